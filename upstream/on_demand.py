@@ -50,6 +50,9 @@ def _classes_of(modules: Iterable[ModuleType]) -> Iterator[type]:
                 yield value
 
 
+_HEADER = re.compile(r"^class (\w+)\((.*?)\):\s", re.MULTILINE | re.DOTALL)
+"""A class and its bases and keywords, up to the class's body."""
+
 InterfaceT = TypeVar("InterfaceT", bound=DialectInterface)
 
 Declaration: TypeAlias = type[Operation] | type[Attribute]
@@ -72,13 +75,22 @@ class DialectOfModules(DialectOnDemand):
     """
 
     def __init__(
-        self, name: str, package: str, modules: Iterable[str], interfaces: Iterable[str] = ()
+        self,
+        name: str,
+        package: str,
+        modules: Iterable[str],
+        interfaces: Iterable[str] = (),
+        operation_name: Callable[[str], str] | None = None,
     ):
-        """`interfaces` are written as `module:class`."""
+        """
+        `interfaces` are written as `module:class`. With `operation_name`, the name of a class
+        `...Op` without ABC among its bases follows unless its header has `name="..."`.
+        """
         super().__init__(name)
         self.package = package
         self.module_names = tuple(modules)
         self.interface_names = tuple(interfaces)
+        self.operation_name = operation_name
 
     @cached_property
     def modules(self) -> Sequence[ModuleType]:
@@ -131,13 +143,21 @@ class DialectOfModules(DialectOnDemand):
 
     @cached_property
     def _module_of_name(self) -> dict[str, str]:
-        """The module of every name that a class states as `name = "..."`."""
-        declaration = re.compile(rf'^    name = "({re.escape(self.name)}\.[^"]+)"$', re.MULTILINE)
+        """The module of every name that a class states as `name = "..."` or that follows."""
         return {
             name: module
             for module in self.module_names
-            for name in declaration.findall(self._source(module))
+            for name in self._names_in(self._source(module))
         }
+
+    def _names_in(self, source: str) -> Iterator[str]:
+        stated = re.escape(self.name) + r'\.[^"]+'
+        yield from re.findall(rf'^    name = "({stated})"$', source, re.MULTILINE)
+        for cls, header in _HEADER.findall(source):
+            if name := re.search(rf'\bname="({stated})"', header):
+                yield name[1]
+            elif self.operation_name and cls.endswith("Op") and not header.endswith("ABC"):
+                yield self.operation_name(cls)
 
     def _module(self, name: str) -> ModuleType:
         return import_module(f"{self.package}.{name}")

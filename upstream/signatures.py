@@ -80,8 +80,10 @@ def remember(cls: type[Any]) -> None:
 _define = irdl.irdl_op_definition
 
 
-def _remembering(cls: type[Any]) -> type[Any]:
-    """As xDSL's `irdl_op_definition`, and the class remembers."""
+def define(cls: type[Any]) -> type[Any]:
+    """As xDSL's `irdl_op_definition`, and the class remembers. Leaves a defined class as it is."""
+    if "get_irdl_definition" in vars(cls):
+        return cls
     defined = _define(cls)
     remember(defined)
     return defined
@@ -89,4 +91,4 @@ def _remembering(cls: type[Any]) -> type[Any]:
 
 def install() -> None:
     """Let the operations that are declared from now on remember."""
-    irdl.irdl_op_definition = cast("Any", _remembering)
+    irdl.irdl_op_definition = cast("Any", define)

@@ -32,6 +32,18 @@ string_literals.install()
 block_labels.install()
 kept_bodies.install()
 
+
+def operation_name(cls: str) -> str:
+    """
+    The operation's name that follows from a class's.
+
+    >>> operation_name("IAddOp"), operation_name("GLExpOp")
+    ('spirv.IAdd', 'spirv.GL.Exp')
+    """
+    stem = cls.removesuffix("Op")
+    return f"spirv.GL.{stem[2:]}" if stem.startswith("GL") else f"spirv.{stem}"
+
+
 SPIRV = on_demand.DialectOfModules(
     "spirv",
     __name__,
@@ -44,6 +56,7 @@ SPIRV = on_demand.DialectOfModules(
         "opencl raw"
     ).split(),
     interfaces=["constants:SPIRVConstants"],
+    operation_name=operation_name,
 )
 
 

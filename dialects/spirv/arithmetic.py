@@ -16,7 +16,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     VarConstraint,
-    irdl_op_definition,
     operand_def,
     result_def,
     traits_def,
@@ -69,32 +68,17 @@ class FloatArithmetic(BinaryArithmetic, ABC):
     FLOATING: ClassVar[bool] = True
 
 
-@irdl_op_definition
-class IAddOp(IntegerArithmetic):
+class IAddOp(IntegerArithmetic, compute=operator.add, neutral=0, matrices=True, commutative=True):
     """Integer addition, wrapping."""
 
-    name = "spirv.IAdd"
-    COMPUTE: ClassVar[Compute] = operator.add
-    NEUTRAL: ClassVar[int | None] = 0
-    MATRICES: ClassVar[bool] = True
-    traits = traits_def(Commutative())
 
-
-@irdl_op_definition
-class ISubOp(IntegerArithmetic):
+class ISubOp(IntegerArithmetic, compute=operator.sub, neutral=0, matrices=True):
     """Integer subtraction, wrapping."""
 
-    name = "spirv.ISub"
-    COMPUTE: ClassVar[Compute] = operator.sub
-    NEUTRAL: ClassVar[int | None] = 0
-    MATRICES: ClassVar[bool] = True
 
-
-@irdl_op_definition
 class IMulOp(IntegerArithmetic):
     """Integer multiplication, low half."""
 
-    name = "spirv.IMul"
     COMPUTE: ClassVar[Compute] = operator.mul
     NEUTRAL: ClassVar[int | None] = 1
     ABSORBING: ClassVar[int | None] = 0
@@ -102,117 +86,37 @@ class IMulOp(IntegerArithmetic):
     traits = traits_def(Commutative())
 
 
-@irdl_op_definition
-class SDivOp(IntegerArithmetic):
+# fmt: off
+class SDivOp(IntegerArithmetic, signed=True, compute=divide, neutral=1, matrices=True):
     """Signed division, toward zero."""
-
-    name = "spirv.SDiv"
-    SIGNED: ClassVar[bool] = True
-    COMPUTE: ClassVar[Compute] = divide
-    NEUTRAL: ClassVar[int | None] = 1
-    MATRICES: ClassVar[bool] = True
-
-
-@irdl_op_definition
-class UDivOp(UnsignedArithmetic):
+class UDivOp(UnsignedArithmetic, compute=operator.floordiv, neutral=1, matrices=True):
     """Unsigned division."""
-
-    name = "spirv.UDiv"
-    COMPUTE: ClassVar[Compute] = operator.floordiv
-    NEUTRAL: ClassVar[int | None] = 1
-    MATRICES: ClassVar[bool] = True
-
-
-@irdl_op_definition
-class SRemOp(IntegerArithmetic):
+class SRemOp(IntegerArithmetic, signed=True, compute=lambda a, b: a - b * divide(a, b)):
     """Signed remainder with the sign of the first operand."""
-
-    name = "spirv.SRem"
-    SIGNED: ClassVar[bool] = True
-    COMPUTE: ClassVar[Compute] = lambda a, b: a - b * divide(a, b)
-
-
-@irdl_op_definition
-class SModOp(IntegerArithmetic):
+class SModOp(IntegerArithmetic, signed=True, compute=operator.mod):
     """Signed remainder with the sign of the second operand."""
-
-    name = "spirv.SMod"
-    SIGNED: ClassVar[bool] = True
-    COMPUTE: ClassVar[Compute] = operator.mod
-
-
-@irdl_op_definition
-class UModOp(UnsignedArithmetic):
-    """Unsigned remainder."""
-
-    name = "spirv.UMod"
-    COMPUTE: ClassVar[Compute] = operator.mod
+class UModOp(UnsignedArithmetic, compute=operator.mod): """Unsigned remainder."""
+class FAddOp(FloatArithmetic, matrices=True, commutative=True): """Floating-point addition."""
+class FSubOp(FloatArithmetic, matrices=True): """Floating-point subtraction."""
+class FMulOp(FloatArithmetic, matrices=True, commutative=True): """Floating-point multiplication."""
+class FDivOp(FloatArithmetic, matrices=True): """Floating-point division."""
+class FRemOp(FloatArithmetic): """Floating-point remainder with the sign of the first operand."""
+class FModOp(FloatArithmetic): """Floating-point remainder with the sign of the second operand."""
+# fmt: on
 
 
-@irdl_op_definition
-class FAddOp(FloatArithmetic):
-    """Floating-point addition."""
-
-    name = "spirv.FAdd"
-    MATRICES: ClassVar[bool] = True
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class FSubOp(FloatArithmetic):
-    """Floating-point subtraction."""
-
-    name = "spirv.FSub"
-    MATRICES: ClassVar[bool] = True
-
-
-@irdl_op_definition
-class FMulOp(FloatArithmetic):
-    """Floating-point multiplication."""
-
-    name = "spirv.FMul"
-    MATRICES: ClassVar[bool] = True
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class FDivOp(FloatArithmetic):
-    """Floating-point division."""
-
-    name = "spirv.FDiv"
-    MATRICES: ClassVar[bool] = True
-
-
-@irdl_op_definition
-class FRemOp(FloatArithmetic):
-    """Floating-point remainder with the sign of the first operand."""
-
-    name = "spirv.FRem"
-
-
-@irdl_op_definition
-class FModOp(FloatArithmetic):
-    """Floating-point remainder with the sign of the second operand."""
-
-    name = "spirv.FMod"
-
-
-@irdl_op_definition
 class SNegateOp(IntegerUnary, IntegerFoldable):
     """Two's complement negation; cooperative matrices too."""
 
-    name = "spirv.SNegate"
     SIGNED: ClassVar[bool] = True
     COMPUTE: ClassVar[Compute] = operator.neg
     MATRICES: ClassVar[bool] = True
     assembly_format = "$operand attr-dict `:` custom<OneOrEachType>(type(operands), type($result))"
 
 
-@irdl_op_definition
 class FNegateOp(UnaryOperation):
     """Inverts the sign bit; cooperative matrices too."""
 
-    name = "spirv.FNegate"
     assembly_format = "$operand attr-dict `:` type($result)"
 
     def verify_(self) -> None:
@@ -243,32 +147,12 @@ class ExtendedArithmetic(SPIRVOp, ABC):
             )
 
 
-@irdl_op_definition
-class IAddCarryOp(ExtendedArithmetic):
-    """Sum and carry, unsigned."""
-
-    name = "spirv.IAddCarry"
-
-
-@irdl_op_definition
-class ISubBorrowOp(ExtendedArithmetic):
-    """Difference and borrow, unsigned."""
-
-    name = "spirv.ISubBorrow"
-
-
-@irdl_op_definition
-class SMulExtendedOp(ExtendedArithmetic):
-    """Low and high half of a signed product."""
-
-    name = "spirv.SMulExtended"
-
-
-@irdl_op_definition
-class UMulExtendedOp(ExtendedArithmetic):
-    """Low and high half of an unsigned product."""
-
-    name = "spirv.UMulExtended"
+# fmt: off
+class IAddCarryOp(ExtendedArithmetic): """Sum and carry, unsigned."""
+class ISubBorrowOp(ExtendedArithmetic): """Difference and borrow, unsigned."""
+class SMulExtendedOp(ExtendedArithmetic): """Low and high half of a signed product."""
+class UMulExtendedOp(ExtendedArithmetic): """Low and high half of an unsigned product."""
+# fmt: on
 
 
 def _float_vector(op: Operation, type_: Attribute) -> VectorType:
@@ -288,11 +172,9 @@ def _expect(op: Operation, what: str, expected: Attribute, actual: Attribute) ->
         raise VerifyException(f"{op.name}: the {what} must be {expected}, not {actual}")
 
 
-@irdl_op_definition
 class VectorTimesScalarOp(SPIRVOp):
     """`spirv.VectorTimesScalar %v, %s : (vector<4xf32>, f32) -> vector<4xf32>`."""
 
-    name = "spirv.VectorTimesScalar"
     vector = operand_def()
     scalar = operand_def()
     result = result_def()
@@ -309,11 +191,9 @@ class VectorTimesScalarOp(SPIRVOp):
         _expect(self, "result", vector, self.result.type)
 
 
-@irdl_op_definition
 class MatrixTimesScalarOp(SPIRVOp):
     """A matrix, or a cooperative matrix (CM-26), times a scalar of its component type."""
 
-    name = "spirv.MatrixTimesScalar"
     T: ClassVar = VarConstraint("T", AnyAttr())
     matrix = operand_def(T)
     scalar = operand_def()
@@ -332,11 +212,9 @@ class MatrixTimesScalarOp(SPIRVOp):
         _expect(self, "scalar", rules.element_of(type_), self.scalar.type)
 
 
-@irdl_op_definition
 class VectorTimesMatrixOp(SPIRVOp):
     """A row vector times a matrix."""
 
-    name = "spirv.VectorTimesMatrix"
     vector = operand_def()
     matrix = operand_def()
     result = result_def()
@@ -350,11 +228,9 @@ class VectorTimesMatrixOp(SPIRVOp):
         _expect(self, "result", VectorType(element, [matrix.columns.data]), self.result.type)
 
 
-@irdl_op_definition
 class MatrixTimesVectorOp(SPIRVOp):
     """A matrix times a column vector."""
 
-    name = "spirv.MatrixTimesVector"
     matrix = operand_def()
     vector = operand_def()
     result = result_def()
@@ -368,11 +244,9 @@ class MatrixTimesVectorOp(SPIRVOp):
         _expect(self, "result", matrix.column_type, self.result.type)
 
 
-@irdl_op_definition
 class MatrixTimesMatrixOp(SPIRVOp):
     """The product of two matrices."""
 
-    name = "spirv.MatrixTimesMatrix"
     FIELDS: ClassVar[Mapping[str, str]] = {
         "leftmatrix": "left_matrix",
         "rightmatrix": "right_matrix",
@@ -395,11 +269,9 @@ class MatrixTimesMatrixOp(SPIRVOp):
         _expect(self, "result", wanted, self.result.type)
 
 
-@irdl_op_definition
 class OuterProductOp(SPIRVOp):
     """A column vector times a row vector."""
 
-    name = "spirv.OuterProduct"
     vector_1 = operand_def()
     vector_2 = operand_def()
     result = result_def()
@@ -414,11 +286,9 @@ class OuterProductOp(SPIRVOp):
         _expect(self, "result", MatrixType(row.get_shape()[0], column), self.result.type)
 
 
-@irdl_op_definition
 class TransposeOp(SPIRVOp):
     """The transposed matrix."""
 
-    name = "spirv.Transpose"
     matrix = operand_def()
     result = result_def()
     traits = traits_def(Pure())
@@ -431,11 +301,9 @@ class TransposeOp(SPIRVOp):
         _expect(self, "result", wanted, self.result.type)
 
 
-@irdl_op_definition
 class DotOp(SPIRVOp):
     """The dot product of two float vectors, bfloat16 ones included (BF-02, BF-08)."""
 
-    name = "spirv.Dot"
     T: ClassVar = VarConstraint("T", AnyAttr())
     vector_1 = operand_def(T)
     vector_2 = operand_def(T)

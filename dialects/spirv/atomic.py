@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def
 from xdsl.irdl.declarative_assembly_format import (
     CustomDirective,
     ParsingState,
@@ -216,11 +216,9 @@ class AtomicCompare(AtomicOperation, ABC):
         )
 
 
-@irdl_op_definition
 class AtomicStoreOp(AtomicOperation):
     """Writes a value atomically."""
 
-    name = "spirv.AtomicStore"
     COMPONENT: ClassVar[str] = "numerical"
     semantics = prop_def(MemorySemanticsAttr)
     pointer = operand_def(POINTER)
@@ -239,132 +237,28 @@ class AtomicStoreOp(AtomicOperation):
         )
 
 
-@irdl_op_definition
-class AtomicLoadOp(AtomicStep):
-    """Reads the value atomically."""
-
-    name = "spirv.AtomicLoad"
-    COMPONENT: ClassVar[str] = "numerical"
-
-
-@irdl_op_definition
-class AtomicIIncrementOp(AtomicStep):
-    """Adds one; the result is the old value."""
-
-    name = "spirv.AtomicIIncrement"
-
-
-@irdl_op_definition
-class AtomicIDecrementOp(AtomicStep):
-    """Subtracts one; the result is the old value."""
-
-    name = "spirv.AtomicIDecrement"
-
-
-@irdl_op_definition
-class AtomicExchangeOp(AtomicUpdate):
+# fmt: off
+class AtomicLoadOp(AtomicStep, component="numerical"): """Reads the value atomically."""
+class AtomicIIncrementOp(AtomicStep): """Adds one; the result is the old value."""
+class AtomicIDecrementOp(AtomicStep): """Subtracts one; the result is the old value."""
+class AtomicExchangeOp(AtomicUpdate, component="numerical"):
     """Writes the value; the result is the old one."""
-
-    name = "spirv.AtomicExchange"
-    COMPONENT: ClassVar[str] = "numerical"
-
-
-@irdl_op_definition
-class AtomicIAddOp(AtomicUpdate):
-    """Adds the value; the result is the old one."""
-
-    name = "spirv.AtomicIAdd"
-
-
-@irdl_op_definition
-class AtomicISubOp(AtomicUpdate):
-    """Subtracts the value; the result is the old one."""
-
-    name = "spirv.AtomicISub"
-
-
-@irdl_op_definition
-class AtomicSMinOp(AtomicUpdate):
-    """Writes the signed minimum; the result is the old value."""
-
-    name = "spirv.AtomicSMin"
-
-
-@irdl_op_definition
-class AtomicUMinOp(AtomicUpdate):
-    """Writes the unsigned minimum; the result is the old value."""
-
-    name = "spirv.AtomicUMin"
-
-
-@irdl_op_definition
-class AtomicSMaxOp(AtomicUpdate):
-    """Writes the signed maximum; the result is the old value."""
-
-    name = "spirv.AtomicSMax"
-
-
-@irdl_op_definition
-class AtomicUMaxOp(AtomicUpdate):
-    """Writes the unsigned maximum; the result is the old value."""
-
-    name = "spirv.AtomicUMax"
-
-
-@irdl_op_definition
-class AtomicAndOp(AtomicUpdate):
-    """Writes the bitwise and; the result is the old value."""
-
-    name = "spirv.AtomicAnd"
-
-
-@irdl_op_definition
-class AtomicOrOp(AtomicUpdate):
-    """Writes the bitwise or; the result is the old value."""
-
-    name = "spirv.AtomicOr"
-
-
-@irdl_op_definition
-class AtomicXorOp(AtomicUpdate):
-    """Writes the bitwise exclusive or; the result is the old value."""
-
-    name = "spirv.AtomicXor"
-
-
-@irdl_op_definition
-class AtomicFAddEXTOp(AtomicUpdate):
+class AtomicIAddOp(AtomicUpdate): """Adds the value; the result is the old one."""
+class AtomicISubOp(AtomicUpdate): """Subtracts the value; the result is the old one."""
+class AtomicSMinOp(AtomicUpdate): """Writes the signed minimum; the result is the old value."""
+class AtomicUMinOp(AtomicUpdate): """Writes the unsigned minimum; the result is the old value."""
+class AtomicSMaxOp(AtomicUpdate): """Writes the signed maximum; the result is the old value."""
+class AtomicUMaxOp(AtomicUpdate): """Writes the unsigned maximum; the result is the old value."""
+class AtomicAndOp(AtomicUpdate): """Writes the bitwise and; the result is the old value."""
+class AtomicOrOp(AtomicUpdate): """Writes the bitwise or; the result is the old value."""
+class AtomicXorOp(AtomicUpdate): """Writes the bitwise exclusive or; the result is the old value."""
+class AtomicFAddEXTOp(AtomicUpdate, name="spirv.EXT.AtomicFAdd", component="floating-point"):
     """Adds floats (SPV_EXT_shader_atomic_float_add)."""
-
-    name = "spirv.EXT.AtomicFAdd"
-    COMPONENT: ClassVar[str] = "floating-point"
-
-
-@irdl_op_definition
-class AtomicFMinEXTOp(AtomicUpdate):
+class AtomicFMinEXTOp(AtomicUpdate, name="spirv.EXT.AtomicFMin", component="floating-point"):
     """Minimum of floats (SPV_EXT_shader_atomic_float_min_max)."""
-
-    name = "spirv.EXT.AtomicFMin"
-    COMPONENT: ClassVar[str] = "floating-point"
-
-
-@irdl_op_definition
-class AtomicFMaxEXTOp(AtomicUpdate):
+class AtomicFMaxEXTOp(AtomicUpdate, name="spirv.EXT.AtomicFMax", component="floating-point"):
     """Maximum of floats (SPV_EXT_shader_atomic_float_min_max)."""
-
-    name = "spirv.EXT.AtomicFMax"
-    COMPONENT: ClassVar[str] = "floating-point"
-
-
-@irdl_op_definition
 class AtomicCompareExchangeOp(AtomicCompare):
     """Writes the value if the old one equals the comparator; the result is the old one."""
-
-    name = "spirv.AtomicCompareExchange"
-
-
-@irdl_op_definition
-class AtomicCompareExchangeWeakOp(AtomicCompare):
-    """As AtomicCompareExchange; needs Kernel."""
-
-    name = "spirv.AtomicCompareExchangeWeak"
+class AtomicCompareExchangeWeakOp(AtomicCompare): """As AtomicCompareExchange; needs Kernel."""
+# fmt: on

@@ -13,9 +13,9 @@ from abc import ABC
 from collections.abc import Mapping
 from enum import IntEnum, IntFlag
 from functools import cache
-from typing import ClassVar, Generic, cast
+from typing import ClassVar, Generic, cast, get_args
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, get_original_bases
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, Signedness, i32
 from xdsl.ir import Attribute, Data
 from xdsl.irdl import irdl_attr_definition
@@ -41,6 +41,18 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
     SPELLING: ClassVar[Mapping[str, str]] = {}
     RULE: ClassVar[str] = ""
     """The rule of docs/rules.md that says which enumerants there are."""
+
+    def __init_subclass__(
+        cls, *, name: str, spelling: Mapping[str, str] | None = None, rule: str = ""
+    ) -> None:
+        """Defines the attribute of one enumeration, which is the class's type argument."""
+        super().__init_subclass__()
+        (base,) = get_original_bases(cls)
+        (enum,) = get_args(base)
+        cls.name = name
+        for constant, value in {"ENUM": enum, "SPELLING": spelling or {}, "RULE": rule}.items():
+            setattr(cls, constant, value)
+        irdl_attr_definition(cls)
 
     @classmethod
     def parse_enumerant(cls, parser: AttrParser) -> EnumT:
@@ -140,122 +152,87 @@ def parse_integer(parser: AttrParser, type: IntegerType = i32) -> IntegerAttr:
         parser.raise_error(str(error), start, parser.pos)
 
 
-@irdl_attr_definition
-class ScopeAttr(EnumerationAttr[enums.Scope]):
+# fmt: off
+class ScopeAttr(EnumerationAttr[enums.Scope], name="spirv.scope"):
     """Scope <id>, SPIR-V 3.27; always a known constant here."""
-
-    name = "spirv.scope"
-    ENUM = enums.Scope
-
-
-@irdl_attr_definition
-class StorageClassAttr(EnumerationAttr[enums.StorageClass]):
+class StorageClassAttr(EnumerationAttr[enums.StorageClass], name="spirv.storage_class"):
     """Storage Class, SPIR-V 3.7; also the memory space of a memref."""
+class MemoryAccessAttr(EnumerationAttr[enums.MemoryAccess], name="spirv.memory_access"):
+    """Memory Operands, SPIR-V 3.26, without their parameters."""
+class GroupOperationAttr(EnumerationAttr[enums.GroupOperation], name="spirv.group_operation"):
+    """Group Operation, SPIR-V 3.28."""
+class SelectionControlAttr(EnumerationAttr[enums.SelectionControl], name="spirv.selection_control"):
+    """Selection Control, SPIR-V 3.22."""
+class LoopControlAttr(EnumerationAttr[enums.LoopControl], name="spirv.loop_control"):
+    """Loop Control, SPIR-V 3.23."""
+class FunctionControlAttr(EnumerationAttr[enums.FunctionControl], name="spirv.function_control"):
+    """Function Control, SPIR-V 3.24."""
+class AddressingModelAttr(EnumerationAttr[enums.AddressingModel], name="spirv.addressing_model"):
+    """Addressing Model, SPIR-V 3.4."""
+class MemoryModelAttr(EnumerationAttr[enums.MemoryModel], name="spirv.memory_model"):
+    """Memory Model, SPIR-V 3.5."""
+class ExecutionModelAttr(EnumerationAttr[enums.ExecutionModel], name="spirv.execution_model"):
+    """Execution Model, SPIR-V 3.3."""
+class DecorationAttr(EnumerationAttr[enums.Decoration], name="spirv.decoration"):
+    """Decoration, SPIR-V 3.20, without its operands."""
+class FPFastMathModeAttr(EnumerationAttr[enums.FPFastMathMode], name="spirv.fastmath_mode"):
+    """FP Fast Math Mode, SPIR-V 3.15."""
+class BuiltInAttr(EnumerationAttr[enums.BuiltIn], name="spirv.built_in"):
+    """BuiltIn, SPIR-V 3.21."""
+class LinkageTypeAttr(EnumerationAttr[enums.LinkageType], name="spirv.linkage_type"):
+    """Linkage Type, SPIR-V 3.17."""
+class FPRoundingModeAttr(EnumerationAttr[enums.FPRoundingMode], name="spirv.fp_rounding_mode"):
+    """FP Rounding Mode, SPIR-V 3.16."""
+class CooperativeMatrixReduceAttr(
+    EnumerationAttr[enums.CooperativeMatrixReduce], name="spirv.coop_matrix_reduce_nv"
+):
+    """Cooperative Matrix Reduce of SPV_NV_cooperative_matrix2."""
+class TensorAddressingOperandsAttr(
+    EnumerationAttr[enums.TensorAddressingOperands], name="spirv.tensor_addressing_operands_nv"
+):
+    """Tensor Addressing Operands of SPV_NV_cooperative_matrix2, without their parameters."""
+class TensorClampModeAttr(
+    EnumerationAttr[enums.TensorClampMode], name="spirv.tensor_clamp_mode_nv"
+):
+    """Tensor Clamp Mode of SPV_NV_tensor_addressing."""
+class CooperativeVectorMatrixLayoutAttr(
+    EnumerationAttr[enums.CooperativeVectorMatrixLayout], name="spirv.coop_vector_matrix_layout_nv"
+):
+    """Cooperative Vector Matrix Layout of SPV_NV_cooperative_vector."""
+class ComponentTypeAttr(EnumerationAttr[enums.ComponentType], name="spirv.component_type_nv"):
+    """Component Type of SPV_NV_cooperative_vector: how memory or a register is interpreted."""
+class RawAccessChainOperandsAttr(
+    EnumerationAttr[enums.RawAccessChainOperands], name="spirv.raw_access_chain_operands_nv"
+):
+    """Raw Access Chain Operands of SPV_NV_raw_access_chains."""
+class ImageFormatAttr(EnumerationAttr[enums.ImageFormat], name="spirv.image_format"):
+    """Image Format, SPIR-V 3.11."""
+# fmt: on
 
-    name = "spirv.storage_class"
-    ENUM = enums.StorageClass
 
-
-@irdl_attr_definition
-class MemorySemanticsAttr(EnumerationAttr[enums.MemorySemantics]):
+class MemorySemanticsAttr(
+    EnumerationAttr[enums.MemorySemantics],
+    name="spirv.memory_semantics",
+    spelling={"Relaxed": "None"},
+):
     """Memory Semantics <id>, SPIR-V 3.25; always a known constant here."""
 
-    name = "spirv.memory_semantics"
-    ENUM = enums.MemorySemantics
-    SPELLING = {"Relaxed": "None"}
 
-
-@irdl_attr_definition
-class MemoryAccessAttr(EnumerationAttr[enums.MemoryAccess]):
-    """Memory Operands, SPIR-V 3.26, without their parameters."""
-
-    name = "spirv.memory_access"
-    ENUM = enums.MemoryAccess
-
-
-@irdl_attr_definition
-class GroupOperationAttr(EnumerationAttr[enums.GroupOperation]):
-    """Group Operation, SPIR-V 3.28."""
-
-    name = "spirv.group_operation"
-    ENUM = enums.GroupOperation
-
-
-@irdl_attr_definition
-class SelectionControlAttr(EnumerationAttr[enums.SelectionControl]):
-    """Selection Control, SPIR-V 3.22."""
-
-    name = "spirv.selection_control"
-    ENUM = enums.SelectionControl
-
-
-@irdl_attr_definition
-class LoopControlAttr(EnumerationAttr[enums.LoopControl]):
-    """Loop Control, SPIR-V 3.23."""
-
-    name = "spirv.loop_control"
-    ENUM = enums.LoopControl
-
-
-@irdl_attr_definition
-class FunctionControlAttr(EnumerationAttr[enums.FunctionControl]):
-    """Function Control, SPIR-V 3.24."""
-
-    name = "spirv.function_control"
-    ENUM = enums.FunctionControl
-
-
-@irdl_attr_definition
-class AddressingModelAttr(EnumerationAttr[enums.AddressingModel]):
-    """Addressing Model, SPIR-V 3.4."""
-
-    name = "spirv.addressing_model"
-    ENUM = enums.AddressingModel
-
-
-@irdl_attr_definition
-class MemoryModelAttr(EnumerationAttr[enums.MemoryModel]):
-    """Memory Model, SPIR-V 3.5."""
-
-    name = "spirv.memory_model"
-    ENUM = enums.MemoryModel
-
-
-@irdl_attr_definition
-class ExecutionModelAttr(EnumerationAttr[enums.ExecutionModel]):
-    """Execution Model, SPIR-V 3.3."""
-
-    name = "spirv.execution_model"
-    ENUM = enums.ExecutionModel
-
-
-@irdl_attr_definition
-class ExecutionModeAttr(EnumerationAttr[enums.ExecutionMode]):
-    """Execution Mode, SPIR-V 3.6, without its operands."""
-
-    name = "spirv.execution_mode"
-    ENUM = enums.ExecutionMode
-    SPELLING = {
+class ExecutionModeAttr(
+    EnumerationAttr[enums.ExecutionMode],
+    name="spirv.execution_mode",
+    spelling={
         "DerivativeGroupQuadsKHR": "DerivativeGroupQuadsNV",
         "DerivativeGroupLinearKHR": "DerivativeGroupLinearNV",
-    }
+    },
+):
+    """Execution Mode, SPIR-V 3.6, without its operands."""
 
 
-@irdl_attr_definition
-class DecorationAttr(EnumerationAttr[enums.Decoration]):
-    """Decoration, SPIR-V 3.20, without its operands."""
-
-    name = "spirv.decoration"
-    ENUM = enums.Decoration
-
-
-@irdl_attr_definition
-class CapabilityAttr(EnumerationAttr[enums.Capability]):
-    """Capability, SPIR-V 3.31."""
-
-    name = "spirv.capability"
-    ENUM = enums.Capability
-    SPELLING = {
+class CapabilityAttr(
+    EnumerationAttr[enums.Capability],
+    name="spirv.capability",
+    spelling={
         "UniformAndStorageBuffer16BitAccess": "StorageUniform16",
         "ComputeDerivativeGroupQuadsKHR": "ComputeDerivativeGroupQuadsNV",
         "ComputeDerivativeGroupLinearKHR": "ComputeDerivativeGroupLinearNV",
@@ -264,155 +241,64 @@ class CapabilityAttr(EnumerationAttr[enums.Capability]):
         "BlockingPipesALTERA": "BlockingPipesALTERA",
         "LongCompositesINTEL": "LongConstantCompositeINTEL",
         "BFloat16ConversionINTEL": "Bfloat16ConversionINTEL",
-    }
+    },
+):
+    """Capability, SPIR-V 3.31."""
 
 
-@irdl_attr_definition
-class FPFastMathModeAttr(EnumerationAttr[enums.FPFastMathMode]):
-    """FP Fast Math Mode, SPIR-V 3.15."""
-
-    name = "spirv.fastmath_mode"
-    ENUM = enums.FPFastMathMode
-
-
-@irdl_attr_definition
-class PackedVectorFormatAttr(EnumerationAttr[enums.PackedVectorFormat]):
+class PackedVectorFormatAttr(
+    EnumerationAttr[enums.PackedVectorFormat],
+    name="spirv.packed_vector_format",
+    rule="DOT-11",
+    spelling={"PackedVectorFormat4x8Bit": "PackedVectorFormat4x8Bit"},
+):
     """Packed Vector Format of SPV_KHR_integer_dot_product."""
 
-    name = "spirv.packed_vector_format"
-    ENUM = enums.PackedVectorFormat
-    SPELLING = {"PackedVectorFormat4x8Bit": "PackedVectorFormat4x8Bit"}
-    RULE = "DOT-11"
 
-
-@irdl_attr_definition
-class CooperativeMatrixUseAttr(EnumerationAttr[enums.CooperativeMatrixUse]):
-    """Cooperative Matrix Use of SPV_KHR_cooperative_matrix."""
-
-    name = "spirv.coop_matrix_use_khr"
-    ENUM = enums.CooperativeMatrixUse
-    RULE = "CM-06"
-    SPELLING = {
+class CooperativeMatrixUseAttr(
+    EnumerationAttr[enums.CooperativeMatrixUse],
+    name="spirv.coop_matrix_use_khr",
+    rule="CM-06",
+    spelling={
         "MatrixAKHR": "MatrixA",
         "MatrixBKHR": "MatrixB",
         "MatrixAccumulatorKHR": "MatrixAcc",
-    }
+    },
+):
+    """Cooperative Matrix Use of SPV_KHR_cooperative_matrix."""
 
 
-@irdl_attr_definition
-class CooperativeMatrixLayoutAttr(EnumerationAttr[enums.CooperativeMatrixLayout]):
+class CooperativeMatrixLayoutAttr(
+    EnumerationAttr[enums.CooperativeMatrixLayout],
+    name="spirv.coop_matrix_layout_khr",
+    rule="CM-11",
+    spelling={"RowMajorKHR": "RowMajor", "ColumnMajorKHR": "ColumnMajor"},
+):
     """Cooperative Matrix Layout of SPV_KHR_cooperative_matrix."""
 
-    name = "spirv.coop_matrix_layout_khr"
-    ENUM = enums.CooperativeMatrixLayout
-    RULE = "CM-11"
-    SPELLING = {"RowMajorKHR": "RowMajor", "ColumnMajorKHR": "ColumnMajor"}
 
-
-@irdl_attr_definition
-class CooperativeMatrixOperandsAttr(EnumerationAttr[enums.CooperativeMatrixOperands]):
-    """Cooperative Matrix Operands of SPV_KHR_cooperative_matrix."""
-
-    name = "spirv.cooperative_matrix_operands_khr"
-    ENUM = enums.CooperativeMatrixOperands
-    RULE = "CM-22"
-    SPELLING = {
+class CooperativeMatrixOperandsAttr(
+    EnumerationAttr[enums.CooperativeMatrixOperands],
+    name="spirv.cooperative_matrix_operands_khr",
+    rule="CM-22",
+    spelling={
         "NoneKHR": "None",
         "MatrixASignedComponentsKHR": "ASigned",
         "MatrixBSignedComponentsKHR": "BSigned",
         "MatrixCSignedComponentsKHR": "CSigned",
         "MatrixResultSignedComponentsKHR": "ResultSigned",
         "SaturatingAccumulationKHR": "AccSat",
-    }
+    },
+):
+    """Cooperative Matrix Operands of SPV_KHR_cooperative_matrix."""
 
 
-@irdl_attr_definition
-class BuiltInAttr(EnumerationAttr[enums.BuiltIn]):
-    """BuiltIn, SPIR-V 3.21."""
-
-    name = "spirv.built_in"
-    ENUM = enums.BuiltIn
-
-
-@irdl_attr_definition
-class LinkageTypeAttr(EnumerationAttr[enums.LinkageType]):
-    """Linkage Type, SPIR-V 3.17."""
-
-    name = "spirv.linkage_type"
-    ENUM = enums.LinkageType
-
-
-@irdl_attr_definition
-class FPRoundingModeAttr(EnumerationAttr[enums.FPRoundingMode]):
-    """FP Rounding Mode, SPIR-V 3.16."""
-
-    name = "spirv.fp_rounding_mode"
-    ENUM = enums.FPRoundingMode
-
-
-@irdl_attr_definition
-class CooperativeMatrixReduceAttr(EnumerationAttr[enums.CooperativeMatrixReduce]):
-    """Cooperative Matrix Reduce of SPV_NV_cooperative_matrix2."""
-
-    name = "spirv.coop_matrix_reduce_nv"
-    ENUM = enums.CooperativeMatrixReduce
-
-
-@irdl_attr_definition
-class TensorAddressingOperandsAttr(EnumerationAttr[enums.TensorAddressingOperands]):
-    """Tensor Addressing Operands of SPV_NV_cooperative_matrix2, without their parameters."""
-
-    name = "spirv.tensor_addressing_operands_nv"
-    ENUM = enums.TensorAddressingOperands
-
-
-@irdl_attr_definition
-class TensorClampModeAttr(EnumerationAttr[enums.TensorClampMode]):
-    """Tensor Clamp Mode of SPV_NV_tensor_addressing."""
-
-    name = "spirv.tensor_clamp_mode_nv"
-    ENUM = enums.TensorClampMode
-
-
-@irdl_attr_definition
-class CooperativeVectorMatrixLayoutAttr(EnumerationAttr[enums.CooperativeVectorMatrixLayout]):
-    """Cooperative Vector Matrix Layout of SPV_NV_cooperative_vector."""
-
-    name = "spirv.coop_vector_matrix_layout_nv"
-    ENUM = enums.CooperativeVectorMatrixLayout
-
-
-@irdl_attr_definition
-class ComponentTypeAttr(EnumerationAttr[enums.ComponentType]):
-    """Component Type of SPV_NV_cooperative_vector: how memory or a register is interpreted."""
-
-    name = "spirv.component_type_nv"
-    ENUM = enums.ComponentType
-
-
-@irdl_attr_definition
-class RawAccessChainOperandsAttr(EnumerationAttr[enums.RawAccessChainOperands]):
-    """Raw Access Chain Operands of SPV_NV_raw_access_chains."""
-
-    name = "spirv.raw_access_chain_operands_nv"
-    ENUM = enums.RawAccessChainOperands
-
-
-@irdl_attr_definition
-class DimAttr(EnumerationAttr[enums.Dim]):
+class DimAttr(
+    EnumerationAttr[enums.Dim],
+    name="spirv.dim",
+    spelling={name: name for name in ("Dim1D", "Dim2D", "Dim3D")},
+):
     """Dim of an image, SPIR-V 3.8."""
-
-    name = "spirv.dim"
-    ENUM = enums.Dim
-    SPELLING = {name: name for name in ("Dim1D", "Dim2D", "Dim3D")}
-
-
-@irdl_attr_definition
-class ImageFormatAttr(EnumerationAttr[enums.ImageFormat]):
-    """Image Format, SPIR-V 3.11."""
-
-    name = "spirv.image_format"
-    ENUM = enums.ImageFormat
 
 
 ImageDepth = IntEnum("ImageDepth", ["NoDepth", "IsDepth", "DepthUnknown"], start=0)
@@ -422,44 +308,18 @@ ImageSampler = IntEnum("ImageSampler", ["SamplerUnknown", "NeedSampler", "NoSamp
 """The numbers of OpTypeImage, as MLIR names them."""
 
 
-@irdl_attr_definition
-class ImageDepthAttr(EnumerationAttr[ImageDepth]):
+# fmt: off
+class ImageDepthAttr(EnumerationAttr[ImageDepth], name="spirv.image_depth_info"):
     """Depth of OpTypeImage."""
-
-    name = "spirv.image_depth_info"
-    ENUM = ImageDepth
-
-
-@irdl_attr_definition
-class ImageArrayedAttr(EnumerationAttr[ImageArrayed]):
+class ImageArrayedAttr(EnumerationAttr[ImageArrayed], name="spirv.image_arrayed_info"):
     """Arrayed of OpTypeImage."""
-
-    name = "spirv.image_arrayed_info"
-    ENUM = ImageArrayed
-
-
-@irdl_attr_definition
-class ImageSamplingAttr(EnumerationAttr[ImageSampling]):
+class ImageSamplingAttr(EnumerationAttr[ImageSampling], name="spirv.image_sampling_info"):
     """MS of OpTypeImage."""
-
-    name = "spirv.image_sampling_info"
-    ENUM = ImageSampling
-
-
-@irdl_attr_definition
-class ImageSamplerAttr(EnumerationAttr[ImageSampler]):
+class ImageSamplerAttr(EnumerationAttr[ImageSampler], name="spirv.image_sampler_use_info"):
     """Sampled of OpTypeImage."""
-
-    name = "spirv.image_sampler_use_info"
-    ENUM = ImageSampler
-
-
-@irdl_attr_definition
-class TensorOperandsAttr(EnumerationAttr[enums.TensorOperands]):
+class TensorOperandsAttr(EnumerationAttr[enums.TensorOperands], name="spirv.tensor_operands_arm"):
     """Tensor Operands of SPV_ARM_tensors, without their parameters."""
-
-    name = "spirv.tensor_operands_arm"
-    ENUM = enums.TensorOperands
+# fmt: on
 
 
 def literal_words(value: IntegerAttr | FloatAttr, type: Attribute) -> list[int]:

@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Mapping
 from typing import ClassVar
 
-from xdsl.irdl import irdl_op_definition, prop_def
+from xdsl.irdl import prop_def
 
 from xdsl_spirv.dialects.spirv.attributes import MemorySemanticsAttr, ScopeAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
@@ -35,19 +35,15 @@ class ControlBarrier(SPIRVOp, ABC):
         )
 
 
-@irdl_op_definition
 class ControlBarrierOp(ControlBarrier):
     """`spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|WorkgroupMemory>`."""
 
-    name = "spirv.ControlBarrier"
     assembly_format = "$execution_scope `,` $memory_scope `,` $memory_semantics attr-dict"
 
 
-@irdl_op_definition
 class MemoryBarrierOp(SPIRVOp):
     """`spirv.MemoryBarrier <Device>, <AcquireRelease|UniformMemory>`."""
 
-    name = "spirv.MemoryBarrier"
     FIELDS: ClassVar[Mapping[str, str]] = {
         "memory": "memory_scope",
         "semantics": "memory_semantics",

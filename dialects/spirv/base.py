@@ -1,9 +1,16 @@
 """
 Base of the `spirv` dialect's operations: connects an operation with its SPIR-V instruction.
 
-An operation states its name, its operands and properties, and the rules its verifier checks. The
+An operation states its operands and properties, and the rules its verifier checks. The
 instruction's opcode, the order of its words and the capabilities that enable it are in the
 grammar table (`grammar/core.json`), found by the instruction's name.
+
+A subclass of `SPIRVOp` is an operation, unless `ABC` is one of its bases: it is then a family.
+Operations that differ in a few facts stand one a line, as a table, with the facts in the header:
+
+    class UDivOp(UnsignedArithmetic, compute=operator.floordiv): \"""Unsigned division.\"""
+
+The operation's name follows from the class's (`operation_name`) unless the header has a `name`.
 
 The instruction's name follows from the operation's (`spirv.IAdd` is OpIAdd, `spirv.KHR.AssumeTrue`
 is OpAssumeTrueKHR, `spirv.GL.Exp` is Exp of GLSL.std.450); a grammar operand's field is its name in
@@ -14,15 +21,21 @@ snake case (`Vector 1` is `vector_1`). Where MLIR's spelling departs from that, 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, Unpack
 
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
+from xdsl.irdl import traits_def
+from xdsl.traits import Commutative
 
-from xdsl_spirv.upstream import lazy_formats
+from xdsl_spirv.dialects.spirv import operation_name
+from xdsl_spirv.upstream import lazy_formats, signatures
 from xdsl_spirv.upstream.placement import PlacedOperation
 
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import VectorType
+
     from xdsl_spirv.dialects.spirv.enums import Capability
 
 lazy_formats.install()
@@ -31,6 +44,24 @@ EXTENDED_SETS = {"GL": "GLSL.std.450", "CL": "OpenCL.std"}
 """The extended instruction set that a prefix of an operation's name stands for."""
 
 VENDORS = ("KHR", "EXT", "NV", "INTEL", "ARM", "AMD", "QCOM", "VALVE")
+
+
+class Facts(TypedDict, total=False):
+    """Class attributes of families that a class's header states, in lower case."""
+
+    fields: Mapping[str, str]
+    compute: Callable[..., Any]
+    signed: bool
+    neutral: int | None
+    absorbing: int | None
+    matrices: bool
+    component: str
+    kind: tuple[Callable[[Attribute], bool], str]
+    signedness: Enum
+    uniform: tuple[str, str] | None
+    vector: VectorType
+    packed: Attribute
+    result: Attribute
 
 
 class SPIRVOp(PlacedOperation, ABC):
@@ -45,6 +76,23 @@ class SPIRVOp(PlacedOperation, ABC):
     producers or the surrounding operations: they are then checked once for each signature
     (upstream/signatures.py).
     """
+
+    def __init_subclass__(
+        cls, *, name: str | None = None, commutative: bool = False, **facts: Unpack[Facts]
+    ) -> None:
+        """Defines an operation by its class's header and body. A family is left as it is."""
+        super().__init_subclass__()
+        for fact, value in facts.items():
+            constant = fact.upper()
+            if not any(constant in base.__annotations__ for base in cls.__mro__[1:-1]):
+                raise TypeError(f"{cls.__name__}: no family of its classes has a {constant}")
+            cls.__annotations__[constant] = ClassVar
+            setattr(cls, constant, value)
+        if commutative:
+            cls.traits = traits_def(Commutative())
+        if ABC not in cls.__bases__:
+            cls.name = name or operation_name(cls.__name__)
+            signatures.define(cls)
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
         """The capabilities that depend on the operation's types, each with its reason."""

@@ -12,7 +12,6 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AnyAttr,
     VarConstraint,
-    irdl_op_definition,
     operand_def,
     result_def,
     traits_def,
@@ -29,7 +28,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
     require,
     width_of,
 )
-from xdsl_spirv.dialects.spirv.folding import Compute, IntegerFoldable, unsigned
+from xdsl_spirv.dialects.spirv.folding import IntegerFoldable, unsigned
 from xdsl_spirv.dialects.spirv.signedness import (
     BaseAndFurtherTypes,
     IntegerBinary,
@@ -44,59 +43,27 @@ class BitwiseBinary(IntegerBinary, IntegerFoldable, ABC):
     traits = traits_def(Commutative())
 
 
-@irdl_op_definition
-class BitwiseAndOp(BitwiseBinary):
+# fmt: off
+class BitwiseAndOp(BitwiseBinary, compute=operator.and_, neutral=-1, absorbing=0):
     """Bitwise and."""
-
-    name = "spirv.BitwiseAnd"
-    COMPUTE: ClassVar[Compute] = operator.and_
-    NEUTRAL: ClassVar[int | None] = -1
-    ABSORBING: ClassVar[int | None] = 0
-
-
-@irdl_op_definition
-class BitwiseOrOp(BitwiseBinary):
-    """Bitwise or."""
-
-    name = "spirv.BitwiseOr"
-    COMPUTE: ClassVar[Compute] = operator.or_
-    NEUTRAL: ClassVar[int | None] = 0
-    ABSORBING: ClassVar[int | None] = -1
+class BitwiseOrOp(BitwiseBinary, compute=operator.or_, neutral=0, absorbing=-1): """Bitwise or."""
+class BitwiseXorOp(BitwiseBinary, compute=operator.xor, neutral=0): """Bitwise exclusive or."""
+class NotOp(IntegerUnary, IntegerFoldable, compute=operator.invert): """Bitwise complement."""
+# fmt: on
 
 
-@irdl_op_definition
-class BitwiseXorOp(BitwiseBinary):
-    """Bitwise exclusive or."""
-
-    name = "spirv.BitwiseXor"
-    COMPUTE: ClassVar[Compute] = operator.xor
-    NEUTRAL: ClassVar[int | None] = 0
-
-
-@irdl_op_definition
-class NotOp(IntegerUnary, IntegerFoldable):
-    """Bitwise complement."""
-
-    name = "spirv.Not"
-    COMPUTE: ClassVar[Compute] = operator.invert
-
-
-@irdl_op_definition
 class BitReverseOp(UnaryOperation):
     """The bits in reverse order, in the operand's type."""
 
-    name = "spirv.BitReverse"
     FIELDS: ClassVar[Mapping[str, str]] = {"base": "operand"}
 
     def verify_(self) -> None:
         require(self, [self.operand.type], is_integer, "integer")
 
 
-@irdl_op_definition
 class BitCountOp(IntegerUnary):
     """The number of set bits, in integers of any width."""
 
-    name = "spirv.BitCount"
     FIELDS: ClassVar[Mapping[str, str]] = {"base": "operand"}
 
     def verify_(self) -> None:
@@ -142,36 +109,17 @@ class Shift(IntegerFoldable, ABC):
             )
 
 
-@irdl_op_definition
-class ShiftLeftLogicalOp(Shift):
-    """Shifts left; zeros come in."""
-
-    name = "spirv.ShiftLeftLogical"
-    COMPUTE: ClassVar[Compute] = operator.lshift
-
-
-@irdl_op_definition
-class ShiftRightLogicalOp(Shift):
-    """Shifts right; zeros come in."""
-
-    name = "spirv.ShiftRightLogical"
-    COMPUTE: ClassVar[Compute] = operator.rshift
-
-
-@irdl_op_definition
-class ShiftRightArithmeticOp(Shift):
+# fmt: off
+class ShiftLeftLogicalOp(Shift, compute=operator.lshift): """Shifts left; zeros come in."""
+class ShiftRightLogicalOp(Shift, compute=operator.rshift): """Shifts right; zeros come in."""
+class ShiftRightArithmeticOp(Shift, signed=True, compute=operator.rshift):
     """Shifts right; copies of the sign bit come in."""
-
-    name = "spirv.ShiftRightArithmetic"
-    SIGNED: ClassVar[bool] = True
-    COMPUTE: ClassVar[Compute] = operator.rshift
+# fmt: on
 
 
-@irdl_op_definition
 class BitFieldInsertOp(SPIRVOp):
     """`spirv.BitFieldInsert %base, %insert, %offset, %count : base, offset, count type`."""
 
-    name = "spirv.BitFieldInsert"
     T: ClassVar = VarConstraint("T", AnyAttr())
     base = operand_def(T)
     insert = operand_def(T)
@@ -200,15 +148,9 @@ class BitFieldExtract(SPIRVOp, ABC):
         require(self, [o.type for o in self.operands], is_integer, "integer")
 
 
-@irdl_op_definition
 class BitFieldSExtractOp(BitFieldExtract):
     """A bit field, sign-extended."""
 
-    name = "spirv.BitFieldSExtract"
 
-
-@irdl_op_definition
 class BitFieldUExtractOp(BitFieldExtract):
     """A bit field, zero-extended."""
-
-    name = "spirv.BitFieldUExtract"

@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -93,11 +92,9 @@ def _verify_branches(op: Operation, operands: Sequence[Sequence[SSAValue]]) -> N
         _verify_successor(op, block, passed)
 
 
-@irdl_op_definition
 class BranchOp(SPIRVOp):
     """OpBranch: `spirv.Branch ^bb(%x : f32)`."""
 
-    name = "spirv.Branch"
     target_operands = var_operand_def()
     target = successor_def()
     traits = traits_def(IsTerminator(), Pure())
@@ -110,11 +107,9 @@ class BranchOp(SPIRVOp):
         _verify_branches(self, [self.target_operands])
 
 
-@irdl_op_definition
 class BranchConditionalOp(SPIRVOp):
     """OpBranchConditional: `spirv.BranchConditional %c [9, 1], ^then, ^else(%x : f32)`."""
 
-    name = "spirv.BranchConditional"
     condition = operand_def(i1)
     true_operands = var_operand_def()
     false_operands = var_operand_def()
@@ -181,11 +176,9 @@ class BranchConditionalOp(SPIRVOp):
             )
 
 
-@irdl_op_definition
 class SwitchOp(SPIRVOp):
     """OpSwitch: `spirv.Switch %x : i32, [default: ^d, 0: ^a, 7: ^b(%v : f32)]`."""
 
-    name = "spirv.Switch"
     selector = operand_def(IntegerType)
     default_operands = var_operand_def()
     target_operands = var_operand_def()

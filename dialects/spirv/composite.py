@@ -10,7 +10,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     VarConstraint,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -100,7 +99,6 @@ def element_at(op: Operation | type[Operation], type_: Attribute, indices: Index
     return type_
 
 
-@irdl_op_definition
 class CompositeConstructOp(SPIRVOp):
     """
     A composite from its constituents: `spirv.CompositeConstruct %a, %b : (f32, f32) -> ...`.
@@ -109,7 +107,6 @@ class CompositeConstructOp(SPIRVOp):
     components (CM-08).
     """
 
-    name = "spirv.CompositeConstruct"
     constituents = var_operand_def()
     result = result_def()
     traits = traits_def(Pure())
@@ -168,11 +165,9 @@ class CompositeAndPart(TypeAndDerived):
         return (element_at(state.op_type, type, indices),)
 
 
-@irdl_op_definition
 class CompositeExtractOp(Foldable):
     """`spirv.CompositeExtract %composite[0 : i32, 1 : i32] : composite type`."""
 
-    name = "spirv.CompositeExtract"
     FIELDS: ClassVar[Mapping[str, str]] = {"indexes": "indices"}
     composite = operand_def()
     indices = prop_def(IndexArray)
@@ -201,11 +196,9 @@ class CompositeExtractOp(Foldable):
             raise VerifyException(f"{self.name} gives {wanted} here, not {self.result.type}")
 
 
-@irdl_op_definition
 class CompositeInsertOp(SPIRVOp):
     """`spirv.CompositeInsert %object, %composite[0 : i32] : object type into composite type`."""
 
-    name = "spirv.CompositeInsert"
     FIELDS: ClassVar[Mapping[str, str]] = {"indexes": "indices"}
     T: ClassVar = VarConstraint("T", AnyAttr())
     object = operand_def()
@@ -275,11 +268,9 @@ def _vector(op: Operation, type_: Attribute) -> VectorType:
     return type_
 
 
-@irdl_op_definition
 class VectorExtractDynamicOp(SPIRVOp):
     """`spirv.VectorExtractDynamic %vector[%index] : vector type, index type`."""
 
-    name = "spirv.VectorExtractDynamic"
     vector = operand_def()
     index = operand_def()
     result = result_def()
@@ -303,11 +294,9 @@ class VectorExtractDynamicOp(SPIRVOp):
             )
 
 
-@irdl_op_definition
 class VectorInsertDynamicOp(SPIRVOp):
     """`spirv.VectorInsertDynamic %component, %vector[%index] : vector type, index type`."""
 
-    name = "spirv.VectorInsertDynamic"
     T: ClassVar = VarConstraint("T", AnyAttr())
     vector = operand_def(T)
     component = operand_def()
@@ -339,7 +328,6 @@ def _check_index(op: Operation, type_: Attribute) -> None:
         raise VerifyException(f"{op.name}: the index is an integer scalar, not {type_}")
 
 
-@irdl_op_definition
 class VectorShuffleOp(SPIRVOp):
     """
     Components of two vectors, numbered through both; -1 leaves one undefined.
@@ -347,7 +335,6 @@ class VectorShuffleOp(SPIRVOp):
     `spirv.VectorShuffle [1 : i32, 2 : i32] %a, %b : vector<2xf32>, vector<2xf32> -> vector<2xf32>`
     """
 
-    name = "spirv.VectorShuffle"
     components = prop_def(IndexArray)
     vector_1 = operand_def()
     vector_2 = operand_def()
@@ -384,11 +371,8 @@ class VectorShuffleOp(SPIRVOp):
                 )
 
 
-@irdl_op_definition
 class CopyLogicalOp(Cast):
     """A composite under a type that matches it logically: other decorations, the same shape."""
-
-    name = "spirv.CopyLogical"
 
     def verify_(self) -> None:
         if not _matches_logically(self.operand.type, self.result.type):

@@ -34,7 +34,6 @@ from xdsl.dialects.builtin import (
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute, TypedAttribute
 from xdsl.irdl import (
-    irdl_op_definition,
     lazy_traits_def,
     operand_def,
     prop_def,
@@ -89,11 +88,9 @@ def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
             return None
 
 
-@irdl_op_definition
 class ConstantOp(SPIRVOp, HasFolderInterface):
     """OpConstant(True, False), OpConstantComposite: `spirv.Constant dense<0.0> : vector<2xf32>`."""
 
-    name = "spirv.Constant"
     value = prop_def(Attribute)
     result = result_def()
     traits = traits_def(Pure(), ConstantLike())
@@ -224,11 +221,9 @@ def constant_integer(value: SSAValue) -> int | None:
     return None
 
 
-@irdl_op_definition
 class ConstantNullOp(SPIRVOp, HasFolderInterface):
     """OpConstantNull, the zero of any type: `spirv.ConstantNull : !spirv.coopmatrix<...>`."""
 
-    name = "spirv.ConstantNull"
     result = result_def()
     traits = traits_def(Pure(), ConstantLike())
     assembly_format = "attr-dict `:` type($result)"
@@ -250,11 +245,9 @@ class ConstantNullOp(SPIRVOp, HasFolderInterface):
         return (FloatAttr(0.0, element),)
 
 
-@irdl_op_definition
 class UndefOp(SPIRVOp):
     """OpUndef: `spirv.Undef : f32`."""
 
-    name = "spirv.Undef"
     result = result_def()
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
@@ -272,11 +265,9 @@ class ConstantSymbol(SPIRVOp, ABC):
         """The type of the constant."""
 
 
-@irdl_op_definition
 class SpecConstantOp(ConstantSymbol):
     """OpSpecConstant(True, False): `spirv.SpecConstant @m spec_id(5) = 16 : i32`."""
 
-    name = "spirv.SpecConstant"
     sym_name = prop_def(SymbolNameConstraint())
     default_value = prop_def(Attribute)
     traits = traits_def(SymbolOpInterface())
@@ -348,7 +339,6 @@ class SpecConstantOp(ConstantSymbol):
             raise VerifyException("spec_id must be a number from 0 on")
 
 
-@irdl_op_definition
 class SpecConstantCompositeOp(ConstantSymbol):
     """
     OpSpecConstantComposite: `spirv.SpecConstantComposite @v (@x, @y) : vector<2xi32>`.
@@ -356,7 +346,6 @@ class SpecConstantCompositeOp(ConstantSymbol):
     A cooperative matrix has one constituent (CM-08).
     """
 
-    name = "spirv.SpecConstantComposite"
     sym_name = prop_def(SymbolNameConstraint())
     type = prop_def(TypeAttribute)
     constituents = prop_def(ArrayAttr[SymbolRefAttr])
@@ -449,11 +438,9 @@ def verify_lengths(user: Operation, type: Attribute) -> None:
             return
 
 
-@irdl_op_definition
-class ReferenceOfOp(SPIRVOp):
+class ReferenceOfOp(SPIRVOp, name="spirv.mlir.referenceof"):
     """The value of a specialization constant: `spirv.mlir.referenceof @m : i32`."""
 
-    name = "spirv.mlir.referenceof"
     spec_const = prop_def(FlatSymbolRefAttrConstr)
     result = result_def()
     traits = traits_def(Pure())
@@ -487,11 +474,9 @@ SPECIALIZABLE = frozenset(
 """The operations that OpSpecConstantOp may hold with the Shader capability (SPIR-V 3.49.6)."""
 
 
-@irdl_op_definition
-class YieldOp(SPIRVOp):
+class YieldOp(SPIRVOp, name="spirv.mlir.yield"):
     """The end of a `spirv.SpecConstantOperation`; not an instruction."""
 
-    name = "spirv.mlir.yield"
     operand = operand_def()
     traits = lazy_traits_def(lambda: (IsTerminator(), Pure(), HasParent(SpecConstantOperationOp)))
     assembly_format = "attr-dict $operand `:` type($operand)"
@@ -500,7 +485,6 @@ class YieldOp(SPIRVOp):
         super().__init__(operands=[operand])
 
 
-@irdl_op_definition
 class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
     """
     OpSpecConstantOp: `spirv.SpecConstantOperation wraps "spirv.IAdd"(%a, %b) : (i32, i32) -> i32`.
@@ -508,7 +492,6 @@ class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
     The region holds the wrapped operation, in its generic form, and a `spirv.mlir.yield`.
     """
 
-    name = "spirv.SpecConstantOperation"
     result = result_def()
     body = region_def("single_block")
     traits = traits_def(Pure(), KeptBody())

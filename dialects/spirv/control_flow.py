@@ -25,7 +25,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
-    irdl_op_definition,
     lazy_traits_def,
     operand_def,
     opt_prop_def,
@@ -71,11 +70,9 @@ from xdsl_spirv.upstream.kept_bodies import AllBlocksLive
 from xdsl_spirv.upstream.symbols import find_symbol
 
 
-@irdl_op_definition
 class ReturnOp(SPIRVOp):
     """OpReturn; not pure, so that a construct with a return inside has an effect and stays."""
 
-    name = "spirv.Return"
     traits = traits_def(IsTerminator(), ReturnLike())
     assembly_format = "attr-dict"
 
@@ -90,11 +87,9 @@ class ReturnOp(SPIRVOp):
             )
 
 
-@irdl_op_definition
 class ReturnValueOp(SPIRVOp):
     """OpReturnValue: `spirv.ReturnValue %x : f32`."""
 
-    name = "spirv.ReturnValue"
     value = operand_def()
     traits = traits_def(IsTerminator(), ReturnLike())
     assembly_format = "$value attr-dict `:` type($value)"
@@ -110,11 +105,9 @@ class ReturnValueOp(SPIRVOp):
             )
 
 
-@irdl_op_definition
 class UnreachableOp(SPIRVOp):
     """OpUnreachable: undefined behaviour if it is executed."""
 
-    name = "spirv.Unreachable"
     traits = traits_def(IsTerminator())
     assembly_format = "attr-dict"
 
@@ -122,11 +115,9 @@ class UnreachableOp(SPIRVOp):
         super().__init__()
 
 
-@irdl_op_definition
 class KillOp(SPIRVOp):
     """OpKill: ends a fragment's invocation."""
 
-    name = "spirv.Kill"
     traits = traits_def(IsTerminator())
     assembly_format = "attr-dict"
 
@@ -142,11 +133,9 @@ def enclosing_function(op: Operation) -> FuncOp | None:
     return parent
 
 
-@irdl_op_definition
 class FunctionCallOp(SPIRVOp):
     """OpFunctionCall: `%r = spirv.FunctionCall @f(%x) : (f32) -> f32`."""
 
-    name = "spirv.FunctionCall"
     callee = prop_def(FlatSymbolRefAttrConstr)
     arguments = var_operand_def()
     arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
@@ -192,11 +181,9 @@ class FunctionCallOp(SPIRVOp):
             )
 
 
-@irdl_op_definition
-class MergeOp(SPIRVOp):
+class MergeOp(SPIRVOp, name="spirv.mlir.merge"):
     """The end of a selection's or a loop's region, with its results; not an instruction."""
 
-    name = "spirv.mlir.merge"
     arguments = var_operand_def()
     traits = lazy_traits_def(
         lambda: (IsTerminator(), ReturnLike(), Pure(), HasParent(SelectionOp, LoopOp))
@@ -267,15 +254,13 @@ class Construct(SPIRVOp, ABC):
             )
 
 
-@irdl_op_definition
-class SelectionOp(Construct, HasCanonicalizationPatternsInterface):
+class SelectionOp(Construct, HasCanonicalizationPatternsInterface, name="spirv.mlir.selection"):
     """
     OpSelectionMerge: `%r = spirv.mlir.selection control(Flatten) -> f32 { ... }`.
 
     The first block is the header, which ends in a conditional branch or a switch.
     """
 
-    name = "spirv.mlir.selection"
     selection_control = prop_def(SelectionControlAttr)
     assembly_format = FORMAT.replace("CONTROL", "selection_control")
 
@@ -311,8 +296,7 @@ class SelectionOp(Construct, HasCanonicalizationPatternsInterface):
             )
 
 
-@irdl_op_definition
-class LoopOp(Construct):
+class LoopOp(Construct, name="spirv.mlir.loop"):
     """
     OpLoopMerge: `%r = spirv.mlir.loop control(Unroll) -> f32 { ... }`.
 
@@ -320,7 +304,6 @@ class LoopOp(Construct):
     continue target, which branches back to the header; the merge block.
     """
 
-    name = "spirv.mlir.loop"
     loop_control = prop_def(LoopControlAttr)
     assembly_format = FORMAT.replace("CONTROL", "loop_control")
 

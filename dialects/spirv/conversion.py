@@ -13,7 +13,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import AnyFloat, Float32Type, FloatAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     result_def,
     traits_def,
@@ -70,18 +69,12 @@ class FloatToInteger(NumericConversion, ABC):
         self.check_kinds(_FLOAT, _INTEGER)
 
 
-@irdl_op_definition
 class ConvertFToSOp(FloatToInteger):
     """Float to signed integer."""
 
-    name = "spirv.ConvertFToS"
 
-
-@irdl_op_definition
 class ConvertFToUOp(FloatToInteger):
     """Float to unsigned integer."""
-
-    name = "spirv.ConvertFToU"
 
 
 class IntegerToFloat(NumericConversion, ABC):
@@ -91,20 +84,12 @@ class IntegerToFloat(NumericConversion, ABC):
         self.check_kinds(_INTEGER, _FLOAT)
 
 
-@irdl_op_definition
-class ConvertSToFOp(IntegerToFloat):
+class ConvertSToFOp(IntegerToFloat, fields={"signed_value": "operand"}):
     """Signed integer to float."""
 
-    name = "spirv.ConvertSToF"
-    FIELDS: ClassVar[Mapping[str, str]] = {"signed_value": "operand"}
 
-
-@irdl_op_definition
-class ConvertUToFOp(IntegerToFloat):
+class ConvertUToFOp(IntegerToFloat, fields={"unsigned_value": "operand"}):
     """Unsigned integer to float."""
-
-    name = "spirv.ConvertUToF"
-    FIELDS: ClassVar[Mapping[str, str]] = {"unsigned_value": "operand"}
 
 
 class WidthConversion(NumericConversion, ABC):
@@ -121,11 +106,9 @@ class WidthConversion(NumericConversion, ABC):
             )
 
 
-@irdl_op_definition
 class FConvertOp(WidthConversion, Foldable):
     """Float to float, by way of binary32 where bfloat16 takes part (BF-06)."""
 
-    name = "spirv.FConvert"
     FIELDS: ClassVar[Mapping[str, str]] = {"float_value": "operand"}
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
@@ -151,11 +134,9 @@ class FConvertOp(WidthConversion, Foldable):
         self.check_widths()
 
 
-@irdl_op_definition
 class SConvertOp(WidthConversion, IntegerFoldable):
     """Integer to integer, sign-extended or truncated."""
 
-    name = "spirv.SConvert"
     SIGNED: ClassVar[bool] = True
     COMPUTE: ClassVar[Compute] = int
     FIELDS: ClassVar[Mapping[str, str]] = {"signed_value": "operand"}
@@ -165,11 +146,9 @@ class SConvertOp(WidthConversion, IntegerFoldable):
         self.check_widths()
 
 
-@irdl_op_definition
 class UConvertOp(WidthConversion, IntegerFoldable):
     """Integer to integer, zero-extended or truncated."""
 
-    name = "spirv.UConvert"
     COMPUTE: ClassVar[Compute] = int
     FIELDS: ClassVar[Mapping[str, str]] = {"unsigned_value": "operand"}
 
@@ -178,22 +157,18 @@ class UConvertOp(WidthConversion, IntegerFoldable):
         self.check_widths()
 
 
-@irdl_op_definition
 class QuantizeToF16Op(UnaryOperation):
     """f32 rounded to a value of f16, still f32."""
 
-    name = "spirv.QuantizeToF16"
     FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}
 
     def verify_(self) -> None:
         require(self, [self.operand.type], lambda t: isinstance(t, Float32Type), "f32")
 
 
-@irdl_op_definition
 class BitcastOp(Cast, IntegerFoldable):
     """The same bits under another type; pointers, scalars and vectors, or CM-19's matrices."""
 
-    name = "spirv.Bitcast"
     COMPUTE: ClassVar[Compute] = int
 
     def verify_(self) -> None:
@@ -224,11 +199,9 @@ def _address(op: Operation, type_: Attribute) -> None:
         raise VerifyException(f"{op.name} takes or gives an integer scalar, not {type_}")
 
 
-@irdl_op_definition
 class ConvertPtrToUOp(SPIRVOp):
     """A pointer's address as an integer."""
 
-    name = "spirv.ConvertPtrToU"
     pointer = operand_def()
     result = result_def()
     traits = traits_def(Pure())
@@ -242,11 +215,9 @@ class ConvertPtrToUOp(SPIRVOp):
         _address(self, self.result.type)
 
 
-@irdl_op_definition
 class ConvertUToPtrOp(Cast):
     """An integer as an address."""
 
-    name = "spirv.ConvertUToPtr"
     FIELDS: ClassVar[Mapping[str, str]] = {"integer_value": "operand"}
 
     def verify_(self) -> None:
@@ -278,21 +249,15 @@ class PointerCast(SPIRVOp, ABC):
             raise VerifyException(f"{self.name} keeps the pointee, not {before} to {after}")
 
 
-@irdl_op_definition
 class PtrCastToGenericOp(PointerCast):
     """A pointer into Generic storage."""
-
-    name = "spirv.PtrCastToGeneric"
 
     def verify_(self) -> None:
         self.check_classes(source=False, target=True)
 
 
-@irdl_op_definition
 class GenericCastToPtrOp(PointerCast):
     """A Generic pointer into one storage class."""
-
-    name = "spirv.GenericCastToPtr"
 
     def verify_(self) -> None:
         self.check_classes(source=True, target=False)

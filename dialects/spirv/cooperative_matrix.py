@@ -28,7 +28,6 @@ from xdsl.irdl import (
     AnyOf,
     BaseAttr,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -184,15 +183,13 @@ def _memory_properties(
     }
 
 
-@irdl_op_definition
-class CooperativeMatrixLoadOp(MatrixMemoryOperation):
+class CooperativeMatrixLoadOp(MatrixMemoryOperation, name="spirv.KHR.CooperativeMatrixLoad"):
     """
     A matrix read from memory.
 
     `spirv.KHR.CooperativeMatrixLoad %p, %st, <RowMajor> : !spirv.ptr<f16, Workgroup>, i32 -> ...`
     """
 
-    name = "spirv.KHR.CooperativeMatrixLoad"
     result = result_def()
 
     traits = traits_def(ReadsMemory())
@@ -222,15 +219,13 @@ class CooperativeMatrixLoadOp(MatrixMemoryOperation):
         self._verify_memory(store=False)
 
 
-@irdl_op_definition
-class CooperativeMatrixStoreOp(MatrixMemoryOperation):
+class CooperativeMatrixStoreOp(MatrixMemoryOperation, name="spirv.KHR.CooperativeMatrixStore"):
     """
     A matrix written to memory.
 
     `spirv.KHR.CooperativeMatrixStore %p, %m, %st, <RowMajor> : !spirv.ptr<f16, ...>, ..., i32`
     """
 
-    name = "spirv.KHR.CooperativeMatrixStore"
     pointer = operand_def()
     object = operand_def()
     stride = opt_operand_def()
@@ -262,8 +257,7 @@ class CooperativeMatrixStoreOp(MatrixMemoryOperation):
         self._verify_memory(store=True)
 
 
-@irdl_op_definition
-class CooperativeMatrixMulAddOp(SPIRVOp):
+class CooperativeMatrixMulAddOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixMulAdd"):
     """
     `a * b + c`: MxK times KxN plus MxN.
 
@@ -271,7 +265,6 @@ class CooperativeMatrixMulAddOp(SPIRVOp):
     whose component type is not C's: `A, B, C -> Result`. SPV_KHR_cooperative_matrix, 3.42.13.
     """
 
-    name = "spirv.KHR.CooperativeMatrixMulAdd"
     FIELDS: ClassVar[Mapping[str, str]] = {"cooperative_matrix_operands": "matrix_operands"}
 
     a = operand_def()
@@ -309,15 +302,13 @@ class CooperativeMatrixMulAddOp(SPIRVOp):
         rules.cm_21_operands(self.matrix_operands, matrices)
 
 
-@irdl_op_definition
-class CooperativeMatrixLengthOp(SPIRVOp):
+class CooperativeMatrixLengthOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixLength"):
     """
     Number of components of a matrix of this type that one invocation holds (CM-18).
 
     `spirv.KHR.CooperativeMatrixLength : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc>`
     """
 
-    name = "spirv.KHR.CooperativeMatrixLength"
     FIELDS: ClassVar[Mapping[str, str]] = {"type": "cooperative_matrix_type"}
 
     cooperative_matrix_type = prop_def(TypeAttribute)

@@ -15,7 +15,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, SymbolRefAttr, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -76,11 +75,8 @@ class MatrixConversion(SPIRVOp, ABC):
         return before, after
 
 
-@irdl_op_definition
-class CooperativeMatrixConvertOp(MatrixConversion):
+class CooperativeMatrixConvertOp(MatrixConversion, name="spirv.NV.CooperativeMatrixConvert"):
     """An accumulator becomes a MatrixA or a MatrixB; conversions of components may do so too."""
-
-    name = "spirv.NV.CooperativeMatrixConvert"
 
     def verify_(self) -> None:
         before, after = self.types
@@ -98,11 +94,8 @@ class CooperativeMatrixConvertOp(MatrixConversion):
             )
 
 
-@irdl_op_definition
-class CooperativeMatrixTransposeOp(MatrixConversion):
+class CooperativeMatrixTransposeOp(MatrixConversion, name="spirv.NV.CooperativeMatrixTranspose"):
     """Rows become columns: an accumulator becomes a MatrixB."""
-
-    name = "spirv.NV.CooperativeMatrixTranspose"
 
     def verify_(self) -> None:
         before, after = self.types
@@ -120,15 +113,13 @@ class CooperativeMatrixTransposeOp(MatrixConversion):
             )
 
 
-@irdl_op_definition
-class CooperativeMatrixReduceOp(SPIRVOp):
+class CooperativeMatrixReduceOp(SPIRVOp, name="spirv.NV.CooperativeMatrixReduce"):
     """
     Rows, columns or squares of four combined by a function of two components.
 
     `spirv.NV.CooperativeMatrixReduce <Row|Column> %m, @combine : !spirv.coopmatrix<...> -> ...`.
     """
 
-    name = "spirv.NV.CooperativeMatrixReduce"
     matrix = operand_def(CooperativeMatrixType)
     reduce = prop_def(CooperativeMatrixReduceAttr)
     combine_func = prop_def(FlatSymbolRefAttrConstr)
@@ -191,8 +182,7 @@ class CooperativeMatrixReduceOp(SPIRVOp):
             _same(self, ("columns", before.columns, after.columns))
 
 
-@irdl_op_definition
-class CooperativeMatrixPerElementOp(SPIRVOp):
+class CooperativeMatrixPerElementOp(SPIRVOp, name="spirv.NV.CooperativeMatrixPerElementOp"):
     """
     A function of row, column, component and further arguments, applied to every component.
 
@@ -201,7 +191,6 @@ class CooperativeMatrixPerElementOp(SPIRVOp):
     the same place.
     """
 
-    name = "spirv.NV.CooperativeMatrixPerElementOp"
     FIELDS: ClassVar[Mapping[str, str]] = {"operands": "arguments"}
     matrix = operand_def(CooperativeMatrixType)
     func = prop_def(FlatSymbolRefAttrConstr)
@@ -262,8 +251,7 @@ def component_of(matrix: CooperativeMatrixType, argument: Attribute) -> Attribut
     return argument.element_type if alike else None
 
 
-@irdl_op_definition
-class CooperativeMatrixGetCoordinateOp(SPIRVOp):
+class CooperativeMatrixGetCoordinateOp(SPIRVOp, name="spirv.EXT.CooperativeMatrixGetCoordinate"):
     """
     Row and column of a component that this invocation holds.
 
@@ -271,7 +259,6 @@ class CooperativeMatrixGetCoordinateOp(SPIRVOp):
     vector<2xi32>`. SPV_EXT_cooperative_matrix_maintenance1.
     """
 
-    name = "spirv.EXT.CooperativeMatrixGetCoordinate"
     matrix = operand_def(CooperativeMatrixType)
     index = operand_def()
     result = result_def(VectorType)

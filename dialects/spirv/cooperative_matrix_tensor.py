@@ -14,7 +14,6 @@ from typing import ClassVar, Self
 from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, SymbolRefAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -162,11 +161,11 @@ def _operands(
     return [SSAValue.get(value) for value in given if value is not None]
 
 
-@irdl_op_definition
-class CooperativeMatrixLoadTensorOp(MatrixTensorOperation):
+class CooperativeMatrixLoadTensorOp(
+    MatrixTensorOperation, name="spirv.NV.CooperativeMatrixLoadTensor"
+):
     """OpCooperativeMatrixLoadTensorNV: the matrix, of which the clipped part is the operand's."""
 
-    name = "spirv.NV.CooperativeMatrixLoadTensor"
     STORES: ClassVar[bool] = False
     result = result_def(CooperativeMatrixType)
     traits = traits_def(ReadsMemory())
@@ -195,11 +194,11 @@ class CooperativeMatrixLoadTensorOp(MatrixTensorOperation):
             )
 
 
-@irdl_op_definition
-class CooperativeMatrixStoreTensorOp(MatrixTensorOperation):
+class CooperativeMatrixStoreTensorOp(
+    MatrixTensorOperation, name="spirv.NV.CooperativeMatrixStoreTensor"
+):
     """OpCooperativeMatrixStoreTensorNV."""
 
-    name = "spirv.NV.CooperativeMatrixStoreTensor"
     STORES: ClassVar[bool] = True
     traits = traits_def(MemoryWriteEffect())
 

@@ -16,7 +16,6 @@ from typing import ClassVar, Self
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -192,11 +191,9 @@ class VectorTimesMatrix(SPIRVOp, ABC):
                 )
 
 
-@irdl_op_definition
-class CooperativeVectorMatrixMulOp(VectorTimesMatrix):
+class CooperativeVectorMatrixMulOp(VectorTimesMatrix, name="spirv.NV.CooperativeVectorMatrixMul"):
     """OpCooperativeVectorMatrixMulNV: matrix times vector."""
 
-    name = "spirv.NV.CooperativeVectorMatrixMul"
     PLACES: ClassVar[int] = 1
     SETTINGS: ClassVar[Mapping[str, Kind]] = {
         "input_interpretation": ComponentTypeAttr,
@@ -212,11 +209,11 @@ class CooperativeVectorMatrixMulOp(VectorTimesMatrix):
     matrix_stride = opt_operand_def()
 
 
-@irdl_op_definition
-class CooperativeVectorMatrixMulAddOp(VectorTimesMatrix):
+class CooperativeVectorMatrixMulAddOp(
+    VectorTimesMatrix, name="spirv.NV.CooperativeVectorMatrixMulAdd"
+):
     """OpCooperativeVectorMatrixMulAddNV: matrix times vector plus a vector in memory."""
 
-    name = "spirv.NV.CooperativeVectorMatrixMulAdd"
     PLACES: ClassVar[int] = 2
     SETTINGS: ClassVar[Mapping[str, Kind]] = {
         "input_interpretation": ComponentTypeAttr,
@@ -236,11 +233,9 @@ class CooperativeVectorMatrixMulAddOp(VectorTimesMatrix):
     bias_interpretation = prop_def(enumerant(ComponentTypeAttr))
 
 
-@irdl_op_definition
-class CooperativeVectorLoadOp(MemoryAccessing):
+class CooperativeVectorLoadOp(MemoryAccessing, name="spirv.NV.CooperativeVectorLoad"):
     """`spirv.NV.CooperativeVectorLoad %p[%offset] : pointer type, i32 -> !spirv.coopvec<...>`."""
 
-    name = "spirv.NV.CooperativeVectorLoad"
     pointer = operand_def(POINTER)
     offset = operand_def()
     result = result_def(CooperativeVectorType)
@@ -269,11 +264,9 @@ class CooperativeVectorLoadOp(MemoryAccessing):
         self.memory.verify(MAKE_AVAILABLE, "a load")
 
 
-@irdl_op_definition
-class CooperativeVectorStoreOp(MemoryAccessing):
+class CooperativeVectorStoreOp(MemoryAccessing, name="spirv.NV.CooperativeVectorStore"):
     """`spirv.NV.CooperativeVectorStore %p[%at], %v : pointer type, i32, !spirv.coopvec<...>`."""
 
-    name = "spirv.NV.CooperativeVectorStore"
     pointer = operand_def(POINTER)
     offset = operand_def()
     object = operand_def(CooperativeVectorType)
@@ -297,8 +290,9 @@ class CooperativeVectorStoreOp(MemoryAccessing):
         self.memory.verify(MAKE_VISIBLE, "a store")
 
 
-@irdl_op_definition
-class CooperativeVectorOuterProductAccumulateOp(SPIRVOp):
+class CooperativeVectorOuterProductAccumulateOp(
+    SPIRVOp, name="spirv.NV.CooperativeVectorOuterProductAccumulate"
+):
     """
     Adds the outer product of two vectors to a matrix in memory, atomically by component.
 
@@ -306,7 +300,6 @@ class CooperativeVectorOuterProductAccumulateOp(SPIRVOp):
     TrainingOptimalNV, matrix_interpretation = Float16NV) : types`, a stride after the parentheses.
     """
 
-    name = "spirv.NV.CooperativeVectorOuterProductAccumulate"
     SETTINGS: ClassVar[Mapping[str, Kind]] = {
         "memory_layout": CooperativeVectorMatrixLayoutAttr,
         "matrix_interpretation": ComponentTypeAttr,
@@ -379,8 +372,9 @@ class CooperativeVectorOuterProductAccumulateOp(SPIRVOp):
             )
 
 
-@irdl_op_definition
-class CooperativeVectorReduceSumAccumulateOp(SPIRVOp):
+class CooperativeVectorReduceSumAccumulateOp(
+    SPIRVOp, name="spirv.NV.CooperativeVectorReduceSumAccumulate"
+):
     """
     Adds a vector to one in memory, atomically by component.
 
@@ -388,7 +382,6 @@ class CooperativeVectorReduceSumAccumulateOp(SPIRVOp):
     !spirv.coopvec<16 x f16>`.
     """
 
-    name = "spirv.NV.CooperativeVectorReduceSumAccumulate"
     pointer = operand_def(POINTER)
     offset = operand_def()
     v = operand_def(CooperativeVectorType)

@@ -15,7 +15,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import IntegerType, Signedness, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     result_def,
@@ -140,52 +139,32 @@ class DotAccumulateOperation(IntegerDotOperation, ABC):
         rules.dot_13_accumulator(self.accumulator.type, self.result.type)
 
 
-@irdl_op_definition
 class SDotOp(DotOperation):
     """Signed dot product: `spirv.SDot %a, %b, <PackedVectorFormat4x8Bit> : i32 -> i32`."""
 
-    name = "spirv.SDot"
     SIGNEDNESS: ClassVar[DotSignedness] = DotSignedness.SIGNED
     traits = traits_def(Commutative(), Pure())
 
 
-@irdl_op_definition
 class UDotOp(DotOperation):
     """Unsigned dot product: `spirv.UDot %a, %b : vector<4xi8> -> i32`."""
 
-    name = "spirv.UDot"
     SIGNEDNESS: ClassVar[DotSignedness] = DotSignedness.UNSIGNED
     traits = traits_def(Commutative(), Pure())
 
 
-@irdl_op_definition
 class SUDotOp(DotOperation):
     """Signed by unsigned: `spirv.SUDot %a, %b : vector<4xsi8>, vector<4xui8> -> i32`."""
 
-    name = "spirv.SUDot"
     SIGNEDNESS: ClassVar[DotSignedness] = DotSignedness.MIXED
     traits = traits_def(Pure())
 
 
-@irdl_op_definition
-class SDotAccSatOp(DotAccumulateOperation):
+# fmt: off
+class SDotAccSatOp(DotAccumulateOperation, signedness=DotSignedness.SIGNED):
     """Signed, with saturation: `spirv.SDotAccSat %a, %b, %acc : vector<4xi8> -> i32`."""
-
-    name = "spirv.SDotAccSat"
-    SIGNEDNESS: ClassVar[DotSignedness] = DotSignedness.SIGNED
-
-
-@irdl_op_definition
-class UDotAccSatOp(DotAccumulateOperation):
+class UDotAccSatOp(DotAccumulateOperation, signedness=DotSignedness.UNSIGNED):
     """Unsigned, with saturation: `spirv.UDotAccSat %a, %b, %acc : vector<4xi8> -> i32`."""
-
-    name = "spirv.UDotAccSat"
-    SIGNEDNESS: ClassVar[DotSignedness] = DotSignedness.UNSIGNED
-
-
-@irdl_op_definition
-class SUDotAccSatOp(DotAccumulateOperation):
+class SUDotAccSatOp(DotAccumulateOperation, signedness=DotSignedness.MIXED):
     """Signed by unsigned, with signed saturation: `spirv.SUDotAccSat %a, %b, %acc : ... -> i32`."""
-
-    name = "spirv.SUDotAccSat"
-    SIGNEDNESS: ClassVar[DotSignedness] = DotSignedness.MIXED
+# fmt: on

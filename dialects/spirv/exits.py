@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, prop_def, traits_def, var_operand_def
+from xdsl.irdl import prop_def, traits_def, var_operand_def
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
@@ -63,11 +63,8 @@ class ExitOp(SPIRVOp, ABC):
             )
 
 
-@irdl_op_definition
-class BreakOp(ExitOp):
+class BreakOp(ExitOp, name="spirv.mlir.break"):
     """Branches to the merge block of a construct around: `spirv.mlir.break 1 (%x : f32)`."""
-
-    name = "spirv.mlir.break"
 
     @property
     def target(self) -> Block | None:
@@ -75,11 +72,8 @@ class BreakOp(ExitOp):
         return None if construct is None else construct.body.blocks.last
 
 
-@irdl_op_definition
-class ContinueOp(ExitOp):
+class ContinueOp(ExitOp, name="spirv.mlir.continue"):
     """Branches to the continue target of a loop around: `spirv.mlir.continue 1 (%x : f32)`."""
-
-    name = "spirv.mlir.continue"
 
     @property
     def target(self) -> Block | None:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.dialects.utils import print_func_argument, print_func_output
 from xdsl.ir import Attribute, Block, Operation, Region
-from xdsl.irdl import irdl_op_definition, lazy_traits_def, opt_prop_def, prop_def, region_def
+from xdsl.irdl import lazy_traits_def, opt_prop_def, prop_def, region_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import CallableOpInterface, HasParent, SymbolOpInterface
@@ -46,8 +46,7 @@ class _Callable(CallableOpInterface):
 _ARGUMENT = tuple[Parser.Argument | None, Attribute, dict[str, Attribute]]
 
 
-@irdl_op_definition
-class FuncOp(SPIRVOp):
+class FuncOp(SPIRVOp, name="spirv.func"):
     """
     OpFunction: `spirv.func @f(%x: f32) -> f32 "Inline" { ... }`.
 
@@ -55,7 +54,6 @@ class FuncOp(SPIRVOp):
     `linkage_attributes`.
     """
 
-    name = "spirv.func"
     sym_name = prop_def(SymbolNameConstraint())
     function_type = prop_def(FunctionType)
     function_control = prop_def(FunctionControlAttr)

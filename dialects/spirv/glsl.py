@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.ir import Operation
-from xdsl.irdl import irdl_op_definition
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.constraints import (
@@ -84,391 +83,67 @@ class GLIntegerClamp(IntegerTernary, ABC):
     FIELDS: ClassVar[Mapping[str, str]] = {"min_val": "y", "max_val": "z"}
 
 
-@irdl_op_definition
-class GLRoundOp(GLUnary):
-    """Nearest whole number; halves either way."""
-
-    name = "spirv.GL.Round"
-
-
-@irdl_op_definition
-class GLRoundEvenOp(GLUnary):
-    """Nearest whole number; halves to even."""
-
-    name = "spirv.GL.RoundEven"
-
-
-@irdl_op_definition
-class GLTruncOp(GLUnary):
-    """Rounds toward zero."""
-
-    name = "spirv.GL.Trunc"
-
-
-@irdl_op_definition
-class GLFAbsOp(GLUnary):
-    """Absolute value."""
-
-    name = "spirv.GL.FAbs"
-
-
-@irdl_op_definition
-class GLFSignOp(GLUnary):
-    """The sign: -1, 0 or 1."""
-
-    name = "spirv.GL.FSign"
-
-
-@irdl_op_definition
-class GLFloorOp(GLUnary):
-    """Rounds toward minus infinity."""
-
-    name = "spirv.GL.Floor"
-
-
-@irdl_op_definition
-class GLCeilOp(GLUnary):
-    """Rounds toward infinity."""
-
-    name = "spirv.GL.Ceil"
-
-
-@irdl_op_definition
-class GLFractOp(GLUnary):
-    """The fraction: x - floor(x)."""
-
-    name = "spirv.GL.Fract"
-
-
-@irdl_op_definition
-class GLSinOp(GLUnary):
-    """Sine of radians."""
-
-    name = "spirv.GL.Sin"
-
-
-@irdl_op_definition
-class GLCosOp(GLUnary):
-    """Cosine of radians."""
-
-    name = "spirv.GL.Cos"
-
-
-@irdl_op_definition
-class GLTanOp(GLUnary):
-    """Tangent of radians."""
-
-    name = "spirv.GL.Tan"
-
-
-@irdl_op_definition
-class GLAsinOp(GLUnary):
-    """Arc sine."""
-
-    name = "spirv.GL.Asin"
-
-
-@irdl_op_definition
-class GLAcosOp(GLUnary):
-    """Arc cosine."""
-
-    name = "spirv.GL.Acos"
-
-
-@irdl_op_definition
-class GLSinhOp(GLUnary):
-    """Hyperbolic sine."""
-
-    name = "spirv.GL.Sinh"
-
-
-@irdl_op_definition
-class GLCoshOp(GLUnary):
-    """Hyperbolic cosine."""
-
-    name = "spirv.GL.Cosh"
-
-
-@irdl_op_definition
-class GLTanhOp(GLUnary):
-    """Hyperbolic tangent."""
-
-    name = "spirv.GL.Tanh"
-
-
-@irdl_op_definition
-class GLAsinhOp(GLUnary):
-    """Inverse hyperbolic sine."""
-
-    name = "spirv.GL.Asinh"
-
-
-@irdl_op_definition
-class GLAcoshOp(GLUnary):
-    """Inverse hyperbolic cosine."""
-
-    name = "spirv.GL.Acosh"
-
-
-@irdl_op_definition
-class GLAtanhOp(GLUnary):
-    """Inverse hyperbolic tangent."""
-
-    name = "spirv.GL.Atanh"
-
-
-@irdl_op_definition
-class GLExpOp(GLUnary):
-    """e to the x."""
-
-    name = "spirv.GL.Exp"
-
-
-@irdl_op_definition
-class GLLogOp(GLUnary):
-    """Natural logarithm."""
-
-    name = "spirv.GL.Log"
-
-
-@irdl_op_definition
-class GLExp2Op(GLUnary):
-    """2 to the x."""
-
-    name = "spirv.GL.Exp2"
-
-
-@irdl_op_definition
-class GLLog2Op(GLUnary):
-    """Logarithm to base 2."""
-
-    name = "spirv.GL.Log2"
-
-
-@irdl_op_definition
-class GLSqrtOp(GLUnary):
-    """Square root."""
-
-    name = "spirv.GL.Sqrt"
-
-
-@irdl_op_definition
-class GLInverseSqrtOp(GLUnary):
-    """1 / sqrt(x)."""
-
-    name = "spirv.GL.InverseSqrt"
-
-
-@irdl_op_definition
-class GLNormalizeOp(GLUnary):
-    """A vector of the same direction and length 1."""
-
-    name = "spirv.GL.Normalize"
-
-
-@irdl_op_definition
-class GLSAbsOp(GLIntegerUnary):
-    """Absolute value of a signed integer."""
-
-    name = "spirv.GL.SAbs"
-
-
-@irdl_op_definition
-class GLSSignOp(GLIntegerUnary):
-    """-1, 0 or 1, of a signed integer."""
-
-    name = "spirv.GL.SSign"
-
-
-@irdl_op_definition
-class GLAtanOp(GLUnary):
-    """Arc tangent."""
-
-    name = "spirv.GL.Atan"
-    FIELDS: ClassVar[Mapping[str, str]] = {"y_over_x": "operand"}
-
-
-@irdl_op_definition
-class GLRadiansOp(GLUnary):
-    """Degrees to radians."""
-
-    name = "spirv.GL.Radians"
-    FIELDS: ClassVar[Mapping[str, str]] = {"degrees": "operand"}
-
-
-@irdl_op_definition
-class GLDegreesOp(GLUnary):
-    """Radians to degrees."""
-
-    name = "spirv.GL.Degrees"
-    FIELDS: ClassVar[Mapping[str, str]] = {"radians": "operand"}
-
-
-@irdl_op_definition
-class GLFindILsbOp(GLIntegerUnary):
+# fmt: off
+class GLRoundOp(GLUnary): """Nearest whole number; halves either way."""
+class GLRoundEvenOp(GLUnary): """Nearest whole number; halves to even."""
+class GLTruncOp(GLUnary): """Rounds toward zero."""
+class GLFAbsOp(GLUnary): """Absolute value."""
+class GLFSignOp(GLUnary): """The sign: -1, 0 or 1."""
+class GLFloorOp(GLUnary): """Rounds toward minus infinity."""
+class GLCeilOp(GLUnary): """Rounds toward infinity."""
+class GLFractOp(GLUnary): """The fraction: x - floor(x)."""
+class GLSinOp(GLUnary): """Sine of radians."""
+class GLCosOp(GLUnary): """Cosine of radians."""
+class GLTanOp(GLUnary): """Tangent of radians."""
+class GLAsinOp(GLUnary): """Arc sine."""
+class GLAcosOp(GLUnary): """Arc cosine."""
+class GLSinhOp(GLUnary): """Hyperbolic sine."""
+class GLCoshOp(GLUnary): """Hyperbolic cosine."""
+class GLTanhOp(GLUnary): """Hyperbolic tangent."""
+class GLAsinhOp(GLUnary): """Inverse hyperbolic sine."""
+class GLAcoshOp(GLUnary): """Inverse hyperbolic cosine."""
+class GLAtanhOp(GLUnary): """Inverse hyperbolic tangent."""
+class GLExpOp(GLUnary): """e to the x."""
+class GLLogOp(GLUnary): """Natural logarithm."""
+class GLExp2Op(GLUnary): """2 to the x."""
+class GLLog2Op(GLUnary): """Logarithm to base 2."""
+class GLSqrtOp(GLUnary): """Square root."""
+class GLInverseSqrtOp(GLUnary): """1 / sqrt(x)."""
+class GLNormalizeOp(GLUnary): """A vector of the same direction and length 1."""
+class GLSAbsOp(GLIntegerUnary): """Absolute value of a signed integer."""
+class GLSSignOp(GLIntegerUnary): """-1, 0 or 1, of a signed integer."""
+class GLAtanOp(GLUnary, fields={"y_over_x": "operand"}): """Arc tangent."""
+class GLRadiansOp(GLUnary, fields={"degrees": "operand"}): """Degrees to radians."""
+class GLDegreesOp(GLUnary, fields={"radians": "operand"}): """Radians to degrees."""
+class GLFindILsbOp(GLIntegerUnary, fields={"value": "operand"}):
     """The number of the lowest bit set; -1 if none."""
-
-    name = "spirv.GL.FindILsb"
-    FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}
-
-
-@irdl_op_definition
-class GLFindSMsbOp(GLIntegerUnary):
+class GLFindSMsbOp(GLIntegerUnary, fields={"value": "operand"}):
     """The highest bit unlike the sign; -1 if none; 32-bit only."""
-
-    name = "spirv.GL.FindSMsb"
-    FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}
-
-
-@irdl_op_definition
-class GLFindUMsbOp(GLIntegerUnary):
+class GLFindUMsbOp(GLIntegerUnary, fields={"value": "operand"}):
     """The number of the highest bit set; -1 if none; 32-bit only."""
-
-    name = "spirv.GL.FindUMsb"
-    FIELDS: ClassVar[Mapping[str, str]] = {"value": "operand"}
-
-
-@irdl_op_definition
-class GLFMinOp(GLBinary):
-    """The smaller; either one if one is a NaN."""
-
-    name = "spirv.GL.FMin"
-
-
-@irdl_op_definition
-class GLFMaxOp(GLBinary):
-    """The larger; either one if one is a NaN."""
-
-    name = "spirv.GL.FMax"
-
-
-@irdl_op_definition
-class GLNMinOp(GLBinary):
-    """The smaller; the number if one is a NaN."""
-
-    name = "spirv.GL.NMin"
-
-
-@irdl_op_definition
-class GLNMaxOp(GLBinary):
-    """The larger; the number if one is a NaN."""
-
-    name = "spirv.GL.NMax"
-
-
-@irdl_op_definition
-class GLPowOp(GLBinary):
-    """x to the y."""
-
-    name = "spirv.GL.Pow"
-
-
-@irdl_op_definition
-class GLCrossOp(GLBinary):
-    """The cross product of vectors of three."""
-
-    name = "spirv.GL.Cross"
-
-
-@irdl_op_definition
-class GLAtan2Op(GLBinary):
-    """The angle of (x, y)."""
-
-    name = "spirv.GL.Atan2"
-    FIELDS: ClassVar[Mapping[str, str]] = {"y": "operand_1", "x": "operand_2"}
-
-
-@irdl_op_definition
-class GLStepOp(GLBinary):
+class GLFMinOp(GLBinary): """The smaller; either one if one is a NaN."""
+class GLFMaxOp(GLBinary): """The larger; either one if one is a NaN."""
+class GLNMinOp(GLBinary): """The smaller; the number if one is a NaN."""
+class GLNMaxOp(GLBinary): """The larger; the number if one is a NaN."""
+class GLPowOp(GLBinary): """x to the y."""
+class GLCrossOp(GLBinary): """The cross product of vectors of three."""
+class GLAtan2Op(GLBinary, fields={"y": "operand_1", "x": "operand_2"}): """The angle of (x, y)."""
+class GLStepOp(GLBinary, fields={"edge": "operand_1", "x": "operand_2"}):
     """0 below the edge, 1 from it on."""
-
-    name = "spirv.GL.Step"
-    FIELDS: ClassVar[Mapping[str, str]] = {"edge": "operand_1", "x": "operand_2"}
-
-
-@irdl_op_definition
-class GLReflectOp(GLBinary):
+class GLReflectOp(GLBinary, fields={"i": "operand_1", "n": "operand_2"}):
     """An incident vector's reflection."""
-
-    name = "spirv.GL.Reflect"
-    FIELDS: ClassVar[Mapping[str, str]] = {"i": "operand_1", "n": "operand_2"}
-
-
-@irdl_op_definition
-class GLUMinOp(GLIntegerBinary):
-    """The smaller unsigned integer."""
-
-    name = "spirv.GL.UMin"
-
-
-@irdl_op_definition
-class GLSMinOp(GLIntegerBinary):
-    """The smaller signed integer."""
-
-    name = "spirv.GL.SMin"
-
-
-@irdl_op_definition
-class GLUMaxOp(GLIntegerBinary):
-    """The larger unsigned integer."""
-
-    name = "spirv.GL.UMax"
-
-
-@irdl_op_definition
-class GLSMaxOp(GLIntegerBinary):
-    """The larger signed integer."""
-
-    name = "spirv.GL.SMax"
-
-
-@irdl_op_definition
-class GLFClampOp(GLClamp):
-    """Clamps floats."""
-
-    name = "spirv.GL.FClamp"
-
-
-@irdl_op_definition
-class GLNClampOp(GLClamp):
-    """Clamps floats; a NaN gives the minimum."""
-
-    name = "spirv.GL.NClamp"
-
-
-@irdl_op_definition
-class GLUClampOp(GLIntegerClamp):
-    """Clamps unsigned integers."""
-
-    name = "spirv.GL.UClamp"
-
-
-@irdl_op_definition
-class GLSClampOp(GLIntegerClamp):
-    """Clamps signed integers."""
-
-    name = "spirv.GL.SClamp"
-
-
-@irdl_op_definition
-class GLFmaOp(GLTernary):
+class GLUMinOp(GLIntegerBinary): """The smaller unsigned integer."""
+class GLSMinOp(GLIntegerBinary): """The smaller signed integer."""
+class GLUMaxOp(GLIntegerBinary): """The larger unsigned integer."""
+class GLSMaxOp(GLIntegerBinary): """The larger signed integer."""
+class GLFClampOp(GLClamp): """Clamps floats."""
+class GLNClampOp(GLClamp): """Clamps floats; a NaN gives the minimum."""
+class GLUClampOp(GLIntegerClamp): """Clamps unsigned integers."""
+class GLSClampOp(GLIntegerClamp): """Clamps signed integers."""
+class GLFmaOp(GLTernary, fields={"a": "x", "b": "y", "c": "z"}):
     """a * b + c; rounded once only under NoContraction."""
-
-    name = "spirv.GL.Fma"
-    FIELDS: ClassVar[Mapping[str, str]] = {"a": "x", "b": "y", "c": "z"}
-
-
-@irdl_op_definition
-class GLSmoothStepOp(GLTernary):
+class GLSmoothStepOp(GLTernary, fields={"edge0": "x", "edge1": "y", "x": "z"}):
     """A Hermite step between two edges."""
-
-    name = "spirv.GL.SmoothStep"
-    FIELDS: ClassVar[Mapping[str, str]] = {"edge0": "x", "edge1": "y", "x": "z"}
-
-
-@irdl_op_definition
-class GLFaceForwardOp(GLTernary):
+class GLFaceForwardOp(GLTernary, fields={"n": "x", "i": "y", "nref": "z"}):
     """N, turned toward I: negated where Nref and I point the same way."""
-
-    name = "spirv.GL.FaceForward"
-    FIELDS: ClassVar[Mapping[str, str]] = {"n": "x", "i": "y", "nref": "z"}
+# fmt: on

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType, f32, f64, i32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import IRDLOperation, operand_def, result_def, traits_def
 from xdsl.irdl.declarative_assembly_format import (
     CustomDirective,
     OperandsDirective,
@@ -100,11 +100,9 @@ class GLTyped(SPIRVOp, ABC):
             raise VerifyException(f"{self.name}: the {what} must be {wanted}, not {actual}")
 
 
-@irdl_op_definition
 class GLFMixOp(GLTyped):
     """Interpolates linearly: x * (1 - a) + y * a."""
 
-    name = "spirv.GL.FMix"
     traits = traits_def(Pure())
     x = operand_def()
     y = operand_def()
@@ -119,11 +117,9 @@ class GLFMixOp(GLTyped):
             self.expect(what, self.x.type, type_.type)
 
 
-@irdl_op_definition
 class GLLdexpOp(GLTyped):
     """Scales by a power of two: x * 2^exp."""
 
-    name = "spirv.GL.Ldexp"
     traits = traits_def(Pure())
     x = operand_def()
     exp = operand_def()
@@ -142,11 +138,9 @@ class GLLdexpOp(GLTyped):
             )
 
 
-@irdl_op_definition
 class GLRefractOp(GLTyped):
     """An incident vector refracted at a surface with a normal, by a ratio of indices."""
 
-    name = "spirv.GL.Refract"
     traits = traits_def(Pure())
     i = operand_def()
     n = operand_def()
@@ -190,18 +184,12 @@ class GLStructForm(GLTyped, ABC):
             )
 
 
-@irdl_op_definition
 class GLModfStructOp(GLStructForm):
     """Fraction and whole part."""
 
-    name = "spirv.GL.ModfStruct"
 
-
-@irdl_op_definition
 class GLFrexpStructOp(GLStructForm):
     """Significand in [0.5, 1) and exponent."""
-
-    name = "spirv.GL.FrexpStruct"
 
     def members(self, operand: Attribute) -> list[Attribute]:
         return [operand, with_element(operand, i32)]
@@ -228,19 +216,13 @@ class GLPointerForm(GLTyped, ABC):
         self.expect("pointee", self.written(), self.pointer.type.pointee)
 
 
-@irdl_op_definition
-class GLModfOp(GLPointerForm):
+class GLModfOp(GLPointerForm, fields={"x": "operand", "i": "pointer"}):
     """The fraction; the whole part is written."""
 
-    name = "spirv.GL.Modf"
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand", "i": "pointer"}
 
-
-@irdl_op_definition
 class GLFrexpOp(GLPointerForm):
     """The significand in [0.5, 1); the exponent is written."""
 
-    name = "spirv.GL.Frexp"
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand", "exp": "pointer"}
 
     def written(self) -> Attribute:
@@ -279,102 +261,27 @@ class GLUnpack(GLPacking, ABC):
     PACKS: ClassVar[bool] = False
 
 
-@irdl_op_definition
-class GLPackSnorm4x8Op(GLPack):
-    """A vector into packed Snorm4x8."""
-
-    name = "spirv.GL.PackSnorm4x8"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [4])
-
-
-@irdl_op_definition
-class GLPackUnorm4x8Op(GLPack):
-    """A vector into packed Unorm4x8."""
-
-    name = "spirv.GL.PackUnorm4x8"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [4])
-
-
-@irdl_op_definition
-class GLPackSnorm2x16Op(GLPack):
-    """A vector into packed Snorm2x16."""
-
-    name = "spirv.GL.PackSnorm2x16"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
-
-
-@irdl_op_definition
-class GLPackUnorm2x16Op(GLPack):
-    """A vector into packed Unorm2x16."""
-
-    name = "spirv.GL.PackUnorm2x16"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
-
-
-@irdl_op_definition
-class GLPackHalf2x16Op(GLPack):
-    """A vector into packed Half2x16."""
-
-    name = "spirv.GL.PackHalf2x16"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
-
-
-@irdl_op_definition
-class GLPackDouble2x32Op(GLPack):
+# fmt: off
+class GLPackSnorm4x8Op(GLPack, vector=VectorType(f32, [4])): """A vector into packed Snorm4x8."""
+class GLPackUnorm4x8Op(GLPack, vector=VectorType(f32, [4])): """A vector into packed Unorm4x8."""
+class GLPackSnorm2x16Op(GLPack, vector=VectorType(f32, [2])): """A vector into packed Snorm2x16."""
+class GLPackUnorm2x16Op(GLPack, vector=VectorType(f32, [2])): """A vector into packed Unorm2x16."""
+class GLPackHalf2x16Op(GLPack, vector=VectorType(f32, [2])): """A vector into packed Half2x16."""
+class GLPackDouble2x32Op(GLPack, vector=VectorType(i32, [2]), packed=f64):
     """Two words into a double."""
-
-    name = "spirv.GL.PackDouble2x32"
-    VECTOR: ClassVar[VectorType] = VectorType(i32, [2])
-    PACKED: ClassVar[Attribute] = f64
-
-
-@irdl_op_definition
-class GLUnpackSnorm4x8Op(GLUnpack):
+class GLUnpackSnorm4x8Op(GLUnpack, vector=VectorType(f32, [4])):
     """A vector from packed Snorm4x8."""
-
-    name = "spirv.GL.UnpackSnorm4x8"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [4])
-
-
-@irdl_op_definition
-class GLUnpackUnorm4x8Op(GLUnpack):
+class GLUnpackUnorm4x8Op(GLUnpack, vector=VectorType(f32, [4])):
     """A vector from packed Unorm4x8."""
-
-    name = "spirv.GL.UnpackUnorm4x8"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [4])
-
-
-@irdl_op_definition
-class GLUnpackSnorm2x16Op(GLUnpack):
+class GLUnpackSnorm2x16Op(GLUnpack, vector=VectorType(f32, [2])):
     """A vector from packed Snorm2x16."""
-
-    name = "spirv.GL.UnpackSnorm2x16"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
-
-
-@irdl_op_definition
-class GLUnpackUnorm2x16Op(GLUnpack):
+class GLUnpackUnorm2x16Op(GLUnpack, vector=VectorType(f32, [2])):
     """A vector from packed Unorm2x16."""
-
-    name = "spirv.GL.UnpackUnorm2x16"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
-
-
-@irdl_op_definition
-class GLUnpackHalf2x16Op(GLUnpack):
+class GLUnpackHalf2x16Op(GLUnpack, vector=VectorType(f32, [2])):
     """A vector from packed Half2x16."""
-
-    name = "spirv.GL.UnpackHalf2x16"
-    VECTOR: ClassVar[VectorType] = VectorType(f32, [2])
-
-
-@irdl_op_definition
-class GLUnpackDouble2x32Op(GLUnpack):
+class GLUnpackDouble2x32Op(GLUnpack, vector=VectorType(i32, [2]), packed=f64):
     """Two words from a double."""
-
-    name = "spirv.GL.UnpackDouble2x32"
-    VECTOR: ClassVar[VectorType] = VectorType(i32, [2])
-    PACKED: ClassVar[Attribute] = f64
+# fmt: on
 
 
 class GLVectorLength(SPIRVOp, ABC):
@@ -390,11 +297,9 @@ class GLVectorLength(SPIRVOp, ABC):
             raise VerifyException(f"{self.name} gives {element}, not {self.result.type}")
 
 
-@irdl_op_definition
 class GLLengthOp(GLVectorLength):
     """The length of a vector."""
 
-    name = "spirv.GL.Length"
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
     operand = operand_def()
     assembly_format = "$operand attr-dict `:` type($operand) `->` type($result)"
@@ -404,11 +309,9 @@ class GLLengthOp(GLVectorLength):
         super().__init__(operands=[operand], result_types=[element])
 
 
-@irdl_op_definition
 class GLDistanceOp(GLVectorLength):
     """The distance between two points."""
 
-    name = "spirv.GL.Distance"
     p0 = operand_def()
     p1 = operand_def()
     assembly_format = "operands attr-dict `:` type($p0) `,` type($p1) `->` type($result)"
@@ -426,11 +329,9 @@ def _square(op: Operation, type_: Attribute) -> MatrixType:
     return type_
 
 
-@irdl_op_definition
 class GLDeterminantOp(SPIRVOp):
     """The determinant of a square matrix."""
 
-    name = "spirv.GL.Determinant"
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
     operand = operand_def()
     result = result_def()
@@ -443,11 +344,9 @@ class GLDeterminantOp(SPIRVOp):
             raise VerifyException(f"{self.name} gives the component's type, not {self.result.type}")
 
 
-@irdl_op_definition
 class GLMatrixInverseOp(UnaryOperation):
     """The inverse of a square matrix."""
 
-    name = "spirv.GL.MatrixInverse"
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand"}
 
     def verify_(self) -> None:

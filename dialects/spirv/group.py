@@ -16,7 +16,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     VarConstraint,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     prop_def,
@@ -95,11 +94,9 @@ class GroupNonUniformOperation(GroupInstruction, ABC):
         self.check_scope()
 
 
-@irdl_op_definition
 class GroupNonUniformElectOp(GroupNonUniformOperation):
     """True in the active invocation with the lowest id: `spirv.X <Subgroup> : i1`."""
 
-    name = "spirv.GroupNonUniformElect"
     result = result_def(i1)
     assembly_format = "$execution_scope attr-dict `:` type($result)"
 
@@ -118,25 +115,17 @@ class GroupVote(GroupNonUniformOperation, ABC):
         super().__init__(execution_scope, [predicate], i1)
 
 
-@irdl_op_definition
 class GroupNonUniformAllOp(GroupVote):
     """Whether every active invocation says true."""
 
-    name = "spirv.GroupNonUniformAll"
 
-
-@irdl_op_definition
 class GroupNonUniformAnyOp(GroupVote):
     """Whether any active invocation says true."""
 
-    name = "spirv.GroupNonUniformAny"
 
-
-@irdl_op_definition
 class GroupNonUniformAllEqualOp(GroupNonUniformOperation):
     """Whether the value is the same in all active invocations."""
 
-    name = "spirv.GroupNonUniformAllEqual"
     value = operand_def()
     result = result_def(i1)
     assembly_format = "$execution_scope $value attr-dict `:` type($value) `,` type($result)"
@@ -145,11 +134,9 @@ class GroupNonUniformAllEqualOp(GroupNonUniformOperation):
         super().__init__(execution_scope, [value], i1)
 
 
-@irdl_op_definition
 class GroupNonUniformBallotOp(GroupNonUniformOperation):
     """A bit for each active invocation's Boolean."""
 
-    name = "spirv.GroupNonUniformBallot"
     predicate = operand_def(i1)
     result = result_def(VectorType)
     assembly_format = "$execution_scope $predicate attr-dict `:` type($result)"
@@ -200,33 +187,16 @@ class BallotQuestion(GroupNonUniformOperation, ABC):
         check_ballot(self, self.value.type)
 
 
-@irdl_op_definition
-class GroupNonUniformBallotFindLSBOp(BallotQuestion):
-    """The number of the lowest bit set."""
-
-    name = "spirv.GroupNonUniformBallotFindLSB"
-
-
-@irdl_op_definition
-class GroupNonUniformBallotFindMSBOp(BallotQuestion):
-    """The number of the highest bit set."""
-
-    name = "spirv.GroupNonUniformBallotFindMSB"
+# fmt: off
+class GroupNonUniformBallotFindLSBOp(BallotQuestion): """The number of the lowest bit set."""
+class GroupNonUniformBallotFindMSBOp(BallotQuestion): """The number of the highest bit set."""
+class GroupNonUniformInverseBallotOp(BallotQuestion, result=i1): """This invocation's own bit."""
+# fmt: on
 
 
-@irdl_op_definition
-class GroupNonUniformInverseBallotOp(BallotQuestion):
-    """This invocation's own bit."""
-
-    name = "spirv.GroupNonUniformInverseBallot"
-    RESULT: ClassVar[Attribute] = i1
-
-
-@irdl_op_definition
 class GroupNonUniformBallotBitExtractOp(GroupNonUniformOperation):
     """The bit of one invocation: `spirv.X <Subgroup> %ballot, %i : vector<4xi32>, i32`."""
 
-    name = "spirv.GroupNonUniformBallotBitExtract"
     value = operand_def()
     index = operand_def()
     result = result_def(i1)
@@ -242,11 +212,9 @@ class GroupNonUniformBallotBitExtractOp(GroupNonUniformOperation):
         check_ballot(self, self.value.type)
 
 
-@irdl_op_definition
 class GroupNonUniformBallotBitCountOp(GroupNonUniformOperation):
     """Bits set in all of a ballot, or up to this invocation."""
 
-    name = "spirv.GroupNonUniformBallotBitCount"
     FIELDS: ClassVar[Mapping[str, str]] = {
         "execution": "execution_scope",
         "operation": "group_operation",
@@ -302,70 +270,42 @@ class GroupExchange(GroupNonUniformOperation, ABC):
         rules.bf_09_no_group_operation(self.value.type)
 
 
-@irdl_op_definition
 class GroupNonUniformBroadcastOp(GroupExchange):
     """The value of one invocation, the same for all."""
 
-    name = "spirv.GroupNonUniformBroadcast"
     FIELDS: ClassVar[Mapping[str, str]] = _second("invocation_id")
     UNIFORM: ClassVar[tuple[str, str] | None] = "GROUP-01", "the invocation's number"
 
 
-@irdl_op_definition
-class GroupNonUniformShuffleOp(GroupExchange):
+# fmt: off
+class GroupNonUniformShuffleOp(GroupExchange, fields=_second("invocation_id")):
     """The value of any invocation."""
-
-    name = "spirv.GroupNonUniformShuffle"
-    FIELDS: ClassVar[Mapping[str, str]] = _second("invocation_id")
-
-
-@irdl_op_definition
-class GroupNonUniformShuffleXorOp(GroupExchange):
+class GroupNonUniformShuffleXorOp(GroupExchange, fields=_second("mask")):
     """The value of the invocation whose id differs by a mask."""
-
-    name = "spirv.GroupNonUniformShuffleXor"
-    FIELDS: ClassVar[Mapping[str, str]] = _second("mask")
-
-
-@irdl_op_definition
-class GroupNonUniformShuffleUpOp(GroupExchange):
+class GroupNonUniformShuffleUpOp(GroupExchange, fields=_second("delta")):
     """The value of the invocation `delta` below."""
-
-    name = "spirv.GroupNonUniformShuffleUp"
-    FIELDS: ClassVar[Mapping[str, str]] = _second("delta")
-
-
-@irdl_op_definition
-class GroupNonUniformShuffleDownOp(GroupExchange):
+class GroupNonUniformShuffleDownOp(GroupExchange, fields=_second("delta")):
     """The value of the invocation `delta` above."""
-
-    name = "spirv.GroupNonUniformShuffleDown"
-    FIELDS: ClassVar[Mapping[str, str]] = _second("delta")
+# fmt: on
 
 
-@irdl_op_definition
 class GroupNonUniformQuadBroadcastOp(GroupExchange):
     """The value of one invocation of the quad."""
 
-    name = "spirv.GroupNonUniformQuadBroadcast"
     FIELDS: ClassVar[Mapping[str, str]] = _second("index")
     UNIFORM: ClassVar[tuple[str, str] | None] = "GROUP-01", "the invocation's number"
 
 
-@irdl_op_definition
 class GroupNonUniformQuadSwapOp(GroupExchange):
     """The value of the quad's horizontal, vertical or diagonal neighbour."""
 
-    name = "spirv.GroupNonUniformQuadSwap"
     FIELDS: ClassVar[Mapping[str, str]] = _second("direction")
     assembly_format = "$execution_scope $value $which attr-dict `:` type($value) `,` type($which)"
 
 
-@irdl_op_definition
 class GroupNonUniformBroadcastFirstOp(GroupNonUniformOperation):
     """The value of the active invocation with the lowest id."""
 
-    name = "spirv.GroupNonUniformBroadcastFirst"
     T: ClassVar = VarConstraint("T", AnyAttr())
     value = operand_def(T)
     result = result_def(T)
@@ -457,113 +397,21 @@ class LogicalGroupArithmetic(GroupArithmetic, ABC):
     COMPONENT: ClassVar[tuple[Predicate, str]] = (is_bool, "Boolean")
 
 
-@irdl_op_definition
-class GroupNonUniformIAddOp(IntegerGroupArithmetic):
-    """The sum of integers."""
-
-    name = "spirv.GroupNonUniformIAdd"
-
-
-@irdl_op_definition
-class GroupNonUniformFAddOp(FloatGroupArithmetic):
-    """The sum of floats."""
-
-    name = "spirv.GroupNonUniformFAdd"
-
-
-@irdl_op_definition
-class GroupNonUniformIMulOp(IntegerGroupArithmetic):
-    """The product of integers."""
-
-    name = "spirv.GroupNonUniformIMul"
-
-
-@irdl_op_definition
-class GroupNonUniformFMulOp(FloatGroupArithmetic):
-    """The product of floats."""
-
-    name = "spirv.GroupNonUniformFMul"
-
-
-@irdl_op_definition
-class GroupNonUniformSMinOp(IntegerGroupArithmetic):
-    """The signed minimum."""
-
-    name = "spirv.GroupNonUniformSMin"
-
-
-@irdl_op_definition
-class GroupNonUniformUMinOp(IntegerGroupArithmetic):
-    """The unsigned minimum."""
-
-    name = "spirv.GroupNonUniformUMin"
-
-
-@irdl_op_definition
-class GroupNonUniformFMinOp(FloatGroupArithmetic):
-    """The minimum of floats."""
-
-    name = "spirv.GroupNonUniformFMin"
-
-
-@irdl_op_definition
-class GroupNonUniformSMaxOp(IntegerGroupArithmetic):
-    """The signed maximum."""
-
-    name = "spirv.GroupNonUniformSMax"
-
-
-@irdl_op_definition
-class GroupNonUniformUMaxOp(IntegerGroupArithmetic):
-    """The unsigned maximum."""
-
-    name = "spirv.GroupNonUniformUMax"
-
-
-@irdl_op_definition
-class GroupNonUniformFMaxOp(FloatGroupArithmetic):
-    """The maximum of floats."""
-
-    name = "spirv.GroupNonUniformFMax"
-
-
-@irdl_op_definition
-class GroupNonUniformBitwiseAndOp(IntegerGroupArithmetic):
-    """The bitwise and."""
-
-    name = "spirv.GroupNonUniformBitwiseAnd"
-
-
-@irdl_op_definition
-class GroupNonUniformBitwiseOrOp(IntegerGroupArithmetic):
-    """The bitwise or."""
-
-    name = "spirv.GroupNonUniformBitwiseOr"
-
-
-@irdl_op_definition
-class GroupNonUniformBitwiseXorOp(IntegerGroupArithmetic):
-    """The bitwise exclusive or."""
-
-    name = "spirv.GroupNonUniformBitwiseXor"
-
-
-@irdl_op_definition
-class GroupNonUniformLogicalAndOp(LogicalGroupArithmetic):
-    """Whether all are true."""
-
-    name = "spirv.GroupNonUniformLogicalAnd"
-
-
-@irdl_op_definition
-class GroupNonUniformLogicalOrOp(LogicalGroupArithmetic):
-    """Whether any is true."""
-
-    name = "spirv.GroupNonUniformLogicalOr"
-
-
-@irdl_op_definition
-class GroupNonUniformLogicalXorOp(LogicalGroupArithmetic):
-    """Whether an odd number is true."""
-
-    name = "spirv.GroupNonUniformLogicalXor"
+# fmt: off
+class GroupNonUniformIAddOp(IntegerGroupArithmetic): """The sum of integers."""
+class GroupNonUniformFAddOp(FloatGroupArithmetic): """The sum of floats."""
+class GroupNonUniformIMulOp(IntegerGroupArithmetic): """The product of integers."""
+class GroupNonUniformFMulOp(FloatGroupArithmetic): """The product of floats."""
+class GroupNonUniformSMinOp(IntegerGroupArithmetic): """The signed minimum."""
+class GroupNonUniformUMinOp(IntegerGroupArithmetic): """The unsigned minimum."""
+class GroupNonUniformFMinOp(FloatGroupArithmetic): """The minimum of floats."""
+class GroupNonUniformSMaxOp(IntegerGroupArithmetic): """The signed maximum."""
+class GroupNonUniformUMaxOp(IntegerGroupArithmetic): """The unsigned maximum."""
+class GroupNonUniformFMaxOp(FloatGroupArithmetic): """The maximum of floats."""
+class GroupNonUniformBitwiseAndOp(IntegerGroupArithmetic): """The bitwise and."""
+class GroupNonUniformBitwiseOrOp(IntegerGroupArithmetic): """The bitwise or."""
+class GroupNonUniformBitwiseXorOp(IntegerGroupArithmetic): """The bitwise exclusive or."""
+class GroupNonUniformLogicalAndOp(LogicalGroupArithmetic): """Whether all are true."""
+class GroupNonUniformLogicalOrOp(LogicalGroupArithmetic): """Whether any is true."""
+class GroupNonUniformLogicalXorOp(LogicalGroupArithmetic): """Whether an odd number is true."""
+# fmt: on

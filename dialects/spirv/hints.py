@@ -16,7 +16,6 @@ from xdsl.ir import Attribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyAttr,
     VarConstraint,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -43,19 +42,15 @@ from xdsl_spirv.dialects.spirv.constraints import (
 from xdsl_spirv.dialects.spirv.enums import Scope
 
 
-@irdl_op_definition
 class NopOp(SPIRVOp):
     """OpNop: `spirv.Nop`."""
 
-    name = "spirv.Nop"
     assembly_format = "attr-dict"
 
 
-@irdl_op_definition
-class AssumeTrueOp(SPIRVOp):
+class AssumeTrueOp(SPIRVOp, name="spirv.KHR.AssumeTrue"):
     """OpAssumeTrueKHR: `spirv.KHR.AssumeTrue %b`; undefined behaviour where it is false."""
 
-    name = "spirv.KHR.AssumeTrue"
     condition = operand_def(i1)
     assembly_format = "$condition attr-dict"
 
@@ -63,11 +58,9 @@ class AssumeTrueOp(SPIRVOp):
         super().__init__(operands=[condition])
 
 
-@irdl_op_definition
-class ExpectOp(SPIRVOp):
+class ExpectOp(SPIRVOp, name="spirv.KHR.Expect"):
     """OpExpectKHR: `spirv.KHR.Expect %x, %likely : i32` is %x."""
 
-    name = "spirv.KHR.Expect"
     T: ClassVar = VarConstraint("T", AnyAttr())
     value = operand_def(T)
     expected_value = operand_def(T)
@@ -83,11 +76,9 @@ class ExpectOp(SPIRVOp):
         require(self, types, lambda t: is_integer(t) or is_bool(t), "integer or Boolean")
 
 
-@irdl_op_definition
-class PoisonOp(SPIRVOp):
+class PoisonOp(SPIRVOp, name="spirv.KHR.Poison"):
     """OpPoisonKHR: `spirv.KHR.Poison : f32`, a value that no computation may depend on."""
 
-    name = "spirv.KHR.Poison"
     result = result_def()
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
@@ -108,19 +99,15 @@ class SameValue(SPIRVOp, ABC):
         super().__init__(operands=[value], result_types=[SSAValue.get(value).type])
 
 
-@irdl_op_definition
-class FreezeOp(SameValue):
+class FreezeOp(SameValue, name="spirv.KHR.Freeze"):
     """OpFreezeKHR: the value; where it is poison any value of its type, the same for all uses."""
 
-    name = "spirv.KHR.Freeze"
     traits = traits_def(Pure())
 
 
-@irdl_op_definition
-class ArithmeticFenceOp(SameValue):
+class ArithmeticFenceOp(SameValue, name="spirv.EXT.ArithmeticFence"):
     """OpArithmeticFenceEXT: the value, across which no arithmetic is rearranged."""
 
-    name = "spirv.EXT.ArithmeticFence"
     FIELDS: ClassVar[Mapping[str, str]] = {"target": "value"}
     traits = traits_def(Pure())
 
@@ -133,26 +120,22 @@ def rules_float(type_: Attribute) -> bool:
     return width_of(type_) > 0 and not is_integer(type_) and not is_bool(type_)
 
 
-@irdl_op_definition
-class FmaOp(TernaryOperation):
+class FmaOp(TernaryOperation, name="spirv.KHR.Fma"):
     """OpFmaKHR: `spirv.KHR.Fma %a, %b, %c : f32` is a * b + c, rounded once."""
 
-    name = "spirv.KHR.Fma"
     FIELDS: ClassVar[Mapping[str, str]] = {"operand_1": "x", "operand_2": "y", "operand_3": "z"}
 
     def verify_(self) -> None:
         check_arithmetic(self, [self.x.type], floating=True, matrices=False)
 
 
-@irdl_op_definition
-class BitcastExtractOp(SPIRVOp):
+class BitcastExtractOp(SPIRVOp, name="spirv.EXT.BitcastExtract"):
     """
     OpBitcastExtractEXT: the bits of each integer from a bit offset on, as another type.
 
     `spirv.EXT.BitcastExtract %base[%offset] : vector<4xi8>, i32 -> vector<4xf4E2M1FN>`.
     """
 
-    name = "spirv.EXT.BitcastExtract"
     base = operand_def()
     offset = operand_def()
     result = result_def()
@@ -184,11 +167,9 @@ class BitcastExtractOp(SPIRVOp):
             )
 
 
-@irdl_op_definition
-class ReadClockOp(SPIRVOp):
+class ReadClockOp(SPIRVOp, name="spirv.KHR.ReadClock"):
     """OpReadClockKHR: `spirv.KHR.ReadClock <Subgroup> : i64`, or `vector<2xi32>`."""
 
-    name = "spirv.KHR.ReadClock"
     FIELDS: ClassVar[Mapping[str, str]] = {"scope": "execution_scope"}
     execution_scope = prop_def(ScopeAttr)
     result = result_def()
@@ -217,11 +198,9 @@ class ReadClockOp(SPIRVOp):
             )
 
 
-@irdl_op_definition
-class AbortOp(SPIRVOp):
+class AbortOp(SPIRVOp, name="spirv.KHR.Abort"):
     """OpAbortKHR: `spirv.KHR.Abort %message : !spirv.struct<(i32, f32)>`; nothing goes on."""
 
-    name = "spirv.KHR.Abort"
     message_type = prop_def(TypeAttribute)
     message = operand_def()
     traits = traits_def(IsTerminator())

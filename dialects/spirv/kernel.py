@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import Float32Type, IntegerAttr, IntegerType, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import operand_def, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect, Pure
@@ -50,11 +50,8 @@ from xdsl_spirv.dialects.spirv.pointers import (
 from xdsl_spirv.dialects.spirv.types import PointerType
 
 
-@irdl_op_definition
 class GenericCastToPtrExplicitOp(PointerCast):
     """A Generic pointer into the result's storage class, null where it points elsewhere."""
-
-    name = "spirv.GenericCastToPtrExplicit"
 
     @property
     def storage(self) -> StorageClassAttr:
@@ -65,13 +62,11 @@ class GenericCastToPtrExplicitOp(PointerCast):
         self.check_classes(source=True, target=False)
 
 
-@irdl_op_definition
 class GenericPtrMemSemanticsOp(SPIRVOp):
     """
     The memory semantics of where a Generic pointer points: `spirv.X %p : pointer type -> i32`.
     """
 
-    name = "spirv.GenericPtrMemSemantics"
     pointer = operand_def(POINTER)
     result = result_def(IntegerType(32))
     traits = traits_def(Pure())
@@ -95,27 +90,17 @@ class SaturatingConversion(NumericConversion, ABC):
         self.check_kinds((is_integer, "integer"), (is_integer, "integer"))
 
 
-@irdl_op_definition
-class SatConvertSToUOp(SaturatingConversion):
+class SatConvertSToUOp(SaturatingConversion, fields={"signed_value": "operand"}):
     """Converts signed to unsigned integers."""
 
-    name = "spirv.SatConvertSToU"
-    FIELDS: ClassVar[Mapping[str, str]] = {"signed_value": "operand"}
 
-
-@irdl_op_definition
-class SatConvertUToSOp(SaturatingConversion):
+class SatConvertUToSOp(SaturatingConversion, fields={"unsigned_value": "operand"}):
     """Converts unsigned to signed integers."""
 
-    name = "spirv.SatConvertUToS"
-    FIELDS: ClassVar[Mapping[str, str]] = {"unsigned_value": "operand"}
 
-
-@irdl_op_definition
 class LessOrGreaterOp(BinaryPredicate):
     """OpLessOrGreater, the older name of FOrdNotEqual: `spirv.LessOrGreater %a, %b : f32`."""
 
-    name = "spirv.LessOrGreater"
     FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
 
     def verify_(self) -> None:
@@ -139,18 +124,12 @@ class Lifetime(SPIRVOp, ABC):
             raise VerifyException(f"{self.name}: a size is 0 or more bytes")
 
 
-@irdl_op_definition
 class LifetimeStartOp(Lifetime):
     """Begins the object's lifetime: it has a value, undefined at first."""
 
-    name = "spirv.LifetimeStart"
 
-
-@irdl_op_definition
 class LifetimeStopOp(Lifetime):
     """Ends the object's lifetime: it has no value."""
-
-    name = "spirv.LifetimeStop"
 
 
 class AtomicFlag(SPIRVOp, ABC):
@@ -174,11 +153,9 @@ class AtomicFlag(SPIRVOp, ABC):
         }
 
 
-@irdl_op_definition
 class AtomicFlagTestAndSetOp(AtomicFlag):
     """Sets the flag; whether it was set before."""
 
-    name = "spirv.AtomicFlagTestAndSet"
     result = result_def(i1)
 
     def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics):
@@ -190,11 +167,8 @@ class AtomicFlagTestAndSetOp(AtomicFlag):
         self.check_pointer()
 
 
-@irdl_op_definition
 class AtomicFlagClearOp(AtomicFlag):
     """Clears the flag."""
-
-    name = "spirv.AtomicFlagClear"
 
     def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics):
         super().__init__(operands=[pointer], properties=self._properties(scope, semantics))
@@ -215,18 +189,12 @@ class SplitBarrier(ControlBarrier, ABC):
     assembly_format = "$execution_scope $memory_scope $memory_semantics attr-dict"
 
 
-@irdl_op_definition
-class ControlBarrierArriveOp(SplitBarrier):
+class ControlBarrierArriveOp(SplitBarrier, name="spirv.INTEL.ControlBarrierArrive"):
     """The first half of a barrier (SPV_INTEL_split_barrier)."""
 
-    name = "spirv.INTEL.ControlBarrierArrive"
 
-
-@irdl_op_definition
-class ControlBarrierWaitOp(SplitBarrier):
+class ControlBarrierWaitOp(SplitBarrier, name="spirv.INTEL.ControlBarrierWait"):
     """The second half of a barrier."""
-
-    name = "spirv.INTEL.ControlBarrierWait"
 
 
 class FloatRounding(Cast, ABC):
@@ -244,26 +212,19 @@ class FloatRounding(Cast, ABC):
             raise VerifyException(f"{self.name} gives {wanted} here, not {self.result.type}")
 
 
-@irdl_op_definition
-class RoundFToTF32Op(FloatRounding):
+class RoundFToTF32Op(FloatRounding, name="spirv.INTEL.RoundFToTF32"):
     """f32 rounded to 10 bits of mantissa."""
 
-    name = "spirv.INTEL.RoundFToTF32"
 
-
-@irdl_op_definition
-class ConvertFToBF16Op(FloatRounding):
+class ConvertFToBF16Op(FloatRounding, name="spirv.INTEL.ConvertFToBF16"):
     """f32 to the bits of a bfloat16 in an integer."""
 
-    name = "spirv.INTEL.ConvertFToBF16"
     TARGET: ClassVar[Attribute] = IntegerType(16)
 
 
-@irdl_op_definition
-class ConvertBF16ToFOp(FloatRounding):
+class ConvertBF16ToFOp(FloatRounding, name="spirv.INTEL.ConvertBF16ToF"):
     """The bits of a bfloat16 in an integer to f32."""
 
-    name = "spirv.INTEL.ConvertBF16ToF"
     FIELDS: ClassVar[Mapping[str, str]] = {"b_float16_value": "operand"}
     SOURCE: ClassVar[Attribute] = IntegerType(16)
 
@@ -277,11 +238,9 @@ def _check_block(op: Operation, pointer: SSAValue, value: Attribute) -> None:
         )
 
 
-@irdl_op_definition
-class SubgroupBlockReadOp(SPIRVOp):
+class SubgroupBlockReadOp(SPIRVOp, name="spirv.INTEL.SubgroupBlockRead"):
     """Consecutive integers, one or some a subgroup's invocation: `spirv.X %p : ptr -> vector`."""
 
-    name = "spirv.INTEL.SubgroupBlockRead"
     ptr = operand_def(PointerType)
     result = result_def()
     traits = traits_def(ReadsMemory())
@@ -294,11 +253,9 @@ class SubgroupBlockReadOp(SPIRVOp):
         _check_block(self, self.ptr, self.result.type)
 
 
-@irdl_op_definition
-class SubgroupBlockWriteOp(SPIRVOp):
+class SubgroupBlockWriteOp(SPIRVOp, name="spirv.INTEL.SubgroupBlockWrite"):
     """The opposite: `spirv.INTEL.SubgroupBlockWrite "CrossWorkgroup" %p, %v : vector<2xi32>`."""
 
-    name = "spirv.INTEL.SubgroupBlockWrite"
     FIELDS: ClassVar[Mapping[str, str]] = {"data": "value"}
     ptr = operand_def(PointerType)
     value = operand_def()

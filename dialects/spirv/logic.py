@@ -12,12 +12,11 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     VarConstraint,
-    irdl_op_definition,
     operand_def,
     result_def,
     traits_def,
 )
-from xdsl.traits import Commutative, Pure
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
@@ -75,280 +74,54 @@ class BooleanBinary(BinaryPredicate, IntegerFoldable, ABC):
         self.check_types(is_bool, "Boolean")
 
 
-@irdl_op_definition
-class IEqualOp(IntegerComparison):
+# fmt: off
+class IEqualOp(IntegerComparison, compute=operator.eq, commutative=True):
     """Whether the bits are equal."""
-
-    name = "spirv.IEqual"
-    COMPUTE: ClassVar[Compute] = operator.eq
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class INotEqualOp(IntegerComparison):
+class INotEqualOp(IntegerComparison, compute=operator.ne, commutative=True):
     """Whether the bits differ."""
-
-    name = "spirv.INotEqual"
-    COMPUTE: ClassVar[Compute] = operator.ne
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class UGreaterThanOp(IntegerComparison):
-    """Unsigned >."""
-
-    name = "spirv.UGreaterThan"
-    COMPUTE: ClassVar[Compute] = operator.gt
-
-
-@irdl_op_definition
-class SGreaterThanOp(IntegerComparison):
-    """Signed >."""
-
-    name = "spirv.SGreaterThan"
-    SIGNED: ClassVar[bool] = True
-    COMPUTE: ClassVar[Compute] = operator.gt
-
-
-@irdl_op_definition
-class UGreaterThanEqualOp(IntegerComparison):
-    """Unsigned >=."""
-
-    name = "spirv.UGreaterThanEqual"
-    COMPUTE: ClassVar[Compute] = operator.ge
-
-
-@irdl_op_definition
-class SGreaterThanEqualOp(IntegerComparison):
-    """Signed >=."""
-
-    name = "spirv.SGreaterThanEqual"
-    SIGNED: ClassVar[bool] = True
-    COMPUTE: ClassVar[Compute] = operator.ge
-
-
-@irdl_op_definition
-class ULessThanOp(IntegerComparison):
-    """Unsigned <."""
-
-    name = "spirv.ULessThan"
-    COMPUTE: ClassVar[Compute] = operator.lt
-
-
-@irdl_op_definition
-class SLessThanOp(IntegerComparison):
-    """Signed <."""
-
-    name = "spirv.SLessThan"
-    SIGNED: ClassVar[bool] = True
-    COMPUTE: ClassVar[Compute] = operator.lt
-
-
-@irdl_op_definition
-class ULessThanEqualOp(IntegerComparison):
-    """Unsigned <=."""
-
-    name = "spirv.ULessThanEqual"
-    COMPUTE: ClassVar[Compute] = operator.le
-
-
-@irdl_op_definition
-class SLessThanEqualOp(IntegerComparison):
-    """Signed <=."""
-
-    name = "spirv.SLessThanEqual"
-    SIGNED: ClassVar[bool] = True
-    COMPUTE: ClassVar[Compute] = operator.le
-
-
-@irdl_op_definition
-class FOrdEqualOp(FloatComparison):
-    """Ordered ==."""
-
-    name = "spirv.FOrdEqual"
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class FOrdNotEqualOp(FloatComparison):
-    """Ordered !=."""
-
-    name = "spirv.FOrdNotEqual"
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class FOrdLessThanOp(FloatComparison):
-    """Ordered <."""
-
-    name = "spirv.FOrdLessThan"
-
-
-@irdl_op_definition
-class FOrdGreaterThanOp(FloatComparison):
-    """Ordered >."""
-
-    name = "spirv.FOrdGreaterThan"
-
-
-@irdl_op_definition
-class FOrdLessThanEqualOp(FloatComparison):
-    """Ordered <=."""
-
-    name = "spirv.FOrdLessThanEqual"
-
-
-@irdl_op_definition
-class FOrdGreaterThanEqualOp(FloatComparison):
-    """Ordered >=."""
-
-    name = "spirv.FOrdGreaterThanEqual"
-
-
-@irdl_op_definition
-class FUnordEqualOp(FloatComparison):
-    """Unordered or ==."""
-
-    name = "spirv.FUnordEqual"
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class FUnordNotEqualOp(FloatComparison):
-    """Unordered or !=."""
-
-    name = "spirv.FUnordNotEqual"
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class FUnordLessThanOp(FloatComparison):
-    """Unordered or <."""
-
-    name = "spirv.FUnordLessThan"
-
-
-@irdl_op_definition
-class FUnordGreaterThanOp(FloatComparison):
-    """Unordered or >."""
-
-    name = "spirv.FUnordGreaterThan"
-
-
-@irdl_op_definition
-class FUnordLessThanEqualOp(FloatComparison):
-    """Unordered or <=."""
-
-    name = "spirv.FUnordLessThanEqual"
-
-
-@irdl_op_definition
-class FUnordGreaterThanEqualOp(FloatComparison):
-    """Unordered or >=."""
-
-    name = "spirv.FUnordGreaterThanEqual"
-
-
-@irdl_op_definition
-class OrderedOp(FloatComparison):
+class UGreaterThanOp(IntegerComparison, compute=operator.gt): """Unsigned >."""
+class SGreaterThanOp(IntegerComparison, signed=True, compute=operator.gt): """Signed >."""
+class UGreaterThanEqualOp(IntegerComparison, compute=operator.ge): """Unsigned >=."""
+class SGreaterThanEqualOp(IntegerComparison, signed=True, compute=operator.ge): """Signed >=."""
+class ULessThanOp(IntegerComparison, compute=operator.lt): """Unsigned <."""
+class SLessThanOp(IntegerComparison, signed=True, compute=operator.lt): """Signed <."""
+class ULessThanEqualOp(IntegerComparison, compute=operator.le): """Unsigned <=."""
+class SLessThanEqualOp(IntegerComparison, signed=True, compute=operator.le): """Signed <=."""
+class FOrdEqualOp(FloatComparison, commutative=True): """Ordered ==."""
+class FOrdNotEqualOp(FloatComparison, commutative=True): """Ordered !=."""
+class FOrdLessThanOp(FloatComparison): """Ordered <."""
+class FOrdGreaterThanOp(FloatComparison): """Ordered >."""
+class FOrdLessThanEqualOp(FloatComparison): """Ordered <=."""
+class FOrdGreaterThanEqualOp(FloatComparison): """Ordered >=."""
+class FUnordEqualOp(FloatComparison, commutative=True): """Unordered or ==."""
+class FUnordNotEqualOp(FloatComparison, commutative=True): """Unordered or !=."""
+class FUnordLessThanOp(FloatComparison): """Unordered or <."""
+class FUnordGreaterThanOp(FloatComparison): """Unordered or >."""
+class FUnordLessThanEqualOp(FloatComparison): """Unordered or <=."""
+class FUnordGreaterThanEqualOp(FloatComparison): """Unordered or >=."""
+class OrderedOp(FloatComparison, fields={"x": "operand_1", "y": "operand_2"}, commutative=True):
     """Neither operand is a NaN."""
-
-    name = "spirv.Ordered"
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class UnorderedOp(FloatComparison):
+class UnorderedOp(FloatComparison, fields={"x": "operand_1", "y": "operand_2"}, commutative=True):
     """Either operand is a NaN."""
-
-    name = "spirv.Unordered"
-    FIELDS: ClassVar[Mapping[str, str]] = {"x": "operand_1", "y": "operand_2"}
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class IsNanOp(FloatClassification):
-    """Whether the float is a NaN."""
-
-    name = "spirv.IsNan"
-
-
-@irdl_op_definition
-class IsInfOp(FloatClassification):
-    """Whether the float is an infinity."""
-
-    name = "spirv.IsInf"
-
-
-@irdl_op_definition
-class IsFiniteOp(FloatClassification):
-    """Neither a NaN nor an infinity; needs Kernel."""
-
-    name = "spirv.IsFinite"
-
-
-@irdl_op_definition
-class IsNormalOp(FloatClassification):
-    """A normal number; needs Kernel."""
-
-    name = "spirv.IsNormal"
-
-
-@irdl_op_definition
-class SignBitSetOp(FloatClassification):
-    """The sign bit is set; needs Kernel."""
-
-    name = "spirv.SignBitSet"
-
-
-@irdl_op_definition
-class LogicalEqualOp(BooleanBinary):
+class IsNanOp(FloatClassification): """Whether the float is a NaN."""
+class IsInfOp(FloatClassification): """Whether the float is an infinity."""
+class IsFiniteOp(FloatClassification): """Neither a NaN nor an infinity; needs Kernel."""
+class IsNormalOp(FloatClassification): """A normal number; needs Kernel."""
+class SignBitSetOp(FloatClassification): """The sign bit is set; needs Kernel."""
+class LogicalEqualOp(BooleanBinary, compute=operator.eq, neutral=1, commutative=True):
     """Whether two Booleans are equal."""
-
-    name = "spirv.LogicalEqual"
-    COMPUTE: ClassVar[Compute] = operator.eq
-    NEUTRAL: ClassVar[int | None] = 1
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class LogicalNotEqualOp(BooleanBinary):
+class LogicalNotEqualOp(BooleanBinary, compute=operator.ne, neutral=0, commutative=True):
     """Whether two Booleans differ."""
-
-    name = "spirv.LogicalNotEqual"
-    COMPUTE: ClassVar[Compute] = operator.ne
-    NEUTRAL: ClassVar[int | None] = 0
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class LogicalOrOp(BooleanBinary):
+class LogicalOrOp(BooleanBinary, compute=operator.or_, neutral=0, absorbing=1, commutative=True):
     """Whether any of two Booleans is true."""
-
-    name = "spirv.LogicalOr"
-    COMPUTE: ClassVar[Compute] = operator.or_
-    NEUTRAL: ClassVar[int | None] = 0
-    ABSORBING: ClassVar[int | None] = 1
-    traits = traits_def(Commutative())
-
-
-@irdl_op_definition
-class LogicalAndOp(BooleanBinary):
+class LogicalAndOp(BooleanBinary, compute=operator.and_, neutral=1, absorbing=0, commutative=True):
     """Whether both Booleans are true."""
-
-    name = "spirv.LogicalAnd"
-    COMPUTE: ClassVar[Compute] = operator.and_
-    NEUTRAL: ClassVar[int | None] = 1
-    ABSORBING: ClassVar[int | None] = 0
-    traits = traits_def(Commutative())
+# fmt: on
 
 
-@irdl_op_definition
 class LogicalNotOp(UnaryOperation, IntegerFoldable):
     """The Boolean's negation."""
 
-    name = "spirv.LogicalNot"
     COMPUTE: ClassVar[Compute] = operator.not_
 
     def verify_(self) -> None:
@@ -373,21 +146,14 @@ class BooleanReduction(SPIRVOp, ABC):
             raise VerifyException(f"{self.name} takes a vector of i1, not {self.vector.type}")
 
 
-@irdl_op_definition
 class AnyOp(BooleanReduction):
     """Whether any component is true."""
 
-    name = "spirv.Any"
 
-
-@irdl_op_definition
 class AllOp(BooleanReduction):
     """Whether every component is true."""
 
-    name = "spirv.All"
 
-
-@irdl_op_definition
 class SelectOp(Foldable):
     """
     One object or the other, by a Boolean or component by component by a vector of Booleans.
@@ -396,7 +162,6 @@ class SelectOp(Foldable):
     scalar condition (SPIR-V 1.4).
     """
 
-    name = "spirv.Select"
     T: ClassVar = VarConstraint("T", AnyAttr())
     condition = operand_def()
     object_1 = operand_def(T)

@@ -21,7 +21,6 @@ from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
     VarConstraint,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     prop_def,
@@ -122,11 +121,9 @@ class PointerToValue(PointerOfClass):
         self.value.set(state, (type.pointee,) if state.operands[operand.index] else ())
 
 
-@irdl_op_definition
 class VariableOp(SPIRVOp):
     """OpVariable in a function: `spirv.Variable init(%c) : !spirv.ptr<f32, Function>`."""
 
-    name = "spirv.Variable"
     storage_class = prop_def(StorageClassAttr)
     initializer = opt_operand_def()
     result = result_def(PointerType)
@@ -170,11 +167,9 @@ class VariableOp(SPIRVOp):
             )
 
 
-@irdl_op_definition
 class LoadOp(MemoryAccessing):
     """OpLoad: `spirv.Load "StorageBuffer" %p ["Aligned", 4] : f32`."""
 
-    name = "spirv.Load"
     BY_SIGNATURE: ClassVar[bool] = True
     pointer = operand_def(POINTER)
     result = result_def()
@@ -234,11 +229,9 @@ class LoadOp(MemoryAccessing):
         self.memory.verify(MAKE_AVAILABLE, "a load")
 
 
-@irdl_op_definition
 class StoreOp(MemoryAccessing):
     """OpStore: `spirv.Store "StorageBuffer" %p, %v ["Aligned", 4] : f32`."""
 
-    name = "spirv.Store"
     BY_SIGNATURE: ClassVar[bool] = True
     pointer = operand_def(POINTER)
     object = operand_def()
@@ -298,7 +291,6 @@ class StoreOp(MemoryAccessing):
         self.memory.verify(MAKE_VISIBLE, "a store")
 
 
-@irdl_op_definition
 class CopyMemoryOp(MemoryCopying):
     """
     OpCopyMemory: `spirv.CopyMemory "Function" %to, "StorageBuffer" %from : f32`.
@@ -306,7 +298,6 @@ class CopyMemoryOp(MemoryCopying):
     One memory operand is for both sides; of two, the first is the target's.
     """
 
-    name = "spirv.CopyMemory"
     target = operand_def(POINTER)
     source = operand_def(POINTER)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
@@ -452,35 +443,18 @@ class PtrAccessChain(SPIRVOp, ABC):
         verify_chain(self.base, self.indexes, self.result)
 
 
-@irdl_op_definition
+# fmt: off
 class AccessChainOp(AccessChain):
     """OpAccessChain: `spirv.AccessChain %p[%i] : !spirv.ptr<...>, i32 -> !spirv.ptr<...>`."""
-
-    name = "spirv.AccessChain"
-
-
-@irdl_op_definition
 class InBoundsAccessChainOp(AccessChain):
     """OpInBoundsAccessChain: an access chain that is known to stay inside the object."""
-
-    name = "spirv.InBoundsAccessChain"
-
-
-@irdl_op_definition
 class PtrAccessChainOp(PtrAccessChain):
     """OpPtrAccessChain: `spirv.PtrAccessChain %p[%e %i] : ..., i32, i32 -> !spirv.ptr<...>`."""
-
-    name = "spirv.PtrAccessChain"
-
-
-@irdl_op_definition
 class InBoundsPtrAccessChainOp(PtrAccessChain):
     """OpInBoundsPtrAccessChain: a pointer access chain that is known to stay inside the array."""
+# fmt: on
 
-    name = "spirv.InBoundsPtrAccessChain"
 
-
-@irdl_op_definition
 class ArrayLengthOp(SPIRVOp):
     """
     OpArrayLength, the length of the runtime array at the end of a struct in a buffer.
@@ -488,7 +462,6 @@ class ArrayLengthOp(SPIRVOp):
     `spirv.ArrayLength %p[1] : !spirv.ptr<!spirv.struct<...>, StorageBuffer> -> i32`.
     """
 
-    name = "spirv.ArrayLength"
     structure = operand_def(PointerType)
     array_member = prop_def(IntegerAttr.constr(i32))
     result = result_def(IntegerType(32))
@@ -516,11 +489,9 @@ class ArrayLengthOp(SPIRVOp):
             )
 
 
-@irdl_op_definition
 class CopyObjectOp(Foldable):
     """OpCopyObject: `spirv.CopyObject %x : !spirv.coopmatrix<...>`."""
 
-    name = "spirv.CopyObject"
     T: ClassVar = VarConstraint("T", AnyAttr())
     operand = operand_def(T)
     result = result_def(T)

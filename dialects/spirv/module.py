@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
 )
 from xdsl.ir import Attribute, Block, Operation, ParametrizedAttribute, Region, SSAValue
-from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def, region_def, traits_def
+from xdsl.irdl import opt_prop_def, prop_def, region_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import NoTerminator, OptionalSymbolOpInterface, SymbolTable
@@ -314,15 +314,13 @@ IN_A_MODULE = frozenset(
 """Operations that may stand directly in a module."""
 
 
-@irdl_op_definition
-class ModuleOp(SPIRVOp):
+class ModuleOp(SPIRVOp, name="spirv.module"):
     """
     A SPIR-V module, with the models that OpMemoryModel states.
 
     `spirv.module @m Logical Vulkan requires #spirv.vce<v1.6, [Shader], []> { ... }`.
     """
 
-    name = "spirv.module"
     addressing_model = prop_def(AddressingModelAttr)
     memory_model = prop_def(MemoryModelAttr)
     vce_triple = opt_prop_def(VerCapExtAttr)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, var_operand_def
+from xdsl.irdl import operand_def, result_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
@@ -68,254 +68,52 @@ class CLTernary(TernaryOperation, ABC):
         _check(self, FLOAT)
 
 
-@irdl_op_definition
-class CLAcosOp(CLUnary):
-    """Arc cosine."""
-
-    name = "spirv.CL.acos"
-
-
-@irdl_op_definition
-class CLAcoshOp(CLUnary):
-    """Hyperbolic arc cosine."""
-
-    name = "spirv.CL.acosh"
-
-
-@irdl_op_definition
-class CLAsinOp(CLUnary):
-    """Arc sine."""
-
-    name = "spirv.CL.asin"
-
-
-@irdl_op_definition
-class CLAsinhOp(CLUnary):
-    """Hyperbolic arc sine."""
-
-    name = "spirv.CL.asinh"
-
-
-@irdl_op_definition
-class CLAtanOp(CLUnary):
-    """Arc tangent."""
-
-    name = "spirv.CL.atan"
-
-
-@irdl_op_definition
-class CLAtanhOp(CLUnary):
-    """Hyperbolic arc tangent."""
-
-    name = "spirv.CL.atanh"
-
-
-@irdl_op_definition
-class CLCeilOp(CLUnary):
-    """Rounds toward infinity."""
-
-    name = "spirv.CL.ceil"
-
-
-@irdl_op_definition
-class CLCosOp(CLUnary):
-    """Cosine."""
-
-    name = "spirv.CL.cos"
-
-
-@irdl_op_definition
-class CLCoshOp(CLUnary):
-    """Hyperbolic cosine."""
-
-    name = "spirv.CL.cosh"
-
-
-@irdl_op_definition
-class CLErfOp(CLUnary):
-    """Error function."""
-
-    name = "spirv.CL.erf"
-
-
-@irdl_op_definition
-class CLExpOp(CLUnary):
-    """e to the power of x."""
-
-    name = "spirv.CL.exp"
-
-
-@irdl_op_definition
-class CLFabsOp(CLUnary):
-    """Absolute value."""
-
-    name = "spirv.CL.fabs"
-
-
-@irdl_op_definition
-class CLFloorOp(CLUnary):
-    """Rounds toward minus infinity."""
-
-    name = "spirv.CL.floor"
-
-
-@irdl_op_definition
-class CLLogOp(CLUnary):
-    """Natural logarithm."""
-
-    name = "spirv.CL.log"
-
-
-@irdl_op_definition
-class CLRintOp(CLUnary):
-    """Nearest whole number; halves to even."""
-
-    name = "spirv.CL.rint"
-
-
-@irdl_op_definition
-class CLRoundOp(CLUnary):
-    """Nearest whole number; halves away from zero."""
-
-    name = "spirv.CL.round"
-
-
-@irdl_op_definition
-class CLRsqrtOp(CLUnary):
-    """One over the square root."""
-
-    name = "spirv.CL.rsqrt"
-
-
-@irdl_op_definition
-class CLSinOp(CLUnary):
-    """Sine."""
-
-    name = "spirv.CL.sin"
-
-
-@irdl_op_definition
-class CLSinhOp(CLUnary):
-    """Hyperbolic sine."""
-
-    name = "spirv.CL.sinh"
-
-
-@irdl_op_definition
-class CLSqrtOp(CLUnary):
-    """Square root."""
-
-    name = "spirv.CL.sqrt"
-
-
-@irdl_op_definition
-class CLTanOp(CLUnary):
-    """Tangent."""
-
-    name = "spirv.CL.tan"
-
-
-@irdl_op_definition
-class CLTanhOp(CLUnary):
-    """Hyperbolic tangent."""
-
-    name = "spirv.CL.tanh"
-
-
-@irdl_op_definition
-class CLSAbsOp(CLUnary):
-    """Absolute value, unsigned."""
-
-    name = "spirv.CL.s_abs"
-    KIND: ClassVar[tuple[Predicate, str]] = INTEGER
-
-
-@irdl_op_definition
-class CLAtan2Op(CLBinary):
+# fmt: off
+class CLAcosOp(CLUnary, name="spirv.CL.acos"): """Arc cosine."""
+class CLAcoshOp(CLUnary, name="spirv.CL.acosh"): """Hyperbolic arc cosine."""
+class CLAsinOp(CLUnary, name="spirv.CL.asin"): """Arc sine."""
+class CLAsinhOp(CLUnary, name="spirv.CL.asinh"): """Hyperbolic arc sine."""
+class CLAtanOp(CLUnary, name="spirv.CL.atan"): """Arc tangent."""
+class CLAtanhOp(CLUnary, name="spirv.CL.atanh"): """Hyperbolic arc tangent."""
+class CLCeilOp(CLUnary, name="spirv.CL.ceil"): """Rounds toward infinity."""
+class CLCosOp(CLUnary, name="spirv.CL.cos"): """Cosine."""
+class CLCoshOp(CLUnary, name="spirv.CL.cosh"): """Hyperbolic cosine."""
+class CLErfOp(CLUnary, name="spirv.CL.erf"): """Error function."""
+class CLExpOp(CLUnary, name="spirv.CL.exp"): """e to the power of x."""
+class CLFabsOp(CLUnary, name="spirv.CL.fabs"): """Absolute value."""
+class CLFloorOp(CLUnary, name="spirv.CL.floor"): """Rounds toward minus infinity."""
+class CLLogOp(CLUnary, name="spirv.CL.log"): """Natural logarithm."""
+class CLRintOp(CLUnary, name="spirv.CL.rint"): """Nearest whole number; halves to even."""
+class CLRoundOp(CLUnary, name="spirv.CL.round"): """Nearest whole number; halves away from zero."""
+class CLRsqrtOp(CLUnary, name="spirv.CL.rsqrt"): """One over the square root."""
+class CLSinOp(CLUnary, name="spirv.CL.sin"): """Sine."""
+class CLSinhOp(CLUnary, name="spirv.CL.sinh"): """Hyperbolic sine."""
+class CLSqrtOp(CLUnary, name="spirv.CL.sqrt"): """Square root."""
+class CLTanOp(CLUnary, name="spirv.CL.tan"): """Tangent."""
+class CLTanhOp(CLUnary, name="spirv.CL.tanh"): """Hyperbolic tangent."""
+class CLSAbsOp(CLUnary, name="spirv.CL.s_abs", kind=INTEGER): """Absolute value, unsigned."""
+class CLAtan2Op(CLBinary, name="spirv.CL.atan2", fields={"y": "operand_1", "x": "operand_2"}):
     """Arc tangent of y / x."""
-
-    name = "spirv.CL.atan2"
-    FIELDS: ClassVar[Mapping[str, str]] = {"y": "operand_1", "x": "operand_2"}
-
-
-@irdl_op_definition
-class CLFmaxOp(CLBinary):
-    """The greater."""
-
-    name = "spirv.CL.fmax"
-
-
-@irdl_op_definition
-class CLFminOp(CLBinary):
-    """The lesser."""
-
-    name = "spirv.CL.fmin"
-
-
-@irdl_op_definition
-class CLPowOp(CLBinary):
-    """x to the power of y."""
-
-    name = "spirv.CL.pow"
-
-
-@irdl_op_definition
-class CLSMaxOp(CLBinary):
-    """The greater, signed."""
-
-    name = "spirv.CL.s_max"
-    KIND: ClassVar[tuple[Predicate, str]] = INTEGER
-
-
-@irdl_op_definition
-class CLSMinOp(CLBinary):
-    """The lesser, signed."""
-
-    name = "spirv.CL.s_min"
-    KIND: ClassVar[tuple[Predicate, str]] = INTEGER
-
-
-@irdl_op_definition
-class CLUMaxOp(CLBinary):
-    """The greater, unsigned."""
-
-    name = "spirv.CL.u_max"
-    KIND: ClassVar[tuple[Predicate, str]] = INTEGER
-
-
-@irdl_op_definition
-class CLUMinOp(CLBinary):
-    """The lesser, unsigned."""
-
-    name = "spirv.CL.u_min"
-    KIND: ClassVar[tuple[Predicate, str]] = INTEGER
-
-
-@irdl_op_definition
-class CLFmaOp(CLTernary):
+class CLFmaxOp(CLBinary, name="spirv.CL.fmax"): """The greater."""
+class CLFminOp(CLBinary, name="spirv.CL.fmin"): """The lesser."""
+class CLPowOp(CLBinary, name="spirv.CL.pow"): """x to the power of y."""
+class CLSMaxOp(CLBinary, name="spirv.CL.s_max", kind=INTEGER): """The greater, signed."""
+class CLSMinOp(CLBinary, name="spirv.CL.s_min", kind=INTEGER): """The lesser, signed."""
+class CLUMaxOp(CLBinary, name="spirv.CL.u_max", kind=INTEGER): """The greater, unsigned."""
+class CLUMinOp(CLBinary, name="spirv.CL.u_min", kind=INTEGER): """The lesser, unsigned."""
+class CLFmaOp(CLTernary, name="spirv.CL.fma", fields={"a": "x", "b": "y", "c": "z"}):
     """a * b + c, rounded once."""
-
-    name = "spirv.CL.fma"
-    FIELDS: ClassVar[Mapping[str, str]] = {"a": "x", "b": "y", "c": "z"}
-
-
-@irdl_op_definition
-class CLMixOp(CLTernary):
-    """x + (y - x) * a."""
-
-    name = "spirv.CL.mix"
-    FIELDS: ClassVar[Mapping[str, str]] = {"a": "z"}
+class CLMixOp(CLTernary, name="spirv.CL.mix", fields={"a": "z"}): """x + (y - x) * a."""
+# fmt: on
 
 
-@irdl_op_definition
-class CLPrintfOp(SPIRVOp):
+class CLPrintfOp(SPIRVOp, name="spirv.CL.printf"):
     """
     Prints values as a constant string says.
 
     `spirv.CL.printf %format %a, %b : !spirv.ptr<i8, UniformConstant>, f32, i32 -> i32`.
     """
 
-    name = "spirv.CL.printf"
     FIELDS: ClassVar[Mapping[str, str]] = {"additional_arguments": "arguments"}
     format = operand_def(PointerType)
     arguments = var_operand_def()

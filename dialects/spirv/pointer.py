@@ -14,7 +14,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     result_def,
@@ -101,21 +100,14 @@ class PointerComparison(TwoPointers, ABC):
         self.check_pointers()
 
 
-@irdl_op_definition
 class PtrEqualOp(PointerComparison):
     """OpPtrEqual: `spirv.PtrEqual %a, %b : !spirv.ptr<...>, !spirv.ptr<...>`."""
 
-    name = "spirv.PtrEqual"
 
-
-@irdl_op_definition
 class PtrNotEqualOp(PointerComparison):
     """OpPtrNotEqual, the opposite of spirv.PtrEqual."""
 
-    name = "spirv.PtrNotEqual"
 
-
-@irdl_op_definition
 class PtrDiffOp(TwoPointers):
     """
     OpPtrDiff, the distance of two elements of one array, in elements.
@@ -123,7 +115,6 @@ class PtrDiffOp(TwoPointers):
     `spirv.PtrDiff %a, %b : !spirv.ptr<...>, !spirv.ptr<...> -> i32`.
     """
 
-    name = "spirv.PtrDiff"
     result = result_def()
     traits = traits_def(Pure())
     assembly_format = (
@@ -145,7 +136,6 @@ class PtrDiffOp(TwoPointers):
             )
 
 
-@irdl_op_definition
 class CopyMemorySizedOp(MemoryCopying):
     """
     OpCopyMemorySized: `spirv.CopyMemorySized %to, %from, %bytes ["Aligned", 4] : T1, T2, i32`.
@@ -153,7 +143,6 @@ class CopyMemorySizedOp(MemoryCopying):
     The first of two memory operands is the target's, as in spirv.CopyMemory.
     """
 
-    name = "spirv.CopyMemorySized"
     target = operand_def(POINTER)
     source = operand_def(POINTER)
     size = operand_def()
@@ -192,11 +181,9 @@ class CopyMemorySizedOp(MemoryCopying):
         self.source_memory.verify(MAKE_AVAILABLE, "the source of a copy")
 
 
-@irdl_op_definition
 class SizeOfOp(SPIRVOp):
     """OpSizeOf, the bytes of a pointee: `spirv.SizeOf %p : !spirv.ptr<f32, Function> -> i32`."""
 
-    name = "spirv.SizeOf"
     pointer = operand_def(PointerType)
     result = result_def(IntegerType(32))
     traits = traits_def(Pure())
@@ -206,8 +193,7 @@ class SizeOfOp(SPIRVOp):
         super().__init__(operands=[pointer], result_types=[IntegerType(32)])
 
 
-@irdl_op_definition
-class RawAccessChainNVOp(SPIRVOp):
+class RawAccessChainNVOp(SPIRVOp, name="spirv.NV.RawAccessChain"):
     """
     OpRawAccessChainNV, a pointer `element * stride + offset` bytes beyond the base.
 
@@ -215,7 +201,6 @@ class RawAccessChainNVOp(SPIRVOp):
     !spirv.ptr<...>, i32, i32, i32 -> !spirv.ptr<...>`. SPV_NV_raw_access_chains.
     """
 
-    name = "spirv.NV.RawAccessChain"
     FIELDS: ClassVar[Mapping[str, str]] = {"raw_access_chain_operands": "robustness"}
     base = operand_def(PointerType)
     byte_stride = operand_def()

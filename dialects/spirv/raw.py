@@ -37,7 +37,6 @@ from xdsl.ir import (
 )
 from xdsl.irdl import (
     irdl_attr_definition,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     opt_result_def,
@@ -261,22 +260,16 @@ class Carried(SPIRVOp, ABC):
             raise VerifyException(f"{count} places are there for {len(self.arguments)} values")
 
 
-@irdl_op_definition
 class RawOp(Carried):
     """An instruction of a block: `%r = spirv.Raw "OpSizeOf"(%p) : (!spirv.ptr<...>) -> i32`."""
 
-    name = "spirv.Raw"
 
-
-@irdl_op_definition
 class RawTerminatorOp(Carried):
     """The end of a block: `spirv.RawTerminator "OpTerminateInvocation"() : () -> ()`."""
 
-    name = "spirv.RawTerminator"
     traits = traits_def(IsTerminator())
 
 
-@irdl_op_definition
 class RawGlobalOp(ConstantSymbol):
     """
     An instruction outside of functions, under a symbol if it has a result.
@@ -285,7 +278,6 @@ class RawGlobalOp(ConstantSymbol):
     OpSpecConstantOp the operation's opcode is its name.
     """
 
-    name = "spirv.RawGlobal"
     sym_name = opt_prop_def(StringAttr)
     instruction = prop_def(StringAttr)
     layout = prop_def(ArrayAttr)
@@ -360,7 +352,6 @@ class RawGlobalOp(ConstantSymbol):
             _verify_operand(operand)
 
 
-@irdl_op_definition
 class DecorateOp(SPIRVOp):
     """
     Decorations of a value that no operation gives: `spirv.Decorate %x {relaxed_precision} : f32`.
@@ -368,7 +359,6 @@ class DecorateOp(SPIRVOp):
     A block's argument is OpPhi's result; an operation has its decorations in its own attributes.
     """
 
-    name = "spirv.Decorate"
     target = operand_def()
     assembly_format = "$target attr-dict `:` type($target)"
 

@@ -28,7 +28,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -74,11 +73,9 @@ def constituent_type(op: Operation, composite: Attribute) -> Attribute:
     return types[0]
 
 
-@irdl_op_definition
-class ConstantCompositeReplicateOp(SPIRVOp):
+class ConstantCompositeReplicateOp(SPIRVOp, name="spirv.EXT.ConstantCompositeReplicate"):
     """OpConstantCompositeReplicateEXT; the value is the attribute of one constituent."""
 
-    name = "spirv.EXT.ConstantCompositeReplicate"
     value = prop_def(Attribute)
     result = result_def()
     traits = traits_def(Pure(), ConstantLike())
@@ -104,11 +101,11 @@ def verify_constituent(op: Operation, value: Attribute, composite: Attribute) ->
         raise VerifyException(f"{value} cannot be the value of {expected}")
 
 
-@irdl_op_definition
-class SpecConstantCompositeReplicateOp(ConstantSymbol):
+class SpecConstantCompositeReplicateOp(
+    ConstantSymbol, name="spirv.EXT.SpecConstantCompositeReplicate"
+):
     """OpSpecConstantCompositeReplicateEXT: every constituent is the constant `constituent`."""
 
-    name = "spirv.EXT.SpecConstantCompositeReplicate"
     sym_name = prop_def(SymbolNameConstraint())
     type = prop_def(TypeAttribute)
     constituent = prop_def(FlatSymbolRefAttrConstr)
@@ -140,15 +137,13 @@ class SpecConstantCompositeReplicateOp(ConstantSymbol):
             )
 
 
-@irdl_op_definition
-class CompositeConstructReplicateOp(SPIRVOp):
+class CompositeConstructReplicateOp(SPIRVOp, name="spirv.EXT.CompositeConstructReplicate"):
     """
     OpCompositeConstructReplicateEXT.
 
     `spirv.EXT.CompositeConstructReplicate %x : f32 -> !spirv.coopmatrix<...>`.
     """
 
-    name = "spirv.EXT.CompositeConstructReplicate"
     value = operand_def()
     result = result_def()
     traits = traits_def(Pure())
@@ -205,11 +200,9 @@ class ConstantData(SPIRVOp, ABC):
             raise VerifyException(f"{type} is {words} words, but {len(self.data)} are given")
 
 
-@irdl_op_definition
-class ConstantDataOp(ConstantData):
+class ConstantDataOp(ConstantData, name="spirv.KHR.ConstantData"):
     """OpConstantDataKHR: `spirv.KHR.ConstantData [1, 2] : !spirv.array<2 x i32>`."""
 
-    name = "spirv.KHR.ConstantData"
     result = result_def()
     traits = traits_def(Pure(), ConstantLike())
     custom_directives = (Words,)
@@ -222,11 +215,9 @@ class ConstantDataOp(ConstantData):
         self.check_data(self.result.type)
 
 
-@irdl_op_definition
-class SpecConstantDataOp(ConstantSymbol, ConstantData):
+class SpecConstantDataOp(ConstantSymbol, ConstantData, name="spirv.KHR.SpecConstantData"):
     """OpSpecConstantDataKHR: `spirv.KHR.SpecConstantData @d [1, 2] : !spirv.array<2 x i32>`."""
 
-    name = "spirv.KHR.SpecConstantData"
     sym_name = prop_def(SymbolNameConstraint())
     type = prop_def(TypeAttribute)
     traits = traits_def(SymbolOpInterface())

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     result_def,
@@ -22,7 +21,6 @@ from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformOperation
 
 
-@irdl_op_definition
 class GroupNonUniformRotateKHROp(GroupNonUniformOperation):
     """
     The value of the invocation `delta` further on, around the group or the cluster.
@@ -30,7 +28,6 @@ class GroupNonUniformRotateKHROp(GroupNonUniformOperation):
     `spirv.GroupNonUniformRotateKHR <Subgroup> %v, %delta, cluster_size(%n) : f32, i32, i32 -> f32`
     """
 
-    name = "spirv.GroupNonUniformRotateKHR"
     UNIFORM: ClassVar[tuple[str, str] | None] = "ROT-08", "Delta"
     CLUSTER: ClassVar[str] = "ROT-08"
     INACTIVE: ClassVar[str | None] = "ROT-08"

@@ -24,7 +24,6 @@ from xdsl.ir import Attribute, TypeAttribute
 from xdsl.irdl import (
     BaseAttr,
     IRDLOperation,
-    irdl_op_definition,
     lazy_traits_def,
     opt_prop_def,
     prop_def,
@@ -128,7 +127,6 @@ class FurtherSymbols(FurtherValues):
         return SymbolRefAttr(parser.parse_symbol_name())
 
 
-@irdl_op_definition
 class EntryPointOp(SPIRVOp):
     """
     OpEntryPoint: `spirv.EntryPoint "GLCompute" @main, @id, @buffer`.
@@ -136,7 +134,6 @@ class EntryPointOp(SPIRVOp):
     The name of the entry point is the function's, unless the attribute `entry_name` says another.
     """
 
-    name = "spirv.EntryPoint"
     execution_model = prop_def(ExecutionModelAttr)
     fn = prop_def(FlatSymbolRefAttrConstr)
     interface = prop_def(ArrayAttr[SymbolRefAttr])
@@ -190,7 +187,6 @@ class EntryPointOp(SPIRVOp):
             earlier = earlier.prev_op
 
 
-@irdl_op_definition
 class ExecutionModeOp(SPIRVOp):
     """
     OpExecutionMode: `spirv.ExecutionMode @main "LocalSize", 32, 1, 1`.
@@ -199,7 +195,6 @@ class ExecutionModeOp(SPIRVOp):
     a type: `spirv.ExecutionMode @main "LocalSizeId", @x, 1, 1`.
     """
 
-    name = "spirv.ExecutionMode"
     fn = prop_def(FlatSymbolRefAttrConstr)
     execution_mode = prop_def(ExecutionModeAttr)
     values = prop_def(ArrayAttr[IntegerAttr | SymbolRefAttr | TypeAttribute])
@@ -328,7 +323,6 @@ class ModuleVariable(SPIRVOp, ABC):
             )
 
 
-@irdl_op_definition
 class GlobalVariableOp(ModuleVariable):
     """
     OpVariable of a module.
@@ -338,7 +332,6 @@ class GlobalVariableOp(ModuleVariable):
     `spirv.GlobalVariable @y initializer(@c) : !spirv.ptr<f32, Private>`.
     """
 
-    name = "spirv.GlobalVariable"
     type = prop_def(PointerType)
 
     def __init__(
@@ -390,8 +383,7 @@ class GlobalVariableOp(ModuleVariable):
         self._print_placement(printer)
 
 
-@irdl_op_definition
-class UntypedGlobalVariableOp(ModuleVariable):
+class UntypedGlobalVariableOp(ModuleVariable, name="spirv.KHR.UntypedGlobalVariable"):
     """
     OpUntypedVariableKHR of a module: the type of the data, then as spirv.GlobalVariable.
 
@@ -399,7 +391,6 @@ class UntypedGlobalVariableOp(ModuleVariable):
     !spirv.untyped_ptr<StorageBuffer>`. SPV_KHR_untyped_pointers.
     """
 
-    name = "spirv.KHR.UntypedGlobalVariable"
     type = prop_def(UntypedPointerType)
     data_type = opt_prop_def(TypeAttribute)
 
@@ -465,11 +456,9 @@ class UntypedGlobalVariableOp(ModuleVariable):
             raise VerifyException("a variable with an initializer states the type of its data")
 
 
-@irdl_op_definition
-class AddressOfOp(SPIRVOp):
+class AddressOfOp(SPIRVOp, name="spirv.mlir.addressof"):
     """The pointer to a global variable: `spirv.mlir.addressof @x : !spirv.ptr<f32, Private>`."""
 
-    name = "spirv.mlir.addressof"
     variable = prop_def(FlatSymbolRefAttrConstr)
     result = result_def(BaseAttr(PointerType) | BaseAttr(UntypedPointerType))
     traits = traits_def(Pure())

@@ -18,7 +18,6 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AnyAttr,
     VarConstraint,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -46,21 +45,14 @@ from xdsl_spirv.dialects.spirv.group import (
 )
 
 
-@irdl_op_definition
 class GroupAllOp(GroupVote):
     """Whether every invocation of the group says true."""
 
-    name = "spirv.GroupAll"
 
-
-@irdl_op_definition
 class GroupAnyOp(GroupVote):
     """Whether any invocation of the group says true."""
 
-    name = "spirv.GroupAny"
 
-
-@irdl_op_definition
 class GroupBroadcastOp(GroupNonUniformOperation):
     """
     The value of the invocation with a local id, which has one to three components.
@@ -68,7 +60,6 @@ class GroupBroadcastOp(GroupNonUniformOperation):
     `spirv.GroupBroadcast <Workgroup> %x, %id : f32, vector<3xi32>`.
     """
 
-    name = "spirv.GroupBroadcast"
     FIELDS: ClassVar[Mapping[str, str]] = {
         "execution": "execution_scope",
         "local_id": "localid",
@@ -141,116 +132,30 @@ class LogicalReduction(GroupReduction, ABC):
     PREDICATE: ClassVar[tuple[Predicate, str]] = (is_bool, "Boolean")
 
 
-@irdl_op_definition
-class GroupIAddOp(GroupReduction):
-    """The sum of integers."""
-
-    name = "spirv.GroupIAdd"
-
-
-@irdl_op_definition
-class GroupFAddOp(FloatReduction):
-    """The sum of floats."""
-
-    name = "spirv.GroupFAdd"
-
-
-@irdl_op_definition
-class GroupFMinOp(FloatReduction):
-    """The least float."""
-
-    name = "spirv.GroupFMin"
-
-
-@irdl_op_definition
-class GroupUMinOp(GroupReduction):
-    """The least unsigned integer."""
-
-    name = "spirv.GroupUMin"
-
-
-@irdl_op_definition
-class GroupSMinOp(GroupReduction):
-    """The least signed integer."""
-
-    name = "spirv.GroupSMin"
-
-
-@irdl_op_definition
-class GroupFMaxOp(FloatReduction):
-    """The greatest float."""
-
-    name = "spirv.GroupFMax"
-
-
-@irdl_op_definition
-class GroupUMaxOp(GroupReduction):
-    """The greatest unsigned integer."""
-
-    name = "spirv.GroupUMax"
-
-
-@irdl_op_definition
-class GroupSMaxOp(GroupReduction):
-    """The greatest signed integer."""
-
-    name = "spirv.GroupSMax"
-
-
-@irdl_op_definition
-class GroupIMulOp(GroupReduction):
-    """The product of integers."""
-
-    name = "spirv.KHR.GroupIMul"
-
-
-@irdl_op_definition
-class GroupFMulOp(FloatReduction):
-    """The product of floats."""
-
-    name = "spirv.KHR.GroupFMul"
-
-
-@irdl_op_definition
-class GroupBitwiseAndOp(GroupReduction):
+# fmt: off
+class GroupIAddOp(GroupReduction): """The sum of integers."""
+class GroupFAddOp(FloatReduction): """The sum of floats."""
+class GroupFMinOp(FloatReduction): """The least float."""
+class GroupUMinOp(GroupReduction): """The least unsigned integer."""
+class GroupSMinOp(GroupReduction): """The least signed integer."""
+class GroupFMaxOp(FloatReduction): """The greatest float."""
+class GroupUMaxOp(GroupReduction): """The greatest unsigned integer."""
+class GroupSMaxOp(GroupReduction): """The greatest signed integer."""
+class GroupIMulOp(GroupReduction, name="spirv.KHR.GroupIMul"): """The product of integers."""
+class GroupFMulOp(FloatReduction, name="spirv.KHR.GroupFMul"): """The product of floats."""
+class GroupBitwiseAndOp(GroupReduction, name="spirv.KHR.GroupBitwiseAnd"):
     """The bits that all have."""
-
-    name = "spirv.KHR.GroupBitwiseAnd"
-
-
-@irdl_op_definition
-class GroupBitwiseOrOp(GroupReduction):
+class GroupBitwiseOrOp(GroupReduction, name="spirv.KHR.GroupBitwiseOr"):
     """The bits that any has."""
-
-    name = "spirv.KHR.GroupBitwiseOr"
-
-
-@irdl_op_definition
-class GroupBitwiseXorOp(GroupReduction):
+class GroupBitwiseXorOp(GroupReduction, name="spirv.KHR.GroupBitwiseXor"):
     """The bits that an odd number of them has."""
-
-    name = "spirv.KHR.GroupBitwiseXor"
-
-
-@irdl_op_definition
-class GroupLogicalAndOp(LogicalReduction):
+class GroupLogicalAndOp(LogicalReduction, name="spirv.KHR.GroupLogicalAnd"):
     """Whether all are true."""
-
-    name = "spirv.KHR.GroupLogicalAnd"
-
-
-@irdl_op_definition
-class GroupLogicalOrOp(LogicalReduction):
+class GroupLogicalOrOp(LogicalReduction, name="spirv.KHR.GroupLogicalOr"):
     """Whether any is true."""
-
-    name = "spirv.KHR.GroupLogicalOr"
-
-
-@irdl_op_definition
-class GroupLogicalXorOp(LogicalReduction):
+class GroupLogicalXorOp(LogicalReduction, name="spirv.KHR.GroupLogicalXor"):
     """Whether an odd number of them is true."""
-
-    name = "spirv.KHR.GroupLogicalXor"
+# fmt: on
 
 
 class SubgroupVote(GroupInstruction, ABC):
@@ -264,46 +169,23 @@ class SubgroupVote(GroupInstruction, ABC):
         super().__init__(operands=[predicate], result_types=[i1])
 
 
-@irdl_op_definition
-class SubgroupAllOp(SubgroupVote):
+# fmt: off
+class SubgroupAllOp(SubgroupVote, name="spirv.KHR.SubgroupAll"):
     """Whether every invocation says true."""
-
-    name = "spirv.KHR.SubgroupAll"
-
-
-@irdl_op_definition
-class SubgroupAnyOp(SubgroupVote):
+class SubgroupAnyOp(SubgroupVote, name="spirv.KHR.SubgroupAny"):
     """Whether any invocation says true."""
-
-    name = "spirv.KHR.SubgroupAny"
-
-
-@irdl_op_definition
-class SubgroupAllEqualOp(SubgroupVote):
+class SubgroupAllEqualOp(SubgroupVote, name="spirv.KHR.SubgroupAllEqual"):
     """Whether all invocations say the same."""
-
-    name = "spirv.KHR.SubgroupAllEqual"
-
-
-@irdl_op_definition
-class GroupNonUniformQuadAllOp(SubgroupVote):
+class GroupNonUniformQuadAllOp(SubgroupVote, name="spirv.KHR.GroupNonUniformQuadAll"):
     """Whether every invocation of the quad says true (SPV_KHR_quad_control)."""
-
-    name = "spirv.KHR.GroupNonUniformQuadAll"
-
-
-@irdl_op_definition
-class GroupNonUniformQuadAnyOp(SubgroupVote):
+class GroupNonUniformQuadAnyOp(SubgroupVote, name="spirv.KHR.GroupNonUniformQuadAny"):
     """Whether any invocation of the quad says true (SPV_KHR_quad_control)."""
+# fmt: on
 
-    name = "spirv.KHR.GroupNonUniformQuadAny"
 
-
-@irdl_op_definition
-class SubgroupBallotOp(GroupInstruction):
+class SubgroupBallotOp(GroupInstruction, name="spirv.KHR.SubgroupBallot"):
     """A bit for each invocation's Boolean: `spirv.KHR.SubgroupBallot %p : vector<4xi32>`."""
 
-    name = "spirv.KHR.SubgroupBallot"
     predicate = operand_def(i1)
     result = result_def(VectorType)
     assembly_format = "$predicate attr-dict `:` type($result)"
@@ -329,11 +211,9 @@ class SubgroupRead(GroupInstruction, ABC):
             raise VerifyException(f"{self.name} takes scalars and vectors, not {type_}")
 
 
-@irdl_op_definition
-class SubgroupFirstInvocationOp(SubgroupRead):
+class SubgroupFirstInvocationOp(SubgroupRead, name="spirv.KHR.SubgroupFirstInvocation"):
     """The first active invocation's value: `spirv.KHR.SubgroupFirstInvocation %x : f32`."""
 
-    name = "spirv.KHR.SubgroupFirstInvocation"
     value = operand_def(SubgroupRead.T)
     assembly_format = "$value attr-dict `:` type($result)"
 
@@ -344,11 +224,9 @@ class SubgroupFirstInvocationOp(SubgroupRead):
         self.check_value()
 
 
-@irdl_op_definition
-class SubgroupReadInvocationOp(SubgroupRead):
+class SubgroupReadInvocationOp(SubgroupRead, name="spirv.KHR.SubgroupReadInvocation"):
     """The value of one invocation: `spirv.KHR.SubgroupReadInvocation %x, %i : f32, i32`."""
 
-    name = "spirv.KHR.SubgroupReadInvocation"
     value = operand_def(SubgroupRead.T)
     index = operand_def()
     assembly_format = "$value `,` $index attr-dict `:` type($value) `,` type($index)"
@@ -362,15 +240,13 @@ class SubgroupReadInvocationOp(SubgroupRead):
             raise VerifyException(f"{self.name}: the index is an integer, not {self.index.type}")
 
 
-@irdl_op_definition
-class GroupNonUniformPartitionOp(GroupInstruction):
+class GroupNonUniformPartitionOp(GroupInstruction, name="spirv.NV.GroupNonUniformPartition"):
     """
     The ballot of the invocations with the same value (SPV_NV_shader_subgroup_partitioned).
 
     `spirv.NV.GroupNonUniformPartition %x : f32 -> vector<4xi32>`.
     """
 
-    name = "spirv.NV.GroupNonUniformPartition"
     value = operand_def()
     result = result_def(VectorType)
     assembly_format = "$value attr-dict `:` type($value) `->` type($result)"

@@ -18,7 +18,6 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     BaseAttr,
     VarConstraint,
-    irdl_op_definition,
     operand_def,
     result_def,
     traits_def,
@@ -35,11 +34,9 @@ from xdsl_spirv.dialects.spirv.types import known
 from xdsl_spirv.dialects.spirv.types_declared import TensorLayoutType, TensorViewType
 
 
-@irdl_op_definition
-class CreateTensorLayoutOp(SPIRVOp):
+class CreateTensorLayoutOp(SPIRVOp, name="spirv.NV.CreateTensorLayout"):
     """A layout of default sizes: `spirv.NV.CreateTensorLayout : !spirv.NV.tensor_layout<...>`."""
 
-    name = "spirv.NV.CreateTensorLayout"
     result = result_def(TensorLayoutType)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
@@ -48,11 +45,9 @@ class CreateTensorLayoutOp(SPIRVOp):
         super().__init__(result_types=[result_type])
 
 
-@irdl_op_definition
-class CreateTensorViewOp(SPIRVOp):
+class CreateTensorViewOp(SPIRVOp, name="spirv.NV.CreateTensorView"):
     """A view that changes nothing: `spirv.NV.CreateTensorView : !spirv.NV.tensor_view<...>`."""
 
-    name = "spirv.NV.CreateTensorView"
     result = result_def(TensorViewType)
     traits = traits_def(Pure())
     assembly_format = "attr-dict `:` type($result)"
@@ -97,48 +92,38 @@ class TensorLayoutChange(SPIRVOp, ABC):
         check_values(self, self.values, None if rank is None else rank * self.PER_DIMENSION)
 
 
-@irdl_op_definition
-class TensorLayoutSetDimensionOp(TensorLayoutChange):
+class TensorLayoutSetDimensionOp(TensorLayoutChange, name="spirv.NV.TensorLayoutSetDimension"):
     """The extents, the slowest dimension first; the part meant becomes all of the tensor."""
 
-    name = "spirv.NV.TensorLayoutSetDimension"
     FIELDS: ClassVar[Mapping[str, str]] = {"dim": "values"}
 
 
-@irdl_op_definition
-class TensorLayoutSetStrideOp(TensorLayoutChange):
+class TensorLayoutSetStrideOp(TensorLayoutChange, name="spirv.NV.TensorLayoutSetStride"):
     """The distances of neighbours in elements, by dimension."""
 
-    name = "spirv.NV.TensorLayoutSetStride"
     FIELDS: ClassVar[Mapping[str, str]] = {"stride": "values"}
 
 
-@irdl_op_definition
-class TensorLayoutSliceOp(TensorLayoutChange):
+class TensorLayoutSliceOp(TensorLayoutChange, name="spirv.NV.TensorLayoutSlice"):
     """The part that is meant: an offset and a span for each dimension."""
 
-    name = "spirv.NV.TensorLayoutSlice"
     PER_DIMENSION: ClassVar[int] = 2
     FIELDS: ClassVar[Mapping[str, str]] = {"operands": "values"}
 
 
-@irdl_op_definition
-class TensorLayoutSetBlockSizeOp(TensorLayoutChange):
+class TensorLayoutSetBlockSizeOp(TensorLayoutChange, name="spirv.NV.TensorLayoutSetBlockSize"):
     """The elements that one block in memory holds, by dimension."""
 
-    name = "spirv.NV.TensorLayoutSetBlockSize"
     FIELDS: ClassVar[Mapping[str, str]] = {"block_size": "values"}
 
 
-@irdl_op_definition
-class TensorLayoutSetClampValueOp(SPIRVOp):
+class TensorLayoutSetClampValueOp(SPIRVOp, name="spirv.NV.TensorLayoutSetClampValue"):
     """
     Sets the value of elements outside of the tensor, under the clamp mode Constant.
 
     `spirv.NV.TensorLayoutSetClampValue %layout, %value : !spirv.NV.tensor_layout<...>, i32`.
     """
 
-    name = "spirv.NV.TensorLayoutSetClampValue"
     T: ClassVar = VarConstraint("T", BaseAttr(TensorLayoutType))
     tensor_layout = operand_def(T)
     value = operand_def()
@@ -190,24 +175,19 @@ class TensorViewChange(SPIRVOp, ABC):
             raise VerifyException(f"{self.name} is for a view that has dimensions, not {type_}")
 
 
-@irdl_op_definition
-class TensorViewSetDimensionOp(TensorViewChange):
+class TensorViewSetDimensionOp(TensorViewChange, name="spirv.NV.TensorViewSetDimension"):
     """The extents of the view, the slowest dimension first."""
 
-    name = "spirv.NV.TensorViewSetDimension"
     FIELDS: ClassVar[Mapping[str, str]] = {"dim": "values"}
 
 
-@irdl_op_definition
-class TensorViewSetStrideOp(TensorViewChange):
+class TensorViewSetStrideOp(TensorViewChange, name="spirv.NV.TensorViewSetStride"):
     """The distances of neighbours in the view, by dimension."""
 
-    name = "spirv.NV.TensorViewSetStride"
     FIELDS: ClassVar[Mapping[str, str]] = {"stride": "values"}
 
 
-@irdl_op_definition
-class TensorViewSetClipOp(SPIRVOp):
+class TensorViewSetClipOp(SPIRVOp, name="spirv.NV.TensorViewSetClip"):
     """
     The rows and columns of the matrix that are loaded or stored.
 
@@ -215,7 +195,6 @@ class TensorViewSetClipOp(SPIRVOp):
     i32, i32, i32, i32`.
     """
 
-    name = "spirv.NV.TensorViewSetClip"
     T: ClassVar = VarConstraint("T", BaseAttr(TensorViewType))
     tensor_view = operand_def(T)
     clip_row_offset = operand_def(IntegerType)

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -92,8 +91,7 @@ def _mask(
     return properties
 
 
-@irdl_op_definition
-class TensorReadOp(TensorAccess):
+class TensorReadOp(TensorAccess, name="spirv.ARM.TensorRead"):
     """
     OpTensorReadARM.
 
@@ -101,7 +99,6 @@ class TensorReadOp(TensorAccess):
     !spirv.array<2 x i32>, f32 -> f32`.
     """
 
-    name = "spirv.ARM.TensorRead"
     tensor = operand_def(TensorArmType)
     coordinates = operand_def()
     out_of_bounds_value = opt_operand_def()
@@ -141,11 +138,9 @@ class TensorReadOp(TensorAccess):
                 )
 
 
-@irdl_op_definition
-class TensorWriteOp(TensorAccess):
+class TensorWriteOp(TensorAccess, name="spirv.ARM.TensorWrite"):
     """OpTensorWriteARM: `spirv.ARM.TensorWrite %t[%at], %v : tensor type, coordinates, f32`."""
 
-    name = "spirv.ARM.TensorWrite"
     tensor = operand_def(TensorArmType)
     coordinates = operand_def()
     object = operand_def()
@@ -176,11 +171,9 @@ class TensorWriteOp(TensorAccess):
                 raise VerifyException(f"{self.name} does not take OutOfBoundsValueARM")
 
 
-@irdl_op_definition
-class TensorQuerySizeOp(SPIRVOp):
+class TensorQuerySizeOp(SPIRVOp, name="spirv.ARM.TensorQuerySize"):
     """The extent of a dimension: `spirv.ARM.TensorQuerySize %t[%d] : tensor type, i32 -> i32`."""
 
-    name = "spirv.ARM.TensorQuerySize"
     FIELDS: ClassVar[Mapping[str, str]] = {}
     tensor = operand_def(TensorArmType)
     dimension = operand_def()

@@ -24,7 +24,6 @@ from xdsl.irdl import (
     AnyOf,
     BaseAttr,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -94,15 +93,13 @@ class NumberOrSymbol(CustomDirective):
         return True
 
 
-@irdl_op_definition
-class UntypedVariableOp(SPIRVOp):
+class UntypedVariableOp(SPIRVOp, name="spirv.KHR.UntypedVariable"):
     """
     OpUntypedVariableKHR in a function.
 
     `spirv.KHR.UntypedVariable init(%c : f32) f32 : !spirv.untyped_ptr<Function>`.
     """
 
-    name = "spirv.KHR.UntypedVariable"
     storage_class = prop_def(StorageClassAttr)
     data_type = prop_def(TypeAttribute)
     initializer = opt_operand_def()
@@ -213,51 +210,39 @@ class UntypedPtrAccessChain(SPIRVOp, ABC):
         _verify_untyped_chain(self, self.base_type, self.indexes)
 
 
-@irdl_op_definition
-class UntypedAccessChainOp(UntypedAccessChain):
+class UntypedAccessChainOp(UntypedAccessChain, name="spirv.KHR.UntypedAccessChain"):
     """
     OpUntypedAccessChainKHR.
 
     `spirv.KHR.UntypedAccessChain !spirv.rtarray<f32>, %p[%i] : !spirv.untyped_ptr<...>, i32 -> ...`
     """
 
-    name = "spirv.KHR.UntypedAccessChain"
 
-
-@irdl_op_definition
-class UntypedInBoundsAccessChainOp(UntypedAccessChain):
+class UntypedInBoundsAccessChainOp(UntypedAccessChain, name="spirv.KHR.UntypedInBoundsAccessChain"):
     """OpUntypedInBoundsAccessChainKHR: one that is known to stay inside the object."""
 
-    name = "spirv.KHR.UntypedInBoundsAccessChain"
 
-
-@irdl_op_definition
-class UntypedPtrAccessChainOp(UntypedPtrAccessChain):
+class UntypedPtrAccessChainOp(UntypedPtrAccessChain, name="spirv.KHR.UntypedPtrAccessChain"):
     """
     OpUntypedPtrAccessChainKHR.
 
     `spirv.KHR.UntypedPtrAccessChain T, %p[%e %i] : !spirv.untyped_ptr<...>, i32, i32 -> ...`.
     """
 
-    name = "spirv.KHR.UntypedPtrAccessChain"
 
-
-@irdl_op_definition
-class UntypedInBoundsPtrAccessChainOp(UntypedPtrAccessChain):
+class UntypedInBoundsPtrAccessChainOp(
+    UntypedPtrAccessChain, name="spirv.KHR.UntypedInBoundsPtrAccessChain"
+):
     """OpUntypedInBoundsPtrAccessChainKHR: one that is known to stay inside the array."""
 
-    name = "spirv.KHR.UntypedInBoundsPtrAccessChain"
 
-
-@irdl_op_definition
-class UntypedArrayLengthOp(SPIRVOp):
+class UntypedArrayLengthOp(SPIRVOp, name="spirv.KHR.UntypedArrayLength"):
     """
     OpUntypedArrayLengthKHR, of the runtime array at the end of a struct of the stated type.
 
     `spirv.KHR.UntypedArrayLength !spirv.struct<...>, %p[1] : !spirv.untyped_ptr<...> -> i32`.
     """
 
-    name = "spirv.KHR.UntypedArrayLength"
     structure = prop_def(TypeAttribute)
     pointer = operand_def(POINTER)
     array_member = prop_def(IntegerAttr.constr(i32))
@@ -288,8 +273,7 @@ class UntypedArrayLengthOp(SPIRVOp):
             )
 
 
-@irdl_op_definition
-class UntypedPrefetchOp(SPIRVOp):
+class UntypedPrefetchOp(SPIRVOp, name="spirv.KHR.UntypedPrefetch"):
     """
     OpUntypedPrefetchKHR: bring bytes into a cache.
 
@@ -297,7 +281,6 @@ class UntypedPrefetchOp(SPIRVOp):
     i32`; the three hints may be left out, from the last on.
     """
 
-    name = "spirv.KHR.UntypedPrefetch"
     FIELDS: ClassVar[Mapping[str, str]] = {"pointer_type": "pointer"}
     HINTS: ClassVar[tuple[str, ...]] = ("rw", "locality", "cache_type")
     pointer = operand_def(UntypedPointerType)

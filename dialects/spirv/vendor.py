@@ -26,7 +26,6 @@ from xdsl.ir import Attribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyAttr,
     VarConstraint,
-    irdl_op_definition,
     operand_def,
     prop_def,
     result_def,
@@ -70,11 +69,9 @@ class MatrixNVMemory(MemoryAccessing, ABC):
             self.memory.verify(MAKE_AVAILABLE, "a load")
 
 
-@irdl_op_definition
-class CooperativeMatrixLoadNVOp(MatrixNVMemory):
+class CooperativeMatrixLoadNVOp(MatrixNVMemory, name="spirv.NV.CooperativeMatrixLoad"):
     """`spirv.NV.CooperativeMatrixLoad %p, %st, %major ["Aligned", 16] : types -> matrix type`."""
 
-    name = "spirv.NV.CooperativeMatrixLoad"
     STORES: ClassVar[bool] = False
     pointer = operand_def(PointerType)
     stride = operand_def()
@@ -87,11 +84,9 @@ class CooperativeMatrixLoadNVOp(MatrixNVMemory):
     )
 
 
-@irdl_op_definition
-class CooperativeMatrixStoreNVOp(MatrixNVMemory):
+class CooperativeMatrixStoreNVOp(MatrixNVMemory, name="spirv.NV.CooperativeMatrixStore"):
     """`spirv.NV.CooperativeMatrixStore %p, %m, %st, %major ["Aligned", 16] : types`."""
 
-    name = "spirv.NV.CooperativeMatrixStore"
     STORES: ClassVar[bool] = True
     pointer = operand_def(PointerType)
     object = operand_def(CooperativeMatrixNVType)
@@ -104,11 +99,9 @@ class CooperativeMatrixStoreNVOp(MatrixNVMemory):
     )
 
 
-@irdl_op_definition
-class CooperativeMatrixMulAddNVOp(SPIRVOp):
+class CooperativeMatrixMulAddNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixMulAdd"):
     """`spirv.NV.CooperativeMatrixMulAdd %a, %b, %c : A, B -> C`: MxK times KxN plus MxN."""
 
-    name = "spirv.NV.CooperativeMatrixMulAdd"
     T: ClassVar = VarConstraint("T", AnyAttr())
     a = operand_def(CooperativeMatrixNVType)
     b = operand_def(CooperativeMatrixNVType)
@@ -133,11 +126,9 @@ class CooperativeMatrixMulAddNVOp(SPIRVOp):
             )
 
 
-@irdl_op_definition
-class CooperativeMatrixLengthNVOp(SPIRVOp):
+class CooperativeMatrixLengthNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixLength"):
     """Components an invocation holds: `spirv.NV.CooperativeMatrixLength : matrix type`."""
 
-    name = "spirv.NV.CooperativeMatrixLength"
     FIELDS: ClassVar[Mapping[str, str]] = {"type": "cooperative_matrix_type"}
     cooperative_matrix_type = prop_def(TypeAttribute)
     result = result_def(IntegerType(32))
@@ -210,18 +201,13 @@ class MixedDotProduct(SPIRVOp, ABC):
             yield Capability.DotProductFloat16AccFloat16VALVE, self.name
 
 
-@irdl_op_definition
-class FDot2MixAcc32Op(MixedDotProduct):
+class FDot2MixAcc32Op(MixedDotProduct, name="spirv.VALVE.FDot2MixAcc32"):
     """Two halves, accumulated in f32."""
 
-    name = "spirv.VALVE.FDot2MixAcc32"
 
-
-@irdl_op_definition
-class FDot2MixAcc16Op(MixedDotProduct):
+class FDot2MixAcc16Op(MixedDotProduct, name="spirv.VALVE.FDot2MixAcc16"):
     """Two halves, accumulated in their own type."""
 
-    name = "spirv.VALVE.FDot2MixAcc16"
     RESULTS: ClassVar[tuple[type[Attribute], ...]] = (Float16Type, BFloat16Type)
 
     def verify_(self) -> None:
@@ -232,11 +218,9 @@ class FDot2MixAcc16Op(MixedDotProduct):
             )
 
 
-@irdl_op_definition
-class FDot4MixAcc32Op(MixedDotProduct):
+class FDot4MixAcc32Op(MixedDotProduct, name="spirv.VALVE.FDot4MixAcc32"):
     """Four 8-bit floats, accumulated in f32."""
 
-    name = "spirv.VALVE.FDot4MixAcc32"
     COMPONENTS: ClassVar[int] = 4
     INPUTS: ClassVar[tuple[type[Attribute], ...]] = (Float8E4M3FNType, Float8E5M2Type)
 
@@ -265,44 +249,36 @@ class ArrayConversion(SPIRVOp, ABC):
                 raise VerifyException(f"{self.name} {what} a !{kind.name}, not {value.type}")
 
 
-@irdl_op_definition
-class BitCastArrayOp(ArrayConversion):
+class BitCastArrayOp(ArrayConversion, name="spirv.QCOM.BitCastArray"):
     """The bits of an array as another array."""
 
-    name = "spirv.QCOM.BitCastArray"
     FIELDS: ClassVar[Mapping[str, str]] = {"source_array": "source"}
 
     def verify_(self) -> None:
         self.check_types(ArrayType, ArrayType)
 
 
-@irdl_op_definition
-class CompositeConstructCoopMatOp(ArrayConversion):
+class CompositeConstructCoopMatOp(ArrayConversion, name="spirv.QCOM.CompositeConstructCoopMat"):
     """A cooperative matrix of this invocation's components."""
 
-    name = "spirv.QCOM.CompositeConstructCoopMat"
     FIELDS: ClassVar[Mapping[str, str]] = {"source_array": "source"}
 
     def verify_(self) -> None:
         self.check_types(ArrayType, CooperativeMatrixType)
 
 
-@irdl_op_definition
-class CompositeExtractCoopMatOp(ArrayConversion):
+class CompositeExtractCoopMatOp(ArrayConversion, name="spirv.QCOM.CompositeExtractCoopMat"):
     """This invocation's components of a cooperative matrix."""
 
-    name = "spirv.QCOM.CompositeExtractCoopMat"
     FIELDS: ClassVar[Mapping[str, str]] = {"source_cooperative_matrix": "source"}
 
     def verify_(self) -> None:
         self.check_types(CooperativeMatrixType, ArrayType)
 
 
-@irdl_op_definition
-class ExtractSubArrayOp(SPIRVOp):
+class ExtractSubArrayOp(SPIRVOp, name="spirv.QCOM.ExtractSubArray"):
     """A part of an array: `spirv.QCOM.ExtractSubArray %a[%i] : array type, i32 -> array type`."""
 
-    name = "spirv.QCOM.ExtractSubArray"
     source_array = operand_def(ArrayType)
     index = operand_def()
     result = result_def(ArrayType)
@@ -325,11 +301,9 @@ class ExtractSubArrayOp(SPIRVOp):
             raise VerifyException(f"{self.name}: the index is an integer, not {self.index.type}")
 
 
-@irdl_op_definition
-class BFloat16MulAddOp(SPIRVOp):
+class BFloat16MulAddOp(SPIRVOp, name="spirv.QCOM.BFloat16MulAdd"):
     """`spirv.QCOM.BFloat16MulAdd %a, %b, %c : bf16 -> f32` is a * b + c; c is an f32 too."""
 
-    name = "spirv.QCOM.BFloat16MulAdd"
     FIELDS: ClassVar[Mapping[str, str]] = {"operand_1": "x", "operand_2": "y", "operand_3": "z"}
     x = operand_def(BFloat16Type)
     y = operand_def(BFloat16Type)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
+from xdsl.traits import Commutative, Pure
 
-from xdsl_spirv.dialects.spirv import SPIRV
+from xdsl_spirv.dialects.spirv import SPIRV, arithmetic
 from xdsl_spirv.dialects.spirv.base import SPIRVOp, instruction_of
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.encode.operations import PARAMETERS
@@ -103,6 +104,26 @@ def test_declaration_agrees_with_the_grammar(cls: type[IRDLOperation]):
     declared = [field for field in ssa if field not in parameters]
     assert wanted == declared, f"{cls.name} declares {list(ssa)}, {name} has {wanted}"
     assert bool(definition.results) == (in_set is not None or instruction.has_result)
+
+
+def test_a_header_states_facts_of_its_families_only():
+    with pytest.raises(TypeError, match="WrongOp: no family of its classes has a NEUTRAL"):
+
+        class WrongOp(SPIRVOp, name="spirv.Wrong", neutral=0):  # pyright: ignore[reportUnusedClass]
+            """Nothing folds it."""
+
+
+def test_an_operation_has_the_facts_of_its_header():
+    """A class without ABC among its bases is an operation; its family keeps its own facts."""
+
+    class SumOp(arithmetic.IntegerArithmetic, compute=max, neutral=7, commutative=True):
+        """Has a name that follows from the class's."""
+
+    definition = SumOp.get_irdl_definition()
+    assert (SumOp.name, SumOp.COMPUTE, SumOp.NEUTRAL) == ("spirv.Sum", max, 7)
+    assert {Commutative, Pure} <= {type(trait) for trait in definition.traits}
+    assert arithmetic.IntegerArithmetic.NEUTRAL is None
+    assert not hasattr(arithmetic.IntegerArithmetic, "get_irdl_definition")
 
 
 def test_every_declarative_format_parses():

@@ -12,7 +12,7 @@ from xdsl.ir import Dialect
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
-from xdsl_spirv.dialects.spirv import ATTRIBUTES, OPERATIONS, SPIRV
+from xdsl_spirv.dialects.spirv import ATTRIBUTES, OPERATIONS, SPIRV, operation_name
 from xdsl_spirv.dialects.spirv.arithmetic import IAddOp
 from xdsl_spirv.dialects.spirv.base import instruction_of
 from xdsl_spirv.dialects.spirv.types import PointerType
@@ -40,7 +40,9 @@ print(*(m.rpartition(".")[2] for m in sys.modules if m.startswith("xdsl_spirv.di
 
 
 def fresh() -> DialectOfModules:
-    return DialectOfModules("spirv", SPIRV.package, SPIRV.module_names)
+    return DialectOfModules(
+        "spirv", SPIRV.package, SPIRV.module_names, operation_name=operation_name
+    )
 
 
 def context_with(dialect: Dialect) -> Context:
