@@ -101,13 +101,17 @@ def interpreter(checks: Checks) -> Runner:
 def on_lavapipe(
     binary: bytes, pipeline: amber.Pipeline, grid: tuple[int, int, int], script: amber.Script
 ) -> None:
-    """One dispatch in a process of its own. Raises `Refused` if that fails."""
+    """One dispatch of a script. Raises `Refused` if it fails."""
     buffers: dict[tuple[int, int], Any] = {
         place: script.buffers[name].data for place, name in pipeline.bound.items()
     }
     push = b"" if pipeline.push is None else script.buffers[pipeline.push].data.tobytes()
     constants = {id: int(value) for id, value in pipeline.constants.items()}
-    job = Dispatch(binary, pipeline.entry, grid, buffers, (), None, constants, push)
+    lavapipe_dispatch(Dispatch(binary, pipeline.entry, grid, buffers, (), None, constants, push))
+
+
+def lavapipe_dispatch(job: Dispatch) -> None:
+    """Runs a dispatch in a process of its own. Raises `Refused` if that fails."""
     with tempfile.TemporaryDirectory() as folder:
         write_jobs(Path(folder), [job])
         runner = ROOT / "tests" / "vulkan" / "device.py"

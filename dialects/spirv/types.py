@@ -9,7 +9,7 @@ module, written `@name` in the place of the number. That is an extension of MLIR
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias, overload
 
 from xdsl.dialects.builtin import (
@@ -368,12 +368,20 @@ class StructType(LocatedAttribute, TypeAttribute):
 
     @property
     def member_types(self) -> tuple[Attribute, ...]:
-        """The members' types, with references to this struct replaced by this struct."""
+        """
+        The members' types as they are outside of this struct: a reference to an enclosing struct is
+        replaced by that struct, unless the reference is inside that struct again.
+        """
         if isinstance(self.members, NoneAttr):
             return ()
         if not self.identifier.data:
             return self.members.data
-        return tuple(_resolve(member, self) for member in self.members)
+        resolved: tuple[Attribute, ...] | None = self.__dict__.get("_resolved")
+        if resolved is None:
+            enclosing = {self.identifier.data: self}
+            resolved = tuple(_resolve(member, enclosing, frozenset()) for member in self.members)
+            self.__dict__["_resolved"] = resolved  # Frozen, and asked for at every access.
+        return resolved
 
     def offset(self, member: int) -> int | None:
         """The explicit byte offset of a member, None where the struct has no layout."""
@@ -476,18 +484,32 @@ class StructType(LocatedAttribute, TypeAttribute):
                 )
 
 
-def _resolve(type: Attribute, struct: StructType) -> Attribute:
-    """`type` with references to the identified `struct` replaced by the struct."""
+def _resolve(
+    type: Attribute, known: Mapping[str, StructType], around: frozenset[str]
+) -> Attribute:
+    """
+    `type` with references to structs replaced by them: `known` are structs by identifier, `around`
+    those inside which the result stands.
+    """
     if isinstance(type, StructType):
-        same = type.is_reference and type.identifier == struct.identifier
-        return struct if same else type
+        name = type.identifier.data
+        if name in around:
+            return StructType(None, identifier=name)
+        struct = known.get(name, type) if type.is_reference else type
+        if isinstance(struct.members, NoneAttr):
+            return type
+        if name:
+            known, around = {**known, name: struct}, around | {name}
+        members = ArrayAttr([_resolve(member, known, around) for member in struct.members])
+        parameters = (struct.offsets, struct.member_decorations, struct.decorations)
+        return StructType.new((struct.identifier, members, *parameters))
     if isinstance(type, PointerType):
-        pointee = _resolve(type.pointee, struct)
+        pointee = _resolve(type.pointee, known, around)
         return PointerType(pointee, type.storage_class, type.stride.data)
     if isinstance(type, ArrayType):
-        return ArrayType(type.length, _resolve(type.element_type, struct), type.stride.data)
+        return ArrayType(type.length, _resolve(type.element_type, known, around), type.stride.data)
     if isinstance(type, RuntimeArrayType):
-        return RuntimeArrayType(_resolve(type.element_type, struct), type.stride.data)
+        return RuntimeArrayType(_resolve(type.element_type, known, around), type.stride.data)
     return type
 
 

@@ -537,7 +537,9 @@ class GlobalTable:
                 elif id in self.types.known and not self._is_held(name, note):
                     placed.append((note.row, self._note(self.types.type(id), note, None)))
         placed.sort(key=lambda pair: pair[0])
-        return [op for _, op in placed] + self._member_names()
+        # Declarations that are one type here may each have had the decoration.
+        once = {(op.instruction, op.layout): op for _, op in placed}
+        return [*once.values(), *self._member_names()]
 
     @staticmethod
     def _is_held(type_name: str, note: Note) -> bool:

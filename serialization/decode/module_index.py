@@ -122,7 +122,10 @@ class ModuleIndex:
                 kinds = ("IdRef", "IdResultType")
                 return [int(o.value) for o in self.raw[row].operands if o.kind in kinds]
             case "OpTypeArray":
-                return words[2:4]
+                element = self.definitions.get(words[2]) if len(words) > 2 else None
+                # A pointer may be declared later than an array of it.
+                forward = element is not None and self.name(element) == "OpTypePointer"
+                return words[3:4] if forward else words[2:4]
             case "OpConstantComposite" | "OpSpecConstantComposite":
                 return [*words[1:2], *words[3:]]
             case "OpConstant" | "OpSpecConstant":

@@ -9,10 +9,11 @@ carried by its declaration.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, cast
 
+import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
     BytesAttr,
@@ -55,6 +56,7 @@ from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.decode.annotations import Annotations, Note
 from xdsl_spirv.serialization.decode.module_index import ModuleIndex
 from xdsl_spirv.serialization.encode.types import FLOATS as ENCODED_FLOATS
+from xdsl_spirv.serialization.raw.operands import opcode_of
 from xdsl_spirv.upstream.on_demand import attributes_of
 
 if TYPE_CHECKING:
@@ -112,6 +114,8 @@ class TypeReader:
         """Instruction -> a decoration of a type that the type cannot hold: type, member."""
         self._open: dict[int, str] = {}
         """Structs that are being read -> their identifier."""
+        self._names: dict[int, str] = {}
+        """Struct -> its identifier."""
         self._identifiers: set[str] = set()
         self._next: dict[str, int] = {}
         """Wanted identifier -> the first number that may be free behind it."""
@@ -144,7 +148,8 @@ class TypeReader:
     def type(self, id: int) -> Attribute:
         """The type with this id. Raises `SPIRVDecodeError` if there is none."""
         known = self.known.get(id)
-        if known is not None:
+        # A type that was read by itself holds the structs that are open here.
+        if known is not None and not (id in self._cyclic and self._cyclic & self._open.keys()):
             if self._counts:
                 self._counts[-1] += self._parts.get(id, 1)
             return known
@@ -185,9 +190,34 @@ class TypeReader:
     def _reference(self, id: int) -> Attribute:
         """The struct that is being read, inside of itself."""
         self._referred.add(id)
-        if not self._open[id]:
-            self._open[id] = self._unique("node")
         return StructType(None, identifier=self._open[id])
+
+    @cached_property
+    def _cyclic(self) -> frozenset[int]:
+        """
+        Types that lead to a pointer which another type names before its declaration, and to which
+        one leads: structs that point to themselves or to each other are among them.
+        """
+        rows, definitions = self.index.rows, self.index.definitions
+        pointers = {
+            part
+            for opcode in map(opcode_of, ("OpTypeStruct", "OpTypeArray", "OpTypeRuntimeArray"))
+            for row in np.flatnonzero(self.index.raw.opcodes == opcode).tolist()
+            for part in rows[row][2:]
+            if definitions.get(part, -1) > row and self.is_type(part)
+        }
+        if not pointers:
+            return frozenset()
+        parts = {
+            id: [part for part in rows[row][2:] if self.is_type(part)]
+            for id, row in definitions.items()
+            if self.is_type(id)
+        }
+        holders: dict[int, list[int]] = {}
+        for id, held in parts.items():
+            for part in held:
+                holders.setdefault(part, []).append(id)
+        return _reachable(pointers, parts) & _reachable(pointers, holders)
 
     def _unique(self, name: str) -> str:
         candidate, count = name, self._next.get(name, 1)
@@ -274,36 +304,39 @@ class TypeReader:
 
     def _struct(self, words: Sequence[int]) -> Attribute:
         id = words[1]
-        name = self.annotations.names.get(id, "")
-        identifier = self._unique(name) if IDENTIFIER.fullmatch(name) else ""
-        self._open[id] = identifier
+        first = id not in self._names
+        if first:
+            name = self.annotations.names.get(id, "")
+            if not IDENTIFIER.fullmatch(name):
+                name = "node" if id in self._cyclic else ""
+            self._names[id] = name and self._unique(name)
+        identifier = self._open[id] = self._names[id]
         outer, self._referred = self._referred, set()
         members = [self.type(m) for m in words[2:]]
-        identifier = self._open.pop(id)
-        self._referred.discard(id)
-        if self._referred:
-            raise ValueError(
-                "structs that point to each other cannot be held; "
-                "only one that points to itself can"
-            )
-        self._referred = outer
-        notes = self._members(id, len(members))
+        del self._open[id]
+        self._referred = outer | self._referred - {id}
+        notes = self._members(id, len(members), first)
         struct = StructType(members, *notes, identifier=identifier)
         if self._structs.setdefault(struct, id) != id:
-            struct = StructType(members, *notes, identifier=self._unique("struct"))
+            self._names[id] = self._unique("struct")
+            struct = StructType(members, *notes, identifier=self._names[id])
             self._structs[struct] = id
         return struct
 
     def _members(
-        self, id: int, count: int
+        self, id: int, count: int, first: bool
     ) -> tuple[list[int], list[MemberDecorationAttr], list[StructDecorationAttr]]:
-        """Offsets, the members' other decorations, and the struct's."""
+        """
+        Offsets, the members' other decorations, and the struct's. `first` says that the struct's
+        decorations which the type cannot hold are not noted yet.
+        """
         offsets: dict[int, int] = {}
         decorations: dict[MemberDecorationAttr, None] = {}
         for member, note in self.annotations.member_notes.get(id, ()):
             value = note.literal() if note.is_number() else None
             if member >= count or not note.is_number():
-                self.notes[-len(self.notes) - 1] = (id, note, member)
+                if first:
+                    self.notes[-len(self.notes) - 1] = (id, note, member)
             elif note.decoration == Decoration.Offset and value is not None:
                 offsets[member] = value
             else:
@@ -318,7 +351,7 @@ class TypeReader:
         for note in self.annotations.notes.get(id, ()):
             if note.is_number():
                 whole[StructDecorationAttr(Decoration(note.decoration), note.literal())] = None
-            else:
+            elif first:
                 self.notes[-len(self.notes) - 1] = (id, note, None)
         return [offsets[m] for m in sorted(offsets)], list(decorations), list(whole)
 
@@ -348,6 +381,16 @@ class TypeReader:
     def _carried(self, row: int) -> Attribute:
         name = self.index.name(row) or ""
         return RawType(name, self.globals.layout(row))
+
+
+def _reachable(starts: Iterable[int], edges: Mapping[int, Sequence[int]]) -> frozenset[int]:
+    """The nodes of a graph to which edges lead from some nodes, and these."""
+    found, waiting = set(starts), list(starts)
+    while waiting:
+        fresh = [node for node in edges.get(waiting.pop(), ()) if node not in found]
+        found.update(fresh)
+        waiting += fresh
+    return frozenset(found)
 
 
 def zero_of(t: Attribute) -> Attribute | None:

@@ -272,8 +272,10 @@ class TypeTable:
         self._carried = carried
         self._by_identity: dict[int, tuple[int, Attribute]] = {}
         self._by_attribute: dict[Attribute, int] = {}
-        self._forward: dict[tuple[str, int, int], int] = {}
-        """Pointers to a struct not declared yet, by its name, their storage class and stride."""
+        self._open: set[StructType] = set()
+        """Identified structs that are being declared."""
+        self._forward: dict[PointerType, int] = {}
+        """Pointers to structs that lead back to an open struct; they are declared after it."""
         self.name: Callable[[int, str], None] | None = None
         """Gives an id a name, if names are wanted."""
         self._makers: dict[type[Attribute], Callable[..., int]] = {
@@ -345,12 +347,29 @@ class TypeTable:
         return self._declare("OpTypeMatrix", (self.id(t.column_type, op), t.columns.data))
 
     def _pointer(self, t: PointerType, op: Operation | None) -> int:
-        storage_class = int(t.storage_class.data)
-        if isinstance(t.pointee, StructType) and t.pointee.is_reference:
-            key = (t.pointee.identifier.data, storage_class, t.stride.data)
-            return self._pointer_to_enclosing(*key)
+        storage_class, stride = int(t.storage_class.data), t.stride.data
+        # A forward pointer must point to a struct.
+        is_new = isinstance(t.pointee, StructType) and t.pointee not in self._by_attribute
+        if is_new and self._open and self._leads_to_open(t.pointee, set()):
+            self._forward[t] = number = self._declarations.forward_pointer(storage_class)
+            if stride:
+                self._decorations.add(number, Decoration.ArrayStride, stride)
+            return number
         pointee = self.id(t.pointee, op)
-        return self._strided("OpTypePointer", (storage_class, pointee), t.stride.data)
+        # The pointee may hold the pointer.
+        known = self._by_attribute.get(t)
+        return known or self._strided("OpTypePointer", (storage_class, pointee), stride)
+
+    def _leads_to_open(self, t: Attribute, seen: set[Attribute]) -> bool:
+        """Whether a type is an open struct, or holds or points to one."""
+        if isinstance(t, PointerType):
+            return self._leads_to_open(t.pointee, seen)
+        if isinstance(t, ArrayType | RuntimeArrayType):
+            return self._leads_to_open(t.element_type, seen)
+        if not isinstance(t, StructType) or t in seen:
+            return False
+        seen.add(t)
+        return t in self._open or any(self._leads_to_open(m, seen) for m in t.member_types)
 
     def _untyped_pointer(self, t: UntypedPointerType, op: Operation | None) -> int:
         return self._declare("OpTypeUntypedPointerKHR", (int(t.storage_class.data),))
@@ -366,16 +385,6 @@ class TypeTable:
             for part, kind in zip(t.declaration, kinds, strict=False)
         ]
         return self._declare(t.INSTRUCTION, words)
-
-    def _pointer_to_enclosing(self, struct: str, storage_class: int, stride: int) -> int:
-        """A pointer to the struct that is being declared, which comes after it."""
-        known = self._forward.get((struct, storage_class, stride))
-        if known is None:
-            known = self._declarations.forward_pointer(storage_class)
-            self._forward[struct, storage_class, stride] = known
-            if stride:
-                self._decorations.add(known, Decoration.ArrayStride, stride)
-        return known
 
     def _function(self, t: FunctionType, op: Operation | None) -> int:
         if len(t.outputs) > 1:
@@ -403,20 +412,35 @@ class TypeTable:
         return self._declare("OpTypeCooperativeMatrixKHR", (component, *sizes))
 
     def _struct(self, t: StructType, op: Operation | None) -> int:
-        if t.is_reference:
+        if t.is_reference or t in self._open:
             raise SPIRVEncodeError(
                 f"the struct {t.identifier.data} contains itself other than behind a pointer", op
             )
-        members = [self.id(m, op) for m in t.members] if isinstance(t.members, ArrayAttr) else []
+        if t.identifier.data:
+            self._open.add(t)
+        # The types of members as they are by themselves: structs that point to each other are each
+        # declared once, whichever of them is met first.
+        members = [self.id(m, op) for m in t.member_types]
+        self._open.discard(t)
         notes = (t.identifier, t.offsets, t.member_decorations, t.decorations)
         type_id, new = self._declarations.declare("OpTypeStruct", None, members, apart=notes)
+        self._by_attribute[t] = type_id
         if new:
             self._decorate_struct(type_id, t)
             if self.name is not None and t.identifier.data:
                 self.name(type_id, t.identifier.data)
-        for key in [k for k in self._forward if k[0] == t.identifier.data]:
-            self._declarations.point(self._forward.pop(key), key[1], type_id, key[2])
+        while (pointer := self._find_declarable(t)) is not None:
+            number, pointee = self._forward.pop(pointer), self.id(pointer.pointee, op)
+            storage_class = int(pointer.storage_class.data)
+            self._declarations.point(number, storage_class, pointee, pointer.stride.data)
         return type_id
+
+    def _find_declarable(self, declared: StructType) -> PointerType | None:
+        """The first forward pointer to the declared struct, or to one that leads to no open one."""
+        for pointer in self._forward:
+            if pointer.pointee == declared or not self._leads_to_open(pointer.pointee, set()):
+                return pointer
+        return None
 
     def _decorate_struct(self, struct: int, t: StructType) -> None:
         for i, offset in enumerate(t.offsets):

@@ -15,7 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
+from xdsl.dialects.builtin import Float32Type, VectorType
+from xdsl.ir import Attribute
+
 from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ModuleOp, ModuleVariable
+from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, RuntimeArrayType, StructType
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
@@ -76,7 +80,7 @@ def generated_case(binary: bytes) -> Case:
 
 
 def made_up_case(binary: bytes, seed: int = 0) -> Case:
-    """Any shader, on small floats and integers by halves."""
+    """Any shader, on small integers, and on small floats where a float begins a word."""
     rng = np.random.default_rng(seed)
     buffers: dict[Place, Array] = {}
     for op in decode(binary).body.block.ops:
@@ -85,10 +89,31 @@ def made_up_case(binary: bytes, seed: int = 0) -> Case:
         if op.binding is not None and op.descriptor_set is not None:
             words = rng.integers(0, 16, BYTES // 4).astype(np.uint32)
             floats = rng.integers(1, 16, BYTES // 4).astype(np.float32) / 4
-            chosen = rng.random(BYTES // 4) < 0.5
             place = (op.descriptor_set.value.data, op.binding.value.data)
-            buffers[place] = np.where(chosen, words, floats.view(np.uint32))
+            is_float = np.zeros(BYTES // 4, np.bool_)
+            _mark_floats(op.object_type, is_float)
+            buffers[place] = np.where(is_float, floats.view(np.uint32), words)
     return Case(binary, buffers, bytes(256))
+
+
+def _mark_floats(type: Attribute | None, words: Array) -> None:
+    """Marks the words that hold binary32 in memory that begins with a value of a type."""
+    match type:
+        case VectorType():
+            components = words[: type.get_shape()[0]]
+            components[:] = type.get_element_type() == Float32Type()
+        case MatrixType():
+            words[:] = type.column_type.get_element_type() == Float32Type()
+        case StructType():
+            for offset, member in zip(type.offsets, type.member_types, strict=False):
+                _mark_floats(member, words[offset.data // 4 :])
+        case ArrayType() | RuntimeArrayType():
+            stride = max(type.stride.data // 4, 1)
+            _mark_floats(type.element_type, words[:stride])
+            whole = len(words) // stride * stride
+            words[:whole].reshape(-1, stride)[:] = words[:stride]
+        case _:
+            words[:1] = isinstance(type, Float32Type)
 
 
 def run(
@@ -98,12 +123,14 @@ def run(
     return run_module(case, decode(case.binary if binary is None else binary), options)
 
 
-def run_module(case: Case, module: ModuleOp, options: Options = OPTIONS) -> Mapping[Place, Array]:
-    """As `run`, of a module that is read."""
+def run_module(
+    case: Case, module: ModuleOp, options: Options = OPTIONS, name: str | None = None
+) -> Mapping[Place, Array]:
+    """As `run`, of a module that is read; `name` is another entry point."""
     module.verify()
     buffers = {place: array.copy() for place, array in case.buffers.items()}
     entry = next(op for op in module.body.block.ops if isinstance(op, EntryPointOp))
-    name = entry.fn.root_reference.data
+    name = name or entry.fn.root_reference.data
     dispatch(module, name, (1, 1, 1), buffers, push_constants=case.push_constants, options=options)
     return buffers
 
