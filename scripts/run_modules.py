@@ -21,7 +21,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +38,8 @@ from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ModuleOp  # noqa: 
 from xdsl_spirv.interpreter import InterpreterError, Options  # noqa: E402
 from xdsl_spirv.interpreter.checks import Checks  # noqa: E402
 from xdsl_spirv.interpreter.checks.report import Finding  # noqa: E402
-from xdsl_spirv.serialization.decode.decoder import decode  # noqa: E402
 from xdsl_spirv.interpreter.source.debug_info import SET  # noqa: E402
+from xdsl_spirv.serialization.decode.decoder import decode  # noqa: E402
 from xdsl_spirv.serialization.raw import binary  # noqa: E402
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError  # noqa: E402
 from xdsl_spirv.serialization.raw.operands import opcode_of  # noqa: E402
@@ -47,12 +49,17 @@ from xdsl_spirv.testing.dispatches import Dispatch  # noqa: E402
 SUBGROUP = 8
 """lavapipe's."""
 GRID = (1, 1, 1)
+Memory = Mapping[optimized.Place, np.ndarray[Any, np.dtype[Any]]]
 
 
 def entries(module: ModuleOp) -> list[str]:
     """The compute entry points of a module."""
     found = [op for op in module.body.block.ops if isinstance(op, EntryPointOp)]
-    return [op.fn.root_reference.data for op in found if op.execution_model.data is ExecutionModel.GLCompute]
+    return [
+        op.fn.root_reference.data
+        for op in found
+        if op.execution_model.data is ExecutionModel.GLCompute
+    ]
 
 
 def has_lines(data: bytes) -> bool:
@@ -60,23 +67,25 @@ def has_lines(data: bytes) -> bool:
     return opcode_of("OpLine") in binary.decode(data).opcodes or SET.encode() in data
 
 
-def run(case: optimized.Case, module: ModuleOp, entry: str) -> tuple[list[Finding], dict]:
+def run(case: optimized.Case, module: ModuleOp, entry: str) -> tuple[list[Finding], Memory]:
     """The findings of a run with all checks, and memory behind it."""
     checks = Checks.all()
     options = Options(checks=checks, max_steps=optimized.STEPS, subgroup_size=SUBGROUP)
     memory = optimized.run_module(case, module, options, entry)
-    return list(checks.report), dict(memory)
+    return list(checks.report), memory
 
 
-def beside(case: optimized.Case, entry: str, expected: dict) -> str:
+def beside(case: optimized.Case, entry: str, expected: Memory) -> str:
     """Runs a shader on lavapipe; returns "equal", or how it differs or why it was not run."""
-    buffers = {place: array.copy() for place, array in case.buffers.items()}
+    buffers: dict[Any, Any] = {place: array.copy() for place, array in case.buffers.items()}
     job = Dispatch(case.binary, entry, GRID, buffers, push_constants=case.push_constants)
     try:
         lavapipe_dispatch(job)
     except (Refused, TimeoutError, subprocess.TimeoutExpired) as error:
         return f"not run: {type(error).__name__}: {error}"
-    wrong = [place for place, array in buffers.items() if not optimized.same(array, expected[place])]
+    wrong = [
+        place for place, array in buffers.items() if not optimized.same(array, expected[place])
+    ]
     return f"buffers {wrong} differ" if wrong else "equal"
 
 
@@ -107,7 +116,7 @@ def _give_up(*_: object) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--every", type=int, default=1, help="each n-th module only")
     parser.add_argument("--start", type=int, default=0, help="the first of them")

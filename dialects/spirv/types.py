@@ -380,7 +380,8 @@ class StructType(LocatedAttribute, TypeAttribute):
         if resolved is None:
             enclosing = {self.identifier.data: self}
             resolved = tuple(_resolve(member, enclosing, frozenset()) for member in self.members)
-            self.__dict__["_resolved"] = resolved  # Frozen, and asked for at every access.
+            # Kept, because every access asks for them; attributes are frozen.
+            object.__setattr__(self, "_resolved", resolved)
         return resolved
 
     def offset(self, member: int) -> int | None:
@@ -484,9 +485,7 @@ class StructType(LocatedAttribute, TypeAttribute):
                 )
 
 
-def _resolve(
-    type: Attribute, known: Mapping[str, StructType], around: frozenset[str]
-) -> Attribute:
+def _resolve(type: Attribute, known: Mapping[str, StructType], around: frozenset[str]) -> Attribute:
     """
     `type` with references to structs replaced by them: `known` are structs by identifier, `around`
     those inside which the result stands.

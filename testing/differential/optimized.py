@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-
 from xdsl.dialects.builtin import Float32Type, VectorType
 from xdsl.ir import Attribute
 
