@@ -7,7 +7,6 @@ from __future__ import annotations
 from html import escape
 from pathlib import PurePath
 
-from xdsl_spirv.tools import explain_charts
 from xdsl_spirv.tools.comparison_data import (
     ComparisonData,
     Pair,
@@ -22,20 +21,6 @@ from xdsl_spirv.tools.explain_text import ranges, tile_of
 from xdsl_spirv.tools.explanation_data import ExplanationData
 from xdsl_spirv.tools.page import heading, page, table
 
-STYLE = (
-    explain_charts.STYLE
-    + """
-.pair { display: grid; grid-template-columns: minmax(0, 1fr) minmax(0, 1fr) 4rem; gap: .2rem 1rem;
-  padding: .35rem 0; border-bottom: 1px solid var(--line); align-items: center; }
-.pair .nodes { grid-column: 1 / -1; overflow-wrap: anywhere; } .pair .side { min-width: 0; }
-.pair.other .nodes b { color: var(--measured); } .pair .bar { display: block; height: 12px;
-  min-width: 1px; } .pair small { color: var(--soft); overflow-wrap: anywhere; }
-.pair .ratio { text-align: right; font-variant-numeric: tabular-nums; }
-@media (max-width: 700px) { .pair { grid-template-columns: minmax(0, 1fr) 4rem; }
-  .pair .side { grid-column: 1; } }
-"""
-)
-
 
 def page_of(comparison: ComparisonData) -> str:
     """Returns the page of a comparison."""
@@ -47,7 +32,7 @@ def page_of(comparison: ComparisonData) -> str:
         head += heading("beside ", b.model, f" on {b.target}")
     parts = [head, _refusals(comparison), _figures(comparison), _timeline(comparison)]
     parts.append(_pairs(comparison))
-    return page(title, "".join(parts), STYLE)
+    return page(title, "".join(parts), ("charts", "comparison"))
 
 
 def _refusals(comparison: ComparisonData) -> str:

@@ -33,19 +33,6 @@ COLOURS = {
     PACK: "#6b7280",
 }
 
-STYLE = """
-.strip { display: grid; grid-template-columns: 11rem 1fr; gap: .2rem .6rem; align-items: center; }
-.strip svg, .memory svg { width: 100%; display: block; background: var(--band); }
-.strip svg { height: 26px; } .strip rect { stroke: var(--page); stroke-width: .5;
-  vector-effect: non-scaling-stroke; } .memory svg { height: 220px; }
-.memory rect { fill: var(--link); fill-opacity: .35; stroke: var(--page); stroke-width: .4;
-  vector-effect: non-scaling-stroke; } .memory rect:hover, .strip rect:hover { fill-opacity: .7; }
-.memory polyline { fill: none; stroke: var(--measured); stroke-width: 1.5;
-  vector-effect: non-scaling-stroke; }
-.axis { display: flex; justify-content: space-between; color: var(--soft); font-size: 12px; }
-@media (max-width: 700px) { .strip { grid-template-columns: 1fr; } }
-"""
-
 WIDTH = 1000
 """Width of a chart, in units of its own: the window's width is what it is stretched to."""
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from xdsl_spirv.tools import explain_charts
 from xdsl_spirv.tools.advice import advice_of
 from xdsl_spirv.tools.explain_charts import COLOURS, colour, memory_chart, timeline
 from xdsl_spirv.tools.explain_notes import Note, notes_by_dispatch, notes_of
@@ -40,25 +39,6 @@ ROW, LANE, LANES = 26, 8, 12
 UNFOLDED = 150
 """Layers up to which the list of them is open."""
 
-STYLE = (
-    explain_charts.STYLE
-    + """
-.layers { position: relative; } .layers > svg { position: absolute; left: 0; top: 0; }
-.layer { display: grid; grid-template-columns: 9.5rem minmax(0, 1fr) auto minmax(0, 34%);
-  gap: .6rem; height: 26px; align-items: center; }
-.layer .nodes { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-.chip { color: #fff; border-radius: 4px; padding: 1px 6px; text-decoration: none; font-size: 12px;
-  white-space: nowrap; } .layer .notes { font-size: 11px; white-space: nowrap; }
-.bars { display: flex; align-items: center; gap: .4rem; font-size: 12px; color: var(--soft);
-  white-space: nowrap; } .bars > span { flex: 1; } .bars i { display: block; height: 14px;
-  min-width: 1px; } .bars i + i { margin-top: 1px; } .bars.two i { height: 8px; }
-.bars small { width: 9rem; font-size: 12px; } ol.notes li { margin: .2rem 0; }
-@media (max-width: 700px) { .layers { padding-left: 0 !important; } .layers > svg { display: none; }
-  .layer { grid-template-columns: auto minmax(0, 1fr) auto; height: auto; margin: .5rem 0; }
-  .bars { grid-column: 1 / -1; } }
-"""
-)
-
 
 def page_of(explanation: ExplanationData) -> str:
     """Returns the page of an explanation."""
@@ -76,7 +56,9 @@ def page_of(explanation: ExplanationData) -> str:
             _details(explanation, notes),
         ]
     parts.append(_coverage(explanation))
-    return page(f"{explanation.model} on {explanation.target}", "".join(parts), STYLE)
+    return page(
+        f"{explanation.model} on {explanation.target}", "".join(parts), ("charts", "explain")
+    )
 
 
 def _head(explanation: ExplanationData) -> str:

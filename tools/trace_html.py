@@ -17,7 +17,6 @@ from xdsl_spirv.tools.ir_diff import Row, diff, hunks, summary
 from xdsl_spirv.tools.page import heading, page
 from xdsl_spirv.tools.trace import DECLARATIONS, Stage, Trace, file_of
 from xdsl_spirv.tools.trace_labels import Labels
-from xdsl_spirv.tools.trace_script import SCRIPT, STYLE
 
 LONG_CONSTANT = re.compile(r"dense<([^<>]{80,})>|dense_resource<[^<>]{80,}>")
 
@@ -166,7 +165,8 @@ def page_of(trace: Trace) -> str:
     if same:
         parts.append(f'<p class="soft">changed nothing: {escape(", ".join(same))}</p>')
     parts += [_bar(nodes), *sections] if sections else []
-    return page(f"Passes over {trace.title}", "".join(parts), STYLE, SCRIPT if sections else "")
+    scripted = "trace" if sections else ""
+    return page(f"Passes over {trace.title}", "".join(parts), ("trace",), scripted)
 
 
 def _bar(nodes: Sequence[str]) -> str:

@@ -20,11 +20,6 @@ WIDTH, HEIGHT, MARGIN = 240, 48, 3
 """Size of the drawing of a search, in pixels."""
 FINE = ("ok", PRUNED, UNMEASURED)
 """Statuses that are not failures."""
-STYLE = """
-svg.search { display: block; } svg.search circle { fill: var(--soft); opacity: .6; }
-svg.search path { fill: none; stroke: var(--ink); stroke-width: 1.5; }
-svg.search line { stroke: var(--line); } td.schedule { max-width: 32rem; }
-"""
 
 
 def write_page(
@@ -59,7 +54,7 @@ def page_of(
         _contractions(outcomes, searches),
         _failures(outcomes),
     ]
-    return page(f"Schedules for {target}", "".join(body), STYLE)
+    return page(f"Schedules for {target}", "".join(body), ("search",))
 
 
 def _contractions(outcomes: Mapping[str, Sequence[Outcome]], searches: Mapping[str, Search]) -> str:

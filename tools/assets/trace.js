@@ -1,42 +1,4 @@
-"""
-The style and the script of a trace's page: stepping from pass to pass, following a node.
-
-Without the script the page shows all passes one below the other.
-"""
-
-from __future__ import annotations
-
-STYLE = """
-table.passes td { padding-right: 1rem; } table.passes td:last-child { overflow-wrap: anywhere; }
-tr.here td { background: var(--band); } tr.quiet { opacity: .4; }
-@media (min-width: 801px) { table.passes td:first-child { white-space: nowrap; } }
-.bar { position: sticky; top: 0; background: var(--page); padding: .5rem 0; z-index: 1;
-  border-bottom: 1px solid var(--line); display: flex; flex-wrap: wrap; gap: .4rem .8rem;
-  align-items: center; } .bar b { min-width: 12rem; }
-.bar label { display: flex; gap: .4rem; min-width: 0;
-  max-width: 100%; } .bar select { min-width: 0; }
-.bar button, .bar select { font: inherit; color: inherit; background: var(--band);
-  border: 1px solid var(--line); border-radius: 6px; padding: .15rem .6rem; }
-.bar[hidden], section[hidden], details[hidden], tr[hidden] { display: none; }
-details.unit { overflow: hidden; } details.unit > * { margin: 0 !important; }
-details.unit summary .soft { float: right; margin-left: 1rem; }
-table.diff { table-layout: fixed; font: 12px/1.45 ui-monospace, monospace; }
-table.diff td { border: 0; padding: 0; white-space: pre-wrap; overflow-wrap: anywhere;
-  width: 50%; } table.diff td + td { border-left: 1px solid var(--line); }
-table.diff ins, table.diff del, table.diff span { display: block; text-decoration: none;
-  padding: 0 .6rem; min-height: 1.45em; }
-table.diff ins { background: var(--added); color: var(--added-ink); }
-table.diff del { background: var(--removed); color: var(--removed-ink); }
-tr.skip td { color: var(--soft); border-top: 1px dashed var(--line); padding: 0 .6rem; }
-tr.renamed td span { color: var(--soft); }
-pre { margin: 0; padding: .4rem .6rem; white-space: pre-wrap; overflow-wrap: anywhere; }
-@media (max-width: 800px) { table.diff, table.diff tbody, table.diff tr, table.diff td {
-  display: block; width: 100%; } table.diff td:empty, tr.same td:first-child,
-  tr.renamed td:first-child { display: none; } table.diff td + td { border-left: 0; }
-  tr[hidden] { display: none !important; } }
-"""
-
-SCRIPT = """
+// n, j and the right arrow go forth, p, k and the left arrow back.
 "use strict";
 const bar = document.querySelector(".bar");
 const stages = [...document.querySelectorAll("section.stage")];
@@ -102,5 +64,3 @@ document.addEventListener("keydown", event => {
 current = Math.min(1, stages.length - 1);
 show();
 fromHash();
-"""
-"""`n`, `j` and the right arrow go forth, `p`, `k` and the left arrow back."""
