@@ -146,13 +146,15 @@ class ModelFile:
         p = self.parameters
         return 2 * p.blocks * self.context * p.keys * STATE_BYTES
 
-    def refuse_beyond(self, place: Place) -> None:
+    def refuse_beyond(self, place: Place, sessions: int = 1) -> None:
         """Raises `ProgramError` where a device's memory cannot hold weights and states."""
-        if place.memory is None or self.weight_bytes + self.state_bytes <= place.memory:
+        each = self.weight_bytes + self.state_bytes
+        if place.memory is None or sessions * each <= place.memory:
             return
+        times = f", {sessions} times" if sessions > 1 else ""
         raise ProgramError(
             f"the weights take {self.weight_bytes:,} bytes and {self.context:,} tokens of context "
-            f"{self.state_bytes:,}, more than the memory's {place.memory:,}",
+            f"{self.state_bytes:,}{times}, more than the memory's {place.memory:,}",
             place.description,
             "give a shorter --context, another --device, or a smaller model",
         )

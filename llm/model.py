@@ -110,14 +110,25 @@ class LanguageModel:
         tokens = self.prompts.encode(prompt, self.context, system=system, raw=raw)
         if max_tokens is not None and max_tokens < 1:
             raise ProgramError(f"max_tokens is {max_tokens}", "generate", "give at least 1")
-        return Answer(self, tokens, max_tokens, Sampler(sampling or Sampling()), begins=not raw)
+        return self.answer(tokens, max_tokens, sampling or Sampling(), begins=not raw)
+
+    def answer(
+        self, prompt: Sequence[int], limit: int | None, sampling: Sampling, *, begins: bool
+    ) -> Answer:
+        """The continuation of tokens; `begins` says that it is the start of a text."""
+        return Answer(self, prompt, limit, Sampler(sampling), begins=begins)
+
+    @property
+    def read(self) -> Sequence[int]:
+        """The tokens whose keys and values the states hold."""
+        return self._read or ()
 
     def logits(self, tokens: Sequence[int], work: Mapping[str, Work]) -> Array:
         """The logits of the token after `tokens`; `work` counts the computed tokens."""
         if self._read is None:
             self.session.reset()
         read, self._read = self._read or [], None
-        past = min(_common(tokens, read), len(tokens) - 1)
+        past = min(common_start(tokens, read), len(tokens) - 1)
         logits = np.zeros(0)
         while past < len(tokens):
             part = tokens[past : past + PREFILLED]
@@ -132,7 +143,7 @@ class LanguageModel:
         return logits
 
 
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
+def common_start(one: Sequence[int], other: Sequence[int]) -> int:
     """Number of equal tokens at the start of two texts."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
@@ -167,7 +178,11 @@ class Answer(Iterator[str]):
         self._pieces = self._generate()
 
     def __next__(self) -> str:
-        return next(self._pieces)
+        return next(piece for piece in self._pieces if piece)
+
+    def step(self) -> str | None:
+        """The text that one more token completes, which may be empty; None at the end."""
+        return next(self._pieces, None)
 
     def interrupt(self) -> None:
         """Ends the answer behind the token that is being computed."""
@@ -175,12 +190,8 @@ class Answer(Iterator[str]):
 
     def _generate(self) -> Iterator[str]:
         while self.end is None:
-            piece = self._stream.push(token) if (token := self._next()) is not None else ""
-            if piece:
-                yield piece
-        rest = self._stream.finish()
-        if rest:
-            yield rest
+            yield self._stream.push(token) if (token := self._next()) is not None else ""
+        yield self._stream.finish()
 
     def _next(self) -> int | None:
         """The next token of the text; None for one that ends it."""

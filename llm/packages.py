@@ -1,4 +1,4 @@
-"""The packages of the extra `[llm]`, imported where they are needed."""
+"""The packages of the extras `[llm]` and `[serve]`, imported where they are needed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from types import ModuleType
 from xdsl_spirv.runtime.errors import ProgramError
 
 
-def needed(name: str) -> ModuleType:
+def needed(name: str, extra: str = "llm") -> ModuleType:
     """A package; raises `ProgramError` where it is not installed."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
         raise ProgramError(
-            f"the package {name} is not installed", "", "pip install 'xdsl-spirv[llm]'"
+            f"the package {name} is not installed", "", f"pip install 'xdsl-spirv[{extra}]'"
         ) from error

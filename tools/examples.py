@@ -15,6 +15,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "run program --random 0 --device vulkan --time 20",
     ),
     "generate": ("generate model.gguf --prompt 'Say hello.'",),
+    "serve": ("serve model.gguf --port 8000",),
     "explain": (
         "explain model.onnx --dim batch=1",
         "explain model.onnx --dim batch=1 --target nvidia-h200 -o page.html",

@@ -58,6 +58,11 @@ COMMANDS = {
         "program_options:generate",
         "generate:generate",
     ),
+    "serve": (
+        "Serve a language model by OpenAI's interface.",
+        "program_options:serve",
+        "serve:serve",
+    ),
     "explain": (
         "Say what becomes of a model on a device, and why.",
         "program_options:explain",

@@ -327,6 +327,42 @@ def generate(command: argparse.ArgumentParser) -> None:
     )
 
 
+def serve(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "model", metavar="MODEL.gguf", help="a language model, or a package that has one"
+    )
+    command.add_argument(
+        "--host", default="127.0.0.1", help="address to listen at (%(default)s: this machine only)"
+    )
+    command.add_argument("--port", type=int, default=8000, metavar="N", help="(%(default)s)")
+    command.add_argument(
+        "--token-file", metavar="FILE", help="has the token that callers give as their API key"
+    )
+    command.add_argument("--name", metavar="NAME", help="the model's name (the file's)")
+    command.add_argument(
+        "--slots",
+        type=int,
+        default=1,
+        metavar="N",
+        help="answer N requests at once, each with weights and states of its own (%(default)s)",
+    )
+    command.add_argument(
+        "--waiting", type=int, default=64, metavar="N", help="requests that may wait (%(default)s)"
+    )
+    command.add_argument(
+        "--context", type=int, metavar="N", help="tokens of prompt and answer (2048, or fewer)"
+    )
+    command.add_argument(
+        "--device", metavar="NAME", help="interpreter, vulkan or vulkan:N (the best there is)"
+    )
+    target(command, default="the device's")
+    jobs(command)
+    command.add_argument(
+        "--in-process", action="store_true", help="use a Vulkan driver in this process"
+    )
+    no_cache(command)
+
+
 def devices(command: argparse.ArgumentParser) -> None:
     command.add_argument("--device", metavar="NAME", help="only vulkan:N, or vulkan for the best")
     as_json(command, "devices: everything that the loader says of each; drivers, unavailable")

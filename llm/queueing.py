@@ -1,0 +1,209 @@
+"""
+Answers the requests of several callers, a token of each in turn.
+
+A model holds the states of one text, so that as many requests are answered at once as there are
+models; the others wait in order, and a request beyond those is refused. One thread runs all
+models: a request that fails, or whose caller is gone, costs the others nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from xdsl_spirv.llm.model import DECODE, PREFILL, Answer, LanguageModel, common_start
+from xdsl_spirv.llm.sampling import Sampling
+
+
+class FullError(Exception):
+    """As many requests wait as may."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The end of an answer: `reason` is `stop` or `length`."""
+
+    reason: str
+    tokens: int
+
+
+Event: TypeAlias = str | Ended | Exception
+"""Text as it comes, then the end or what went wrong."""
+
+
+@dataclass
+class Request:
+    """
+    The tokens of a prompt and how to continue them; `tell` gets the events, in the models' thread.
+
+    An answer ends before the first of the `stops`, too.
+    """
+
+    tokens: Sequence[int]
+    tell: Callable[[Event], None]
+    limit: int | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    begins: bool = True
+    stops: Sequence[str] = ()
+    cancelled: bool = False
+    """Set by the caller that wants no more of it."""
+
+
+class Stops:
+    """Finds the first of some texts in a text that comes in pieces."""
+
+    def __init__(self, texts: Sequence[str]):
+        self._texts = texts
+        self._held = ""
+
+    def push(self, piece: str) -> tuple[str, bool]:
+        """The text that is before any stop for sure, and whether one was found."""
+        self._held += piece
+        places = [place for text in self._texts if (place := self._held.find(text)) >= 0]
+        if places:
+            return self._held[: min(places)], True
+        may_begin = max((self._overlap(text) for text in self._texts), default=0)
+        whole = self._held[: len(self._held) - may_begin]
+        self._held = self._held[len(whole) :]
+        return whole, False
+
+    def finish(self) -> str:
+        """The text that might have begun a stop."""
+        return self._held
+
+    def _overlap(self, text: str) -> int:
+        """How much of the end of what is held begins a text."""
+        longest = min(len(text) - 1, len(self._held))
+        return next((n for n in range(longest, 0, -1) if self._held.endswith(text[:n])), 0)
+
+
+@dataclass
+class _Active:
+    request: Request
+    answer: Answer
+    stops: Stops
+
+
+@dataclass
+class Counters:
+    """What a queue has done so far."""
+
+    requests: int = 0
+    refused: int = 0
+    cancelled: int = 0
+    failed: int = 0
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    waited_seconds: float = 0.0
+    seconds: dict[str, float] = field(default_factory=lambda: {PREFILL: 0.0, DECODE: 0.0})
+    """Spent in each function of the model."""
+
+
+class Queue:
+    """Runs models in a thread of its own, until it is closed."""
+
+    def __init__(self, models: Sequence[LanguageModel], waiting: int):
+        self.models = models
+        self.counters = Counters()
+        self._most = waiting
+        self._waiting: deque[tuple[Request, float]] = deque()
+        self._active: dict[int, _Active] = {}
+        """By the number of the model."""
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="language models", daemon=True)
+        self._thread.start()
+
+    @property
+    def active(self) -> int:
+        return len(self._active)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def submit(self, request: Request) -> None:
+        """Raises `FullError` where as many requests wait as may."""
+        with self._changed:
+            self._drop_cancelled()
+            idle = len(self.models) - self.active
+            if self._closed or self.waiting >= self._most + idle:
+                self.counters.refused += 1
+                raise FullError
+            self.counters.requests += 1
+            self._waiting.append((request, time.monotonic()))
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Ends all answers behind the tokens that are being computed."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._waiting or self._active)
+                if self._closed:
+                    break
+                self._start_waiting()
+            for number in list(self._active):
+                self._advance(number)
+        gone = [*(r for r, _ in self._waiting), *(a.request for a in self._active.values())]
+        for request in gone:
+            request.tell(RuntimeError("the server ends"))
+
+    def _start_waiting(self) -> None:
+        """Gives waiting requests to idle models, first that which has read most of the prompt."""
+        self._drop_cancelled()
+        while self._waiting and self.active < len(self.models):
+            request, since = self._waiting.popleft()
+            self.counters.waited_seconds += time.monotonic() - since
+            idle = [n for n in range(len(self.models)) if n not in self._active]
+            number = max(idle, key=lambda n: common_start(self.models[n].read, request.tokens))
+            answer = self.models[number].answer(
+                request.tokens, request.limit, request.sampling, begins=request.begins
+            )
+            self._active[number] = _Active(request, answer, Stops(request.stops))
+
+    def _drop_cancelled(self) -> None:
+        kept = [entry for entry in self._waiting if not entry[0].cancelled]
+        self.counters.cancelled += len(self._waiting) - len(kept)
+        self._waiting = deque(kept)
+
+    def _advance(self, number: int) -> None:
+        """Computes one more piece of a model's answer."""
+        active = self._active[number]
+        request, answer, stops = active.request, active.answer, active.stops
+        if request.cancelled:
+            self.counters.cancelled += 1
+            self._finish(number)
+            return
+        try:
+            piece = answer.step()
+        except Exception as error:
+            self.counters.failed += 1
+            self._finish(number)
+            request.tell(error)
+            return
+        text, stopped = stops.push(piece) if piece is not None else (stops.finish(), False)
+        if text:
+            request.tell(text)
+        if piece is not None and not stopped:
+            return
+        self._finish(number)
+        cut = not stopped and answer.end in ("limit", "capacity")
+        request.tell(Ended("length" if cut else "stop", len(answer.tokens)))
+
+    def _finish(self, number: int) -> None:
+        with self._changed:
+            answer = self._active.pop(number).answer
+        self.counters.prompt_tokens += len(answer.prompt)
+        self.counters.answer_tokens += len(answer.tokens)
+        for function, work in answer.work.items():
+            self.counters.seconds[function] += work.seconds

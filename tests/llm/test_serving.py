@@ -1,0 +1,299 @@
+"""The server answers PyPI's client of OpenAI's interface, and refuses by the right status."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request as HTTPRequest
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+
+pytest.importorskip("openai")
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+pytest.importorskip("tokenizers")
+
+from xdsl_spirv.llm.chat import KEY
+from xdsl_spirv.llm.model import LanguageModel
+from xdsl_spirv.llm.prompts import Prompts
+from xdsl_spirv.llm.queueing import Ended, FullError, Queue, Request, Stops
+from xdsl_spirv.llm.serving import Server
+from xdsl_spirv.testing.numpy_session import NumpySession
+from xdsl_spirv.testing.vocabularies import byte_pair_metadata
+from xdsl_spirv.tools.main import main
+
+openai: Any = import_module("openai")
+
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}<|im_end|>{% endfor %}"
+CONTEXT = 64
+LONG = "x" * 20
+
+
+class Gated(NumpySession):
+    """Waits before each run until it may go on."""
+
+    def __init__(self, vocabulary: int, context: int):
+        super().__init__(vocabulary, context)
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def run(self, function: str, /, **inputs: Any) -> Any:
+        assert self.gate.wait(10)
+        logits = super().run(function, **inputs)["logits"]
+        # No answer ends by itself: its length is the caller's.
+        logits[:, -4:] = -np.inf
+        return {"logits": logits}
+
+
+def models_of(count: int) -> list[tuple[LanguageModel, Gated]]:
+    prompts = Prompts(byte_pair_metadata([]) | {KEY: TEMPLATE}, "x.gguf")
+    sessions = [Gated(len(prompts.tokenizer.vocabulary.tokens), CONTEXT) for _ in range(count)]
+    return [(LanguageModel(prompts, session, CONTEXT), session) for session in sessions]
+
+
+@dataclass
+class Served:
+    server: Server
+    session: Gated
+    url: str
+
+    def client(self, key: str = "secret") -> Any:
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key, max_retries=0)
+
+    def wait_until(self, test: Callable[[], bool]) -> None:
+        end = time.monotonic() + 5
+        while not test():
+            assert time.monotonic() < end, self.server.metrics()
+            time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    uvicorn = import_module("uvicorn")
+    ((model, session),) = models_of(1)
+    queue = Queue([model], waiting=1)
+    server = Server("tiny", model.prompts, CONTEXT, queue, "secret")
+    runner = uvicorn.Server(uvicorn.Config(server.app, port=0, log_level="error"))
+    thread = threading.Thread(target=runner.run)
+    thread.start()
+    while not runner.started:
+        time.sleep(0.01)
+    port = runner.servers[0].sockets[0].getsockname()[1]
+    yield Served(server, session, f"http://127.0.0.1:{port}")
+    runner.should_exit = True
+    thread.join()
+    queue.close()
+
+
+def expected(prompt: str, count: int, **options: Any) -> str:
+    ((model, _),) = models_of(1)
+    return "".join(model.generate(prompt, max_tokens=count, **options))
+
+
+def test_a_chat_and_a_completion_are_the_models_own(served: Served):
+    client = served.client()
+    messages = [{"role": "user", "content": "Hello"}]
+    asked: dict[str, Any] = {"model": "tiny", "temperature": 0, "max_tokens": 8}
+    whole = client.chat.completions.create(messages=messages, **asked)
+    assert whole.choices[0].message.content == expected("Hello", 8)
+    assert whole.choices[0].finish_reason == "length"
+    assert whole.usage.completion_tokens == 8
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    chunks = list(client.chat.completions.create(messages=messages, **asked, **options))
+    texts = [c.choices[0].delta.content or "" for c in chunks if c.choices]
+    assert "".join(texts) == whole.choices[0].message.content
+    assert chunks[-1].usage == whole.usage
+    text = client.completions.create(prompt="Hello", **asked).choices[0].text
+    assert text == expected("Hello", 8, raw=True)
+    stop = text[3:5]
+    cut = client.completions.create(prompt="Hello", stop=[stop], **asked).choices[0]
+    assert (cut.text, cut.finish_reason) == (text[: text.index(stop)], "stop")
+    drawn = [
+        client.completions.create(model="tiny", prompt="Hello", seed=3, max_tokens=8)
+        .choices[0]
+        .text
+        for _ in range(2)
+    ]
+    assert drawn[0] == drawn[1]
+    assert [model.id for model in client.models.list()] == ["tiny"]
+
+
+USER = [{"role": "user", "content": "Hello"}]
+REFUSED: list[tuple[dict[str, Any], int, str]] = [
+    ({"messages": USER, "model": "other"}, 404, "the model is 'tiny'"),
+    ({"messages": []}, 400, "messages is not a list"),
+    ({"messages": [{"role": "tool", "content": "x"}]}, 400, "the role 'tool'"),
+    ({"messages": [{"role": "user", "content": ""}]}, 400, "what the user says is empty"),
+    ({"messages": [{"role": "user", "content": "x" * 99}]}, 400, "the context 64"),
+    ({"messages": USER, "max_tokens": 60}, 400, "the context of 64 has room for"),
+    ({"messages": USER, "max_tokens": 0}, 400, "max_tokens is 0"),
+    ({"messages": USER, "temperature": "hot"}, 400, "temperature is 'hot'"),
+    ({"messages": USER, "top_p": 2}, 400, "top_p is 2"),
+    ({"messages": USER, "n": 2}, 400, "n is not supported"),
+    ({"messages": USER, "logprobs": True}, 400, "logprobs is not supported"),
+    ({"messages": USER, "reasoning": 1}, 400, "reasoning is not supported"),
+    ({"messages": USER, "stop": ["a"] * 5}, 400, "stop is not up to 4 texts"),
+    ({"messages": USER, "stream": 1}, 400, "stream is not true or false"),
+]
+
+
+def reply_to(url: str, body: bytes | None = None, **headers: str) -> tuple[int, str]:
+    """The status and the text of a reply; a request with a body is a POST."""
+    try:
+        with urlopen(HTTPRequest(url, body, headers)) as reply:
+            return reply.status, reply.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
+
+
+KEY_GIVEN = {"Authorization": "Bearer secret"}
+JSON = {**KEY_GIVEN, "Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(("body", "status", "message"), REFUSED)
+def test_bad_requests_are_refused(served: Served, body: Any, status: int, message: str):
+    got, text = reply_to(f"{served.url}/v1/chat/completions", json.dumps(body).encode(), **JSON)
+    assert got == status
+    assert message in json.loads(text)["error"]["message"]
+
+
+def test_other_refusals_have_their_status(served: Served):
+    url = f"{served.url}/v1/chat/completions"
+    with pytest.raises(openai.AuthenticationError):
+        served.client("wrong").models.list()
+    assert reply_to(url, b"{", **KEY_GIVEN)[0] == 415
+    assert reply_to(url, b"{", **JSON)[0] == 400
+    assert reply_to(url, b" " * (5 << 20), **JSON)[0] == 413
+    assert reply_to(f"{served.url}/v2", **KEY_GIVEN)[0] == 404
+    assert reply_to(url, **KEY_GIVEN)[0] == 405
+    assert reply_to(f"{served.url}/health")[0] == 200
+    assert reply_to(f"{served.url}/metrics")[0] == 401
+    metrics = reply_to(f"{served.url}/metrics", **KEY_GIVEN)[1]
+    assert 'xdsl_spirv_replies_total{status="413"} 1' in metrics.splitlines()
+
+
+def test_a_full_queue_refuses_and_a_caller_that_goes_costs_nothing(served: Served):
+    client = served.client()
+    cancelled = served.server.queue.counters.cancelled
+    asked: dict[str, Any] = {"model": "tiny", "prompt": LONG, "temperature": 0, "max_tokens": 40}
+    served.session.gate.clear()
+    replies: list[Any] = []
+    thread = threading.Thread(target=lambda: replies.append(client.completions.create(**asked)))
+    thread.start()
+    served.wait_until(lambda: served.server.queue.active == 1)
+    # The second waits, and goes; in its place another one waits.
+    with pytest.raises(openai.APITimeoutError):
+        client.completions.create(**asked, timeout=0.2)
+    served.wait_until(lambda: served.server.replies.get(499, 0) == 1)
+    other = threading.Thread(target=lambda: replies.append(client.completions.create(**asked)))
+    other.start()
+    served.wait_until(lambda: served.server.queue.waiting == 1)
+    with pytest.raises(openai.RateLimitError, match="try again later"):
+        client.completions.create(**asked)
+    served.session.gate.set()
+    for waited in (thread, other):
+        waited.join()
+    assert [r.choices[0].text for r in replies] == [expected(LONG, 40, raw=True)] * 2
+    assert served.server.queue.counters.cancelled == cancelled + 1
+    # A stream whose reader goes ends behind the token that is being computed.
+    stream = client.completions.create(**asked, stream=True)
+    next(iter(stream))
+    served.session.gate.clear()
+    stream.close()
+    served.session.gate.set()
+    served.wait_until(lambda: served.server.queue.active == 0)
+
+
+def test_a_model_that_fails_is_a_servers_error(served: Served):
+    asked: dict[str, Any] = {"model": "tiny", "prompt": "Hello", "max_tokens": 4, "temperature": 0}
+    served.session.fails = True
+    for streams in (False, True):
+        with pytest.raises(openai.InternalServerError, match="the device is gone"):
+            served.client().completions.create(**asked, stream=streams)
+    served.session.fails = False
+    text = served.client().completions.create(**asked).choices[0].text
+    assert text == expected("Hello", 4, raw=True)
+
+
+def test_answers_take_turns_token_by_token():
+    """Two models advance together, and each request gets the answer that it gets alone."""
+    models = models_of(2)
+    queue = Queue([model for model, _ in models], waiting=4)
+    for _, session in models:
+        session.gate.clear()
+    order: list[int] = []
+    events: list[list[Any]] = [[], [], []]
+    done = threading.Event()
+
+    def tell(number: int) -> Callable[[Any], None]:
+        def told(event: Any) -> None:
+            order.append(number)
+            events[number].append(event)
+            if all(e and isinstance(e[-1], Ended) for e in events):
+                done.set()
+
+        return told
+
+    encode = models[0][0].prompts.tokenizer.encode
+    for number, text in enumerate(("abc", "xyz", "third")):
+        queue.submit(Request(encode(text), tell(number), limit=12))
+    for _, session in models:
+        session.gate.set()
+    assert done.wait(10)
+    queue.close()
+    for number, text in enumerate(("abc", "xyz", "third")):
+        assert "".join(events[number][:-1]) == expected(text, 12, raw=True)
+        assert events[number][-1] == Ended("length", 12)
+    # The third one waits until one of the two has ended.
+    first_end = min(order.index(2), len(order))
+    assert {0, 1} == set(order[:first_end])
+    with pytest.raises(FullError):
+        queue.submit(Request(encode("late"), tell(0)))
+
+
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_a_stop_is_found_across_pieces(cut: int):
+    text = "aababcd"
+    stops = Stops(["abc", "zz"])
+    parts = [stops.push(part) for part in (text[:cut], text[cut:])]
+    assert "".join(part for part, _ in parts) == "aab"
+    assert parts[-1][1]
+    held = Stops(["abc"])
+    assert held.push("xab") == ("x", False)
+    assert held.finish() == "ab"
+
+
+def test_other_machines_are_let_in_with_a_token_only(capsys: pytest.CaptureFixture[str]):
+    assert main(["serve", "x.gguf", "--host", "0.0.0.0"]) != 0
+    assert "give --token-file FILE" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_many_clients_lose_nothing(served: Served):
+    """Each of 32 clients gets its own answers; refused requests are asked again."""
+    wrong: list[Any] = []
+
+    def ask(number: int) -> None:
+        client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="secret", max_retries=1000)
+        for turn in range(8):
+            prompt = f"{number} {turn}"
+            asked: dict[str, Any] = {"prompt": prompt, "temperature": 0, "max_tokens": 12}
+            answer = client.completions.create(model="tiny", **asked)
+            if answer.choices[0].text != expected(prompt, 12, raw=True):
+                wrong.append((prompt, answer))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert (served.server.queue.active, served.server.queue.waiting) == (0, 0)

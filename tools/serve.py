@@ -1,0 +1,82 @@
+"""
+`xdsl-spirv serve`: a language model behind OpenAI's chat and completions interface.
+
+Everything is checked before the model is compiled; the server ends with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from xdsl_spirv.llm.loading import ModelFile, find_place
+from xdsl_spirv.llm.model import LanguageModel
+from xdsl_spirv.llm.packages import needed
+from xdsl_spirv.llm.queueing import Queue
+from xdsl_spirv.llm.serving import Server
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.tools.program_options import jobs_of
+
+
+def serve(arguments: argparse.Namespace) -> int:
+    """Serve a model until Ctrl-C."""
+    for name in ("slots", "waiting"):
+        if getattr(arguments, name) < 1:
+            raise ProgramError(f"--{name} {getattr(arguments, name)}", "", "give at least 1")
+    token = _token_of(arguments)
+    uvicorn = needed("uvicorn", "serve")
+    needed("starlette", "serve")
+    jobs = jobs_of(arguments)
+    file = ModelFile.read(arguments.model, arguments.context)
+    place = find_place(arguments.device, arguments.target)
+    file.refuse_beyond(place, arguments.slots)
+    _say(f"running on {place.description}")
+    program = file.program(place, _say, kept=not arguments.no_cache, jobs=jobs)
+    with ExitStack() as stack:
+        sessions = [
+            stack.enter_context(program.session(place.device, isolated=not arguments.in_process))
+            for _ in range(arguments.slots)
+        ]
+        models = [LanguageModel(file.prompts, session, file.context) for session in sessions]
+        queue = Queue(models, arguments.waiting)
+        stack.callback(queue.close)
+        name = arguments.name or Path(arguments.model).stem
+        app = Server(name, file.prompts, file.context, queue, token).app
+        _say(f"serving {name} at http://{arguments.host}:{arguments.port}/v1")
+        uvicorn.run(app, host=arguments.host, port=arguments.port, log_level="warning")
+    return 0
+
+
+def _token_of(arguments: argparse.Namespace) -> str | None:
+    """The token that callers give; raises `ProgramError` where others could call without one."""
+    if arguments.token_file is None:
+        if not _is_loopback(arguments.host):
+            raise ProgramError(
+                f"--host {arguments.host} lets other machines in without a token",
+                "serve",
+                "give --token-file FILE, or serve on 127.0.0.1",
+            )
+        return None
+    try:
+        token = Path(arguments.token_file).read_text().strip()
+    except OSError as error:
+        raise ProgramError(
+            f"cannot read the token: {error.strerror}", arguments.token_file, "give a file"
+        ) from error
+    if not token:
+        raise ProgramError("the token is empty", arguments.token_file, "write one into the file")
+    return token
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
