@@ -124,12 +124,13 @@ class Queue:
 
     @property
     def waiting(self) -> int:
-        return len(self._waiting)
+        with self._changed:
+            self._drop_cancelled()
+            return len(self._waiting)
 
     def submit(self, request: Request) -> None:
         """Raises `FullError` where as many requests wait as may."""
         with self._changed:
-            self._drop_cancelled()
             idle = len(self.models) - self.active
             if self._closed or self.waiting >= self._most + idle:
                 self.counters.refused += 1
