@@ -289,7 +289,7 @@ def _repack_narrow(field: str, bits: int) -> Callable[[Array], Array]:
     return lambda blocks: packed(unpacked(blocks[field], bits, 32), bits, 8)
 
 
-def _tabled(blocks: Array) -> Array:
+def _look_up(blocks: Array) -> Array:
     """Elements of a table as bytes: looking one up costs a kernel more than reading it."""
     return FOUR_BITS[unpacked(blocks["q"], 4, 16)]
 
@@ -396,7 +396,7 @@ FORMATS: dict[str, BlockFormat] = {
             {"q": Plane(I8, "gj"), "d": Plane(F16)},
             lambda x, i: x["q"] * x["d"],
             np.dtype([("d", "<f2"), ("q", "u1", 16)]),
-            {"q": _tabled},
+            {"q": _look_up},
         ),
         BlockFormat(
             "IQ4_XS",
@@ -404,7 +404,7 @@ FORMATS: dict[str, BlockFormat] = {
             {"q": Plane(I8, "gkj"), "d": Plane(F16), "s": Plane(I8, "g")},
             lambda x, i: x["q"] * (x["d"] * x["s"]),
             np.dtype([("d", "<f2"), ("h", "<u2"), ("s", "u1", 4), ("q", "u1", 128)]),
-            {"q": _tabled, "s": _xs_scales},
+            {"q": _look_up, "s": _xs_scales},
         ),
         BlockFormat(
             "Q2_K",

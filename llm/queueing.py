@@ -76,7 +76,7 @@ class Stops:
         return self._held
 
     def _overlap(self, text: str) -> int:
-        """How much of the end of what is held begins a text."""
+        """Number of characters at the end of the held text that begin a stop."""
         longest = min(len(text) - 1, len(self._held))
         return next((n for n in range(longest, 0, -1) if self._held.endswith(text[:n])), 0)
 
@@ -90,7 +90,7 @@ class _Active:
 
 @dataclass
 class Counters:
-    """What a queue has done so far."""
+    """Numbers of requests and tokens, and seconds, since the start."""
 
     requests: int = 0
     refused: int = 0

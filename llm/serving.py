@@ -1,7 +1,7 @@
 """
 Serves a language model over HTTP, by OpenAI's chat and completions interface.
 
-Every reply that is not the answer is OpenAI's error object. 400: a request that the model cannot
+Every other reply is OpenAI's error object. 400: a request that the model cannot
 take; 401: a wrong token; 404: another model or path; 413: a body too large; 415: a body that is not
 JSON; 429: a full queue; 500: the model failed.
 """
@@ -25,7 +25,7 @@ from xdsl_spirv.llm.wishes import BadRequestError, Wish, read_wish
 from xdsl_spirv.runtime.errors import ProgramError
 
 MOST_BYTES = 4 << 20
-"""Of a request's body."""
+"""Size of a request's body."""
 
 POLLED = 0.2
 """Seconds after which a caller that waits is looked for again."""
@@ -54,11 +54,11 @@ class Server:
         route = routing.Route
         self.app: Any = needed("starlette.applications", "serve").Starlette(
             routes=[
-                route("/health", self._guarded(self._health, open=True)),
-                route("/metrics", self._guarded(self._metrics)),
-                route("/v1/models", self._guarded(self._models)),
-                route("/v1/chat/completions", self._guarded(self._chat), methods=["POST"]),
-                route("/v1/completions", self._guarded(self._complete), methods=["POST"]),
+                route("/health", self._guard(self._health, open=True)),
+                route("/metrics", self._guard(self._metrics)),
+                route("/v1/models", self._guard(self._models)),
+                route("/v1/chat/completions", self._guard(self._chat), methods=["POST"]),
+                route("/v1/completions", self._guard(self._complete), methods=["POST"]),
             ],
             exception_handlers={404: self._missing, 405: self._missing},
             # Without a token a page of another site must not reach the server by a name of its own.
@@ -70,8 +70,8 @@ class Server:
 
     # Requests
 
-    def _guarded(self, reply: Callable[[Any], Any], open: bool = False) -> Callable[[Any], Any]:
-        """Makes replies of what goes wrong, and asks for the token."""
+    def _guard(self, reply: Callable[[Any], Any], open: bool = False) -> Callable[[Any], Any]:
+        """Asks for the token, and makes replies of errors."""
 
         async def handle(request: Any) -> Any:
             try:
@@ -171,8 +171,8 @@ class Server:
             async for event in arriving:
                 texts, end = ([*texts, event], end) if isinstance(event, str) else (texts, event)
             assert end is not None
-            return self._json(form.whole("".join(texts), end))
-        # What goes wrong before the first text still has a status of its own.
+            return self._json(form.build("".join(texts), end))
+        # An error before the first text still has a status of its own.
         first = await anext(arriving)
         pieces = self._pieces(form, first, arriving, wish.counts)
         return self._stream(pieces, media_type="text/event-stream")
@@ -241,7 +241,7 @@ async def _arriving(
     """
     The text and the end of an answer as they come.
 
-    Raises `GoneError` where the caller is gone, and what went wrong in the model.
+    Raises `GoneError` where the caller is gone, and any error of the model.
     """
     try:
         while True:
@@ -284,7 +284,7 @@ class _Form:
         }
         self.kind = "chat.completion" if chat else "text_completion"
 
-    def whole(self, text: str, end: Ended) -> Mapping[str, Any]:
+    def build(self, text: str, end: Ended) -> Mapping[str, Any]:
         content = (
             {"message": {"role": "assistant", "content": text}} if self.chat else {"text": text}
         )

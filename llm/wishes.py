@@ -53,7 +53,7 @@ class BadRequestError(Exception):
 
 @dataclass(frozen=True)
 class Wish:
-    """What a request asks for; `prompt` is a text to be continued or a conversation."""
+    """A request; `prompt` is a text to be continued or a conversation."""
 
     model: str
     prompt: str | list[Message]

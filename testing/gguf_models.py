@@ -189,7 +189,7 @@ def write_declared(
     # The reader wants a tensor a block at least.
     tensors = {table.name: table, **{str(i): table for i in range(values["block_count"])}}
     named = {"general.architecture": architecture, **whole}
-    needed, possible = tensors_of(Values.of(File("", named, tensors)).parameters())
+    needed, possible = tensors_of(Values.read(File("", named, tensors)).parameters())
     for name, size in {**needed, **{n: s for n, s in possible.items() if optional(n)}}.items():
         if len(size) > 1 and not name.endswith("bias"):
             type = types(name)

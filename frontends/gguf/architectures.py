@@ -31,10 +31,10 @@ class Window:
 
 @dataclass(frozen=True)
 class Router:
-    """How each token's experts are chosen and weighted."""
+    """Chooses and weights each token's experts."""
 
     scores: Literal["softmax", "sigmoid", "chosen"] = "softmax"
-    """What logits become; with `chosen` the softmax is of the chosen experts' logits alone."""
+    """Function of the logits; with `chosen`, softmax of the chosen experts' logits alone."""
     normalized: bool = True
     """Whether the weights of a token's experts are divided by their sum."""
     biased: bool = False
@@ -57,7 +57,7 @@ class Architecture:
     before: tuple[str, str] = ("attn_norm", "ffn_norm")
     """The norms before attention and before the layers; "" for none."""
     behind: tuple[str, str] = ("", "")
-    """The norms of what attention and the layers add."""
+    """The norms of the results of attention and of the layers, before they are added."""
     normalized: Literal["", "heads", "rows"] = ""
     """Whether queries and keys are normalized, head by head or all heads at once."""
     activation: Literal["silu", "gelu", "clamped"] = "silu"

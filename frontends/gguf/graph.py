@@ -50,12 +50,12 @@ def _gelu(s: Scalars, up: Number, gate: Number) -> Number:
     return (s.unary(scalar_math.TanhOp, inner) + 1) * gate * 0.5 * up
 
 
-def _clamped(s: Scalars, up: Number, gate: Number) -> Number:
+def _clip(s: Scalars, up: Number, gate: Number) -> Number:
     gate, up = s.minimum(gate, 7.0), s.maximum(s.minimum(up, 7.0), -7.0)
     return gate / (s.exp(gate * -1.702) + 1) * (up + 1)
 
 
-ACTIVATIONS = {"silu": _silu, "gelu": _gelu, "clamped": _clamped}
+ACTIVATIONS = {"silu": _silu, "gelu": _gelu, "clamped": _clip}
 """The products of `gate` and `up` by an architecture's activation."""
 
 
@@ -157,7 +157,7 @@ class Step:
     def logits(self, of_all: bool) -> Tensor:
         """Tokens x vocabulary, of the last token alone or of all."""
         self.at("token_embd")
-        x = self.scaled(self.embedded(), self.parameters.embedding_scale)
+        x = self.scale(self.embedded(), self.parameters.embedding_scale)
         for block in range(self.parameters.blocks):
             x = self.block(x, block)
         self.at("output")
@@ -170,9 +170,9 @@ class Step:
         cap = self.parameters.logit_cap
         if cap:
             x = self.b.elementwise(lambda s, x: s.unary(scalar_math.TanhOp, x / cap) * cap, x)
-        return self.scaled(x, 1 / self.parameters.logit_divisor)
+        return self.scale(x, 1 / self.parameters.logit_divisor)
 
-    def scaled(self, x: Tensor, factor: float) -> Tensor:
+    def scale(self, x: Tensor, factor: float) -> Tensor:
         return x if factor == 1 else self.b.elementwise(lambda s, x: x * factor, x)
 
     def at(self, name: str) -> None:
@@ -218,34 +218,34 @@ class Step:
         name = f"blk.{number}."
         self.at(name + "attn")
         attended = self.attended(self.before(x, name, 0), number)
-        x = self.added(x, self.product(attended, name + "attn_output"), name, 0)
+        x = self.add(x, self.product(attended, name + "attn_output"), name, 0)
         self.at(name + "ffn")
         inner = self.before(x, name, 1)
         mixed = self.parameters.has_experts(number)
-        added = self.mixture(inner, name) if mixed else self.gated(inner, name)
-        return self.added(x, added, name, 1)
+        added = self.mixture(inner, name) if mixed else self.network(inner, name)
+        return self.add(x, added, name, 1)
 
     def before(self, x: Tensor, block: str, part: int) -> Tensor:
         """The input of attention (part 0) or of the layers (1), normalized if declared."""
         norm = self.parameters.architecture.before[part]
         return self.normalized(x, block + norm) if norm else x
 
-    def added(self, x: Tensor, y: Tensor, block: str, part: int) -> Tensor:
+    def add(self, x: Tensor, y: Tensor, block: str, part: int) -> Tensor:
         """The residual and the result of attention (part 0) or of the layers (1)."""
         norm = self.parameters.architecture.behind[part]
         y = self.normalized(y, block + norm) if norm else y
-        return self.sum(x, self.scaled(y, self.parameters.residual_scale))
+        return self.sum(x, self.scale(y, self.parameters.residual_scale))
 
-    def gated(self, x: Tensor, block: str, kind: str = "") -> Tensor:
+    def network(self, x: Tensor, block: str, kind: str = "") -> Tensor:
         """down(activation(gate(x)) * up(x)); `kind` is a suffix of the matrices' names."""
         names = (f"gate{kind}", f"up{kind}")
         if self.parameters.architecture.fused and not kind:
             gate, up = self.parts(self.product(x, f"{block}ffn_up"), [self.parameters.hidden] * 2)
         else:
             gate, up = self.together(x, f"{block}ffn_", names)
-        return self.product(self.activated(up, gate), f"{block}ffn_down{kind}")
+        return self.product(self.activate(up, gate), f"{block}ffn_down{kind}")
 
-    def activated(self, up: Tensor, gate: Tensor) -> Tensor:
+    def activate(self, up: Tensor, gate: Tensor) -> Tensor:
         activation = ACTIVATIONS[self.parameters.architecture.activation]
         return self.b.elementwise(activation, up, gate)
 
@@ -256,12 +256,12 @@ class Step:
         experts = self.parameters.experts
         assert experts is not None
         logits = self.product(x, block + "ffn_gate_inp", products=F32)
-        chosen, weights = self.routed(logits, block)
+        chosen, weights = self.route(logits, block)
         # Tokens x 1 x columns: all of a token's experts read its row.
         own = self.b.reshape(x, [x.sizes[0], 1, x.sizes[1]])
         gate = self.expert_product(own, chosen, block + "ffn_gate_exps")
         up = self.expert_product(own, chosen, block + "ffn_up_exps")
-        down = self.expert_product(self.activated(up, gate), chosen, block + "ffn_down_exps")
+        down = self.expert_product(self.activate(up, gate), chosen, block + "ffn_down_exps")
         tokens, _, width = down.sizes
         out = (self.b.fill(0, [tokens, width], F32), F32, [tokens, width], [0, 1])
 
@@ -272,7 +272,7 @@ class Step:
         result = self.b.generic(operands, [out], 3, add, [2])[0]
         if not experts.shared:
             return result
-        shared = self.gated(x, block, "_shexp")
+        shared = self.network(x, block, "_shexp")
         if experts.router.shared == "gated":
             gates = self.b.elementwise(
                 lambda s, w, x: x * w, self.vector(block + "ffn_gate_inp_shexp.weight"), x
@@ -281,7 +281,7 @@ class Step:
             shared = self.b.elementwise(lambda s, g, x: x / (s.exp(-g) + 1), gates, shared)
         return self.sum(result, shared)
 
-    def routed(self, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
+    def route(self, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
         """The numbers of each token's experts, tokens x used, and their weights."""
         experts = self.parameters.experts
         assert experts is not None
@@ -306,7 +306,7 @@ class Step:
             total = self.b.reduce(lambda s, x, total: total + x, 0, weights, [1])
             # The smallest normal number of f16: llama.cpp divides by no less.
             weights = self.b.elementwise(lambda s, t, x: x / s.maximum(t, 2.0**-14), total, weights)
-        return chosen, self.scaled(weights, experts.scale)
+        return chosen, self.scale(weights, experts.scale)
 
     def softmax(self, x: Tensor) -> Tensor:
         """Over the last dimension."""

@@ -63,7 +63,7 @@ class Experts:
     shared: int
     """The hidden size of the expert that takes every token; 0 without one."""
     scale: float
-    """What the weights of experts are multiplied by."""
+    """Factor of the weights of experts."""
     router: Router
     dense: int
     """Blocks that have no experts: the first ones."""
@@ -90,16 +90,16 @@ class Parameters:
     epsilon: float
     rotation: Rotation
     score_scale: float
-    """What products of queries and keys are multiplied by."""
+    """Factor of the products of queries and keys."""
     window: int = 0
     """Tokens that blocks with a window attend to, 0 without such blocks."""
     local_rotation: Rotation | None = None
-    """That of blocks with a window."""
+    """The rotation of blocks with a window."""
     pattern: tuple[bool, ...] = ()
     """Whether each block has a window."""
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
-    """What each addend of the residual is multiplied by."""
+    """Factor of each addend of the residual."""
     logit_divisor: float = 1.0
     score_cap: float = 0.0
     """The largest score, approached by tanh; 0 for any."""
@@ -133,7 +133,7 @@ def parameters_of(file: File) -> Parameters:
             f"{file.place}, split.count",
             "make one file of them: llama-gguf-split --merge",
         )
-    values = Values.of(file)
+    values = Values.read(file)
     values.refuse_unknown()
     parameters = values.parameters()
     _check_tensors(file, parameters)
@@ -149,7 +149,7 @@ class Values:
         self.prefix = f"{architecture.name}."
 
     @staticmethod
-    def of(file: File) -> Values:
+    def read(file: File) -> Values:
         """Raises `FrontendError` for an architecture that is not known."""
         return Values(file, architecture_of(file.values, file.place))
 
@@ -297,7 +297,7 @@ class Values:
         )
 
     def router(self, router: Router) -> Router:
-        """An architecture's router with what the file says of it."""
+        """An architecture's router with the file's values."""
         kinds = {0: router.scores, 1: "softmax", 2: "sigmoid", 3: "chosen"}
         kind = self.file.values.get(f"{self.prefix}expert_gating_func", 0)
         if kind not in kinds:
@@ -427,21 +427,23 @@ def _attention_matrices(p: Parameters) -> dict[str, tuple[int, ...]]:
 def _layer_matrices(p: Parameters, block: int) -> dict[str, tuple[int, ...]]:
     """The layers behind attention: one gated network, or experts with theirs."""
     if not p.has_experts(block):
-        return _gated("", p.hidden, p.width, p.architecture.fused)
+        return _network_matrices("", p.hidden, p.width, p.architecture.fused)
     assert p.experts is not None
-    count, own = p.experts.count, _gated("_exps", p.experts.hidden, p.width, False)
+    count, own = p.experts.count, _network_matrices("_exps", p.experts.hidden, p.width, False)
     matrices = {
         "ffn_gate_inp": (count, p.width),
         **{name: (count, *shape) for name, shape in own.items()},
     }
     if p.experts.shared:
-        matrices |= _gated("_shexp", p.experts.shared, p.width, False)
+        matrices |= _network_matrices("_shexp", p.experts.shared, p.width, False)
         if p.experts.router.shared == "gated":
             matrices["ffn_gate_inp_shexp"] = (p.width,)
     return matrices
 
 
-def _gated(kind: str, hidden: int, width: int, fused: bool) -> dict[str, tuple[int, ...]]:
+def _network_matrices(
+    kind: str, hidden: int, width: int, fused: bool
+) -> dict[str, tuple[int, ...]]:
     down: dict[str, tuple[int, ...]] = {f"ffn_down{kind}": (width, hidden)}
     if fused:
         return {f"ffn_up{kind}": (2 * hidden, width), **down}

@@ -20,7 +20,7 @@ KINDS = ("none", "linear", "yarn", "longrope")
 
 @dataclass(frozen=True)
 class Rotation:
-    """The rotation of a model's heads, or of those of its blocks with a window."""
+    """The rotation of heads in the blocks of a model that have a window, or in the others."""
 
     turned: int
     """Elements of a head that positions turn: its first ones."""
@@ -31,7 +31,7 @@ class Rotation:
     original: int = 0
     """Tokens that the model was first trained on."""
     magnitude: float = 1.0
-    """What cosines and sines are multiplied by."""
+    """Factor of cosines and sines."""
     turns: tuple[float, float] = (32.0, 1.0)
     """
     YaRN: pairs that turn more often than the first within the original context are not scaled,
@@ -50,11 +50,11 @@ class Rotation:
         if self.kind == "linear":
             return angles / self.factor
         if self.kind == "yarn":
-            kept = self._kept()
+            kept = self._share_unscaled()
             return angles * kept + angles / self.factor * (1 - kept)
         return angles
 
-    def _kept(self) -> Array:
+    def _share_unscaled(self) -> Array:
         """The share of each pair's frequency that is not scaled."""
         low, high = (
             self.turned

@@ -55,7 +55,7 @@ def is_bias(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Model:
-    """What a test's model has beside `COMMON`."""
+    """The values of a model beside `COMMON`, and its optional tensors."""
 
     architecture: str
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])

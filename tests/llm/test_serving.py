@@ -77,7 +77,7 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
+def service() -> Iterator[Served]:
     uvicorn = import_module("uvicorn")
     ((model, session),) = models_of(1)
     queue = Queue([model], waiting=1)
@@ -94,17 +94,17 @@ def served() -> Iterator[Served]:
     queue.close()
 
 
-def expected(prompt: str, count: int, **options: Any) -> str:
+def answer_of(prompt: str, count: int, **options: Any) -> str:
     ((model, _),) = models_of(1)
     return "".join(model.generate(prompt, max_tokens=count, **options))
 
 
-def test_a_chat_and_a_completion_are_the_models_own(served: Served):
-    client = served.client()
+def test_a_chat_and_a_completion_are_the_models_own(service: Served):
+    client = service.client()
     messages = [{"role": "user", "content": "Hello"}]
     asked: dict[str, Any] = {"model": "tiny", "temperature": 0, "max_tokens": 8}
     whole = client.chat.completions.create(messages=messages, **asked)
-    assert whole.choices[0].message.content == expected("Hello", 8)
+    assert whole.choices[0].message.content == answer_of("Hello", 8)
     assert whole.choices[0].finish_reason == "length"
     assert whole.usage.completion_tokens == 8
     options = {"stream": True, "stream_options": {"include_usage": True}}
@@ -113,7 +113,7 @@ def test_a_chat_and_a_completion_are_the_models_own(served: Served):
     assert "".join(texts) == whole.choices[0].message.content
     assert chunks[-1].usage == whole.usage
     text = client.completions.create(prompt="Hello", **asked).choices[0].text
-    assert text == expected("Hello", 8, raw=True)
+    assert text == answer_of("Hello", 8, raw=True)
     stop = text[3:5]
     cut = client.completions.create(prompt="Hello", stop=[stop], **asked).choices[0]
     assert (cut.text, cut.finish_reason) == (text[: text.index(stop)], "stop")
@@ -160,70 +160,70 @@ JSON = {**KEY_GIVEN, "Content-Type": "application/json"}
 
 
 @pytest.mark.parametrize(("body", "status", "message"), REFUSED)
-def test_bad_requests_are_refused(served: Served, body: Any, status: int, message: str):
-    got, text = reply_to(f"{served.url}/v1/chat/completions", JSON, json.dumps(body).encode())
+def test_bad_requests_are_refused(service: Served, body: Any, status: int, message: str):
+    got, text = reply_to(f"{service.url}/v1/chat/completions", JSON, json.dumps(body).encode())
     assert got == status
     assert message in json.loads(text)["error"]["message"]
 
 
-def test_other_refusals_have_their_status(served: Served):
-    url = f"{served.url}/v1/chat/completions"
+def test_other_refusals_have_their_status(service: Served):
+    url = f"{service.url}/v1/chat/completions"
     with pytest.raises(openai.AuthenticationError):
-        served.client("wrong").models.list()
+        service.client("wrong").models.list()
     assert reply_to(url, KEY_GIVEN, b"{")[0] == 415
     assert reply_to(url, JSON, b"{")[0] == 400
     assert reply_to(url, JSON, b" " * (5 << 20))[0] == 413
-    assert reply_to(f"{served.url}/v2", KEY_GIVEN)[0] == 404
+    assert reply_to(f"{service.url}/v2", KEY_GIVEN)[0] == 404
     assert reply_to(url, KEY_GIVEN)[0] == 405
-    assert reply_to(f"{served.url}/health", {})[0] == 200
-    assert reply_to(f"{served.url}/metrics", {})[0] == 401
-    metrics = reply_to(f"{served.url}/metrics", KEY_GIVEN)[1]
+    assert reply_to(f"{service.url}/health", {})[0] == 200
+    assert reply_to(f"{service.url}/metrics", {})[0] == 401
+    metrics = reply_to(f"{service.url}/metrics", KEY_GIVEN)[1]
     assert 'xdsl_spirv_replies_total{status="413"} 1' in metrics.splitlines()
 
 
-def test_a_full_queue_refuses_and_a_caller_that_goes_costs_nothing(served: Served):
-    client = served.client()
-    cancelled = served.server.queue.counters.cancelled
+def test_a_full_queue_refuses_and_a_caller_that_goes_costs_nothing(service: Served):
+    client = service.client()
+    cancelled = service.server.queue.counters.cancelled
     asked: dict[str, Any] = {"model": "tiny", "prompt": LONG, "temperature": 0, "max_tokens": 40}
-    served.session.gate.clear()
+    service.session.gate.clear()
     replies: list[Any] = []
     thread = threading.Thread(target=lambda: replies.append(client.completions.create(**asked)))
     thread.start()
-    served.wait_until(lambda: served.server.queue.active == 1)
+    service.wait_until(lambda: service.server.queue.active == 1)
     # The second waits, and goes; in its place another one waits.
-    connection = HTTPConnection(served.url.removeprefix("http://"))
+    connection = HTTPConnection(service.url.removeprefix("http://"))
     connection.request("POST", "/v1/completions", json.dumps(asked), JSON)
-    served.wait_until(lambda: served.server.queue.waiting == 1)
+    service.wait_until(lambda: service.server.queue.waiting == 1)
     connection.close()
-    served.wait_until(lambda: served.server.replies.get(499, 0) == 1)
+    service.wait_until(lambda: service.server.replies.get(499, 0) == 1)
     other = threading.Thread(target=lambda: replies.append(client.completions.create(**asked)))
     other.start()
-    served.wait_until(lambda: served.server.queue.waiting == 1)
+    service.wait_until(lambda: service.server.queue.waiting == 1)
     with pytest.raises(openai.RateLimitError, match="try again later"):
         client.completions.create(**asked)
-    served.session.gate.set()
+    service.session.gate.set()
     for waited in (thread, other):
         waited.join()
-    assert [r.choices[0].text for r in replies] == [expected(LONG, 40, raw=True)] * 2
-    assert served.server.queue.counters.cancelled == cancelled + 1
+    assert [r.choices[0].text for r in replies] == [answer_of(LONG, 40, raw=True)] * 2
+    assert service.server.queue.counters.cancelled == cancelled + 1
     # A stream whose reader goes ends behind the token that is being computed.
     stream = client.completions.create(**asked, stream=True)
     next(iter(stream))
-    served.session.gate.clear()
+    service.session.gate.clear()
     stream.close()
-    served.session.gate.set()
-    served.wait_until(lambda: served.server.queue.active == 0)
+    service.session.gate.set()
+    service.wait_until(lambda: service.server.queue.active == 0)
 
 
-def test_a_model_that_fails_is_a_servers_error(served: Served):
+def test_a_model_that_fails_is_a_servers_error(service: Served):
     asked: dict[str, Any] = {"model": "tiny", "prompt": "Hello", "max_tokens": 4, "temperature": 0}
-    served.session.fails = True
+    service.session.fails = True
     for streams in (False, True):
         with pytest.raises(openai.InternalServerError, match="the device is gone"):
-            served.client().completions.create(**asked, stream=streams)
-    served.session.fails = False
-    text = served.client().completions.create(**asked).choices[0].text
-    assert text == expected("Hello", 4, raw=True)
+            service.client().completions.create(**asked, stream=streams)
+    service.session.fails = False
+    text = service.client().completions.create(**asked).choices[0].text
+    assert text == answer_of("Hello", 4, raw=True)
 
 
 def test_answers_take_turns_token_by_token():
@@ -237,13 +237,13 @@ def test_answers_take_turns_token_by_token():
     done = threading.Event()
 
     def tell(number: int) -> Callable[[Any], None]:
-        def told(event: Any) -> None:
+        def listen(event: Any) -> None:
             order.append(number)
             events[number].append(event)
             if all(e and isinstance(e[-1], Ended) for e in events):
                 done.set()
 
-        return told
+        return listen
 
     encode = models[0][0].prompts.tokenizer.encode
     for number, text in enumerate(("abc", "xyz", "third")):
@@ -253,7 +253,7 @@ def test_answers_take_turns_token_by_token():
     assert done.wait(60)
     queue.close()
     for number, text in enumerate(("abc", "xyz", "third")):
-        assert "".join(events[number][:-1]) == expected(text, 12, raw=True)
+        assert "".join(events[number][:-1]) == answer_of(text, 12, raw=True)
         assert events[number][-1] == Ended("length", 12)
     # The third one waits until one of the two has ended.
     first_end = min(order.index(2), len(order))
@@ -280,17 +280,17 @@ def test_other_machines_are_let_in_with_a_token_only(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.long
-def test_many_clients_lose_nothing(served: Served):
+def test_many_clients_lose_nothing(service: Served):
     """Each of 32 clients gets its own answers; refused requests are asked again."""
     wrong: list[Any] = []
 
     def ask(number: int) -> None:
-        client = openai.OpenAI(base_url=f"{served.url}/v1", api_key="secret", max_retries=1000)
+        client = openai.OpenAI(base_url=f"{service.url}/v1", api_key="secret", max_retries=1000)
         for turn in range(8):
             prompt = f"{number} {turn}"
             asked: dict[str, Any] = {"prompt": prompt, "temperature": 0, "max_tokens": 12}
             answer = client.completions.create(model="tiny", **asked)
-            if answer.choices[0].text != expected(prompt, 12, raw=True):
+            if answer.choices[0].text != answer_of(prompt, 12, raw=True):
                 wrong.append((prompt, answer))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(32)]
@@ -299,4 +299,4 @@ def test_many_clients_lose_nothing(served: Served):
     for thread in threads:
         thread.join()
     assert not wrong
-    assert (served.server.queue.active, served.server.queue.waiting) == (0, 0)
+    assert (service.server.queue.active, service.server.queue.waiting) == (0, 0)
