@@ -59,6 +59,7 @@ def cases() -> list[AttentionWorkload]:
     odd = AttentionWorkload(4, 16, 2000, 2039, 64, 64)
     prompt = AttentionWorkload(1, 32, 512, 512, 128, 128, mask="causal")
     encoder = AttentionWorkload(32, 12, 128, 128, 32, 32, mask="keys")
+    workloads += [AttentionWorkload(4, 16, 2048, 2048, head, head) for head in (192, 256)]
     return [*workloads, odd, prompt, encoder, AttentionWorkload(1, 12, 256, 256, 64, 64)]
 
 

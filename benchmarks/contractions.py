@@ -185,6 +185,7 @@ def cases() -> list[Case]:
     listed += [convolution(n, types) for types in (F32, S8) for n in (1, 32)]
     listed += [depthwise(n, types) for types in (F16, F32, S8) for n in (1, 32)]
     listed += [matmul((256, 256, 16384), types) for types in (F32, S8)]
+    listed.append(matmul((512, 3584, 18944), F32))
     return listed
 
 

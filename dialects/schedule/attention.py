@@ -70,11 +70,14 @@ PROBABILITIES = ("memory", "registers", "converted")
 AHEAD = ("none", "values", "keys", "both", "scores", "all")
 """Values that are read or computed before they are needed."""
 
-IN_REGISTERS = {"ahead": "none", "key_parts": 1, "order": "queries"}
+IN_REGISTERS = {"ahead": "none", "key_parts": 1, "order": "queries", "queries": "held"}
 """Fields that need probabilities in registers, with their values in other schedules."""
 
 ORDERS = ("queries", "batch")
 """The loop in which workgroups that follow one another differ."""
+
+QUERIES = ("held", "read")
+"""Whether registers hold the queries, or the kernel reads them again for each tile of keys."""
 
 READ_AHEAD = {"values": ("values", "keys", "scores", "all"), "keys": ("keys", "both", "all")}
 
@@ -98,7 +101,8 @@ class AttentionAttr(KeyedAttr):
     what is read before it is needed: the tile's `values` before its softmax, the next tile's `keys`
     too, or `both`, its values as well; `key_parts` subgroups share their rows, each with other
     tiles of keys, and workgroups that follow one another differ in their `queries`, or first in the
-    `batch`. With `probabilities = converted` the device has instructions that reduce rows, compute
+    `batch`. With `queries = read` the queries are read again for each tile of keys, which leaves
+    their registers to long heads. With `probabilities = converted` the device has instructions that reduce rows, compute
     elements by their places and convert accumulators.
 
         #schedule.attention<query_tile = 128, key_tile = 64, subgroups = 4,
@@ -118,6 +122,7 @@ class AttentionAttr(KeyedAttr):
     ahead: StringAttr
     key_parts: IntAttr
     order: StringAttr
+    queries: StringAttr
     KEYS = {
         "query_tile": integer(least=1),
         "key_tile": integer(least=1),
@@ -131,6 +136,7 @@ class AttentionAttr(KeyedAttr):
         "ahead": word(AHEAD, "none"),
         "key_parts": integer(1, least=1),
         "order": word(ORDERS, "queries"),
+        "queries": word(QUERIES, "held"),
     }
 
     def __init__(
@@ -145,6 +151,7 @@ class AttentionAttr(KeyedAttr):
         ahead: str = "none",
         key_parts: int = 1,
         order: str = "queries",
+        queries: str = "held",
     ):
         super().__init__(
             IntAttr(query_tile),
@@ -154,6 +161,7 @@ class AttentionAttr(KeyedAttr):
             *map(StringAttr, (*paths, rescale, probabilities, ahead)),
             IntAttr(key_parts),
             StringAttr(order),
+            StringAttr(queries),
         )
 
     @property
@@ -179,6 +187,11 @@ class AttentionAttr(KeyedAttr):
     def scores_ahead(self) -> bool:
         """Whether the next tile's scores are computed beside this one's softmax."""
         return self.ahead.data in ("scores", "all")
+
+    @property
+    def holds_queries(self) -> bool:
+        """Whether registers hold the queries from one tile of keys to the next."""
+        return self.queries.data == "held"
 
     @property
     def rows(self) -> int:

@@ -110,7 +110,7 @@ class RegisterAttentionCode(FragmentAttention):
     def write(self) -> None:
         """Writes the whole body."""
         plan = self.plan
-        self.q = self._queries()
+        self.q = self._queries() if self.plan.schedule.holds_queries else None
         self.source_k = lines_of(self.b, plan, "k", self.batch, self.lane)
         self.source_v = lines_of(self.b, plan, "v", self.batch, self.lane)
         zero, low = self.number(0.0), self.number(LOWEST)
@@ -246,7 +246,7 @@ class RegisterAttentionCode(FragmentAttention):
     # Products
 
     def _queries(self) -> list[list[Fragment]]:
-        """The subgroup's rows, which stay in registers."""
+        """The subgroup's rows."""
         source = lines_of(self.b, self.plan, "q", self.batch, self.lane)
         read = source.at(self.b.divided(self.row, self.m), self.plan.ends_within)
         return [list(source.fragments(read(strip))) for strip in range(self.strips)]
@@ -263,7 +263,8 @@ class RegisterAttentionCode(FragmentAttention):
 
     def _scores(self, keys: list[Words]) -> list[list[Fragment]]:
         fragments = self.source_k.fragments
-        return self.multiply_keys(self.q, len(keys), lambda j: fragments(keys[j]))
+        queries = self.q or self._queries()
+        return self.multiply_keys(queries, len(keys), lambda j: fragments(keys[j]))
 
     def _add_values(
         self, values: list[Words], lefts: list[list[Fragment]], results: list[list[Fragment]]

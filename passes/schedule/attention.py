@@ -426,6 +426,8 @@ class AttentionPlan:
         queries = schedule.strips * self.steps * ceil_div(m * k, 2 * size)
         if schedule.scores_ahead:
             scores *= 2
+        if not schedule.holds_queries:
+            queries //= self.steps
         return carried + scores + scores // 2 + queries
 
     @property
