@@ -48,6 +48,7 @@ from xdsl_spirv.runtime.manifest import PADDING
 from xdsl_spirv.runtime.modules import context, culprit, parse, text_of
 from xdsl_spirv.runtime.program import (
     KERNELS,
+    PLAIN,
     SCHEMA,
     SHARED,
     SOURCE,
@@ -179,7 +180,7 @@ def _program(
     launched_kernels, code = _kernels([host.host for host in hosts], kernels)
     manifest = Manifest(
         schema=SCHEMA,
-        version=VERSION,
+        version=VERSION if any(record.loops for record in (first, *others)) else PLAIN,
         generator=f"{DISTRIBUTION} {__version__}",
         target=device.name,
         subgroup_size=device.subgroup_size,
@@ -194,6 +195,7 @@ def _program(
         memory=first.memory,
         equal=first.equal,
         limits=first.limits,
+        loops=first.loops,
         component_map=component_map,
         functions=tuple(others),
         padding=PADDING,
@@ -267,9 +269,9 @@ class _Facts:
 def _record(function: HostFunction, names: Names, values: dict[str, Array]) -> Function:
     """A function of the manifest; the contents of its weights and states are added to `values`."""
     host = function.host
-    dispatches = marked(host.buffers, [launch.dispatch for launch in host.launches])
+    dispatches = marked(host.buffers, [launch.dispatch for launch in host.launches], host.loops)
     buffers = tuple(_fill_buffer(buffer, function.values, values) for buffer in host.buffers)
-    dynamic = any(buffer.is_dynamic or buffer.kind == "scalar" for buffer in buffers)
+    dynamic = bool(host.loops) or any(buffer.is_dynamic or buffer.kind == "scalar" for buffer in buffers)
     # Where temporaries lie is known when their sizes are.
     assigned = Assignment(buffers, 0, 0) if dynamic else assign(buffers, dispatches)
     return Function(
@@ -281,6 +283,7 @@ def _record(function: HostFunction, names: Names, values: dict[str, Array]) -> F
         memory=assigned.needed or None,
         equal=tuple(names.equations),
         limits=tuple(names.limits),
+        loops=host.loops,
     )
 
 

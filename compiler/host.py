@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, bufferization, func, gpu, memref, tensor
+from xdsl.dialects import arith, bufferization, func, gpu, memref, scf, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     IndexType,
@@ -33,22 +33,23 @@ from xdsl_spirv.compiler.signature import (
     result_type,
 )
 from xdsl_spirv.dialects.places import place
-from xdsl_spirv.dialects.program import functions_of, states_of
+from xdsl_spirv.dialects.program import functions_of, states_of, step_of
 from xdsl_spirv.dialects.schedule.push_constants import NUMBER_BYTES, SIZE_BYTES, numbers_of
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.sizes import extent, extents, is_size_check, is_size_op, number
 from xdsl_spirv.passes.analysis.values import operands_of
 from xdsl_spirv.passes.graph.grouping import is_computed
 from xdsl_spirv.runtime.elements import Array, check_element_type
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.expressions import Number, written
+from xdsl_spirv.runtime.expressions import Number, is_name, written
 from xdsl_spirv.runtime.program import (
     INDEX,
     Binding,
     Buffer,
     BufferKind,
     Dispatch,
+    Loop,
     PushConstant,
 )
 from xdsl_spirv.speech import did_you_mean
@@ -90,6 +91,8 @@ class HostProgram:
     results: tuple[str, ...]
     buffers: tuple[Buffer, ...]
     launches: tuple[Launch, ...]
+    loops: tuple[Loop, ...]
+    """The launches that are repeated, by their numbers."""
     constants: Mapping[str, arith.ConstantOp]
     """The weights that are constants of the function, by their buffers' names."""
 
@@ -152,8 +155,10 @@ def read_host(
 
     Raises `ProgramError` at an operation that is left for the host to compute.
     """
-    _refuse_computation(function)
-    _refuse_others(function)
+    steps = [step_of(op) for op in function.body.walk() if isinstance(op, func.CallOp)]
+    for own in (function, *steps):
+        _refuse_computation(own)
+        _refuse_others(own)
     reader = _HostReader(function, weights, sizes, names or names_of(function))
     for op in function.body.block.ops:
         reader.read(op)
@@ -162,6 +167,7 @@ def read_host(
         tuple(name for name, _, _ in reader.results.values()),
         tuple(reader.buffers.values()),
         tuple(reader.launches),
+        tuple(reader.loops),
         reader.constants,
     )
 
@@ -218,13 +224,19 @@ REMEDIES = {
 def _refuse_others(function: func.FuncOp) -> None:
     """Name the first operation that no pass made a kernel of."""
     for op in function.body.block.ops:
-        if on_host(op) or is_size_op(op) or is_size_check(op):
+        if on_host(op) or is_size_op(op) or is_size_check(op) or _call_of(op) is not None:
             continue
         known = (text for name, text in REMEDIES.items() if op.name.startswith(name))
         remedy = next(known, "no pass made a kernel of it: remove the operation")
         raise ProgramError(
             f"{op.name} stays on the host, where nothing computes it", place(op), remedy
         )
+
+
+def _call_of(op: Operation) -> func.CallOp | None:
+    """The call of a loop's step, if an operation is a loop of such."""
+    inside = list(op.body.block.ops) if isinstance(op, scf.ForOp) else []
+    return inside[0] if len(inside) == 2 and isinstance(inside[0], func.CallOp) else None
 
 
 def on_host(op: Operation) -> bool:
@@ -246,6 +258,10 @@ class _HostReader:
         self.function, self.passed, self.sizes = function, passed, sizes
         self.buffers: dict[str, Buffer] = {}
         self.launches: list[Launch] = []
+        self.loops: list[Loop] = []
+        self.outside: dict[SSAValue, SSAValue] = {}
+        """For each argument of a step what the loop around gives it."""
+        self.counters: dict[SSAValue, str] = {}
         self.constants: dict[str, arith.ConstantOp] = {}
         self.temporaries = itertools.count()
         self.names: dict[SSAValue, str] = {}
@@ -272,11 +288,68 @@ class _HostReader:
                 self._allocation(op.results[0])
             case gpu.LaunchFuncOp():
                 self._launch(op)
+            case scf.ForOp():
+                self._loop(op)
             case func.ReturnOp():
                 pass
             case _:
                 # What is left says sizes, or has no effect: `_refuse_others` knows.
                 pass
+
+    def _loop(self, op: scf.ForOp) -> None:
+        """The launches of a step, and how often they are made."""
+        call = _call_of(op)
+        assert call is not None
+        for value, inside, result in zip(op.iter_args, op.body.block.args[1:], op.results):
+            self._operand(value)
+            self.outside[inside] = value
+            self.names[inside] = self.names[result] = self.names[value]
+        step = step_of(call).body.block
+        counter = f"step{len(self.loops)}"
+        taken = {*self.sizes.of.values(), *self.buffers}
+        while counter in taken:
+            counter += "_"
+        self.counters[op.body.block.args[0]] = counter
+        for argument, value in zip(step.args, call.arguments, strict=True):
+            self.outside[argument] = value
+            if not isinstance(value.type, IndexType):
+                self.names[argument] = self._operand(value)
+        first = len(self.launches)
+        for inner in step.ops:
+            self.read(inner)
+        carried = tuple(self.names[value] for value in op.iter_args)
+        last = step.last_op
+        assert last is not None
+        if carried != tuple(self.names[value] for value in last.operands):
+            raise ProgramError("a step's results are not where the next step reads", place(op))
+        count = len(self.launches) - first
+        steps = self._write(number(op.ub))
+        if count:
+            self.loops.append(Loop(first, count, steps, counter, carried))
+
+    def _operand(self, value: SSAValue) -> str:
+        """The buffer of a value that a loop is given: memory that no kernel wrote yet, too."""
+        if value not in self.names:
+            if isinstance(value.owner, arith.ConstantOp):
+                self._constant(value.owner)
+            else:
+                self._allocation(value, always=True)
+        return self.names[value]
+
+    def _write(self, size: Size) -> Number:
+        """A size in terms of the function's own sizes."""
+        return written(size, self._name)
+
+    def _name(self, extent_: Extent) -> Number:
+        value = extent_.value
+        if value in self.counters:
+            return self.counters[value]
+        if value not in self.outside:
+            return self.sizes.name(extent_)
+        value = self.outside[value]
+        own = isinstance(value.type, IndexType)
+        text = self._write(number(value) if own else extent(value, extent_.dimension))
+        return text if isinstance(text, int) or is_name(text) else f"({text})"
 
     def _buffer(
         self,
@@ -294,7 +367,7 @@ class _HostReader:
         sizes = type.get_shape()
         if DYNAMIC_INDEX in sizes:
             sizes = extents(shaped)
-        shape = tuple(written(size, self.sizes.name) for size in sizes)
+        shape = tuple(map(self._write, sizes))
         if name in self.buffers:
             raise ProgramError(f"two buffers are called {name}", HOST, "rename the argument")
         element = element or str(type.element_type)
@@ -322,11 +395,11 @@ class _HostReader:
         self._buffer(name, "weight", op.result)
         self.constants[name] = op
 
-    def _allocation(self, memory: SSAValue) -> None:
+    def _allocation(self, memory: SSAValue, always: bool = False) -> None:
         if memory in self.results:
             name, shaped, element = self.results[memory]
             self._buffer(name, "output", memory, element, shaped)
-        elif isinstance(memory.owner, memref.AllocOp):
+        elif always or isinstance(memory.owner, memref.AllocOp):
             name = self._unused("temporary", next(self.temporaries))
             self._buffer(name, "temporary", memory)
 
@@ -363,13 +436,13 @@ class _HostReader:
             PushConstant(
                 SIZE_BYTES * number,
                 "ui32",
-                written(_passed_size(op.kernelOperands[argument], dimension), self.sizes.name),
+                self._write(_passed_size(op.kernelOperands[argument], dimension)),
             )
             for number, (argument, dimension) in enumerate(passed)
         )
 
     def _sizes(self, values: Sequence[SSAValue]) -> tuple[Number, Number, Number]:
-        x, y, z = (written(number(value), self.sizes.name) for value in values)
+        x, y, z = (self._write(number(value)) for value in values)
         return x, y, z
 
     def _constant_sizes(self, op: Operation, values: Sequence[SSAValue]) -> Triple:
@@ -406,11 +479,15 @@ def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
     states = {number: function.body.block.args[i] for i, number in states_of(function).items()}
     for i, value in enumerate(last.operands if isinstance(last, func.ReturnOp) else ()):
         root = value
-        while isinstance(root, OpResult) and isinstance(root.op, SAME_BUFFER):
-            root = root.op.operands[0]
+        while isinstance(root, OpResult) and isinstance(root.op, (*SAME_BUFFER, scf.ForOp)):
+            root = root.op.operands[3 + root.index if isinstance(root.op, scf.ForOp) else 0]
         if i in states and root is states[i]:
             continue
-        if root in results or not (isinstance(root.owner, memref.AllocOp) or _is_nothing(root)):
+        if root in results or not (
+            isinstance(root.owner, memref.AllocOp | tensor.EmptyOp)
+            if root is not value
+            else isinstance(root.owner, memref.AllocOp) or _is_nothing(root)
+        ):
             raise ProgramError(
                 f"result {i} is not computed by a kernel of its own",
                 f"func.return in @{function.sym_name.data}",

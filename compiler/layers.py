@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
-from xdsl.dialects import arith, tensor
+from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
@@ -24,6 +24,7 @@ from xdsl.dialects.linalg.ops import FillOp, YieldOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.places import labels_of, node_of, nodes_of
+from xdsl_spirv.dialects.program import step_of
 from xdsl_spirv.dialects.schedule import (
     CONSIDERED,
     SCHEDULE,
@@ -72,7 +73,13 @@ def layers_of(module: Operation, operators: Mapping[str, str] | None = None) -> 
     The layers of a module or function whose dispatches have schedules; `operators` by the nodes'
     names.
     """
-    return [_layer(op, operators or {}) for op in module.walk() if isinstance(op, DispatchOp)]
+    layers: list[Layer] = []
+    for op in module.walk():
+        if isinstance(op, DispatchOp):
+            layers.append(_layer(op, operators or {}))
+        elif isinstance(op, func.CallOp) and isinstance(module, func.FuncOp):
+            layers += layers_of(step_of(op), operators)
+    return layers
 
 
 def relies_on_component_map(module: Operation) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -81,6 +81,19 @@ def states_of(function: FuncOp) -> dict[int, int]:
     """The number of the result of each argument that is a state."""
     states = {i: state_of(function, i) for i in range(len(function.function_type.inputs))}
     return {index: number for index, number in states.items() if number is not None}
+
+
+def is_step(function: FuncOp) -> bool:
+    """Whether a function is the step of a loop of another one, whose states that one carries."""
+    return function.sym_visibility is not None and function.sym_visibility.data == "private"
+
+
+def step_of(call: CallOp) -> FuncOp:
+    """The function that a loop calls in each step."""
+    module = call.get_toplevel_object()
+    assert isinstance(module, ModuleOp)
+    name = call.callee.string_value()
+    return next(function for function in functions_of(module) if function.sym_name.data == name)
 
 
 def inputs_of(function: FuncOp) -> list[int]:

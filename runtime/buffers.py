@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from xdsl_spirv.runtime.manifest import Buffer, Dispatch
+from xdsl_spirv.runtime.manifest import Buffer, Dispatch, Loop
 
 ALIGNMENT = 256
 """Bytes: no device asks for more (minStorageBufferOffsetAlignment is at most 256)."""
@@ -29,9 +29,11 @@ class Assignment:
     total: int
 
 
-def assign(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> Assignment:
+def assign(
+    buffers: Sequence[Buffer], dispatches: Sequence[Dispatch], loops: Sequence[Loop] = ()
+) -> Assignment:
     """Give every temporary an offset."""
-    lives = lifetimes(dispatches)
+    lives = lifetimes(dispatches, loops)
     temporaries = [b for b in buffers if b.kind == "temporary"]
     offsets: dict[str, int] = {}
     living = _Pieces()
@@ -80,15 +82,19 @@ class _Pieces:
         return sorted(pieces)
 
 
-def marked(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> tuple[Dispatch, ...]:
+def marked(
+    buffers: Sequence[Buffer], dispatches: Sequence[Dispatch], loops: Sequence[Loop] = ()
+) -> tuple[Dispatch, ...]:
     """
     The dispatches, with `once` said of those that compute temporaries from weights alone.
 
     Weights alone means no number of a run either: neither in push constants nor in the grid. A
-    temporary is written by the first dispatch that is given it.
+    temporary is written by the first dispatch that is given it, or in every step of a loop that
+    carries it.
     """
     constant_buffers = {b.name for b in buffers if b.kind == "weight"}
     temporary = {b.name for b in buffers if b.kind == "temporary"}
+    temporary -= {name for loop in loops for name in loop.carried}
     met: set[str] = set()
     dispatches_once: list[Dispatch] = []
     for dispatch in dispatches:
@@ -104,11 +110,12 @@ def marked(buffers: Sequence[Buffer], dispatches: Sequence[Dispatch]) -> tuple[D
     return tuple(dispatches_once)
 
 
-def lifetimes(dispatches: Sequence[Dispatch]) -> dict[str, Life]:
+def lifetimes(dispatches: Sequence[Dispatch], loops: Sequence[Loop] = ()) -> dict[str, Life]:
     """
     The first and the last dispatch that is given each buffer.
 
-    Results of dispatches that run once live throughout.
+    Results of dispatches that run once live throughout; what a loop reads from outside, or carries,
+    lives through all of the loop.
     """
     lives: dict[str, Life] = {}
     kept = {b.buffer for dispatch in dispatches if dispatch.once for b in dispatch.bindings}
@@ -116,6 +123,13 @@ def lifetimes(dispatches: Sequence[Dispatch]) -> dict[str, Life]:
         for binding in dispatch.bindings:
             first, _ = lives.get(binding.buffer, (number, number))
             lives[binding.buffer] = (first, number)
+    for loop in loops:
+        begin, last = loop.first, loop.numbers.stop - 1
+        inside = {b.buffer for number in loop.numbers for b in dispatches[number].bindings}
+        for name in inside:
+            first, end = lives[name]
+            if name in loop.carried or first < begin or end > last:
+                lives[name] = min(first, begin), max(end, last)
     return lives | dict.fromkeys(kept, (0, len(dispatches)))
 
 

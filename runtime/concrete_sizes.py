@@ -2,21 +2,24 @@
 A program with dynamic sizes at the sizes of its inputs: the same kernels, everything else numbers.
 
 Shapes, grids and push constants become what their expressions are; temporaries are laid out anew;
-a dispatch over nothing is left out.
+the dispatches of a loop stand there once for each step; a dispatch over nothing is left out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xdsl_spirv.runtime.buffers import assign
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.expressions import Number, evaluate, is_name, names_in
+from xdsl_spirv.runtime.expressions import Number, evaluate, function_of, is_name, names_in
 from xdsl_spirv.runtime.launches import room_of
-from xdsl_spirv.runtime.manifest import Buffer, Dispatch, Manifest, PushConstant
+from xdsl_spirv.runtime.manifest import Buffer, Dispatch, Loop, Manifest, PushConstant
+
+MOST_DISPATCHES = 1 << 20
+"""Dispatches of all steps of a loop: a command buffer holds each."""
 
 MAX_ELEMENTS = 2**31 - 1
 """Kernels count elements with 32-bit integers that are also compared as signed numbers."""
@@ -107,14 +110,12 @@ def at_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, li
     Raises `ProgramError` for sizes that kernels cannot count.
     """
     buffers = [_buffer(buffer, sizes) for buffer in manifest.buffers]
-    dispatches = [_dispatch(dispatch, sizes) for dispatch in manifest.dispatches]
-    numbers = [
-        n
-        for n, concrete_dispatch in enumerate(dispatches)
-        if math.prod(concrete_dispatch.workgroups)
-    ]
-    kept = tuple(dispatches[n] for n in numbers)
-    assigned = assign(buffers, kept)
+    steps = dict.fromkeys((loop.counter for loop in manifest.loops), 0)
+    dispatches = [_dispatch(dispatch, {**sizes, **steps}) for dispatch in manifest.dispatches]
+    repeated = list(_repeated(manifest, dispatches, sizes))
+    numbers = [n for n, concrete in repeated if math.prod(concrete.workgroups)]
+    kept = tuple(concrete for _, concrete in repeated if math.prod(concrete.workgroups))
+    assigned = assign(buffers, dispatches if manifest.loops else kept, manifest.loops)
     concrete = replace(
         manifest,
         buffers=assigned.buffers,
@@ -122,8 +123,58 @@ def at_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, li
         memory=assigned.needed or None,
         equal=(),
         limits=(),
+        loops=(),
     )
     return concrete, numbers
+
+
+def _repeated(
+    manifest: Manifest, dispatches: Sequence[Dispatch], sizes: Mapping[str, int]
+) -> Iterator[tuple[int, Dispatch]]:
+    """All dispatches of a run with their numbers, those of loops once for each step."""
+    end = 0
+    for loop in manifest.loops:
+        yield from enumerate(dispatches[end : loop.first], end)
+        end = loop.numbers.stop
+        steps = evaluate(loop.steps, sizes, f"steps of the loop {loop.counter!r}")
+        if steps * loop.dispatches > MOST_DISPATCHES:
+            raise ProgramError(
+                f"a loop of {steps} steps is {steps * loop.dispatches} dispatches, more than "
+                f"{MOST_DISPATCHES}",
+                f"the loop {loop.counter!r}",
+                "give a shorter sequence, in several runs",
+            )
+        at = [_by_step(manifest.dispatches[n], dispatches[n], loop, sizes) for n in loop.numbers]
+        for step in range(steps):
+            for number, function in zip(loop.numbers, at, strict=True):
+                if step == 0 or not dispatches[number].once:
+                    yield number, function(step)
+    yield from enumerate(dispatches[end:], end)
+
+
+def _by_step(
+    dispatch: Dispatch, first: Dispatch, loop: Loop, sizes: Mapping[str, int]
+) -> Callable[[int], Dispatch]:
+    """A dispatch of a loop by the number of the step; `first` is the first step's."""
+    grid = [size for size in dispatch.grid if loop.counter in names_in(size)]
+    pushed = [
+        constant
+        for constant in dispatch.push_constants
+        if isinstance(constant.value, str) and loop.counter in names_in(constant.value)
+    ]
+    if grid:
+        return lambda step: _dispatch(dispatch, {**sizes, loop.counter: step})
+    if not pushed:
+        return lambda step: first
+    values = function_of([str(constant.value) for constant in pushed], [*sizes, loop.counter])
+    others = tuple(c for c in first.push_constants if c.offset not in {p.offset for p in pushed})
+
+    def at(step: int) -> Dispatch:
+        numbers = zip(pushed, values(*sizes.values(), step), strict=True)
+        constants = (PushConstant(c.offset, c.type, value) for c, value in numbers)
+        return replace(first, push_constants=(*others, *constants))
+
+    return at
 
 
 def _numbers(given: tuple[Number, ...], sizes: Mapping[str, int], place: str) -> tuple[int, ...]:

@@ -124,7 +124,7 @@ def _check_push_constants(constants: Sequence[PushConstant], place: str) -> None
 
 def _check_once(manifest: Manifest, place: str) -> None:
     """Checks that dispatches that run once depend on weights alone."""
-    computed = marked(manifest.buffers, manifest.dispatches)
+    computed = marked(manifest.buffers, manifest.dispatches, manifest.loops)
     for i, (dispatch, known) in enumerate(zip(manifest.dispatches, computed, strict=True)):
         if dispatch.once and not known.once:
             cause = "it runs once, but does not compute temporaries from weights alone"
@@ -138,7 +138,7 @@ def _check_memory(manifest: Manifest, place: str) -> None:
     placed = {b.name: b for b in manifest.buffers if b.offset is not None and b.bytes}
     starts: defaultdict[int, list[Buffer]] = defaultdict(list)
     ends: defaultdict[int, list[Buffer]] = defaultdict(list)
-    for name, (first, last) in lifetimes(manifest.dispatches).items():
+    for name, (first, last) in lifetimes(manifest.dispatches, manifest.loops).items():
         if name in placed:
             starts[first].append(placed[name])
             ends[last].append(placed[name])

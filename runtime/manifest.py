@@ -140,9 +140,11 @@ def _decode_record(kind: type[Any], value: object, place: str) -> object:
 
 
 SCHEMA = "xdsl-spirv-program"
-VERSION = 5
-"""The version that is written. docs/program.md says what each version adds."""
-READABLE = (1, 2, 3, 4, VERSION)
+VERSION = 6
+"""The latest version. docs/program.md says what each version adds."""
+PLAIN = 5
+"""The version of a program without loops, which older readers know too."""
+READABLE = (1, 2, 3, 4, PLAIN, VERSION)
 """Versions that can be read; fields of later versions may be missing."""
 
 PADDING = 4
@@ -351,6 +353,32 @@ class Dispatch:
 
 
 @dataclass(frozen=True)
+class Loop:
+    """
+    A part of the list of dispatches that a run repeats, `steps` times.
+
+    In the expressions of these dispatches the name `counter` is the number of the step, from 0 on.
+    """
+
+    first: int
+    dispatches: int
+    """How many dispatches a step has, from number `first` on."""
+    steps: Number
+    counter: str
+    carried: tuple[str, ...]
+    """Temporaries and outputs that a step leaves to the next one."""
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of its dispatches."""
+        return range(self.first, self.first + self.dispatches)
+
+    def check(self, place: str) -> None:
+        if self.first < 0 or self.dispatches < 1 or not is_name(self.counter):
+            raise ProgramError("a loop over no dispatches, or without a name to count by", place)
+
+
+@dataclass(frozen=True)
 class Equation:
     """Two sizes that must be equal; `because` names the operation that says so."""
 
@@ -380,6 +408,7 @@ class Function:
     memory: int | None = None
     equal: tuple[Equation, ...] = field(default=(), metadata={"sparse": True})
     limits: tuple[Limit, ...] = field(default=(), metadata={"sparse": True})
+    loops: tuple[Loop, ...] = field(default=(), metadata={"sparse": True})
 
 
 @dataclass(frozen=True)
@@ -409,6 +438,8 @@ class Manifest:
     """Conditions on the sizes of inputs, besides equality of equal names."""
     limits: tuple[Limit, ...] = field(default=(), metadata={"sparse": True})
     """Limits of sizes that are computed from scalars."""
+    loops: tuple[Loop, ...] = field(default=(), metadata={"sparse": True})
+    """The parts of `dispatches` that are repeated, in their order."""
     component_map: str | None = None
     """The target (a name or a file's path) on whose component map kernels rely, if any do."""
     functions: tuple[Function, ...] = field(default=(), metadata={"sparse": True})
@@ -439,8 +470,8 @@ class Manifest:
 
     @cached_property
     def is_dynamic(self) -> bool:
-        """Whether sizes are known only when the program runs."""
-        return any(buffer.is_dynamic or buffer.kind == "scalar" for buffer in self.buffers)
+        """Whether sizes, or the dispatches of all steps, are known only when the program runs."""
+        return bool(self.loops) or any(buffer.is_dynamic or buffer.kind == "scalar" for buffer in self.buffers)
 
     @cached_property
     def inputs(self) -> list[Buffer]:
@@ -499,7 +530,24 @@ class Manifest:
             _check_known(dispatch.entry_point, entry_points, "entry point", where)
             for binding in dispatch.bindings:
                 _check_known(binding.buffer, names, "buffer", f"{where}.bindings")
+        self._check_loops(given, place)
         self._check_functions(place)
+
+    def _check_loops(self, given: Container[str], place: str) -> None:
+        """Checks that loops follow one another, and that they count by names of their own."""
+        end = 0
+        names = {buffer.name for buffer in self.buffers}
+        for i, loop in enumerate(self.loops):
+            where = f"{place}.loops[{i}]"
+            if loop.first < end or loop.numbers.stop > len(self.dispatches):
+                raise ProgramError("a loop over the dispatches of another, or of none", where)
+            if loop.counter in given or loop.counter in names:
+                raise ProgramError(f"the counter {loop.counter!r} is a size, too", where)
+            for name in names_in(loop.steps):
+                _check_known(name, given, "size", where)
+            for name in loop.carried:
+                _check_known(name, names, "buffer", where)
+            end = loop.numbers.stop
 
     def _check_functions(self, place: str) -> None:
         """Checks every function by itself, and that shared buffers are the same in all."""

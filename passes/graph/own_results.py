@@ -11,15 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, linalg, tensor
-from xdsl.dialects.builtin import AffineMapAttr, ModuleOp, TensorType
+from xdsl.dialects import arith, func, linalg, scf, tensor
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DictionaryAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, OpResult, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.program import functions_of, states_of
+from xdsl_spirv.dialects.program import VALUE, functions_of, states_of, value_of
 from xdsl_spirv.passes.analysis.pointwise import empty_like
 
 VIEWS = (tensor.CastOp, tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
@@ -33,8 +33,13 @@ class OwnResultsPass(ModulePass):
     name = "own-results"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in functions_of(op):
+        functions = {function.sym_name.data: function for function in functions_of(op)}
+        for function in functions.values():
             _own(function)
+            for loop in [o for o in function.body.block.ops if isinstance(o, scf.ForOp)]:
+                _own_initial(loop)
+                for call in [o for o in loop.body.block.ops if isinstance(o, func.CallOp)]:
+                    _note_weights(call, function, functions[call.callee.string_value()])
 
 
 def _own(function: FuncOp) -> None:
@@ -56,6 +61,32 @@ def _own(function: FuncOp) -> None:
             last.operands[index] = copy_before(value, last)
 
 
+def _own_initial(loop: scf.ForOp) -> None:
+    """Give a loop its own memory for what it carries, since each step writes there."""
+    for number, value in enumerate(loop.iter_args):
+        root = source(value)
+        if isinstance(root.owner, tensor.EmptyOp):
+            # Memory of its own, of which nothing is copied.
+            loop.operands[3 + number] = empty_like(value, loop).tensor
+            continue
+        computed = isinstance(root, OpResult) and not isinstance(root.op, arith.ConstantOp)
+        alone = len(list(root.uses)) == 1 and len(list(value.uses)) == 1
+        if computed and alone and not isinstance(root.op, scf.ForOp):  # pyright: ignore
+            continue
+        loop.operands[3 + number] = copy_before(value, loop)
+
+
+def _note_weights(call: func.CallOp, function: FuncOp, step: FuncOp) -> None:
+    """Note the values of weights that a step is given, as of any function's arguments."""
+    entries = list(step.arg_attrs or ())
+    for number, value in enumerate(call.arguments):
+        if isinstance(value, BlockArgument) and value.owner is function.body.block:
+            first = value_of(function, value.index)
+            if first is not None:
+                entries[number] = DictionaryAttr({**entries[number].data, VALUE: first})
+    step.properties["arg_attrs"] = ArrayAttr(entries)
+
+
 def source(value: SSAValue) -> SSAValue:
     """The value behind reshapes."""
     while isinstance(value, OpResult) and isinstance(value.op, VIEWS):
@@ -63,7 +94,7 @@ def source(value: SSAValue) -> SSAValue:
     return value
 
 
-def copy_before(value: SSAValue, last: func.ReturnOp) -> SSAValue:
+def copy_before(value: SSAValue, last: Operation) -> SSAValue:
     """Returns a copy of the elements, made by a `linalg.generic` if there are any."""
     type = value.type
     assert isinstance(type, TensorType)

@@ -9,8 +9,9 @@ Loops of the host function written out: a program is a list of dispatches, with 
 Loop-invariant operations are moved before the loop first, so that they are done once. An `scf.if`
 on a constant becomes the side that it takes, another one both sides and a choice of their results:
 sides have no effects, and a list of dispatches without a branch never waits for a number to come
-back from the device. A loop whose bounds are not constants, or that would become more operations
-than the limit, stays; a pass that cannot lower it refuses it.
+back from the device. A longer loop of tensors, or one whose number of steps is open, keeps its body
+once, as a function (`outline_loops`). A loop that would become more operations than the limit
+stays; a pass that cannot lower it refuses it.
 """
 
 from __future__ import annotations
@@ -35,27 +36,45 @@ from xdsl_spirv.passes.analysis.pointwise import empty_like
 
 @dataclass(frozen=True)
 class UnrollHostLoopsPass(ModulePass):
-    """Writes out the loops of host functions whose bounds are constants."""
+    """Writes out the short loops of host functions, and makes functions of the others' bodies."""
 
     name = "unroll-host-loops"
 
     limit: int = 20_000
     """Operations that one loop may become."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in functions_of(op):
-            self._loops(function.body.block)
-            _branches(function.body.block)
+    longest: int = 4
+    """Steps of the longest loop of tensors that is written out."""
 
-    def _loops(self, block: Block) -> None:
-        """Inner loops before the loops around them."""
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in list(functions_of(op)):
+            self._loops(function.body.block, False)
+            _branches(function.body.block)
+            if any(isinstance(inner, scf.ForOp) for inner in function.body.block.ops):
+                from xdsl_spirv.passes.graph.outline_loops import outline_loops
+
+                outline_loops(op, function)
+
+    def _loops(self, block: Block, nested: bool) -> None:
+        """Inner loops before the loops around them: a step of a program has no loop inside."""
         for op in list(block.ops):
             if isinstance(op, scf.ForOp | scf.IfOp):
                 for inner in _blocks(op):
-                    self._loops(inner)
+                    self._loops(inner, True)
             if isinstance(op, scf.ForOp):
                 hoist(op)
-                unroll(op, self.limit)
+                if nested or not self._is_kept(op):
+                    unroll(op, self.limit)
+
+    def _is_kept(self, loop: scf.ForOp) -> bool:
+        """Whether a loop's body is to be a function."""
+        bounds = [known(value) for value in (loop.lb, loop.ub, loop.step)]
+        low, high, step = bounds
+        if low is not None and high is not None and step and high - low <= self.longest * step:
+            return False
+        from xdsl_spirv.passes.graph.outline_loops import is_step
+
+        return is_step(loop)
 
 
 def _branches(block: Block) -> None:
@@ -100,7 +119,7 @@ def known(value: SSAValue) -> int | None:
 def hoist(loop: scf.ForOp) -> None:
     """Move what no iteration changes before the loop."""
     for op in list(loop.body.block.ops):
-        pure = op.name.startswith(("arith.", "tensor.", "math.")) or (
+        pure = op.name.startswith(("arith.", "tensor.", "math.", "cf.assert")) or (
             isinstance(op, LinalgStructuredOperation) and bool(op.results)
         )
         if pure and not any(

@@ -18,14 +18,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import func, tensor
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType, i64
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    TensorType,
+    i64,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.program import first_value_of, functions_of, states_of
+from xdsl_spirv.dialects.program import first_value_of, functions_of, is_step, states_of
 from xdsl_spirv.dialects.schedule import UPDATES, DispatchOp, YieldOp
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
@@ -72,14 +80,15 @@ def _check(function: FuncOp, state: BlockArgument, number: int, last: func.Retur
     what = f"argument {state.index}"
     if not 0 <= number < len(last.operands):
         refuse(PASS, function, f"{what} is the state of result {number}, which there is not")
-    if not isinstance(state.type, TensorType) or not state.type.has_static_shape():
+    open_sizes = isinstance(state.type, TensorType) and not state.type.has_static_shape()
+    if not isinstance(state.type, TensorType) or (open_sizes and not is_step(function)):
         refuse(PASS, function, f"{what} is a state of type {state.type}: its sizes must be static")
     if last.operands[number].type != state.type:
         given = last.operands[number].type
         refuse(PASS, function, f"{what} is a {state.type}, its result {number} a {given}")
     if list(states_of(function).values()).count(number) > 1:
         refuse(PASS, function, f"result {number} is the new value of two states")
-    if first_value_of(function, state.index) is None:
+    if first_value_of(function, state.index) is None and not is_step(function):
         refuse(PASS, function, f"{what} is a state without a first value: add program.value")
 
 
@@ -155,8 +164,14 @@ def _copy_into_state(value: SSAValue, state: SSAValue, last: func.ReturnOp) -> S
     type = state.type
     assert isinstance(type, TensorType)
     block = Block(arg_types=[type, type])
+    sizes: list[SSAValue] = []
+    for dimension, size in enumerate(type.get_shape()):
+        if size == DYNAMIC_INDEX:
+            number = arith.ConstantOp(IntegerAttr(dimension, IndexType()))
+            block.add_ops([number, open_size := tensor.DimOp(block.args[1], number)])
+            sizes.append(open_size.result)
     whole = tensor.InsertSliceOp.build(
-        operands=[block.args[0], block.args[1], [], [], []],
+        operands=[block.args[0], block.args[1], [], sizes, []],
         result_types=[type],
         properties={
             "static_offsets": DenseArrayBase.from_list(i64, [0] * type.get_num_dims()),

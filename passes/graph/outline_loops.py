@@ -1,0 +1,142 @@
+"""
+Loops of a host function whose bodies become functions: one step, which the program repeats.
+
+    scf.for %t = 0 to %n iter_args(%s = %a) {      scf.for %t = 0 to %n iter_args(%s = %a) {
+      %x = tensor.extract_slice %b[%t] ...           %u = func.call @main_step0(%t, %b, %s)
+      %u = f(%s, %x)                           ->    scf.yield %u }
+      scf.yield %u }                               func.func private @main_step0(%t, %b, %s)
+
+Every later pass then finds a step like any other function. What a step carries to the next one are
+its states (`program.state`): `update-states` makes their new values where the old ones lie.
+`read_host` makes the loop a record of the manifest, and the dispatches of a step stand there once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects import func, scf
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    IndexType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.builtin import IntegerAttr as Integer
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from xdsl_spirv.dialects.program import STATE
+from xdsl_spirv.passes.analysis.sizes import is_size_op
+from xdsl_spirv.passes.analysis.values import MAKERS
+from xdsl_spirv.passes.graph.unroll_host_loops import hoist, known
+
+
+def outline_loops(module: ModuleOp, function: FuncOp) -> None:
+    """Make the body of each loop that carries tensors a function of its own."""
+    loops = [op for op in function.body.block.ops if isinstance(op, scf.ForOp) and is_step(op)]
+    for number, loop in enumerate(loops):
+        hoist(loop)
+        module.body.block.add_op(_outline(loop, f"{function.sym_name.data}_step{number}"))
+
+
+def is_step(loop: scf.ForOp) -> bool:
+    """Whether a loop counts from 0 by 1, carries tensors alone, and has no loop inside."""
+    counts = known(loop.lb) == 0 and known(loop.step) == 1 and isinstance(loop.lb.type, IndexType)
+    tensors = all(isinstance(value.type, TensorType) for value in loop.iter_args)
+    nested = any(isinstance(op, scf.ForOp | scf.WhileOp) for op in loop.body.block.walk())
+    calls = any(isinstance(op, func.CallOp) for op in loop.body.block.ops)
+    return counts and bool(loop.results) and tensors and not nested and not calls
+
+
+def _outline(loop: scf.ForOp, name: str) -> FuncOp:
+    """Move a loop's body into a function, and call that."""
+    block = loop.body.block
+    _copy_sizes(block)
+    captured = list(dict.fromkeys(_captured(block)))
+    index, *carried = block.args
+    step = Block(arg_types=[value.type for value in (index, *captured, *carried)])
+    results = _yielded(block)
+    for old, new in zip((index, *captured, *carried), step.args, strict=True):
+        new.name_hint = old.name_hint
+        old.replace_uses_with_if(new, lambda use: _is_inside(use.operation, block))
+    operands = list(results.operands)
+    for op in list(block.ops):
+        op.detach()
+        if op is not results:
+            step.add_op(op)
+    results.drop_all_references()
+    step.add_op(func.ReturnOp(*operands))
+    types = FunctionType.from_lists(list(step.arg_types), [value.type for value in operands])
+    first = 1 + len(captured)
+    noted = [
+        DictionaryAttr({STATE: Integer(number - first, i64)} if number >= first else {})
+        for number in range(len(step.args))
+    ]
+    function = FuncOp(name, types, Region(step), StringAttr("private"), arg_attrs=ArrayAttr(noted))
+    function.location = loop.location
+    call = func.CallOp(name, [index, *captured, *carried], [value.type for value in operands])
+    call.location = loop.location
+    block.add_ops([call, scf.YieldOp(*call.results)])
+    return function
+
+
+def _yielded(block: Block) -> scf.YieldOp:
+    last = block.last_op
+    assert isinstance(last, scf.YieldOp)
+    return last
+
+
+def _copy_sizes(block: Block) -> None:
+    """Copy the constants and computations of sizes that a body reads from outside into it."""
+    first = block.first_op
+    copies: dict[SSAValue, SSAValue] = {}
+
+    def copy(value: SSAValue) -> SSAValue:
+        owner = value.owner
+        if not isinstance(owner, Operation) or _is_inside(owner, block):
+            return value
+        if not is_size_op(owner) and not _is_made_anew(owner):
+            return value
+        if value not in copies:
+            mapping = {operand: copy(operand) for operand in owner.operands}
+            made = owner.clone(mapping)
+            block.insert_op_before(made, first)  # pyright: ignore[reportArgumentType]
+            copies[value] = made.results[owner.results.index(value)]  # pyright: ignore
+        return copies[value]
+
+    for value in list(dict.fromkeys(_captured(block))):
+        if (new := copy(value)) is not value:
+            value.replace_uses_with_if(new, lambda use: _is_inside(use.operation, block))
+
+
+def _is_made_anew(op: Operation) -> bool:
+    """Whether an operation makes a tensor that costs nothing where it is read."""
+    return isinstance(op, MAKERS) and all(
+        isinstance(value.owner, Operation) and (is_size_op(value.owner) or _is_made_anew(value.owner))
+        for value in op.operands
+    )
+
+
+def _captured(block: Block) -> Iterator[SSAValue]:
+    """The values from outside that a body reads."""
+    for op in block.walk():
+        for value in op.operands:
+            owner = value.owner
+            around = owner if isinstance(owner, Block) else owner.parent_block()
+            if around is not block and not _is_in_block(around, block):
+                yield value
+
+
+def _is_in_block(inner: Block | None, block: Block) -> bool:
+    parent = inner.parent_op() if inner is not None else None
+    return parent is not None and _is_inside(parent, block)
+
+
+def _is_inside(op: Operation, block: Block) -> bool:
+    """Whether an operation is in a block, or in one of its operations."""
+    return block.find_ancestor_op_in_block(op) is not None
