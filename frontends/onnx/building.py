@@ -245,7 +245,7 @@ class TensorBuilder:
             # No iteration is made.
             return [Tensor(o[1], o[2], o[0]) for o in outputs]
         scalars = [
-            t.numbers if t.numbers is not None and t.numbers.size == 1 else None for t, _ in inputs
+            t.known.item() if t.known is not None and t.known.size == 1 else None for t, _ in inputs
         ]
         read = [m for (_, m), s in zip(inputs, scalars, strict=True) if s is None]
         walked = {d for m in (*read, *(o[3] for o in outputs)) for d in m if isinstance(d, int)}
@@ -261,7 +261,7 @@ class TensorBuilder:
         numbers = [
             Number(writer, next(arguments), t.element)
             if s is None
-            else writer.number(s.item(), t.element)
+            else self._number(writer, s, t.element)
             for (t, _), s in zip(inputs, scalars, strict=True)
         ]
         accumulators = [Number(writer, next(arguments), o[1]) for o in outputs]
@@ -282,6 +282,13 @@ class TensorBuilder:
         )
         self.insert(op)
         return [Tensor(o[1], o[2], r) for o, r in zip(outputs, op.results, strict=True)]
+
+    def _number(self, writer: Scalars, number: Any, element: Element) -> Number:
+        """A known number in a body; a size comes from outside."""
+        if not isinstance(number, SymbolicSize):
+            return writer.number(number, element)
+        cast = arith.IndexCastOp(self.index(number), I64.type)
+        return Number(writer, writer.builder.insert(cast).result, I64).to(element)
 
     def elementwise(self, body: Body, *tensors: Tensor, element: Element | None = None) -> Tensor:
         """

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from xdsl.builder import Builder
-from xdsl.dialects import affine, arith, bufferization, cf, gpu, linalg, memref, tensor
+from xdsl.dialects import affine, arith, bufferization, cf, gpu, linalg, memref, scf, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
@@ -112,6 +112,9 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
             return extent(op.out, dimension)
         case PackOp() as op:
             return extent(op.destination, dimension)
+        case scf.ForOp() as op:
+            # A step keeps the sizes of what it carries.
+            return extent(op.iter_args[op.results.index(value)], dimension)  # pyright: ignore
         case _:
             pass
     return symbol(Extent(value, dimension))

@@ -60,7 +60,7 @@ from xdsl_spirv.passes.analysis.pointwise import (
 )
 from xdsl_spirv.passes.analysis.sizes import extents, is_size_op, resolve_sizes
 from xdsl_spirv.passes.analysis.values import erase_unused, erase_unused_ops, is_zero, operands_of
-from xdsl_spirv.passes.graph.grouping import Group, is_cheap, users_of
+from xdsl_spirv.passes.graph.grouping import Group, is_cheap, is_computed, users_of
 
 MOST_RESULTS = 2
 """Results of a contraction's dispatch: more would need as many passes over its fragments."""
@@ -289,9 +289,14 @@ def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> 
         owner = operand.owner
 
 
+def _is_inlined(op: Operation) -> bool:
+    """Whether a contraction's kernel can compute it: of elements and constants, not of sizes."""
+    return is_pointwise(op) and not any(map(is_computed, operands_of(op)))
+
+
 def _is_unary(op: linalg.ops.GenericOp) -> bool:
     """Whether each element is computed from the one in the same place of one other tensor."""
-    if not is_pointwise(op) or len(op.inputs) != 1 or moves_only(op):
+    if not _is_inlined(op) or len(op.inputs) != 1 or moves_only(op):
         return False
     read, write = (attribute.data for attribute in op.get_indexing_maps())
     narrow = all(bit_width(element_type(value)) <= 32 for value in (op.inputs[0], op.outputs[0]))
@@ -342,7 +347,7 @@ class _Chain:
 
     def accept(self, op: Operation) -> bool:
         """Whether an operation computes each of its elements from one place of the chain."""
-        if SCHEDULE in op.attributes or not is_pointwise(op):
+        if SCHEDULE in op.attributes or not _is_inlined(op):
             return False
         assert isinstance(op, linalg.ops.GenericOp)
         *reads, write = (attribute.data for attribute in op.get_indexing_maps())
@@ -381,7 +386,7 @@ def _add_producers(group: Group, others: list[Operation]) -> None:
             owner = value.owner
             if not isinstance(owner, linalg.ops.GenericOp) or SCHEDULE in owner.attributes:
                 continue
-            if owner.parent_block() is not group.block or not is_pointwise(owner):
+            if owner.parent_block() is not group.block or not _is_inlined(owner):
                 continue
             users = users_of(value, group.block)
             if not users <= set(group.members) or users & set(others):

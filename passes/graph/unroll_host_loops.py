@@ -30,6 +30,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from xdsl_spirv.dialects.host_loops import hoist
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.passes.analysis.pointwise import empty_like
 
@@ -114,28 +115,6 @@ def known(value: SSAValue) -> int | None:
         if name in COMPARISONS and sides[0] is not None and sides[1] is not None:
             return int(COMPARISONS[name](sides[0], sides[1]))
     return None
-
-
-def hoist(loop: scf.ForOp) -> None:
-    """Move what no iteration changes before the loop."""
-    for op in list(loop.body.block.ops):
-        pure = op.name.startswith(("arith.", "tensor.", "math.", "cf.assert")) or (
-            isinstance(op, LinalgStructuredOperation) and bool(op.results)
-        )
-        if pure and not any(
-            _inside(value, loop) for inner in op.walk() for value in inner.operands
-        ):
-            op.detach()
-            Rewriter.insert_op(op, InsertPoint.before(loop))
-
-
-def _inside(value: SSAValue, loop: scf.ForOp) -> bool:
-    """
-    Whether a value belongs to the loop's own block; a value inside one of its operations does not.
-    """
-    owner = value.owner
-    block = owner if isinstance(owner, Block) else owner.parent_block()
-    return block is loop.body.block
 
 
 def unroll(loop: scf.ForOp, limit: int) -> None:

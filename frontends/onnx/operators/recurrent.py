@@ -1,5 +1,5 @@
 """
-RNN, GRU and LSTM: one step after the other, in as many steps as the sequence has.
+RNN, GRU and LSTM: a loop over the sequence, whose step stands there once.
 
 The products with the input are one product for all steps; a step multiplies the state.
 """
@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.dialects import math
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.onnx.dimensions import options_for
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.steps import repeat
 from xdsl_spirv.frontends.onnx.values import Tensor
 
 Function = Callable[[Scalars, Number], Number]
-
-MOST_STEPS = 4096
-"""Steps that are written one by one."""
 
 
 def activation(b: Nodes, name: str, alpha: float | None, beta: float | None) -> Function:
@@ -85,15 +84,10 @@ class Recurrence:
         directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
         self.directions = directions[attributes.direction]
         hidden = r.sizes[2]
-        if not isinstance(hidden, int) or not isinstance(self.x.sizes[0], int):
-            size = hidden if isinstance(hidden, SymbolicSize) else self.x.sizes[0]
-            b.refuse(
-                f"the number of steps or of hidden elements is open: {size}",
-                f"every step is written out, so give its size: {options_for([size])}",
-            )
+        if not isinstance(hidden, int):
+            remedy = f"give its size: {options_for([hidden])}"
+            b.refuse(f"the number of hidden elements is open: {hidden}", remedy)
         self.hidden, self.steps = hidden, self.x.sizes[0]
-        if self.steps > MOST_STEPS:
-            b.refuse(f"the sequence has {self.steps} steps", f"use at most {MOST_STEPS}, or a Loop")
         self.batch, self.element = self.x.sizes[1], x.element
         names = list(attributes.activations or list(defaults) * len(self.directions))
         alphas = iter(attributes.activation_alpha or ())
@@ -158,7 +152,7 @@ class Recurrence:
         sizes = [self.batch, weights.sizes[0]]
         return self.b.contract(state, [0, 2], weights, [1, 2], sizes, 3)
 
-    def step_of(self, t: Tensor, step: int) -> Tensor:
+    def step_of(self, t: Tensor, step: Size) -> Tensor:
         one = self.b.slice(t, [step, *[0] * (t.rank - 1)], [1, *t.sizes[1:]], [1] * t.rank)
         return self.b.reshape(one, t.sizes[1:])
 
@@ -177,40 +171,51 @@ class Recurrence:
 
         `step` takes the direction, the step's projected input and the states, the output first.
         """
-        outputs: list[Tensor] = []
-        finals: list[list[Tensor]] = []
-        for direction, backwards in enumerate(self.directions):
-            given = self.projected(direction)
-            held = states(direction)
-            by_step: list[Tensor | None] = [None] * self.steps
-            for n in range(self.steps):
+        b, count = self.b, len(self.directions)
+        given = [self.projected(direction) for direction in range(count)]
+        held = [states(direction) for direction in range(count)]
+        sizes = [self.steps, count, self.batch, self.hidden]
+        whole = Tensor(self.element, sizes, b.empty(sizes, self.element))
+
+        def one(n: Size, whole: Tensor, *flat: Tensor) -> list[Tensor]:
+            states: list[Tensor] = []
+            each = len(flat) // count
+            for direction, backwards in enumerate(self.directions):
                 at = self.steps - 1 - n if backwards else n
-                new = step(direction, self.step_of(given, at), held)
-                held, by_step[at] = self._within(at, new, held)
-            outputs.append(self._stacked([t for t in by_step if t is not None], 0))
-            finals.append(held)
-        count = len(finals[0])
-        whole = self._stacked(outputs, 1)
-        last = [self._stacked([f[i] for f in finals], 0) for i in range(count)]
+                old = list(flat[direction * each : (direction + 1) * each])
+                new = step(direction, self.step_of(given[direction], at), old)
+                new, output = self._within(at, new, old)
+                states += new
+                row = b.reshape(output, [1, 1, *output.sizes])
+                value = b.insert_slice(row, b.value(whole), [at, direction, 0, 0], [1] * 4)
+                whole = Tensor(self.element, sizes, value)
+            return [whole, *states]
+
+        flat = [state for states in held for state in states]
+        whole, *flat = repeat(b, self.steps, [whole, *flat], one)
+        each = len(flat) // count
+        last = [self._stacked(flat[i::each], 0) for i in range(each)]
         if self.layout:
-            whole = self.b.transpose(whole, [2, 0, 1, 3])
-            last = [self.b.transpose(t, [1, 0, 2]) for t in last]
+            whole = b.transpose(whole, [2, 0, 1, 3])
+            last = [b.transpose(t, [1, 0, 2]) for t in last]
         return [whole, *last]
 
     def _within(
-        self, at: int, new: list[Tensor], held: list[Tensor]
+        self, at: Size, new: list[Tensor], held: list[Tensor]
     ) -> tuple[list[Tensor], Tensor]:
         """Beyond a sequence's end its states stay, and its output is zero."""
         if self.lengths is None:
             return new, new[0]
         lengths = self.b.reshape(self.lengths, [self.batch, 1])
+        number = Tensor(lengths.element, (), known=np.array(at, object))
 
-        def kept(s: Scalars, length: Number, new: Number, old: Number) -> Number:
+        def kept(s: Scalars, at: Number, length: Number, new: Number, old: Number) -> Number:
             return s.select(length > at, new, old)
 
-        states = [self.b.elementwise(kept, lengths, a, c) for a, c in zip(new, held, strict=True)]
+        pairs = zip(new, held, strict=True)
+        states = [self.b.elementwise(kept, number, lengths, a, c) for a, c in pairs]
         output = self.b.elementwise(
-            lambda s, length, x: s.select(length > at, x, 0), lengths, new[0]
+            lambda s, at, length, x: s.select(length > at, x, 0), number, lengths, new[0]
         )
         return states, output
 
