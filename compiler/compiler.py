@@ -271,7 +271,9 @@ def _record(function: HostFunction, names: Names, values: dict[str, Array]) -> F
     host = function.host
     dispatches = marked(host.buffers, [launch.dispatch for launch in host.launches], host.loops)
     buffers = tuple(_fill_buffer(buffer, function.values, values) for buffer in host.buffers)
-    dynamic = bool(host.loops) or any(buffer.is_dynamic or buffer.kind == "scalar" for buffer in buffers)
+    dynamic = bool(host.loops) or any(
+        buffer.is_dynamic or buffer.kind == "scalar" for buffer in buffers
+    )
     # Where temporaries lie is known when their sizes are.
     assigned = Assignment(buffers, 0, 0) if dynamic else assign(buffers, dispatches)
     return Function(

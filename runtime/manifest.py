@@ -471,7 +471,9 @@ class Manifest:
     @cached_property
     def is_dynamic(self) -> bool:
         """Whether sizes, or the dispatches of all steps, are known only when the program runs."""
-        return bool(self.loops) or any(buffer.is_dynamic or buffer.kind == "scalar" for buffer in self.buffers)
+        return bool(self.loops) or any(
+            buffer.is_dynamic or buffer.kind == "scalar" for buffer in self.buffers
+        )
 
     @cached_property
     def inputs(self) -> list[Buffer]:

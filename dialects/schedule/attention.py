@@ -102,8 +102,8 @@ class AttentionAttr(KeyedAttr):
     too, or `both`, its values as well; `key_parts` subgroups share their rows, each with other
     tiles of keys, and workgroups that follow one another differ in their `queries`, or first in the
     `batch`. With `queries = read` the queries are read again for each tile of keys, which leaves
-    their registers to long heads. With `probabilities = converted` the device has instructions that reduce rows, compute
-    elements by their places and convert accumulators.
+    their registers to long heads. With `probabilities = converted` the device has instructions that
+    reduce rows, compute elements by their places and convert accumulators.
 
         #schedule.attention<query_tile = 128, key_tile = 64, subgroups = 4,
           instruction = coopmat 16x16x16, q = rows, k = direct, v = direct, rescale = seldom>

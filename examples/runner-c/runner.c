@@ -1,5 +1,5 @@
 /*
- * Runs a compiled program on a Vulkan device: all of docs/program.md, versions 1 to 5, in one file.
+ * Runs a compiled program on a Vulkan device: all of docs/program.md, versions 1 to 6, in one file.
  *
  *     cc -O2 -o runner runner.c -lvulkan -lcjson
  *     ./runner DIR A=a.npy B=b.npy -o out                        writes out/result0.npy, ...
@@ -517,8 +517,8 @@ static void load_program(void) {
     free(data);
     if (!program) die("%s is not JSON", path);
     int64_t version = whole(program, "version");
-    if (strcmp(text(program, "schema"), "xdsl-spirv-program") || version < 1 || version > 5)
-        die("%s: version %lld of %s is not known: 1 to 5 are", path, (long long)version, text(program, "schema"));
+    if (strcmp(text(program, "schema"), "xdsl-spirv-program") || version < 1 || version > 6)
+        die("%s: version %lld of %s is not known: 1 to 6 are", path, (long long)version, text(program, "schema"));
     const cJSON *weights = cJSON_GetObjectItemCaseSensitive(program, "weights");
     if (!cJSON_IsString(weights)) return;
     snprintf(path, sizeof path, "%s/%s", folder, weights->valuestring);
@@ -678,6 +678,24 @@ static void free_pipeline(Pipeline made) {
 
 /* One run of a function. */
 
+/* The dispatch behind another one: a loop's last is followed by its first, as often as it has steps. */
+static int following(const cJSON *loops, int at, Sizes *sizes) {
+    const cJSON *loop;
+    cJSON_ArrayForEach(loop, loops) {
+        int first = (int)whole(loop, "first");
+        if (at < first || first + (int)whole(loop, "dispatches") != at + 1) continue;
+        int64_t *counter = size_named(sizes, text(loop, "counter"));
+        if (++*counter < evaluate(get(loop, "steps"), sizes)) return first;
+    }
+    at++;
+    cJSON_ArrayForEach(loop, loops) {
+        if ((int)whole(loop, "first") != at) continue;
+        if (evaluate(get(loop, "steps"), sizes) > 0) set_size(sizes, text(loop, "counter"), 0, "a loop");
+        else at += (int)whole(loop, "dispatches");
+    }
+    return at;
+}
+
 typedef struct { const char *name, *value; } Given;
 
 static void run(const cJSON *function, const Given *given, int count, const char *output) {
@@ -757,7 +775,9 @@ static void run(const cJSON *function, const Given *given, int count, const char
 
     /* Commands: each dispatch behind a barrier that lets it see all that was written before. */
     const cJSON *dispatches = get(function, "dispatches");
-    int steps = cJSON_GetArraySize(dispatches), made = 0;
+    int steps = cJSON_GetArraySize(dispatches), position = 0;
+    const cJSON **list = allocate((size_t)steps * sizeof *list), *loops = cJSON_GetObjectItemCaseSensitive(function, "loops");
+    cJSON_ArrayForEach(item, dispatches) list[position++] = item;
     uint32_t descriptors = 1, sets = 1;
     cJSON_ArrayForEach(item, dispatches) { descriptors += (uint32_t)cJSON_GetArraySize(get(item, "bindings")); sets += MOST_SETS; }
     VkDescriptorPoolSize pool_size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, descriptors};
@@ -770,7 +790,9 @@ static void run(const cJSON *function, const Given *given, int count, const char
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
     check(vkBeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
     Pipeline *pipelines = allocate((size_t)steps * sizeof *pipelines);
-    cJSON_ArrayForEach(item, dispatches) {
+    VkDescriptorSet (*sets_of)[MOST_SETS] = allocate((size_t)steps * sizeof *sets_of);
+    for (int at = following(loops, -1, &sizes); at < steps; at = following(loops, at, &sizes)) {
+        item = list[at];
         uint32_t grid[3];
         bool empty = false;
         for (int axis = 0; axis < 3; axis++) {
@@ -780,13 +802,16 @@ static void run(const cJSON *function, const Given *given, int count, const char
             empty |= !groups;
         }
         if (empty) continue;
-        Pipeline pipeline = pipelines[made++] = new_pipeline(item);
+        bool is_first = !pipelines[at].pipeline;
+        if (is_first) pipelines[at] = new_pipeline(item);
+        Pipeline pipeline = pipelines[at];
         vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.pipeline);
-        VkDescriptorSet bound_sets[MOST_SETS];
+        VkDescriptorSet *bound_sets = sets_of[at];
         VkDescriptorSetAllocateInfo take = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO, .descriptorPool = pool, .descriptorSetCount = (uint32_t)pipeline.set_count, .pSetLayouts = pipeline.sets};
-        check(vkAllocateDescriptorSets(device, &take, bound_sets), "vkAllocateDescriptorSets");
+        if (is_first) check(vkAllocateDescriptorSets(device, &take, bound_sets), "vkAllocateDescriptorSets");
         const cJSON *binding;
         cJSON_ArrayForEach(binding, get(item, "bindings")) {
+            if (!is_first) break;
             struct Bound *b = NULL;
             for (int i = 0; i < total; i++) if (!strcmp(text(bound[i].buffer, "name"), text(binding, "buffer"))) b = &bound[i];
             if (!b || !b->storage.buffer) die("there is no buffer %s", text(binding, "buffer"));
@@ -828,12 +853,14 @@ static void run(const cJSON *function, const Given *given, int count, const char
             for (char *at = path + folder_length; *at; at++) if (*at == '/') *at = '_';
             write_npy(path, type_of(text(bound[i].buffer, "type")), shape, rank, bound[i].storage.data + bound[i].offset, bound[i].bytes);
         }
-    for (int i = 0; i < made; i++) free_pipeline(pipelines[i]);
+    for (int i = 0; i < steps; i++) if (pipelines[i].pipeline) free_pipeline(pipelines[i]);
     for (int i = 0; i < total; i++) if (bound[i].own) free_storage(bound[i].storage);
     if (temporaries.buffer) free_storage(temporaries);
     vkFreeCommandBuffers(device, commands_pool, 1, &commands);
     vkDestroyDescriptorPool(device, pool, NULL);
     free(pipelines);
+    free(sets_of);
+    free(list);
     free(bound);
     free(sizes.items);
 }

@@ -3,9 +3,9 @@
 import { refuse } from "./sizes.mjs";
 
 const SCHEMA = "xdsl-spirv-program";
-const VERSIONS = [1, 2, 3, 4, 5];
+const VERSIONS = [1, 2, 3, 4, 5, 6];
 
-const FUNCTION = "function arguments results buffers dispatches memory equal limits";
+const FUNCTION = "function arguments results buffers dispatches memory equal limits loops";
 const FIELDS = {
   program: `${FUNCTION} schema version generator target subgroup_size kernels weights source component_map functions requires padding`,
   functions: FUNCTION,
@@ -18,6 +18,7 @@ const FIELDS = {
   push_constants: "offset type value",
   equal: "left right because",
   limits: "size most because limit least",
+  loops: "first dispatches steps counter carried",
   requires: "vulkan spirv subgroup_size full_subgroups features cooperative_matrices limits",
   features: "because any",
   any: "feature structure property bit version extensions",

@@ -66,10 +66,7 @@ export class Program {
       const first = !this.constants.has(name);
       await this.checked(`memory for ${name}`, () => this.giveMemory(run, given));
       for (const isOnce of first ? [true, false] : [false]) {
-        const steps = await this.steps(
-          run,
-          f.dispatches.filter((d) => Boolean(d.once) === isOnce),
-        );
+        const steps = await this.steps(run, [...repeated(f, sizes, isOnce)]);
         await this.checked(`a run of ${name}`, () => this.submit(run, steps));
       }
       this.constants.set(name, run.constants);
@@ -189,8 +186,8 @@ export class Program {
   async steps(run, dispatches) {
     const most = this.device.limits.maxComputeWorkgroupsPerDimension;
     const steps = [];
-    for (const dispatch of dispatches) {
-      const grid = dispatch.grid.map((count) => evaluate(count, run.sizes));
+    for (const { dispatch, sizes } of dispatches) {
+      const grid = dispatch.grid.map((count) => evaluate(count, sizes));
       if (grid.includes(0)) continue;
       if (grid.some((count) => count > most)) {
         refuse(
@@ -202,7 +199,7 @@ export class Program {
         dispatch,
         grid,
         pipeline,
-        pushed: pushed(dispatch, run.sizes, pipeline.places),
+        pushed: pushed(dispatch, sizes, pipeline.places),
       });
     }
     return steps;
@@ -333,6 +330,24 @@ export class Program {
       return [name, { type, shape: shape.map((size) => evaluate(size, sizes)), data }];
     });
     return new Map(results);
+  }
+}
+
+// The dispatches of a run with their sizes: those of a loop once for each step, whose number counts
+// among the sizes.
+function* repeated({ dispatches, loops = [] }, sizes, isOnce) {
+  let end = 0;
+  for (const { first, dispatches: count, steps, counter } of [...loops, { first: dispatches.length }]) {
+    const chosen = (part) => part.filter((d) => Boolean(d.once) === isOnce);
+    for (const dispatch of chosen(dispatches.slice(end, first))) yield { dispatch, sizes };
+    if (!counter) return;
+    end = first + count;
+    const body = chosen(dispatches.slice(first, end));
+    const most = evaluate(steps, sizes);
+    for (let step = 0; step < (isOnce ? Math.min(most, 1) : most); step++) {
+      const at = new Map(sizes).set(counter, step);
+      for (const dispatch of body) yield { dispatch, sizes: at };
+    }
   }
 }
 

@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.compiler.api import compile
+from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.testing import hand_made_program
 from xdsl_spirv.testing.state_programs import compiled, expected, rows
+from xdsl_spirv.testing.step_programs import STEPS
 
 SOURCE = Path(__file__).resolve().parents[2] / "examples" / "runner-c" / "runner.c"
 HEADERS = ("vulkan/vulkan.h", "cjson/cJSON.h")
@@ -170,6 +172,21 @@ def test_several_results(runner: Runner, tmp_path: Path):
     y, s = (np.load(tmp_path / "out" / f"result{n}.npy") for n in (0, 1))
     np.testing.assert_allclose(y, np.exp(x) / 2, 1e-5)
     np.testing.assert_allclose(s, np.exp(x).sum(1) / 2, 1e-5)
+
+
+@pytest.mark.parametrize("steps", [0, 9])
+def test_a_loop_of_an_open_number_of_steps(runner: Runner, tmp_path: Path, steps: int):
+    program = compile(parse_text(STEPS), "lavapipe")
+    program.save(tmp_path / "program")
+    shapes = {"x": (steps, 2, 3), "w": (3, 3), "h0": (2, 3)}
+    inputs = {name: RNG.uniform(-1, 1, s).astype(np.float32) for name, s in shapes.items()}
+    for name, array in inputs.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    given = [f"{name}={tmp_path}/{name}.npy" for name in inputs]
+    done = runner(tmp_path / "program", *given, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    for name, array in run(program, inputs).items():
+        np.testing.assert_allclose(np.load(tmp_path / "out" / f"{name}.npy"), array, 1e-5, 1e-6)
 
 
 def test_misfits_are_refused(runner: Runner, tmp_path: Path):

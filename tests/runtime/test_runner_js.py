@@ -19,6 +19,7 @@ from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.testing import every_operator, hand_made_program
 from xdsl_spirv.testing.state_programs import compiled, expected, rows
+from xdsl_spirv.testing.step_programs import STEPS
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "runner-js"
 PACKAGES = ("naga-wasm", "webgpu")
@@ -161,6 +162,15 @@ CASES: dict[str, Callable[[], tuple[Program, dict[str, Array], float]]] = {
         {"x": RNG.integers(-(2**40), 2**40, (37, 8))},
         0,
     ),
+    "a loop of an open number of steps": lambda: (
+        compile(parse_text(STEPS), "webgpu"),
+        {
+            "x": number(9, 2, 3, type="f4"),
+            "w": number(3, 3, type="f4"),
+            "h0": number(2, 3, type="f4"),
+        },
+        1e-5,
+    ),
     "infinite constants": lambda: (
         compile(parse_text(LARGEST), "webgpu"),
         {"x": number(33, 70, type="f4")},
@@ -245,7 +255,7 @@ def test_inputs_that_do_not_fit_are_refused_by_name(runner: Runner, tmp_path: Pa
 
 
 DAMAGE: tuple[tuple[Callable[[Any], Any], str], ...] = (
-    (lambda m: m.update(version=6), "version 6 of xdsl-spirv-program is not known"),
+    (lambda m: m.update(version=7), "version 7 of xdsl-spirv-program is not known"),
     (lambda m: m["dispatches"][0].update(indirect=True), "field dispatches.indirect is not known"),
     (lambda m: m["kernels"][0].update(binary="../scale.spv"), "no file of this folder"),
     (lambda m: m["requires"]["limits"][0].update(least=1 << 30), "and llvmpipe"),
