@@ -1,11 +1,37 @@
-"""Moves what no iteration of a host function's loop changes before the loop."""
+"""Loops of host functions: their bounds, and what no iteration of theirs changes."""
 
 from __future__ import annotations
 
-from xdsl.dialects import scf
+import operator
+from collections.abc import Callable
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+
+COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "slt": operator.lt,
+    "sle": operator.le,
+    "sgt": operator.gt,
+    "sge": operator.ge,
+}
+
+
+def known(value: SSAValue) -> int | None:
+    """The number that a scalar is: a constant, or a comparison of two."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    if isinstance(owner, arith.CmpiOp):
+        name = arith.CMPI_COMPARISON_OPERATIONS[owner.predicate.value.data]
+        sides = known(owner.lhs), known(owner.rhs)
+        if name in COMPARISONS and sides[0] is not None and sides[1] is not None:
+            return int(COMPARISONS[name](sides[0], sides[1]))
+    return None
 
 
 def hoist(loop: scf.ForOp) -> None:

@@ -30,11 +30,10 @@ from xdsl.dialects.builtin import IntegerAttr as Integer
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from xdsl_spirv.dialects.host_loops import hoist
+from xdsl_spirv.dialects.host_loops import hoist, known
 from xdsl_spirv.dialects.program import STATE
 from xdsl_spirv.passes.analysis.sizes import is_size_op
 from xdsl_spirv.passes.analysis.values import MAKERS
-from xdsl_spirv.passes.graph.unroll_host_loops import known
 
 
 def outline_loops(module: ModuleOp, function: FuncOp) -> None:

@@ -16,8 +16,6 @@ stays; a pass that cannot lower it refuses it.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -30,7 +28,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.host_loops import hoist
+from xdsl_spirv.dialects.host_loops import hoist, known
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.passes.analysis.pointwise import empty_like
 
@@ -92,29 +90,6 @@ def _branches(block: Block) -> None:
 
 def _blocks(op: Operation) -> list[Block]:
     return [block for region in op.regions for block in region.blocks]
-
-
-COMPARISONS: dict[str, Callable[[int, int], bool]] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "slt": operator.lt,
-    "sle": operator.le,
-    "sgt": operator.gt,
-    "sge": operator.ge,
-}
-
-
-def known(value: SSAValue) -> int | None:
-    """The number that a scalar is: a constant, or a comparison of two."""
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    if isinstance(owner, arith.CmpiOp):
-        name = arith.CMPI_COMPARISON_OPERATIONS[owner.predicate.value.data]
-        sides = known(owner.lhs), known(owner.rhs)
-        if name in COMPARISONS and sides[0] is not None and sides[1] is not None:
-            return int(COMPARISONS[name](sides[0], sides[1]))
-    return None
 
 
 def unroll(loop: scf.ForOp, limit: int) -> None:
