@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType
@@ -11,7 +12,16 @@ from xdsl.ir import Block, Region
 from xdsl_spirv.dialects.host_loops import hoist
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.values import Tensor
+from xdsl_spirv.frontends.onnx.values import Tensor, tensor_type
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Tensors that a step makes beside what it carries: one after the other along new axes."""
+
+    axes: Sequence[int]
+    backwards: Sequence[bool | int]
+    """Whether the first step's is the last one."""
 
 
 def repeat(
@@ -19,33 +29,55 @@ def repeat(
     steps: Size,
     carried: Sequence[Tensor],
     step: Callable[..., Sequence[Tensor]],
+    collected: Collected | None = None,
 ) -> list[Tensor]:
     """
-    The tensors that `steps` steps make of `carried`; one takes its number and the tensors.
+    The tensors that `steps` steps make of `carried`, and those that are collected behind them.
 
-    Raises `ValueError` where a step changes the type or the shape of a tensor.
+    A step takes its number and the tensors. Raises `ValueError` where it changes the type or the
+    shape of a tensor.
     """
-    if steps == 0:
+    if steps == 0 and collected is None:
         return list(carried)
     bounds = b.index(0), b.index(steps), b.index(1)
     first = [b.value(t) for t in carried]
     block = Block(arg_types=[IndexType(), *(value.type for value in first)])
-    number, *inside = block.args
     around, b.block = b.block, block
+    number = symbol(Extent(block.args[0], 0))
     try:
-        given = zip(carried, inside, strict=True)
-        held = [Tensor(t.element, t.sizes, value) for t, value in given]
-        results = list(step(symbol(Extent(number, 0)), *held))
+        given = zip(carried, block.args[1:], strict=True)
+        results = list(step(number, *(Tensor(t.element, t.sizes, v) for t, v in given)))
+        for old, new in zip(carried, results, strict=False):
+            if old.sizes != new.sizes or old.element != new.element:
+                raise ValueError(f"a step makes {new} of {old}")
+        if collected is not None:
+            rows = results[len(carried) :]
+            results[len(carried) :] = _collect(b, number, steps, rows, collected)
         values = [b.value(t) for t in results]
+        b.block = around
+        for t in results[len(carried) :]:
+            first.append(b.empty(t.sizes, t.element))
     finally:
         b.block = around
-    for old, new in zip(carried, results, strict=True):
-        if old.sizes != new.sizes or old.element != new.element:
-            raise ValueError(f"a step makes {new} of {old}")
     block.add_op(scf.YieldOp(*values))
     loop = scf.ForOp(*bounds, first, Region(block))
     loop.location = b.location
     b.block.add_op(loop)
     # What the importer keeps for later nodes is then visible to them, too.
     hoist(loop)
-    return [Tensor(t.element, t.sizes, r) for t, r in zip(carried, loop.results, strict=True)]
+    return [Tensor(t.element, t.sizes, r) for t, r in zip(results, loop.results, strict=True)]
+
+
+def _collect(
+    b: TensorBuilder, number: Size, steps: Size, rows: Sequence[Tensor], collected: Collected
+) -> Iterator[Tensor]:
+    """The tensors of all steps, each carried by the block's last arguments, with one more row."""
+    for row, axis, backwards in zip(rows, collected.axes, collected.backwards, strict=True):
+        axis %= row.rank + 1
+        sizes = [*row.sizes[:axis], steps, *row.sizes[axis:]]
+        whole = b.block.insert_arg(tensor_type(row.element, sizes), len(b.block.args))
+        at = steps - 1 - number if backwards else number
+        one = b.reshape(row, [*row.sizes[:axis], 1, *row.sizes[axis:]])
+        starts = [at if i == axis else 0 for i in range(len(sizes))]
+        yield Tensor(row.element, sizes, b.insert_slice(one, whole, starts, [1] * len(sizes)))
+

@@ -14,10 +14,11 @@ from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, SSAValue
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import UnknownSizeError
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, UnknownSizeError
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, reverse
 from xdsl_spirv.frontends.onnx.registry import operator
+from xdsl_spirv.frontends.onnx.steps import Collected, repeat
 from xdsl_spirv.frontends.onnx.values import BOOL, I64, Tensor
 from xdsl_spirv.frontends.onnx.weights import array_of
 
@@ -214,30 +215,20 @@ def scan(
     ]
     turned = scan_input_directions or [0] * num_scan_inputs
     length = inputs[0].sizes[axes[0]]
-    if not isinstance(length, int) or length > MOST_ROUNDS:
-        b.refuse(f"{length} rounds", f"give a size of at most {MOST_ROUNDS}")
-    count = len(body.output) - len(states)
-    collected: list[list[Tensor]] = [[] for _ in range(count)]
-    for number in range(length):
+    for t, axis in zip(inputs, axes, strict=True):
+        b.insist_equal(t.sizes[axis], length)
+
+    def one(number: Size, *states: Tensor) -> list[Tensor]:
         places = [length - 1 - number if backwards else number for backwards in turned]
         parts = [_part(b, *given) for given in zip(inputs, axes, places, strict=True)]
-        results = run_graph(b, body, [*states, *parts])
-        states = results[: len(states)]
-        for rows, result in zip(collected, results[len(states) :], strict=True):
-            rows.append(result)
-    if not length:
-        b.refuse("no round is made, so that results have no shape", "leave the node out")
-    backwards = scan_output_directions or [0] * count
-    outputs = [
-        stacked(b, rows[::-1] if back else rows, axis_of(b, axis, rows[0].rank + 1))
-        for rows, axis, back in zip(
-            collected, scan_output_axes or [0] * count, backwards, strict=True
-        )
-    ]
-    return [*states, *outputs]
+        return run_graph(b, body, [*states, *parts])
+
+    count = len(body.output) - len(states)
+    collected = Collected(scan_output_axes or [0] * count, scan_output_directions or [0] * count)
+    return repeat(b, length, states, one, collected)
 
 
-def _part(b: Nodes, t: Tensor, axis: int, place: int) -> Tensor:
+def _part(b: Nodes, t: Tensor, axis: int, place: Size) -> Tensor:
     """One element of an axis, without it."""
     starts = [place if i == axis else 0 for i in range(t.rank)]
     sizes = [1 if i == axis else size for i, size in enumerate(t.sizes)]
