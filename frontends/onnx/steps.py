@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, Region
+from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.host_loops import hoist
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
@@ -57,15 +58,21 @@ def repeat(
         b.block = around
         for t in results[len(carried) :]:
             first.append(b.empty(t.sizes, t.element))
-    finally:
-        b.block = around
+    except BaseException:
+        Rewriter.erase_op(_add(b, around, scf.ForOp(*bounds, [], Region(block))), safe_erase=False)
+        raise
     block.add_op(scf.YieldOp(*values))
-    loop = scf.ForOp(*bounds, first, Region(block))
-    loop.location = b.location
-    b.block.add_op(loop)
-    # What the importer keeps for later nodes is then visible to them, too.
-    hoist(loop)
+    loop = _add(b, around, scf.ForOp(*bounds, first, Region(block)))
     return [Tensor(t.element, t.sizes, r) for t, r in zip(results, loop.results, strict=True)]
+
+
+def _add(b: TensorBuilder, block: Block, loop: scf.ForOp) -> scf.ForOp:
+    """Add a loop; what the importer keeps for later nodes is then visible to them, too."""
+    b.block = block
+    loop.location = b.location
+    block.add_op(loop)
+    hoist(loop)
+    return loop
 
 
 def _collect(

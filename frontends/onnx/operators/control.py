@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, SSAValue
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, UnknownSizeError
+from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of, reverse
 from xdsl_spirv.frontends.onnx.registry import operator
@@ -24,6 +25,9 @@ from xdsl_spirv.frontends.onnx.weights import array_of
 
 MOST_ROUNDS = 4096
 """Rounds of a loop that are written out."""
+
+FEW_ROUNDS = 4
+"""Rounds that are written out: what is known in each is computed while importing."""
 
 MOST_WRITTEN = 32_768
 """Nodes of graphs inside nodes, counted each time they are written out: half a minute's work."""
@@ -83,9 +87,12 @@ def loop(
     b: Nodes, count: Tensor | None, condition: Tensor | None, /, *carried: Tensor, body: Any
 ) -> list[Tensor]:
     """
-    Writes out as many rounds as there can be at most; from the one on that data says is not made,
-    the carried values stay.
+    Repeats rounds that are alike. Else writes out as many as there can be at most; from the one on
+    that data says is not made, the carried values stay.
     """
+    repeated = _repeated(b, count, condition, carried, body)
+    if repeated is not None:
+        return repeated
     most = _most_rounds(b, count)
     counted = count if count is not None and count.numbers is None else None
     values = list(carried)
@@ -117,6 +124,40 @@ def loop(
         shapes = _round(b, body, 0, None, values)[1 + len(values) :]
         return [*values, *(_none_of(t, 0) for t in shapes)]
     return [*values, *(stacked(b, parts, 0) for parts in scanned)]
+
+
+def _repeated(
+    b: Nodes,
+    count: Tensor | None,
+    condition: Tensor | None,
+    carried: Sequence[Tensor],
+    body: Any,
+) -> list[Tensor] | None:
+    """
+    The results of a loop of the program; None where a round changes a shape, needs its number while
+    importing, or decides whether there is another.
+    """
+    rounds = None if count is None or count.known is None else count.known.item()
+    if rounds is None or (isinstance(rounds, int) and not FEW_ROUNDS < rounds < 1 << 31):
+        return None
+    if condition is not None and (condition.numbers is None or not condition.numbers.all()):
+        return None
+
+    def one(number: Size, *values: Tensor) -> list[Tensor]:
+        iteration = Tensor(I64, (), known=np.array(number, object))
+        proceed, *results = run_graph(b, body, [iteration, Tensor.of(np.array(True)), *values])
+        if proceed.numbers is None or not proceed.numbers.all():
+            raise ValueError("data decides whether there is another round")
+        return results
+
+    added = len(body.output) - 1 - len(carried)
+    insisted = set(b.insisted)
+    try:
+        b.insist_natural(rounds)
+        return repeat(b, rounds, carried, one, Collected([0] * added, [False] * added))
+    except (FrontendError, UnknownSizeError, ValueError, TypeError, IndexError):
+        b.insisted = insisted
+        return None
 
 
 def _round(
