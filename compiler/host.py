@@ -483,11 +483,8 @@ def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
             root = root.op.operands[3 + root.index if isinstance(root.op, scf.ForOp) else 0]
         if i in states and root is states[i]:
             continue
-        if root in results or not (
-            isinstance(root.owner, memref.AllocOp | tensor.EmptyOp)
-            if root is not value
-            else isinstance(root.owner, memref.AllocOp) or _is_nothing(root)
-        ):
+        made = memref.AllocOp | tensor.EmptyOp if root is not value else memref.AllocOp
+        if root in results or not (isinstance(root.owner, made) or _is_nothing(root)):
             raise ProgramError(
                 f"result {i} is not computed by a kernel of its own",
                 f"func.return in @{function.sym_name.data}",

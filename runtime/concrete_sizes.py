@@ -112,7 +112,7 @@ def at_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, li
     buffers = [_buffer(buffer, sizes) for buffer in manifest.buffers]
     steps = dict.fromkeys((loop.counter for loop in manifest.loops), 0)
     dispatches = [_dispatch(dispatch, {**sizes, **steps}) for dispatch in manifest.dispatches]
-    repeated = list(_repeated(manifest, dispatches, sizes))
+    repeated = list(_repeat_loops(manifest, dispatches, sizes))
     numbers = [n for n, concrete in repeated if math.prod(concrete.workgroups)]
     kept = tuple(concrete for _, concrete in repeated if math.prod(concrete.workgroups))
     assigned = assign(buffers, dispatches if manifest.loops else kept, manifest.loops)
@@ -128,7 +128,7 @@ def at_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, li
     return concrete, numbers
 
 
-def _repeated(
+def _repeat_loops(
     manifest: Manifest, dispatches: Sequence[Dispatch], sizes: Mapping[str, int]
 ) -> Iterator[tuple[int, Dispatch]]:
     """All dispatches of a run with their numbers, those of loops once for each step."""

@@ -57,10 +57,10 @@ def _outline(loop: scf.ForOp, name: str) -> FuncOp:
     """Move a loop's body into a function, and call that."""
     block = loop.body.block
     _copy_sizes(block)
-    captured = list(dict.fromkeys(_captured(block)))
+    captured = list(dict.fromkeys(_find_captured(block)))
     index, *carried = block.args
     step = Block(arg_types=[value.type for value in (index, *captured, *carried)])
-    results = _yielded(block)
+    results = _find_yield(block)
     for old, new in zip((index, *captured, *carried), step.args, strict=True):
         new.name_hint = old.name_hint
         old.replace_uses_with_if(new, lambda use: _is_inside(use.operation, block))
@@ -85,7 +85,7 @@ def _outline(loop: scf.ForOp, name: str) -> FuncOp:
     return function
 
 
-def _yielded(block: Block) -> scf.YieldOp:
+def _find_yield(block: Block) -> scf.YieldOp:
     last = block.last_op
     assert isinstance(last, scf.YieldOp)
     return last
@@ -109,7 +109,7 @@ def _copy_sizes(block: Block) -> None:
             copies[value] = made.results[owner.results.index(value)]  # pyright: ignore
         return copies[value]
 
-    for value in list(dict.fromkeys(_captured(block))):
+    for value in list(dict.fromkeys(_find_captured(block))):
         if (new := copy(value)) is not value:
             value.replace_uses_with_if(new, lambda use: _is_inside(use.operation, block))
 
@@ -123,7 +123,7 @@ def _is_made_anew(op: Operation) -> bool:
     )
 
 
-def _captured(block: Block) -> Iterator[SSAValue]:
+def _find_captured(block: Block) -> Iterator[SSAValue]:
     """The values from outside that a body reads."""
     for op in block.walk():
         for value in op.operands:

@@ -1,4 +1,4 @@
-"""Loops that a program repeats: steps, what they carry, and what a reader checks."""
+"""Loops of a program: any number of steps, and the checks of a reader."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-If, Loop and Scan: known conditions are decided while importing, repetitions are written out.
+If, Loop and Scan: known conditions are decided while importing, alike rounds are one step.
 
 A condition that only the model's data decides leaves both sides to be computed, and chooses.
 """
@@ -90,7 +90,7 @@ def loop(
     Repeats rounds that are alike. Else writes out as many as there can be at most; from the one on
     that data says is not made, the carried values stay.
     """
-    repeated = _repeated(b, count, condition, carried, body)
+    repeated = _repeat_rounds(b, count, condition, carried, body)
     if repeated is not None:
         return repeated
     most = _most_rounds(b, count)
@@ -126,7 +126,7 @@ def loop(
     return [*values, *(stacked(b, parts, 0) for parts in scanned)]
 
 
-def _repeated(
+def _repeat_rounds(
     b: Nodes,
     count: Tensor | None,
     condition: Tensor | None,
