@@ -1,4 +1,4 @@
-"""Loops of host functions: their bounds, and what no iteration of theirs changes."""
+"""Finds the bounds of loops in host functions, and moves invariant operations before them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-def known(value: SSAValue) -> int | None:
+def number_of(value: SSAValue) -> int | None:
     """The number that a scalar is: a constant, or a comparison of two."""
     owner = value.owner
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
         return owner.value.value.data
     if isinstance(owner, arith.CmpiOp):
         name = arith.CMPI_COMPARISON_OPERATIONS[owner.predicate.value.data]
-        sides = known(owner.lhs), known(owner.rhs)
+        sides = number_of(owner.lhs), number_of(owner.rhs)
         if name in COMPARISONS and sides[0] is not None and sides[1] is not None:
             return int(COMPARISONS[name](sides[0], sides[1]))
     return None

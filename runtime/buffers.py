@@ -114,8 +114,8 @@ def lifetimes(dispatches: Sequence[Dispatch], loops: Sequence[Loop] = ()) -> dic
     """
     The first and the last dispatch that is given each buffer.
 
-    Results of dispatches that run once live throughout; what a loop reads from outside, or carries,
-    lives through all of the loop.
+    Results of dispatches that run once live throughout. Buffers that a loop reads from outside, or
+    carries, live through all of the loop.
     """
     lives: dict[str, Life] = {}
     kept = {b.buffer for dispatch in dispatches if dispatch.once for b in dispatch.bindings}

@@ -131,7 +131,7 @@ def at_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, li
 def _repeat_loops(
     manifest: Manifest, dispatches: Sequence[Dispatch], sizes: Mapping[str, int]
 ) -> Iterator[tuple[int, Dispatch]]:
-    """All dispatches of a run with their numbers, those of loops once for each step."""
+    """All dispatches of a run with their numbers; a loop repeats its own for each step."""
     end = 0
     for loop in manifest.loops:
         yield from enumerate(dispatches[end : loop.first], end)

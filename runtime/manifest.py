@@ -362,7 +362,7 @@ class Loop:
 
     first: int
     dispatches: int
-    """How many dispatches a step has, from number `first` on."""
+    """The number of dispatches of a step, from number `first` on."""
     steps: Number
     counter: str
     carried: tuple[str, ...]

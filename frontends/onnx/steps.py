@@ -18,7 +18,7 @@ from xdsl_spirv.frontends.onnx.values import Tensor, tensor_type
 
 @dataclass(frozen=True)
 class Collected:
-    """Tensors that a step makes beside what it carries: one after the other along new axes."""
+    """Where the further results of steps lie: one after the other along new axes."""
 
     axes: Sequence[int]
     backwards: Sequence[bool | int]
@@ -33,7 +33,7 @@ def repeat(
     collected: Collected | None = None,
 ) -> list[Tensor]:
     """
-    The tensors that `steps` steps make of `carried`, and those that are collected behind them.
+    Returns the tensors that `steps` steps make of `carried`, then the collected tensors.
 
     A step takes its number and the tensors. Raises `ValueError` where it changes the type or the
     shape of a tensor.
@@ -67,7 +67,7 @@ def repeat(
 
 
 def _add(b: TensorBuilder, block: Block, loop: scf.ForOp) -> scf.ForOp:
-    """Add a loop; what the importer keeps for later nodes is then visible to them, too."""
+    """Add a loop, invariant operations before it: later nodes may read those that are kept."""
     b.block = block
     loop.location = b.location
     block.add_op(loop)

@@ -6,9 +6,9 @@ Loops of a host function whose bodies become functions: one step, which the prog
       %u = f(%s, %x)                           ->    scf.yield %u }
       scf.yield %u }                               func.func private @main_step0(%t, %b, %s)
 
-Every later pass then finds a step like any other function. What a step carries to the next one are
-its states (`program.state`): `update-states` makes their new values where the old ones lie.
-`read_host` makes the loop a record of the manifest, and the dispatches of a step stand there once.
+Every later pass then finds a step like any other function. The tensors that a step carries to the
+next one are its states (`program.state`): `update-states` makes their new values where the old ones
+lie. `read_host` makes the loop a record of the manifest, with the dispatches of a step once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import IntegerAttr as Integer
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from xdsl_spirv.dialects.host_loops import hoist, known
+from xdsl_spirv.dialects.host_loops import hoist, number_of
 from xdsl_spirv.dialects.program import STATE
 from xdsl_spirv.passes.analysis.sizes import is_size_op
 from xdsl_spirv.passes.analysis.values import MAKERS
@@ -46,7 +46,11 @@ def outline_loops(module: ModuleOp, function: FuncOp) -> None:
 
 def is_step(loop: scf.ForOp) -> bool:
     """Whether a loop counts from 0 by 1, carries tensors alone, and has no loop inside."""
-    counts = known(loop.lb) == 0 and known(loop.step) == 1 and isinstance(loop.lb.type, IndexType)
+    counts = (
+        number_of(loop.lb) == 0
+        and number_of(loop.step) == 1
+        and isinstance(loop.lb.type, IndexType)
+    )
     tensors = all(isinstance(value.type, TensorType) for value in loop.iter_args)
     nested = any(isinstance(op, scf.ForOp | scf.WhileOp) for op in loop.body.block.walk())
     calls = any(isinstance(op, func.CallOp) for op in loop.body.block.ops)

@@ -62,7 +62,7 @@ def _own(function: FuncOp) -> None:
 
 
 def _own_initial(loop: scf.ForOp) -> None:
-    """Give a loop its own memory for what it carries, since each step writes there."""
+    """Give a loop its own memory for the tensors that it carries, since each step writes there."""
     for number, value in enumerate(loop.iter_args):
         root = source(value)
         if isinstance(root.owner, tensor.EmptyOp):

@@ -28,7 +28,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.host_loops import hoist, known
+from xdsl_spirv.dialects.host_loops import hoist, number_of
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.passes.analysis.pointwise import empty_like
 
@@ -67,7 +67,7 @@ class UnrollHostLoopsPass(ModulePass):
 
     def _is_kept(self, loop: scf.ForOp) -> bool:
         """Whether a loop's body is to be a function."""
-        bounds = [known(value) for value in (loop.lb, loop.ub, loop.step)]
+        bounds = [number_of(value) for value in (loop.lb, loop.ub, loop.step)]
         low, high, step = bounds
         if low is not None and high is not None and step and high - low <= self.longest * step:
             return False
@@ -94,7 +94,7 @@ def _blocks(op: Operation) -> list[Block]:
 
 def unroll(loop: scf.ForOp, limit: int) -> None:
     """Replace a loop of known bounds by its iterations."""
-    bounds = [known(value) for value in (loop.lb, loop.ub, loop.step)]
+    bounds = [number_of(value) for value in (loop.lb, loop.ub, loop.step)]
     block = loop.body.block
     low, high, step = bounds
     if low is None or high is None or not step:
@@ -125,7 +125,7 @@ def _copy(block: Block, mapping: dict[SSAValue, SSAValue], before: Operation) ->
 
 def choose(branch: scf.IfOp) -> None:
     """Replace a branch on a constant by its side."""
-    condition = known(branch.cond)
+    condition = number_of(branch.cond)
     if condition is None:
         _choose_results(branch)
         return

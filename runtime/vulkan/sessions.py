@@ -62,6 +62,12 @@ class FunctionPlan:
     def __init__(self, program: Program, first: int):
         self.program, self.first = program, first
         manifest = program.manifest
+        if manifest.loops:
+            raise ProgramError(
+                "a session on a device records a function once, and this one has a loop",
+                f"function {manifest.function!r}",
+                "run the program without a session, or on the interpreter",
+            )
         self.prefix = f"{manifest.function}/"
         self.own = [b for b in manifest.buffers if b.kind not in (*SHARED, "scalar")]
         self.same_kind: dict[tuple[tuple[Number, ...], str], tuple[Buffer, list[str]]] = {}
