@@ -113,7 +113,7 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
         case PackOp() as op:
             return extent(op.destination, dimension)
         case scf.ForOp() as op:
-            # A step keeps the sizes of what it carries.
+            # A step changes no size of a tensor that it carries.
             return extent(op.iter_args[op.results.index(value)], dimension)  # pyright: ignore
         case _:
             pass

@@ -181,7 +181,8 @@ def compiled(workload: AttentionWorkload, target: str, fields: str) -> Program:
         ("nvidia-h200", {"type": "bf16", "d": 40, "e": 72, "mask": "keys", "out": "bf16"},
          "v = vectors, q = vectors, k = vectors, ahead = keys"),
         ("nvidia-h200", {"d": 32, "e": 16, "out": "f32", "n": 64}, "ahead = scores"),
-        ("nvidia-h200", {"d": 32, "n": 70, "mask": "keys"}, "ahead = keys, key_parts = 2, queries = read"),
+        ("nvidia-h200", {"d": 32, "n": 70, "mask": "keys"},
+         "ahead = keys, key_parts = 2, queries = read"),
         ("lavapipe", {"n": 16, "m": 16}, "ahead = all, key_parts = 2, order = batch"),
     ],
 )  # fmt: skip
