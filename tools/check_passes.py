@@ -18,6 +18,13 @@ def check(arguments: argparse.Namespace) -> int:
     Exit status 1 if a pass changes a result beyond its legal interval, or nothing was compared: no
     set of inputs ran, or no pass changed the module.
     """
+    if arguments.prove:
+        from xdsl_spirv.tools.solvers import require_solvers
+
+        require_solvers()
+        from xdsl_spirv.tools.proving import prove_passes
+
+        return prove_passes(arguments)
     if arguments.inputs < 1:
         raise ProgramError(f"--inputs {arguments.inputs} compares nothing", "", "give at least 1")
     if arguments.output is not None:

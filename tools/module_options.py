@@ -189,7 +189,8 @@ def check_passes(command: argparse.ArgumentParser) -> None:
     as_json(
         command,
         "inputs (how many were compared), skipped, undefined, passes (pass, share of the allowed "
-        "error), finding (pass, wrong, failure; or null)",
+        "error), finding (pass, wrong, failure; or null); with --prove: proofs "
+        "(pass, result, reason)",
     )
     command.add_argument("input", metavar="INPUT.mlir", help="the module before the passes")
     command.add_argument(
@@ -234,6 +235,11 @@ def check_passes(command: argparse.ArgumentParser) -> None:
         "--output",
         metavar="out.npz",
         help="where to write the smallest inputs on which results differ",
+    )
+    command.add_argument(
+        "--prove",
+        action="store_true",
+        help="prove that kernels keep their results for all contents, instead of running them",
     )
 
 

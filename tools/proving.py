@@ -1,0 +1,91 @@
+"""`xdsl-spirv check-passes --prove`: each pass keeps what kernels compute, for all contents."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_spirv.compare.translation.subjects import KernelSubject, subject_of
+from xdsl_spirv.compiler.compiler import pipeline_of
+from xdsl_spirv.compiler.pipeline import expanded
+from xdsl_spirv.interpreter import InterpreterError, Options
+from xdsl_spirv.prove.equivalence import Verdict, compare_programs
+from xdsl_spirv.prove.solvers import Limits
+from xdsl_spirv.runtime.modules import context, parse
+from xdsl_spirv.tools.grid import parse_grid
+from xdsl_spirv.tools.report import note
+from xdsl_spirv.upstream.equality import is_same
+
+PREMISES = (
+    "its launch is the given grid, invocations run one after another, bindings are memory of their "
+    "own, floats are IEEE's, and accesses lie in their buffers"
+)
+
+
+def prove_passes(arguments: argparse.Namespace) -> int:
+    """Exit status 1 if a pass is refuted or not proved."""
+    ctx, grid = context(), parse_grid(arguments.grid)
+    module = parse(arguments.input, ctx)
+    options = Options(subgroup_size=arguments.subgroup_size or 32)
+    told: list[dict[str, str]] = []
+    for current in expanded(pipeline_of(arguments.passes).passes):
+        before = module.clone()
+        current.apply(ctx, module)
+        name = str(current.pipeline_pass_spec())
+        if is_same(before, module):
+            verdict = Verdict("proved", "changes nothing")
+        else:
+            verdict = compare_programs(before, module, grid, Limits())
+        if verdict.result == "refuted":
+            _confirm(verdict, before, module, arguments.function, options, grid, arguments.length)
+        print(f"{name}: {verdict.result}{verdict.reason and ': '}{verdict.reason}")
+        told.append({"pass": name, "result": verdict.result, "reason": verdict.reason})
+        if verdict.result == "refuted":
+            break
+    print(f"A proof is for all contents of buffers; {PREMISES}.")
+    note(proofs=told)
+    return int(any(line["result"] != "proved" for line in told))
+
+
+def _confirm(
+    verdict: Verdict,
+    before: ModuleOp,
+    after: ModuleOp,
+    function: str | None,
+    options: Options,
+    grid: tuple[int, int, int],
+    length: int,
+) -> None:
+    """Runs both modules on the contents that a solver gave: they differ, or nothing is known."""
+    subject = subject_of(before, function, options, grid, length)
+    assert isinstance(subject, KernelSubject)
+    values = [_filled(subject, n, verdict.words) for n in range(len(subject.inputs))]
+    shown = ", ".join(f"{root} word {n} = {v:#x}" for (root, n), v in verdict.words.items())
+    try:
+        results = [subject.run(module, values) for module in (before, after)]
+    except InterpreterError as error:
+        verdict.result, verdict.reason = "unknown", f"the interpreter refuses the input: {error}"
+        return
+    for name, array in results[0].items():
+        same = np.array_equal(array, results[1][name], equal_nan=array.dtype.kind == "f")
+        if not same:
+            verdict.reason = f"for {shown} the interpreter gives another {name}"
+            return
+    verdict.result = "unknown"
+    verdict.reason = f"a solver says that it differs for {shown}, the interpreter does not"
+
+
+def _filled(subject: KernelSubject, number: int, words: Mapping[Any, int]) -> np.ndarray[Any, Any]:
+    """The contents of a buffer: the words that matter, and zeros."""
+    given, place = subject.inputs[number], subject.places[number]
+    array = np.zeros(given.shape, given.dtype)
+    octets = array.reshape(-1).view(np.uint8)
+    for (root, word), value in words.items():
+        if root == str(place):
+            part = octets[4 * word : 4 * word + 4]
+            part[:] = np.frombuffer(value.to_bytes(4, "little"), np.uint8)[: part.size]
+    return array
