@@ -14,7 +14,6 @@ from itertools import product
 from math import prod
 from typing import Literal
 
-import z3
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Attribute, Operation
@@ -46,11 +45,13 @@ from xdsl_spirv.prove.values import (
     both,
     build,
     constant_term,
+    constants_of,
     either,
     known,
     negated,
     parts_of,
     width,
+    z3,
 )
 
 Result = Literal["proved", "refuted", "unknown"]
@@ -119,8 +120,7 @@ class Launch(Executor):
         if not isinstance(key, tuple) or key[0] != "byte":
             op = self.symbols[str(key)]
             assert isinstance(op, GlobalVariableOp)
-            unset = lambda t: Scalar(constant_term(0, t), ALWAYS)  # noqa: E731
-            return build(op.type.pointee, unset, self.length)
+            return build(op.type.pointee, self.unset, self.length)
         _, root, place = key
         word = z3.BitVec(word_name(root, place // 4), WORD)
         low = 8 * (place % 4)
@@ -338,7 +338,8 @@ def _compare(
         *sides[1].premises,
         *terms.definitions,
     ]
-    words = sorted({*_words([different, *held])}, key=str)
+    symbols = constants_of([different, *held])
+    words = sorted((c for c in symbols if str(c).startswith("word ")), key=str)
     verdict = _verdict(ask([different, *held], words, limits))
     verdict.uninterpreted = terms.uninterpreted
     return verdict
@@ -372,18 +373,6 @@ def _differences(first: Launch, second: Launch) -> Iterator[Term]:
         same = same_number(x.term, y.term, type) if is_float(type) else x.term == y.term
         wrong = either([y.undefined, negated(z3.simplify(same))])
         yield both(defined, wrong)
-
-
-def _words(conditions: Sequence[Term]) -> Iterator[Term]:
-    seen, pending = set[int](), list(conditions)
-    while pending:
-        term = pending.pop()
-        if term.get_id() in seen:
-            continue
-        seen.add(term.get_id())
-        if z3.is_const(term) and str(term).startswith("word "):
-            yield term
-        pending += term.children()
 
 
 def compare_programs(

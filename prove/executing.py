@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import z3
-from xdsl.dialects.builtin import VectorType
+from xdsl.dialects.builtin import StringAttr, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.spirv import control_flow as flow
@@ -41,6 +40,7 @@ from xdsl_spirv.prove.values import (
     known,
     negated,
     parts_of,
+    z3,
 )
 
 State = dict[Hashable, Value]
@@ -91,8 +91,8 @@ class Executor:
         self.symbols: Mapping[str, Operation] = {
             name.data: op
             for op in module.body.block.ops
-            if (name := op.properties.get("sym_name")) is not None and hasattr(name, "data")
-        }  # pyright: ignore[reportAttributeAccessIssue]
+            if isinstance(name := op.properties.get("sym_name"), StringAttr)
+        }
         self.guard: Term = ALWAYS
         self.state: State = {}
         self.frames: list[Frame] = []
@@ -125,8 +125,8 @@ class Executor:
     def check_index(self, index: Scalar, count: int, op: Operation) -> None:
         """Sees the indexes into variables of an invocation."""
 
-    def see(self, op: Operation, results: Sequence[Value]) -> None:
-        """Sees each instruction's results."""
+    def see(self, op: Operation, operands: Sequence[Value]) -> None:
+        """Sees each instruction's operands."""
 
     # Functions and regions.
 
@@ -178,13 +178,25 @@ class Executor:
         for edge in edges[-2::-1]:
             keys = {**edge.state, **state}
             state = {
-                key: choose(edge.guard, self._held(edge.state, key), self._held(state, key))
+                key: self.join(edge.guard, self._held(edge.state, key), self._held(state, key))
                 for key in keys
                 if (key in edge.state and key in state) or not _is_local(key)
             }
             pairs = zip(edge.arguments, arguments, strict=True)
             arguments = tuple(choose(edge.guard, x, y) for x, y in pairs)
         return Edge(either([e.guard for e in edges]), state, arguments)
+
+    def unset(self, type: Attribute) -> Scalar:
+        """The value of what was never written."""
+        return Scalar(constant_term(0, type), ALWAYS)
+
+    def settle(self, results: Sequence[Value]) -> Sequence[Value]:
+        """The results of an instruction as they are kept."""
+        return results
+
+    def join(self, guard: Term, one: Value, other: Value) -> Value:
+        """The value of something where two paths meet."""
+        return choose(guard, one, other)
 
     def _held(self, state: State, key: Hashable) -> Value:
         return state[key] if key in state else self.initial(key)
@@ -196,8 +208,8 @@ class Executor:
         operands = [frame.values[o] for o in op.operands]
         if self._leave(op, operands, frame):
             return None
-        results = self._results(op, operands)
-        self.see(op, results)
+        results = self.settle(self._results(op, operands))
+        self.see(op, operands)
         frame.values.update(zip(op.results, results, strict=True))
         return None
 
@@ -340,8 +352,7 @@ class Executor:
         assert isinstance(op.result.type, PointerType)
         type = op.result.type.pointee
         key = ("local", op, len(self.frames))
-        unset = lambda t: Scalar(constant_term(0, t), ALWAYS)  # noqa: E731
-        self.state[key] = operands[0] if operands else build(type, unset, self.length)
+        self.state[key] = operands[0] if operands else build(type, self.unset, self.length)
         return Place(key, StorageClass.Function, type, (), type)
 
     def length(self, length: Any) -> int:

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import z3
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv import arithmetic as a
 from xdsl_spirv.dialects.spirv import conversion as conversions
 from xdsl_spirv.dialects.spirv import glsl, logic
-from xdsl_spirv.prove.values import Term, Terms, float_sort, width
+from xdsl_spirv.prove.values import Term, Terms, float_sort, width, z3
 
 Exact: TypeAlias = Callable[..., Term]
 """(terms, the operands' float type, *operands) -> result."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import z3
 from xdsl.dialects.builtin import AnyFloat, ArrayAttr, VectorType
 from xdsl.ir import Attribute, Operation
 
@@ -45,6 +44,7 @@ from xdsl_spirv.prove.values import (
     scalars,
     variable_term,
     width,
+    z3,
 )
 
 Compute: TypeAlias = Callable[..., Term]

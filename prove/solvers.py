@@ -12,11 +12,10 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
-import z3
-
-from xdsl_spirv.prove.values import Term
+from xdsl_spirv.prove.values import Term, z3
 
 Verdict: TypeAlias = Literal["holds", "never", "unknown"]
 """Whether the conditions hold for some values, for none, or nobody knows."""
@@ -114,7 +113,7 @@ def ask_z3(conditions: Sequence[Term], wanted: Sequence[Term], limits: Limits) -
 
 def ask_bitwuzla(conditions: Sequence[Term], wanted: Sequence[Term], limits: Limits) -> Answer:
     """bitwuzla, limited by time and memory."""
-    import bitwuzla
+    bitwuzla: Any = import_module("bitwuzla")
 
     manager, options = bitwuzla.TermManager(), bitwuzla.Options()
     options.set(bitwuzla.Option.PRODUCE_MODELS, True)
@@ -147,7 +146,7 @@ def _bits(parser: Any, term: Term) -> int:
 
 def ask_cvc5(conditions: Sequence[Term], wanted: Sequence[Term], limits: Limits) -> Answer:
     """cvc5, limited by time; it is asked last, and whether it holds, not with which values."""
-    import cvc5
+    cvc5: Any = import_module("cvc5")
 
     solver = cvc5.Solver()
     solver.setOption("tlimit-per", str(int(limits.seconds * 1000)))

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, TypeAlias
 
-import z3
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, IntegerType
 from xdsl.dialects.builtin import VectorType as BuiltinVectorType
 from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, StructType
 
+z3: Any = import_module("z3")
+"""z3 has no types that pyright could follow, so none is claimed."""
+
 Term: TypeAlias = Any
-"""A term of z3: a bit-vector or a Boolean. z3 has no types that pyright could follow."""
+"""A term of z3: a bit-vector or a Boolean."""
 
 NEVER: Term = z3.BoolVal(False)
 ALWAYS: Term = z3.BoolVal(True)
@@ -127,7 +130,7 @@ def float_sort(type: Attribute) -> Any:
     return z3.FPSort(*sizes)
 
 
-def parts_of(type: Attribute, lengths: Callable[[Any], int]) -> list[Attribute] | None:
+def parts_of(type: Attribute, lengths: Callable[[Any], int]) -> Sequence[Attribute] | None:
     """The types of a composite's parts; None for a number's type."""
     match type:
         case BuiltinVectorType():
@@ -194,3 +197,16 @@ class Terms:
         """An unknown number of its own."""
         self.count += 1
         return variable_term(f"{name}!{self.count}", type)
+
+
+def constants_of(terms: Sequence[Term]) -> list[Term]:
+    """The symbols of terms."""
+    seen, pending, constants = set[int](), list(terms), list[Term]()
+    while pending:
+        term = pending.pop()
+        if term.get_id() not in seen:
+            seen.add(term.get_id())
+            pending += term.children()
+            if z3.is_const(term) and term.decl().kind() == z3.Z3_OP_UNINTERPRETED:
+                constants.append(term)
+    return constants

@@ -43,6 +43,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "test sum.comp --grid 2 --buffer Data=f32:64:random --push n=64",
         "test kernels/ --sarif findings.sarif",
     ),
+    "prove": ("prove kernel.comp --assume 'len(Output) >= n'",),
     "check-passes": ("check-passes matmul.mlir -p 'linalg-to-spirv{target=lavapipe}'",),
     "validate": ("validate kernel.spv --target-env vulkan1.3",),
     "disassemble": ("disassemble kernel.spv",),

@@ -113,6 +113,11 @@ COMMANDS = {
         "kernel_test.options:add_options",
         "kernel_test.command:test",
     ),
+    "prove": (
+        "Prove that a kernel never goes wrong, in any launch, or show the launch in which it does.",
+        "module_options:prove",
+        "kernel_proving:command",
+    ),
     "check-passes": (
         "Run a module before and after every pass, and find the first that changes results.",
         "module_options:check_passes",

@@ -243,6 +243,25 @@ def check_passes(command: argparse.ArgumentParser) -> None:
     )
 
 
+def prove(command: argparse.ArgumentParser) -> None:
+    as_json(command, "verdict, reasons, premises, offered, findings")
+    command.add_argument("kernel", metavar="KERNEL", help="GLSL, SPIR-V, MLIR, or a .kernel.toml")
+    command.add_argument("--entry", metavar="NAME", help="the entry point, if there are several")
+    command.add_argument(
+        "--assume",
+        action="append",
+        metavar="PREMISE",
+        help="what holds in every launch, as in 'len(Output) >= n'; may be given several times",
+    )
+    command.add_argument(
+        "--seconds",
+        type=float,
+        default=5.0,
+        metavar="S",
+        help="limit of one question to one solver (%(default)s)",
+    )
+
+
 def validate(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "input", metavar="INPUT.spv|.mlir", help="- for a binary on standard input"

@@ -14,14 +14,13 @@ import pytest
 # The solvers are an extra.
 pytest.importorskip("z3", reason="z3 is not installed: pip install '.[prove]'")
 
-import z3
 from xdsl.dialects.builtin import IntegerType
 
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.prove import floats
 from xdsl_spirv.prove.equivalence import Launch
 from xdsl_spirv.prove.meaning import COMPUTE, SPECIAL, same_number
-from xdsl_spirv.prove.values import Scalar, Terms, Value, constant_term, known, width
+from xdsl_spirv.prove.values import Scalar, Terms, Value, constant_term, known, width, z3
 from xdsl_spirv.testing.differential import Kernel, generate, interpret
 from xdsl_spirv.testing.differential.families.operations import apply
 from xdsl_spirv.testing.differential.float_rules import RULES

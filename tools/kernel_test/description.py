@@ -120,6 +120,8 @@ class KernelTest:
     specialization: Mapping[str, Given] = field(default_factory=dict[str, Given])
     push_constants: Mapping[str, Given] = field(default_factory=dict[str, Given])
     buffers: Mapping[str, Contents] = field(default_factory=dict[str, Contents])
+    assume: tuple[str, ...] = ()
+    """Premises of proofs."""
     findings: tuple[str, ...] = ()
     error: str | None = None
 

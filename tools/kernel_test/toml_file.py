@@ -294,6 +294,7 @@ def read_test(path: Path) -> KernelTest:
     if kernel is None:
         raise table.error("the kernel is missing", 'write kernel = "x.comp"')
     expected = table.take("expect", Table({}, path, "expect"), subtable)
+    assumed = table.take("assume", Table({}, path, "assume"), subtable)
     test = KernelTest(
         source=path,
         kernel=path.parent / kernel,
@@ -310,10 +311,12 @@ def read_test(path: Path) -> KernelTest:
         specialization=table.take("specialization", {}, constants),
         push_constants=table.take("push-constants", {}, constants),
         buffers=table.take("buffers", {}, buffers),
+        assume=assumed.take("premises", (), texts),
         findings=expected.take("findings", (), texts),
         error=expected.take("error", None, text),
     )
     expected.finish()
+    assumed.finish()
     table.finish()
     return test
 

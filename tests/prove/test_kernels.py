@@ -1,0 +1,98 @@
+"""
+`xdsl-spirv prove`: proved with its premises, refuted with a launch that the interpreter confirms,
+unknown with the reason; never a false proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+for _solver in ("z3", "bitwuzla", "cvc5"):
+    pytest.importorskip(_solver, reason=f"{_solver} is not installed: pip install '.[prove]'")
+
+from xdsl_spirv.prove.solvers import Limits  # noqa: E402
+from xdsl_spirv.tools.kernel_proving import RULES, Result, prove_kernel  # noqa: E402
+from xdsl_spirv.tools.kernel_test.description import Misuse  # noqa: E402
+from xdsl_spirv.tools.kernel_test.toml_file import read_test  # noqa: E402
+from xdsl_spirv.tools.main import main  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+KERNELS = ROOT / "tests/kernels"
+LIMITS = Limits(5, work=1_000_000)
+PREMISES = ("grid.y == 1", "grid.z == 1", "len(Nibbles) * 8 >= n", "len(Scales) * 32 >= n",
+            "len(Output) >= n")  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def own_glslang(monkeypatch: pytest.MonkeyPatch):
+    fetched = ROOT / ".glslang" / "bin" / "glslang"
+    if not fetched.exists():
+        pytest.skip("glslang is not fetched: make glslang")
+    monkeypatch.setenv("GLSLANG", str(fetched))
+
+
+def prove(name: str) -> Result:
+    return prove_kernel(read_test(KERNELS / f"{name}.kernel.toml"), (), LIMITS)
+
+
+def without_launch(premises: tuple[str, ...]) -> Result:
+    """The repaired kernel with premises, and no described launch that could offer others."""
+    test = read_test(KERNELS / "guard-off-by-one/repaired.kernel.toml")
+    return prove_kernel(replace(test, grid=None), premises, LIMITS)
+
+
+def test_a_race_in_a_loop_is_refuted_by_a_launch():
+    result = prove("reduce-without-barrier/broken")
+    assert result.verdict == "refuted"
+    assert result.rules[0].startswith("RACE-")
+    assert any(line.startswith("refuted by the launch grid.x = ") for line in result.lines)
+
+
+def test_a_loop_with_barriers_is_proved():
+    result = prove("reduce-without-barrier/repaired")
+    assert result.verdict == "proved", result.lines
+    assert result.offered == [
+        *("grid.y == 1", "grid.z == 1"),
+        *("len(Input) >= grid.x * 256", "len(Sums) >= grid.x"),
+    ]
+
+
+def test_premises_that_are_given_suffice():
+    result = without_launch(PREMISES)
+    assert (result.verdict, result.offered) == ("proved", [])
+
+
+def test_a_proof_needs_its_premises():
+    assert without_launch(PREMISES[:-1]).offered == ["len(Output) >= n"]
+
+
+def test_premises_that_contradict_each_other_prove_nothing():
+    result = without_launch((*PREMISES, "n < 1"))
+    assert result.verdict == "unknown"
+    assert "never reached under the premises" in result.lines[0]
+
+
+def test_a_premise_of_unknown_names_is_refused():
+    with pytest.raises(Misuse, match="'m' is not known"):
+        without_launch(("len(Output) >= m",))
+
+
+def test_the_command_prints_the_premises(capsys: pytest.CaptureFixture[str]):
+    kernel = str(KERNELS / "guard-off-by-one/repaired.comp")
+    assumed = [word for text in PREMISES for word in ("--assume", text)]
+    assert main(["prove", kernel, *assumed]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"{kernel}: proved\n")
+    assert all(f"premise: {text}" in told for text in PREMISES)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", sorted(KERNELS.glob("*/broken.kernel.toml")), ids=str)
+def test_no_broken_kernel_is_proved(path: Path):
+    test = read_test(path)
+    asked = tuple(prefix for prefixes in RULES.values() for prefix in prefixes)
+    if any(rule.startswith(asked) for rule in test.findings):
+        assert prove_kernel(test, (), LIMITS).verdict != "proved"

@@ -1,0 +1,204 @@
+"""`xdsl-spirv prove`: a kernel never goes wrong, in any launch; or the launch in which it does."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
+from xdsl_spirv.dialects.spirv.types import RuntimeArrayType, StructType
+from xdsl_spirv.interpreter.checks import places
+from xdsl_spirv.interpreter.checks.report import Finding
+from xdsl_spirv.interpreter.source.source_map import in_source
+from xdsl_spirv.passes.spirv.specialize import specialize
+from xdsl_spirv.prove.equivalence import entries
+from xdsl_spirv.prove.kernel import Kernel
+from xdsl_spirv.prove.questions import (
+    Proof,
+    execute,
+    offered_premises,
+    premise,
+    prove,
+    that_hold,
+)
+from xdsl_spirv.prove.solvers import Limits
+from xdsl_spirv.prove.values import Unsupported
+from xdsl_spirv.tools.kernel_test.description import SUFFIX, Contents, KernelTest, Misuse
+from xdsl_spirv.tools.kernel_test.loading import load_kernel
+from xdsl_spirv.tools.kernel_test.problems import Problem
+from xdsl_spirv.tools.kernel_test.running import run_test
+from xdsl_spirv.tools.kernel_test.toml_file import read_test
+from xdsl_spirv.tools.report import note
+
+ALWAYS = (
+    "buffers are memory of their own and have less than 2^31 elements, the grid at most 65535 "
+    "workgroups along an axis; loops end; specialization constants have the given values"
+)
+"""Premises of every proof."""
+
+RULES = {
+    "bounds": ("BOUNDS-",),
+    "races": ("RACE-",),
+    "barriers": ("BARRIER-",),
+    "division": ("UNDEF-04", "UNDEF-05"),
+    "shifts": ("UNDEF-03",),
+}
+"""The interpreter's findings that confirm the answer to a question."""
+
+WORDS = {"f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64", "i8": "u8", "i16": "u16",
+         "i32": "u32", "i64": "u64"}  # fmt: skip
+
+
+@dataclass
+class Result:
+    """What is known of a kernel: `verdict` is proved, refuted or unknown."""
+
+    verdict: str
+    lines: list[str] = field(default_factory=list[str])
+    premises: list[str] = field(default_factory=list[str])
+    offered: list[str] = field(default_factory=list[str])
+    rules: list[str] = field(default_factory=list[str])
+    """The interpreter's findings in the launch that refutes."""
+
+
+def command(arguments: argparse.Namespace) -> int:
+    """Exit status 0 if proved, 1 if refuted or unknown."""
+    from xdsl_spirv.tools.solvers import require_solvers
+
+    path = Path(arguments.kernel)
+    require_solvers()
+    test = read_test(path) if path.name.endswith(SUFFIX) else KernelTest(path, path)
+    test = replace(test, entry=arguments.entry or test.entry)
+    limits = Limits(arguments.seconds, work=int(arguments.seconds * 400_000))
+    result = prove_kernel(test, tuple(arguments.assume or ()), limits)
+    print(f"{arguments.kernel}: {result.verdict}")
+    for line in result.lines:
+        print(f"  {line}")
+    if result.verdict == "proved":
+        print(f"  premises of every proof: {ALWAYS}")
+        for text in result.premises:
+            print(f"  premise: {text}")
+        for text in result.offered:
+            print(f"  premise that you should check, and write under [assume]: {text}")
+    note(verdict=result.verdict, reasons=result.lines, premises=result.premises,
+         offered=result.offered, findings=result.rules)  # fmt: skip
+    return int(result.verdict != "proved")
+
+
+def prove_kernel(test: KernelTest, assumed: tuple[str, ...], limits: Limits) -> Result:
+    """Proves or refutes a test's kernel."""
+    module = load_kernel(test).module()
+    given = {name: str(value).lower() for name, value in test.specialization.items()}
+    specialize(module, given, defaults=True)
+    named = [test.entry] if test.entry is not None else entries(module)
+    if len(named) != 1:
+        raise Misuse(f"the module has {len(named)} entry points", "", "choose one with --entry")
+    try:
+        kernel = execute(module, named[0])
+    except Unsupported as error:
+        return Result("unknown", [_because(error.reason, error.op)])
+    premises = {text: _premise(text, kernel) for text in (*test.assume, *assumed)}
+    launch = _described(test, kernel)
+    lengths = {name: n for name, n in launch.items() if name.startswith("len(")}
+    offers = that_hold(offered_premises(kernel, lengths), launch)
+    return _judge(prove(kernel, premises, offers, limits), test)
+
+
+def _premise(text: str, kernel: Kernel) -> Any:
+    try:
+        return premise(text, kernel)
+    except ValueError as error:
+        raise Misuse(str(error), f"the premise {text!r}", "write 'len(Output) >= n'") from error
+
+
+def _described(test: KernelTest, kernel: Kernel) -> dict[str, int]:
+    """The grid, the push constants and the lengths of the launch that the test describes."""
+    if test.grid is None:
+        return {}
+    values = {f"grid.{axis}": n for axis, n in zip("xyz", test.grid, strict=True)}
+    pushed = {name: n for name, n in test.push_constants.items() if type(n) is int}
+    values |= {str(t): pushed[str(t)] for t in kernel.pushed.values() if str(t) in pushed}
+    for name, contents in test.buffers.items():
+        parts = [contents, *contents.members.values()]
+        sizes = [part.size for part in parts if part.size]
+        if sizes and f"len({name})" in map(str, kernel.lengths.values()):
+            values[f"len({name})"] = prod(sizes[-1])
+    return values
+
+
+def _judge(proof: Proof, test: KernelTest) -> Result:
+    """The proof's answer, candidates being what the interpreter makes of them."""
+    result = Result("proved", premises=proof.given, offered=proof.offered)
+    unsure = [_because("never reached under the premises", op) for op in proof.unreached]
+    tried = dict[str, list[Problem]]()
+    for question in (q for q in proof.questions if q.result != "proved"):
+        text = _because(f"{question.name}: {question.what}", question.ops[0])
+        if question.result != "candidate":
+            unsure.append(f"{text}: {question.reason}")
+            continue
+        said = ", ".join(f"{name} = {value}" for name, value in question.launch.items())
+        if said not in tried:
+            tried[said] = _run(question.launch, test, proof.kernel)
+        found = [p for p in tried[said] if p.rule.startswith(RULES[question.name])]
+        if found:
+            shown = [f"refuted by the launch {said}", *found[0].text.splitlines()]
+            return Result("refuted", [text, *shown], rules=[p.rule for p in found])
+        unsure.append(f"{text}: a solver's launch shows nothing on the interpreter ({said})")
+    if unsure:
+        result.verdict, result.lines = "unknown", unsure
+    return result
+
+
+def _because(reason: str, op: Operation | None) -> str:
+    if op is None:
+        return reason
+    finding = Finding("UNDEF-01", op.name, in_source(op, reason))
+    places.locate(finding, op)
+    line = finding.source.line if finding.source is not None else finding.line
+    return f"line {line}: {reason}" if line else f"{op.name}: {reason}"
+
+
+def _run(values: dict[str, int], test: KernelTest, kernel: Kernel) -> list[Problem]:
+    """The interpreter's findings in a launch."""
+    pushed = {n: v for n, v in values.items() if n in {str(t) for t in kernel.pushed.values()}}
+    launched = replace(
+        test,
+        grid=(values["grid.x"], values["grid.y"], values["grid.z"]),
+        push_constants={**test.push_constants, **pushed},
+        buffers={name: contents for name, contents in _buffers(test, kernel, values)},
+        findings=(), error=None, allow=(), checks="all", max_steps=10_000_000, timeout=20.0,
+    )  # fmt: skip
+    return [p for outcome in run_test(launched) for p in (*outcome.problems, *outcome.expected)]
+
+
+def _buffers(
+    test: KernelTest, kernel: Kernel, values: dict[str, int]
+) -> Iterator[tuple[str, Contents]]:
+    """Each buffer with as many elements as a launch says; contents as described, or zeros."""
+    for op in kernel.module.body.block.ops:
+        if not isinstance(op, GlobalVariableOp) or op.binding is None:
+            continue
+        name = kernel.name_of(op.sym_name.data)
+        given = test.buffers.get(name, Contents())
+        plain = replace(given, expect=None, alias=None)
+        length = values.get(f"len({name})")
+        type = op.type.pointee
+        if length is None or not isinstance(type, StructType) or given.members:
+            yield name, replace(plain, content="zeros" if given.content is None else given.content)
+            continue
+        last = type.member_types[-1]
+        assert isinstance(last, RuntimeArrayType)
+        element = last.element_type
+        rows = element.get_shape() if isinstance(element, VectorType) else ()
+        kind = given.type or WORDS.get(str(element_of(element)).replace("si", "i"), "u32")
+        content = given.content if isinstance(given.content, str) else "zeros"
+        content = content if content in ("zeros", "ones", "range", "random") else "zeros"
+        yield name, replace(plain, type=kind, size=(length, *rows), content=content)
