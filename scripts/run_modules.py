@@ -75,7 +75,7 @@ def run(case: optimized.Case, module: ModuleOp, entry: str) -> tuple[list[Findin
     return list(checks.report), memory
 
 
-def beside(case: optimized.Case, entry: str, expected: Memory) -> str:
+def compare_with_lavapipe(case: optimized.Case, entry: str, expected: Memory) -> str:
     """Runs a shader on lavapipe; returns "equal", or how it differs or why it was not run."""
     buffers: dict[Any, Any] = {place: array.copy() for place, array in case.buffers.items()}
     job = Dispatch(case.binary, entry, GRID, buffers, push_constants=case.push_constants)
@@ -105,13 +105,13 @@ def attempt(data: bytes, entry: str, lavapipe: bool) -> tuple[str, str]:
         if nowhere:
             return "no line", f"{nowhere[0].rule} at {nowhere[0].text}: {nowhere[0].message}"
         return "found", ", ".join(sorted({finding.rule for finding in findings}))
-    compared = beside(case, entry, memory) if lavapipe else "not compared"
+    compared = compare_with_lavapipe(case, entry, memory) if lavapipe else "not compared"
     if compared.startswith("buffers"):
         return "differs", compared
     return "right", compared
 
 
-def _give_up(*_: object) -> None:
+def _stop_waiting(*_: object) -> None:
     raise TimeoutError
 
 
@@ -123,7 +123,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=60, help="that a shader may take")
     parser.add_argument("--lavapipe", action="store_true", help="run what is right there, too")
     given = parser.parse_args()
-    signal.signal(signal.SIGALRM, _give_up)
+    signal.signal(signal.SIGALRM, _stop_waiting)
     bad = 0
     for folder in given.folders:
         counts, details = Counter[str](), Counter[tuple[str, str]]()

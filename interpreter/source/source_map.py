@@ -7,6 +7,8 @@ such a construct is the end of the one before. OpLine is the operation's locatio
 
 glslang states a line when it changes, also across the end of a block: what is behind a selection
 and has no line is on the line of the selection, as the store in `x = c ? a : b`.
+
+A function without lines (Slang's library has none) stands where it is called, if that is one place.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from weakref import WeakKeyDictionary
 from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
 from xdsl.ir import Attribute, Block, Operation
 
-from xdsl_spirv.dialects.spirv.control_flow import LoopOp, SelectionOp
+from xdsl_spirv.dialects.spirv.control_flow import FunctionCallOp, LoopOp, SelectionOp
 from xdsl_spirv.dialects.spirv.enums import ShaderDebugInfo as Debug
 from xdsl_spirv.dialects.spirv.structure import FuncOp, ModuleOp
 from xdsl_spirv.interpreter.source.debug_info import DebugInfo, Entry, Operand, entry_of
@@ -110,6 +112,21 @@ class SourceMap:
                     ]
                     selection = self._places[op] if isinstance(op, SelectionOp) else None
                     state = NOTHING
+
+        operations = list(function.walk())
+        if all(self._places.get(op) is None for op in operations):
+            place = self._place_of_calls(function)
+            self._places.update(dict.fromkeys(operations, place))
+
+    def _place_of_calls(self, function: Operation) -> SourceLocation | None:
+        """The place of all calls of a function; None if they have several, or none."""
+        module = function.parent_op()
+        if module is None or not isinstance(function, FuncOp):
+            return None
+        name = function.sym_name.data
+        calls = (op for op in module.walk() if isinstance(op, FunctionCallOp))
+        places = {self.location(op) for op in calls if op.callee.string_value() == name}
+        return places.pop() if len(places) == 1 else None
 
     def _location(self, op: Operation, state: State) -> SourceLocation | None:
         line = state.line

@@ -126,6 +126,8 @@ ACCEPTED_HERE: tuple[Difference, ...] = (
     Difference("", "Dref", "images are checked for their types only"),
     Difference("", "int or float vector type", "images are checked for their types only"),
     Difference("", "Image 'Dim'", "images are checked for their types only"),
+    Difference("", "ImageQuerySizeLod", "images are checked for their types only"),
+    Difference("", "StorageImageReadWithoutFormat", "images are checked for their types only"),
     Difference("", "TensorLayout", "operands of NV tensor addressing are not typed here"),
     Difference("", "TensorView", "operands of NV tensor addressing are not typed here"),
     Difference("", "8- or 16-bit result\n  OpName", "a name is not a use of a narrow value"),

@@ -28,6 +28,7 @@ from xdsl_spirv.interpreter.source.debug_info import DEEPEST, entry_of
 from xdsl_spirv.interpreter.source.location import inlined, quoted
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.text.assembler import assemble
 
 REDUCE = """#version 450
 #extension GL_GOOGLE_include_directive : require
@@ -359,3 +360,49 @@ def test_a_barrier_and_the_branch_around_it(compile_source: Compile, option: str
     assert branch.source is not None
     assert (branch.role, branch.source.line) == ("the branch that parted them", 10)
     assert "`chosen` was read before it was set" in undefined.message
+
+
+LIBRARY = """OpCapability Shader
+OpMemoryModel Logical GLSL450
+OpEntryPoint GLCompute %main "main"
+OpExecutionMode %main LocalSize 1 1 1
+%file = OpString "a.slang"
+%void = OpTypeVoid
+%f = OpTypeFunction %void
+%int = OpTypeInt 32 0
+%one = OpConstant %int 1
+%p = OpTypePointer Private %int
+%v = OpVariable %p Private
+%main = OpFunction %void None %f
+%l = OpLabel
+OpLine %file 7 3
+%a = OpFunctionCall %void %middle
+SECOND
+OpReturn
+OpFunctionEnd
+%middle = OpFunction %void None %f
+%m = OpLabel
+%b = OpFunctionCall %void %leaf
+OpReturn
+OpFunctionEnd
+%leaf = OpFunction %void None %f
+%n = OpLabel
+OpStore %v %one
+OpReturn
+OpFunctionEnd
+"""
+
+
+@pytest.mark.parametrize(
+    ("second", "line"),
+    [
+        ("", 7),
+        ("%c = OpFunctionCall %void %middle", 7),
+        ("OpLine %file 9 3\n%c = OpFunctionCall %void %middle", None),
+    ],
+)
+def test_a_function_without_lines_stands_where_it_is_called(second: str, line: int | None) -> None:
+    module = decode(assemble(LIBRARY.replace("SECOND", second)).encode())
+    (store,) = [op for op in module.walk() if op.name == "spirv.Store"]
+    place = source_of(store)
+    assert (place and place.line) == line
