@@ -1,5 +1,6 @@
 """
-Proofs about SPIR-V for all inputs: the meaning of instructions as SMT terms, and what follows.
+Proofs about SPIR-V for all inputs: instructions as SMT terms, and questions about
+them.
 
 - `meaning.py` says what each instruction computes, as terms that agree with the interpreter;
 - `executing.py` executes functions with symbols for their inputs;

@@ -47,8 +47,8 @@ from xdsl_spirv.prove.values import (
     constant_term,
     constants_of,
     either,
-    known,
-    negated,
+    known_number,
+    negate,
     parts_of,
     width,
     z3,
@@ -74,14 +74,14 @@ UPDATES: dict[type[Operation], Callable[..., Term]] = {
     atomic.AtomicExchangeOp: lambda old, x: x,
     atomic.AtomicLoadOp: lambda old: old,
 }
-"""What atomics leave in memory."""
+"""The values that atomics leave in memory."""
 
 READABLE = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.PushConstant)
 
 
 @dataclass
 class Verdict:
-    """What is known of two modules; `words` are the contents that tell them apart."""
+    """The answer about two modules; `words` are the contents that tell them apart."""
 
     result: Result
     reason: str = ""
@@ -151,7 +151,9 @@ class Launch(Executor):
         parts = self._parts(type)
         if parts is not None:
             return tuple(self._read(root, offset + at, part) for at, part in parts)
-        octets = [self._held(self.state, ("byte", root, offset + n)) for n in range(_bytes(type))]
+        octets = [
+            self._value_in(self.state, ("byte", root, offset + n)) for n in range(_bytes(type))
+        ]
         undefined = either([octet.undefined for octet in octets])
         joined = [octet.term for octet in reversed(octets)]
         term = z3.simplify(z3.Concat(*joined)) if len(joined) > 1 else joined[0]
@@ -185,7 +187,7 @@ class Launch(Executor):
     def _offset(self, place: Place) -> int:
         offset, type = 0, place.whole
         for index in place.path:
-            number = known(index.term)
+            number = known_number(index.term)
             if number is None:
                 raise Unsupported("an address that depends on contents")
             if isinstance(type, StructType):
@@ -205,7 +207,7 @@ class Launch(Executor):
             raise Unsupported(f"the built-in {place.root[1]}")
         leaves = [Scalar(constant_term(n, i32)) for n in numbers]
         if place.path:
-            return leaves[known(place.path[0].term) or 0]
+            return leaves[known_number(place.path[0].term) or 0]
         return tuple(leaves) if isinstance(place.type, VectorType) else leaves[0]
 
     def act(self, op: Operation, operands: Sequence[Value]) -> tuple[Value, ...]:
@@ -251,7 +253,7 @@ class Launch(Executor):
             self.premises += [z3.ULT(lane, size), z3.Or(*powers)]
         return lane if name == LANE[0] else size
 
-    def undefined(self, condition: Term, op: Operation) -> None:
+    def note_undefined(self, condition: Term, op: Operation) -> None:
         """Collects where behaviour is undefined."""
         if not z3.is_false(condition):
             self.wrong.append(condition)
@@ -333,7 +335,7 @@ def _compare(
     except Unsupported as error:
         return Verdict("unknown", _explain(error))
     held = [
-        negated(either(sides[0].wrong)),
+        negate(either(sides[0].wrong)),
         *sides[0].premises,
         *sides[1].premises,
         *terms.definitions,
@@ -369,9 +371,9 @@ def _differences(first: Launch, second: Launch) -> Iterator[Term]:
         root, offset = key
         type = first.written.get(key) or second.written[key]
         x, y = (side._read(root, offset, type) for side in (first, second))  # pyright: ignore
-        defined = negated(x.undefined)
+        defined = negate(x.undefined)
         same = same_number(x.term, y.term, type) if is_float(type) else x.term == y.term
-        wrong = either([y.undefined, negated(z3.simplify(same))])
+        wrong = either([y.undefined, negate(z3.simplify(same))])
         yield both(defined, wrong)
 
 

@@ -23,7 +23,7 @@ from xdsl_spirv.dialects.spirv.types import PointerType, StructType
 from xdsl_spirv.interpreter import semantics
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.context import symbol_name
-from xdsl_spirv.prove.meaning import evaluate, put, take
+from xdsl_spirv.prove.meaning import evaluate, put_part, take
 from xdsl_spirv.prove.values import (
     ALWAYS,
     NEVER,
@@ -37,14 +37,14 @@ from xdsl_spirv.prove.values import (
     choose,
     constant_term,
     either,
-    known,
-    negated,
+    known_number,
+    negate,
     parts_of,
     z3,
 )
 
 State = dict[Hashable, Value]
-"""The values of variables, and of memory where it has values, by what holds them."""
+"""The values of variables, and of memory where it has values, by their holders."""
 
 TRIPS = 256
 """Most iterations of a loop that is unrolled."""
@@ -83,7 +83,7 @@ class Frame:
 
 
 class Executor:
-    """Executes one module's functions; `guard` and `state` are those of the place it is at."""
+    """Executes one module's functions; `guard` and `state` belong to the current place."""
 
     def __init__(self, module: structure.ModuleOp, terms: Terms):
         semantics.load()
@@ -98,7 +98,7 @@ class Executor:
         self.frames: list[Frame] = []
         self.trips = TRIPS
 
-    # What memory is.
+    # Memory.
 
     def initial(self, key: Hashable) -> Value:
         """The value that something holds before it is written."""
@@ -138,12 +138,12 @@ class Executor:
         self.frames.append(frame)
         first = function.body.blocks[0]
         frame.edges[first] = [Edge(guard, self.state, tuple(arguments))]
-        self.run_blocks(ordered(function.body), frame)
+        self.run_blocks(order_blocks(function.body), frame)
         self.frames.pop()
         if not frame.returns:
             self.guard = NEVER
             return None
-        merged = self.merged(frame.returns)
+        merged = self.merge(frame.returns)
         # Nothing else leaves a function.
         self.guard = guard if frame.escapes == len(frame.returns) else merged.guard
         self.state = merged.state
@@ -154,7 +154,7 @@ class Executor:
         for block in blocks:
             edges = frame.edges.pop(block, None)
             if edges:
-                self.run_block(block, self.merged(edges), frame)
+                self.run_block(block, self.merge(edges), frame)
 
     def run_block(self, block: Block, edge: Edge, frame: Frame) -> None:
         """Executes a block from one edge."""
@@ -169,7 +169,7 @@ class Executor:
                 error.op = error.op or op
                 raise
 
-    def merged(self, edges: Sequence[Edge]) -> Edge:
+    def merge(self, edges: Sequence[Edge]) -> Edge:
         """One edge for several."""
         last = edges[-1]
         if len(edges) == 1:
@@ -178,7 +178,9 @@ class Executor:
         for edge in edges[-2::-1]:
             keys = {**edge.state, **state}
             state = {
-                key: self.join(edge.guard, self._held(edge.state, key), self._held(state, key))
+                key: self.join(
+                    edge.guard, self._value_in(edge.state, key), self._value_in(state, key)
+                )
                 for key in keys
                 if (key in edge.state and key in state) or not _is_local(key)
             }
@@ -187,7 +189,7 @@ class Executor:
         return Edge(either([e.guard for e in edges]), state, arguments)
 
     def unset(self, type: Attribute) -> Scalar:
-        """The value of what was never written."""
+        """The value of memory that was never written."""
         return Scalar(constant_term(0, type), ALWAYS)
 
     def settle(self, results: Sequence[Value]) -> Sequence[Value]:
@@ -198,7 +200,7 @@ class Executor:
         """The value of something where two paths meet."""
         return choose(guard, one, other)
 
-    def _held(self, state: State, key: Hashable) -> Value:
+    def _value_in(self, state: State, key: Hashable) -> Value:
         return state[key] if key in state else self.initial(key)
 
     def execute(self, op: Operation, frame: Frame) -> None:
@@ -224,7 +226,7 @@ class Executor:
         if isinstance(op, flow.LoopOp):
             self.run_loop(op, frame)
         else:
-            self.run_blocks(ordered(op.body)[:-1], frame)
+            self.run_blocks(order_blocks(op.body)[:-1], frame)
         self.leave_construct(op, guard if escapes == frame.escapes else None, frame)
 
     def leave_construct(
@@ -237,7 +239,7 @@ class Executor:
         if not edges:
             self.guard = NEVER
             return
-        merged = self.merged(edges)
+        merged = self.merge(edges)
         self.guard = merged.guard if guard is None else guard
         self.state = dict(merged.state)
         frame.values.update(zip(merge.args, merged.arguments, strict=True))
@@ -248,7 +250,7 @@ class Executor:
 
     def run_loop(self, op: flow.LoopOp, frame: Frame) -> None:
         """Unrolls a loop for as long as its condition can hold."""
-        blocks = ordered(op.body)[:-1]
+        blocks = order_blocks(op.body)[:-1]
         header = blocks[1]
         for _ in range(self.trips):
             self.run_blocks(blocks, frame)
@@ -272,7 +274,7 @@ class Executor:
                 condition = self.condition(operands[0], op)
                 split = 1 + len(op.true_operands)
                 arms = (operands[1:split], operands[split:])
-                taken = (condition, negated(condition))
+                taken = (condition, negate(condition))
                 for target, arm, holds in zip(
                     (op.true_target, op.false_target), arms, taken, strict=True
                 ):
@@ -288,22 +290,22 @@ class Executor:
                 frame.returns.append(Edge(self.guard, self.state, tuple(operands)))
             case flow.UnreachableOp():
                 frame.escapes += 2
-                self.undefined(self.guard, op)
+                self.note_undefined(self.guard, op)
             case _:
                 return False
         return True
 
     def condition(self, value: Scalar, op: Operation) -> Term:
         """The term that decides a branch; an undefined one is undefined behaviour."""
-        self.undefined(both(self.guard, value.undefined), op)
+        self.note_undefined(both(self.guard, value.undefined), op)
         return z3.simplify(value.term)
 
-    def undefined(self, condition: Term, op: Operation) -> None:
+    def note_undefined(self, condition: Term, op: Operation) -> None:
         """Sees where behaviour is undefined."""
 
     def _switch(self, op: flow.SwitchOp, frame: Frame) -> None:
         selector = frame.values[op.selector]
-        self.undefined(both(self.guard, selector.undefined), op)
+        self.note_undefined(both(self.guard, selector.undefined), op)
         numbers = [] if op.literals is None else attribute_array(op.literals).reshape(-1).tolist()
         starts = np.cumsum([0, *op.case_operand_segments.get_values()]).tolist()
         given = [frame.values[o] for o in op.target_operands]
@@ -312,7 +314,7 @@ class Executor:
             taken = z3.simplify(selector.term == int(numbers[number]))
             arguments = given[starts[number] : starts[number + 1]]
             self.jump(target, both(self.guard, taken), arguments, frame)
-            rest = both(rest, negated(taken))
+            rest = both(rest, negate(taken))
         default = [frame.values[o] for o in op.default_operands]
         self.jump(op.default_target, rest, default, frame)
 
@@ -374,7 +376,7 @@ class Executor:
     def part_type(self, type: Attribute, index: Scalar) -> Attribute:
         """The type of the part that an index selects."""
         if isinstance(type, StructType):
-            number = known(index.term)
+            number = known_number(index.term)
             assert number is not None
             return type.member_types[number]
         if isinstance(type, VectorType):
@@ -390,7 +392,7 @@ class Executor:
             raise Unsupported("a pointer whose variable is not known", op)
         if place.storage not in INVOCATION:
             return self.load(place, op)
-        value, type = self._held(self.state, place.root), place.whole
+        value, type = self._value_in(self.state, place.root), place.whole
         for index in place.path:
             parts = parts_of(type, self.length) or []
             self.check_index(index, len(parts), op)
@@ -403,26 +405,26 @@ class Executor:
             raise Unsupported("a pointer whose variable is not known", op)
         if place.storage not in INVOCATION:
             return self.store(place, value, op)
-        old = self._held(self.state, place.root)
-        self.state[place.root] = self._written(old, place.whole, place.path, value, op)
+        old = self._value_in(self.state, place.root)
+        self.state[place.root] = self._with_part(old, place.whole, place.path, value, op)
         return None
 
-    def _written(
+    def _with_part(
         self, old: Value, type: Attribute, path: Sequence[Scalar], value: Value, op: Operation
     ) -> Value:
         if not path:
             return value
         index = path[0]
         self.check_index(index, len(parts_of(type, self.length) or []), op)
-        part = self._written(take(old, index), self.part_type(type, index), path[1:], value, op)
-        return put(old, index, part)
+        part = self._with_part(take(old, index), self.part_type(type, index), path[1:], value, op)
+        return put_part(old, index, part)
 
 
 def _is_local(key: Hashable) -> bool:
     return isinstance(key, tuple) and key[0] == "local"
 
 
-def ordered(region: Region) -> list[Block]:
+def order_blocks(region: Region) -> list[Block]:
     """
     A region's blocks, each behind those that branch to it; a construct's merge block is the last,
     and a loop's continue target stands before it.

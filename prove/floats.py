@@ -56,7 +56,7 @@ def number(x: Term, type: Attribute) -> Any:
     return z3.fpBVToFP(x, float_sort(type))
 
 
-def encoded(terms: Terms, value: Any, type: Attribute) -> Term:
+def encode_float(terms: Terms, value: Any, type: Attribute) -> Term:
     """Bits that encode a float."""
     value = z3.simplify(value)
     if z3.is_fp_value(value):
@@ -69,25 +69,25 @@ def encoded(terms: Terms, value: Any, type: Attribute) -> Term:
     return bits
 
 
-def _rounded(function: Callable[..., Any]) -> Exact:
+def _round_once(function: Callable[..., Any]) -> Exact:
     def compute(terms: Terms, type: Attribute, *operands: Term) -> Term:
-        return encoded(terms, function(NEAREST, *[number(x, type) for x in operands]), type)
+        return encode_float(terms, function(NEAREST, *[number(x, type) for x in operands]), type)
 
     return compute
 
 
-def _compared(function: Callable[..., Term], unordered: bool) -> Exact:
+def _compare_bits(function: Callable[..., Term], unordered: bool) -> Exact:
     """A comparison of bits by their order as signed magnitudes, without FP theory."""
 
     def compute(terms: Terms, type: Attribute, x: Term, y: Term) -> Term:
         nan = z3.Or(is_nan(x, type), is_nan(y, type))
-        held = function(ordered(x), ordered(y))
+        held = function(order_of(x), order_of(y))
         return z3.Or(nan, held) if unordered else z3.And(z3.Not(nan), held)
 
     return compute
 
 
-def ordered(x: Term) -> Term:
+def order_of(x: Term) -> Term:
     """Bits of a number that is no NaN as an integer in its order; both zeros are 0."""
     return z3.If(x < 0, z3.BitVecVal(1 << (x.size() - 1), x.size()) - x, x)
 
@@ -101,18 +101,18 @@ def _either_nan(terms: Terms, type: Attribute, x: Term, y: Term) -> Term:
 
 
 COMPARISONS: dict[type[Operation], Exact] = {
-    logic.FOrdEqualOp: _compared(lambda x, y: x == y, False),
-    logic.FUnordEqualOp: _compared(lambda x, y: x == y, True),
-    logic.FOrdNotEqualOp: _compared(lambda x, y: x != y, False),
-    logic.FUnordNotEqualOp: _compared(lambda x, y: x != y, True),
-    logic.FOrdLessThanOp: _compared(lambda x, y: x < y, False),
-    logic.FUnordLessThanOp: _compared(lambda x, y: x < y, True),
-    logic.FOrdGreaterThanOp: _compared(lambda x, y: x > y, False),
-    logic.FUnordGreaterThanOp: _compared(lambda x, y: x > y, True),
-    logic.FOrdLessThanEqualOp: _compared(lambda x, y: x <= y, False),
-    logic.FUnordLessThanEqualOp: _compared(lambda x, y: x <= y, True),
-    logic.FOrdGreaterThanEqualOp: _compared(lambda x, y: x >= y, False),
-    logic.FUnordGreaterThanEqualOp: _compared(lambda x, y: x >= y, True),
+    logic.FOrdEqualOp: _compare_bits(lambda x, y: x == y, False),
+    logic.FUnordEqualOp: _compare_bits(lambda x, y: x == y, True),
+    logic.FOrdNotEqualOp: _compare_bits(lambda x, y: x != y, False),
+    logic.FUnordNotEqualOp: _compare_bits(lambda x, y: x != y, True),
+    logic.FOrdLessThanOp: _compare_bits(lambda x, y: x < y, False),
+    logic.FUnordLessThanOp: _compare_bits(lambda x, y: x < y, True),
+    logic.FOrdGreaterThanOp: _compare_bits(lambda x, y: x > y, False),
+    logic.FUnordGreaterThanOp: _compare_bits(lambda x, y: x > y, True),
+    logic.FOrdLessThanEqualOp: _compare_bits(lambda x, y: x <= y, False),
+    logic.FUnordLessThanEqualOp: _compare_bits(lambda x, y: x <= y, True),
+    logic.FOrdGreaterThanEqualOp: _compare_bits(lambda x, y: x >= y, False),
+    logic.FUnordGreaterThanEqualOp: _compare_bits(lambda x, y: x >= y, True),
     logic.IsNanOp: _unary(is_nan),
     logic.IsInfOp: _unary(_is_infinite),
     logic.UnorderedOp: _either_nan,
@@ -121,14 +121,14 @@ COMPARISONS: dict[type[Operation], Exact] = {
 
 EXACT: dict[type[Operation], Exact] = {
     **COMPARISONS,
-    a.FAddOp: _rounded(z3.fpAdd),
-    a.FSubOp: _rounded(z3.fpSub),
-    a.FMulOp: _rounded(z3.fpMul),
-    a.FDivOp: _rounded(z3.fpDiv),
-    glsl.GLFloorOp: _rounded(lambda rounding, x: z3.fpRoundToIntegral(z3.RTN(), x)),
-    glsl.GLCeilOp: _rounded(lambda rounding, x: z3.fpRoundToIntegral(z3.RTP(), x)),
-    glsl.GLTruncOp: _rounded(lambda rounding, x: z3.fpRoundToIntegral(z3.RTZ(), x)),
-    glsl.GLRoundEvenOp: _rounded(z3.fpRoundToIntegral),
+    a.FAddOp: _round_once(z3.fpAdd),
+    a.FSubOp: _round_once(z3.fpSub),
+    a.FMulOp: _round_once(z3.fpMul),
+    a.FDivOp: _round_once(z3.fpDiv),
+    glsl.GLFloorOp: _round_once(lambda rounding, x: z3.fpRoundToIntegral(z3.RTN(), x)),
+    glsl.GLCeilOp: _round_once(lambda rounding, x: z3.fpRoundToIntegral(z3.RTP(), x)),
+    glsl.GLTruncOp: _round_once(lambda rounding, x: z3.fpRoundToIntegral(z3.RTZ(), x)),
+    glsl.GLRoundEvenOp: _round_once(z3.fpRoundToIntegral),
 }
 """Instructions with one exact or once rounded result."""
 
@@ -151,7 +151,7 @@ def is_componentwise(op: Operation) -> bool:
 def conversion(
     kind: type[Operation], source: Attribute, target: Attribute, terms: Terms
 ) -> tuple[Callable[[Term], Term], Callable[[Term], Term] | None]:
-    """What a conversion computes of a component, and where its result is undefined."""
+    """Computes a component's conversion, and where its result is undefined."""
     if kind in (conversions.ConvertFToSOp, conversions.ConvertFToUOp):
         return _to_integer(source, width(target), kind is conversions.ConvertFToSOp)
     sort = float_sort(target)
@@ -161,7 +161,7 @@ def conversion(
         convert = lambda x: z3.fpSignedToFP(NEAREST, x, sort)  # noqa: E731
     else:
         convert = lambda x: z3.fpUnsignedToFP(NEAREST, x, sort)  # noqa: E731
-    return lambda x: encoded(terms, convert(x), target), None
+    return lambda x: encode_float(terms, convert(x), target), None
 
 
 def _to_integer(source: Attribute, size: int, sign: bool):
@@ -169,7 +169,7 @@ def _to_integer(source: Attribute, size: int, sign: bool):
         made = z3.fpToSBV if sign else z3.fpToUBV
         return made(z3.RTZ(), number(x, source), z3.BitVecSort(size))
 
-    def undefined(x: Term) -> Term:
+    def is_outside(x: Term) -> Term:
         value = z3.fpRoundToIntegral(z3.RTZ(), number(x, source))
         wide = z3.FPSort(11, 53)
         low, high = (-(2.0 ** (size - 1)), 2.0 ** (size - 1)) if sign else (0.0, 2.0**size)
@@ -177,4 +177,4 @@ def _to_integer(source: Attribute, size: int, sign: bool):
         inside = z3.And(z3.fpGEQ(exact, z3.FPVal(low, wide)), z3.fpLT(exact, z3.FPVal(high, wide)))
         return z3.Not(inside)
 
-    return convert, undefined
+    return convert, is_outside

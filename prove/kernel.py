@@ -1,16 +1,15 @@
 """
 A kernel executed once for any invocation of any launch: its accesses, barriers and demands.
 
-Symbols have levels: those of the launch (grid, lengths, push constants, contents that nobody
-writes) are equal for all invocations, those of the workgroup within it, those of an iteration
-between barriers of it, all others belong to one invocation. A second invocation is the same terms
-with its own symbols in the place of the first one's. What is loaded from memory that somebody
-writes is any number.
+Symbols have levels: symbols of the launch (grid, lengths, push constants, contents that are never
+written) are equal for all invocations, symbols of a workgroup or of an iteration between barriers
+within it, all others belong to one invocation. A second invocation is the same terms with its own
+symbols in the place of the first one's. A load from memory that the kernel writes gives any number.
 
-Accesses stand in intervals between barriers. A loop without barriers is executed once from a state
-that knows nothing of the variables it changes, but what is inductive. A loop with barriers is
-executed three times: the first iteration up to its barrier, a general one, and the head of the
-next; its variables are the workgroup's where their terms say so.
+Accesses stand in intervals between barriers. A loop without barriers is executed once, from a state
+in which the variables that it changes have any value that fulfils inductive facts. A loop with
+barriers is executed three times: the first iteration up to its barrier, a general one, and the head
+of the next; its variables are the workgroup's where their terms say so.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from xdsl_spirv.interpreter.checks.memory_model import BUFFERS, WORKGROUPS, Fact
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.pointers import accessed_pointer, is_write, root_of
 from xdsl_spirv.interpreter.spirv.module import find_entry, workgroup_size
-from xdsl_spirv.prove.executing import Edge, Executor, Frame, Place, ordered
+from xdsl_spirv.prove.executing import Edge, Executor, Frame, Place, order_blocks
 from xdsl_spirv.prove.meaning import UNDEFINED
 from xdsl_spirv.prove.solvers import Limits, ask
 from xdsl_spirv.prove.values import (
@@ -53,7 +52,7 @@ from xdsl_spirv.prove.values import (
     choose_term,
     constant_term,
     constants_of,
-    known,
+    known_number,
     parts_of,
     scalars,
     variable_term,
@@ -72,7 +71,7 @@ ORDERS: tuple[Callable[[Term, Term], Term], ...] = (
     lambda x, y: x <= y,
     lambda x, y: x >= y,
 )
-"""How a variable may lie to its first value in every iteration."""
+"""Relations of a variable to its first value that may hold in every iteration."""
 SHARED = (StorageClass.Workgroup, StorageClass.StorageBuffer, StorageClass.Uniform)
 
 
@@ -92,7 +91,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Demand:
-    """What an instruction asks for: `wrong` must not hold in any invocation."""
+    """A demand of an instruction: `wrong` must not hold in any invocation."""
 
     question: str
     what: str
@@ -204,7 +203,7 @@ class Kernel(Executor):
         if isinstance(place.root, tuple):
             return self._built_in(str(place.root[1]), place)
         if place.storage is StorageClass.PushConstant:
-            return self._pushed(place)
+            return self._read_push_constant(place)
         self._check_path(place, op)
         if place.storage not in SHARED:
             raise Unsupported(f"memory of storage class {place.storage.name}", op)
@@ -242,7 +241,7 @@ class Kernel(Executor):
         """The symbol of a runtime array's length."""
         if depth > 1:
             raise Unsupported("a runtime array that is not a member of its buffer's block")
-        key = (root, known(path[0].term) or 0 if path else 0)
+        key = (root, known_number(path[0].term) or 0 if path else 0)
         if key not in self.lengths:
             name = f"len({self.name_of(root)})"
             self.lengths[key] = self.symbol(name, i32, LAUNCH)
@@ -258,7 +257,7 @@ class Kernel(Executor):
 
     def check_index(self, index: Scalar, count: int, op: Operation) -> None:
         """An index below a known count."""
-        if known(index.term) is None or (known(index.term) or 0) >= count:
+        if known_number(index.term) is None or (known_number(index.term) or 0) >= count:
             self._demand_index(index, z3.BitVecVal(count, 32), op)
 
     def _demand_index(self, index: Scalar, length: Term, op: Operation) -> None:
@@ -275,8 +274,8 @@ class Kernel(Executor):
         if not self._quiet and not z3.is_false(wrong):
             self.demands.append(Demand(question, what, op, both(self.guard, wrong), length))
 
-    def _pushed(self, place: Place) -> Value:
-        path = tuple(known(i.term) for i in place.path)
+    def _read_push_constant(self, place: Place) -> Value:
+        path = tuple(known_number(i.term) for i in place.path)
         if None in path:
             raise Unsupported("a push constant whose place is not known")
 
@@ -318,20 +317,20 @@ class Kernel(Executor):
             return self.fresh(place.type, ONE, name)
         leaves = tuple(Scalar(term) for term in triples[name])
         if place.path:
-            return leaves[known(place.path[0].term) or 0]
+            return leaves[known_number(place.path[0].term) or 0]
         return leaves if isinstance(place.type, VectorType) else leaves[0]
 
     # Instructions.
 
     def unset(self, type: Attribute) -> Scalar:
-        """What was never written is any number."""
+        """A value that was never written is any number."""
         return Scalar(self.symbol(f"unset!{next(self._numbers)}", type, ONE))
 
     def settle(self, results: Sequence[Value]) -> Sequence[Value]:
         """Results that are undefined are any numbers there."""
-        return [_rebuilt(r, self._settled) if _is_number(r) else r for r in results]
+        return [_map_leaves(r, self._settle_leaf) if _is_number(r) else r for r in results]
 
-    def _settled(self, leaf: Scalar) -> Scalar:
+    def _settle_leaf(self, leaf: Scalar) -> Scalar:
         if z3.is_false(leaf.undefined):
             return leaf
         name = f"undefined!{next(self._numbers)}"
@@ -388,7 +387,7 @@ class Kernel(Executor):
 
     def run_loop(self, op: flow.LoopOp, frame: Frame) -> None:
         """Executes a loop for any number of iterations."""
-        blocks = ordered(op.body)[:-1]
+        blocks = order_blocks(op.body)[:-1]
         (entry,) = frame.edges.pop(blocks[0])
         self.guard, self.state = entry.guard, dict(entry.state)
         self.run_block(blocks[0], entry, frame)
@@ -454,7 +453,7 @@ class Kernel(Executor):
         def forget(key: Hashable, value: Value) -> Value:
             if key not in changed:
                 return value
-            return _rebuilt(value, lambda leaf: self._any_like(leaf, changed[key]))
+            return _map_leaves(value, lambda leaf: self._any_like(leaf, changed[key]))
 
         state = {key: forget(key, value) for key, value in start.state.items()}
         if level == ITERATION:
@@ -491,7 +490,7 @@ class Kernel(Executor):
             if not isinstance(value, Scalar) or not z3.is_bv(value.term):
                 continue
             begin = first[key].term
-            moves = [known(dict(_cells(b))[key].term - value.term) for b in back]
+            moves = [known_number(dict(_cells(b))[key].term - value.term) for b in back]
             steps = [m & -m for m in moves if m]
             if steps and None not in moves:
                 low = z3.BitVecVal(min(steps) - 1, value.term.size())
@@ -534,13 +533,13 @@ class Kernel(Executor):
         left = frame.edges.pop(merge, [])
         back = self._iterate(blocks, general, frame)
         head = general.state[INTERVAL]
-        # The heads have the exits before a barrier; those of the general iteration are among them.
+        # The heads have all exits before a barrier, the general ones too.
         after = [e for e in frame.edges.pop(merge, []) if e.state[INTERVAL] != head]
         if any(not head.isdisjoint(e.state[INTERVAL]) for e in [*back, *after]):
             raise Unsupported("a loop with barriers, of which an iteration may meet none", op)
         frame.edges[merge] = [*left, *after]
         if back:
-            self._head(blocks, self.merged(back), frame, op)
+            self._head(blocks, self.merge(back), frame, op)
 
     def _head(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp) -> None:
         cut, self._cut = self._cut, True
@@ -550,7 +549,7 @@ class Kernel(Executor):
 
 
 class _Contents:
-    """The contents of memory that nobody writes: a function of the indexes."""
+    """The contents of memory that is never written: a function of the indexes."""
 
     def __init__(self, place: Place):
         self.place, self.number = place, 0
@@ -572,7 +571,7 @@ def _order(compare: Callable[[Term, Term], Term], begin: Term) -> Callable[[Term
 
 
 def _cells(edge: Edge) -> list[tuple[Hashable, Value]]:
-    """The variables and arguments of an edge, by what holds them."""
+    """The variables and arguments of an edge, by their holders."""
     named = [(k, v) for k, v in edge.state.items() if k != INTERVAL]
     return [*named, *enumerate(edge.arguments)]
 
@@ -581,9 +580,9 @@ def _is_number(value: Value) -> bool:
     return isinstance(value, Scalar) or (isinstance(value, tuple) and all(map(_is_number, value)))
 
 
-def _rebuilt(value: Value, leaf: object) -> Value:
+def _map_leaves(value: Value, leaf: object) -> Value:
     if isinstance(value, tuple):
-        return tuple(_rebuilt(part, leaf) for part in value)
+        return tuple(_map_leaves(part, leaf) for part in value)
     if isinstance(value, Scalar):
         return leaf(value)  # pyright: ignore
     raise Unsupported("a pointer that a loop changes")

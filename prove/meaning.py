@@ -39,7 +39,7 @@ from xdsl_spirv.prove.values import (
     choose,
     constant_term,
     either,
-    known,
+    known_number,
     parts_of,
     scalars,
     variable_term,
@@ -50,11 +50,11 @@ from xdsl_spirv.prove.values import (
 Compute: TypeAlias = Callable[..., Term]
 
 
-def _shifted(shift: Compute, fill: Compute) -> Compute:
+def _shift_by(shift: Compute, fill: Compute) -> Compute:
     """A shift by an amount of any width; beyond the value's width only `fill` is left."""
 
     def compute(value: Term, amount: Term) -> Term:
-        number = known(amount) if z3.is_bv_value(amount) else None
+        number = known_number(amount) if z3.is_bv_value(amount) else None
         if number is not None and 0 < number < value.size() and shift is not _shl:
             # Known bits as bits: terms of two programs become alike.
             field = z3.Extract(value.size() - 1, number, value)
@@ -152,9 +152,9 @@ COMPUTE: dict[type[Operation], Compute] = {
     bit.NotOp: lambda x: ~x,
     bit.BitReverseOp: _reverse,
     bit.BitCountOp: _count,
-    bit.ShiftLeftLogicalOp: _shifted(_shl, _zero),
-    bit.ShiftRightLogicalOp: _shifted(z3.LShR, _zero),
-    bit.ShiftRightArithmeticOp: _shifted(lambda x, y: x >> y, _signs),
+    bit.ShiftLeftLogicalOp: _shift_by(_shl, _zero),
+    bit.ShiftRightLogicalOp: _shift_by(z3.LShR, _zero),
+    bit.ShiftRightArithmeticOp: _shift_by(lambda x, y: x >> y, _signs),
     logic.IEqualOp: lambda x, y: x == y,
     logic.INotEqualOp: lambda x, y: x != y,
     logic.UGreaterThanOp: z3.UGT,
@@ -217,7 +217,7 @@ def evaluate(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Va
         kind = element_of(op.operands[0].type)
         made = lambda *values: exact(terms, kind, *values)  # noqa: E731
         return (_componentwise(made, None, operands),)
-    return _uninterpreted(op, operands, terms)
+    return _apply_unknown(op, operands, terms)
 
 
 def _componentwise(compute: Compute, undefined: Compute | None, operands: Sequence[Value]) -> Value:
@@ -232,7 +232,7 @@ def _componentwise(compute: Compute, undefined: Compute | None, operands: Sequen
     return Scalar(compute(*read), either(unknown))
 
 
-def _uninterpreted(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value, ...]:
+def _apply_unknown(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value, ...]:
     """
     A function of the operands' bits, a component at a time where the instruction works so, that is
     known by the instruction and its properties only.
@@ -319,7 +319,7 @@ def _carry(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Valu
     return ((total, carry),)
 
 
-def _extended(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value, ...]:
+def _multiply_extended(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value, ...]:
     sign = isinstance(op, a.SMulExtendedOp)
 
     def half(high: bool) -> Compute:
@@ -340,7 +340,7 @@ def _field(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Valu
         return (tuple(_field(op, [*row, offset, count], terms)[0] for row in rows),)
     base = values[0].term
     size = base.size()
-    place, length = known(offset.term), known(count.term)
+    place, length = known_number(offset.term), known_number(count.term)
     if len(values) == 1 and place is not None and length and place + length <= size:
         sign = isinstance(op, bit.BitFieldSExtractOp)
         field = resize(z3.Extract(place + length - 1, place, base), size, sign)
@@ -370,7 +370,7 @@ def _convert(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Va
 def _float_convert(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value, ...]:
     source, target = element_of(op.operands[0].type), element_of(op.results[0].type)
     if not terms.exact_floats or op.attributes:
-        return _uninterpreted(op, operands, terms)
+        return _apply_unknown(op, operands, terms)
     compute, undefined = floats.conversion(type(op), source, target, terms)
     return (_componentwise(compute, undefined, operands),)
 
@@ -451,7 +451,7 @@ def _insert(op: composite.CompositeInsertOp, operands: Sequence[Value], terms: T
 
 def take(parts: Sequence[Value], index: Scalar) -> Value:
     """The part whose number a term is; undefined beyond the last."""
-    number = known(index.term)
+    number = known_number(index.term)
     if number is not None and number < len(parts):
         return parts[number]
     result = parts[0]
@@ -462,9 +462,9 @@ def take(parts: Sequence[Value], index: Scalar) -> Value:
     return _taint(result, either([index.undefined, z3.simplify(beyond)]))
 
 
-def put(parts: Sequence[Value], index: Scalar, part: Value) -> Value:
+def put_part(parts: Sequence[Value], index: Scalar, part: Value) -> Value:
     """The parts with the one whose number a term is replaced."""
-    number = known(index.term)
+    number = known_number(index.term)
     if number is not None and number < len(parts):
         return replace_part(tuple(parts), [number], part)
     size = index.term.size()
@@ -481,7 +481,7 @@ def _extract_dynamic(op: Operation, operands: Sequence[Value], terms: Terms) -> 
 
 def _insert_dynamic(op: composite.VectorInsertDynamicOp, operands: Sequence[Value], terms: Terms):
     named = dict(zip(op.operands, operands, strict=True))
-    return (put(named[op.vector], named[op.index], named[op.component]),)
+    return (put_part(named[op.vector], named[op.index], named[op.component]),)
 
 
 def _shuffle(op: composite.VectorShuffleOp, operands: Sequence[Value], terms: Terms):
@@ -491,7 +491,7 @@ def _shuffle(op: composite.VectorShuffleOp, operands: Sequence[Value], terms: Te
     return (tuple(both_parts[n] if 0 <= n < len(both_parts) else none for n in numbers),)
 
 
-def _reduced(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value, ...]:
+def _reduce(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value, ...]:
     join = z3.Or if isinstance(op, logic.AnyOp) else z3.And
     leaves = list(scalars(operands[0]))
     return (Scalar(join(*[x.term for x in leaves]), either([x.undefined for x in leaves])),)
@@ -512,7 +512,7 @@ def _dot(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value,
     leaves = [leaf for operand in operands for leaf in scalars(operand)]
     undefined = either([leaf.undefined for leaf in leaves])
     if isinstance(op, DotAccumulateOperation):
-        total = _saturated(total, operands[2].term, signs[0])
+        total = _saturate(total, operands[2].term, signs[0])
     return (Scalar(total, undefined),)
 
 
@@ -524,7 +524,7 @@ def _octets(value: Value, size: int, sign: bool) -> list[Term]:
     return [resize(octet, size, sign) for octet in octets]
 
 
-def _saturated(x: Term, y: Term, sign: bool) -> Term:
+def _saturate(x: Term, y: Term, sign: bool) -> Term:
     size = x.size()
     total = resize(x, size + 1, sign) + resize(y, size + 1, sign)
     low, high = (-(1 << size - 1), (1 << size - 1) - 1) if sign else (0, (1 << size) - 1)
@@ -550,8 +550,8 @@ SPECIAL: dict[type[Operation], Special] = {
     constants.UndefOp: _undef,
     a.IAddCarryOp: _carry,
     a.ISubBorrowOp: _carry,
-    a.SMulExtendedOp: _extended,
-    a.UMulExtendedOp: _extended,
+    a.SMulExtendedOp: _multiply_extended,
+    a.UMulExtendedOp: _multiply_extended,
     bit.BitFieldInsertOp: _field,
     bit.BitFieldUExtractOp: _field,
     bit.BitFieldSExtractOp: _field,
@@ -564,8 +564,8 @@ SPECIAL: dict[type[Operation], Special] = {
     conversion.ConvertUToFOp: _float_convert,
     conversion.BitcastOp: _bitcast,
     logic.SelectOp: _select,
-    logic.AnyOp: _reduced,
-    logic.AllOp: _reduced,
+    logic.AnyOp: _reduce,
+    logic.AllOp: _reduce,
     composite.CompositeConstructOp: _construct,
     composite.CompositeExtractOp: _extract,  # pyright: ignore[reportAssignmentType]
     composite.CompositeInsertOp: _insert,  # pyright: ignore[reportAssignmentType]

@@ -1,5 +1,5 @@
 """
-What is asked of a kernel, for all launches: bounds, divisions, shifts, barriers, races.
+The questions to a kernel, for all launches: bounds, divisions, shifts, barriers, races.
 
 An answer is proved, or a launch that might show it wrong (the interpreter has the last word), or
 unknown. Two invocations are the same terms twice, the second with its own symbols.
@@ -28,10 +28,10 @@ from xdsl_spirv.prove.kernel import (
     Kernel,
 )
 from xdsl_spirv.prove.solvers import Limits, ask
-from xdsl_spirv.prove.values import Term, constants_of, either, negated, z3
+from xdsl_spirv.prove.values import Term, constants_of, either, negate, z3
 
 Renaming: TypeAlias = Callable[[Term], Term]
-"""Terms of one invocation as those of another."""
+"""Gives the terms of another invocation."""
 
 SIZES = ((2, 64), (4, 1024), (64, 1 << 20))
 """Most workgroups along an axis, and elements of a buffer, of the launches that are looked for."""
@@ -82,8 +82,8 @@ def prove(
     kernel: Kernel, premises: dict[str, Term], offers: dict[str, Term], limits: Limits = Limits()
 ) -> Proof:
     """
-    Asks everything under the premises. What they do not decide is asked under the offers, too; of
-    these, the proof names those that it needs.
+    Asks everything under the premises. Open questions are asked under the offers, too; the
+    proof names the offers that it needs.
     """
     questions = list(_questions(kernel))
     proof = Proof(kernel, questions, list(premises))
@@ -99,7 +99,7 @@ def prove(
         for question in wanting:
             _ask(question, [*held, *chosen.values()], kernel, limits)
         if all(q.result == "proved" for q in wanting):
-            proof.offered = _needed(held, chosen, wanting, limits)
+            proof.offered = _find_needed(held, chosen, wanting, limits)
             break
     held += [offers[text] for text in proof.offered]
     for access in kernel.accesses:
@@ -108,7 +108,7 @@ def prove(
     return proof
 
 
-def _needed(
+def _find_needed(
     held: Sequence[Term], offers: dict[str, Term], proved: Sequence[Question], limits: Limits
 ) -> list[str]:
     """The offers without any of which something would not be proved."""
@@ -154,9 +154,9 @@ def _ask(question: Question, held: Sequence[Term], kernel: Kernel, limits: Limit
 def _questions(kernel: Kernel) -> Iterator[Question]:
     for demand in kernel.demands:
         yield _of_demand(demand)
-    other = renamed(kernel, ONE)
+    other = rename_for(kernel, ONE)
     for op, guard in kernel.barriers:
-        wrong = z3.And(guard, other(negated(guard)), *_facts(kernel, ONE))
+        wrong = z3.And(guard, other(negate(guard)), *_facts(kernel, ONE))
         if not z3.is_false(z3.simplify(wrong)):
             yield Question("barriers", "all invocations of the workgroup come", (op,), wrong)
     yield from _races(kernel)
@@ -166,7 +166,7 @@ def _of_demand(demand: Demand) -> Question:
     return Question(demand.question, demand.what, (demand.op,), demand.wrong, demand.length)
 
 
-def renamed(kernel: Kernel, level: int) -> Renaming:
+def rename_for(kernel: Kernel, level: int) -> Renaming:
     """A function that gives terms of another invocation, with its own symbols from a level on."""
     own = [
         (c, z3.Const(f"{c}'", c.sort()))
@@ -187,14 +187,14 @@ def _symbols(kernel: Kernel) -> list[Term]:
 
 
 def _facts(kernel: Kernel, level: int) -> list[Term]:
-    other = renamed(kernel, level)
+    other = rename_for(kernel, level)
     return [other(fact) for fact in kernel.facts]
 
 
 def _races(kernel: Kernel) -> Iterator[Question]:
     """Each pair of accesses, of one workgroup and of two."""
     # Levels from which the other invocation has its own symbols.
-    ways = {level: (renamed(kernel, level), _facts(kernel, level))
+    ways = {level: (rename_for(kernel, level), _facts(kernel, level))
             for level in (WORKGROUP, ITERATION, ONE)}  # fmt: skip
     same = z3.And(*[x == _prime(x) for x in kernel.local])
     apart = either([x != _prime(x) for x in kernel.group])
@@ -204,7 +204,7 @@ def _races(kernel: Kernel) -> Iterator[Question]:
         if not _is_safe(a, b, SAME_WORKGROUP) and _meet(a, b):
             shared = a.intervals is not None and b.intervals is not None
             other, facts = ways[ONE if shared else ITERATION]
-            yield _pair(a, b, "in a workgroup", [negated(same), *facts], other)
+            yield _pair(a, b, "in a workgroup", [negate(same), *facts], other)
         if a.place.storage is not StorageClass.Workgroup and not _is_safe(a, b, SAME_DEVICE):
             other, facts = ways[WORKGROUP]
             yield _pair(a, b, "between workgroups", [apart, *facts], other)
@@ -237,7 +237,7 @@ def _pair(
 def offered_premises(kernel: Kernel, lengths: dict[str, int]) -> dict[str, Term]:
     """
     Premises that kernels often stand on: a flat grid, and buffers that hold what is counted;
-    `lengths` are those of a launch that is meant to be right.
+    `lengths` are the lengths of a launch that is meant to be right.
     """
     x, y, z = kernel.grid
     offers = {"grid.y == 1": y == 1, "grid.z == 1": z == 1, "grid.x == 1": x == 1}
@@ -307,9 +307,9 @@ def premise(text: str, kernel: Kernel) -> Term:
     try:
         parsed = ast.parse(text, mode="eval").body
     except SyntaxError as error:
-        raise ValueError(f"{text!r} is no comparison") from error
+        raise ValueError(f"{text!r} is not a comparison") from error
     if not isinstance(parsed, ast.Compare):
-        raise ValueError(f"{text!r} is no comparison")
+        raise ValueError(f"{text!r} is not a comparison")
     terms = [term(node) for node in (parsed.left, *parsed.comparators)]
     made = [
         _COMPARISONS[type(o)](x, y) for o, x, y in zip(parsed.ops, terms, terms[1:], strict=False)

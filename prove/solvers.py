@@ -3,7 +3,7 @@ Asks solvers whether conditions can hold together, within limits of work, time a
 
 A portfolio: bitwuzla for bits, floats and uninterpreted functions; z3 where integers are mixed in,
 and beside; cvc5 last. z3 and cvc5 are limited by counted work, so their answers repeat; bitwuzla
-only knows time. What no solver decides is unknown, with the reason.
+only knows time. A question that no solver decides is unknown, with the reason.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 from xdsl_spirv.prove.values import Term, z3
 
 Verdict: TypeAlias = Literal["holds", "never", "unknown"]
-"""Whether the conditions hold for some values, for none, or nobody knows."""
+"""Whether the conditions hold for some values, for none, or are not decided."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Limits:
 
 @dataclass
 class Answer:
-    """A verdict; `values` are those of the asked constants by name, where the conditions hold."""
+    """A verdict; `values` has the asked constants by name, where the conditions hold."""
 
     verdict: Verdict
     solver: str = ""

@@ -64,7 +64,7 @@ def both(a: Term, b: Term) -> Term:
     return a if z3.is_true(b) or z3.is_false(a) else z3.And(a, b)
 
 
-def negated(a: Term) -> Term:
+def negate(a: Term) -> Term:
     """The negation, made smaller where the condition is known."""
     if z3.is_true(a) or z3.is_false(a):
         return z3.BoolVal(z3.is_false(a))
@@ -175,7 +175,7 @@ def variable_term(name: str, type: Attribute) -> Term:
     return z3.Bool(name) if size == 1 else z3.BitVec(name, size)
 
 
-def known(term: Term) -> int | None:
+def known_number(term: Term) -> int | None:
     """The number of a term that is constant, after simplification; None for any other."""
     if not z3.is_bv_value(term):
         term = z3.simplify(term)
@@ -184,7 +184,7 @@ def known(term: Term) -> int | None:
 
 @dataclass
 class Terms:
-    """What making terms needs: fresh names, their definitions, and how floats are read."""
+    """The context of terms: fresh names, their definitions, and how floats are read."""
 
     exact_floats: bool = False
     definitions: list[Term] = field(default_factory=list[Term])

@@ -154,11 +154,11 @@ def bfloat16() -> Iterator[Obligation]:
     for source, target in (("bf16", "f32"), ("f32", "bf16"), ("bf16", "f16"), ("f16", "bf16")):
         yield Obligation(
             "bfloat16-to-bits", f"FConvert {source} to {target}",
-            converted(f"spirv.FConvert %x : {source} to {target}", source, target), BFLOAT16,
+            convert_kernel(f"spirv.FConvert %x : {source} to {target}", source, target), BFLOAT16,
         )  # fmt: skip
 
 
-def converted(operation: str, source: str, target: str) -> str:
+def convert_kernel(operation: str, source: str, target: str) -> str:
     """A kernel that applies one operation to a number of each invocation."""
     sizes = {"f64": 8, "f32": 4, "i32": 4, "i64": 8}
     struct = (
@@ -208,13 +208,13 @@ def bit_fields() -> Iterator[Obligation]:
     for count, low in ((4, 0), (4, 8), (4, 16), (8, 0), (8, 8), (2, 20), (1, 3), (6, 10)):
         mask, scale = ((1 << count) - 1) << low, 2.0**-low
 
-        def extracted(k: Kernel, low: int = low, count: int = count) -> tuple[str, Type]:
+        def extract(k: Kernel, low: int = low, count: int = count) -> tuple[str, Type]:
             word = k.input(Type("i32"))[0]
             operands = f"{word}, {k.constant(low)}, {k.constant(count)}"
             field = k.op(f"spirv.BitFieldUExtract {operands} : i32, i32, i32")
             return k.op(f"spirv.ConvertUToF {field} : i32 to f32"), Type("f32")
 
-        def tricked(k: Kernel, mask: int = mask, scale: float = scale) -> tuple[str, Type]:
+        def add_exponent(k: Kernel, mask: int = mask, scale: float = scale) -> tuple[str, Type]:
             word = k.input(Type("i32"))[0]
             kept = k.op(f"spirv.BitwiseAnd {word}, {k.constant(mask)} : i32")
             bits = k.op(f"spirv.BitwiseOr {kept}, {k.constant(0x4B000000)} : i32")
@@ -224,7 +224,7 @@ def bit_fields() -> Iterator[Obligation]:
             return k.op(f"spirv.FSub {scaled}, {less} : f32"), Type("f32")
 
         yield Obligation("bit-fields", f"{count} bits from bit {low} as a float",
-                         kernel_of(extracted), after=kernel_of(tricked))  # fmt: skip
+                         kernel_of(extract), after=kernel_of(add_exponent))  # fmt: skip
 
 
 def canonicalizations() -> Iterator[Obligation]:
@@ -244,7 +244,7 @@ def _of_class(cls: type[IntegerFoldable], scalar: str) -> Iterator[Obligation]:
 
     def with_number(number: int) -> str:
         def write(k: Kernel) -> tuple[str, Type]:
-            x, c = _operand(k, scalar), k.op(f"spirv.Constant {_spelled(number, scalar)}")
+            x, c = _operand(k, scalar), k.op(f"spirv.Constant {_spell(number, scalar)}")
             return k.op(f"{cls.name} {x}, {c} : {types}"), result
 
         return kernel_of(write)
@@ -271,5 +271,5 @@ def _operand(k: Kernel, scalar: str) -> str:
     return k.op(f"spirv.INotEqual {k.input(Type('i32'))[0]}, %zero : i32")
 
 
-def _spelled(number: int, scalar: str) -> str:
+def _spell(number: int, scalar: str) -> str:
     return str(bool(number)).lower() if scalar == "i1" else f"{number} : {scalar}"

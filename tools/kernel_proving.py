@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
 from xdsl_spirv.dialects.spirv.types import RuntimeArrayType, StructType
+from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import Finding
 from xdsl_spirv.interpreter.source.source_map import in_source
@@ -59,7 +60,7 @@ WORDS = {"f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64", "i8": "u8", "
 
 @dataclass
 class Result:
-    """What is known of a kernel: `verdict` is proved, refuted or unknown."""
+    """The answer about a kernel: `verdict` is proved, refuted or unknown."""
 
     verdict: str
     lines: list[str] = field(default_factory=list[str])
@@ -105,8 +106,10 @@ def prove_kernel(test: KernelTest, assumed: tuple[str, ...], limits: Limits) -> 
         kernel = execute(module, named[0])
     except Unsupported as error:
         return Result("unknown", [_because(error.reason, error.op)])
+    except InterpreterError as error:
+        return Result("unknown", [str(error).partition("\n")[0]])
     premises = {text: _premise(text, kernel) for text in (*test.assume, *assumed)}
-    launch = _described(test, kernel)
+    launch = _read_launch(test, kernel)
     lengths = {name: n for name, n in launch.items() if name.startswith("len(")}
     offers = that_hold(offered_premises(kernel, lengths), launch)
     return _judge(prove(kernel, premises, offers, limits), test)
@@ -119,7 +122,7 @@ def _premise(text: str, kernel: Kernel) -> Any:
         raise Misuse(str(error), f"the premise {text!r}", "write 'len(Output) >= n'") from error
 
 
-def _described(test: KernelTest, kernel: Kernel) -> dict[str, int]:
+def _read_launch(test: KernelTest, kernel: Kernel) -> dict[str, int]:
     """The grid, the push constants and the lengths of the launch that the test describes."""
     if test.grid is None:
         return {}

@@ -63,7 +63,7 @@ def _confirm(
     """Runs both modules on the contents that a solver gave: they differ, or nothing is known."""
     subject = subject_of(before, function, options, grid, length)
     assert isinstance(subject, KernelSubject)
-    values = [_filled(subject, n, verdict.words) for n in range(len(subject.inputs))]
+    values = [_fill(subject, n, verdict.words) for n in range(len(subject.inputs))]
     shown = ", ".join(f"{root} word {n} = {v:#x}" for (root, n), v in verdict.words.items())
     try:
         results = [subject.run(module, values) for module in (before, after)]
@@ -79,7 +79,7 @@ def _confirm(
     verdict.reason = f"a solver says that it differs for {shown}, the interpreter does not"
 
 
-def _filled(subject: KernelSubject, number: int, words: Mapping[Any, int]) -> np.ndarray[Any, Any]:
+def _fill(subject: KernelSubject, number: int, words: Mapping[Any, int]) -> np.ndarray[Any, Any]:
     """The contents of a buffer: the words that matter, and zeros."""
     given, place = subject.inputs[number], subject.places[number]
     array = np.zeros(given.shape, given.dtype)

@@ -20,7 +20,7 @@ from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.prove import floats
 from xdsl_spirv.prove.equivalence import Launch
 from xdsl_spirv.prove.meaning import COMPUTE, SPECIAL, same_number
-from xdsl_spirv.prove.values import Scalar, Terms, Value, constant_term, known, width, z3
+from xdsl_spirv.prove.values import Scalar, Terms, Value, constant_term, known_number, width, z3
 from xdsl_spirv.testing.differential import Kernel, generate, interpret
 from xdsl_spirv.testing.differential.families.operations import apply
 from xdsl_spirv.testing.differential.float_rules import RULES
@@ -63,7 +63,7 @@ def compare(kernel: Kernel) -> int:
         octets = results[root[1]][offset : offset + size]  # pyright: ignore
         expected = z3.BitVecVal(int.from_bytes(octets.tobytes(), "little"), 8 * size)
         same = z3.simplify(same_number(value.term, expected, element_of(type)))
-        shown = f"{kernel.outputs}: {known(value.term)} and {expected}"
+        shown = f"{kernel.outputs}: {known_number(value.term)} and {expected}"
         assert z3.is_true(same), shown
         compared += 1
     return compared
