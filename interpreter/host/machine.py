@@ -132,9 +132,11 @@ class Host:
 
     def run_nested(self, block: Block, arguments: Sequence[Any]) -> list[Any]:
         """Run a block that also reads the values around it."""
-        env = dict(self._frames[-1])
-        env.update(zip(block.args, arguments, strict=True))
-        return self.run(block, env)
+        return self.run(block, self.nested(block, arguments))
+
+    def nested(self, block: Block, arguments: Sequence[Any]) -> dict[SSAValue, Any]:
+        """The values that a block reads: its arguments and those around it."""
+        return self._frames[-1] | dict(zip(block.args, arguments, strict=True))
 
     def evaluate(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
         """

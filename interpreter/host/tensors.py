@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -17,6 +18,7 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.machine import Host, host, on_arrays
 from xdsl_spirv.interpreter.memory import UNWRITTEN
 from xdsl_spirv.interpreter.numbers import Array, DType, scalar_dtype
+from xdsl_spirv.upstream.forall import ForallOp
 
 
 def _shape_and_dtype(type: Attribute, sizes: Sequence[Array] = ()) -> tuple[tuple[int, ...], DType]:
@@ -213,6 +215,24 @@ def for_loop(machine: Host, op: scf.ForOp, operands: Sequence[Any]) -> list[Any]
         index = np.asarray(counter, low.dtype)
         carried = machine.run_nested(op.body.block, [index, *carried])
     return list(carried)
+
+
+@host(ForallOp)
+def parallel_loops(machine: Host, op: ForallOp, operands: Sequence[Any]) -> list[Any]:
+    """Parallel loops, one iteration after the other; each reads the tensors from before the loops."""
+    given = iter(operands)
+    bounds = [[n if isinstance(n, int) else int(next(given)) for n in b] for b in op.bounds()]
+    before = list(given)
+    results = [output.copy() for output in before]
+    block, shared = op.body.block, op.body.block.args[op.rank :]
+    for counters in product(*(range(*bound) for bound in zip(*bounds, strict=True))):
+        env = machine.nested(block, [*map(np.asarray, counters), *before])
+        machine.run(block, env)
+        for store in op.stores():
+            source, _, *rest = (env[value] for value in store.operands)
+            at = shared.index(store.dest)
+            results[at] = insert_slice(store, source, results[at], *rest)
+    return results
 
 
 @host(scf.WhileOp)

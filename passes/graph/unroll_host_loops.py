@@ -17,9 +17,10 @@ stays; a pass that cannot lower it refuses it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 from xdsl.context import Context
-from xdsl.dialects import arith, linalg, scf
+from xdsl.dialects import arith, linalg, scf, tensor
 from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, ModuleOp, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
@@ -31,6 +32,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl_spirv.dialects.host_loops import hoist, number_of
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.passes.analysis.pointwise import empty_like
+from xdsl_spirv.upstream.forall import ForallOp, InParallelOp
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,15 @@ class UnrollHostLoopsPass(ModulePass):
     def _loops(self, block: Block, nested: bool) -> None:
         """Inner loops before the loops around them: a step of a program has no loop inside."""
         for op in list(block.ops):
-            if isinstance(op, scf.ForOp | scf.IfOp):
+            if isinstance(op, scf.ForOp | scf.IfOp | ForallOp):
                 for inner in _blocks(op):
                     self._loops(inner, True)
             if isinstance(op, scf.ForOp):
                 hoist(op)
                 if nested or not self._is_kept(op):
                     unroll(op, self.limit)
+            if isinstance(op, ForallOp):
+                unroll_forall(op, self.limit)
 
     def _is_kept(self, loop: scf.ForOp) -> bool:
         """Whether a loop's body is to be a function."""
@@ -110,6 +114,46 @@ def unroll(loop: scf.ForOp, limit: int) -> None:
         mapping.update(zip(block.args, (index.result, *carried), strict=True))
         carried = _copy(block, mapping, loop)
     for result, value in zip(loop.results, carried, strict=True):
+        result.replace_all_uses_with(value)
+    Rewriter.erase_op(loop)
+
+
+def unroll_forall(loop: ForallOp, limit: int) -> None:
+    """
+    Replace parallel loops of known bounds by their iterations, one after the other.
+
+    An iteration reads the shared tensors as they were before the loop, and stores its tiles in the
+    ones that the iterations before it have left.
+    """
+    numbers = [[n if isinstance(n, int) else number_of(n) for n in b] for b in loop.bounds()]
+    if None in sum(numbers, []) or 0 in numbers[2]:
+        return
+    counters = list(product(*(range(*bound) for bound in zip(*numbers, strict=True))))  # pyright: ignore
+    block = loop.body.block
+    if len(counters) * sum(1 for _ in block.walk()) > limit:
+        return
+    indices, shared = block.args[: loop.rank], block.args[loop.rank :]
+    before = InsertPoint.before(loop)
+    current = dict(zip(shared, loop.outputs, strict=True))
+    for counter in counters:
+        mapping: dict[SSAValue, SSAValue] = dict(zip(shared, loop.outputs, strict=True))
+        for index, number in zip(indices, counter, strict=True):
+            constant = arith.ConstantOp(IntegerAttr.from_index_int_value(number))
+            Rewriter.insert_op(constant, before)
+            mapping[index] = constant.result
+        for op in block.ops:
+            if not isinstance(op, InParallelOp):
+                Rewriter.insert_op(op.clone(mapping), before)
+        for store in loop.stores():
+            operands = [mapping.get(value, value) for value in store.operands]
+            operands[1] = current[store.dest]
+            stored = tensor.InsertSliceOp.create(
+                operands=operands, result_types=[store.dest.type], properties=store.properties
+            )
+            stored.location = store.location
+            Rewriter.insert_op(stored, before)
+            current[store.dest] = stored.result
+    for result, value in zip(loop.results, current.values(), strict=True):
         result.replace_all_uses_with(value)
     Rewriter.erase_op(loop)
 

@@ -102,7 +102,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "lift-weights": ("dense", "dense_resource"),
     "note-ranges": ("program.value",),
     "decompose-linalg": ("linalg.softmax", "linalg.pack", "linalg.unpack"),
-    "unroll-host-loops": ("scf.for", "scf.if"),
+    "unroll-host-loops": ("scf.for", "scf.forall", "scf.if"),
     "linalg-quantized-to-contraction": ("integer_type",),
     "narrow-to-32-bits": ("i64", "f64"),
     "choose-layouts": ("affine_map=windows",),
@@ -178,21 +178,21 @@ def _extend_linalg() -> None:
     XDSL_UNIVERSE.all_dialects["linalg"] = cache(extended)
 
 
-def _extend_scalars(name: str) -> None:
-    """Let xDSL's `arith` and `math` offer the operations of upstream/scalar_extensions.py."""
+def _extend(name: str, module: str) -> None:
+    """Let xDSL's dialect offer the operations of a module of upstream/, too."""
     factory = XDSL_UNIVERSE.all_dialects[name]
 
     def extended() -> Dialect:
-        from xdsl_spirv.upstream.scalar_extensions import extended
-
-        return extended(factory())
+        return import_module(f"xdsl_spirv.upstream.{module}").extended(factory())
 
     XDSL_UNIVERSE.all_dialects[name] = extended
 
 
 _extend_linalg()
-_extend_scalars("arith")
-_extend_scalars("math")
+_extend("arith", "scalar_extensions")
+_extend("math", "scalar_extensions")
+_extend("scf", "forall")
+_extend("tensor", "forall")
 
 # Models without any spirv operation hold such literals too, so corrections cannot wait for it.
 dense_literals.install()
