@@ -26,6 +26,7 @@ from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.runtime.elements import Array, count_not_finite
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.upstream.linalg_packing import OfOneTensor
 
 ACCUMULATOR = {"bf16": "f32"}
 """Type in which a result is accumulated, if it is not the result's own (BF-08)."""
@@ -114,6 +115,8 @@ def contractions(function: Operation) -> list[Contraction]:
     for op in function.walk():
         if isinstance(op, AttentionOp):
             raise ProgramError("an attention has an interval, not a contraction's bound", place(op))
+        if isinstance(op, OfOneTensor):
+            raise ProgramError(f"{op.name} has an interval, not a contraction's bound", place(op))
         if not isinstance(op, LinalgStructuredOperation) or isinstance(op, FillOp):
             continue
         try:

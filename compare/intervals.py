@@ -36,6 +36,7 @@ from xdsl_spirv.interpreter.numbers import DType, is_float, scalar_dtype
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops, generalized, is_permutation
+from xdsl_spirv.passes.graph.decompose_linalg import DecomposeLinalgPass
 from xdsl_spirv.passes.schedule.form_attention import FormAttentionPass
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
 from xdsl_spirv.runtime.elements import Array
@@ -49,6 +50,7 @@ class Intervals:
     module: ModuleOp
 
     def __post_init__(self) -> None:
+        DecomposeLinalgPass().apply(Context(), self.module)
         LinalgToContractionPass().apply(Context(), self.module)
         FormAttentionPass().apply(Context(), self.module)
         for op in list(self.module.walk()):

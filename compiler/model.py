@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from xdsl.dialects.builtin import IndexType, TensorType, i8
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, TensorType, i8
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -149,6 +149,8 @@ def model_of(host: FuncOp, weights: Mapping[str, Array]) -> ImportedModel:
 def _value(name: str, type: str, of: Attribute) -> Value:
     if isinstance(of, IndexType):
         return Value(name, INDEX, ())
+    if isinstance(of, AnyFloat | IntegerType):
+        return Value(name, type, ())
     if not isinstance(of, TensorType):
         raise ProgramError(f"{name} is of type {of}", "the host function", "use tensors")
     return Value(name, type, tuple(of.get_shape()))

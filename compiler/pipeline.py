@@ -43,7 +43,7 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
     return (
         _pass("lift-weights"),
         _pass("unroll-host-loops"),
-        _pass("decompose-linalg"),
+        _pass("decompose-linalg", target=target),
         _pass("fold-constants"),
         _pass("linalg-quantized-to-contraction", target=target),
         # The sums of weights that quantized contractions ask for.

@@ -82,7 +82,7 @@ def translate(arguments: argparse.Namespace) -> int:
 
 def interpret(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv interpret`."""
-    from xdsl.dialects.builtin import IndexType, TensorType
+    from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, TensorType
 
     from xdsl_spirv.compiler.host import host_function
     from xdsl_spirv.compiler.signature import names_of
@@ -114,6 +114,9 @@ def interpret(arguments: argparse.Namespace) -> int:
         name, type = argument_name(argument, i), argument.type
         if isinstance(type, IndexType):
             buffers.append(Buffer(name, "scalar", INDEX, ()))
+            continue
+        if isinstance(type, AnyFloat | IntegerType):
+            buffers.append(Buffer(name, "input", str(type), ()))
             continue
         if not isinstance(type, TensorType):
             raise ProgramError(f"{name!r} is of type {type}", "", "use tensors")

@@ -45,7 +45,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from xdsl_spirv.upstream import linalg_elementwise, linalg_packing
+from xdsl_spirv.upstream import linalg_elementwise, linalg_packing, linalg_winograd
 from xdsl_spirv.upstream.linalg_elementwise import ElementwiseKindAttr
 from xdsl_spirv.upstream.on_demand import Declaration, DialectOnDemand
 
@@ -499,6 +499,36 @@ MAPPED: dict[str, tuple[str, str, str, str] | None] = {
 """Name -> loops and what walks the dimensions, where that is the default of `indexing_maps`."""
 
 
+_PARSE: Any = NamedOperation.__dict__["parse"].__func__
+
+
+def parse_named(cls: type[NamedOperation], parser: Parser) -> Any:
+    """Reads a named operation, also with attributes behind its operands, as MLIR prints some."""
+    op = _PARSE(cls, parser)
+    attributes = None if op.results else parser.parse_optional_attr_dict()
+    if not attributes:
+        return op
+    types: Sequence[Attribute] = ()
+    if parser.parse_optional_punctuation("->"):
+        several = parser.parse_optional_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_type
+        )
+        types = [parser.parse_type()] if several is None else several
+    known = cls.get_irdl_definition().properties
+    properties = {key: value for key, value in attributes.items() if key in known}
+    others = {key: value for key, value in attributes.items() if key not in known}
+    return cls.create(
+        operands=op.operands,
+        result_types=types,
+        properties=op.properties | properties,
+        attributes=op.attributes | others,
+        regions=[op.detach_region(0)],
+    )
+
+
+setattr(NamedOperation, "parse", classmethod(parse_named))
+
+
 class GenericOp(ops.GenericOp):
     """Reads `linalg.generic` with any number of results; the result is xDSL's own operation."""
 
@@ -574,8 +604,8 @@ class ExtendedLinalg(DialectOnDemand):
 
     def __init__(self, dialect: Dialect):
         mapped = {f"linalg.{n}": partial(_mapped_operation, n, line) for n, line in MAPPED.items()}
-        added = (linalg_elementwise.MAKERS, linalg_packing.MAKERS)
-        self.makers = {**mapped, **NAMED, **added[0], **added[1]}
+        self.makers = {**mapped, **NAMED, **linalg_elementwise.MAKERS, **linalg_packing.MAKERS}
+        self.makers |= linalg_winograd.MAKERS
         replaced = {GenericOp.name, *self.makers}
         others = [op for op in dialect.operations if op.name not in replaced]
         attributes = [*dialect.attributes, TypeFunctionAttr, ElementwiseKindAttr]

@@ -6,6 +6,7 @@ request: they become operations of xDSL's dialect.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -34,27 +35,37 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+from typing_extensions import Self
 
 
-@irdl_op_definition
-class SoftmaxOp(IRDLOperation):
-    """`linalg.softmax dimension(1) ins(%x : ...) outs(%e : ...) -> ...`, on tensors."""
+class OfOneTensor(IRDLOperation):
+    """An operation of a tensor and a parameter: `linalg.NAME KEY(...) ins(...) outs(...) -> ...`"""
 
-    name = "linalg.softmax"
+    KEY: ClassVar[str]
 
     input = operand_def(TensorType)
     output = operand_def(TensorType)
     result = result_def(TensorType)
-    dimension = prop_def(IntegerAttr)
 
     traits = traits_def(Pure())
 
     @classmethod
-    def parse(cls, parser: Parser) -> SoftmaxOp:
+    def parse_parameter(cls, parser: Parser) -> Attribute:
+        """What stands in the parentheses."""
+        return IntegerAttr(parser.parse_integer(allow_boolean=False, allow_negative=False), i64)
+
+    def shown_parameter(self) -> str:
+        """The parameter's text."""
+        attribute = self.properties[self.KEY]
+        assert isinstance(attribute, IntegerAttr)
+        return str(attribute.value.data)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
         attributes = parser.parse_optional_attr_dict()
-        parser.parse_keyword("dimension")
+        parser.parse_keyword(cls.KEY)
         with parser.in_parens():
-            dimension = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parameter = cls.parse_parameter(parser)
         values: list[SSAValue] = []
         for keyword in ("ins", "outs"):
             parser.parse_keyword(keyword)
@@ -65,12 +76,12 @@ class SoftmaxOp(IRDLOperation):
         return cls.create(
             operands=values,
             result_types=[result],
-            properties={"dimension": IntegerAttr(dimension, i64)},
+            properties={cls.KEY: parameter},
             attributes=attributes,
         )
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(f" dimension({self.dimension.value.data})")
+        printer.print_string(f" {self.KEY}({self.shown_parameter()})")
         for keyword, value in (("ins", self.input), ("outs", self.output)):
             printer.print_string(f" {keyword}(")
             printer.print_ssa_value(value)
@@ -80,8 +91,18 @@ class SoftmaxOp(IRDLOperation):
         printer.print_string(" -> ")
         printer.print_attribute(self.result.type)
 
+
+@irdl_op_definition
+class SoftmaxOp(OfOneTensor):
+    """`linalg.softmax dimension(1) ins(%x : ...) outs(%e : ...) -> ...`, on tensors."""
+
+    name = "linalg.softmax"
+    KEY: ClassVar = "dimension"
+
+    dimension = prop_def(IntegerAttr)
+
     def verify_(self) -> None:
-        rank = len(_shape(self.input))
+        rank = len(shape_of(self.input))
         if self.dimension.value.data >= rank:
             raise VerifyException(f"dimension {self.dimension.value.data} of {rank}")
         if not self.input.type == self.output.type == self.result.type:
@@ -235,7 +256,7 @@ class PackOp(Tiled):
         return cls.build(operands=operands, result_types=[result], properties=properties)
 
     def verify_(self) -> None:
-        self.check(_shape(self.source), _shape(self.result), self.padding_value is not None)
+        self.check(shape_of(self.source), shape_of(self.result), self.padding_value is not None)
 
 
 @irdl_op_definition
@@ -251,10 +272,10 @@ class UnpackOp(Tiled):
         return cls.build(operands=operands, result_types=[result], properties=properties)
 
     def verify_(self) -> None:
-        self.check(_shape(self.result), _shape(self.source), True)
+        self.check(shape_of(self.result), shape_of(self.source), True)
 
 
-def _shape(value: SSAValue) -> Sequence[int]:
+def shape_of(value: SSAValue) -> Sequence[int]:
     assert isinstance(value.type, TensorType | MemRefType)
     return value.type.get_shape()
 

@@ -34,6 +34,7 @@ from xdsl_spirv.interpreter.kernel.memref import gathered
 from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array, DType
 from xdsl_spirv.interpreter.semantics import Function, action
 from xdsl_spirv.upstream.linalg_packing import PackOp, SoftmaxOp, UnpackOp
+from xdsl_spirv.upstream.linalg_winograd import Winograd
 
 PARALLEL = "parallel"
 
@@ -80,6 +81,25 @@ def softmax(op: SoftmaxOp, x: Array, _: Array) -> Array:
     with np.errstate(invalid="ignore"):
         wide = np.exp(x.astype(F64) - x.astype(F64).max(axis=axis, keepdims=True))
         return (wide / wide.sum(axis=axis, keepdims=True)).astype(x.dtype)
+
+
+@on_arrays(Winograd)
+def winograd(op: Winograd, x: Array, out: Array) -> Array:
+    """Each tile between two matrices, in binary64, rounded once."""
+    left, right = (np.array(matrix) for matrix in op.matrices())
+    (down, across), wide = op.steps(), x.astype(F64)
+    match op.NUMBER:
+        case 0:
+            result = np.einsum("ah,fhwc,bw->abcf", left, wide, right)
+        case 1:
+            size = left.shape[1], right.shape[1]
+            tiles = np.lib.stride_tricks.sliding_window_view(wide, size, (1, 2))
+            tiles = tiles[:, ::down, ::across][:, : out.shape[2], : out.shape[3]]
+            result = np.einsum("ai,ntwcij,bj->abtwnc", left, tiles, right)
+        case _:
+            parts = np.einsum("ya,abtwnf,zb->ntywzf", left, wide, right)
+            result = parts.reshape(out.shape) + out.astype(F64)
+    return result.astype(out.dtype)
 
 
 def _split(op: PackOp | UnpackOp, rank: int) -> list[int]:

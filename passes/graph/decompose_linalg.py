@@ -4,6 +4,9 @@
     linalg.softmax     a row's largest, exponentials of the differences to it, their sum, quotients
     linalg.pack        tensor.pad, tensor.expand_shape, linalg.transpose
     linalg.unpack      linalg.transpose, tensor.collapse_shape, tensor.extract_slice
+    linalg.winograd_*  a contraction with a small matrix for the rows, and one for the columns
+
+A contraction of bf16 into bf16 is one into f32 where the target adds no bf16, then a conversion.
 """
 
 from __future__ import annotations
@@ -17,78 +20,48 @@ from xdsl.context import Context
 from xdsl.dialects import arith, linalg, math, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    AffineMapAttr,
     AnyFloat,
     ArrayAttr,
     DenseArrayBase,
-    FloatAttr,
     IndexType,
     IntegerAttr,
     ModuleOp,
     TensorType,
+    bf16,
+    f32,
     i64,
 )
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
-from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic
 from xdsl_spirv.passes import refuse, rewrite_once
-from xdsl_spirv.passes.analysis.sizes import SizeCode, empty_of, extents
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of, element_type
+from xdsl_spirv.passes.analysis.sizes import SizeCode, extents
+from xdsl_spirv.passes.analysis.target import load_target
+from xdsl_spirv.passes.analysis.values import is_zero
+from xdsl_spirv.passes.graph.linalg_code import Code, multiply_add
+from xdsl_spirv.passes.graph.winograd import WinogradTransform
+from xdsl_spirv.targets import Target
 from xdsl_spirv.upstream.linalg_packing import PackOp, SoftmaxOp, Tiled, UnpackOp
 
 
 @dataclass(frozen=True)
 class DecomposeLinalgPass(ModulePass):
-    """Writes softmax, pack and unpack as loops and moves of elements."""
+    """Writes softmax, Winograd's transforms, pack and unpack as loops and moves of elements."""
 
     name = "decompose-linalg"
 
+    target: str = ""
+    """A known device's name or the path of a target file; without one bf16 sums are kept."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite_once(op, Softmax(), Pack(), Unpack())
-
-
-class _Code:
-    """Writes operations before one, each at its place in the source."""
-
-    def __init__(self, op: Operation):
-        self.op = op
-        self.build = Builder(InsertPoint.before(op))
-
-    def insert(self, op: Operation) -> SSAValue:
-        op.location = self.op.location
-        return self.build.insert(op).results[0]
-
-    def empty(self, sizes: Sequence[Size], element: Attribute) -> SSAValue:
-        before, empty = empty_of(sizes, element)
-        for op in before:
-            self.insert(op)
-        return self.insert(empty)
-
-    def generic(
-        self,
-        inputs: Sequence[SSAValue],
-        out: SSAValue,
-        maps: Sequence[AffineMap],
-        body: Callable[[Builder, Sequence[SSAValue]], Operation],
-    ) -> SSAValue:
-        """A generic whose loops are all parallel but for those that the output does not name."""
-        assert isinstance(out.type, TensorType)
-        block = Block(arg_types=[out.type.element_type] * (len(inputs) + 1))
-        result = body(Builder(InsertPoint.at_end(block)), block.args)
-        block.add_op(linalg.ops.YieldOp(result))
-        kinds = [
-            IteratorTypeAttr.parallel() if AffineDimExpr(n) in maps[-1].results
-            else IteratorTypeAttr.reduction()
-            for n in range(maps[-1].num_dims)
-        ]  # fmt: skip
-        attributes = ArrayAttr(map(AffineMapAttr, maps)), ArrayAttr(kinds)
-        return self.insert(
-            linalg.ops.GenericOp(inputs, [out], Region(block), *attributes, [out.type])
-        )
+        rewrite_once(op, Softmax(), Pack(), Unpack(), WinogradTransform())
+        if self.target:
+            rewrite_once(op, WidenSums(load_target(self.target, op, self.name)))
 
 
 class Softmax(RewritePattern):
@@ -96,7 +69,7 @@ class Softmax(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: SoftmaxOp, rewriter: PatternRewriter) -> None:
-        code, sizes = _Code(op), extents(op.input)
+        code, sizes = Code(op), extents(op.input)
         type = op.input.type
         assert isinstance(type, TensorType)
         element = type.element_type
@@ -108,9 +81,7 @@ class Softmax(RewritePattern):
         row = AffineMap(rank, 0, tuple(AffineDimExpr(n) for n in range(rank) if n != axis))
 
         def reduce_rows(x: SSAValue, start: float, by: Callable[..., Operation]) -> SSAValue:
-            number = code.insert(arith.ConstantOp(FloatAttr(start, element)))
-            empty = code.empty(rows, element)
-            first = code.insert(linalg.ops.FillOp([number], [empty], [empty.type]))
+            first = code.filled(rows, element, start)
             return code.generic([x], first, [whole, row], lambda b, v: b.insert(by(v[1], v[0])))
 
         def exponential(b: Builder, v: Sequence[SSAValue]) -> Operation:
@@ -130,11 +101,49 @@ class Softmax(RewritePattern):
         rewriter.replace(op, [], [shares])
 
 
+@dataclass
+class WidenSums(RewritePattern):
+    """out += a * b in bf16 -> truncf(extf(out) + extf(a) * extf(b)), where sums are f32"""
+
+    target: Target
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: LinalgStructuredOperation, rewriter: PatternRewriter) -> None:
+        types = [v.type for v in op.operands if isinstance(v.type, TensorType)]
+        if len(types) != 3 or any(type.element_type != bf16 for type in types):
+            return
+        try:
+            contraction = contraction_of(op)
+        except NotAContraction:
+            return
+        if self.target.properties_for(contraction.types):
+            return
+        code, (init,) = Code(op), op.outputs
+        sizes, whole = extents(init), AffineMap.identity(len(extents(init)))
+        first = code.filled(sizes, f32, 0.0) if is_zero(init) else None
+        if first is None:
+            room = code.empty(sizes, f32)
+            first = code.generic(
+                [init], room, [whole, whole], lambda b, v: b.insert(arith.ExtFOp(v[0], f32))
+            )
+        maps = [attribute.data for attribute in op.get_indexing_maps()]
+        total = code.generic(op.inputs, first, maps, multiply_add)
+        result = code.generic(
+            [total],
+            code.empty(sizes, bf16),
+            [whole, whole],
+            lambda b, v: b.insert(arith.TruncFOp(v[0], bf16)),
+        )
+        type = op.results[0].type
+        assert isinstance(type, TensorType)
+        rewriter.replace(op, [], [code.cast(result, type)])
+
+
 class _Tiles:
     """A packed tensor, and one that is not: their sizes and how their dimensions go together."""
 
     def __init__(self, op: Tiled, plain: SSAValue):
-        self.code, self.sizes = _Code(op), list(extents(plain))
+        self.code, self.sizes = Code(op), list(extents(plain))
         if DYNAMIC_INDEX in op.tiles:
             refuse(
                 DecomposeLinalgPass.name,
@@ -214,7 +223,7 @@ class Pack(RewritePattern):
             properties={"reassociation": tiles.reassociation, "static_output_shape": static},
         )
         packed = tiles.transpose(tiles.code.insert(apart), tiles.apart, tiles.order)
-        rewriter.replace(op, [], [_as(tiles.code, packed, op.result.type)])
+        rewriter.replace(op, [], [tiles.code.cast(packed, op.result.type)])
 
 
 class Unpack(RewritePattern):
@@ -245,9 +254,4 @@ class Unpack(RewritePattern):
             },
         )
         result = tiles.code.insert(part)
-        rewriter.replace(op, [], [_as(tiles.code, result, op.result.type)])
-
-
-def _as(code: _Code, value: SSAValue, type: TensorType) -> SSAValue:
-    """The value with the sizes that another type states."""
-    return value if value.type == type else code.insert(tensor.CastOp(value, type))
+        rewriter.replace(op, [], [tiles.code.cast(result, op.result.type)])

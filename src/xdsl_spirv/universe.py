@@ -101,7 +101,10 @@ PASSES: dict[str, str] = {
 NEEDS: dict[str, tuple[str, ...]] = {
     "lift-weights": ("dense", "dense_resource"),
     "note-ranges": ("program.value",),
-    "decompose-linalg": ("linalg.softmax", "linalg.pack", "linalg.unpack"),
+    "decompose-linalg": (
+        *("linalg.softmax", "linalg.pack", "linalg.unpack", "bf16"),
+        *(f"linalg.winograd_{part}_transform" for part in ("filter", "input", "output")),
+    ),
     "unroll-host-loops": ("scf.for", "scf.forall", "scf.if"),
     "linalg-quantized-to-contraction": ("integer_type",),
     "narrow-to-32-bits": ("i64", "f64"),

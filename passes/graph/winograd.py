@@ -1,0 +1,123 @@
+"""
+Winograd's transforms as contractions with small matrices: one for the rows, one for the columns.
+
+    linalg.winograd_filter_transform    t[a, w, c, f] = sum h: G[a, h] x[f, h, w, c]
+                                        r[a, b, c, f] = sum w: G[b, w] t[a, w, c, f]
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DenseArrayBase, IntegerAttr, TensorType, i64
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
+from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes.analysis.contraction import element_type
+from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.graph.linalg_code import Code, multiply_add
+from xdsl_spirv.upstream.linalg_winograd import Winograd, WinogradOutputOp
+
+CONTRACTIONS = {
+    "linalg.winograd_filter_transform": ("ah,fhwc->awcf", "bw,awcf->abcf"),
+    "linalg.winograd_input_transform": ("ai,n(t+i)wc->atwnc", "bj,at(w+j)nc->abtwnc"),
+    "linalg.winograd_output_transform": ("ya,abtwnf->ybtwnf", "zb,ybtwnf->ntywzf"),
+}
+"""The two contractions of a transform; `(t+i)` is element i of tile t, which begins at t * step."""
+
+
+class WinogradTransform(RewritePattern):
+    """winograd_*(x) -> columns(rows(x)), each of them a contraction with a matrix"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: Winograd, rewriter: PatternRewriter) -> None:
+        code, element = Code(op), element_type(op.input)
+        if not isinstance(element, AnyFloat) or any(
+            is_dynamic(size) for value in op.operands for size in extents(value)
+        ):
+            refuse("decompose-linalg", op, "it is lowered for floats of sizes that are known")
+        out: SSAValue | None = None
+        shape = list(op.result.type.get_shape())
+        if isinstance(op, WinogradOutputOp):
+            apart, groups = _tiles(op)
+            out = code.insert(
+                tensor.ExpandShapeOp.create(
+                    operands=[op.output],
+                    result_types=[TensorType(element, apart)],
+                    properties={
+                        "reassociation": groups,
+                        "static_output_shape": DenseArrayBase.from_list(i64, apart),
+                    },
+                )
+            )
+            shape = apart
+        rows, columns = CONTRACTIONS[op.name]
+        (left, right), (down, across) = op.matrices(), op.steps()
+        x = _contract(code, rows, op.input, left, down, _rows_shape(op, rows), None)
+        x = _contract(code, columns, x, right, across, shape, out)
+        if isinstance(op, WinogradOutputOp):
+            x = code.insert(
+                tensor.CollapseShapeOp.create(
+                    operands=[x],
+                    result_types=[op.result.type],
+                    properties={"reassociation": _tiles(op)[1]},
+                )
+            )
+        rewriter.replace(op, [], [x])
+
+
+def _tiles(op: WinogradOutputOp) -> tuple[list[int], ArrayAttr[ArrayAttr[IntegerAttr]]]:
+    """The sizes of a result with its rows and columns in tiles, and which of them go together."""
+    tiles, image = op.windows()
+    down, across = op.steps()
+    apart = [image[0], tiles[2], down, tiles[3], across, image[3]]
+    groups = ((0,), (1, 2), (3, 4), (5,))
+    return apart, ArrayAttr(ArrayAttr(IntegerAttr(n, i64) for n in group) for group in groups)
+
+
+def _rows_shape(op: Winograd, contraction: str) -> list[int]:
+    """The sizes of the result of the first contraction: those of the input, but for the rows."""
+    source, result = contraction.partition(",")[2].split("->")
+    sizes = dict(zip(_names(source), op.input.type.get_shape(), strict=True))
+    tiles, _ = op.windows()
+    sizes |= {"a": tiles[0], "t": tiles[2], "y": op.steps()[0]}
+    return [sizes[name] for name in result]
+
+
+def _names(operand: str) -> list[str]:
+    """The names of the dimensions of an operand, `t` of `(t+i)`."""
+    parts = operand.replace("(", " ").replace(")", " ").split()
+    return [name for part in parts for name in (part[0] if "+" in part else part)]
+
+
+def _contract(
+    code: Code,
+    contraction: str,
+    x: SSAValue,
+    matrix: tuple[tuple[float, ...], ...],
+    step: int,
+    shape: list[int],
+    out: SSAValue | None,
+) -> SSAValue:
+    """A contraction with a matrix, added to `out` if there is one."""
+    element = element_type(x)
+    assert isinstance(element, AnyFloat)
+    first, second, result = contraction.replace("->", ",").split(",")
+    loops = [*result, first[1]]
+    number = {name: AffineDimExpr(position) for position, name in enumerate(loops)}
+    # Of a window, the tile's number comes first: it is walked in steps.
+    places: list[AffineExpr] = []
+    for part in second.replace("(", " ").replace(")", " ").split():
+        if "+" in part:
+            places.append(number[part[0]] * step + number[part[2]])
+        else:
+            places += [number[name] for name in part]
+    maps = [
+        AffineMap(len(loops), 0, tuple(number[name] for name in first)),
+        AffineMap(len(loops), 0, tuple(places)),
+        AffineMap(len(loops), 0, tuple(number[name] for name in result)),
+    ]
+    init = code.filled(shape, element, 0.0) if out is None else out
+    return code.generic([code.matrix(matrix, element), x], init, maps, multiply_add)

@@ -1,0 +1,91 @@
+"""Winograd's transforms, parallel loops, sums in bf16 and attributes behind operands."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.interpreter import interpret
+from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.runtime.modules import parse_text
+
+WINOGRAD = """
+func.func @main(%f: tensor<{k}x{r}x{r}x{c}xf32>, %x: tensor<1x{i}x{i}x{c}xf32>,
+    %out: tensor<1x{o}x{o}x{k}xf32>) -> tensor<1x{o}x{o}x{k}xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %e0 = tensor.empty() : tensor<{a}x{a}x{c}x{k}xf32>
+  %u = linalg.winograd_filter_transform fmr(F_{m}_{r}) ins(%f : tensor<{k}x{r}x{r}x{c}xf32>)
+    outs(%e0 : tensor<{a}x{a}x{c}x{k}xf32>) -> tensor<{a}x{a}x{c}x{k}xf32>
+  %e1 = tensor.empty() : tensor<{a}x{a}x2x2x1x{c}xf32>
+  %v = linalg.winograd_input_transform fmr(F_{m}_{r}) ins(%x : tensor<1x{i}x{i}x{c}xf32>)
+    outs(%e1 : tensor<{a}x{a}x2x2x1x{c}xf32>) -> tensor<{a}x{a}x2x2x1x{c}xf32>
+  %e2 = tensor.empty() : tensor<{a}x{a}x2x2x1x{k}xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e2 : tensor<{a}x{a}x2x2x1x{k}xf32>)
+    -> tensor<{a}x{a}x2x2x1x{k}xf32>
+  %p = linalg.contract indexing_maps = [
+      affine_map<(a, b, t, u, n, k, c) -> (a, b, t, u, n, c)>,
+      affine_map<(a, b, t, u, n, k, c) -> (a, b, c, k)>,
+      affine_map<(a, b, t, u, n, k, c) -> (a, b, t, u, n, k)>]
+    ins(%v, %u : tensor<{a}x{a}x2x2x1x{c}xf32>, tensor<{a}x{a}x{c}x{k}xf32>)
+    outs(%z : tensor<{a}x{a}x2x2x1x{k}xf32>) {{note = "behind"}} -> tensor<{a}x{a}x2x2x1x{k}xf32>
+  %y = linalg.winograd_output_transform fmr(F_{m}_{r}) ins(%p : tensor<{a}x{a}x2x2x1x{k}xf32>)
+    outs(%out : tensor<1x{o}x{o}x{k}xf32>) -> tensor<1x{o}x{o}x{k}xf32>
+  return %y : tensor<1x{o}x{o}x{k}xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(("m", "r"), [(2, 3), (4, 3), (2, 5)])
+def test_winograd_is_a_convolution(m: int, r: int):
+    sizes = {"m": m, "r": r, "a": m + r - 1, "i": 2 * m + r - 1, "o": 2 * m, "c": 3, "k": 2}
+    numbers = np.random.default_rng(m + r)
+    f, x, out = (
+        numbers.integers(-2, 3, shape).astype(np.float32)
+        for shape in ((2, r, r, 3), (1, sizes["i"], sizes["i"], 3), (1, 2 * m, 2 * m, 2))
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(x, (r, r), (1, 2))
+    expected = out + np.einsum("nhwcij,kijc->nhwk", windows, f)
+    text = WINOGRAD.format(**sizes)
+    np.testing.assert_allclose(interpret(parse_text(text), [f, x, out])[0], expected, atol=1e-3)
+    program = compile_module(parse_text(text), "lavapipe")
+    (found,) = run(program, {"f": f, "x": x, "out": out}, "interpreter").values()
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+FORALL = """
+func.func @main(%a: tensor<8x6xbf16>, %b: tensor<6x4xbf16>, %c: tensor<8x4xbf16>)
+    -> (tensor<8x4xbf16>, tensor<8x4xbf16>) {
+  %two = arith.constant 2 : index
+  %r:2 = scf.forall (%i, %j) = (0, 0) to (8, 4) step (4, %two) shared_outs(%v = %c, %w = %c)
+      -> (tensor<8x4xbf16>, tensor<8x4xbf16>) {
+    %s = tensor.extract_slice %a[%i, 0] [4, 6] [1, 1] : tensor<8x6xbf16> to tensor<4x6xbf16>
+    %t = tensor.extract_slice %b[0, %j] [6, 2] [1, 1] : tensor<6x4xbf16> to tensor<6x2xbf16>
+    %o = tensor.extract_slice %v[%i, %j] [4, 2] [1, 1] : tensor<8x4xbf16> to tensor<4x2xbf16>
+    %m = linalg.matmul ins(%s, %t : tensor<4x6xbf16>, tensor<6x2xbf16>)
+                       outs(%o : tensor<4x2xbf16>) -> tensor<4x2xbf16>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %m into %v[%i, %j] [4, 2] [1, 1]
+        : tensor<4x2xbf16> into tensor<8x4xbf16>
+      tensor.parallel_insert_slice %o into %w[%i, %j] [4, 2] [1, 1]
+        : tensor<4x2xbf16> into tensor<8x4xbf16>
+    }
+  }
+  return %r#0, %r#1 : tensor<8x4xbf16>, tensor<8x4xbf16>
+}
+"""
+
+
+def test_parallel_loops_sum_bf16_in_tiles():
+    numbers = np.random.default_rng(1)
+    a, b, c = (
+        numbers.integers(-2, 3, shape).astype(ml_dtypes.bfloat16)
+        for shape in ((8, 6), (6, 4), (8, 4))
+    )
+    product = a.astype(np.float32) @ b.astype(np.float32) + c.astype(np.float32)
+    program = compile_module(parse_text(FORALL), "lavapipe")
+    compiled = list(run(program, {"a": a, "b": b, "c": c}, "interpreter").values())
+    for results in (interpret(parse_text(FORALL), [a, b, c]), compiled):
+        np.testing.assert_array_equal(results[0].astype(np.float32), product)
+        np.testing.assert_array_equal(results[1].astype(np.float32), c.astype(np.float32))

@@ -1,0 +1,176 @@
+"""
+Winograd's transforms `linalg.winograd_*` as MLIR 22 writes them, which xDSL lacks, and their matrices.
+The pull request: they become operations of xDSL's dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, TypeAlias
+
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Attribute
+from xdsl.irdl import irdl_op_definition, prop_def
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.upstream.linalg_packing import OfOneTensor, shape_of
+
+Matrix: TypeAlias = tuple[tuple[float, ...], ...]
+
+
+def _over(divisor: float, *rows: Sequence[float]) -> Matrix:
+    """Rows of numbers over a common divisor."""
+    return tuple(tuple(number / divisor for number in row) for row in rows)
+
+
+WINOGRAD = ((2, 3), (4, 3), (2, 5))
+"""Sizes (m, r) of a result's tile and of the filter, by the number of `fmr`."""
+
+
+MATRICES: dict[tuple[int, int], tuple[Matrix, Matrix, Matrix]] = {
+    (2, 3): (
+        _over(2, (-2, 0, 0), (1, -1, 1), (1, 1, 1), (0, 0, 2)),
+        _over(1, (-1, 0, 1, 0), (0, -1, 1, 0), (0, 1, 1, 0), (0, -1, 0, 1)),
+        _over(1, (1, 1, 1, 0), (0, -1, 1, 1)),
+    ),
+    (4, 3): (
+        _over(12, (12, 0, 0), (-4, 4, -4), (-4, -4, -4), (1, -2, 4), (1, 2, 4), (0, 0, 12)),
+        _over(
+            16,
+            *((4, 0, -5, 0, 1, 0), (0, 4, -4, -1, 1, 0), (0, -4, -4, 1, 1, 0)),
+            *((0, 4, -2, -4, 2, 0), (0, -4, -2, 4, 2, 0), (0, 4, 0, -5, 0, 1)),
+        ),
+        # With the factor 32 for each axis that MLIR multiplies by at the end.
+        _over(
+            0.25,
+            *((1, 2, 2, 1, 1, 0), (0, -2, 2, -2, 2, 0)),
+            *((0, 2, 2, 4, 4, 0), (0, -2, 2, -8, 8, 4)),
+        ),
+    ),
+    (2, 5): (
+        _over(
+            60,
+            *((60, 0, 0, 0, 0), (10, -10, 10, -10, 10), (-10, -10, -10, -10, -10)),
+            *((-16, 8, -4, 2, -1), (1, 2, 4, 8, 16), (0, 0, 0, 0, 60)),
+        ),
+        _over(
+            16,
+            *((2, 3, -4, -3, 2, 0), (0, 2, 1, -5, 2, 0), (0, -2, -5, -1, 2, 0)),
+            *((0, 4, -2, -4, 2, 0), (0, -2, -4, 2, 4, 0), (0, 2, 3, -4, -3, 2)),
+        ),
+        # With the factor 16 for each axis.
+        _over(0.125, (1, 2, 2, 4, 2, 0), (0, -2, 2, -2, 4, 1)),
+    ),
+}
+"""By (m, r): what filters, images and products are multiplied by, as MLIR scales them."""
+
+
+class Winograd(OfOneTensor):
+    """The base of Winograd's transforms: `fmr(F_4_3)` has tiles of 4 x 4 and filters of 3 x 3."""
+
+    KEY: ClassVar = "fmr"
+    NUMBER: ClassVar[int]
+    """Which of the three matrices it multiplies by."""
+
+    fmr = prop_def(IntegerAttr)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """m and r."""
+        return WINOGRAD[self.fmr.value.data]
+
+    @classmethod
+    def parse_parameter(cls, parser: Parser) -> Attribute:
+        start, name = parser.pos, parser.parse_identifier()
+        known = [f"F_{m}_{r}" for m, r in WINOGRAD]
+        if name not in known:
+            parser.raise_error(f"fmr is one of {', '.join(known)}", start, parser.pos)
+        return IntegerAttr(known.index(name), i32)
+
+    def shown_parameter(self) -> str:
+        return "F_{}_{}".format(*self.sizes)
+
+    def windows(self) -> tuple[Sequence[int], Sequence[int]]:
+        """The tensor of tiles, whose first two dimensions are m + r - 1 or 1, and the other one."""
+        return shape_of(self.result), shape_of(self.input)
+
+    def matrices(self) -> tuple[Matrix, Matrix]:
+        """The matrices for rows and columns, ((1.0,),) for an axis that is not transformed."""
+        given = MATRICES[self.sizes][self.NUMBER]
+        left, right = (given if self.is_transformed(axis) else ((1.0,),) for axis in (0, 1))
+        return left, right
+
+    def steps(self) -> tuple[int, int]:
+        """Rows and columns from a tile to the next one."""
+        down, right = (self.sizes[0] if self.is_transformed(axis) else 1 for axis in (0, 1))
+        return down, right
+
+    def is_transformed(self, axis: int) -> bool:
+        """Whether rows (0) or columns (1) are transformed: they are not where a filter has one."""
+        return self.windows()[0][axis] != 1
+
+    def verify_(self) -> None:
+        tiles, image = self.windows()
+        if not 0 <= self.fmr.value.data < len(WINOGRAD):
+            raise VerifyException("there is no such fmr")
+        m, r = self.sizes
+        if any(alpha not in (1, m + r - 1) for alpha in tiles[:2]) or self.wanted(image) != tiles:
+            raise VerifyException(
+                f"{self.shown_parameter()} makes {list(self.wanted(image))}, not {list(tiles)}"
+            )
+        if self.output.type != self.result.type:
+            raise VerifyException("the result should have the type of outs")
+
+    def wanted(self, image: Sequence[int]) -> Sequence[int]:
+        """The sizes of the tiles of a tensor."""
+        raise NotImplementedError
+
+
+@irdl_op_definition
+class WinogradFilterOp(Winograd):
+    """Filters [F, H, W, C] -> [m + r - 1, m + r - 1, C, F]."""
+
+    name = "linalg.winograd_filter_transform"
+    NUMBER: ClassVar = 0
+
+    def wanted(self, image: Sequence[int]) -> Sequence[int]:
+        f, height, width, c = image
+        alpha = sum(self.sizes) - 1
+        return (1 if height == 1 else alpha, 1 if width == 1 else alpha, c, f)
+
+
+@irdl_op_definition
+class WinogradInputOp(Winograd):
+    """An image [N, H, W, C] -> [m + r - 1, m + r - 1, tiles of H, tiles of W, N, C]."""
+
+    name = "linalg.winograd_input_transform"
+    NUMBER: ClassVar = 1
+
+    def wanted(self, image: Sequence[int]) -> Sequence[int]:
+        n, *extents, c = image
+        m, r = self.sizes
+        moved = [self.is_transformed(axis) for axis in (0, 1)]
+        counts = [(s - r + 1) // m if is_moved else s for s, is_moved in zip(extents, moved)]
+        return (*self.windows()[0][:2], *counts, n, c)
+
+
+@irdl_op_definition
+class WinogradOutputOp(Winograd):
+    """Products [m + r - 1, m + r - 1, tiles of H, tiles of W, N, F] -> [N, H, W, F], added to outs."""
+
+    name = "linalg.winograd_output_transform"
+    NUMBER: ClassVar = 2
+
+    def windows(self) -> tuple[Sequence[int], Sequence[int]]:
+        return shape_of(self.input), shape_of(self.result)
+
+    def wanted(self, image: Sequence[int]) -> Sequence[int]:
+        n, *extents, f = image
+        m, _ = self.sizes
+        moved = [self.is_transformed(axis) for axis in (0, 1)]
+        counts = [s // m if is_moved else s for s, is_moved in zip(extents, moved)]
+        return (*self.windows()[0][:2], *counts, n, f)
+
+
+MAKERS = {op.name: (lambda op=op: op) for op in (WinogradFilterOp, WinogradInputOp, WinogradOutputOp)}
