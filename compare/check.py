@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.compare.bounds import (
@@ -75,6 +76,9 @@ def check_module(
         depths = [limit.k for limit in multiplied if isinstance(limit.k, int)]
         if len(depths) != len(multiplied):
             raise ProgramError("the depth of a contraction is known only when it runs", "")
+        if any(isinstance(v.owner, ConstantOp) for c in multiplied for v in (c.a, c.b)):
+            # The magnitudes below are those of the arguments: a constant keeps its signs.
+            raise ProgramError("a constant is multiplied", "")
     except ProgramError:
         # Not contractions only: intervals are wider, but take everything that is fused to one.
         allowed = tolerances(module, function, arguments, expected, outputs)

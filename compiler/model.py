@@ -185,7 +185,7 @@ def buffers_of(model: ImportedModel) -> list[Buffer]:
     shapes = {
         argument_name(argument, i): tuple(written(size, names.name) for size in extents(argument))
         for i, argument in enumerate(function.body.block.args)
-        if not isinstance(argument.type, IndexType)
+        if isinstance(argument.type, TensorType)
     }
     return [
         Buffer(v.name, "input", v.type, shapes[v.name])

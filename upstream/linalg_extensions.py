@@ -517,12 +517,14 @@ def parse_named(cls: type[NamedOperation], parser: Parser) -> Any:
     known = cls.get_irdl_definition().properties
     properties = {key: value for key, value in attributes.items() if key in known}
     others = {key: value for key, value in attributes.items() if key not in known}
+    operands, region = list(op.operands), op.detach_region(0)
+    op.drop_all_references()
     return cls.create(
-        operands=op.operands,
+        operands=operands,
         result_types=types,
         properties=op.properties | properties,
         attributes=op.attributes | others,
-        regions=[op.detach_region(0)],
+        regions=[region],
     )
 
 
