@@ -173,4 +173,5 @@ class WinogradOutputOp(Winograd):
         return (*self.windows()[0][:2], *counts, n, f)
 
 
-MAKERS = {op.name: (lambda op=op: op) for op in (WinogradFilterOp, WinogradInputOp, WinogradOutputOp)}
+OPERATIONS = (WinogradFilterOp, WinogradInputOp, WinogradOutputOp)
+MAKERS = {op.name: (lambda op=op: op) for op in OPERATIONS}

@@ -16,8 +16,6 @@ stays; a pass that cannot lower it refuses it.
 
 from __future__ import annotations
 
-import functools
-import operator
 from dataclasses import dataclass
 from itertools import product
 
@@ -128,7 +126,7 @@ def unroll_forall(loop: ForallOp, limit: int) -> None:
     ones that the iterations before it have left.
     """
     numbers = [[n if isinstance(n, int) else number_of(n) for n in b] for b in loop.bounds()]
-    if None in functools.reduce(operator.iadd, numbers, []) or 0 in numbers[2]:
+    if any(None in bound for bound in numbers) or 0 in numbers[2]:
         return
     counters = list(product(*(range(*bound) for bound in zip(*numbers, strict=True))))  # pyright: ignore
     block = loop.body.block
