@@ -178,12 +178,7 @@ class ForallOp(IRDLOperation):
         pairs = [("in", upper)] if plain else [("=", lower), ("to", upper), ("step", step)]
         for word, numbers in pairs:
             printer.print_string(f" {word} (")
-            printer.print_list(
-                numbers,
-                lambda n: (
-                    printer.print_string(str(n)) if isinstance(n, int) else printer.print_ssa_value(n)
-                ),
-            )
+            printer.print_list(numbers, lambda n: _print_bound(printer, n))
             printer.print_string(")")
         if self.outputs:
             shared = zip(self.body.block.args[self.rank :], self.outputs, strict=True)
@@ -211,6 +206,13 @@ def _parse_bounds(parser: Parser) -> tuple[list[int], list[SSAValue]]:
 
     parser.parse_comma_separated_list(parser.Delimiter.PAREN, bound)
     return numbers, given
+
+
+def _print_bound(printer: Printer, bound: SSAValue | int) -> None:
+    if isinstance(bound, int):
+        printer.print_string(str(bound))
+    else:
+        printer.print_ssa_value(bound)
 
 
 def _parse_shared(parser: Parser) -> tuple[Any, Any]:

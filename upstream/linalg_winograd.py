@@ -1,5 +1,5 @@
 """
-Winograd's transforms `linalg.winograd_*` as MLIR 22 writes them, which xDSL lacks, and their matrices.
+`linalg.winograd_*` as MLIR 22 writes them, and their matrices, which xDSL lacks.
 The pull request: they become operations of xDSL's dialect.
 """
 
@@ -157,7 +157,7 @@ class WinogradInputOp(Winograd):
 
 @irdl_op_definition
 class WinogradOutputOp(Winograd):
-    """Products [m + r - 1, m + r - 1, tiles of H, tiles of W, N, F] -> [N, H, W, F], added to outs."""
+    """Products [m + r - 1, m + r - 1, tiles of H, of W, N, F] -> [N, H, W, F], added to outs."""
 
     name = "linalg.winograd_output_transform"
     NUMBER: ClassVar = 2

@@ -219,7 +219,7 @@ def for_loop(machine: Host, op: scf.ForOp, operands: Sequence[Any]) -> list[Any]
 
 @host(ForallOp)
 def parallel_loops(machine: Host, op: ForallOp, operands: Sequence[Any]) -> list[Any]:
-    """Parallel loops, one iteration after the other; each reads the tensors from before the loops."""
+    """Parallel loops one after the other; each reads the tensors from before the loops."""
     given = iter(operands)
     bounds = [[n if isinstance(n, int) else int(next(given)) for n in b] for b in op.bounds()]
     before = list(given)
