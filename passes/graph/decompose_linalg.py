@@ -39,7 +39,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic
 from xdsl_spirv.passes import refuse, rewrite_once
-from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of, element_type
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extents
 from xdsl_spirv.passes.analysis.target import load_target
 from xdsl_spirv.passes.analysis.values import is_zero
