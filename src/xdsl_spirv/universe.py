@@ -31,6 +31,7 @@ def _lazy(path: str) -> Callable[[], Any]:
 DIALECTS = {
     "spirv": "dialects.spirv:SPIRV",
     "schedule": "dialects.schedule:Schedule",
+    "tile": "dialects.tile:Tile",
 }
 
 PASSES: dict[str, str] = {
@@ -72,6 +73,7 @@ PASSES: dict[str, str] = {
     "contraction-to-cooperative-matrix": (
         "passes.kernel.contraction_to_cooperative_matrix:ContractionToCooperativeMatrixPass"
     ),
+    "lower-tiles": "passes.kernel.lower_tiles:LowerTilesPass",
     "loops-to-invocations": "passes.loops.to_invocations:LoopsToInvocationsPass",
     "kernel-to-spirv": "passes.spirv.kernel_to_spirv:KernelToSPIRVPass",
     "linalg-to-spirv": "compiler.pipeline:LinalgToSPIRVPass",

@@ -1,0 +1,48 @@
+"""
+Kernels as programs over whole tiles, before anybody says which invocation holds what.
+
+A `tile.program` is what one workgroup does: it loads boxes of views (buffers with sizes and
+strides), computes on tiles and stores boxes. `scf.for` and `scf.if` stand around the operations,
+`arith` and `math` inside of `tile.map` and on the workgroup's own numbers, which all invocations
+agree on. The host interpreter runs a program on whole arrays; `lower-tiles` writes what each
+invocation does.
+"""
+
+from xdsl.ir import Dialect
+
+from xdsl_spirv.dialects.tile import programs, types, values
+from xdsl_spirv.dialects.tile.programs import (
+    GatherOp,
+    LoadOp,
+    PlaceOp,
+    ProgramIdOp,
+    ProgramOp,
+    ScatterOp,
+    SizeOp,
+    StoreOp,
+    ViewOp,
+)
+from xdsl_spirv.dialects.tile.types import TileType, ViewType, reduced, scalar_of, tile_of, view_of
+from xdsl_spirv.dialects.tile.values import (
+    BroadcastOp,
+    FullOp,
+    MapOp,
+    MultiplyAddOp,
+    RangeOp,
+    ReduceOp,
+    ReshapeOp,
+    TransposeOp,
+    YieldOp,
+)
+from xdsl_spirv.upstream.on_demand import attributes_of, operations_of
+
+__all__ = [
+    "BroadcastOp", "FullOp", "GatherOp", "LoadOp", "MapOp", "MultiplyAddOp", "PlaceOp",
+    "ProgramIdOp", "ProgramOp", "RangeOp", "ReduceOp", "ReshapeOp", "ScatterOp", "SizeOp",
+    "StoreOp", "Tile", "TileType", "TransposeOp", "ViewOp", "ViewType", "YieldOp", "reduced",
+    "scalar_of", "tile_of", "view_of",
+]  # fmt: skip
+
+MODULES = (types, programs, values)
+
+Tile = Dialect("tile", operations_of(MODULES), attributes_of(MODULES))

@@ -1,0 +1,344 @@
+"""Programs over tiles, the place of a workgroup, and accesses to views of buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
+    DenseArrayBase,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    SymbolNameConstraint,
+    UnitAttr,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import (
+    IsolatedFromAbove,
+    NoTerminator,
+    Pure,
+    SymbolOpInterface,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.tile.types import (
+    TileType,
+    ViewType,
+    numbers_of,
+    require,
+    require_same_elements,
+    tile_of,
+    view_of,
+)
+
+
+@irdl_op_definition
+class ProgramOp(IRDLOperation):
+    """
+    One kernel: what a workgroup does. Its arguments are views of the buffers, one each and in the
+    order of their bindings, and numbers.
+    """
+
+    name = "tile.program"
+    sym_name = prop_def(SymbolNameConstraint())
+    body = region_def("single_block")
+    traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
+    assembly_format = "$sym_name attr-dict-with-keyword $body"
+
+    def verify_(self) -> None:
+        for argument in self.body.block.args:
+            ok = isinstance(argument.type, ViewType | IndexType | IntegerType | AnyFloat)
+            require(ok, f"argument {argument.index} is a {argument.type}, no view and no number")
+        places = [op for op in self.body.walk() if isinstance(op, PlaceOp)]
+        if len(places) > 1:
+            raise VerifyException("it has two tile.place: one says the sizes of the grid")
+
+
+@irdl_op_definition
+class PlaceOp(IRDLOperation):
+    """
+    The first indices of the workgroup's tile of a view; the grid covers the view.
+
+        %i, %j = tile.place %c tile [128, 256] axes [0, 1] : !tile.view<?x?xf16>
+
+    `axes` are the axes that tiles are counted along, the slowest first: the last one is the grid's
+    X. With `group = 8`, eight tiles of the first axis are covered before the next of the last.
+    """
+
+    name = "tile.place"
+    view = operand_def(ViewType)
+    tile = prop_def(DenseArrayBase.constr(i64))
+    axes = prop_def(DenseArrayBase.constr(i64))
+    group = opt_prop_def(IntegerAttr.constr(i64))
+    firsts = var_result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$view `tile` $tile `axes` $axes (`group` $group^)? attr-dict `:` type($view) `->` "
+        "type($firsts)"
+    )
+
+    def __init__(
+        self, view: SSAValue, tile: Sequence[int], axes: Sequence[int], group: int | None = None
+    ):
+        properties: dict[str, Attribute | None] = {
+            "tile": DenseArrayBase.from_list(i64, tile),
+            "axes": DenseArrayBase.from_list(i64, axes),
+            "group": None if group is None else IntegerAttr(group, i64),
+        }
+        results = [[IndexType()] * len(tile)]
+        super().__init__(operands=[view], properties=properties, result_types=results)
+
+    @property
+    def counted(self) -> list[tuple[int, int]]:
+        """The axis of the view and the tile's size along it, the slowest first."""
+        return list(zip(numbers_of(self.axes), numbers_of(self.tile), strict=True))
+
+    def verify_(self) -> None:
+        tile, axes = numbers_of(self.tile), numbers_of(self.axes)
+        rank = len(view_of(self.view).shape)
+        fits = len(tile) == len(axes) == len(self.firsts) == len(set(axes)) and len(axes) <= 3
+        require(
+            fits and all(0 <= a < rank for a in axes), f"axes {axes} are not of a {rank}-D view"
+        )
+        require(min(tile) > 0, f"a tile of {tile} is empty")
+
+
+@irdl_op_definition
+class ProgramIdOp(IRDLOperation):
+    """The workgroup's number along an axis of the grid: `tile.program_id 0`."""
+
+    name = "tile.program_id"
+    axis = prop_def(IntegerAttr.constr(i64))
+    count = opt_prop_def(UnitAttr)
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "$axis (`count` $count^)? attr-dict"
+
+    def __init__(self, axis: int, count: bool = False):
+        properties = {"axis": IntegerAttr(axis, i64), "count": UnitAttr() if count else None}
+        super().__init__(properties=properties, result_types=[IndexType()])
+
+
+@irdl_op_definition
+class SizeOp(IRDLOperation):
+    """The size of a view's axis: `tile.size %a 1 : !tile.view<?x?xf16>`."""
+
+    name = "tile.size"
+    view = operand_def(ViewType)
+    axis = prop_def(IntegerAttr.constr(i64))
+    result = result_def(IndexType)
+    traits = traits_def(Pure())
+    assembly_format = "$view $axis attr-dict `:` type($view)"
+
+    def __init__(self, view: SSAValue, axis: int):
+        properties = {"axis": IntegerAttr(axis, i64)}
+        super().__init__(operands=[view], properties=properties, result_types=[IndexType()])
+
+    def verify_(self) -> None:
+        rank = len(view_of(self.view).shape)
+        require(0 <= self.axis.value.data < rank, f"there is no axis {self.axis.value.data}")
+
+
+@irdl_op_definition
+class ViewOp(IRDLOperation):
+    """
+    Another view of a view's buffer, which starts `offset` elements behind its start.
+
+        %v = tile.view %x[%offset] sizes [%m, %n] strides [%s, %one] : view<?xf16> -> view<?x?xf16>
+
+    The elements that it reaches must lie in the buffer.
+    """
+
+    name = "tile.view_of"
+    source = operand_def(ViewType)
+    offset = operand_def(IndexType)
+    sizes = var_operand_def(IndexType)
+    strides = var_operand_def(IndexType)
+    result = result_def(ViewType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$source `[` $offset `]` `sizes` `[` $sizes `]` `strides` `[` $strides `]` attr-dict `:` "
+        "type($source) `->` type($result)"
+    )
+
+    def __init__(
+        self,
+        source: SSAValue,
+        offset: SSAValue,
+        sizes: Sequence[SSAValue],
+        strides: Sequence[SSAValue],
+    ):
+        result = ViewType([DYNAMIC_INDEX] * len(sizes), view_of(source).element)
+        super().__init__(
+            operands=[source, offset, list(sizes), list(strides)], result_types=[result]
+        )
+
+    def verify_(self) -> None:
+        rank = len(view_of(self.result).shape)
+        counts = len(self.sizes), len(self.strides)
+        require(counts == (rank, rank), f"{counts} sizes and strides of a {rank}-D view")
+        require_same_elements(view_of(self.source).element, view_of(self.result).element)
+
+
+class _Box(IRDLOperation):
+    """An access to a box of a view: the tile's axes are the view's last ones."""
+
+    def check_box(self, view: SSAValue, indices: Sequence[SSAValue], tile: TileType) -> None:
+        held = view_of(view)
+        rank = len(held.shape)
+        require(len(indices) == rank, f"{len(indices)} indices of a {rank}-D view")
+        require(len(tile.shape) <= rank, f"a {held} has no boxes of {tile}")
+        require(held.element == tile.element, f"a {held} has no elements of {tile}")
+
+
+@irdl_op_definition
+class LoadOp(_Box):
+    """
+    A box of a view, from these indices on: `tile.load %a[%i, %k] outside 0.0 : f16 : ...`.
+
+    Elements outside of the view are the number after `outside`. With `any` they are any number; the
+    interpreter takes one that shows. Without either the box must lie inside.
+    """
+
+    name = "tile.load"
+    view = operand_def(ViewType)
+    indices = var_operand_def(IndexType)
+    outside = opt_prop_def(IntegerAttr | FloatAttr)
+    any = opt_prop_def(UnitAttr)
+    result = result_def(TileType)
+    traits = traits_def()
+    assembly_format = (
+        "$view `[` $indices `]` (`outside` $outside^)? (`any` $any^)? attr-dict `:` type($view) "
+        "`->` type($result)"
+    )
+
+    def __init__(
+        self,
+        view: SSAValue,
+        indices: Sequence[SSAValue],
+        shape: Sequence[int],
+        outside: IntegerAttr | FloatAttr | None = None,
+    ):
+        super().__init__(
+            operands=[view, list(indices)],
+            properties={"outside": outside},
+            result_types=[TileType(shape, view_of(view).element)],
+        )
+
+    def verify_(self) -> None:
+        self.check_box(self.view, self.indices, tile_of(self.result))
+        if self.outside is not None:
+            require_same_elements(self.outside.type, tile_of(self.result).element)
+            require(self.any is None, "`outside` and `any` exclude each other")
+
+
+@irdl_op_definition
+class StoreOp(_Box):
+    """
+    Writes a tile to a box of a view: `tile.store %t, %c[%i, %j] clipped : ...`.
+
+    With `clipped`, elements outside of the view are left out; without it the box must lie inside.
+    """
+
+    name = "tile.store"
+    tile = operand_def(TileType)
+    view = operand_def(ViewType)
+    indices = var_operand_def(IndexType)
+    clipped = opt_prop_def(UnitAttr)
+    traits = traits_def()
+    assembly_format = (
+        "$tile `,` $view `[` $indices `]` (`clipped` $clipped^)? attr-dict `:` type($tile) `,` "
+        "type($view)"
+    )
+
+    def __init__(self, tile: SSAValue, view: SSAValue, indices: Sequence[SSAValue], clipped: bool):
+        super().__init__(
+            operands=[tile, view, list(indices)],
+            properties={"clipped": UnitAttr() if clipped else None},
+        )
+
+    def verify_(self) -> None:
+        self.check_box(self.view, self.indices, tile_of(self.tile))
+
+
+@irdl_op_definition
+class GatherOp(IRDLOperation):
+    """
+    Elements of a row by a tile of their numbers: `tile.gather %x[%numbers] mask %m : ...`.
+
+    Where the mask is false nothing is read, and the element is 0.
+    """
+
+    name = "tile.gather"
+    view = operand_def(ViewType)
+    numbers = operand_def(TileType)
+    mask = opt_operand_def(TileType)
+    result = result_def(TileType)
+    traits = traits_def()
+    assembly_format = (
+        "$view `[` $numbers `]` (`mask` $mask^ `:` type($mask))? attr-dict `:` type($view) `,` "
+        "type($numbers)`->` type($result)"
+    )
+
+    def __init__(self, view: SSAValue, numbers: SSAValue, mask: SSAValue | None = None):
+        result = TileType(tile_of(numbers).shape, view_of(view).element)
+        super().__init__(operands=[view, numbers, mask], result_types=[result])
+
+    def verify_(self) -> None:
+        check_numbers(self.view, self.numbers, self.mask, tile_of(self.result))
+
+
+@irdl_op_definition
+class ScatterOp(IRDLOperation):
+    """Writes a tile's elements where a tile of numbers says, if the mask is true there."""
+
+    name = "tile.scatter"
+    tile = operand_def(TileType)
+    view = operand_def(ViewType)
+    numbers = operand_def(TileType)
+    mask = opt_operand_def(TileType)
+    traits = traits_def()
+    assembly_format = (
+        "$tile `,` $view `[` $numbers `]` (`mask` $mask^ `:` type($mask))? attr-dict `:` "
+        "type($tile) `,` type($view) `,` type($numbers)"
+    )
+
+    def __init__(
+        self, tile: SSAValue, view: SSAValue, numbers: SSAValue, mask: SSAValue | None = None
+    ):
+        super().__init__(operands=[tile, view, numbers, mask])
+
+    def verify_(self) -> None:
+        check_numbers(self.view, self.numbers, self.mask, tile_of(self.tile))
+
+
+def check_numbers(view: SSAValue, numbers: SSAValue, mask: SSAValue | None, tile: TileType) -> None:
+    """Verifies an access by a tile of numbers."""
+    require(len(view_of(view).shape) == 1, f"{view.type} is no row: flatten it by tile.view_of")
+    require_same_elements(view_of(view).element, tile)
+    require(
+        tile_of(numbers) == TileType(tile.shape, i32), f"{numbers.type} are no numbers of {tile}"
+    )
+    if mask is not None:
+        require(tile_of(mask) == TileType(tile.shape, i1), f"{mask.type} is no mask of {tile}")

@@ -1,0 +1,106 @@
+"""The types of tile programs, and what their verifiers share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    DenseArrayBase,
+    FixedBitwidthType,
+    IntAttr,
+)
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+
+class _Shaped(ParametrizedAttribute, TypeAttribute):
+    """A type of a shape and an element type: `<64x32xf16>`."""
+
+    sizes: ArrayAttr[IntAttr]
+    element: Attribute
+
+    def __init__(self, shape: Sequence[int], element: Attribute):
+        super().__init__(ArrayAttr([IntAttr(size) for size in shape]), element)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each axis."""
+        return tuple(size.data for size in self.sizes)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            shape, element = parser.parse_ranked_shape()
+        return ArrayAttr([IntAttr(size) for size in shape]), element
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            for size in self.shape:
+                printer.print_string("?x" if size == DYNAMIC_INDEX else f"{size}x")
+            printer.print_attribute(self.element)
+
+    def verify(self) -> None:
+        if not isinstance(self.element, FixedBitwidthType) or not self.shape:
+            raise VerifyException(f"{self} needs at least one axis, and integers or floats in it")
+
+
+@irdl_attr_definition
+class TileType(_Shaped):
+    """A value of a workgroup: `!tile.tile<64x32xf16>`. All its sizes are known."""
+
+    name = "tile.tile"
+
+    def verify(self) -> None:
+        super().verify()
+        if min(self.shape) < 1:
+            raise VerifyException(f"a tile's sizes are known and above 0, not {self.shape}")
+
+
+@irdl_attr_definition
+class ViewType(_Shaped):
+    """Elements of a buffer by indices: `!tile.view<?x64xf16>`."""
+
+    name = "tile.view"
+
+
+def tile_of(value: SSAValue) -> TileType:
+    """The type of a tile."""
+    type = value.type
+    assert isinstance(type, TileType)
+    return type
+
+
+def view_of(value: SSAValue) -> ViewType:
+    """The type of a view."""
+    type = value.type
+    assert isinstance(type, ViewType)
+    return type
+
+
+def scalar_of(type: Attribute) -> Attribute:
+    """The type that the function of a map sees: a tile's element, a number as it is."""
+    return type.element if isinstance(type, TileType) else type
+
+
+def require(condition: bool, text: str) -> None:
+    if not condition:
+        raise VerifyException(text)
+
+
+def require_same_elements(a: Attribute, b: Attribute) -> None:
+    require(scalar_of(a) == scalar_of(b), f"{a} and {b} have elements of two types")
+
+
+def numbers_of(values: DenseArrayBase) -> tuple[int, ...]:
+    return tuple(int(value) for value in values.get_values())
+
+
+def reduced(tile: TileType, axis: int) -> Attribute:
+    """The type without an axis: a number if it was the only one."""
+    shape = [size for number, size in enumerate(tile.shape) if number != axis]
+    return TileType(shape, tile.element) if shape else tile.element

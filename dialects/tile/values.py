@@ -1,0 +1,273 @@
+"""Operations on tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    IntegerAttr,
+    UnitAttr,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import (
+    IsTerminator,
+    NoMemoryEffect,
+    Pure,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.tile.types import (
+    TileType,
+    reduced,
+    require,
+    scalar_of,
+    tile_of,
+)
+
+
+@irdl_op_definition
+class FullOp(IRDLOperation):
+    """A tile of one number: `tile.full %x : f32 -> !tile.tile<64x64xf32>`."""
+
+    name = "tile.full"
+    value = operand_def()
+    result = result_def(TileType)
+    traits = traits_def(Pure())
+    assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
+
+    def __init__(self, value: SSAValue, shape: Sequence[int]):
+        super().__init__(operands=[value], result_types=[TileType(shape, value.type)])
+
+    def verify_(self) -> None:
+        require(tile_of(self.result).element == self.value.type, "the number is of another type")
+
+
+@irdl_op_definition
+class RangeOp(IRDLOperation):
+    """The numbers 0, 1, ...: `tile.range : !tile.tile<64xi32>`."""
+
+    name = "tile.range"
+    result = result_def(TileType)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, size: int):
+        super().__init__(result_types=[TileType([size], i32)])
+
+    def verify_(self) -> None:
+        type = tile_of(self.result)
+        require(
+            len(type.shape) == 1 and type.element == i32, f"a range is a row of i32, not {type}"
+        )
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """The results of a function of elements."""
+
+    name = "tile.yield"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "$values attr-dict `:` type($values)"
+
+    def __init__(self, *values: SSAValue):
+        super().__init__(operands=[values])
+
+
+def _check_function(op: IRDLOperation, body: Region, arguments: Sequence[Attribute]) -> None:
+    block = body.block
+    require(
+        tuple(block.arg_types) == tuple(arguments),
+        f"its function takes {list(map(str, arguments))}",
+    )
+    require(isinstance(block.last_op, YieldOp), f"{op.name} ends with a tile.yield")
+    last = cast(YieldOp, block.last_op)
+    wanted = [scalar_of(result.type) for result in op.results]
+    require(list(last.operand_types) == wanted, f"it yields {list(map(str, wanted))}")
+
+
+@irdl_op_definition
+class MapOp(IRDLOperation):
+    """
+    A function of the elements of one place, at every place of tiles of one shape.
+
+        %r = tile.map(%x, %y) : (!tile.tile<8x8xf32>, !tile.tile<8x8xf32>) -> !tile.tile<8x8xf32> {
+        ^bb0(%a: f32, %b: f32):
+          %s = arith.addf %a, %b : f32
+          tile.yield %s : f32
+        }
+
+    The function may use the workgroup's numbers from around it. It reads and writes no memory.
+    """
+
+    name = "tile.map"
+    tiles = var_operand_def(TileType)
+    outputs = var_result_def(TileType)
+    body = region_def("single_block")
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = (
+        "`(` $tiles `)` attr-dict-with-keyword `:` functional-type($tiles, $outputs) $body"
+    )
+
+    def __init__(self, tiles: Sequence[SSAValue], results: Sequence[TileType], body: Block):
+        super().__init__(operands=[list(tiles)], result_types=[results], regions=[Region(body)])
+
+    def verify_(self) -> None:
+        types = [cast(TileType, v.type) for v in (*self.tiles, *self.outputs)]
+        require(len(self.outputs) > 0, "a map has a result")
+        for type in types[1:]:
+            require(type.shape == types[0].shape, f"{types[0]} and {type} have no common places")
+        _check_function(self, self.body, [tile_of(tile).element for tile in self.tiles])
+
+
+@irdl_op_definition
+class MultiplyAddOp(IRDLOperation):
+    """
+    a * b + c: `tile.mma %a, %b, %c : tile<64x32xf16>, tile<32x64xf16>, tile<64x64xf32>`.
+
+    Products and sums are of c's type. Integers have a sign unless it says `unsigned`.
+    """
+
+    name = "tile.mma"
+    a = operand_def(TileType)
+    b = operand_def(TileType)
+    c = operand_def(TileType)
+    unsigned = opt_prop_def(UnitAttr)
+    result = result_def(TileType)
+    traits = traits_def(Pure())
+    assembly_format = (
+        "$a `,` $b `,` $c (`unsigned` $unsigned^)? attr-dict `:` type($a) `,` type($b) `,` "
+        "type($c) `->` type($result)"
+    )
+
+    def __init__(self, a: SSAValue, b: SSAValue, c: SSAValue, unsigned: bool = False):
+        properties = {"unsigned": UnitAttr() if unsigned else None}
+        super().__init__(operands=[a, b, c], properties=properties, result_types=[c.type])
+
+    def verify_(self) -> None:
+        a, b, c = tile_of(self.a), tile_of(self.b), tile_of(self.c)
+        if not len(a.shape) == len(b.shape) == len(c.shape) == 2:
+            raise VerifyException(f"{a}, {b} and {c} are not matrices")
+        (m, k), (other, n) = a.shape, b.shape
+        require(k == other, f"{m}x{k} and {other}x{n}: {k} and {other} along K")
+        require(c.shape == (m, n), f"{m}x{k} by {k}x{n} is {m}x{n}, not {c}")
+        require(a.element == b.element, f"{a} and {b} have elements of two types")
+        floats = {isinstance(t.element, AnyFloat) for t in (a, b, c)}
+        require(len(floats) == 1, f"integers and floats meet in {a}, {b}, {c}")
+
+
+@irdl_op_definition
+class ReduceOp(IRDLOperation):
+    """
+    Combines the elements along an axis; a row becomes a number that all invocations have.
+
+        %m = tile.reduce(%x) axis 1 : (!tile.tile<64x32xf32>) -> !tile.tile<64xf32> {
+        ^bb0(%a: f32, %b: f32):
+          %c = arith.maxnumf %a, %b : f32
+          tile.yield %c : f32
+        }
+
+    The function is associative and commutative: the order is not told.
+    """
+
+    name = "tile.reduce"
+    tiles = var_operand_def(TileType)
+    axis = prop_def(IntegerAttr.constr(i64))
+    outputs = var_result_def()
+    body = region_def("single_block")
+    traits = traits_def(NoMemoryEffect())
+    assembly_format = (
+        "`(` $tiles `)` `axis` $axis attr-dict-with-keyword `:` "
+        "functional-type($tiles, $outputs) $body"
+    )
+
+    def __init__(self, tiles: Sequence[SSAValue], axis: int, body: Block):
+        results = [reduced(tile_of(tile), axis) for tile in tiles]
+        super().__init__(
+            operands=[list(tiles)],
+            properties={"axis": IntegerAttr(axis, i64)},
+            result_types=[results],
+            regions=[Region(body)],
+        )
+
+    def verify_(self) -> None:
+        axis = self.axis.value.data
+        types = [tile_of(tile) for tile in self.tiles]
+        require(0 <= axis < len(types[0].shape), f"{types[0]} has no axis {axis}")
+        wanted = [reduced(type, axis) for type in types]
+        require(list(self.result_types) == wanted, f"the results are {list(map(str, wanted))}")
+        require(len({type.shape for type in types}) == 1, "the tiles have several shapes")
+        elements = [type.element for type in types]
+        _check_function(self, self.body, elements + elements)
+
+
+class _Moved(IRDLOperation):
+    """A tile's elements at other places."""
+
+    tile = operand_def(TileType)
+    result = result_def(TileType)
+    traits = traits_def(Pure())
+
+    def __init__(self, tile: SSAValue, shape: Sequence[int]):
+        super().__init__(operands=[tile], result_types=[TileType(shape, tile_of(tile).element)])
+
+    def check(self, fits: bool) -> None:
+        before, after = tile_of(self.tile), tile_of(self.result)
+        require(fits and before.element == after.element, f"{before} does not become {after}")
+
+
+@irdl_op_definition
+class BroadcastOp(_Moved):
+    """Repeats axes of size 1: `tile.broadcast %x : tile<64x1xf32> -> tile<64x32xf32>`."""
+
+    name = "tile.broadcast"
+    assembly_format = "$tile attr-dict `:` type($tile) `->` type($result)"
+
+    def verify_(self) -> None:
+        before, after = tile_of(self.tile).shape, tile_of(self.result).shape
+        self.check(
+            len(before) == len(after)
+            and all(b in (1, a) for b, a in zip(before, after, strict=True))
+        )
+
+
+@irdl_op_definition
+class ReshapeOp(_Moved):
+    """The elements in the same order in another shape."""
+
+    name = "tile.reshape"
+    assembly_format = "$tile attr-dict `:` type($tile) `->` type($result)"
+
+    def verify_(self) -> None:
+        self.check(prod(tile_of(self.tile).shape) == prod(tile_of(self.result).shape))
+
+
+@irdl_op_definition
+class TransposeOp(_Moved):
+    """The axes in the opposite order."""
+
+    name = "tile.transpose"
+    assembly_format = "$tile attr-dict `:` type($tile) `->` type($result)"
+
+    def __init__(self, tile: SSAValue):
+        super().__init__(tile, tile_of(tile).shape[::-1])
+
+    def verify_(self) -> None:
+        self.check(tile_of(self.tile).shape == tile_of(self.result).shape[::-1])

@@ -1,0 +1,390 @@
+"""
+Programs over tiles, on whole arrays: a workgroup after the other, a tile an array.
+
+Three faults are found here, before invocations exist: a box that leaves its view, an element that
+two workgroups store or that one stores and another reads, and a read of an element that nobody
+wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.interpreter.constants import attribute_array
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.host.machine import Host, host, on_arrays
+from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
+from xdsl_spirv.interpreter.options import Options
+
+NOBODY = -1
+
+
+@dataclass
+class Buffer:
+    """
+    A buffer's elements, and which workgroup stored and read each. `unwritten` marks elements that
+    have no value before somebody stores one.
+    """
+
+    name: str
+    elements: Array
+    unwritten: Array | None = None
+    writer: Array = field(init=False)
+    reader: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.writer, self.reader = (np.full(self.elements.size, NOBODY, np.int32) for _ in range(2))
+
+
+@dataclass(frozen=True)
+class View:
+    """Elements of a buffer by indices."""
+
+    buffer: Buffer
+    offset: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, buffer: Buffer, shape: Sequence[int]) -> View:
+        """A whole buffer, row by row."""
+        strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        return cls(buffer, 0, tuple(shape), tuple(strides))
+
+    def box(self, firsts: Sequence[int], shape: Sequence[int]) -> tuple[Array, Array]:
+        """The element numbers of a box, and which of them are inside."""
+        shape = (1,) * (len(self.sizes) - len(shape)) + tuple(shape)
+        numbers = np.full((1,) * len(shape), self.offset, np.int64)
+        inside = np.ones((1,) * len(shape), np.bool_)
+        axes = zip(firsts, shape, self.sizes, self.strides, strict=True)
+        for axis, (first, count, size, stride) in enumerate(axes):
+            along = np.arange(first, first + count).reshape(
+                [-1 if number == axis else 1 for number in range(len(shape))]
+            )
+            numbers = numbers + along * stride
+            inside = inside & (along >= 0) & (along < size)
+        return numbers, inside
+
+    def named(self, number: int) -> str:
+        """An element as the text of a finding: `c[3, 0]`."""
+        rest, indices = number - self.offset, list[int]()
+        for stride in self.strides:
+            indices.append(rest // stride if stride else 0)
+            rest -= indices[-1] * stride
+        return f"{self.buffer.name}[{', '.join(map(str, indices))}]"
+
+
+class TileMachine(Host):
+    """Runs a program for one workgroup after the other."""
+
+    def __init__(self, grid: tuple[int, int, int], options: Options | None = None):
+        super().__init__(ModuleOp([]), options or Options())
+        self.grid = grid
+        self.workgroup = (0, 0, 0)
+
+    @property
+    def number(self) -> int:
+        """The workgroup's number in the grid."""
+        x, y, z = self.workgroup
+        return x + self.grid[0] * (y + self.grid[1] * z)
+
+    def read(self, view: View, numbers: Array, inside: Array) -> Array:
+        """The elements of these numbers; those outside are any."""
+        buffer = view.buffer
+        _check_buffer(view, numbers, inside)
+        safe = np.where(inside, numbers, 0)
+        if buffer.elements.size == 0:
+            return np.zeros(numbers.shape, buffer.elements.dtype)
+        writers = buffer.writer[safe]
+        self._refuse(view, safe, inside & (writers != NOBODY) & (writers != self.number), False)
+        if buffer.unwritten is not None and (missing := inside & buffer.unwritten[safe]).any():
+            raise InterpreterError(
+                f"workgroup {self.number} reads {view.named(safe[missing][0])}, which nobody wrote",
+                remedy=f"give {buffer.name} contents, or store before you load",
+            )
+        buffer.reader[safe[inside]] = self.number
+        return buffer.elements[safe]
+
+    def write(self, view: View, numbers: Array, inside: Array, values: Array) -> None:
+        """Stores the elements that are inside."""
+        buffer = view.buffer
+        _check_buffer(view, numbers, inside)
+        own, first = numbers[inside], np.unique(numbers[inside]).size
+        if first != own.size:
+            raise InterpreterError(
+                f"workgroup {self.number} stores an element of {buffer.name} twice at once"
+            )
+        if not own.size:
+            return
+        safe = np.where(inside, numbers, 0)
+        for held in (buffer.writer, buffer.reader):
+            others = held[safe]
+            clash = inside & (others != NOBODY) & (others != self.number)
+            self._refuse(view, safe, clash, held is buffer.writer)
+        buffer.writer[own] = self.number
+        buffer.elements[own] = values[inside]
+        if buffer.unwritten is not None:
+            buffer.unwritten[own] = False
+
+    def _refuse(self, view: View, numbers: Array, clash: Array, stores: bool) -> None:
+        if not clash.any():
+            return
+        number = numbers[clash][0]
+        writer, reader = view.buffer.writer[number], view.buffer.reader[number]
+        if stores and writer != NOBODY and writer != self.number:
+            text = f"workgroups {writer} and {self.number} both store {view.named(number)}"
+        else:
+            other = writer if writer != NOBODY else reader
+            text = f"workgroups {other} and {self.number} store and read {view.named(number)}"
+        raise InterpreterError(
+            f"{text}: two tiles meet", remedy="workgroups run in any order: give each its own place"
+        )
+
+
+def _check_buffer(view: View, numbers: Array, inside: Array) -> None:
+    beyond = inside & ((numbers < 0) | (numbers >= view.buffer.elements.size))
+    if beyond.any():
+        raise InterpreterError(
+            f"element {numbers[beyond][0]} of {view.buffer.name} is used, which has "
+            f"{view.buffer.elements.size}",
+            remedy="sizes, strides or a mask reach beyond the buffer",
+        )
+
+
+def grid_of(program: tile.ProgramOp, sizes: dict[int, tuple[int, ...]]) -> tuple[int, int, int]:
+    """
+    The workgroups that cover the view of the program's `tile.place`.
+
+    `sizes` has the shape of each argument that is a view. Raises `InterpreterError` without such a
+    place.
+    """
+    place = next((op for op in program.walk() if isinstance(op, tile.PlaceOp)), None)
+    if place is None or not hasattr(place.view, "index"):
+        raise InterpreterError(
+            f"{program.sym_name.data} does not say its grid", program, "give the launch a grid"
+        )
+    shape = sizes[cast(Any, place.view).index]
+    counts = [-(-shape[axis] // size) for axis, size in reversed(place.counted)]
+    x, y, z = (*counts, 1, 1)[:3]
+    return x, y, z
+
+
+def run_program(
+    program: tile.ProgramOp,
+    arguments: Sequence[Array],
+    grid: tuple[int, int, int],
+    unwritten: frozenset[int] = frozenset(),
+    names: Sequence[str] = (),
+) -> None:
+    """
+    Runs a program on `grid` workgroups; arrays of views are changed in place.
+
+    Arguments in `unwritten` have no contents yet. Raises `InterpreterError` at the operation for
+    each fault that the module lists.
+    """
+    machine, block = TileMachine(grid), program.body.block
+    values: list[Any] = []
+    for argument, given in zip(block.args, arguments, strict=True):
+        if not isinstance(argument.type, tile.ViewType):
+            values.append(np.asarray(given))
+            continue
+        name = names[argument.index] if names else argument.name_hint or f"arg {argument.index}"
+        missing = np.ones(given.size, np.bool_) if argument.index in unwritten else None
+        values.append(View.of(Buffer(name, given.reshape(-1), missing), given.shape))
+    with np.errstate(all="ignore"):
+        for z, y, x in product(*map(range, reversed(grid))):
+            machine.workgroup = x, y, z
+            machine.run(block, dict(zip(block.args, values, strict=True)))
+
+
+def _index(value: int) -> Array:
+    return np.asarray(value, np.int64)
+
+
+@host(tile.PlaceOp)
+def place(machine: Host, op: tile.PlaceOp, operands: Sequence[Any]) -> list[Any]:
+    """The first indices of the workgroup's tile."""
+    assert isinstance(machine, TileMachine)
+    numbers = list(machine.workgroup[: len(op.counted)])
+    if op.group is not None and len(numbers) == 2:
+        numbers = list(_grouped(machine.number, machine.grid, op.group.value.data))
+    return [
+        _index(number * size)
+        for number, (_, size) in zip(reversed(numbers), op.counted, strict=True)
+    ]
+
+
+def _grouped(number: int, grid: tuple[int, int, int], group: int) -> tuple[int, int]:
+    """Column and row of a workgroup where `group` rows are covered before the next column."""
+    before = number // (group * grid[0]) * group
+    rows = min(group, grid[1] - before)
+    within = number % (group * grid[0])
+    return within // rows, before + within % rows
+
+
+@host(tile.ProgramIdOp)
+def program_id(machine: Host, op: tile.ProgramIdOp, operands: Sequence[Any]) -> list[Any]:
+    """The workgroup's number along an axis, or how many there are."""
+    assert isinstance(machine, TileMachine)
+    numbers = machine.workgroup if op.count is None else machine.grid
+    return [_index(numbers[op.axis.value.data])]
+
+
+@on_arrays(tile.SizeOp)
+def size(op: tile.SizeOp, view: View) -> Array:
+    """The size of an axis."""
+    return _index(view.sizes[op.axis.value.data])
+
+
+@on_arrays(tile.ViewOp)
+def view_of(op: tile.ViewOp, source: View, offset: Any, *numbers: Any) -> View:
+    """Another view of the buffer."""
+    values = [int(number) for number in numbers]
+    half = len(values) // 2
+    start = source.offset + int(offset)
+    return View(source.buffer, start, tuple(values[:half]), tuple(values[half:]))
+
+
+def _refuse_box(op: Operation, view: View, firsts: Sequence[int], shape: Sequence[int]) -> None:
+    at = ", ".join(map(str, firsts))
+    sizes = "x".join(map(str, view.sizes))
+    raise InterpreterError(
+        f"a tile of {'x'.join(map(str, shape))} at [{at}] leaves {view.buffer.name}, which is "
+        f"{sizes}",
+        op,
+        "say what is outside: `outside 0` of a load, `clipped` of a store",
+    )
+
+
+@host(tile.LoadOp)
+def load(machine: Host, op: tile.LoadOp, operands: Sequence[Any]) -> list[Any]:
+    """A box of a view."""
+    assert isinstance(machine, TileMachine)
+    view, *indices = operands
+    firsts, type = [int(index) for index in indices], tile.tile_of(op.result)
+    numbers, inside = view.box(firsts, type.shape)
+    if op.outside is None and op.any is None and not inside.all():
+        _refuse_box(op, view, firsts, type.shape)
+    values = machine.read(view, numbers, inside)
+    outside = _outside(op, values.dtype)
+    return [np.where(inside, values, outside).astype(values.dtype).reshape(type.shape)]
+
+
+def _outside(op: tile.LoadOp, dtype: np.dtype[Any]) -> Any:
+    if op.outside is not None:
+        return np.asarray(attribute_array(op.outside)).astype(dtype)
+    return np.iinfo(dtype).max if dtype.kind in "iu" else np.asarray(np.nan, dtype)
+
+
+@host(tile.StoreOp)
+def store(machine: Host, op: tile.StoreOp, operands: Sequence[Any]) -> list[Any]:
+    """Writes a box of a view."""
+    assert isinstance(machine, TileMachine)
+    values, view, *indices = operands
+    firsts = [int(index) for index in indices]
+    numbers, inside = view.box(firsts, values.shape)
+    if op.clipped is None and not inside.all():
+        _refuse_box(op, view, firsts, values.shape)
+    machine.write(view, numbers, inside, values.reshape(numbers.shape))
+    return []
+
+
+def _chosen(view: View, numbers: Array, mask: Array | None) -> tuple[Array, Array]:
+    inside = np.ones(numbers.shape, np.bool_) if mask is None else mask.astype(np.bool_)
+    return view.offset + numbers.astype(np.int64) * view.strides[0], inside
+
+
+@host(tile.GatherOp)
+def gather(machine: Host, op: tile.GatherOp, operands: Sequence[Any]) -> list[Any]:
+    """Elements by their numbers."""
+    assert isinstance(machine, TileMachine)
+    view, given, *mask = operands
+    numbers, inside = _chosen(view, given, mask[0] if mask else None)
+    values = machine.read(view, numbers, inside)
+    return [np.where(inside, values, values.dtype.type(0)).astype(values.dtype)]
+
+
+@host(tile.ScatterOp)
+def scatter(machine: Host, op: tile.ScatterOp, operands: Sequence[Any]) -> list[Any]:
+    """Writes elements by their numbers."""
+    assert isinstance(machine, TileMachine)
+    values, view, given, *mask = operands
+    numbers, inside = _chosen(view, given, mask[0] if mask else None)
+    machine.write(view, numbers, inside, values)
+    return []
+
+
+@on_arrays(tile.FullOp)
+def full(op: tile.FullOp, value: Any) -> Array:
+    """One number everywhere."""
+    return np.full(tile.tile_of(op.result).shape, value)
+
+
+@on_arrays(tile.RangeOp)
+def numbers_from_0(op: tile.RangeOp) -> Array:
+    """0, 1, ..."""
+    return np.arange(*tile.tile_of(op.result).shape, dtype=np.int32)
+
+
+@host(tile.MapOp)
+def map_elements(machine: Host, op: tile.MapOp, operands: Sequence[Any]) -> list[Any]:
+    """The function, on all elements at once."""
+    shape = tile.tile_of(op.outputs[0]).shape
+    results = machine.run_nested(op.body.block, operands)
+    return [np.broadcast_to(result, shape) for result in results]
+
+
+@on_arrays(tile.MultiplyAddOp)
+def multiply_add(op: tile.MultiplyAddOp, a: Array, b: Array, c: Array) -> Array:
+    """a * b + c in binary32 or wider; integers modulo 2^N."""
+    if c.dtype.kind not in "iu":
+        wide = np.float64 if c.dtype == np.float64 else np.float32
+        x, y, z = (value.astype(wide) for value in (a, b, c))
+        return (x @ y + z).astype(c.dtype)
+    if op.unsigned is not None:
+        a, b = (
+            value.view(f"u{value.dtype.itemsize}") for value in map(np.ascontiguousarray, (a, b))
+        )
+    return (a.astype(np.int64) @ b.astype(np.int64) + c).astype(c.dtype)
+
+
+@host(tile.ReduceOp)
+def reduce(machine: Host, op: tile.ReduceOp, operands: Sequence[Any]) -> list[Any]:
+    """Combines halves with each other until one is left."""
+    held = [np.moveaxis(value, op.axis.value.data, 0) for value in operands]
+    while (count := len(held[0])) > 1:
+        half = count // 2
+        halves = [value[:half] for value in held], [value[half : 2 * half] for value in held]
+        combined = machine.run_nested(op.body.block, [*halves[0], *halves[1]])
+        held = [
+            np.concatenate([value, rest[2 * half :]])
+            for value, rest in zip(combined, held, strict=True)
+        ]
+    return [value[0] for value in held]
+
+
+@on_arrays(tile.BroadcastOp, tile.ReshapeOp, tile.TransposeOp)
+def moved(op: Any, value: Array) -> Array:
+    """The elements at other places."""
+    if isinstance(op, tile.TransposeOp):
+        return value.T
+    shape = tile.tile_of(op.result).shape
+    return (
+        np.broadcast_to(value, shape) if isinstance(op, tile.BroadcastOp) else value.reshape(shape)
+    )
+
+
+def dtype_of(type: tile.ViewType) -> np.dtype[Any]:
+    """numpy's type of a view's elements."""
+    dtype = scalar_dtype(type.element)
+    assert dtype is not None
+    return dtype

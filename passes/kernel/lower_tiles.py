@@ -1,0 +1,128 @@
+"""
+Programs over tiles become kernels: what each invocation does.
+
+    tile.program @f { ^bb0(%a: !tile.view<?x?xf16>, ...): ... }
+ ->
+    gpu.func @f(%a: memref<?x?xf16, #spirv.storage_class<StorageBuffer>>, ...) kernel { ... }
+
+The target says which matrices it multiplies and where their components lie. `subgroups` are those
+of a workgroup along rows and columns of products, `instruction` the shape of the matrices or `fma`.
+Values that no reader asks for are not computed; operations have the source locations of the tile
+operations that they come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import gpu, scf
+from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr, UnitAttr
+from xdsl.ir import Block, Region
+from xdsl.passes import ModulePass
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes.analysis.target import TARGET, load_target
+from xdsl_spirv.passes.emit.kernel import INDEX
+from xdsl_spirv.passes.kernel.tile_code import PASS, Schedule
+from xdsl_spirv.targets import Target
+
+
+@dataclass(frozen=True)
+class LowerTilesPass(ModulePass):
+    """Writes the kernels of tile programs."""
+
+    name = PASS
+
+    target: str = ""
+    """A known device's name or the path of a target file."""
+
+    subgroups: tuple[int, ...] = ()
+    """Subgroups of a workgroup, along rows and columns of products."""
+
+    instruction: str = ""
+    """The matrices' shape as MxNxK, or `fma`."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = load_target(self.target, op, self.name)
+        programs = [inner for inner in op.body.block.ops if isinstance(inner, tile.ProgramOp)]
+        kernels = [
+            lower(program, schedule_of(program, target, self.subgroups, self.instruction))
+            for program in programs
+        ]
+        if not kernels:
+            return
+        for program in programs:
+            program.detach()
+            program.erase()
+        op.body.block.add_op(gpu.ModuleOp(StringAttr("kernels"), Region(Block(kernels))))
+        op.attributes["gpu.container_module"] = UnitAttr()
+        op.attributes[TARGET] = StringAttr(self.target)
+
+
+def schedule_of(
+    program: tile.ProgramOp, target: Target, subgroups: tuple[int, ...] = (), instruction: str = ""
+) -> Schedule:
+    """A schedule from its texts; refused where the device cannot have it."""
+    asked: tuple[int, int, int] | str | None = instruction or None
+    if instruction and instruction != "fma":
+        sizes = instruction.split("x")
+        if len(sizes) != 3 or not all(size.isdigit() for size in sizes):
+            refuse(PASS, program, f"{instruction!r} is no instruction: write 16x16x16, or fma")
+        m, n, k = map(int, sizes)
+        asked = m, n, k
+    grid = subgroups or _usual_grid(program, target)
+    if len(grid) != 2 or min(grid) < 1:
+        refuse(PASS, program, f"subgroups = {list(grid)}: write rows and columns, [2, 2]")
+    invocations = grid[0] * grid[1] * target.subgroup_size
+    if invocations > target.max_invocations:
+        cause = f"{invocations} invocations a workgroup: {target.name} has {target.max_invocations}"
+        refuse(
+            PASS, program, f"{cause}, {target.max_invocations // target.subgroup_size} subgroups"
+        )
+    return Schedule(target, (grid[0], grid[1]), asked)
+
+
+def _usual_grid(program: tile.ProgramOp, target: Target) -> tuple[int, int]:
+    """
+    Subgroups that divide the rows of all products, so that a row has one subgroup: of four where
+    the device waits for memory, of one where a processor executes one after the other.
+    """
+    if target.processor:
+        return 1, 1
+    products = [op for op in program.walk() if isinstance(op, tile.MultiplyAddOp)]
+    for rows in (4, 2):
+        if all(tile.tile_of(op.c).shape[0] % (16 * rows) == 0 for op in products):
+            return rows, 1
+    return 1, 1
+
+
+def lower(program: tile.ProgramOp, schedule: Schedule) -> gpu.FuncOp:
+    """The kernel of a program."""
+    from xdsl_spirv.passes.kernel.tile_program import ProgramCode
+
+    storage = StorageClassAttr(StorageClass.StorageBuffer)
+    types = [
+        MemRefType(argument.type.element, argument.type.shape, memory_space=storage)
+        if isinstance(argument.type, tile.ViewType)
+        else INDEX
+        for argument in program.body.block.args
+    ]
+    block = Block(arg_types=types)
+    for new, old in zip(block.args, program.body.block.args, strict=True):
+        new.name_hint = old.name_hint
+    ProgramCode(program, block, schedule).write()
+    block.add_op(gpu.ReturnOp([]))
+    for loop in block.walk():
+        if isinstance(loop, scf.ForOp):
+            loop.attributes.pop("tile.pipeline", None)
+    return gpu.FuncOp(
+        program.sym_name.data,
+        (types, []),
+        Region(block),
+        kernel=True,
+        known_block_size=[schedule.subgroups * schedule.target.subgroup_size, 1, 1],
+    )

@@ -1,0 +1,233 @@
+"""
+Writes the code of a tile program: places of elements, the workgroup's numbers, shared memory.
+
+Every pure operation stands once, as far out as its operands allow. A barrier stands where an
+invocation reads what others wrote since the last one, or writes what others may still read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import NoReturn
+
+from xdsl.dialects import arith, gpu, memref
+from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, UnknownLoc
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
+from xdsl_spirv.passes.emit.kernel import INDEX
+from xdsl_spirv.passes.kernel.component_places import moved_bits
+from xdsl_spirv.passes.kernel.tile_layout import Layout
+from xdsl_spirv.targets import Target
+
+PASS = "lower-tiles"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What a program is lowered for: the device, its subgroups and the instruction of products."""
+
+    target: Target
+    grid: tuple[int, int]
+    """Subgroups along rows and columns of products."""
+    instruction: tuple[int, int, int] | str | None = None
+    """The matrix instruction's shape, or `fma`; None takes the target's first that fits."""
+
+    @property
+    def subgroups(self) -> int:
+        """The subgroups of a workgroup."""
+        return self.grid[0] * self.grid[1]
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A register of a layout: where a value is asked for."""
+
+    layout: Layout
+    register: int
+
+
+@dataclass
+class Shared:
+    """Which Workgroup memory was written or read since the last barrier."""
+
+    written: set[SSAValue] = field(default_factory=set[SSAValue])
+    read: set[SSAValue] = field(default_factory=set[SSAValue])
+    unknown: bool = False
+    """Whether other iterations or branches may have read any of it."""
+
+
+class TileEmitter(HoistingEmitter):
+    """Writes the kernel; operations have the source location of the tile operation at work."""
+
+    def __init__(self, block: Block, schedule: Schedule):
+        super().__init__(InsertPoint.at_end(block))
+        self.schedule = schedule
+        self.target = schedule.target
+        self.shared = Shared()
+        self.bytes = 0
+        self.current: Operation | None = None
+        self._coordinates: dict[Spot, tuple[Index, ...]] = {}
+        self._free: dict[object, list[SSAValue]] = {}
+        self.kept: list[list[SSAValue]] = [[]]
+        """Memory that is in use to the end of each loop or branch around this place."""
+
+    def refuse(self, cause: str) -> NoReturn:
+        """Refuses the tile operation at work."""
+        assert self.current is not None
+        refuse(PASS, self.current, cause)
+
+    def insert(self, op: Operation, depth: int = -1) -> None:
+        if self.current is not None and isinstance(op.location, UnknownLoc):
+            op.location = self.current.location
+        super().insert(op, depth)
+
+    # Places
+
+    def corner(self, layout: Layout, axis: int) -> Index:
+        """What the invocation's lane and subgroup add along an axis."""
+        return self.once_index(
+            (layout.lanes, layout.groups, axis), lambda: self._corner(layout, axis)
+        )
+
+    def _corner(self, layout: Layout, axis: int) -> Index:
+        size = self.target.subgroup_size
+        bits = [(n, place[axis]) for n, place in enumerate(layout.lanes) if place[axis]]
+        total: Index = moved_bits(self, self.lane_id(size), bits) if bits else 0
+        stride, subgroups = 1, self.schedule.subgroups
+        for count, step in layout.groups:
+            if step[axis]:
+                number = self.divided(self.subgroup_id(subgroups), stride)
+                total = self.plus(total, self.times(self.remainder(number, count), step[axis]))
+            stride *= count
+        return total
+
+    def once_index(self, key: object, make: Callable[[], Index]) -> Index:
+        """An index that depends on the invocation only."""
+        known = self.scopes[0].known
+        if key not in known:
+            with self.at(0):
+                known[key] = make()
+        return known[key]
+
+    def coordinates(self, spot: Spot) -> tuple[Index, ...]:
+        """The element's indices in the tile."""
+        if spot not in self._coordinates:
+            place = spot.layout.registers[spot.register]
+            self._coordinates[spot] = tuple(
+                self.plus(self.corner(spot.layout, axis), offset)
+                for axis, offset in enumerate(place)
+            )
+        return self._coordinates[spot]
+
+    def owner(self, layout: Layout) -> Condition:
+        """Whether this invocation is the first of those that hold the same elements."""
+        same: Condition = True
+        bits = [(n, 1 << n) for n, place in enumerate(layout.lanes) if not any(place)]
+        if bits:
+            same = self.below(moved_bits(self, self.lane_id(self.target.subgroup_size), bits), 1)
+        stride, subgroups = 1, self.schedule.subgroups
+        for count, step in layout.groups:
+            if not any(step):
+                number = self.divided(self.subgroup_id(subgroups), stride)
+                same = self.both(same, self.below(self.remainder(number, count), 1))
+            stride *= count
+        return same
+
+    # Scalars
+
+    def scalar(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        """A pure operation on these operands: one that can be seen from here, or a copy."""
+        key = (op.name, tuple(sorted(op.properties.items())), *operands, *op.result_types)
+        depth = self.depth_of(*operands)
+
+        def make() -> Sequence[SSAValue]:
+            values = dict(zip(op.operands, operands, strict=True))
+            copy = op.clone(values, clone_name_hints=False)
+            copy.location = self.current.location if self.current else copy.location
+            self.insert(copy, depth)
+            return copy.results
+
+        return self.remembered(key, depth, make)
+
+    def cast(self, value: Index, type: Attribute) -> SSAValue:
+        """An index as a number of another integer type, or the other way round."""
+        held = self.index(value)
+        if held.type == type:
+            return held
+        if (
+            isinstance(type, IntegerType)
+            and not isinstance(value, SSAValue)
+            and isinstance(value, int)
+        ):
+            return self.number(value, type)
+        return self.scalar(arith.IndexCastOp(held, type), [held])[0]
+
+    # Memory that the workgroup shares
+
+    def room(self, element: Attribute, shape: tuple[int, ...]) -> SSAValue:
+        """Workgroup memory, of what was given back first; refused where the device has less."""
+        if free := self._free.get((element, shape)):
+            return free.pop()
+        self.bytes += prod(shape) * max(8, bit_width(element)) // 8
+        if self.bytes > self.target.workgroup_memory_bytes:
+            self.refuse(
+                f"the kernel takes {self.bytes} bytes of Workgroup memory and {self.target.name} "
+                f"has {self.target.workgroup_memory_bytes}: make tiles smaller"
+            )
+        return self.allocate(element, shape, "tile")
+
+    def give_back(self, memory: SSAValue) -> None:
+        """Memory that is free; who writes it next waits for its readers."""
+        type = memory.type
+        assert isinstance(type, MemRefType)
+        self._free.setdefault((type.element_type, tuple(type.get_shape())), []).append(memory)
+
+    def will_write(self, memory: SSAValue) -> None:
+        """Waits until nobody reads the memory any more."""
+        if self.shared.unknown or memory in self.shared.read | self.shared.written:
+            self.wait()
+        self.shared.written.add(memory)
+
+    def will_read(self, memory: SSAValue) -> None:
+        """Waits until the memory is written."""
+        if memory in self.shared.written:
+            self.wait()
+        self.shared.read.add(memory)
+
+    def wait(self) -> None:
+        """Waits for the workgroup."""
+        self.barrier()
+        self.shared = Shared()
+
+    def flat(self, buffer: SSAValue, element: Attribute) -> SSAValue:
+        """A buffer as one row of elements."""
+        type = buffer.type
+        assert isinstance(type, MemRefType)
+        if type.get_num_dims() == 1 and type.element_type == element:
+            return buffer
+        return self.once(("flat", buffer), lambda: FlatViewOp(buffer, element))
+
+    def dimension(self, buffer: SSAValue, axis: int) -> SSAValue:
+        """The size of a buffer's axis, which the launch gives."""
+        number = self.number(axis)
+        return self.once((buffer, axis), lambda: memref.DimOp.from_source_and_index(buffer, number))
+
+    def workgroup(self, axis: int, count: int | None) -> SSAValue:
+        """The workgroup's number along an axis of the grid."""
+        dimension = list(gpu.DimensionEnum)[axis]
+        return self.block_id(dimension, f"workgroup_{dimension.value}", count)
+
+
+def is_index(type: Attribute) -> bool:
+    """Whether a number of the workgroup is computed as an index: 32-bit integers are, too."""
+    return isinstance(type, IndexType) or (isinstance(type, IntegerType) and type.width.data == 32)
+
+
+__all__ = ["INDEX", "PASS", "Schedule", "Shared", "Spot", "TileEmitter", "is_index"]

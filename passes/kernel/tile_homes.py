@@ -1,0 +1,113 @@
+"""Where each tile of a program will be held: found before its code is written, from its anchors."""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes.kernel.tile_code import PASS, Schedule
+from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices, spread
+from xdsl_spirv.passes.kernel.tile_products import Product, element_layout, plan_product
+
+Home = Layout | Matrices | None
+
+
+def layout_of(home: Home) -> Layout | None:
+    """Where elements lie; None if nothing says it."""
+    return home.layout if isinstance(home, Matrices) else home
+
+
+class Homes:
+    """
+    Products have a place of their own and reductions the rest of what they reduce; a map lies where
+    its first operand does that has a place. Anything else lies anywhere.
+    """
+
+    def __init__(self, schedule: Schedule):
+        self.schedule = schedule
+        self._plans: dict[Operation, Product | None] = {}
+        self._known: dict[SSAValue, Home] = {}
+
+    def plan(self, op: tile.MultiplyAddOp) -> Product | None:
+        """How a product is computed."""
+        if op not in self._plans:
+            self._plans[op] = plan_product(op, self.schedule, lambda text: refuse(PASS, op, text))
+        return self._plans[op]
+
+    def of(self, value: SSAValue) -> Home:
+        """The home of a tile."""
+        if value not in self._known:
+            self._known[value] = self._find(value, {})
+        return self._known[value]
+
+    def reduced(self, op: tile.ReduceOp) -> Layout:
+        """The layout in which tiles are reduced."""
+        return self._reduced(op, {})
+
+    def _reduced(self, op: tile.ReduceOp, seen: dict[SSAValue, Home]) -> Layout:
+        found = layout_of(self._find(op.tiles[0], seen))
+        return found or self.anywhere(tile.tile_of(op.tiles[0]))
+
+    def anywhere(self, type: tile.TileType) -> Layout:
+        """The layout of a tile that has no home."""
+        return spread(type.shape, self.schedule.target, self.schedule.subgroups)
+
+    def _find(self, value: SSAValue, seen: dict[SSAValue, Home]) -> Home:
+        if value not in seen:
+            seen[value] = None
+            seen[value] = self._derive(value, seen)
+        return seen[value]
+
+    def _derive(self, value: SSAValue, seen: dict[SSAValue, Home]) -> Home:
+        owner = value.owner
+        if isinstance(owner, Block):
+            loop = owner.parent_op()
+            if not isinstance(loop, scf.ForOp) or owner.args[0] is value:
+                return None
+            number = list(owner.args).index(value) - 1  # pyright: ignore[reportArgumentType]
+            return self._find(_yielded(loop.body.block, number), seen) or self._find(
+                loop.iter_args[number], seen
+            )
+        match owner:
+            case tile.MultiplyAddOp():
+                plan = self.plan(owner)
+                return plan.c if plan else element_layout(tile.tile_of(value), self.schedule)
+            case tile.MapOp():
+                homes = (self._find(operand, seen) for operand in owner.tiles)
+                return next((home for home in homes if layout_of(home) is not None), None)
+            case tile.ReduceOp():
+                return self._reduced(owner, seen).without(owner.axis.value.data)
+            case tile.TransposeOp():
+                found = layout_of(self._find(owner.tile, seen))
+                rank = len(tile.tile_of(value).shape)
+                return found and found.chosen(range(rank)[::-1])
+            case tile.ReshapeOp():
+                found = layout_of(self._find(owner.tile, seen))
+                axes = reshaped_axes(owner)
+                return found and (found.chosen(axes) if axes else None)
+            case scf.ForOp():
+                number = list(owner.results).index(value)  # pyright: ignore[reportArgumentType]
+                return self._find(owner.body.block.args[number + 1], seen)
+            case scf.IfOp():
+                number = list(owner.results).index(value)  # pyright: ignore[reportArgumentType]
+                return self._find(_yielded(owner.true_region.block, number), seen)
+            case _:
+                return None
+
+
+def reshaped_axes(op: tile.ReshapeOp) -> list[int | None] | None:
+    """For each axis of the result the source's, None for a new one; None if sizes change."""
+    before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result).shape
+    wide = [axis for axis, size in enumerate(before) if size != 1]
+    if [before[axis] for axis in wide] != [size for size in after if size != 1]:
+        return None
+    left = iter(wide)
+    return [None if size == 1 else next(left) for size in after]
+
+
+def _yielded(block: Block, number: int) -> SSAValue:
+    last = block.last_op
+    assert isinstance(last, scf.YieldOp)
+    return last.operands[number]

@@ -1,0 +1,146 @@
+"""
+Which invocation holds which elements of a tile.
+
+Three levels: a grid of subgroups in mixed radix, the bits of an invocation's number in its
+subgroup, and registers, each with the place that it adds. A matrix of accumulators has a layout
+where the target says how its components lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+from xdsl_spirv.targets import Fragment, Target
+from xdsl_spirv.targets.linear import Place
+
+
+def _added(*places: Place) -> Place:
+    return tuple(map(sum, zip(*places, strict=True)))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """
+    The places of an invocation's elements: the sum of what its lane's bits, its subgroup and the
+    register add. A bit or a grid of subgroups that adds nothing says that others hold the same.
+    """
+
+    lanes: tuple[Place, ...]
+    groups: tuple[tuple[int, Place], ...]
+    """How many subgroups lie along each direction, and what a step adds; the fastest first."""
+    registers: tuple[Place, ...]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.lanes, self.groups, self.registers))
+
+    @cached_property
+    def numbers(self) -> dict[Place, int]:
+        """The register that adds a place."""
+        return {place: number for number, place in enumerate(self.registers)}
+
+    def without(self, axis: int) -> Layout:
+        """The layout of rows of elements along an axis."""
+        return self._mapped(lambda place: (*place[:axis], *place[axis + 1 :]))
+
+    def chosen(self, axes: Sequence[int | None]) -> Layout:
+        """The layout whose axis number n is this one's `axes[n]`; None is an axis of size 1."""
+        return self._mapped(lambda place: tuple(0 if a is None else place[a] for a in axes))
+
+    def _mapped(self, change: Callable[[Place], Place]) -> Layout:
+        return Layout(
+            tuple(map(change, self.lanes)),
+            tuple((count, change(step)) for count, step in self.groups),
+            tuple(dict.fromkeys(map(change, self.registers))),
+        )
+
+
+def spread(shape: Sequence[int], target: Target, subgroups: int, vector: int = 1) -> Layout:
+    """
+    Elements dealt to all invocations of the workgroup, neighbours to neighbours; `vector` elements
+    of a row stay together. What cannot be divided by two stays in one invocation.
+    """
+    left, lanes = list(shape), list[Place]()
+    taken = [1] * len(shape)
+    left[-1] //= vector
+    taken[-1] = vector
+
+    def deal() -> Place:
+        for axis in reversed(range(len(shape))):
+            if left[axis] % 2 == 0:
+                place = tuple(taken[axis] if a == axis else 0 for a in range(len(shape)))
+                left[axis] //= 2
+                taken[axis] *= 2
+                return place
+        return (0,) * len(shape)
+
+    lanes = [deal() for _ in range(target.subgroup_size.bit_length() - 1)]
+    groups, count = list[tuple[int, Place]](), subgroups
+    while count % 2 == 0:
+        groups.append((2, deal()))
+        count //= 2
+    if count > 1:
+        groups.append((count, (0,) * len(shape)))
+    steps = [range(0, n * t, t) for n, t in zip(left, taken, strict=True)]
+    return Layout(tuple(lanes), tuple(groups), tuple(product(*steps)))
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """
+    A tile as cooperative matrices of one use: `counts` of `shape` in each subgroup of a `grid`.
+
+    An operand's matrices along K belong to all subgroups of its row or column.
+    """
+
+    use: str
+    shape: tuple[int, int]
+    counts: tuple[int, int]
+    grid: tuple[int, int]
+    bits: int
+    fragment: Fragment | None
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Rows and columns from a subgroup to the next."""
+        rows, columns = (n * size for n, size in zip(self.counts, self.shape, strict=True))
+        return (0 if self.use == "B" else rows), (0 if self.use == "A" else columns)
+
+    @cached_property
+    def layout(self) -> Layout | None:
+        """Where components lie; None where the target does not say it."""
+        if self.fragment is None:
+            return None
+        rows, columns = self.steps
+        registers = [
+            _added((i * self.shape[0], j * self.shape[1]), place)
+            for i, j in product(*map(range, self.counts))
+            for place in self.fragment.component.places
+        ]
+        groups = [(self.grid[1], (0, columns)), (self.grid[0], (rows, 0))]
+        return Layout(
+            self.fragment.lane.bits,
+            tuple((count, step) for count, step in groups if count > 1),
+            tuple(registers),
+        )
+
+
+def matrices(
+    target: Target,
+    use: str,
+    tile: tuple[int, int],
+    shape: tuple[int, int],
+    grid: tuple[int, int],
+    bits: int,
+) -> Matrices:
+    """The matrices of a tile, which its shape and the grid divide."""
+    rows = tile[0] // (1 if use == "B" else grid[0])
+    columns = tile[1] // (1 if use == "A" else grid[1])
+    counts = rows // shape[0], columns // shape[1]
+    return Matrices(use, shape, counts, grid, bits, target.fragment(use, shape, bits))

@@ -1,0 +1,251 @@
+"""
+Products of tiles: by the target's matrix instructions, or by multiply-adds of each invocation.
+
+An operand of matrices is loaded from its buffer where all of it lies inside, is put together from
+components where the accumulator's places are the operand's, and goes through Workgroup memory
+otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.ir import Attribute, SSAValue
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.dialects.schedule import bit_width
+from xdsl_spirv.dialects.spirv.cooperative_matrix import (
+    CooperativeMatrixLoadOp,
+    CooperativeMatrixMulAddOp,
+)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.kernel.tile_code import Schedule, Spot, TileEmitter
+from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices, matrices, spread
+from xdsl_spirv.passes.kernel.tile_values import (
+    LAYOUTS,
+    Box,
+    Elements,
+    HeldMatrices,
+    Stored,
+    TileValue,
+    Turned,
+    corner_of,
+    element_of,
+    in_matrices,
+    joined,
+    matrix_type,
+)
+
+_SIGNED = (
+    CooperativeMatrixOperands.MatrixASignedComponentsKHR
+    | CooperativeMatrixOperands.MatrixBSignedComponentsKHR
+    | CooperativeMatrixOperands.MatrixCSignedComponentsKHR
+    | CooperativeMatrixOperands.MatrixResultSignedComponentsKHR
+)
+
+
+@dataclass(frozen=True)
+class Product:
+    """How a product is computed: the matrices of its operands; without them, by multiply-adds."""
+
+    a: Matrices
+    b: Matrices
+    c: Matrices
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """M, N and K of the instruction."""
+        return *self.c.shape, self.a.shape[1]
+
+
+def name_of(element: Attribute, unsigned: bool) -> str:
+    """A target's name of an element type."""
+    if isinstance(element, IntegerType):
+        return f"{'u' if unsigned else 's'}{element.width.data}"
+    return str(element)
+
+
+def plan_product(
+    op: tile.MultiplyAddOp, schedule: Schedule, refuse: Callable[[str], object]
+) -> Product | None:
+    """The matrices of a product, None for multiply-adds; refuses tiles that do not fit."""
+    a, c = tile.tile_of(op.a), tile.tile_of(op.c)
+    signed = op.unsigned is None
+    types = [name_of(type.element, not signed) for type in (a, a, c)]
+    target, grid = schedule.target, schedule.grid
+    known = target.properties_for((types[0], types[1], types[2]))
+    asked = schedule.instruction
+    if asked == "fma" or (asked is None and not known):
+        return None
+    sizes = (*c.shape, a.shape[1])
+    shapes = [p.shape for p in known if asked is None or p.shape == asked]
+    if not shapes:
+        listed = ", ".join("x".join(map(str, p.shape)) for p in known) or "no matrices"
+        asked_shape = "x".join(map(str, asked or ()))
+        refuse(f"{target.name} multiplies {types[0]} to {types[2]} by {listed}, not {asked_shape}")
+        return None
+    steps = [(m * grid[0], n * grid[1], k) for m, n, k in shapes]
+    fitting = [shape for shape, step in zip(shapes, steps, strict=True) if _divides(step, sizes)]
+    if not fitting:
+        step = steps[0]
+        nearest = [max(1, round(size / s)) * s for size, s in zip(sizes, step, strict=True)]
+        refuse(
+            f"a product of {'x'.join(map(str, sizes))} (M, N, K): {target.name} multiplies "
+            f"{'x'.join(map(str, shapes[0]))} in {grid[0]}x{grid[1]} subgroups, multiples of "
+            f"{'x'.join(map(str, step))}: {'x'.join(map(str, nearest))} fits, or write "
+            'schedule="fma"'
+        )
+        return None
+    m, n, k = fitting[0]
+    bits = [bit_width(type.element) for type in (a, c)]
+    return Product(
+        matrices(target, "A", (sizes[0], sizes[2]), (m, k), grid, bits[0]),
+        matrices(target, "B", (sizes[2], sizes[1]), (k, n), grid, bits[0]),
+        matrices(target, "Acc", (sizes[0], sizes[1]), (m, n), grid, bits[1]),
+    )
+
+
+def _divides(step: Sequence[int], sizes: Sequence[int]) -> bool:
+    return all(size % part == 0 for size, part in zip(sizes, step, strict=True))
+
+
+Operand = Callable[[int, int], SSAValue]
+"""A subgroup's matrix of an operand, by its row and column."""
+
+
+def operand(value: TileValue, wanted: Matrices) -> Operand:
+    """The matrices of an operand; what must be written to memory is written."""
+    b = value.b
+    key = "operand", value, wanted
+    for scope in b.scopes:
+        if key in scope.known:
+            return scope.known[key]
+    made = b.scopes[-1].known[key] = _operand(value, wanted)
+    return made
+
+
+def _operand(value: TileValue, wanted: Matrices) -> Operand:
+    b = value.b
+    layout = wanted.layout
+    if layout is not None and value.home == layout:
+        held = joined(value, wanted, layout)
+        return lambda i, j: held[i * wanted.counts[1] + j]
+    turned = isinstance(value, Turned)
+    source = value.source if isinstance(value, Turned) else value
+    corner = corner_of(b, wanted)
+    if isinstance(source, Box) and (found := _direct(source, wanted, corner, turned)):
+        return found
+    bits = bit_width(source.type.element)
+    pad = 0 if b.target.processor else 128 // bits
+    place = Stored(source, pad).fill()
+    b.kept[-1].append(place.memory)
+
+    def load(i: int, j: int) -> SSAValue:
+        b.will_read(place.memory)
+        return place.matrix(wanted, (i, j), corner, turned)
+
+    return load
+
+
+def _direct(box: Box, wanted: Matrices, corner: Sequence[Index], turned: bool) -> Operand | None:
+    """Loads from the buffer, where no element is outside and rows are aligned."""
+    b, view = box.b, box.view
+    if view.is_written or not box.is_inside():
+        return None
+    stride = view.strides[-2] if len(view.strides) > 1 else None
+    bits = bit_width(box.type.element)
+    unit = min(b.target.cooperative_matrix_alignment, wanted.shape[0 if turned else 1] * bits // 8)
+    number, _ = element_of(b, view, box.firsts, (0,) * len(box.type.shape))
+    units = unit * 8 // bits
+    if view.strides[-1] != 1 or not isinstance(stride, int) or stride % units:
+        return None
+    if b.multiple(number) % units:
+        return None
+    type = matrix_type(wanted, box.type.element)
+
+    def load(i: int, j: int) -> SSAValue:
+        places = [b.plus(c, n * s) for c, n, s in zip(corner, (i, j), wanted.shape, strict=True)]
+        at, _ = element_of(b, view, box.firsts, places[::-1] if turned else places)
+        pointer = b.pointer(view.buffer, [at])
+        return b.add(CooperativeMatrixLoadOp(pointer, b.i32(stride), LAYOUTS[turned], type))
+
+    return load
+
+
+def multiply(
+    op: tile.MultiplyAddOp, plan: Product | None, a: TileValue, b: TileValue, c: TileValue
+) -> TileValue:
+    """a * b + c."""
+    if plan is None:
+        return _multiply_elements(op, a, b, c)
+    emitter = c.b
+    accumulators = in_matrices(c, plan.c)
+    left, right = operand(a, plan.a), operand(b, plan.b)
+    signs = _SIGNED if isinstance(c.type.element, IntegerType) and op.unsigned is None else None
+    rows, columns = plan.c.counts
+    for depth in range(plan.a.counts[1]):
+        lefts = [left(i, depth) for i in range(rows)]
+        for j in range(columns):
+            factor = right(depth, j)
+            for i in range(rows):
+                n = i * columns + j
+                multiplied = CooperativeMatrixMulAddOp(lefts[i], factor, accumulators[n], signs)
+                accumulators = [*accumulators]
+                accumulators[n] = emitter.add(multiplied)
+    return HeldMatrices(emitter, c.type, plan.c, accumulators)
+
+
+def _multiply_elements(
+    op: tile.MultiplyAddOp, a: TileValue, b: TileValue, c: TileValue
+) -> TileValue:
+    """Each invocation multiplies rows and columns of its own elements."""
+    emitter = c.b
+    layout = element_layout(c.type, emitter.schedule)
+    left, right = (Stored(value).fill() for value in (a, b))
+    for place in (left, right):
+        emitter.will_read(place.memory)
+    spots = [Spot(layout, number) for number in range(len(layout.registers))]
+    start = [c.at(spot) for spot in spots]
+    element, unsigned = c.type.element, op.unsigned is not None
+
+    def step(k: Index, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        factors: dict[object, SSAValue] = {}
+
+        def factor(place: Stored, at: tuple[Index, Index]) -> SSAValue:
+            if (place, at) not in factors:
+                factors[place, at] = widened(emitter, place.element(at), element, unsigned)
+            return factors[place, at]
+
+        results: list[SSAValue] = []
+        for spot, total in zip(spots, totals, strict=True):
+            row, column = emitter.coordinates(spot)
+            x, y = factor(left, (row, k)), factor(right, (k, column))
+            if isinstance(element, IntegerType):
+                results.append(emitter.add(arith.AddiOp(total, emitter.add(arith.MuliOp(x, y)))))
+            else:
+                results.append(emitter.add(math.FmaOp(x, y, total)))
+        return results
+
+    totals = emitter.loop(a.type.shape[1], 1, start, step, "k")
+    for place in (left, right):
+        emitter.give_back(place.memory)
+    return Elements(emitter, c.type, layout, totals)
+
+
+def element_layout(type: tile.TileType, schedule: Schedule) -> Layout:
+    """Where accumulators of multiply-adds lie."""
+    return spread(type.shape, schedule.target, schedule.subgroups)
+
+
+def widened(b: TileEmitter, value: SSAValue, element: Attribute, unsigned: bool) -> SSAValue:
+    """A factor in the type of the sum."""
+    if value.type == element:
+        return value
+    if isinstance(element, IntegerType):
+        return b.add((arith.ExtUIOp if unsigned else arith.ExtSIOp)(value, element))
+    assert isinstance(element, AnyFloat)
+    return b.add(arith.ExtFOp(value, element))

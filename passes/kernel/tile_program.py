@@ -1,0 +1,552 @@
+"""Writes the code of a tile program, one operation after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, cast
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntegerAttr, IntegerType, i32
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixStoreOp
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.kernel.tile_code import INDEX, Schedule, Shared, Spot, TileEmitter, is_index
+from xdsl_spirv.passes.kernel.tile_homes import Home, Homes, layout_of, reshaped_axes
+from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices
+from xdsl_spirv.passes.kernel.tile_products import multiply, operand
+from xdsl_spirv.passes.kernel.tile_reductions import Reduction
+from xdsl_spirv.passes.kernel.tile_values import (
+    LAYOUTS,
+    Box,
+    Elements,
+    HeldMatrices,
+    Lazy,
+    TileValue,
+    Turned,
+    View,
+    all_numbers,
+    corner_of,
+    element_of,
+    guarded_load,
+    in_matrices,
+    matrix_type,
+    moved,
+    range_of,
+    scaled,
+    zero_of,
+)
+
+HELD_MATRICES = 16
+"""Most matrices of an operand that are loaded before a loop and kept in registers."""
+
+
+class ProgramCode:
+    """The code of a program; `values` are its values as the kernel has them."""
+
+    def __init__(self, program: tile.ProgramOp, block: Block, schedule: Schedule):
+        self.program, self.block = program, block
+        self.b = TileEmitter(block, schedule)
+        self.homes = Homes(schedule)
+        self.values: dict[SSAValue, Any] = {}
+        self.stored = _stored_arguments(program)
+
+    def write(self) -> None:
+        """Writes the whole body."""
+        self.b.current = self.program
+        pairs = zip(self.program.body.block.args, self.block.args, strict=True)
+        for number, (argument, given) in enumerate(pairs):
+            self.values[argument] = self._argument(number, argument, given)
+        self._block(self.program.body.block)
+
+    def _argument(self, number: int, argument: SSAValue, given: SSAValue) -> View | Index:
+        b, type = self.b, argument.type
+        if not isinstance(type, tile.ViewType):
+            if is_index(type) or type == IntegerType(64):
+                return given
+            if isinstance(type, Float32Type):
+                word = b.once(("word", given), lambda: arith.IndexCastOp(given, i32))
+                return b.once(("float", given), lambda: arith.BitcastOp(word, type))
+            b.refuse(f"argument {number} is a {type}: give numbers as i32 or f32")
+        sizes: list[Index] = [
+            b.dimension(given, axis) if size == DYNAMIC_INDEX else size
+            for axis, size in enumerate(type.shape)
+        ]
+        strides: list[Index] = [1]
+        for size in reversed(sizes[1:]):
+            strides.insert(
+                0,
+                scaled(b, strides[0], size)
+                if isinstance(strides[0], SSAValue)
+                else b.times(size, strides[0]),
+            )
+        written = number in self.stored
+        return View(number, b.flat(given, type.element), 0, tuple(sizes), tuple(strides), written)
+
+    def _block(self, block: Block) -> Sequence[SSAValue]:
+        """Writes a block; gives the operands of its terminator."""
+        for op in block.ops:
+            self.b.current = op
+            if isinstance(op, scf.YieldOp):
+                return op.operands
+            handler = HANDLERS.get(type(op), ProgramCode._scalar)
+            handler(self, op)
+        return ()
+
+    # Numbers of the workgroup
+
+    def index(self, value: SSAValue) -> Index:
+        """A number as an index."""
+        held = self.values[value]
+        assert isinstance(held, int | SSAValue)
+        return held
+
+    def ssa(self, value: SSAValue) -> SSAValue:
+        """A number as a value of its own type."""
+        held = self.values[value]
+        return self.b.cast(held, value.type) if is_index(value.type) else held
+
+    def _scalar(self, op: Operation) -> None:
+        if op.name.partition(".")[0] not in ("arith", "math"):
+            self.b.refuse("lower-tiles has no code for this operation")
+        if len(op.results) == 1 and all(is_index(v.type) for v in (*op.operands, *op.results)):
+            found = self._index_arithmetic(op)
+            if found is not None:
+                self.values[op.results[0]] = found
+                return
+        results = self.b.scalar(op, [self.ssa(operand) for operand in op.operands])
+        for result, value in zip(op.results, results, strict=True):
+            self.values[result] = self.b.cast(value, INDEX) if is_index(result.type) else value
+
+    def _index_arithmetic(self, op: Operation) -> Index | None:
+        """Arithmetic of which bounds and multiples stay known."""
+        b, known = self.b, [self.index(operand) for operand in op.operands]
+        match op:
+            case arith.ConstantOp(value=IntegerAttr() as constant):
+                return constant.value.data
+            case arith.AddiOp():
+                return b.plus(*known)
+            case arith.MuliOp():
+                return scaled(b, *known)
+            case arith.SubiOp():
+                a, c = known
+                if isinstance(a, int) and isinstance(c, int):
+                    return a - c
+                return b.pure(arith.SubiOp, b.index(a), b.index(c))
+            case arith.MinSIOp():
+                return b.least(*known)
+            case arith.MaxSIOp():
+                return b.greatest(*known)
+            case arith.DivUIOp() if isinstance(known[1], int) and known[1] > 0:
+                return b.divided(known[0], known[1])
+            case arith.RemUIOp() if isinstance(known[1], int) and known[1] > 0:
+                return b.remainder(known[0], known[1])
+            case arith.IndexCastOp():
+                return known[0]
+            case _:
+                return None
+
+    def _place(self, op: tile.PlaceOp) -> None:
+        b, view = self.b, cast(View, self.values[op.view])
+        counts: list[Index] = []
+        for axis, size in op.counted:
+            extent = view.sizes[axis]
+            if isinstance(extent, int):
+                counts.append(-(-extent // size))
+            else:
+                counts.append(b.divided(b.plus(extent, size - 1), size))
+        numbers: list[Index] = []
+        for dimension, count in enumerate(reversed(counts)):
+            known = count if isinstance(count, int) else None
+            numbers.insert(0, 0 if known == 1 else b.workgroup(dimension, known))
+        if op.group is not None and len(counts) == 2:
+            numbers = self._grouped(numbers, counts, op.group.value.data)
+        for result, number, (_, size) in zip(op.firsts, numbers, op.counted, strict=True):
+            self.values[result] = b.times(number, size)
+
+    def _grouped(self, numbers: list[Index], counts: list[Index], group: int) -> list[Index]:
+        """Rows of a group one below the other before the next column."""
+        b, (row, column), (rows, columns) = self.b, numbers, counts
+        if isinstance(rows, int) and isinstance(columns, int) and rows % group == 0:
+            number = b.plus(b.times(row, columns), column)
+            within = b.remainder(number, group * columns)
+            first = b.times(b.divided(number, group * columns), group)
+            moved_row = b.plus(first, b.remainder(within, group))
+            across = b.divided(within, group)
+            for value, bound in ((moved_row, rows), (across, columns)):
+                b.assume(value, bound)
+            return [moved_row, across]
+        return [row, column]
+
+    def _program_id(self, op: tile.ProgramIdOp) -> None:
+        if op.count is not None:
+            self.b.refuse("lower-tiles does not know how many workgroups there are: pass it")
+        self.values[op.result] = self.b.workgroup(op.axis.value.data, None)
+
+    def _size(self, op: tile.SizeOp) -> None:
+        self.values[op.result] = cast(View, self.values[op.view]).sizes[op.axis.value.data]
+
+    def _view(self, op: tile.ViewOp) -> None:
+        source = cast(View, self.values[op.source])
+        self.values[op.result] = View(
+            source.argument,
+            source.buffer,
+            self.b.plus(source.offset, self.index(op.offset)),
+            tuple(self.index(size) for size in op.sizes),
+            tuple(self.index(stride) for stride in op.strides),
+            source.is_written,
+        )
+
+    # Tiles
+
+    def define(self, result: SSAValue, value: TileValue) -> None:
+        """A tile of the program; what reads memory that the program writes is read now."""
+        self.values[result] = value
+
+    def _now(self, value: Lazy) -> Elements:
+        """A tile's elements, read at this place of the program."""
+        layout = value.layout
+        values = [value.at(Spot(layout, number)) for number in range(len(layout.registers))]
+        return Elements(self.b, value.type, layout, values)
+
+    def _load(self, op: tile.LoadOp) -> None:
+        view = cast(View, self.values[op.view])
+        firsts = [self.index(index) for index in op.indices]
+        type = tile.tile_of(op.result)
+        guarded = op.outside is not None or op.any is not None
+        box = Box(self.b, type, view, firsts, op.outside, guarded)
+        self.values[op.result] = self._now(box) if view.is_written else box
+
+    def _gather(self, op: tile.GatherOp) -> None:
+        b, view = self.b, cast(View, self.values[op.view])
+        numbers = cast(TileValue, self.values[op.numbers])
+        mask = cast(TileValue, self.values[op.mask]) if op.mask else None
+        zero = zero_of(view_element(view))
+
+        def element(spot: Spot) -> SSAValue:
+            number = scaled(b, b.cast(numbers.at(spot), INDEX), view.strides[0])
+            inside = mask.at(spot) if mask else True
+            return guarded_load(b, view, b.plus(view.offset, number), inside, zero)
+
+        found = Lazy(b, tile.tile_of(op.result), element, layout_of(self.homes.of(op.numbers)))
+        self.values[op.result] = self._now(found) if view.is_written else found
+
+    def _store(self, op: tile.StoreOp) -> None:
+        b, view = self.b, cast(View, self.values[op.view])
+        value, firsts = cast(TileValue, self.values[op.tile]), [self.index(i) for i in op.indices]
+        box = Box(b, value.type, view, firsts, None, False)
+        clipped = op.clipped is not None and not box.is_inside()
+        if not clipped and self._store_matrices(op, value, box):
+            return
+
+        def place(spot: Spot) -> tuple[Index, Any]:
+            number, inside = element_of(b, view, firsts, b.coordinates(spot))
+            return number, inside if clipped else True
+
+        self._write(value, view, place)
+
+    def _write(
+        self, value: TileValue, view: View, place: Callable[[Spot], tuple[Index, Any]]
+    ) -> None:
+        """Stores each element by the first of those that hold it."""
+        b, owner = self.b, self.b.owner(value.layout)
+        written = [(value.at(spot), *place(spot)) for spot in value.spots()]
+        for element, number, inside in written:
+            condition = b.both(owner, inside)
+            b.when(condition, lambda e=element, n=number: b.store(e, view.buffer, [n]))
+
+    def _store_matrices(self, op: tile.StoreOp, value: TileValue, box: Box) -> bool:
+        """Whether whole matrices could be stored."""
+        b, view, home = self.b, box.view, self.homes.of(op.tile)
+        if not isinstance(home, Matrices) or len(view.strides) < 2:
+            return False
+        element = value.type.element
+        held = isinstance(value, HeldMatrices)
+        names = {(p.m, p.n, p.result) for p in b.target.cooperative_matrix}
+        stride, bits = view.strides[-2], element_bits(element)
+        unit = max(1, min(16, home.shape[1] * bits // 8) * 8 // bits)
+        start, _ = element_of(b, view, box.firsts, (0, 0))
+        aligned = isinstance(stride, int) and stride % unit == 0 and b.multiple(start) % unit == 0
+        possible = held or (home.layout is not None and (*home.shape, str(element)) in names)
+        if not aligned or not possible or view.strides[-1] != 1:
+            return False
+        assert isinstance(stride, int)
+        parts, corner = in_matrices(value, home), corner_of(b, home)
+        for part, number in zip(parts, all_numbers(home), strict=True):
+            first = [b.plus(c, n * s) for c, n, s in zip(corner, number, home.shape, strict=True)]
+            at, _ = element_of(b, view, box.firsts, first)
+            pointer = b.pointer(view.buffer, [at])
+            b.insert(CooperativeMatrixStoreOp(pointer, part, b.i32(stride), LAYOUTS[0]))
+        return True
+
+    def _scatter(self, op: tile.ScatterOp) -> None:
+        b, view = self.b, cast(View, self.values[op.view])
+        value, numbers = (cast(TileValue, self.values[v]) for v in (op.tile, op.numbers))
+        mask = cast(TileValue, self.values[op.mask]) if op.mask else None
+
+        def place(spot: Spot) -> tuple[Index, Any]:
+            number = scaled(b, b.cast(numbers.at(spot), INDEX), view.strides[0])
+            return b.plus(view.offset, number), mask.at(spot) if mask else True
+
+        self._write(value, view, place)
+
+    def _full(self, op: tile.FullOp) -> None:
+        owner = op.value.owner
+        splat = owner.value if isinstance(owner, arith.ConstantOp) else None
+        type, value = tile.tile_of(op.result), op.value
+        self.values[op.result] = Lazy(
+            self.b, type, lambda _: self.ssa(value), None, cast(Any, splat)
+        )
+
+    def _range(self, op: tile.RangeOp) -> None:
+        self.values[op.result] = range_of(self.b, tile.tile_of(op.result))
+
+    def _map(self, op: tile.MapOp) -> None:
+        b, tiles = self.b, [cast(TileValue, self.values[value]) for value in op.tiles]
+        block, key = op.body.block, object()
+
+        def elements(spot: Spot) -> Sequence[SSAValue]:
+            values = {a: t.at(spot) for a, t in zip(block.args, tiles, strict=True)}
+            before, b.current = b.current, op
+            for inner in block.ops:
+                given = [values[v] if v in values else self.ssa(v) for v in inner.operands]
+                if isinstance(inner, tile.YieldOp):
+                    break
+                values |= zip(inner.results, b.scalar(inner, given), strict=True)
+            b.current = before
+            last = cast(Operation, block.last_op)
+            return [values[v] if v in values else self.ssa(v) for v in last.operands]
+
+        def element(number: int) -> Callable[[Spot], SSAValue]:
+            return lambda spot: b.remembered((key, spot), b.depth, lambda: elements(spot))[number]
+
+        home = layout_of(self.homes.of(op.outputs[0]))
+        for number, output in enumerate(op.outputs):
+            self.values[output] = Lazy(b, tile.tile_of(output), element(number), home)
+
+    def _multiply(self, op: tile.MultiplyAddOp) -> None:
+        a, b, c = (cast(TileValue, self.values[v]) for v in (op.a, op.b, op.c))
+        self.values[op.result] = multiply(op, self.homes.plan(op), a, b, c)
+
+    def _reduce(self, op: tile.ReduceOp) -> None:
+        tiles = [cast(TileValue, self.values[value]) for value in op.tiles]
+        results = Reduction(op, tiles, self.homes.reduced(op)).write()
+        for output, result in zip(op.outputs, results, strict=True):
+            is_number = isinstance(result, SSAValue) and is_index(output.type)
+            self.values[output] = self.b.cast(result, INDEX) if is_number else result  # pyright: ignore[reportArgumentType]
+
+    def _broadcast(self, op: tile.BroadcastOp) -> None:
+        before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result)
+        axes = [
+            None if size == 1 and size != wide else axis
+            for axis, (size, wide) in enumerate(zip(before, after.shape, strict=True))
+        ]
+        self.values[op.result] = moved(self.values[op.tile], after, axes, None)
+
+    def _reshape(self, op: tile.ReshapeOp) -> None:
+        axes = reshaped_axes(op)
+        if axes is None:
+            self.b.refuse(
+                "lower-tiles adds and drops axes of size 1 only: load the tile in its final shape"
+            )
+        before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result)
+        wide = {source: axis for axis, source in enumerate(axes) if source is not None}
+        chosen = [wide.get(axis) for axis in range(len(before))]
+        home = layout_of(self.homes.of(op.result))
+        self.values[op.result] = moved(self.values[op.tile], after, chosen, home)
+
+    def _transpose(self, op: tile.TransposeOp) -> None:
+        source = cast(TileValue, self.values[op.tile])
+        home = layout_of(self.homes.of(op.result))
+        if len(source.type.shape) != 2:
+            self.b.refuse("lower-tiles transposes matrices only")
+        self.values[op.result] = Turned(source, tile.tile_of(op.result), home)
+
+    # Loops and branches
+
+    def home(self, value: SSAValue) -> Home:
+        """Where a tile is held between iterations."""
+        return self.homes.of(value) or self.homes.anywhere(tile.tile_of(value))
+
+    def packed(self, value: SSAValue, home: Home) -> list[SSAValue]:
+        """A value as what a loop carries."""
+        held = self.values[value]
+        if not isinstance(held, TileValue):
+            return [self.b.index(held)]
+        if isinstance(home, Matrices):
+            return in_matrices(held, home)
+        assert isinstance(home, Layout)
+        return [held.at(Spot(home, number)) for number in range(len(home.registers))]
+
+    def unpacked(self, value: SSAValue, home: Home, parts: Sequence[SSAValue]) -> Any:
+        """The value of what a loop carries."""
+        if not isinstance(value.type, tile.TileType):
+            return parts[0]
+        if isinstance(home, Matrices):
+            return HeldMatrices(self.b, value.type, home, parts)
+        assert isinstance(home, Layout)
+        return Elements(self.b, value.type, home, parts)
+
+    def types(self, value: SSAValue, home: Home) -> list[Attribute]:
+        """The types of what a loop carries."""
+        if not isinstance(value.type, tile.TileType):
+            return [INDEX if is_index(value.type) else value.type]
+        if isinstance(home, Matrices):
+            return [matrix_type(home, value.type.element)] * prod(home.counts)
+        assert isinstance(home, Layout)
+        return [value.type.element] * len(home.registers)
+
+    def _homes(self, values: Sequence[SSAValue]) -> list[Home]:
+        return [self.home(v) if isinstance(v.type, tile.TileType) else None for v in values]
+
+    def _unpack_all(
+        self, values: Sequence[SSAValue], homes: Sequence[Home], parts: Sequence[SSAValue]
+    ) -> None:
+        for value, home in zip(values, homes, strict=True):
+            count = len(self.types(value, home))
+            self.values[value] = self.unpacked(value, home, parts[:count])
+            parts = parts[count:]
+
+    def _pack_all(self, values: Sequence[SSAValue], homes: Sequence[Home]) -> list[SSAValue]:
+        return [
+            part
+            for value, home in zip(values, homes, strict=True)
+            for part in self.packed(value, home)
+        ]
+
+    def _inner(self, block: Block, homes: Sequence[Home]) -> list[SSAValue]:
+        """Writes the body of a loop or branch; memory that it took is free after."""
+        b = self.b
+        b.kept.append([])
+        yielded = self._pack_all(self._block(block), homes)
+        for memory in b.kept.pop():
+            b.give_back(memory)
+        return yielded
+
+    def _for(self, op: scf.ForOp) -> None:
+        b, block = self.b, op.body.block
+        lower, upper, step = (self.index(v) for v in (op.lb, op.ub, op.step))
+        if not isinstance(step, int) or step < 1:
+            b.refuse("the loop's step is not known: make it a constant above 0")
+        self._check_registers(op)
+        self._load_operands(op)
+        homes = self._homes(block.args[1:])
+        start = self._pack_all(op.iter_args, homes)
+        b.shared = Shared(b.shared.written, b.shared.read, True)
+
+        def body(index: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            if isinstance(index, SSAValue) and isinstance(lower, int) and isinstance(upper, int):
+                last = lower + max(0, upper - 1 - lower) // step * step
+                b.scopes[-1].bounds[index] = last + 1
+            self.values[block.args[0]] = index
+            self._unpack_all(block.args[1:], homes, carried)
+            return self._inner(block, homes)
+
+        results = b.loop(upper, step, start, body, block.args[0].name_hint, lower)
+        b.shared = Shared(b.shared.written, b.shared.read, True)
+        b.current = op
+        self._unpack_all(op.results, homes, results)
+
+    def _load_operands(self, op: scf.ForOp) -> None:
+        """Operands that no iteration changes are loaded before the loop."""
+        for product in [inner for inner in op.walk() if isinstance(inner, tile.MultiplyAddOp)]:
+            plan = self.homes.plan(product)
+            if plan is None:
+                continue
+            for value, wanted in ((product.a, plan.a), (product.b, plan.b)):
+                held = self.values.get(value)
+                if held is None:
+                    continue
+                load = operand(held, wanted)
+                if prod(wanted.counts) <= HELD_MATRICES:
+                    parts = {number: load(*number) for number in all_numbers(wanted)}
+                    key = "operand", held, wanted
+                    self.b.scopes[-1].known[key] = lambda i, j, parts=parts: parts[i, j]
+
+    def _check_registers(self, op: scf.ForOp) -> None:
+        """Refuses loops that carry more than any invocation of the device can hold."""
+        words = {}
+        for value in op.body.block.args[1:]:
+            if isinstance(value.type, tile.TileType):
+                home = self.home(value)
+                per = self.b.schedule.subgroups * self.b.target.subgroup_size
+                held = prod(value.type.shape) // per
+                held = len(home.registers) if isinstance(home, Layout) else held
+                words[value.name_hint or f"value {value.index}"] = (  # pyright: ignore
+                    held * element_bits(value.type.element) // 32
+                )
+        total = sum(words.values())
+        if total > REGISTERS and not self.b.target.processor:
+            listed = ", ".join(f"{name} {count}" for name, count in words.items())
+            fits = 1 << (self.b.schedule.subgroups * total // REGISTERS).bit_length()
+            self.b.refuse(
+                f"the loop carries {total} registers of {REGISTERS} ({listed}): make tiles "
+                f"smaller, or take {fits} subgroups"
+            )
+
+    def _if(self, op: scf.IfOp) -> None:
+        b, homes = self.b, self._homes(op.results)
+        types = [t for v, home in zip(op.results, homes, strict=True) for t in self.types(v, home)]
+        before = b.shared
+        arms: list[Callable[[], Sequence[SSAValue]]] = []
+        for region in (op.true_region, op.false_region):
+
+            def arm(region: Any = region) -> Sequence[SSAValue]:
+                b.shared = Shared(set(before.written), set(before.read), True)
+                return self._inner(region.block, homes) if region.blocks else ()
+
+            arms.append(arm)
+        results = b.choose(self.ssa(op.cond), types, arms[0], arms[1])
+        b.shared = Shared(before.written, before.read, True)
+        b.current = op
+        self._unpack_all(op.results, homes, results)
+
+
+REGISTERS = 255
+"""32-bit registers that an invocation of a GPU can have."""
+
+
+def element_bits(element: Attribute) -> int:
+    """The bits of an element in memory."""
+    return max(8, cast(Any, element).bitwidth)
+
+
+def view_element(view: View) -> Attribute:
+    """The type of a view's elements."""
+    return cast(Any, view.buffer.type).element_type
+
+
+def _stored_arguments(program: tile.ProgramOp) -> set[int]:
+    """The numbers of the arguments that the program writes."""
+    stored: set[int] = set()
+    for op in program.walk():
+        if isinstance(op, tile.StoreOp | tile.ScatterOp):
+            source = op.view
+            while isinstance(source.owner, tile.ViewOp):
+                source = source.owner.source
+            stored.add(cast(Any, source).index)
+    return stored
+
+
+HANDLERS: dict[type[Operation], Callable[[ProgramCode, Any], None]] = {
+    tile.PlaceOp: ProgramCode._place,
+    tile.ProgramIdOp: ProgramCode._program_id,
+    tile.SizeOp: ProgramCode._size,
+    tile.ViewOp: ProgramCode._view,
+    tile.LoadOp: ProgramCode._load,
+    tile.StoreOp: ProgramCode._store,
+    tile.GatherOp: ProgramCode._gather,
+    tile.ScatterOp: ProgramCode._scatter,
+    tile.FullOp: ProgramCode._full,
+    tile.RangeOp: ProgramCode._range,
+    tile.MapOp: ProgramCode._map,
+    tile.MultiplyAddOp: ProgramCode._multiply,
+    tile.ReduceOp: ProgramCode._reduce,
+    tile.BroadcastOp: ProgramCode._broadcast,
+    tile.ReshapeOp: ProgramCode._reshape,
+    tile.TransposeOp: ProgramCode._transpose,
+    scf.ForOp: ProgramCode._for,
+    scf.IfOp: ProgramCode._if,
+}  # pyright: ignore[reportPrivateUsage]

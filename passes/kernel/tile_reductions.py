@@ -1,0 +1,126 @@
+"""
+Reductions of tiles: in an invocation's registers, then between lanes, then between subgroups.
+
+Lanes exchange numbers where the target has shuffles. What lanes or subgroups cannot exchange they
+write to Workgroup memory, a number for each part of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleXorOp
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.kernel.component_places import moved_bits
+from xdsl_spirv.passes.kernel.tile_code import Spot, TileEmitter
+from xdsl_spirv.passes.kernel.tile_layout import Layout
+from xdsl_spirv.passes.kernel.tile_values import Elements, TileValue
+
+Numbers = Sequence[SSAValue]
+"""A number of each of the tiles that are reduced together."""
+
+
+class Reduction:
+    """The code of one reduction."""
+
+    def __init__(self, op: tile.ReduceOp, tiles: Sequence[TileValue], layout: Layout):
+        self.op, self.tiles, self.layout = op, tiles, layout
+        self.b: TileEmitter = tiles[0].b
+        self.axis = op.axis.value.data
+        self.result = layout.without(self.axis)
+        shuffles = "subgroup-shuffle" in self.b.target.features
+        own = [n for n, place in enumerate(layout.lanes) if place[self.axis]]
+        self.exchanged = own if shuffles else []
+        self.written = [] if shuffles else own
+
+    def write(self) -> list[Elements | SSAValue]:
+        """The results: tiles, or numbers on which all invocations agree."""
+        rows: dict[int, Numbers] = {}
+        for register, place in enumerate(self.layout.registers):
+            row = (*place[: self.axis], *place[self.axis + 1 :])
+            number = self.result.numbers[row]
+            values = [value.at(Spot(self.layout, register)) for value in self.tiles]
+            rows[number] = self._combined(rows[number], values) if number in rows else values
+        for bit in self.exchanged:
+            rows = {number: self._exchange(values, 1 << bit) for number, values in rows.items()}
+        parts = prod(count for count, step in self.layout.groups if step[self.axis])
+        parts <<= len(self.written)
+        if parts > 1:
+            rows = self._through_memory(rows, parts)
+        results: list[Elements | SSAValue] = []
+        for n, output in enumerate(self.op.outputs):
+            values = [rows[number][n] for number in range(len(self.result.registers))]
+            if isinstance(output.type, tile.TileType):
+                results.append(Elements(self.b, output.type, self.result, values))
+            else:
+                results.append(values[0])
+        return results
+
+    def _combined(self, a: Numbers, b: Numbers) -> Numbers:
+        block = self.op.body.block
+        values = dict(zip(block.args, (*a, *b), strict=True))
+        for op in block.ops:
+            operands = [values[operand] for operand in op.operands]
+            if isinstance(op, tile.YieldOp):
+                return operands
+            values |= zip(op.results, self.b.scalar(op, operands), strict=True)
+        raise AssertionError("the verifier asks for a tile.yield")
+
+    def _exchange(self, values: Numbers, distance: int) -> Numbers:
+        b = self.b
+        others = [
+            b.add(GroupNonUniformShuffleXorOp(Scope.Subgroup, value, b.i32(distance)))
+            for value in values
+        ]
+        return self._combined(values, others)
+
+    def _through_memory(self, rows: dict[int, Numbers], parts: int) -> dict[int, Numbers]:
+        """Each part of a row is written by its first holder and read by all."""
+        b, layout, axis = self.b, self.layout, self.axis
+        part: Index = 0
+        size, stride = 1, 1
+        for count, step in layout.groups:
+            if step[axis]:
+                number = b.divided(b.subgroup_id(b.schedule.subgroups), stride)
+                part = b.plus(part, b.times(b.remainder(number, count), size))
+                size *= count
+            stride *= count
+        bits = [(bit, size << n) for n, bit in enumerate(self.written)]
+        part = moved_bits(b, b.lane_id(b.target.subgroup_size), bits, part)
+        shape = tile.tile_of(self.op.tiles[0]).shape
+        shape = (*shape[:axis], *shape[axis + 1 :], parts)
+        rooms = [b.room(value.type.element, shape) for value in self.tiles]
+        for room in rooms:
+            b.will_write(room)
+        places = {n: b.coordinates(Spot(self.result, n)) for n in rows}
+
+        def write() -> None:
+            for number, values in rows.items():
+                for room, value in zip(rooms, values, strict=True):
+                    b.store(value, room, (*places[number], part))
+
+        b.when(b.owner(self._owned()), write)
+        for room in rooms:
+            b.will_read(room)
+        results: dict[int, Numbers] = {}
+        for number in rows:
+            for other in range(parts):
+                values = [b.load(room, (*places[number], other)) for room in rooms]
+                known = results.get(number)
+                results[number] = values if known is None else self._combined(known, values)
+        for room in rooms:
+            b.give_back(room)
+        return results
+
+    def _owned(self) -> Layout:
+        """The layout in which lanes that have exchanged a row hold the same."""
+        nothing = (0,) * len(self.layout.registers[0])
+        lanes = [
+            nothing if n in self.exchanged else place for n, place in enumerate(self.layout.lanes)
+        ]
+        return Layout(tuple(lanes), self.layout.groups, self.layout.registers)

@@ -1,0 +1,391 @@
+"""
+Tiles while their code is written: computed where they are asked for, or held in registers.
+
+A load, a range or a map is a function from a spot (a register of a layout) to a scalar, written at
+its first reader. Results of products and of reductions and what loops carry are held in a layout;
+whoever asks for another one gets them through Workgroup memory.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import cast
+
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i32
+from xdsl.ir import Attribute, SSAValue
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix import (
+    CooperativeMatrixLoadOp,
+    CooperativeMatrixStoreOp,
+)
+from xdsl_spirv.dialects.spirv.enums import (
+    CooperativeMatrixLayout,
+    CooperativeMatrixUse,
+    MemoryAccess,
+    Scope,
+)
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.emit.emitter import Condition, Index
+from xdsl_spirv.passes.emit.kernel import load_element
+from xdsl_spirv.passes.kernel.tile_code import INDEX, Spot, TileEmitter
+from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices, spread
+
+USES = {
+    "A": CooperativeMatrixUse.MatrixAKHR,
+    "B": CooperativeMatrixUse.MatrixBKHR,
+    "Acc": CooperativeMatrixUse.MatrixAccumulatorKHR,
+}
+LAYOUTS = CooperativeMatrixLayout.RowMajorKHR, CooperativeMatrixLayout.ColumnMajorKHR
+
+
+@dataclass(frozen=True)
+class View:
+    """A view of a buffer in the kernel: `buffer` is its elements in one row."""
+
+    argument: int
+    buffer: SSAValue
+    offset: Index
+    sizes: tuple[Index, ...]
+    strides: tuple[Index, ...]
+    is_written: bool
+
+
+class TileValue(ABC):
+    """A tile's elements."""
+
+    def __init__(self, b: TileEmitter, type: tile.TileType):
+        self.b, self.type = b, type
+
+    @abstractmethod
+    def at(self, spot: Spot) -> SSAValue:
+        """The element at a spot, of which the layout has the tile's axes."""
+
+    @property
+    def home(self) -> Layout | None:
+        """The layout in which it is cheapest; None where any is as cheap."""
+        return None
+
+    @property
+    def layout(self) -> Layout:
+        """Its home, or elements dealt to all invocations."""
+        schedule = self.b.schedule
+        return self.home or spread(self.type.shape, schedule.target, schedule.subgroups)
+
+    def spots(self) -> list[Spot]:
+        """The spots of its own layout."""
+        layout = self.layout
+        return [Spot(layout, register) for register in range(len(layout.registers))]
+
+
+class Elements(TileValue):
+    """Scalars in registers, in a layout."""
+
+    def __init__(
+        self, b: TileEmitter, type: tile.TileType, layout: Layout, values: Sequence[SSAValue]
+    ):
+        super().__init__(b, type)
+        self.held, self.values = layout, list(values)
+
+    @property
+    def home(self) -> Layout:
+        return self.held
+
+    def at(self, spot: Spot) -> SSAValue:
+        if spot.layout == self.held:
+            return self.values[spot.register]
+        make = lambda: self._elsewhere(spot.layout)  # noqa: E731
+        return self.b.remembered((self, spot.layout), self.b.depth, make)[spot.register]
+
+    def _elsewhere(self, layout: Layout) -> list[SSAValue]:
+        return Stored(self).fill().read_once(layout)
+
+
+class Stored:
+    """A tile in Workgroup memory, row by row, with `pad` elements between rows."""
+
+    def __init__(self, value: TileValue, pad: int = 0):
+        self.b, self.value = value.b, value
+        self.shape = (*value.type.shape[:-1], value.type.shape[-1] + pad)
+        self.memory = self.b.room(value.type.element, self.shape)
+
+    def fill(self) -> Stored:
+        """Writes all elements."""
+        b, spots = self.b, self.value.spots()
+        values = [self.value.at(spot) for spot in spots]
+        b.will_write(self.memory)
+        places = [b.coordinates(spot) for spot in spots]
+
+        def write() -> None:
+            for place, element in zip(places, values, strict=True):
+                b.store(element, self.memory, place)
+
+        b.when(b.owner(self.value.layout), write)
+        return self
+
+    def element(self, indices: Sequence[Index]) -> SSAValue:
+        """Reads an element; `will_read` comes before."""
+        return self.b.load(self.memory, indices)
+
+    def read(self, layout: Layout) -> list[SSAValue]:
+        """The elements in a layout."""
+        self.b.will_read(self.memory)
+        return [
+            self.element(self.b.coordinates(Spot(layout, number)))
+            for number in range(len(layout.registers))
+        ]
+
+    def read_once(self, layout: Layout) -> list[SSAValue]:
+        """The elements in a layout; the memory is free after."""
+        values = self.read(layout)
+        self.b.give_back(self.memory)
+        return values
+
+    def matrix(
+        self, matrices: Matrices, number: tuple[int, int], corner: Sequence[Index], turned: bool
+    ) -> SSAValue:
+        """One matrix of the tile, or of the transposed tile; `will_read` comes before."""
+        b = self.b
+        first = [b.plus(c, n * s) for c, n, s in zip(corner, number, matrices.shape, strict=True)]
+        pointer = b.pointer(self.memory, first[::-1] if turned else first)
+        stride, type = b.i32(self.shape[-1]), matrix_type(matrices, self.value.type.element)
+        access = MemoryAccess.NonPrivatePointer
+        return b.add(CooperativeMatrixLoadOp(pointer, stride, LAYOUTS[turned], type, access))
+
+
+def matrix_type(matrices: Matrices, element: Attribute) -> CooperativeMatrixType:
+    """The type of each of the matrices."""
+    return CooperativeMatrixType(*matrices.shape, element, Scope.Subgroup, USES[matrices.use])
+
+
+class HeldMatrices(TileValue):
+    """Accumulators in cooperative matrices, rows of them one after the other."""
+
+    def __init__(
+        self, b: TileEmitter, type: tile.TileType, matrices: Matrices, values: Sequence[SSAValue]
+    ):
+        super().__init__(b, type)
+        self.matrices, self.values = matrices, list(values)
+
+    @property
+    def home(self) -> Layout | None:
+        return self.matrices.layout
+
+    def at(self, spot: Spot) -> SSAValue:
+        b, layout = self.b, self.matrices.layout
+        if layout is not None and spot.layout == layout:
+            assert self.matrices.fragment is not None
+            number, component = divmod(spot.register, self.matrices.fragment.components)
+            extract = lambda: b.add(CompositeExtractOp(self.values[number], [component]))  # noqa: E731
+            return b.remembered((self, spot.register), b.depth, extract)
+        make = lambda: self.in_memory().read_once(spot.layout)  # noqa: E731
+        return b.remembered((self, spot.layout), b.depth, make)[spot.register]
+
+    def in_memory(self) -> Stored:
+        """The tile in Workgroup memory: written by whole matrices."""
+        b, matrices = self.b, self.matrices
+        place = Stored(self)
+        b.will_write(place.memory)
+        corner = corner_of(b, matrices)
+        for value, number in zip(self.values, all_numbers(matrices), strict=True):
+            first = [
+                b.plus(c, n * s) for c, n, s in zip(corner, number, matrices.shape, strict=True)
+            ]
+            pointer, stride = b.pointer(place.memory, first), b.i32(place.shape[-1])
+            access = MemoryAccess.NonPrivatePointer
+            b.insert(CooperativeMatrixStoreOp(pointer, value, stride, LAYOUTS[0], access))
+        return place
+
+
+def all_numbers(matrices: Matrices) -> list[tuple[int, int]]:
+    """Row and column of each of a subgroup's matrices."""
+    return list(product(*map(range, matrices.counts)))
+
+
+def corner_of(b: TileEmitter, matrices: Matrices) -> tuple[Index, Index]:
+    """The first row and column of a subgroup's matrices."""
+    subgroup = b.subgroup_id(b.schedule.subgroups)
+    row, column = b.divided(subgroup, matrices.grid[1]), b.remainder(subgroup, matrices.grid[1])
+    return b.times(row, matrices.steps[0]), b.times(column, matrices.steps[1])
+
+
+def in_matrices(value: TileValue, matrices: Matrices) -> list[SSAValue]:
+    """A tile as cooperative matrices."""
+    if isinstance(value, HeldMatrices) and value.matrices == matrices:
+        return value.values
+    b, element = value.b, value.type.element
+    if isinstance(value, Lazy) and value.splat is not None:
+        return [b.at_top(ConstantOp(value.splat, matrix_type(matrices, element)))] * len(
+            all_numbers(matrices)
+        )
+    layout = matrices.layout
+    if layout is None:
+        place = Stored(value).fill()
+        b.will_read(place.memory)
+        corner = corner_of(b, matrices)
+        parts = [place.matrix(matrices, n, corner, False) for n in all_numbers(matrices)]
+        b.give_back(place.memory)
+        return parts
+    return joined(value, matrices, layout)
+
+
+def joined(value: TileValue, matrices: Matrices, layout: Layout) -> list[SSAValue]:
+    """Cooperative matrices of the invocation's own components."""
+    b, result = value.b, list[SSAValue]()
+    assert matrices.fragment is not None
+    count = matrices.fragment.components
+    type = matrix_type(matrices, value.type.element)
+    for number in range(len(layout.registers) // count):
+        whole = b.once(("zero", type), lambda: ConstantOp(zero_of(value.type.element), type))
+        for component in range(count):
+            part = value.at(Spot(layout, number * count + component))
+            whole = b.add(CompositeInsertOp(part, whole, [component]))
+        result.append(whole)
+    return result
+
+
+def zero_of(element: Attribute) -> IntegerAttr | FloatAttr:
+    """0 of an element type."""
+    if isinstance(element, IntegerType):
+        return IntegerAttr(0, element)
+    return FloatAttr(0.0, cast(AnyFloat, element))
+
+
+class Lazy(TileValue):
+    """Elements that are computed where they are asked for; once in each scope and spot."""
+
+    def __init__(
+        self,
+        b: TileEmitter,
+        type: tile.TileType,
+        element: Callable[[Spot], SSAValue],
+        home: Layout | None = None,
+        splat: IntegerAttr | FloatAttr | None = None,
+    ):
+        super().__init__(b, type)
+        self._element, self._home, self.splat = element, home, splat
+
+    @property
+    def home(self) -> Layout | None:
+        return self._home
+
+    def at(self, spot: Spot) -> SSAValue:
+        return self.b.remembered((self, spot), self.b.depth, lambda: self._element(spot))
+
+
+class Box(Lazy):
+    """A box of a view, from `firsts` on."""
+
+    def __init__(
+        self,
+        b: TileEmitter,
+        type: tile.TileType,
+        view: View,
+        firsts: Sequence[Index],
+        outside: IntegerAttr | FloatAttr | None,
+        guarded: bool,
+    ):
+        super().__init__(b, type, self.load)
+        self.view, self.firsts = view, firsts
+        self.outside, self.guarded = outside, guarded
+
+    def load(self, spot: Spot) -> SSAValue:
+        """The element, or what is outside."""
+        b = self.b
+        number, inside = element_of(b, self.view, self.firsts, b.coordinates(spot))
+        return guarded_load(b, self.view, number, inside if self.guarded else True, self.outside)
+
+    def is_inside(self) -> bool:
+        """Whether it is known that no element is outside."""
+        shape = (*([1] * (len(self.firsts) - len(self.type.shape))), *self.type.shape)
+        for first, count, size in zip(self.firsts, shape, self.view.sizes, strict=True):
+            bound = self.b.bound(first)
+            if bound is None or not isinstance(size, int) or bound - 1 + count > size:
+                return False
+        return True
+
+
+class Turned(Lazy):
+    """A transposed matrix."""
+
+    def __init__(self, source: TileValue, type: tile.TileType, home: Layout | None):
+        super().__init__(
+            source.b, type, lambda spot: source.at(_chosen(source.b, spot, (1, 0))), home
+        )
+        self.source = source
+
+
+def element_of(
+    b: TileEmitter, view: View, firsts: Sequence[Index], places: Sequence[Index]
+) -> tuple[Index, Condition]:
+    """An element's number in the buffer, and whether it is inside of the view."""
+    places = (*([0] * (len(firsts) - len(places))), *places)
+    number, inside = view.offset, True
+    for first, place, size, stride in zip(firsts, places, view.sizes, view.strides, strict=True):
+        index = b.plus(first, place)
+        inside = b.both(inside, b.below(index, size))
+        number = b.plus(number, scaled(b, index, stride))
+    return number, inside
+
+
+def scaled(b: TileEmitter, index: Index, stride: Index) -> Index:
+    """index * stride, of which both may be the launch's."""
+    if isinstance(index, SSAValue) and isinstance(stride, SSAValue):
+        return b.pure(b.instructions.multiply, index, stride)
+    return b.times(index, stride)
+
+
+def guarded_load(
+    b: TileEmitter,
+    view: View,
+    number: Index,
+    inside: Condition,
+    outside: IntegerAttr | FloatAttr | None,
+) -> SSAValue:
+    """An element where it is inside; where not, the first element is read and left."""
+    element = view.buffer.type.element_type  # pyright: ignore
+    number = b.index_inside(inside, number)
+    if inside is False:
+        return b.constant(outside or zero_of(element))
+    free = not view.is_written
+    value = (
+        b.pure(load_element, view.buffer, b.index(number))
+        if free
+        else b.load(view.buffer, [number])
+    )
+    if inside is True or outside is None:
+        return value
+    return b.select(inside, value, b.constant(outside))
+
+
+def moved(
+    source: TileValue, type: tile.TileType, axes: Sequence[int | None], home: Layout | None
+) -> Lazy:
+    """A tile whose element at a place is the source's at the place's axes; None is the first."""
+    b = source.b
+
+    return Lazy(b, type, lambda spot: source.at(_chosen(b, spot, axes)), home)
+
+
+def _chosen(b: TileEmitter, spot: Spot, axes: Sequence[int | None]) -> Spot:
+    """The spot of a tile whose axes are some of this one's; None is an axis of size 1."""
+    key = "chosen", spot.layout, tuple(axes)
+    layout = b.remembered(key, 0, lambda: spot.layout.chosen(axes))
+    place = spot.layout.registers[spot.register]
+    wanted = tuple(0 if axis is None else place[axis] for axis in axes)
+    return Spot(layout, layout.numbers[wanted])
+
+
+def range_of(b: TileEmitter, type: tile.TileType) -> Lazy:
+    """0, 1, ..."""
+    return Lazy(b, type, lambda spot: b.cast(b.coordinates(spot)[0], i32))
+
+
+def mapped_index(b: TileEmitter, value: SSAValue) -> Index:
+    """A number of a tile as an index."""
+    return b.cast(value, INDEX)
