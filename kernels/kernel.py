@@ -151,7 +151,7 @@ def kernel(
         _refuse_early_exits(function)
         parameters = _parameters(function)
         tracer = Tracer(function.__name__, size)
-        with tracing(tracer), _placed_errors():
+        with tracing(tracer), placed_errors():
             result = function(**_bind(tracer, parameters))
             if result is not None:
                 raise KernelError(
@@ -171,7 +171,7 @@ def kernel(
 
 
 @contextmanager
-def _placed_errors() -> Generator[None]:
+def placed_errors() -> Generator[None]:
     """Adds the line of the kernel to errors that are raised inside."""
     try:
         yield

@@ -217,7 +217,7 @@ class TileEmitter(HoistingEmitter):
     def dimension(self, buffer: SSAValue, axis: int) -> SSAValue:
         """The size of a buffer's axis, which the launch gives."""
         number = self.number(axis)
-        return self.once((buffer, axis), lambda: memref.DimOp.from_source_and_index(buffer, number))
+        return self.once((buffer, axis), lambda: memref.DimOp(buffer, number))
 
     def workgroup(self, axis: int, count: int | None) -> SSAValue:
         """The workgroup's number along an axis of the grid."""

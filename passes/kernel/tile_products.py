@@ -97,7 +97,7 @@ def plan_product(
             f"a product of {'x'.join(map(str, sizes))} (M, N, K): {target.name} multiplies "
             f"{'x'.join(map(str, shapes[0]))} in {grid[0]}x{grid[1]} subgroups, multiples of "
             f"{'x'.join(map(str, step))}: {'x'.join(map(str, nearest))} fits, or write "
-            'schedule="fma"'
+            'instruction="fma"'
         )
         return None
     m, n, k = fitting[0]

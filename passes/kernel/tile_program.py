@@ -91,7 +91,7 @@ class ProgramCode:
             self.b.current = op
             if isinstance(op, scf.YieldOp):
                 return op.operands
-            handler = HANDLERS.get(type(op), ProgramCode._scalar)
+            handler = HANDLERS.get(type(op), ProgramCode.write_scalar)
             handler(self, op)
         return ()
 
@@ -108,7 +108,8 @@ class ProgramCode:
         held = self.values[value]
         return self.b.cast(held, value.type) if is_index(value.type) else held
 
-    def _scalar(self, op: Operation) -> None:
+    def write_scalar(self, op: Operation) -> None:
+        """Writes the code of `scalar`."""
         if op.name.partition(".")[0] not in ("arith", "math"):
             self.b.refuse("lower-tiles has no code for this operation")
         if len(op.results) == 1 and all(is_index(v.type) for v in (*op.operands, *op.results)):
@@ -148,7 +149,8 @@ class ProgramCode:
             case _:
                 return None
 
-    def _place(self, op: tile.PlaceOp) -> None:
+    def write_place(self, op: tile.PlaceOp) -> None:
+        """Writes the code of `place`."""
         b, view = self.b, cast(View, self.values[op.view])
         counts: list[Index] = []
         for axis, size in op.counted:
@@ -180,15 +182,18 @@ class ProgramCode:
             return [moved_row, across]
         return [row, column]
 
-    def _program_id(self, op: tile.ProgramIdOp) -> None:
+    def write_program_id(self, op: tile.ProgramIdOp) -> None:
+        """Writes the code of `program_id`."""
         if op.count is not None:
             self.b.refuse("lower-tiles does not know how many workgroups there are: pass it")
         self.values[op.result] = self.b.workgroup(op.axis.value.data, None)
 
-    def _size(self, op: tile.SizeOp) -> None:
+    def write_size(self, op: tile.SizeOp) -> None:
+        """Writes the code of `size`."""
         self.values[op.result] = cast(View, self.values[op.view]).sizes[op.axis.value.data]
 
-    def _view(self, op: tile.ViewOp) -> None:
+    def write_view(self, op: tile.ViewOp) -> None:
+        """Writes the code of `view`."""
         source = cast(View, self.values[op.source])
         self.values[op.result] = View(
             source.argument,
@@ -211,7 +216,8 @@ class ProgramCode:
         values = [value.at(Spot(layout, number)) for number in range(len(layout.registers))]
         return Elements(self.b, value.type, layout, values)
 
-    def _load(self, op: tile.LoadOp) -> None:
+    def write_load(self, op: tile.LoadOp) -> None:
+        """Writes the code of `load`."""
         view = cast(View, self.values[op.view])
         firsts = [self.index(index) for index in op.indices]
         type = tile.tile_of(op.result)
@@ -219,7 +225,8 @@ class ProgramCode:
         box = Box(self.b, type, view, firsts, op.outside, guarded)
         self.values[op.result] = self._now(box) if view.is_written else box
 
-    def _gather(self, op: tile.GatherOp) -> None:
+    def write_gather(self, op: tile.GatherOp) -> None:
+        """Writes the code of `gather`."""
         b, view = self.b, cast(View, self.values[op.view])
         numbers = cast(TileValue, self.values[op.numbers])
         mask = cast(TileValue, self.values[op.mask]) if op.mask else None
@@ -233,7 +240,8 @@ class ProgramCode:
         found = Lazy(b, tile.tile_of(op.result), element, layout_of(self.homes.of(op.numbers)))
         self.values[op.result] = self._now(found) if view.is_written else found
 
-    def _store(self, op: tile.StoreOp) -> None:
+    def write_store(self, op: tile.StoreOp) -> None:
+        """Writes the code of `store`."""
         b, view = self.b, cast(View, self.values[op.view])
         value, firsts = cast(TileValue, self.values[op.tile]), [self.index(i) for i in op.indices]
         box = Box(b, value.type, view, firsts, None, False)
@@ -281,7 +289,8 @@ class ProgramCode:
             b.insert(CooperativeMatrixStoreOp(pointer, part, b.i32(stride), LAYOUTS[0]))
         return True
 
-    def _scatter(self, op: tile.ScatterOp) -> None:
+    def write_scatter(self, op: tile.ScatterOp) -> None:
+        """Writes the code of `scatter`."""
         b, view = self.b, cast(View, self.values[op.view])
         value, numbers = (cast(TileValue, self.values[v]) for v in (op.tile, op.numbers))
         mask = cast(TileValue, self.values[op.mask]) if op.mask else None
@@ -292,7 +301,8 @@ class ProgramCode:
 
         self._write(value, view, place)
 
-    def _full(self, op: tile.FullOp) -> None:
+    def write_full(self, op: tile.FullOp) -> None:
+        """Writes the code of `full`."""
         owner = op.value.owner
         splat = owner.value if isinstance(owner, arith.ConstantOp) else None
         type, value = tile.tile_of(op.result), op.value
@@ -300,10 +310,12 @@ class ProgramCode:
             self.b, type, lambda _: self.ssa(value), None, cast(Any, splat)
         )
 
-    def _range(self, op: tile.RangeOp) -> None:
+    def write_range(self, op: tile.RangeOp) -> None:
+        """Writes the code of `range`."""
         self.values[op.result] = range_of(self.b, tile.tile_of(op.result))
 
-    def _map(self, op: tile.MapOp) -> None:
+    def write_map(self, op: tile.MapOp) -> None:
+        """Writes the code of `map`."""
         b, tiles = self.b, [cast(TileValue, self.values[value]) for value in op.tiles]
         block, key = op.body.block, object()
 
@@ -326,18 +338,21 @@ class ProgramCode:
         for number, output in enumerate(op.outputs):
             self.values[output] = Lazy(b, tile.tile_of(output), element(number), home)
 
-    def _multiply(self, op: tile.MultiplyAddOp) -> None:
+    def write_multiply(self, op: tile.MultiplyAddOp) -> None:
+        """Writes the code of `multiply`."""
         a, b, c = (cast(TileValue, self.values[v]) for v in (op.a, op.b, op.c))
         self.values[op.result] = multiply(op, self.homes.plan(op), a, b, c)
 
-    def _reduce(self, op: tile.ReduceOp) -> None:
+    def write_reduce(self, op: tile.ReduceOp) -> None:
+        """Writes the code of `reduce`."""
         tiles = [cast(TileValue, self.values[value]) for value in op.tiles]
         results = Reduction(op, tiles, self.homes.reduced(op)).write()
         for output, result in zip(op.outputs, results, strict=True):
             is_number = isinstance(result, SSAValue) and is_index(output.type)
             self.values[output] = self.b.cast(result, INDEX) if is_number else result  # pyright: ignore[reportArgumentType]
 
-    def _broadcast(self, op: tile.BroadcastOp) -> None:
+    def write_broadcast(self, op: tile.BroadcastOp) -> None:
+        """Writes the code of `broadcast`."""
         before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result)
         axes = [
             None if size == 1 and size != wide else axis
@@ -345,7 +360,8 @@ class ProgramCode:
         ]
         self.values[op.result] = moved(self.values[op.tile], after, axes, None)
 
-    def _reshape(self, op: tile.ReshapeOp) -> None:
+    def write_reshape(self, op: tile.ReshapeOp) -> None:
+        """Writes the code of `reshape`."""
         axes = reshaped_axes(op)
         if axes is None:
             self.b.refuse(
@@ -357,7 +373,8 @@ class ProgramCode:
         home = layout_of(self.homes.of(op.result))
         self.values[op.result] = moved(self.values[op.tile], after, chosen, home)
 
-    def _transpose(self, op: tile.TransposeOp) -> None:
+    def write_transpose(self, op: tile.TransposeOp) -> None:
+        """Writes the code of `transpose`."""
         source = cast(TileValue, self.values[op.tile])
         home = layout_of(self.homes.of(op.result))
         if len(source.type.shape) != 2:
@@ -425,7 +442,8 @@ class ProgramCode:
             b.give_back(memory)
         return yielded
 
-    def _for(self, op: scf.ForOp) -> None:
+    def write_for(self, op: scf.ForOp) -> None:
+        """Writes the code of `for`."""
         b, block = self.b, op.body.block
         lower, upper, step = (self.index(v) for v in (op.lb, op.ub, op.step))
         if not isinstance(step, int) or step < 1:
@@ -486,7 +504,8 @@ class ProgramCode:
                 f"smaller, or take {fits} subgroups"
             )
 
-    def _if(self, op: scf.IfOp) -> None:
+    def write_if(self, op: scf.IfOp) -> None:
+        """Writes the code of `if`."""
         b, homes = self.b, self._homes(op.results)
         types = [t for v, home in zip(op.results, homes, strict=True) for t in self.types(v, home)]
         before = b.shared
@@ -531,22 +550,22 @@ def _stored_arguments(program: tile.ProgramOp) -> set[int]:
 
 
 HANDLERS: dict[type[Operation], Callable[[ProgramCode, Any], None]] = {
-    tile.PlaceOp: ProgramCode._place,
-    tile.ProgramIdOp: ProgramCode._program_id,
-    tile.SizeOp: ProgramCode._size,
-    tile.ViewOp: ProgramCode._view,
-    tile.LoadOp: ProgramCode._load,
-    tile.StoreOp: ProgramCode._store,
-    tile.GatherOp: ProgramCode._gather,
-    tile.ScatterOp: ProgramCode._scatter,
-    tile.FullOp: ProgramCode._full,
-    tile.RangeOp: ProgramCode._range,
-    tile.MapOp: ProgramCode._map,
-    tile.MultiplyAddOp: ProgramCode._multiply,
-    tile.ReduceOp: ProgramCode._reduce,
-    tile.BroadcastOp: ProgramCode._broadcast,
-    tile.ReshapeOp: ProgramCode._reshape,
-    tile.TransposeOp: ProgramCode._transpose,
-    scf.ForOp: ProgramCode._for,
-    scf.IfOp: ProgramCode._if,
-}  # pyright: ignore[reportPrivateUsage]
+    tile.PlaceOp: ProgramCode.write_place,
+    tile.ProgramIdOp: ProgramCode.write_program_id,
+    tile.SizeOp: ProgramCode.write_size,
+    tile.ViewOp: ProgramCode.write_view,
+    tile.LoadOp: ProgramCode.write_load,
+    tile.StoreOp: ProgramCode.write_store,
+    tile.GatherOp: ProgramCode.write_gather,
+    tile.ScatterOp: ProgramCode.write_scatter,
+    tile.FullOp: ProgramCode.write_full,
+    tile.RangeOp: ProgramCode.write_range,
+    tile.MapOp: ProgramCode.write_map,
+    tile.MultiplyAddOp: ProgramCode.write_multiply,
+    tile.ReduceOp: ProgramCode.write_reduce,
+    tile.BroadcastOp: ProgramCode.write_broadcast,
+    tile.ReshapeOp: ProgramCode.write_reshape,
+    tile.TransposeOp: ProgramCode.write_transpose,
+    scf.ForOp: ProgramCode.write_for,
+    scf.IfOp: ProgramCode.write_if,
+}

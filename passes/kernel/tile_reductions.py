@@ -63,7 +63,7 @@ class Reduction:
 
     def _combined(self, a: Numbers, b: Numbers) -> Numbers:
         block = self.op.body.block
-        values = dict(zip(block.args, (*a, *b), strict=True))
+        values: dict[SSAValue, SSAValue] = dict(zip(block.args, (*a, *b), strict=True))
         for op in block.ops:
             operands = [values[operand] for operand in op.operands]
             if isinstance(op, tile.YieldOp):

@@ -204,7 +204,8 @@ class HeldMatrices(TileValue):
 
 def all_numbers(matrices: Matrices) -> list[tuple[int, int]]:
     """Row and column of each of a subgroup's matrices."""
-    return list(product(*map(range, matrices.counts)))
+    rows, columns = matrices.counts
+    return list(product(range(rows), range(columns)))
 
 
 def corner_of(b: TileEmitter, matrices: Matrices) -> tuple[Index, Index]:

@@ -20,7 +20,9 @@ from xdsl.dialects.builtin import (
     FixedBitwidthType,
     IndexType,
     IntegerAttr,
+    LocationAttr,
     MemRefType,
+    UnknownLoc,
     VectorType,
     i1,
     i8,
@@ -85,6 +87,7 @@ class KernelCode(SpirvEmitter):
         self.device = device
         self.handler_of = handler_of
         self.interface: dict[str, None] = {}
+        self.location: LocationAttr = UnknownLoc()
         self.values: dict[SSAValue, SSAValue] = {}
         self.bases: dict[SSAValue, SSAValue] = {}
         """The pointer to the variable in which a memref lies."""
@@ -97,6 +100,7 @@ class KernelCode(SpirvEmitter):
         """Write the conversion of all operations of a block; gives what its last one takes."""
         for op in block.ops:
             handler = self.handler_of(type(op))
+            self.location = op.location
             if handler is None:
                 refuse(PASS, op, "there is no conversion to spirv for this in a kernel")
             value = handler(self, op)
@@ -108,6 +112,11 @@ class KernelCode(SpirvEmitter):
         last = block.last_op
         assert last is not None
         return [self.value(operand) for operand in last.operands]
+
+    def insert(self, op: Operation, depth: int = -1) -> None:
+        """Writes an operation, which has the location of the one that is converted."""
+        op.location = self.location
+        super().insert(op, depth)
 
     def _name(self, value: SSAValue, name: str) -> None:
         """Call it that, unless spirv-val takes the name for a use of a small number."""

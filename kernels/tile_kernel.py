@@ -1,0 +1,364 @@
+"""A Python function becomes a tile program, and the program a launch."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+import numpy as np
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ModuleOp, StringAttr
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.kernels.kernel import placed_errors
+from xdsl_spirv.kernels.launch import Launched
+from xdsl_spirv.kernels.memory import PushType
+from xdsl_spirv.kernels.tile_launch import LoweredProgram, lower_program
+from xdsl_spirv.kernels.tile_tracer import TileTracer, current, tracing
+from xdsl_spirv.kernels.tile_values import Number, Tile, attribute_of, number
+from xdsl_spirv.kernels.tracer import KernelError
+from xdsl_spirv.kernels.types import Type, f32, i32
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks import Report
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class ViewType:
+    """A parameter's declaration by `view(...)`: None is a size that the launch gives."""
+
+    element: Type
+    shape: tuple[int | None, ...]
+
+
+class View:
+    """A buffer with sizes, while a kernel is written."""
+
+    def __init__(self, name: str, ssa: SSAValue, type: ViewType):
+        self.name, self.ssa, self.type = name, ssa, type
+
+    def size(self, axis: int) -> Number:
+        """The size of an axis."""
+        if not 0 <= axis < len(self.type.shape):
+            raise KernelError(f"{self.name} has no axis {axis}", self.name, "count from 0")
+        return Number(current().add(tile.SizeOp(self.ssa, axis)), i32)
+
+    def load(self, *place: Any, outside: float | None = 0) -> Tile:
+        """
+        A box: an index for each axis, then the sizes of the tile along the last axes.
+
+        Elements outside of the view are `outside`; with None the box must lie inside.
+        """
+        rank = len(self.type.shape)
+        shape = place[rank:]
+        if not 1 <= len(shape) <= rank or not all(type(n) is int and n > 0 for n in shape):
+            raise KernelError(
+                f"a box of {self.name} is given {len(place)} numbers",
+                self.name,
+                f"give {rank} indices, then the sizes of the tile",
+            )
+        tracer = current()
+        indices = [tracer.as_index(index) for index in place[:rank]]
+        fill = None if outside is None else attribute_of(outside, self.type.element)
+        made = tracer.add(tile.LoadOp(self.ssa, indices, shape, fill))
+        return Tile(made, self.type.element)
+
+    def store(self, *place: Any, clipped: bool = True) -> None:
+        """
+        Writes a tile to the box at an index for each axis; the tile comes last.
+
+        Elements outside of the view are left out; with `clipped=False` the box must lie inside.
+        """
+        *indices, value = place
+        if len(indices) != len(self.type.shape) or not isinstance(value, Tile):
+            raise KernelError(
+                f"a store to {self.name} is given {len(indices)} indices and {value!r}",
+                self.name,
+                f"give {len(self.type.shape)} indices and a tile",
+            )
+        if value.type != self.type.element:
+            raise KernelError(
+                f"{self.name} has elements of {self.type.element}, and {value!r} is stored",
+                self.name,
+                f"convert it: .to({self.type.element})",
+            )
+        tracer = current()
+        numbers = [tracer.as_index(index) for index in indices]
+        tracer.insert(tile.StoreOp(value.ssa, self.ssa, numbers, clipped))
+
+
+def view(element: Type, *shape: int | None) -> Any:
+    """A parameter that is a buffer: `a=view(f16, None, 64)`; None is a size given at the launch."""
+    if not shape or any(n is not None and (type(n) is not int or n < 1) for n in shape):
+        raise KernelError(f"a view of {shape}", "", "give a size or None for each axis")
+    if element.lanes != 1 or element.is_boolean:
+        raise KernelError(f"a view of {element}", "", "give a type of numbers")
+    return cast(View, ViewType(element, tuple(shape)))
+
+
+@dataclass
+class Traced:
+    """A program with the lines of Python that it comes from."""
+
+    program: tile.ProgramOp
+    tracer: TileTracer
+
+
+@dataclass(frozen=True)
+class TileKernel:
+    """A kernel over tiles: `text` shows its program, `launch` runs it, `check` looks for faults."""
+
+    name: str
+    function: Callable[..., None] = field(repr=False)
+    parameters: Mapping[str, ViewType | PushType]
+    constants: Mapping[str, int]
+    _traced: dict[object, Traced] = field(default_factory=dict[object, Traced], repr=False)
+    _lowered: dict[object, LoweredProgram] = field(
+        default_factory=dict[object, LoweredProgram], repr=False
+    )
+
+    @property
+    def text(self) -> str:
+        """The program, of open sizes, as text."""
+        from xdsl_spirv.runtime.modules import text_of
+
+        return text_of(ModuleOp([self.traced().program.clone()]))
+
+    @property
+    def views(self) -> dict[str, ViewType]:
+        """The parameters that are buffers."""
+        return {n: p for n, p in self.parameters.items() if isinstance(p, ViewType)}
+
+    def with_constants(self, **constants: int) -> TileKernel:
+        """The kernel with other sizes of tiles."""
+        for name, value in constants.items():
+            if name not in self.constants or type(value) is not int:
+                raise KernelError(
+                    f"{name}={value!r} is not a constant of {self.name}",
+                    ", ".join(self.constants),
+                    "constants are the keyword parameters, integers",
+                )
+        held = {**self.constants, **constants}
+        return replace(self, constants=held, _traced={}, _lowered={}) if constants else self
+
+    def traced(self, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Traced:
+        """The program for these shapes of its views; of open sizes without."""
+        key = None if shapes is None else tuple(shapes.items())
+        if key not in self._traced:
+            self._traced[key] = _trace(self, shapes or {})
+        return self._traced[key]
+
+    def on(self, target: str, **options: Any) -> str:
+        """The kernel for a target as text: what its invocations do."""
+        from xdsl_spirv.runtime.modules import text_of
+
+        with self._refusals():
+            return text_of(lower_program(self.traced(), target, **options).kernels)
+
+    def launch(self, *arguments: Any, device: str = "interpreter", **named: Any) -> Launched:
+        """
+        Runs the kernel; arguments as the function takes them. Arrays are not changed.
+
+        On the interpreter whole tiles are computed; an argument `tiles.Unwritten` has no contents.
+        `device="vulkan"` lowers for the device, or for `target`. `subgroups=(rows, columns)` and
+        `instruction="16x16x16"` or `"fma"` choose the schedule, `sizes="open"` makes a kernel for
+        all sizes instead of these; constants of the kernel are given by name.
+
+        Raises `KernelError` for arguments that do not fit and faults that whole tiles show.
+        """
+        return self._launch(arguments, device, None, named)
+
+    def check(self, *arguments: Any, target: str | None = None, **named: Any) -> Report:
+        """
+        The report of all checks: of whole tiles, and with a `target` also of what invocations do.
+
+        A fault of whole tiles raises `KernelError`; findings of invocations name lines of Python.
+        """
+        from xdsl_spirv.interpreter.checks import Checks
+
+        checks = replace(Checks.of("all"), choices=False)
+        self._launch(arguments, "interpreter", None, dict(named))
+        if target is not None:
+            self._launch(arguments, "interpreter", checks, {**named, "target": target})
+        return checks.report
+
+    def _launch(
+        self, arguments: tuple[Any, ...], device: str, checks: Any, named: Mapping[str, Any]
+    ) -> Launched:
+        own = {n: v for n, v in named.items() if n in self.constants}
+        rest = {n: v for n, v in named.items() if n not in self.constants}
+        if own:
+            return self.with_constants(**own)._launch(arguments, device, checks, rest)
+        options = {n: rest.pop(n) for n in OPTIONS if n in rest and n not in self.parameters}
+        given = _bound(self, arguments, rest)
+        arrays = {
+            n: _array(n, given[n], p) for n, p in self.parameters.items() if isinstance(p, ViewType)
+        }
+        numbers = {n: given[n] for n, p in self.parameters.items() if isinstance(p, PushType)}
+        shapes = {n: a.shape for n, a in arrays.items()}
+        is_open = options.pop("sizes", "static") == "open"
+        with self._refusals():
+            traced = self.traced(None if is_open else shapes)
+            if device == "interpreter" and "target" not in options:
+                run_whole(self, traced, arrays, numbers, given)
+            else:
+                key = is_open or tuple(shapes.items()), device, tuple(options.items())
+                if key not in self._lowered:
+                    self._lowered[key] = lower_program(traced, device=device, **options)
+                arrays = self._lowered[key].run(arrays, numbers, device, checks)
+        return Launched(arrays, device, checks and checks.report)
+
+    def _refusals(self) -> Any:
+        return refusals(self.name)
+
+    def __call__(self, *arguments: Any, **named: Any) -> NoReturn:
+        """A kernel is launched, not called."""
+        raise KernelError("a kernel is called", self.name, f"write {self.name}.launch(...)")
+
+
+OPTIONS = ("target", "subgroups", "instruction", "sizes")
+"""Options of a launch, in addition to the kernel's arguments."""
+
+
+class refusals:
+    """Turns refusals of passes and faults of whole tiles into errors of the kernel."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __enter__(self) -> None:
+        """Nothing happens."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, PassFailedException):
+            raise KernelError(str(error), self.name, "") from None
+        if isinstance(error, InterpreterError):
+            raise KernelError(error.cause, error.where or self.name, error.remedy) from None
+
+
+class Unwritten:
+    """An argument of a launch without contents: `Unwritten((1000, 77))`. Reading it is a fault."""
+
+    def __init__(self, shape: tuple[int, ...]):
+        self.shape = shape
+
+
+def run_whole(
+    kernel: TileKernel,
+    traced: Traced,
+    arrays: Mapping[str, Array],
+    numbers: Mapping[str, Any],
+    given: Mapping[str, Any],
+) -> None:
+    """Runs a program on whole tiles."""
+    from xdsl_spirv.interpreter import semantics
+    from xdsl_spirv.interpreter.host.tiles import grid_of, run_program
+
+    semantics.load()
+    names = list(kernel.parameters)
+    sizes = {names.index(n): a.shape for n, a in arrays.items()}
+    values = [
+        arrays[n] if isinstance(p, ViewType) else np.asarray(numbers[n], p.type.dtype)
+        for n, p in kernel.parameters.items()
+    ]
+    missing = frozenset(n for n, name in enumerate(names) if isinstance(given[name], Unwritten))
+    run_program(traced.program, values, grid_of(traced.program, sizes), missing, names)
+
+
+def _bound(
+    kernel: TileKernel, arguments: tuple[Any, ...], named: Mapping[str, Any]
+) -> dict[str, Any]:
+    wanted = f"{kernel.name}({', '.join(kernel.parameters)})"
+    given = dict(zip(kernel.parameters, arguments, strict=False))
+    twice = [n for n in named if n in given or n not in kernel.parameters]
+    missing = [n for n in kernel.parameters if n not in given and n not in named]
+    if len(arguments) > len(kernel.parameters) or twice or missing:
+        cause = f"{len(arguments)} arguments and {', '.join(named) or 'none'} by name do not fit"
+        remedy = f"missing: {', '.join(missing)}" if missing else f"too many: {', '.join(twice)}"
+        raise KernelError(cause, wanted, remedy)
+    return given | dict(named)
+
+
+def _array(name: str, value: Any, type: ViewType) -> Array:
+    """A copy of an argument, checked against its view."""
+    shape = "x".join("?" if n is None else str(n) for n in type.shape)
+    if isinstance(value, Unwritten):
+        value = np.zeros(value.shape, type.element.dtype)
+    array = (
+        np.array(value, order="C")
+        if isinstance(value, np.ndarray)
+        else np.array(value, type.element.dtype)
+    )
+    fits = array.ndim == len(type.shape) and all(
+        n in (None, size) for n, size in zip(type.shape, array.shape, strict=True)
+    )
+    if not fits or array.dtype != type.element.dtype or not array.size:
+        given = f"{'x'.join(map(str, array.shape))} {array.dtype}"
+        raise KernelError(
+            f"{name} is a view of {shape} {type.element}, and {given} was given", name,
+            f"give an array of {type.element} with {array.ndim and len(type.shape)} axes",
+        )  # fmt: skip
+    return array
+
+
+def kernel(function: Callable[..., None]) -> TileKernel:
+    """
+    Makes a kernel of a function: `@tiles.kernel`. The default of each parameter gives its kind:
+    `view`, `push`; keyword parameters with integers are constants.
+
+    Raises `KernelError` for a function that cannot be one.
+    """
+    parameters: dict[str, ViewType | PushType] = {}
+    constants: dict[str, int] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        said = parameter.default
+        if parameter.kind is parameter.KEYWORD_ONLY and type(said) is int:
+            constants[parameter.name] = said
+        elif isinstance(said, ViewType) or (isinstance(said, PushType) and said.type in (i32, f32)):
+            parameters[parameter.name] = said
+        else:
+            raise KernelError(
+                f"the parameter {parameter.name!r} is not described", function.__name__,
+                "its default says what it is: view(f32, None), push(i32), push(f32), or *, N=64",
+            )  # fmt: skip
+    if not any(isinstance(p, ViewType) for p in parameters.values()):
+        raise KernelError("the kernel has no view", function.__name__, "its effect is not seen")
+    made = TileKernel(function.__name__, function, parameters, constants)
+    made.traced()
+    return made
+
+
+def _trace(kernel: TileKernel, shapes: Mapping[str, tuple[int, ...]]) -> Traced:
+    types = []
+    for name, parameter in kernel.parameters.items():
+        if isinstance(parameter, ViewType):
+            open_shape = [DYNAMIC_INDEX if n is None else n for n in parameter.shape]
+            shape = shapes.get(name, open_shape)
+            types.append(tile.ViewType(shape, parameter.element.attribute))
+        else:
+            types.append(parameter.type.attribute)
+    block = Block(arg_types=types)
+    tracer = TileTracer(kernel.name, block)
+    bound: dict[str, Any] = {}
+    with tracing(tracer), placed_errors():
+        for (name, parameter), argument in zip(kernel.parameters.items(), block.args, strict=True):
+            argument.name_hint = name
+            if isinstance(parameter, ViewType):
+                bound[name] = View(name, argument, parameter)
+            else:
+                bound[name] = number(argument, parameter.type)
+        result = kernel.function(**bound, **kernel.constants)
+        if result is not None or tracer.fault:
+            cause = tracer.fault or f"the kernel returns {result!r}"
+            raise KernelError(cause, kernel.name, "store results in a view; loops run to the end")
+    program = tile.ProgramOp(
+        properties={"sym_name": StringAttr(kernel.name)}, regions=[Region(block)]
+    )
+    program.verify()
+    return Traced(program, tracer)

@@ -1,0 +1,177 @@
+"""A tile program for a target: its kernel, its binary, and launches of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.kernels.lines import Lines
+from xdsl_spirv.kernels.tracer import KernelError
+from xdsl_spirv.targets import Target, load
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class HasLines(Protocol):
+    """What knows the lines that it was written from."""
+
+    @property
+    def lines(self) -> Lines:
+        """The lines."""
+        ...
+
+
+class HasProgram(Protocol):
+    """A program with its lines."""
+
+    @property
+    def program(self) -> tile.ProgramOp:
+        """The program."""
+        ...
+
+    @property
+    def tracer(self) -> HasLines:
+        """What knows the lines."""
+        ...
+
+
+@dataclass(frozen=True)
+class LoweredProgram:
+    """A program's kernel for a target."""
+
+    name: str
+    program: tile.ProgramOp
+    kernels: ModuleOp
+    binary: bytes
+    pushed: Sequence[tuple[int, int]]
+    """The argument and the axis of each size or number that the launch gives."""
+    target: Target
+
+    def run(
+        self,
+        arrays: Mapping[str, Array],
+        numbers: Mapping[str, Any],
+        device: str,
+        checks: Any = None,
+        grid: tuple[int, int, int] | None = None,
+    ) -> dict[str, Array]:
+        """The arrays as they are afterwards."""
+        from xdsl_spirv.interpreter.host.tiles import grid_of
+
+        order = {**arrays, **numbers}
+        names = [argument.name_hint for argument in self.program.body.block.args]
+        values = [order[name or ""] for name in names]
+        sizes = {n: v.shape for n, v in enumerate(values) if isinstance(v, np.ndarray)}
+        push = np.array([_word(values[n], axis) for n, axis in self.pushed], np.uint32).tobytes()
+        held = {n: _in_words(v) for n, v in enumerate(values) if isinstance(v, np.ndarray)}
+        grid = grid or grid_of(self.program, sizes)
+        if device == "interpreter":
+            self._interpret(held, push, grid, checks)
+        else:
+            self._on_device(held, push, grid, device)
+        results: dict[str, Array] = {}
+        for n, octets in held.items():
+            given = values[n]
+            results[names[n] or ""] = octets[: given.nbytes].view(given.dtype).reshape(given.shape)
+        return results
+
+    def _interpret(
+        self, held: dict[int, Array], push: bytes, grid: tuple[int, int, int], checks: Any
+    ) -> None:
+        from xdsl_spirv.interpreter import Options, dispatch
+        from xdsl_spirv.interpreter.options import mapping_of
+        from xdsl_spirv.serialization.decode.decoder import decode
+
+        buffers = {(0, n): octets for n, octets in held.items()}
+        options = Options(
+            subgroup_size=self.target.subgroup_size,
+            component_mapping=mapping_of(self.target.name),
+            checks=checks,
+        )
+        module = decode(self.binary)
+        dispatch(module, self.name, grid, buffers, push_constants=push, options=options)
+
+    def _on_device(
+        self, held: dict[int, Array], push: bytes, grid: tuple[int, int, int], device: str
+    ) -> None:
+        from xdsl_spirv.runtime.vulkan.worker import open_isolated
+
+        with open_isolated(device) as opened:
+            loaded = opened.load(self.work(held, push, grid))
+            loaded.run({f"b{n}": a.tobytes() for n, a in held.items()}, opened.timeout)
+            for n, octets in held.items():
+                octets[:] = np.frombuffer(loaded.read(f"b{n}", opened.timeout), np.uint8)
+
+    def work(self, held: Mapping[int, Array], push: bytes, grid: tuple[int, int, int]) -> Any:
+        """The launch as a device takes it."""
+        from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
+
+        bound = tuple((0, n, f"b{n}") for n in held)
+        return Work(
+            buffers=tuple(WorkBuffer(f"b{n}", a.nbytes, "input") for n, a in held.items()),
+            kernels={"kernel": self.binary},
+            steps=(Step("kernel", self.name, grid, bound, (), push),),
+            subgroup_size=self.target.subgroup_size,
+        )
+
+
+def _word(value: Any, axis: int) -> int:
+    """A size, or a number's bits."""
+    if isinstance(value, np.ndarray):
+        return value.shape[axis]
+    if isinstance(value, float | np.floating):
+        return int(np.float32(value).view(np.uint32))
+    return int(value) & 0xFFFFFFFF
+
+
+def _in_words(value: Array) -> Array:
+    """An array's bytes, up to a whole word."""
+    octets = np.zeros(-(-value.nbytes // 4) * 4, np.uint8)
+    octets[: value.nbytes] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+    return octets
+
+
+def lower_program(
+    traced: HasProgram,
+    target: str | None = None,
+    *,
+    device: str = "interpreter",
+    subgroups: Sequence[int] = (),
+    instruction: str = "",
+) -> LoweredProgram:
+    """
+    The kernel of a program for a target, or for the target of a device.
+
+    Raises `PassFailedException` for what the target cannot have.
+    """
+    from xdsl_spirv.compiler.pipeline import lowering
+    from xdsl_spirv.dialects.schedule.push_constants import sizes_of
+    from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+    from xdsl_spirv.passes.kernel.lower_tiles import LowerTilesPass
+    from xdsl_spirv.runtime.modules import context
+    from xdsl_spirv.serialization.encode.encoder import encode
+    from xdsl_spirv.upstream.passes_on_demand import run
+
+    if target is None:
+        if device == "interpreter":
+            raise KernelError("no target is named", "target", 'write target="nvidia-h200"')
+        from xdsl_spirv.runtime.vulkan.own_target import own_target
+
+        target = own_target(device)
+    program = traced.program
+    module, ctx = ModuleOp([program.clone()]), context()
+    LowerTilesPass(target, tuple(subgroups), instruction).apply(ctx, module)
+    module.verify()
+    kernels = module.clone()
+    passes = lowering(target)
+    first = [member.name for member in passes].index("kernel-to-spirv")
+    run(passes[first:], ctx, module)
+    (made,) = (op for op in module.body.block.ops if isinstance(op, SPIRVModuleOp))
+    name = program.sym_name.data
+    binary = encode(traced.tracer.lines.added_to(made), names=True, lines=True)
+    return LoweredProgram(name, program, kernels, binary, sizes_of(made, name), load(target))

@@ -1,0 +1,85 @@
+"""The tile program that is being written down."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, i32
+from xdsl.ir import Block, Operation, SSAValue
+
+from xdsl_spirv.kernels.lines import Lines
+from xdsl_spirv.kernels.tracer import KernelError
+
+
+class TileTracer:
+    """A program while its function runs: `block` is where it is written."""
+
+    def __init__(self, name: str, block: Block):
+        self.name, self.block = name, block
+        self.lines = Lines()
+        self.variables: list[Any] = []
+        self.fault: str | None = None
+
+    def insert(self, op: Operation) -> None:
+        """Writes an operation."""
+        op.location = self.lines.here()
+        self.block.add_op(op)
+
+    def add(self, op: Operation) -> SSAValue:
+        """Writes an operation with one result."""
+        self.insert(op)
+        name = self.lines.assigned()
+        if name and op.results[0].name_hint is None:
+            op.results[0].name_hint = name
+        return op.results[0]
+
+    def as_index(self, value: Any) -> SSAValue:
+        """A number, or one of Python's, as an index."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return self.add(arith.ConstantOp.from_int_and_width(value, IndexType()))
+        ssa = getattr(value, "ssa", None)
+        if not isinstance(ssa, SSAValue) or getattr(value, "shape", ()):
+            raise KernelError(f"{value!r} is not a number", "", "give an integer or a number")
+        if isinstance(ssa.type, IndexType):
+            return ssa
+        if value.type.is_float or value.type.is_boolean:
+            raise KernelError(f"{value!r} is not an integer", "", "convert with .to(i32)")
+        return self.add(arith.IndexCastOp(ssa, IndexType()))
+
+    def plain(self, ssa: SSAValue) -> SSAValue:
+        """A number as elements of tiles have it."""
+        return self.add(arith.IndexCastOp(ssa, i32)) if isinstance(ssa.type, IndexType) else ssa
+
+    @contextmanager
+    def inside(self, block: Block) -> Generator[None]:
+        """Writes to a block meanwhile."""
+        before, self.block = self.block, block
+        try:
+            yield
+        finally:
+            self.block = before
+
+
+_current: ContextVar[TileTracer | None] = ContextVar("tile program", default=None)
+
+
+def current() -> TileTracer:
+    """The program that is being written; raises `KernelError` outside of one."""
+    tracer = _current.get()
+    if tracer is None:
+        raise KernelError("there is no kernel here", "", "call this under @tiles.kernel")
+    return tracer
+
+
+@contextmanager
+def tracing(tracer: TileTracer) -> Generator[None]:
+    """The program of the functions that are called inside."""
+    token = _current.set(tracer)
+    try:
+        yield
+    finally:
+        _current.reset(token)

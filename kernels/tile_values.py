@@ -1,0 +1,373 @@
+"""Tiles and numbers of a workgroup, and what Python's operators on them write down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NoReturn
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.kernels.tile_tracer import current
+from xdsl_spirv.kernels.tracer import KernelError
+from xdsl_spirv.kernels.types import Type, boolean, f32, i32
+
+INDEX = IndexType()
+
+_OPERATORS: dict[str, tuple[Any, Any, Any]] = {
+    # floats, signed, unsigned
+    "+": (arith.AddfOp, arith.AddiOp, arith.AddiOp),
+    "-": (arith.SubfOp, arith.SubiOp, arith.SubiOp),
+    "*": (arith.MulfOp, arith.MuliOp, arith.MuliOp),
+    "/": (arith.DivfOp, None, None),
+    "//": (None, None, arith.DivUIOp),
+    "%": (None, None, arith.RemUIOp),
+    "&": (None, arith.AndIOp, arith.AndIOp),
+    "|": (None, arith.OrIOp, arith.OrIOp),
+    "max": (arith.MaxnumfOp, arith.MaxSIOp, arith.MaxUIOp),
+    "min": (arith.MinnumfOp, arith.MinSIOp, arith.MinUIOp),
+}
+_COMPARISONS = {
+    "<": ("olt", "slt", "ult"),
+    "<=": ("ole", "sle", "ule"),
+    ">": ("ogt", "sgt", "ugt"),
+    ">=": ("oge", "sge", "uge"),
+    "==": ("oeq", "eq", "eq"),
+    "!=": ("une", "ne", "ne"),
+}
+
+
+class Operand:
+    """What tiles and numbers share: Python's operators."""
+
+    ssa: SSAValue
+    type: Type
+    shape: tuple[int, ...] = ()
+
+    def __add__(self, other: Any) -> Any:
+        return binary("+", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return binary("+", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return binary("-", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return binary("-", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return binary("*", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return binary("*", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return binary("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return binary("/", other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return binary("//", self, other)
+
+    def __mod__(self, other: Any) -> Any:
+        return binary("%", self, other)
+
+    def __and__(self, other: Any) -> Any:
+        return binary("&", self, other)
+
+    def __or__(self, other: Any) -> Any:
+        return binary("|", self, other)
+
+    def __neg__(self) -> Any:
+        return binary("-", 0, self)
+
+    def __lt__(self, other: Any) -> Any:
+        return binary("<", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return binary("<=", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return binary(">", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return binary(">=", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return binary("==", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return binary("!=", self, other)
+
+    __hash__: ClassVar[Any] = object.__hash__
+    __array_ufunc__ = None
+
+    def __bool__(self) -> NoReturn:
+        raise KernelError(
+            f"{self!r} is asked whether it is true, which only the device will know",
+            "",
+            "choose with where(...), loop with range(...)",
+        )
+
+    def __index__(self) -> NoReturn:
+        raise KernelError(f"{self!r} is used as a Python integer", "", "loop with tiles.range(...)")
+
+    def __iter__(self) -> NoReturn:
+        raise KernelError(f"{self!r} cannot be iterated", "", "reduce it: .sum(axis=1)")
+
+
+class Number(Operand):
+    """A number on which the workgroup agrees."""
+
+    def __init__(self, ssa: SSAValue, type: Type):
+        self.ssa, self.type = ssa, type
+
+    def to(self, type: Type) -> Number:
+        """Converted to another type."""
+        tracer = current()
+        made = _converted(tracer.add, tracer.plain(self.ssa), self.type, type)
+        return Number(made, type)
+
+    def __repr__(self) -> str:
+        return f"a number of {self.type}"
+
+
+class Tile(Operand):
+    """A tile of elements of one type."""
+
+    def __init__(self, ssa: SSAValue, type: Type):
+        self.ssa, self.type = ssa, type
+        self.shape = tile.tile_of(ssa).shape
+
+    def to(self, type: Type) -> Tile:
+        """Each element converted: floats round to nearest, to an integer toward zero."""
+        if type == self.type:
+            return self
+        return mapped([self], type, lambda add, x: _converted(add, x, self.type, type))
+
+    @property
+    def T(self) -> Tile:
+        """The transposed matrix."""
+        if len(self.shape) != 2:
+            raise KernelError(f"{self!r} is not a matrix", "", "transpose tiles of two axes")
+        return Tile(current().add(tile.TransposeOp(self.ssa)), self.type)
+
+    @property
+    def column(self) -> Tile:
+        """A vector as a column: a number for each row."""
+        return self.reshape(*self.shape, 1)
+
+    @property
+    def row(self) -> Tile:
+        """A vector as a row: a number for each column."""
+        return self.reshape(1, *self.shape)
+
+    def reshape(self, *shape: int) -> Tile:
+        """The elements in the same order in another shape."""
+        return self if shape == self.shape else self._moved(tile.ReshapeOp(self.ssa, shape))
+
+    def broadcast(self, shape: Sequence[int]) -> Tile:
+        """Repeated as numpy does it; raises `KernelError` for shapes that do not meet."""
+        wide = (1,) * (len(shape) - len(self.shape)) + self.shape
+        if len(wide) != len(shape) or any(
+            have not in (1, want) for have, want in zip(wide, shape, strict=True)
+        ):
+            raise KernelError(
+                f"tiles of {_shown(self.shape)} and {_shown(shape)} meet",
+                "",
+                "a vector is a row: write .column for a number of each row",
+            )
+        source = self.reshape(*wide)
+        if wide == tuple(shape):
+            return source
+        return source._moved(tile.BroadcastOp(source.ssa, shape))
+
+    def max(self, axis: int) -> Any:
+        """The greatest element along an axis."""
+        return self._reduced(axis, "max")
+
+    def min(self, axis: int) -> Any:
+        """The least element along an axis."""
+        return self._reduced(axis, "min")
+
+    def sum(self, axis: int) -> Any:
+        """The sum along an axis, in the tile's type; the order is the device's."""
+        return self._reduced(axis, "+")
+
+    def _moved(self, op: Operation) -> Tile:
+        return Tile(current().add(op), self.type)
+
+    def _reduced(self, axis: int, symbol: str) -> Any:
+        if not -len(self.shape) <= axis < len(self.shape):
+            raise KernelError(f"{self!r} has no axis {axis}", "", "")
+        element = self.type.attribute
+        block = Block(arg_types=[element, element])
+        block.args[0].name_hint = "a"
+        kind = _kind(symbol, self.type)
+        combined = kind(*block.args)
+        block.add_ops([combined, tile.YieldOp(combined.results[0])])
+        made = current().add(tile.ReduceOp([self.ssa], axis % len(self.shape), block))
+        return Tile(made, self.type) if len(self.shape) > 1 else number(made, self.type)
+
+    def __repr__(self) -> str:
+        return f"a tile of {_shown(self.shape)} {self.type}"
+
+
+def _shown(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))
+
+
+def _column(type: Type) -> int:
+    return 0 if type.is_float else 1 if type.is_signed else 2
+
+
+def _kind(symbol: str, type: Type) -> Callable[..., Operation]:
+    if symbol in _COMPARISONS:
+        predicate = _COMPARISONS[symbol][_column(type)]
+        kind = arith.CmpfOp if type.is_float else arith.CmpiOp
+        return lambda a, b: kind(a, b, predicate)
+    found = _OPERATORS[symbol][_column(type)]
+    if found is None:
+        remedy = "convert with .to(f32)" if symbol == "/" else "use unsigned integers, or floats"
+        raise KernelError(f"{symbol} has no meaning for {type}", "", remedy)
+    return found
+
+
+Add = Callable[[Operation], SSAValue]
+
+
+def mapped(tiles: Sequence[Tile], type: Type, function: Callable[..., SSAValue]) -> Tile:
+    """A function of elements on tiles of one shape: `function(add, *elements)`."""
+    block = Block(arg_types=[t.type.attribute for t in tiles])
+    tracer = current()
+
+    def add(op: Operation) -> SSAValue:
+        op.location = tracer.lines.here()
+        block.add_op(op)
+        return op.results[0]
+
+    result = function(add, *block.args)
+    block.add_op(tile.YieldOp(result))
+    out = tile.TileType(tiles[0].shape, type.attribute)
+    return Tile(tracer.add(tile.MapOp([t.ssa for t in tiles], [out], block)), type)
+
+
+def binary(symbol: str, left: Any, right: Any) -> Any:
+    """Writes a binary operator: of two tiles, of two numbers, or of one of each."""
+    known = next(v for v in (left, right) if isinstance(v, Operand))
+    tiles = [v for v in (left, right) if isinstance(v, Tile)]
+    type = tiles[0].type if tiles else known.type
+    a, b = (_operand(value, type) for value in (left, right))
+    result = boolean if symbol in _COMPARISONS else type
+    if not tiles:
+        return _numbers(symbol, a, b, result)
+    if len(tiles) == 2:
+        rank = max(len(t.shape) for t in tiles)
+        padded = [(1,) * (rank - len(t.shape)) + t.shape for t in tiles]
+        shape = [max(sizes) for sizes in zip(*padded, strict=True)]
+        wide = [t.broadcast(shape) for t in tiles]
+        kind = _kind(symbol, type)
+        return mapped(wide, result, lambda add, x, y: add(kind(x, y)))
+    plain = current().plain
+    kind = _kind(symbol, type)
+    if isinstance(left, Tile):
+        return mapped(tiles, result, lambda add, x: add(kind(x, plain(b.ssa))))
+    return mapped(tiles, result, lambda add, x: add(kind(plain(a.ssa), x)))
+
+
+def _numbers(symbol: str, a: Number, b: Number, result: Type) -> Number:
+    tracer = current()
+    is_index = isinstance(a.ssa.type, IndexType) or isinstance(b.ssa.type, IndexType)
+    x, y = (tracer.as_index(v) if is_index else v.ssa for v in (a, b))
+    kind = arith.DivUIOp if symbol == "//" else arith.RemUIOp if symbol == "%" else None
+    made = tracer.add((kind if kind and is_index else _kind(symbol, a.type))(x, y))
+    return Number(made, result)
+
+
+def _operand(value: Any, type: Type) -> Any:
+    """A tile or number of a type; raises `KernelError` for another one."""
+    if isinstance(value, Operand):
+        if value.type != type:
+            raise KernelError(
+                f"{value!r} meets one of {type}", "", f"convert one of them: .to({type})"
+            )
+        return value
+    return constant(value, type)
+
+
+def _converted(add: Add, value: SSAValue, before: Type, after: Type) -> SSAValue:
+    if before == after:
+        return value
+    to = after.attribute
+    if before.is_boolean or after.is_boolean:
+        if after.is_boolean:
+            raise KernelError(f"{before} is not converted to a truth value", "", "compare with 0")
+        return add((arith.UIToFPOp if after.is_float else arith.ExtUIOp)(value, to))
+    if before.is_float and after.is_float:
+        if before.width == after.width:
+            return add(arith.TruncFOp(add(arith.ExtFOp(value, f32.attribute)), to))
+        return add((arith.ExtFOp if after.width > before.width else arith.TruncFOp)(value, to))
+    if before.is_float:
+        return add((arith.FPToSIOp if after.is_signed else arith.FPToUIOp)(value, to))
+    if after.is_float:
+        return add((arith.SIToFPOp if before.is_signed else arith.UIToFPOp)(value, to))
+    if before.width == after.width:
+        return value
+    if after.width < before.width:
+        return add(arith.TruncIOp(value, to))
+    return add((arith.ExtSIOp if before.is_signed else arith.ExtUIOp)(value, to))
+
+
+def unary(kind: Callable[[SSAValue], Operation], value: Any) -> Any:
+    """Writes a function of floats, of a tile or a number."""
+    if not isinstance(value, Operand) or not value.type.is_float:
+        raise KernelError(f"{value!r} is not a float", "", "convert with .to(f32)")
+    if isinstance(value, Tile):
+        return mapped([value], value.type, lambda add, x: add(kind(x)))
+    return Number(current().add(kind(value.ssa)), value.type)
+
+
+def function(kind: Any) -> Callable[[Any], Any]:
+    """A function of floats that kernels call."""
+    return lambda value: unary(lambda x: kind(x), value)
+
+
+exp, exp2, log, sqrt, rsqrt, tanh, absolute = map(
+    function,
+    (math.ExpOp, math.Exp2Op, math.LogOp, math.SqrtOp, math.RsqrtOp, math.TanhOp, math.AbsFOp),
+)
+
+
+def attribute_of(value: float, type: Type) -> IntegerAttr | FloatAttr:
+    """A number as an attribute of a type; raises `KernelError` if the type has no such number."""
+    element: Any = type.attribute
+    if type.is_float:
+        return FloatAttr(float(value), element)
+    low = -(1 << (type.width - 1)) if type.is_signed else 0
+    if int(value) != value or not low <= value < low + (1 << type.width):
+        raise KernelError(f"{value} is not a value of {type}", "", "give an integer that fits")
+    return IntegerAttr(int(value), element, truncate_bits=True)
+
+
+def number(ssa: SSAValue, type: Type) -> Number:
+    """A value as a number; integers of 32 bits are computed as indices."""
+    if ssa.type == i32.attribute:
+        ssa = current().add(arith.IndexCastOp(ssa, INDEX))
+    return Number(ssa, type)
+
+
+def constant(value: Any, type: Type) -> Number:
+    """A number of Python's. Raises `KernelError` for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise KernelError(f"{value!r} is not a number", "", "give a number or a tile")
+    attribute = attribute_of(value, type)
+    if type == i32:
+        return Number(current().add(arith.ConstantOp.from_int_and_width(int(value), INDEX)), type)
+    return Number(current().add(arith.ConstantOp(attribute)), type)
+
+
+__all__ = ["Number", "Operand", "Tile", "attribute_of", "binary", "constant", "mapped", "number"]

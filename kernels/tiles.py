@@ -1,0 +1,222 @@
+"""
+Kernels over whole tiles, written in Python.
+
+    from xdsl_spirv import kernels as k
+    from xdsl_spirv.kernels import tiles as t
+
+    @t.kernel
+    def double(x=t.view(k.f32, None), y=t.view(k.f32, None), *, N=256):
+        i = t.place(y, N)
+        y.store(i, x.load(i, N) * 2.0)
+
+    double.launch(x, y)["y"]                       # whole tiles, on the interpreter
+    double.check(x, y, target="nvidia-h200")       # what invocations do, under all checks
+    double.launch(x, y, device="vulkan")
+
+The function runs once for each set of sizes; its operations become a `tile.program`, which
+`lower-tiles` makes a kernel of. Keyword parameters with integers are sizes that a launch may
+choose. A loop is `for at in t.range(...)`, and what it changes are variables (`t.variable`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import Any
+
+from xdsl.dialects import arith, scf
+from xdsl.ir import Block
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.kernels.tile_kernel import TileKernel, Unwritten, View, ViewType, kernel, view
+from xdsl_spirv.kernels.tile_tracer import current
+from xdsl_spirv.kernels.tile_values import (
+    Number,
+    Tile,
+    absolute,
+    attribute_of,
+    binary,
+    constant,
+    exp,
+    exp2,
+    log,
+    mapped,
+    rsqrt,
+    sqrt,
+    tanh,
+)
+from xdsl_spirv.kernels.tracer import KernelError
+from xdsl_spirv.kernels.types import Type, boolean, i32
+
+__all__ = [
+    "Number", "Tile", "TileKernel", "Unwritten", "Variable", "View", "ViewType", "absolute",
+    "clamp", "exp", "exp2", "full", "inf", "kernel", "log", "maximum", "minimum", "multiply_add",
+    "place", "places", "range", "rsqrt", "sqrt", "tanh", "variable", "view", "where", "zeros",
+]  # fmt: skip
+
+
+class Variable:
+    """A tile or number that loops of the kernel change: assign to `value`."""
+
+    def __init__(self, value: Any):
+        self._value = value
+        current().variables.append(self)
+
+    @property
+    def value(self) -> Any:
+        """The value at this place of the kernel."""
+        return self._value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        old = self._value
+        if isinstance(value, int | float):
+            value = constant(value, old.type)
+        if (type(value), value.type, value.shape) != (type(old), old.type, old.shape):
+            raise KernelError(
+                f"a variable of {old!r} becomes {value!r}", "", "convert with .to(...)"
+            )
+        self._value = value
+
+
+def variable(value: Any) -> Variable:
+    """A variable, with its first value."""
+    if not isinstance(value, Tile | Number):
+        raise KernelError(f"{value!r} is neither a tile nor a number", "", "write zeros(...)")
+    return Variable(value)
+
+
+def range(start: Any, stop: Any = None, step: int = 1) -> Iterator[Number]:
+    """A loop of the kernel, like Python's `range`; the step is an integer above 0."""
+    if stop is None:
+        start, stop = 0, start
+    if type(step) is not int or step < 1:
+        raise KernelError(f"a loop's step is {step!r}", "", "give an integer above 0")
+    return _loop(start, stop, step)
+
+
+def _loop(start: Any, stop: Any, step: int) -> Iterator[Number]:
+    tracer = current()
+    bounds = [tracer.as_index(value) for value in (start, stop, step)]
+    changed = list(tracer.variables)
+    before = [variable.value for variable in changed]
+    block = Block(arg_types=[bounds[0].type, *(value.ssa.type for value in before)])
+    block.args[0].name_hint = "at"
+    for variable, value, argument in zip(changed, before, block.args[1:], strict=True):
+        argument.name_hint = value.ssa.name_hint
+        variable.value = type(value)(argument, value.type)
+    try:
+        with tracer.inside(block):
+            yield Number(block.args[0], i32)
+            results = [variable.value.ssa for variable in changed]
+            tracer.insert(scf.YieldOp(*results))
+    except GeneratorExit:
+        tracer.fault = "a loop over tiles.range is left early"
+        return
+    del tracer.variables[len(changed) :]
+    loop = scf.ForOp(*bounds, [value.ssa for value in before], block)
+    tracer.insert(loop)
+    for variable, value, result in zip(changed, before, loop.results, strict=True):
+        result.name_hint = value.ssa.name_hint
+        variable.value = type(value)(result, value.type)
+
+
+def place(
+    view: View, *sizes: int, axes: tuple[int, ...] | None = None, group: int | None = None
+) -> Any:
+    """
+    The first indices of the workgroup's tile of a view: one for each of `axes`, the slowest first.
+
+    The grid covers the view by tiles of these sizes; axes without a size have tiles of 1. `group`
+    covers so many tiles of the first axis before the next of the last one.
+    """
+    rank = len(view.type.shape)
+    chosen = tuple(axes) if axes is not None else tuple(_integers(len(sizes)))
+    wanted = (*sizes, *([1] * (len(chosen) - len(sizes))))
+    if len(wanted) != len(chosen) or len(set(chosen)) != len(chosen) or not chosen:
+        raise KernelError(f"{len(sizes)} sizes for axes {chosen}", view.name, "one for each axis")
+    if not all(0 <= axis < rank for axis in chosen) or min(wanted) < 1 or len(chosen) > 3:
+        raise KernelError(f"axes {chosen} of a view of {rank}", view.name, "name up to three axes")
+    op = tile.PlaceOp(view.ssa, wanted, chosen, group)
+    current().insert(op)
+    numbers = [Number(first, i32) for first in op.firsts]
+    return numbers[0] if len(numbers) == 1 else tuple(numbers)
+
+
+def _integers(count: int) -> list[int]:
+    return [n for n, _ in enumerate("x" * count)]
+
+
+def full(value: Any, type: Type, *shape: int) -> Tile:
+    """A tile of one number."""
+    tracer = current()
+    number = value if isinstance(value, Number) else constant(value, type)
+    if number.type != type:
+        raise KernelError(f"{number!r} fills a tile of {type}", "", f"convert it: .to({type})")
+    ssa = number.ssa if number.ssa.type == type.attribute else None
+    if ssa is None and not isinstance(value, Number):
+        ssa = tracer.add(arith.ConstantOp(attribute_of(value, type)))
+    return Tile(tracer.add(tile.FullOp(ssa or tracer.plain(number.ssa), shape)), type)
+
+
+def zeros(type: Type, *shape: int) -> Tile:
+    """A tile of zeros."""
+    return full(0, type, *shape)
+
+
+def multiply_add(a: Tile, b: Tile, c: Tile) -> Tile:
+    """a * b + c of matrices; products and sums have c's type."""
+    shapes = [t.shape for t in (a, b, c)]
+    if any(len(shape) != 2 for shape in shapes):
+        raise KernelError(f"multiply_add of {a!r}, {b!r} and {c!r}", "", "give three matrices")
+    if a.shape[1] != b.shape[0]:
+        turned = "write y.T" if a.shape[1] == b.shape[1] else "load boxes that fit"
+        raise KernelError(
+            f"multiply_add of {a!r} and {b!r}: {a.shape[1]} and {b.shape[0]} along K", "", turned
+        )
+    if c.shape != (a.shape[0], b.shape[1]) or a.type != b.type:
+        raise KernelError(f"multiply_add of {a!r} and {b!r} to {c!r}", "", "give tiles that fit")
+    if a.type.is_float != c.type.is_float or a.type.is_signed != c.type.is_signed:
+        raise KernelError(f"products of {a.type} are added to {c.type}", "", "integers, or floats")
+    unsigned = not a.type.is_float and not a.type.is_signed
+    return Tile(current().add(tile.MultiplyAddOp(a.ssa, b.ssa, c.ssa, unsigned)), c.type)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The greater one."""
+    return binary("max", a, b)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The lesser one."""
+    return binary("min", a, b)
+
+
+def clamp(value: Any, low: Any, high: Any) -> Any:
+    """The nearest number from low to high."""
+    return minimum(maximum(value, low), high)
+
+
+def where(condition: Tile, a: Any, b: Any) -> Tile:
+    """a where the condition is true, b elsewhere; one of them is a tile."""
+    known = next((v for v in (a, b) if isinstance(v, Tile)), None)
+    if known is None or not isinstance(condition, Tile) or condition.type != boolean:
+        raise KernelError("where(condition, a, b) chooses elements of a tile", "", "give tiles")
+    wide = condition.broadcast(known.shape)
+    tiles = [
+        v.broadcast(known.shape) if isinstance(v, Tile) else full(v, known.type, *known.shape)
+        for v in (a, b)
+    ]
+    if tiles[0].type != tiles[1].type:
+        raise KernelError(f"where chooses {tiles[0]!r} or {tiles[1]!r}", "", "convert one of them")
+    return mapped([wide, *tiles], known.type, lambda add, c, x, y: add(arith.SelectOp(c, x, y)))
+
+
+def places(like: Tile) -> tuple[Tile, ...]:
+    """For each axis of a tile the numbers 0, 1, ... along it, ready to meet the tile."""
+    tracer, rank = current(), len(like.shape)
+    result: list[Tile] = []
+    for axis, size in enumerate(like.shape):
+        numbers = Tile(tracer.add(tile.RangeOp(size)), i32)
+        result.append(numbers.reshape(*(size if a == axis else 1 for a in _integers(rank))))
+    return tuple(result)

@@ -1,0 +1,202 @@
+"""Kernels over tiles: whole, lowered for targets of each kind, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv import kernels as k
+from xdsl_spirv.kernels import tiles as t
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@t.kernel
+def matmul(
+    a: Any = t.view(k.f16, None, None),
+    b: Any = t.view(k.f16, None, None),
+    bias: Any = t.view(k.f32, None),
+    c: Any = t.view(k.f16, None, None),
+    *,
+    M: int = 16,
+    N: int = 16,
+    K: int = 16,
+):
+    i, j = t.place(c, M, N, group=2)
+    total = t.variable(t.zeros(k.f32, M, N))
+    for at in t.range(0, a.size(1), K):
+        x = a.load(i, at, M, K)
+        y = b.load(at, j, K, N)
+        total.value = t.multiply_add(x, y, total.value)
+    result = t.maximum(total.value + bias.load(j, N), 0.0)
+    c.store(i, j, result.to(k.f16))
+
+
+@t.kernel
+def attention(
+    q: Any = t.view(k.f16, None, None, 16),
+    kk: Any = t.view(k.f16, None, None, 16),
+    v: Any = t.view(k.f16, None, None, 16),
+    o: Any = t.view(k.f16, None, None, 16),
+    causal: Any = k.push(k.i32),
+    *,
+    R: int = 16,
+    C: int = 16,
+    D: int = 16,
+):
+    row, head = t.place(o, R, axes=(1, 0))
+    keys = kk.size(1)
+    x = q.load(head, row, 0, R, D) * (D**-0.5 * 1.442695)
+    top = t.variable(t.full(-3.4e38, k.f32, R))
+    total = t.variable(t.zeros(k.f32, R))
+    result = t.variable(t.zeros(k.f32, R, D))
+    for at in t.range(0, t.clamp(row + R + causal, 0, keys), C):
+        s = t.multiply_add(x, kk.load(head, at, 0, C, D).T, t.zeros(k.f32, R, C))
+        i, j = t.places(s)
+        s = t.where((at + j < keys) & (at + j <= row + i + causal), s, -t.inf)
+        new = t.maximum(top.value, s.max(axis=1))
+        lost = t.exp2(top.value - new)
+        p = t.exp2(s - new.column)
+        total.value = total.value * lost + p.sum(axis=1)
+        w = v.load(head, at, 0, C, D)
+        result.value = t.multiply_add(p.to(k.f16), w, result.value * lost.column)
+        top.value = new
+    o.store(head, row, 0, (result.value / total.value.column).to(k.f16))
+
+
+@t.kernel
+def integers(
+    a: Any = t.view(k.i8, None, 32),
+    b: Any = t.view(k.i8, 32, None),
+    c: Any = t.view(k.i32, None, None),
+):
+    i, j = t.place(c, 16, 16)
+    c.store(
+        i, j, t.multiply_add(a.load(i, 0, 16, 16), b.load(0, j, 16, 16), t.zeros(k.i32, 16, 16))
+    )
+
+
+def case(name: str) -> tuple[t.TileKernel, list[Any], Array, float]:
+    """A kernel, its arguments (the last array is the result), what it should be, and how near."""
+    g = np.random.default_rng(1)
+    if name == "integers":
+        a, b = (g.integers(-128, 128, shape).astype(np.int8) for shape in ((20, 32), (32, 18)))
+        return integers, [a, b, np.zeros((20, 18), np.int32)], a.astype(np.int32) @ b, 0
+    if name == "matmul":
+        a, b = (g.standard_normal(s).astype(np.float16) for s in ((20, 21), (21, 18)))
+        bias, c = g.standard_normal(18).astype(np.float32), np.zeros((20, 18), np.float16)
+        expected = np.maximum(a.astype(np.float32) @ b.astype(np.float32) + bias, 0)
+        return matmul, [a, b, bias, c], expected, 0.01
+    q, keys, v = (g.standard_normal((2, n, 16)).astype(np.float16) for n in (20, 35, 35))
+    scores = np.einsum("hqd,hkd->hqk", q.astype(np.float32), keys.astype(np.float32)) / 4
+    scores[:, np.arange(35)[None] > np.arange(20)[:, None] + 9] = -np.inf
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = p / p.sum(-1, keepdims=True) @ v.astype(np.float32)
+    return attention, [q, keys, v, np.zeros_like(q), 9], expected, 0.01
+
+
+TARGETS = {
+    "nvidia-h200": "matrices whose components have known places",
+    "nvidia-ada": "matrices whose components are anywhere",
+    "webgpu": "no matrices, no shuffles, no small types in memory",
+}
+
+
+@pytest.mark.parametrize("name", ["matmul", "attention", "integers"])
+def test_whole_tiles_and_invocations_agree_with_numpy(name: str):
+    kernel, arguments, expected, near = case(name)
+    (result,) = [n for n in kernel.launch(*arguments)][-1:]
+    assert np.abs(kernel.launch(*arguments)[result] - expected).max() <= near
+    for target in TARGETS:
+        launched = kernel.launch(*arguments, target=target)[result]
+        assert np.abs(launched - expected).max() <= near, target
+
+
+@pytest.mark.parametrize(("name", "target"), [("matmul", "nvidia-h200"), ("attention", "webgpu")])
+def test_open_sizes_keep_all_rules(name: str, target: str):
+    kernel, arguments, _, _ = case(name)
+    report = kernel.check(*arguments, target=target, sizes="open", subgroups=(1, 1))
+    assert not report.findings, str(report)
+
+
+@t.kernel
+def meeting(x: Any = t.view(k.f32, None), y: Any = t.view(k.f32, None)):
+    i = t.place(x, 16)
+    y.store(i * 0, x.load(i, 16))
+
+
+@t.kernel
+def reading(x: Any = t.view(k.f32, None), y: Any = t.view(k.f32, None)):
+    i = t.place(y, 16)
+    y.store(i, x.load(i, 16) + y.load(i, 16))
+
+
+@t.kernel
+def leaving(x: Any = t.view(k.f32, None), y: Any = t.view(k.f32, None)):
+    i = t.place(y, 16)
+    y.store(i, x.load(i, 16, outside=None))
+
+
+X, Y = np.ones(20, np.float32), np.zeros(32, np.float32)
+REFUSALS: dict[str, tuple[Any, str]] = {
+    "two workgroups store": (lambda: meeting.launch(X, Y), r"workgroups 0 and 1 both store y\[0\]"),
+    "nobody wrote": (
+        lambda: reading.launch(Y, t.Unwritten((32,))),
+        r"workgroup 0 reads y\[0\], which nobody wrote",
+    ),
+    "outside": (lambda: leaving.launch(X, Y), r"a tile of 16 at \[16\] leaves x, which is 20"),
+    "does not fit": (
+        lambda: matmul.with_constants(M=24, K=24).on("nvidia-h200", subgroups=(1, 1)),
+        r"24x16x24 .* multiplies 16x16x16 .*32x16x32 fits",
+    ),
+    "registers": (
+        lambda: matmul.with_constants(M=256, N=256).on("nvidia-h200", subgroups=(2, 1)),
+        r"carries 1024 registers of 255 \(total 1024\)",
+    ),
+    "the device's memory": (
+        lambda: matmul.with_constants(M=512, N=16, K=512).on("nvidia-ada", subgroups=(4, 1)),
+        r"bytes of Workgroup memory and nvidia-ada has",
+    ),
+    "another dtype": (lambda: meeting.launch(X.astype(np.float64), Y), "x is a view of \\? f32"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_fault_is_refused_with_its_line(name: str):
+    run, said = REFUSALS[name]
+    with pytest.raises(k.KernelError, match=said) as raised:
+        run()
+    assert name == "another dtype" or "test_tiles.py" in str(raised.value)
+
+
+def test_operands_that_do_not_meet_are_refused_where_they_stand():
+    with pytest.raises(k.KernelError, match=r"16 and 32 along K.*load boxes|write y.T"):
+
+        @t.kernel
+        def wrong(x: Any = t.view(k.f16, None, None)):  # pyright: ignore[reportUnusedFunction]
+            a, b = x.load(0, 0, 32, 16), x.load(0, 0, 32, 16)
+            t.multiply_add(a, b, t.zeros(k.f32, 32, 32))
+
+
+@pytest.mark.vulkan
+def test_tiles_compute_the_same_on_a_device(lavapipe: Path):
+    done = subprocess.run(
+        [lavapipe, sys.executable, __file__],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+if __name__ == "__main__":
+    for each in ("matmul", "integers"):
+        tile_kernel, given, right, allowed = case(each)
+        device = [*tile_kernel.launch(*given, device="vulkan", subgroups=(1, 1)).buffers.values()]
+        assert np.abs(device[-1] - right).max() <= allowed, each
