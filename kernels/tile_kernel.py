@@ -340,7 +340,7 @@ def _trace(kernel: TileKernel, shapes: Mapping[str, tuple[int, ...]]) -> Traced:
         if isinstance(parameter, ViewType):
             open_shape = [DYNAMIC_INDEX if n is None else n for n in parameter.shape]
             shape = shapes.get(name, open_shape)
-            types.append(tile.ViewType(shape, parameter.element.attribute))
+            types.append(tile.view_type(shape, parameter.element.attribute))
         else:
             types.append(parameter.type.attribute)
     block = Block(arg_types=types)

@@ -39,9 +39,9 @@ class TileTracer:
 
     def as_index(self, value: Any) -> SSAValue:
         """A number, or one of Python's, as an index."""
-        if isinstance(value, int) and not isinstance(value, bool):
+        if type(value) is int:
             return self.add(arith.ConstantOp.from_int_and_width(value, IndexType()))
-        ssa = getattr(value, "ssa", None)
+        ssa: Any = getattr(value, "ssa", None)
         if not isinstance(ssa, SSAValue) or getattr(value, "shape", ()):
             raise KernelError(f"{value!r} is not a number", "", "give an integer or a number")
         if isinstance(ssa.type, IndexType):

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
+from xdsl.dialects.builtin import Float32Type, FloatAttr, IndexType, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from xdsl_spirv.dialects import tile
 from xdsl_spirv.kernels.tile_tracer import current
 from xdsl_spirv.kernels.tracer import KernelError
-from xdsl_spirv.kernels.types import Type, boolean, f32, i32
+from xdsl_spirv.kernels.types import Type, boolean, i32
 
 INDEX = IndexType()
 
@@ -252,7 +252,7 @@ def mapped(tiles: Sequence[Tile], type: Type, function: Callable[..., SSAValue])
 
     result = function(add, *block.args)
     block.add_op(tile.YieldOp(result))
-    out = tile.TileType(tiles[0].shape, type.attribute)
+    out = tile.tile_type(tiles[0].shape, type.attribute)
     return Tile(tracer.add(tile.MapOp([t.ssa for t in tiles], [out], block)), type)
 
 
@@ -302,14 +302,14 @@ def _operand(value: Any, type: Type) -> Any:
 def _converted(add: Add, value: SSAValue, before: Type, after: Type) -> SSAValue:
     if before == after:
         return value
-    to = after.attribute
+    to: Any = after.attribute
     if before.is_boolean or after.is_boolean:
         if after.is_boolean:
             raise KernelError(f"{before} is not converted to a truth value", "", "compare with 0")
         return add((arith.UIToFPOp if after.is_float else arith.ExtUIOp)(value, to))
     if before.is_float and after.is_float:
         if before.width == after.width:
-            return add(arith.TruncFOp(add(arith.ExtFOp(value, f32.attribute)), to))
+            return add(arith.TruncFOp(add(arith.ExtFOp(value, Float32Type())), to))
         return add((arith.ExtFOp if after.width > before.width else arith.TruncFOp)(value, to))
     if before.is_float:
         return add((arith.FPToSIOp if after.is_signed else arith.FPToUIOp)(value, to))

@@ -114,7 +114,8 @@ def _loop(start: Any, stop: Any, step: int) -> Iterator[Number]:
         tracer.fault = "a loop over tiles.range is left early"
         return
     del tracer.variables[len(changed) :]
-    loop = scf.ForOp(*bounds, [value.ssa for value in before], block)
+    low, high, stride = bounds
+    loop = scf.ForOp(low, high, stride, [value.ssa for value in before], block)
     tracer.insert(loop)
     for variable, value, result in zip(changed, before, loop.results, strict=True):
         result.name_hint = value.ssa.name_hint
@@ -200,7 +201,7 @@ def clamp(value: Any, low: Any, high: Any) -> Any:
 def where(condition: Tile, a: Any, b: Any) -> Tile:
     """a where the condition is true, b elsewhere; one of them is a tile."""
     known = next((v for v in (a, b) if isinstance(v, Tile)), None)
-    if known is None or not isinstance(condition, Tile) or condition.type != boolean:
+    if known is None or condition.type != boolean:
         raise KernelError("where(condition, a, b) chooses elements of a tile", "", "give tiles")
     wide = condition.broadcast(known.shape)
     tiles = [

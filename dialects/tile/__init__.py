@@ -22,7 +22,16 @@ from xdsl_spirv.dialects.tile.programs import (
     StoreOp,
     ViewOp,
 )
-from xdsl_spirv.dialects.tile.types import TileType, ViewType, reduced, scalar_of, tile_of, view_of
+from xdsl_spirv.dialects.tile.types import (
+    TileType,
+    ViewType,
+    reduced,
+    scalar_of,
+    tile_of,
+    tile_type,
+    view_of,
+    view_type,
+)
 from xdsl_spirv.dialects.tile.values import (
     BroadcastOp,
     FullOp,
@@ -40,7 +49,7 @@ __all__ = [
     "BroadcastOp", "FullOp", "GatherOp", "LoadOp", "MapOp", "MultiplyAddOp", "PlaceOp",
     "ProgramIdOp", "ProgramOp", "RangeOp", "ReduceOp", "ReshapeOp", "ScatterOp", "SizeOp",
     "StoreOp", "Tile", "TileType", "TransposeOp", "ViewOp", "ViewType", "YieldOp", "reduced",
-    "scalar_of", "tile_of", "view_of",
+    "scalar_of", "tile_of", "tile_type", "view_of", "view_type",
 ]  # fmt: skip
 
 MODULES = (types, programs, values)

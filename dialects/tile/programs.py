@@ -48,7 +48,9 @@ from xdsl_spirv.dialects.tile.types import (
     require,
     require_same_elements,
     tile_of,
+    tile_type,
     view_of,
+    view_type,
 )
 
 
@@ -189,7 +191,7 @@ class ViewOp(IRDLOperation):
         sizes: Sequence[SSAValue],
         strides: Sequence[SSAValue],
     ):
-        result = ViewType([DYNAMIC_INDEX] * len(sizes), view_of(source).element)
+        result = view_type([DYNAMIC_INDEX] * len(sizes), view_of(source).element)
         super().__init__(
             operands=[source, offset, list(sizes), list(strides)], result_types=[result]
         )
@@ -243,7 +245,7 @@ class LoadOp(_Box):
         super().__init__(
             operands=[view, list(indices)],
             properties={"outside": outside},
-            result_types=[TileType(shape, view_of(view).element)],
+            result_types=[tile_type(shape, view_of(view).element)],
         )
 
     def verify_(self) -> None:
@@ -302,7 +304,7 @@ class GatherOp(IRDLOperation):
     )
 
     def __init__(self, view: SSAValue, numbers: SSAValue, mask: SSAValue | None = None):
-        result = TileType(tile_of(numbers).shape, view_of(view).element)
+        result = tile_type(tile_of(numbers).shape, view_of(view).element)
         super().__init__(operands=[view, numbers, mask], result_types=[result])
 
     def verify_(self) -> None:
@@ -338,7 +340,7 @@ def check_numbers(view: SSAValue, numbers: SSAValue, mask: SSAValue | None, tile
     require(len(view_of(view).shape) == 1, f"{view.type} is no row: flatten it by tile.view_of")
     require_same_elements(view_of(view).element, tile)
     require(
-        tile_of(numbers) == TileType(tile.shape, i32), f"{numbers.type} are no numbers of {tile}"
+        tile_of(numbers) == tile_type(tile.shape, i32), f"{numbers.type} are no numbers of {tile}"
     )
     if mask is not None:
-        require(tile_of(mask) == TileType(tile.shape, i1), f"{mask.type} is no mask of {tile}")
+        require(tile_of(mask) == tile_type(tile.shape, i1), f"{mask.type} is no mask of {tile}")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
-    DenseArrayBase,
     FixedBitwidthType,
     IntAttr,
 )
@@ -23,9 +23,6 @@ class _Shaped(ParametrizedAttribute, TypeAttribute):
 
     sizes: ArrayAttr[IntAttr]
     element: Attribute
-
-    def __init__(self, shape: Sequence[int], element: Attribute):
-        super().__init__(ArrayAttr([IntAttr(size) for size in shape]), element)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -96,11 +93,21 @@ def require_same_elements(a: Attribute, b: Attribute) -> None:
     require(scalar_of(a) == scalar_of(b), f"{a} and {b} have elements of two types")
 
 
-def numbers_of(values: DenseArrayBase) -> tuple[int, ...]:
+def numbers_of(values: Any) -> tuple[int, ...]:
     return tuple(int(value) for value in values.get_values())
 
 
 def reduced(tile: TileType, axis: int) -> Attribute:
     """The type without an axis: a number if it was the only one."""
     shape = [size for number, size in enumerate(tile.shape) if number != axis]
-    return TileType(shape, tile.element) if shape else tile.element
+    return tile_type(shape, tile.element) if shape else tile.element
+
+
+def tile_type(shape: Sequence[int], element: Attribute) -> TileType:
+    """The type of tiles of a shape."""
+    return TileType(ArrayAttr([IntAttr(size) for size in shape]), element)
+
+
+def view_type(shape: Sequence[int], element: Attribute) -> ViewType:
+    """The type of views of a shape."""
+    return ViewType(ArrayAttr([IntAttr(size) for size in shape]), element)

@@ -39,6 +39,7 @@ from xdsl_spirv.dialects.tile.types import (
     require,
     scalar_of,
     tile_of,
+    tile_type,
 )
 
 
@@ -53,7 +54,7 @@ class FullOp(IRDLOperation):
     assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: SSAValue, shape: Sequence[int]):
-        super().__init__(operands=[value], result_types=[TileType(shape, value.type)])
+        super().__init__(operands=[value], result_types=[tile_type(shape, value.type)])
 
     def verify_(self) -> None:
         require(tile_of(self.result).element == self.value.type, "the number is of another type")
@@ -69,7 +70,7 @@ class RangeOp(IRDLOperation):
     assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self, size: int):
-        super().__init__(result_types=[TileType([size], i32)])
+        super().__init__(result_types=[tile_type([size], i32)])
 
     def verify_(self) -> None:
         type = tile_of(self.result)
@@ -226,7 +227,7 @@ class _Moved(IRDLOperation):
     traits = traits_def(Pure())
 
     def __init__(self, tile: SSAValue, shape: Sequence[int]):
-        super().__init__(operands=[tile], result_types=[TileType(shape, tile_of(tile).element)])
+        super().__init__(operands=[tile], result_types=[tile_type(shape, tile_of(tile).element)])
 
     def check(self, fits: bool) -> None:
         before, after = tile_of(self.tile), tile_of(self.result)

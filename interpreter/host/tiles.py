@@ -89,7 +89,7 @@ class TileMachine(Host):
     def __init__(self, grid: tuple[int, int, int], options: Options | None = None):
         super().__init__(ModuleOp([]), options or Options())
         self.grid = grid
-        self.workgroup = (0, 0, 0)
+        self.workgroup: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def number(self) -> int:

@@ -14,6 +14,7 @@ operations that they come from.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import gpu, scf
@@ -58,9 +59,14 @@ class LowerTilesPass(ModulePass):
         for program in programs:
             program.detach()
             program.erase()
-        op.body.block.add_op(gpu.ModuleOp(StringAttr("kernels"), Region(Block(kernels))))
+        op.body.block.add_op(_gpu_module(kernels))
         op.attributes["gpu.container_module"] = UnitAttr()
         op.attributes[TARGET] = StringAttr(self.target)
+
+
+def _gpu_module(kernels: list[gpu.FuncOp]) -> gpu.ModuleOp:
+    name: Any = StringAttr("kernels")
+    return gpu.ModuleOp(name, Region(Block(kernels)))
 
 
 def schedule_of(

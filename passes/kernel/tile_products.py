@@ -161,7 +161,7 @@ def _direct(box: Box, wanted: Matrices, corner: Sequence[Index], turned: bool) -
     unit = min(b.target.cooperative_matrix_alignment, wanted.shape[0 if turned else 1] * bits // 8)
     number, _ = element_of(b, view, box.firsts, (0,) * len(box.type.shape))
     units = unit * 8 // bits
-    if view.strides[-1] != 1 or not isinstance(stride, int) or stride % units:
+    if view.strides[len(view.strides) - 1] != 1 or not isinstance(stride, int) or stride % units:
         return None
     if b.multiple(number) % units:
         return None

@@ -320,7 +320,9 @@ class ProgramCode:
         block, key = op.body.block, object()
 
         def elements(spot: Spot) -> Sequence[SSAValue]:
-            values = {a: t.at(spot) for a, t in zip(block.args, tiles, strict=True)}
+            values: dict[SSAValue, SSAValue] = {
+                a: t.at(spot) for a, t in zip(block.args, tiles, strict=True)
+            }
             before, b.current = b.current, op
             for inner in block.ops:
                 given = [values[v] if v in values else self.ssa(v) for v in inner.operands]
