@@ -76,9 +76,8 @@ def integers(
     c: Any = t.view(k.i32, None, None),
 ):
     i, j = t.place(c, 16, 16)
-    c.store(
-        i, j, t.multiply_add(a.load(i, 0, 16, 16), b.load(0, j, 16, 16), t.zeros(k.i32, 16, 16))
-    )
+    x, y = a.load(i, 0, 16, 32), b.load(0, j, 32, 16)
+    c.store(i, j, t.multiply_add(x, y, t.zeros(k.i32, 16, 16)))
 
 
 def case(name: str) -> tuple[t.TileKernel, list[Any], Array, float]:
