@@ -205,3 +205,18 @@ def write_declared(
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def write_dequantized(source: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+    """Write the model of a file with all tensors as the numbers that they are, in f32."""
+    reader = gguf.GGUFReader(source)
+    writer = gguf.GGUFWriter(path, reader.fields["general.architecture"].contents())
+    for name, field in reader.fields.items():
+        if not name.startswith(("GGUF.", "general.architecture")):
+            writer.add_key_value(name, field.contents(), field.types[0])
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, gguf.quants.dequantize(tensor.data, tensor.tensor_type))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()

@@ -25,7 +25,10 @@ LINKED = ROOT / "src" / "xdsl_spirv"
 COPIED = ("src", "scripts", "docs/passes", "docs/syntax.md", "docs/instructions.md", "tests")
 """Files that a walk changes or runs, besides the folders that `src` links to."""
 
-NEEDED = {"An ONNX operator": ("onnx", "onnxruntime")}
+NEEDED = {
+    "An ONNX operator": ("onnx", "onnxruntime"),
+    "A language model's architecture": ("gguf", "cyllama"),
+}
 """Packages without which a walk cannot be gone."""
 
 TITLE = re.compile(r"### (?P<title>.+): (?P<count>\d+) files?")
@@ -134,9 +137,9 @@ def files_of(tree: Path, folders: set[str]) -> dict[str, bytes]:
     }
 
 
-def test_there_are_five_walks():
+def test_there_are_six_walks():
     assert [walk.title.split()[-1] for walk in WALKS] == [
-        *("instruction", "operator", "activation", "pass", "device")
+        *("instruction", "operator", "activation", "pass", "architecture", "device")
     ]
 
 
