@@ -1,5 +1,5 @@
 """
-Finds what to run: a host function, or the entry points of `spirv.module`s where there is none.
+Finds what to run: a host function, else a `tile.program`, else the entry points of `spirv.module`s.
 
 A subject is read off the module before any pass, so inputs and legal results do not depend on
 passes; the passes' modules are only executed.
@@ -33,6 +33,7 @@ from xdsl_spirv.dialects.spirv.structure import EntryPointOp, GlobalVariableOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp as SPIRVFuncOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, RuntimeArrayType, StructType
+from xdsl_spirv.dialects.tile import ProgramOp
 from xdsl_spirv.interpreter import Options, dispatch, interpret
 from xdsl_spirv.interpreter.numbers import DType, scalar_dtype
 from xdsl_spirv.passes.analysis.sizes import extents
@@ -60,13 +61,22 @@ def subject_of(
     module: ModuleOp, function: str | None, options: Options, grid: Grid, length: int
 ) -> Subject:
     """
-    The host function of a module, or its entry points on `grid` with runtime arrays of `length`.
+    The host function of a module, its tile program, or its entry points on `grid` with runtime
+    arrays of `length`.
 
-    Raises `ProgramError` if there is neither, or one that no inputs can be made for.
+    Raises `ProgramError` if there is none of them, or one that no inputs can be made for.
     """
     bodies = [op for op in module.ops if isinstance(op, FuncOp) and not op.is_declaration]
     if bodies or function is not None:
         return HostSubject.of(module, function, options)
+    programs = [op for op in module.ops if isinstance(op, ProgramOp)]
+    if len(programs) > 1:
+        names = ", ".join(f"@{program.sym_name.data}" for program in programs)
+        raise ProgramError(f"the module has {len(programs)} tile programs: {names}", "", "keep one")
+    if programs:
+        from xdsl_spirv.compare.translation.tile_subjects import TileSubject
+
+        return TileSubject.of(programs[0], options)
     return KernelSubject.of(module, options, grid, length)
 
 
@@ -151,7 +161,7 @@ class KernelSubject:
                         buffers[place] = buffer
         if not any(_entries(kernel) for kernel in _kernels(module)):
             raise ProgramError(
-                "the module has neither a host function nor a spirv.module with an entry point",
+                "the module has no host function, tile.program or spirv.module with an entry point",
                 "",
                 "there is nothing to run",
             )
