@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -18,6 +19,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 
+@dataclass(frozen=True, init=False)  # makes types of other sizes differ: these are fields
 class _Shaped(ParametrizedAttribute, TypeAttribute):
     """A type of a shape and an element type: `<64x32xf16>`."""
 

@@ -169,6 +169,7 @@ class MultiplyAddOp(IRDLOperation):
         (m, k), (other, n) = a.shape, b.shape
         require(k == other, f"{m}x{k} and {other}x{n}: {k} and {other} along K")
         require(c.shape == (m, n), f"{m}x{k} by {k}x{n} is {m}x{n}, not {c}")
+        require(self.result.type == c, f"the result is {c}, not {self.result.type}")
         require(a.element == b.element, f"{a} and {b} have elements of two types")
         floats = {isinstance(t.element, AnyFloat) for t in (a, b, c)}
         require(len(floats) == 1, f"integers and floats meet in {a}, {b}, {c}")

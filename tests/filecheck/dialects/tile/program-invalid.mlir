@@ -1,0 +1,280 @@
+// RUN: xdsl-opt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
+
+// CHECK: argument 0 is a tensor<4xf32>, no view and no number
+tile.program @f {
+^bb0(%x: tensor<4xf32>):
+}
+
+// -----
+
+// CHECK: it has two tile.place: one says the sizes of the grid
+tile.program @f {
+^bb0(%x: !tile.view<?xf32>):
+  %i = tile.place %x tile [4] axes [0] : !tile.view<?xf32> -> index
+  %j = tile.place %x tile [8] axes [0] : !tile.view<?xf32> -> index
+}
+
+// -----
+
+// CHECK: axes (2,) are not of a 1-D view
+tile.program @f {
+^bb0(%x: !tile.view<?xf32>):
+  %i = tile.place %x tile [4] axes [2] : !tile.view<?xf32> -> index
+}
+
+// -----
+
+// CHECK: a tile of (0,) is empty
+tile.program @f {
+^bb0(%x: !tile.view<?xf32>):
+  %i = tile.place %x tile [0] axes [0] : !tile.view<?xf32> -> index
+}
+
+// -----
+
+// CHECK: there is no axis 1
+tile.program @f {
+^bb0(%x: !tile.view<?xf32>):
+  %n = tile.size %x 1 : !tile.view<?xf32>
+}
+
+// -----
+
+// CHECK: (1, 2) sizes and strides of a 2-D view
+tile.program @f {
+^bb0(%x: !tile.view<?xf32>, %n: index):
+  %v = tile.view_of %x[%n] sizes [%n] strides [%n, %n] : !tile.view<?xf32> -> !tile.view<?x?xf32>
+}
+
+// -----
+
+// CHECK: f32 and f16 have elements of two types
+tile.program @f {
+^bb0(%x: !tile.view<?xf32>, %n: index):
+  %v = tile.view_of %x[%n] sizes [%n] strides [%n] : !tile.view<?xf32> -> !tile.view<?xf16>
+}
+
+// -----
+
+// CHECK: 1 indices of a 2-D view
+tile.program @f {
+^bb0(%x: !tile.view<?x?xf32>, %i: index):
+  %t = tile.load %x[%i] : !tile.view<?x?xf32> -> !tile.tile<4xf32>
+}
+
+// -----
+
+// CHECK: a !tile.view<?xf32> has no boxes of !tile.tile<4x4xf32>
+tile.program @f {
+^bb0(%x: !tile.view<?xf32>, %i: index):
+  %t = tile.load %x[%i] : !tile.view<?xf32> -> !tile.tile<4x4xf32>
+}
+
+// -----
+
+// CHECK: a !tile.view<?xf32> has no elements of !tile.tile<4xf16>
+tile.program @f {
+^bb0(%x: !tile.view<?xf32>, %i: index):
+  %t = tile.load %x[%i] : !tile.view<?xf32> -> !tile.tile<4xf16>
+}
+
+// -----
+
+// CHECK: f16 and f32 have elements of two types
+tile.program @f {
+^bb0(%x: !tile.view<?xf32>, %i: index):
+  %t = tile.load %x[%i] outside 0.0 : f16 : !tile.view<?xf32> -> !tile.tile<4xf32>
+}
+
+// -----
+
+// CHECK: `outside` and `any` exclude each other
+tile.program @f {
+^bb0(%x: !tile.view<?xf32>, %i: index):
+  %t = tile.load %x[%i] outside 0.0 : f32 any : !tile.view<?xf32> -> !tile.tile<4xf32>
+}
+
+// -----
+
+// CHECK: !tile.view<?x?xf32> is no row: flatten it by tile.view_of
+tile.program @f {
+^bb0(%x: !tile.view<?x?xf32>):
+  %r = tile.range : !tile.tile<4xi32>
+  %t = tile.gather %x[%r] : !tile.view<?x?xf32>, !tile.tile<4xi32> -> !tile.tile<4xf32>
+}
+
+// -----
+
+// CHECK: !tile.tile<8xi32> are no numbers of !tile.tile<4xf32>
+tile.program @f {
+^bb0(%x: !tile.view<?xf32>):
+  %r = tile.range : !tile.tile<8xi32>
+  %t = tile.gather %x[%r] : !tile.view<?xf32>, !tile.tile<8xi32> -> !tile.tile<4xf32>
+}
+
+// -----
+
+// CHECK: !tile.tile<4xi32> is no mask of !tile.tile<4xf32>
+tile.program @f {
+^bb0(%x: !tile.view<?xf32>):
+  %r = tile.range : !tile.tile<4xi32>
+  %t = tile.gather %x[%r] mask %r : !tile.tile<4xi32> : !tile.view<?xf32>, !tile.tile<4xi32> -> !tile.tile<4xf32>
+}
+
+// -----
+
+// CHECK: the number is of another type
+tile.program @f {
+^bb0(%x: f32):
+  %t = tile.full %x : f32 -> !tile.tile<4xf16>
+}
+
+// -----
+
+// CHECK: a range is a row of i32, not !tile.tile<4xi16>
+tile.program @f {
+  %t = tile.range : !tile.tile<4xi16>
+}
+
+// -----
+
+// CHECK: !tile.tile<4xi32> and !tile.tile<8xi32> have no common places
+tile.program @f {
+  %a = tile.range : !tile.tile<4xi32>
+  %t = tile.map(%a) : (!tile.tile<4xi32>) -> !tile.tile<8xi32> {
+  ^bb0(%x: i32):
+    tile.yield %x : i32
+  }
+}
+
+// -----
+
+// CHECK: its function takes ['i32']
+tile.program @f {
+  %a = tile.range : !tile.tile<4xi32>
+  %t = tile.map(%a) : (!tile.tile<4xi32>) -> !tile.tile<4xi32> {
+  ^bb0(%x: i32, %y: i32):
+    tile.yield %x : i32
+  }
+}
+
+// -----
+
+// CHECK: it yields ['i16']
+tile.program @f {
+  %a = tile.range : !tile.tile<4xi32>
+  %t = tile.map(%a) : (!tile.tile<4xi32>) -> !tile.tile<4xi16> {
+  ^bb0(%x: i32):
+    tile.yield %x : i32
+  }
+}
+
+// -----
+
+// CHECK: !tile.tile<4xi32>, !tile.tile<4xi32> and !tile.tile<4xi32> are not matrices
+tile.program @f {
+  %a = tile.range : !tile.tile<4xi32>
+  %t = tile.mma %a, %a, %a : !tile.tile<4xi32>, !tile.tile<4xi32>, !tile.tile<4xi32> -> !tile.tile<4xi32>
+}
+
+// -----
+
+// CHECK: 4x8 and 4x8: 8 and 4 along K
+tile.program @f {
+^bb0(%x: f32):
+  %a = tile.full %x : f32 -> !tile.tile<4x8xf32>
+  %t = tile.mma %a, %a, %a : !tile.tile<4x8xf32>, !tile.tile<4x8xf32>, !tile.tile<4x8xf32> -> !tile.tile<4x8xf32>
+}
+
+// -----
+
+// CHECK: 4x4 by 4x4 is 4x4, not !tile.tile<4x8xf32>
+tile.program @f {
+^bb0(%x: f32):
+  %a = tile.full %x : f32 -> !tile.tile<4x4xf32>
+  %c = tile.full %x : f32 -> !tile.tile<4x8xf32>
+  %t = tile.mma %a, %a, %c : !tile.tile<4x4xf32>, !tile.tile<4x4xf32>, !tile.tile<4x8xf32> -> !tile.tile<4x8xf32>
+}
+
+// -----
+
+// CHECK: the result is !tile.tile<4x4xf32>, not !tile.tile<4x8xf32>
+tile.program @f {
+^bb0(%x: f32):
+  %a = tile.full %x : f32 -> !tile.tile<4x4xf32>
+  %t = tile.mma %a, %a, %a : !tile.tile<4x4xf32>, !tile.tile<4x4xf32>, !tile.tile<4x4xf32> -> !tile.tile<4x8xf32>
+}
+
+// -----
+
+// CHECK: !tile.tile<4x4xf32> and !tile.tile<4x4xf16> have elements of two types
+tile.program @f {
+^bb0(%x: f32, %y: f16):
+  %a = tile.full %x : f32 -> !tile.tile<4x4xf32>
+  %b = tile.full %y : f16 -> !tile.tile<4x4xf16>
+  %t = tile.mma %a, %b, %a : !tile.tile<4x4xf32>, !tile.tile<4x4xf16>, !tile.tile<4x4xf32> -> !tile.tile<4x4xf32>
+}
+
+// -----
+
+// CHECK: integers and floats meet in !tile.tile<4x4xf32>, !tile.tile<4x4xf32>, !tile.tile<4x4xi32>
+tile.program @f {
+^bb0(%x: f32, %y: i32):
+  %a = tile.full %x : f32 -> !tile.tile<4x4xf32>
+  %c = tile.full %y : i32 -> !tile.tile<4x4xi32>
+  %t = tile.mma %a, %a, %c : !tile.tile<4x4xf32>, !tile.tile<4x4xf32>, !tile.tile<4x4xi32> -> !tile.tile<4x4xi32>
+}
+
+// -----
+
+// CHECK: !tile.tile<4xi32> has no axis 1
+tile.program @f {
+  %a = tile.range : !tile.tile<4xi32>
+  %t = tile.reduce(%a) axis 1 : (!tile.tile<4xi32>) -> i32 {
+  ^bb0(%x: i32, %y: i32):
+    tile.yield %x : i32
+  }
+}
+
+// -----
+
+// CHECK: the results are ['i32']
+tile.program @f {
+  %a = tile.range : !tile.tile<4xi32>
+  %t = tile.reduce(%a) axis 0 : (!tile.tile<4xi32>) -> f32 {
+  ^bb0(%x: i32, %y: i32):
+    tile.yield %x : i32
+  }
+}
+
+// -----
+
+// CHECK: !tile.tile<4xi32> does not become !tile.tile<8xi32>
+tile.program @f {
+  %a = tile.range : !tile.tile<4xi32>
+  %t = tile.broadcast %a : !tile.tile<4xi32> -> !tile.tile<8xi32>
+}
+
+// -----
+
+// CHECK: !tile.tile<4xi32> does not become !tile.tile<8x1xi32>
+tile.program @f {
+  %a = tile.range : !tile.tile<4xi32>
+  %t = tile.reshape %a : !tile.tile<4xi32> -> !tile.tile<8x1xi32>
+}
+
+// -----
+
+// CHECK: !tile.tile<4x8xf32> does not become !tile.tile<4x8xf32>
+tile.program @f {
+^bb0(%x: f32):
+  %a = tile.full %x : f32 -> !tile.tile<4x8xf32>
+  %t = tile.transpose %a : !tile.tile<4x8xf32> -> !tile.tile<4x8xf32>
+}
+
+// -----
+
+// CHECK: a tile's sizes are known and above 0
+tile.program @f {
+  %t = tile.range : !tile.tile<?xi32>
+}
