@@ -178,11 +178,14 @@ class TileKernel:
         """
         The report of all checks: of whole tiles, and with a `target` also of what invocations do.
 
-        A fault of whole tiles raises `KernelError`; findings of invocations name lines of Python.
+        A fault of whole tiles raises `KernelError`; findings of invocations name lines of Python. A
+        result that depends on the order of sums (CHOICE-02) is allowed: buffers are compared bit by
+        bit here. A kernel that counts on the places of a matrix's components, which the target's
+        file says, has the finding CHOICE-01.
         """
-        from xdsl_spirv.interpreter.checks import Checks
+        from xdsl_spirv.interpreter.checks import Allowed, Checks
 
-        checks = replace(Checks.of("all"), choices=False)
+        checks = Checks.of("all", allow=(Allowed("CHOICE-02", text="is another one with sums"),))
         self._launch(arguments, "interpreter", None, dict(named))
         if target is not None:
             self._launch(arguments, "interpreter", checks, {**named, "target": target})

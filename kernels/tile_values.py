@@ -283,8 +283,12 @@ def _numbers(symbol: str, a: Number, b: Number, result: Type) -> Number:
     tracer = current()
     is_index = isinstance(a.ssa.type, IndexType) or isinstance(b.ssa.type, IndexType)
     x, y = (tracer.as_index(v) if is_index else v.ssa for v in (a, b))
-    kind = arith.DivUIOp if symbol == "//" else arith.RemUIOp if symbol == "%" else None
-    made = tracer.add((kind if kind and is_index else _kind(symbol, a.type))(x, y))
+    if is_index and symbol in ("//", "%"):
+        quotient = tracer.add(arith.FloorDivSIOp(x, y))
+        if symbol == "//":
+            return Number(quotient, result)
+        return Number(tracer.add(arith.SubiOp(x, tracer.add(arith.MuliOp(quotient, y)))), result)
+    made = tracer.add(_kind(symbol, a.type)(x, y))
     return Number(made, result)
 
 

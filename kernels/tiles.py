@@ -138,6 +138,9 @@ def place(
         raise KernelError(f"{len(sizes)} sizes for axes {chosen}", view.name, "one for each axis")
     if not all(0 <= axis < rank for axis in chosen) or min(wanted) < 1 or len(chosen) > 3:
         raise KernelError(f"axes {chosen} of a view of {rank}", view.name, "name up to three axes")
+    if group is not None and (type(group) is not int or group < 1 or len(chosen) != 2):
+        cause = f"a group of {group!r} along {len(chosen)} axes"
+        raise KernelError(cause, view.name, "two axes have groups, of 1 tile or more")
     op = tile.PlaceOp(view.ssa, wanted, chosen, group)
     current().insert(op)
     numbers = [Number(first, i32) for first in op.firsts]

@@ -123,6 +123,9 @@ class PlaceOp(IRDLOperation):
             fits and all(0 <= a < rank for a in axes), f"axes {axes} are not of a {rank}-D view"
         )
         require(min(tile) > 0, f"a tile of {tile} is empty")
+        if self.group is not None:
+            group = self.group.value.data
+            require(len(axes) == 2 and group > 0, f"a group of {group} along {len(axes)} axes")
 
 
 @irdl_op_definition

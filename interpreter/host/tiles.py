@@ -215,7 +215,7 @@ def place(machine: Host, op: tile.PlaceOp, operands: Sequence[Any]) -> list[Any]
     """The first indices of the workgroup's tile."""
     assert isinstance(machine, TileMachine)
     numbers = list(machine.workgroup[: len(op.counted)])
-    if op.group is not None and len(numbers) == 2:
+    if op.group is not None:
         numbers = list(_grouped(machine.number, machine.grid, op.group.value.data))
     return [
         _index(number * size)

@@ -140,6 +140,10 @@ class ProgramCode:
                 return b.least(*known)
             case arith.MaxSIOp():
                 return b.greatest(*known)
+            case arith.FloorDivSIOp() if (
+                b.bound(known[0]) is not None and isinstance(known[1], int) and known[1] > 0
+            ):
+                return b.divided(known[0], known[1])
             case arith.DivUIOp() if isinstance(known[1], int) and known[1] > 0:
                 return b.divided(known[0], known[1])
             case arith.RemUIOp() if isinstance(known[1], int) and known[1] > 0:
@@ -163,7 +167,7 @@ class ProgramCode:
         for dimension, count in enumerate(reversed(counts)):
             known = count if isinstance(count, int) else None
             numbers.insert(0, 0 if known == 1 else b.workgroup(dimension, known))
-        if op.group is not None and len(counts) == 2:
+        if op.group is not None:
             numbers = self._grouped(numbers, counts, op.group.value.data)
         for result, number, (_, size) in zip(op.firsts, numbers, op.counted, strict=True):
             self.values[result] = b.times(number, size)
@@ -171,16 +175,16 @@ class ProgramCode:
     def _grouped(self, numbers: list[Index], counts: list[Index], group: int) -> list[Index]:
         """Rows of a group one below the other before the next column."""
         b, (row, column), (rows, columns) = self.b, numbers, counts
-        if isinstance(rows, int) and isinstance(columns, int) and rows % group == 0:
-            number = b.plus(b.times(row, columns), column)
-            within = b.remainder(number, group * columns)
-            first = b.times(b.divided(number, group * columns), group)
-            moved_row = b.plus(first, b.remainder(within, group))
-            across = b.divided(within, group)
-            for value, bound in ((moved_row, rows), (across, columns)):
+        number, area = b.plus(scaled(b, row, columns), column), scaled(b, columns, group)
+        first = b.times(_quotient(b, number, area), group)
+        within = _remainder(b, number, area)
+        fits = isinstance(rows, int) and rows % group == 0
+        height = group if fits else b.least(b.minus(rows, first), group)
+        places = b.plus(first, _remainder(b, within, height)), _quotient(b, within, height)
+        for value, bound in zip(places, counts, strict=True):
+            if isinstance(bound, int):
                 b.assume(value, bound)
-            return [moved_row, across]
-        return [row, column]
+        return list(places)
 
     def write_program_id(self, op: tile.ProgramIdOp) -> None:
         """Writes the code of `program_id`."""
@@ -527,6 +531,20 @@ class ProgramCode:
 
 REGISTERS = 255
 """32-bit registers that an invocation of a GPU can have."""
+
+
+def _quotient(b: TileEmitter, a: Index, by: Index) -> Index:
+    """a / by of numbers that are not negative."""
+    return (
+        b.divided(a, by) if isinstance(by, int) else b.pure(arith.DivUIOp, b.index(a), b.index(by))
+    )
+
+
+def _remainder(b: TileEmitter, a: Index, by: Index) -> Index:
+    """a % by of numbers that are not negative."""
+    if isinstance(by, int):
+        return b.remainder(a, by)
+    return b.pure(arith.RemUIOp, b.index(a), b.index(by))
 
 
 def element_bits(element: Attribute) -> int:

@@ -32,6 +32,22 @@ tile.program @f {
 
 // -----
 
+// CHECK: a group of 0 along 2 axes
+tile.program @f {
+^bb0(%x: !tile.view<?x?xf32>):
+  %i, %j = tile.place %x tile [4, 4] axes [0, 1] group 0 : !tile.view<?x?xf32> -> index, index
+}
+
+// -----
+
+// CHECK: a group of 2 along 1 axes
+tile.program @f {
+^bb0(%x: !tile.view<?xf32>):
+  %i = tile.place %x tile [4] axes [0] group 2 : !tile.view<?xf32> -> index
+}
+
+// -----
+
 // CHECK: there is no axis 1
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
