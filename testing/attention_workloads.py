@@ -29,6 +29,7 @@ class AttentionWorkload:
 
     `softmax` is the type in which scores are added to, compared and divided. With `transposed`
     keys lie d x n; with `split` queries, keys and values lie batch x sequence x heads x d.
+    `written` orders the loops by which the result lies, bmeh say; without it as the queries do.
     """
 
     batch: int
@@ -44,6 +45,7 @@ class AttentionWorkload:
     transposed: bool = False
     split: bool = False
     causal_offset: int = 0
+    written: str = ""
 
     @property
     def scale(self) -> float:
@@ -189,16 +191,17 @@ def _text(w: AttentionWorkload) -> str:
         product,
         "0.0",
     )
-    final = _tensor(w.shape(w.m, w.e), w.out)
+    written = w.written or order.replace("d", "e")
+    extents = {"b": w.batch, "h": w.heads, "m": w.m, "e": w.e}
+    final = _tensor(tuple(extents[loop] for loop in written), w.out)
     body = [f"%y = arith.truncf %x0 : f32 to {w.out}"] if w.out != "f32" else []
     if w.split and not body:
         body = ["%zero = arith.constant -0.0 : f32", "%y = arith.addf %x0, %zero : f32"]
     if body:
-        write = order.replace("d", "e")
         out.generic(
             "z",
             [("o", wide, _map("bhme", "bhme"))],
-            ("z", final, _map("bhme", write)),
+            ("z", final, _map("bhme", written)),
             "pppp",
             body,
         )

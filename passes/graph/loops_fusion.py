@@ -27,7 +27,7 @@ from xdsl.rewriter import Rewriter
 from xdsl_spirv.dialects.schedule import SCHEDULE
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.combinations import combinations_of
-from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
+from xdsl_spirv.passes.analysis.loops_arrays import Loops, NotLoops
 from xdsl_spirv.passes.analysis.loops_nests import (
     INNER,
     Nest,
@@ -74,6 +74,9 @@ FEWEST_KEPT, MOST_KEPT = 32, 1 << 14
 
 LEAST_ROWS = 32
 """Rows from which on a sum and its norm are one kernel: the norm of few becomes a product's."""
+
+MOST_REPEATED = 4
+"""How often a kernel may reduce the same row, at most, rather than read what another one stored."""
 
 FEW_ROWS, LONG_ROW = 16, 1 << 16
 """Rows so few and so long are not worth a kernel in which a workgroup has a row to itself."""
@@ -324,6 +327,8 @@ def _fits(group: Group) -> bool:
 
 def _agrees(nest: Nest) -> bool:
     reductions = all_reductions_of(nest)
+    if any(_recomputes(loops, rows, nest) for loops, rows in reductions):
+        return False
     if len(reductions) < 2:
         return not any(INNER in rows for _, rows in reductions)
     kinds = {
@@ -334,6 +339,20 @@ def _agrees(nest: Nest) -> bool:
     (rows,) = kinds
     count = typical(prod(nest.shape[axis] for axis in rows))
     return not (count < FEW_ROWS and typical(prod(nest.shape)) // max(1, count) > LONG_ROW)
+
+
+def _recomputes(loops: Loops, rows: frozenset[int], nest: Nest) -> bool:
+    """
+    True if a kernel would reduce the same row many times.
+
+    An element's row follows from the element's place. Where a reshape or a shift of the elements
+    hides that several places share a row, each of them would reduce it again.
+    """
+    steps = prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
+    if INNER in rows or typical(steps) <= CHEAP:
+        return False
+    count = prod(nest.shape[axis] for axis in rows)
+    return typical(count * steps) > MOST_REPEATED * typical(prod(loops.sizes))
 
 
 def _leave_reshapes(group: Group) -> None:

@@ -93,9 +93,12 @@ class RegisterResult:
         start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
         own = b.divided(moved_bits(b, self.lane, plan.lane_columns), width)
         rows, _, _, size = plan.extents
+        side_by_side = layout.is_contiguous(2)
         for row, group in self.groups.items():
             r = b.plus(b.plus(self.row, self.lane_row), strip * self.m + row)
-            begin = b.plus(b.plus(start, offset_along(b, layout, 1, r)), own)
+            begin = b.plus(start, offset_along(b, layout, 1, r))
+            if side_by_side:
+                begin = b.plus(begin, own)
             exists = not plan.ends_within or b.below(r, rows)
             values = {
                 plan.column_of(column, self.places[i][1]): part[i]
@@ -114,6 +117,9 @@ class RegisterResult:
                     fits = first + most < ceil_div(size, width)
                     inside = fits or b.below(own, max(0, size // width - first))
                     value = as_one(b, self._narrow(piece), moved)
-                    b.when(inside, partial(b.store, value, memory, (b.plus(begin, first),)))
+                    place = (
+                        first if side_by_side else offset_along(b, layout, 2, b.plus(own, first))
+                    )
+                    b.when(inside, partial(b.store, value, memory, (b.plus(begin, place),)))
 
             b.when(exists, store_row)

@@ -237,13 +237,20 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
 
 
 def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int) -> bool:
-    """Whether rows, not what is reduced of each, lie side by side in memory."""
-    reduced = [
-        loops.reduction[axis] if axis is not None else True
-        for loops, _ in reductions
-        for axis in fast_loops(loops, rows * SHORT)
-    ]
-    return bool(reduced) and not any(reduced)
+    """
+    Whether rows, not what is reduced of each, lie side by side in memory.
+
+    The arrays that are larger than the rows tell. Of windows there may be none: they overlap.
+    """
+    for size in (rows * SHORT, rows):
+        reduced = [
+            loops.reduction[axis] if axis is not None else True
+            for loops, _ in reductions
+            for axis in fast_loops(loops, size)
+        ]
+        if reduced:
+            return not any(reduced)
+    return False
 
 
 def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr | None:

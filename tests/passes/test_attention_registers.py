@@ -184,6 +184,7 @@ def compiled(workload: AttentionWorkload, target: str, fields: str) -> Program:
         ("nvidia-h200", {"d": 32, "n": 70, "mask": "keys"},
          "ahead = keys, key_parts = 2, queries = read"),
         ("lavapipe", {"n": 16, "m": 16}, "ahead = all, key_parts = 2, order = batch"),
+        ("nvidia-h200", {"d": 32, "e": 32, "written": "bmeh"}, "ahead = keys"),
     ],
 )  # fmt: skip
 def test_every_path(target: str, workload: dict[str, Any], fields: str):

@@ -97,3 +97,32 @@ func.func @sum_and_norm(%a: tensor<32x64xf32>, %b: tensor<32x64xf32>) -> (tensor
   } -> tensor<32x64xf32>
   func.return %x, %n : tensor<32x64xf32>, tensor<32x64xf32>
 }
+
+// The rows of a group's norm lie along several dimensions of the turned result. Which row an element
+// belongs to cannot be told from single dimensions: one kernel would sum the row for each element.
+// CHECK-LABEL: func.func @turned_groups(
+// CHECK:         %sum = schedule.dispatch(%x)
+// CHECK:           arith.addf
+// CHECK:         schedule.dispatch(%x, %sum)
+// CHECK-NOT:       arith.addf
+func.func @turned_groups(%x: tensor<2x4x32xf32>) -> tensor<2x8x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x4xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%e : tensor<2x4xf32>) -> tensor<2x4xf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(n, g, k) -> (n, g, k)>, affine_map<(n, g, k) -> (n, g)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x : tensor<2x4x32xf32>) outs(%zeros : tensor<2x4xf32>) {
+  ^bb0(%a: f32, %t: f32):
+    %s = arith.addf %t, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<2x4xf32>
+  %en = tensor.empty() : tensor<2x4x32xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, g, k) -> (n, g, k)>, affine_map<(n, g, k) -> (n, g)>, affine_map<(n, g, k) -> (n, g, k)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %sum : tensor<2x4x32xf32>, tensor<2x4xf32>) outs(%en : tensor<2x4x32xf32>) {
+  ^bb0(%a: f32, %s: f32, %o: f32):
+    %r = arith.subf %a, %s : f32
+    linalg.yield %r : f32
+  } -> tensor<2x4x32xf32>
+  %flat = tensor.collapse_shape %y [[0], [1, 2]] : tensor<2x4x32xf32> into tensor<2x128xf32>
+  %image = tensor.expand_shape %flat [[0], [1, 2]] output_shape [2, 16, 8] : tensor<2x128xf32> into tensor<2x16x8xf32>
+  %et = tensor.empty() : tensor<2x8x16xf32>
+  %turned = linalg.transpose ins(%image : tensor<2x16x8xf32>) outs(%et : tensor<2x8x16xf32>) permutation = [0, 2, 1]
+  func.return %turned : tensor<2x8x16xf32>
+}
