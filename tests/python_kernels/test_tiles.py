@@ -126,15 +126,15 @@ def test_open_sizes_keep_all_rules(name: str, target: str):
 
 
 @t.kernel
-def halves(y: Any = t.view(k.i32, None)):
+def thirds(y: Any = t.view(k.i32, None)):
     i = t.place(y, 1)
-    y.store(i, t.full((i - 3) // 2 * 10 + (i - 3) % 2, k.i32, 1))
+    y.store(i, t.full((i - 4) // 3 * 7 + (i - 4) % 3, k.i32, 1))
 
 
 def test_numbers_divide_as_pythons_do():
-    right = [(n - 3) // 2 * 10 + (n - 3) % 2 for n in range(6)]
+    right = [(n - 4) // 3 * 7 + (n - 4) % 3 for n in range(6)]
     for options in ({}, {"target": "webgpu"}):
-        assert halves.launch(np.zeros(6, np.int32), **options)["y"].tolist() == right, options
+        assert thirds.launch(np.zeros(6, np.int32), **options)["y"].tolist() == right, options
 
 
 @t.kernel
