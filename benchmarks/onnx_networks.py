@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib
 import json
 import math
 import statistics
@@ -92,7 +93,8 @@ class WhisperEncoder(nn.Module):
     def forward(self, x: Any) -> Any:
         x = functional.gelu(self.second(functional.gelu(self.first(x))))
         x = x.transpose(1, 2) + self.places
-        for norm, attention, second, mlp in self.blocks:
+        blocks: Any = self.blocks
+        for norm, attention, second, mlp in blocks:
             x = x + attention(norm(x))
             x = x + mlp(second(x))
         return self.norm(x)
@@ -156,8 +158,7 @@ def vision(name: str) -> Callable[[], Any]:
     """Returns what builds a network of torchvision."""
 
     def build() -> Any:
-        from torchvision import models
-
+        models: Any = importlib.import_module("torchvision.models")
         return models.get_model(name, weights=None)
 
     return build
