@@ -8,7 +8,8 @@ Networks as PyTorch exports them to ONNX, in f16 with random weights, beside PyT
 in f32 and times both: ours by the device's clock, a share of many runs in one submission, each
 waiting for the one before; PyTorch's under CUDA graphs, channels last, eager and by
 `torch.compile`, whichever takes less. Both commands need torchvision, and build the same weights
-from one seed. Left out: what has no fixed size, and what the host adds to a call.
+from one seed. Networks without fixed sizes are left out, and so is the time that the host adds
+to a call.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def over_tiles(kernel: t.TileKernel, shapes: dict[str, tuple[int, ...]], options
     from xdsl_spirv.interpreter.host.tiles import grid_of
 
     constants = {n: options.pop(n) for n in list(options) if n in kernel.constants}
-    lowered = lower_program(kernel.with_constants(**constants).traced(shapes), **options)
+    lowered = lower_program(kernel.with_constants(**constants).trace(shapes), **options)
     views = [(n, kernel.views[name].element.dtype) for n, name in enumerate(shapes)]
     held = {
         n: np.zeros(int(np.prod(shape)) * views[n][1].itemsize, np.uint8)

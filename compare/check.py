@@ -77,7 +77,7 @@ def check_module(
         if len(depths) != len(multiplied):
             raise ProgramError("the depth of a contraction is known only when it runs", "")
         if any(isinstance(v.owner, ConstantOp) for c in multiplied for v in (c.a, c.b)):
-            # The magnitudes below are those of the arguments: a constant keeps its signs.
+            # The magnitudes below are the arguments': a constant keeps its signs.
             raise ProgramError("a constant is multiplied", "")
     except ProgramError:
         # Not contractions only: intervals are wider, but take everything that is fused to one.

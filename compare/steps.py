@@ -55,12 +55,12 @@ def _step(value: SSAValue, steps: dict[SSAValue, float]) -> float:
             continue
         known = [steps[operand] for operand in op.operands]
         for result in op.results:
-            steps[result] = _passed(op, known, steps)
+            steps[result] = _pass_step(op, known, steps)
     return steps[value]
 
 
-def _passed(op: Operation, known: Sequence[float], steps: dict[SSAValue, float]) -> float:
-    """The step of an operation's result, by those of its operands."""
+def _pass_step(op: Operation, known: Sequence[float], steps: dict[SSAValue, float]) -> float:
+    """The step of an operation's result, from the steps of its operands."""
     if isinstance(op, math.RoundEvenOp):
         return 1.0
     if isinstance(op, ADDING):
@@ -77,7 +77,7 @@ def _passed(op: Operation, known: Sequence[float], steps: dict[SSAValue, float])
     block = op.body.block
     steps.update(zip(block.args, known, strict=True))
     for inner in block.ops:
-        step = _passed(inner, [steps.get(v, 0.0) for v in inner.operands], steps)
+        step = _pass_step(inner, [steps.get(v, 0.0) for v in inner.operands], steps)
         steps.update(dict.fromkeys(inner.results, step))
         if isinstance(inner, linalg.ops.YieldOp):
             return step

@@ -128,7 +128,7 @@ class TileKernel:
         """The program, of open sizes, as text."""
         from xdsl_spirv.runtime.modules import text_of
 
-        return text_of(ModuleOp([self.traced().program.clone()]))
+        return text_of(ModuleOp([self.trace().program.clone()]))
 
     @property
     def views(self) -> dict[str, ViewType]:
@@ -147,7 +147,7 @@ class TileKernel:
         held = {**self.constants, **constants}
         return replace(self, constants=held, _traced={}, _lowered={}) if constants else self
 
-    def traced(self, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Traced:
+    def trace(self, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Traced:
         """The program for these shapes of its views; of open sizes without."""
         key = None if shapes is None else tuple(shapes.items())
         if key not in self._traced:
@@ -159,7 +159,7 @@ class TileKernel:
         from xdsl_spirv.runtime.modules import text_of
 
         with self._refusals():
-            return text_of(lower_program(self.traced(), target, **options).kernels)
+            return text_of(lower_program(self.trace(), target, **options).kernels)
 
     def launch(self, *arguments: Any, device: str = "interpreter", **named: Any) -> Launched:
         """
@@ -176,7 +176,7 @@ class TileKernel:
 
     def check(self, *arguments: Any, target: str | None = None, **named: Any) -> Report:
         """
-        The report of all checks: of whole tiles, and with a `target` also of what invocations do.
+        The report of all checks: of whole tiles, and with a `target` also of invocations.
 
         A fault of whole tiles raises `KernelError`; findings of invocations name lines of Python. A
         result that depends on the order of sums (CHOICE-02) is allowed: buffers are compared bit by
@@ -199,7 +199,7 @@ class TileKernel:
         if own:
             return self.with_constants(**own)._launch(arguments, device, checks, rest)
         options = {n: rest.pop(n) for n in OPTIONS if n in rest and n not in self.parameters}
-        given = _bound(self, arguments, rest)
+        given = _bind(self, arguments, rest)
         arrays = {
             n: _array(n, given[n], p) for n, p in self.parameters.items() if isinstance(p, ViewType)
         }
@@ -207,7 +207,7 @@ class TileKernel:
         shapes = {n: a.shape for n, a in arrays.items()}
         is_open = options.pop("sizes", "static") == "open"
         with self._refusals():
-            traced = self.traced(None if is_open else shapes)
+            traced = self.trace(None if is_open else shapes)
             if device == "interpreter" and "target" not in options:
                 run_whole(self, traced, arrays, numbers, given)
             else:
@@ -274,7 +274,7 @@ def run_whole(
     run_program(traced.program, values, grid_of(traced.program, sizes), missing, names)
 
 
-def _bound(
+def _bind(
     kernel: TileKernel, arguments: tuple[Any, ...], named: Mapping[str, Any]
 ) -> dict[str, Any]:
     wanted = f"{kernel.name}({', '.join(kernel.parameters)})"
@@ -333,7 +333,7 @@ def kernel(function: Callable[..., None]) -> TileKernel:
     if not any(isinstance(p, ViewType) for p in parameters.values()):
         raise KernelError("the kernel has no view", function.__name__, "its effect is not seen")
     made = TileKernel(function.__name__, function, parameters, constants)
-    made.traced()
+    made.trace()
     return made
 
 

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class HasLines(Protocol):
-    """What knows the lines that it was written from."""
+    """An object that knows the lines that it was written from."""
 
     @property
     def lines(self) -> Lines:
@@ -36,7 +36,7 @@ class HasProgram(Protocol):
 
     @property
     def tracer(self) -> HasLines:
-        """What knows the lines."""
+        """The object that knows the lines."""
         ...
 
 
@@ -147,7 +147,7 @@ def lower_program(
     """
     The kernel of a program for a target, or for the target of a device.
 
-    Raises `PassFailedException` for what the target cannot have.
+    Raises `PassFailedException` for features that the target does not have.
     """
     from xdsl_spirv.compiler.pipeline import lowering
     from xdsl_spirv.dialects.schedule.push_constants import sizes_of

@@ -1,4 +1,4 @@
-"""Tiles and numbers of a workgroup, and what Python's operators on them write down."""
+"""Tiles and numbers of a workgroup, and Python's operators that write operations on them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COMPARISONS = {
 
 
 class Operand:
-    """What tiles and numbers share: Python's operators."""
+    """The base of tiles and numbers: Python's operators."""
 
     ssa: SSAValue
     type: Type
@@ -129,7 +129,7 @@ class Number(Operand):
     def to(self, type: Type) -> Number:
         """Converted to another type."""
         tracer = current()
-        made = _converted(tracer.add, tracer.plain(self.ssa), self.type, type)
+        made = _convert(tracer.add, tracer.plain(self.ssa), self.type, type)
         return Number(made, type)
 
     def __repr__(self) -> str:
@@ -147,7 +147,7 @@ class Tile(Operand):
         """Each element converted: floats round to nearest, to an integer toward zero."""
         if type == self.type:
             return self
-        return mapped([self], type, lambda add, x: _converted(add, x, self.type, type))
+        return map_tiles([self], type, lambda add, x: _convert(add, x, self.type, type))
 
     @property
     def T(self) -> Tile:
@@ -168,7 +168,7 @@ class Tile(Operand):
 
     def reshape(self, *shape: int) -> Tile:
         """The elements in the same order in another shape."""
-        return self if shape == self.shape else self._moved(tile.ReshapeOp(self.ssa, shape))
+        return self if shape == self.shape else self._move(tile.ReshapeOp(self.ssa, shape))
 
     def broadcast(self, shape: Sequence[int]) -> Tile:
         """Repeated as numpy does it; raises `KernelError` for shapes that do not meet."""
@@ -177,31 +177,31 @@ class Tile(Operand):
             have not in (1, want) for have, want in zip(wide, shape, strict=True)
         ):
             raise KernelError(
-                f"tiles of {_shown(self.shape)} and {_shown(shape)} meet",
+                f"tiles of {_show(self.shape)} and {_show(shape)} meet",
                 "",
                 "a vector is a row: write .column for a number of each row",
             )
         source = self.reshape(*wide)
         if wide == tuple(shape):
             return source
-        return source._moved(tile.BroadcastOp(source.ssa, shape))
+        return source._move(tile.BroadcastOp(source.ssa, shape))
 
     def max(self, axis: int) -> Any:
         """The greatest element along an axis."""
-        return self._reduced(axis, "max")
+        return self._reduce(axis, "max")
 
     def min(self, axis: int) -> Any:
         """The least element along an axis."""
-        return self._reduced(axis, "min")
+        return self._reduce(axis, "min")
 
     def sum(self, axis: int) -> Any:
         """The sum along an axis, in the tile's type; the order is the device's."""
-        return self._reduced(axis, "+")
+        return self._reduce(axis, "+")
 
-    def _moved(self, op: Operation) -> Tile:
+    def _move(self, op: Operation) -> Tile:
         return Tile(current().add(op), self.type)
 
-    def _reduced(self, axis: int, symbol: str) -> Any:
+    def _reduce(self, axis: int, symbol: str) -> Any:
         if not -len(self.shape) <= axis < len(self.shape):
             raise KernelError(f"{self!r} has no axis {axis}", "", "")
         element = self.type.attribute
@@ -214,10 +214,10 @@ class Tile(Operand):
         return Tile(made, self.type) if len(self.shape) > 1 else number(made, self.type)
 
     def __repr__(self) -> str:
-        return f"a tile of {_shown(self.shape)} {self.type}"
+        return f"a tile of {_show(self.shape)} {self.type}"
 
 
-def _shown(shape: Sequence[int]) -> str:
+def _show(shape: Sequence[int]) -> str:
     return "x".join(map(str, shape))
 
 
@@ -240,7 +240,7 @@ def _kind(symbol: str, type: Type) -> Callable[..., Operation]:
 Add = Callable[[Operation], SSAValue]
 
 
-def mapped(tiles: Sequence[Tile], type: Type, function: Callable[..., SSAValue]) -> Tile:
+def map_tiles(tiles: Sequence[Tile], type: Type, function: Callable[..., SSAValue]) -> Tile:
     """A function of elements on tiles of one shape: `function(add, *elements)`."""
     block = Block(arg_types=[t.type.attribute for t in tiles])
     tracer = current()
@@ -271,12 +271,12 @@ def binary(symbol: str, left: Any, right: Any) -> Any:
         shape = [max(sizes) for sizes in zip(*padded, strict=True)]
         wide = [t.broadcast(shape) for t in tiles]
         kind = _kind(symbol, type)
-        return mapped(wide, result, lambda add, x, y: add(kind(x, y)))
+        return map_tiles(wide, result, lambda add, x, y: add(kind(x, y)))
     plain = current().plain
     kind = _kind(symbol, type)
     if isinstance(left, Tile):
-        return mapped(tiles, result, lambda add, x: add(kind(x, plain(b.ssa))))
-    return mapped(tiles, result, lambda add, x: add(kind(plain(a.ssa), x)))
+        return map_tiles(tiles, result, lambda add, x: add(kind(x, plain(b.ssa))))
+    return map_tiles(tiles, result, lambda add, x: add(kind(plain(a.ssa), x)))
 
 
 def _numbers(symbol: str, a: Number, b: Number, result: Type) -> Number:
@@ -303,7 +303,7 @@ def _operand(value: Any, type: Type) -> Any:
     return constant(value, type)
 
 
-def _converted(add: Add, value: SSAValue, before: Type, after: Type) -> SSAValue:
+def _convert(add: Add, value: SSAValue, before: Type, after: Type) -> SSAValue:
     if before == after:
         return value
     to: Any = after.attribute
@@ -331,7 +331,7 @@ def unary(kind: Callable[[SSAValue], Operation], value: Any) -> Any:
     if not isinstance(value, Operand) or not value.type.is_float:
         raise KernelError(f"{value!r} is not a float", "", "convert with .to(f32)")
     if isinstance(value, Tile):
-        return mapped([value], value.type, lambda add, x: add(kind(x)))
+        return map_tiles([value], value.type, lambda add, x: add(kind(x)))
     return Number(current().add(kind(value.ssa)), value.type)
 
 
@@ -365,7 +365,7 @@ def number(ssa: SSAValue, type: Type) -> Number:
 
 
 def constant(value: Any, type: Type) -> Number:
-    """A number of Python's. Raises `KernelError` for what is none."""
+    """A number of Python's. Raises `KernelError` for other objects."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise KernelError(f"{value!r} is not a number", "", "give a number or a tile")
     attribute = attribute_of(value, type)
@@ -374,4 +374,4 @@ def constant(value: Any, type: Type) -> Number:
     return Number(current().add(arith.ConstantOp(attribute)), type)
 
 
-__all__ = ["Number", "Operand", "Tile", "attribute_of", "binary", "constant", "mapped", "number"]
+__all__ = ["Number", "Operand", "Tile", "attribute_of", "binary", "constant", "map_tiles", "number"]

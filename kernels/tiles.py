@@ -15,7 +15,8 @@ Kernels over whole tiles, written in Python.
 
 The function runs once for each set of sizes; its operations become a `tile.program`, which
 `lower-tiles` makes a kernel of. Keyword parameters with integers are sizes that a launch may
-choose. A loop is `for at in t.range(...)`, and what it changes are variables (`t.variable`).
+choose. A loop is `for at in t.range(...)`, and values that it changes are variables
+(`t.variable`).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from xdsl_spirv.kernels.tile_values import (
     exp,
     exp2,
     log,
-    mapped,
+    map_tiles,
     rsqrt,
     sqrt,
     tanh,
@@ -213,7 +214,7 @@ def where(condition: Tile, a: Any, b: Any) -> Tile:
     ]
     if tiles[0].type != tiles[1].type:
         raise KernelError(f"where chooses {tiles[0]!r} or {tiles[1]!r}", "", "convert one of them")
-    return mapped([wide, *tiles], known.type, lambda add, c, x, y: add(arith.SelectOp(c, x, y)))
+    return map_tiles([wide, *tiles], known.type, lambda add, c, x, y: add(arith.SelectOp(c, x, y)))
 
 
 def places(like: Tile) -> tuple[Tile, ...]:

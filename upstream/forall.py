@@ -199,12 +199,12 @@ def _parse_bounds(parser: Parser) -> tuple[list[int], list[SSAValue]]:
     numbers: list[int] = []
     given: list[SSAValue] = []
 
-    def bound() -> None:
+    def parse_bound() -> None:
         value = parser.parse_optional_unresolved_operand()
         numbers.append(DYNAMIC_INDEX if value is not None else parser.parse_integer())
         given.extend([] if value is None else [parser.resolve_operand(value, IndexType())])
 
-    parser.parse_comma_separated_list(parser.Delimiter.PAREN, bound)
+    parser.parse_comma_separated_list(parser.Delimiter.PAREN, parse_bound)
     return numbers, given
 
 
@@ -228,7 +228,7 @@ def _print_shared(printer: Printer, pair: tuple[SSAValue, SSAValue]) -> None:
     printer.print_ssa_value(pair[1])
 
 
-def extended(dialect: Dialect) -> Dialect:
+def extend(dialect: Dialect) -> Dialect:
     """`scf` or `tensor` with the operations that it lacks."""
     known = {op.name for op in dialect.operations}
     new = [

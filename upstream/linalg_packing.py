@@ -50,7 +50,7 @@ class OfOneTensor(IRDLOperation):
 
     @classmethod
     def parse_parameter(cls, parser: Parser) -> Attribute:
-        """What stands in the parentheses."""
+        """The parameter in the parentheses."""
         return IntegerAttr(parser.parse_integer(allow_boolean=False, allow_negative=False), i64)
 
     def shown_parameter(self) -> str:

@@ -71,7 +71,7 @@ class Winograd(OfOneTensor):
 
     KEY: ClassVar = "fmr"
     NUMBER: ClassVar[int]
-    """Which of the three matrices it multiplies by."""
+    """The number of the matrix, of three, that it multiplies by."""
 
     fmr = prop_def(IntegerAttr)
 
@@ -115,14 +115,17 @@ class Winograd(OfOneTensor):
         if not 0 <= self.fmr.value.data < len(WINOGRAD):
             raise VerifyException("there is no such fmr")
         m, r = self.sizes
-        if any(alpha not in (1, m + r - 1) for alpha in tiles[:2]) or self.wanted(image) != tiles:
+        if (
+            any(alpha not in (1, m + r - 1) for alpha in tiles[:2])
+            or self.tile_sizes(image) != tiles
+        ):
             raise VerifyException(
-                f"{self.shown_parameter()} makes {list(self.wanted(image))}, not {list(tiles)}"
+                f"{self.shown_parameter()} makes {list(self.tile_sizes(image))}, not {list(tiles)}"
             )
         if self.output.type != self.result.type:
             raise VerifyException("the result should have the type of outs")
 
-    def wanted(self, image: Sequence[int]) -> Sequence[int]:
+    def tile_sizes(self, image: Sequence[int]) -> Sequence[int]:
         """The sizes of the tiles of a tensor."""
         raise NotImplementedError
 
@@ -134,7 +137,7 @@ class WinogradFilterOp(Winograd):
     name = "linalg.winograd_filter_transform"
     NUMBER: ClassVar = 0
 
-    def wanted(self, image: Sequence[int]) -> Sequence[int]:
+    def tile_sizes(self, image: Sequence[int]) -> Sequence[int]:
         f, height, width, c = image
         alpha = sum(self.sizes) - 1
         return (1 if height == 1 else alpha, 1 if width == 1 else alpha, c, f)
@@ -147,7 +150,7 @@ class WinogradInputOp(Winograd):
     name = "linalg.winograd_input_transform"
     NUMBER: ClassVar = 1
 
-    def wanted(self, image: Sequence[int]) -> Sequence[int]:
+    def tile_sizes(self, image: Sequence[int]) -> Sequence[int]:
         n, *extents, c = image
         m, r = self.sizes
         moved = [self.is_transformed(axis) for axis in (0, 1)]
@@ -165,7 +168,7 @@ class WinogradOutputOp(Winograd):
     def windows(self) -> tuple[Sequence[int], Sequence[int]]:
         return shape_of(self.input), shape_of(self.result)
 
-    def wanted(self, image: Sequence[int]) -> Sequence[int]:
+    def tile_sizes(self, image: Sequence[int]) -> Sequence[int]:
         n, *extents, f = image
         m, _ = self.sizes
         moved = [self.is_transformed(axis) for axis in (0, 1)]

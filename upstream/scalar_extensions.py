@@ -109,7 +109,7 @@ def extensions_of(dialect: str) -> list[type[Operation]]:
     return [op for op in OPERATIONS if op.name.startswith(f"{dialect}.")]
 
 
-def extended(dialect: Dialect) -> Dialect:
+def extend(dialect: Dialect) -> Dialect:
     """Returns `arith` or `math` with the operations that it lacks."""
     known = {op.name for op in dialect.operations}
     new = [op for op in extensions_of(dialect.name) if op.name not in known]

@@ -25,7 +25,7 @@ from xdsl_spirv.dialects.tile.programs import (
 from xdsl_spirv.dialects.tile.types import (
     TileType,
     ViewType,
-    reduced,
+    reduce_type,
     scalar_of,
     tile_of,
     tile_type,
@@ -48,7 +48,7 @@ from xdsl_spirv.upstream.on_demand import attributes_of, operations_of
 __all__ = [
     "BroadcastOp", "FullOp", "GatherOp", "LoadOp", "MapOp", "MultiplyAddOp", "PlaceOp",
     "ProgramIdOp", "ProgramOp", "RangeOp", "ReduceOp", "ReshapeOp", "ScatterOp", "SizeOp",
-    "StoreOp", "Tile", "TileType", "TransposeOp", "ViewOp", "ViewType", "YieldOp", "reduced",
+    "StoreOp", "Tile", "TileType", "TransposeOp", "ViewOp", "ViewType", "YieldOp", "reduce_type",
     "scalar_of", "tile_of", "tile_type", "view_of", "view_type",
 ]  # fmt: skip
 

@@ -340,10 +340,11 @@ class ScatterOp(IRDLOperation):
 
 def check_numbers(view: SSAValue, numbers: SSAValue, mask: SSAValue | None, tile: TileType) -> None:
     """Verifies an access by a tile of numbers."""
-    require(len(view_of(view).shape) == 1, f"{view.type} is no row: flatten it by tile.view_of")
+    require(len(view_of(view).shape) == 1, f"{view.type} is not a row: flatten it by tile.view_of")
     require_same_elements(view_of(view).element, tile)
     require(
-        tile_of(numbers) == tile_type(tile.shape, i32), f"{numbers.type} are no numbers of {tile}"
+        tile_of(numbers) == tile_type(tile.shape, i32),
+        f"{numbers.type} does not number the elements of {tile}",
     )
     if mask is not None:
-        require(tile_of(mask) == tile_type(tile.shape, i1), f"{mask.type} is no mask of {tile}")
+        require(tile_of(mask) == tile_type(tile.shape, i1), f"{mask.type} is not a mask of {tile}")

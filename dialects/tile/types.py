@@ -1,4 +1,4 @@
-"""The types of tile programs, and what their verifiers share."""
+"""The types of tile programs and the helpers of their verifiers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def numbers_of(values: Any) -> tuple[int, ...]:
     return tuple(int(value) for value in values.get_values())
 
 
-def reduced(tile: TileType, axis: int) -> Attribute:
+def reduce_type(tile: TileType, axis: int) -> Attribute:
     """The type without an axis: a number if it was the only one."""
     shape = [size for number, size in enumerate(tile.shape) if number != axis]
     return tile_type(shape, tile.element) if shape else tile.element
@@ -107,9 +107,9 @@ def reduced(tile: TileType, axis: int) -> Attribute:
 
 def tile_type(shape: Sequence[int], element: Attribute) -> TileType:
     """The type of tiles of a shape."""
-    return TileType(ArrayAttr([IntAttr(size) for size in shape]), element)
+    return TileType.new([ArrayAttr([IntAttr(size) for size in shape]), element])
 
 
 def view_type(shape: Sequence[int], element: Attribute) -> ViewType:
     """The type of views of a shape."""
-    return ViewType(ArrayAttr([IntAttr(size) for size in shape]), element)
+    return ViewType.new([ArrayAttr([IntAttr(size) for size in shape]), element])

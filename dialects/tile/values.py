@@ -35,7 +35,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.tile.types import (
     TileType,
-    reduced,
+    reduce_type,
     require,
     scalar_of,
     tile_of,
@@ -201,7 +201,7 @@ class ReduceOp(IRDLOperation):
     )
 
     def __init__(self, tiles: Sequence[SSAValue], axis: int, body: Block):
-        results = [reduced(tile_of(tile), axis) for tile in tiles]
+        results = [reduce_type(tile_of(tile), axis) for tile in tiles]
         super().__init__(
             operands=[list(tiles)],
             properties={"axis": IntegerAttr(axis, i64)},
@@ -213,7 +213,7 @@ class ReduceOp(IRDLOperation):
         axis = self.axis.value.data
         types = [tile_of(tile) for tile in self.tiles]
         require(0 <= axis < len(types[0].shape), f"{types[0]} has no axis {axis}")
-        wanted = [reduced(type, axis) for type in types]
+        wanted = [reduce_type(type, axis) for type in types]
         require(list(self.result_types) == wanted, f"the results are {list(map(str, wanted))}")
         require(len({type.shape for type in types}) == 1, "the tiles have several shapes")
         elements = [type.element for type in types]

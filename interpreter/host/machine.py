@@ -132,9 +132,9 @@ class Host:
 
     def run_nested(self, block: Block, arguments: Sequence[Any]) -> list[Any]:
         """Run a block that also reads the values around it."""
-        return self.run(block, self.nested(block, arguments))
+        return self.run(block, self.bind_values(block, arguments))
 
-    def nested(self, block: Block, arguments: Sequence[Any]) -> dict[SSAValue, Any]:
+    def bind_values(self, block: Block, arguments: Sequence[Any]) -> dict[SSAValue, Any]:
         """The values that a block reads: its arguments and those around it."""
         return self._frames[-1] | dict(zip(block.args, arguments, strict=True))
 

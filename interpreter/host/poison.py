@@ -2,8 +2,8 @@
 Poison in host functions: numbers that `arith` leaves undefined, found by running a function twice.
 
 The first run notes which operations make poison. For each of them the function runs again with
-other bits in its place: if a result differs, it depends on poison. A guard (`arith.select` of a
-defined value) makes it not matter, and is no finding.
+other bits in its place: if a result differs, it depends on poison. Poison behind a guard
+(`arith.select` of a defined value) does not matter and is not a finding.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Poison:
         if not tests:
             return function
 
-        def watched(*operands: Array) -> Array:
+        def watch(*operands: Array) -> Array:
             result = function(*operands)
             for source, test in tests:
                 undefined = np.broadcast_to(test(*operands), result.shape)
@@ -49,7 +49,7 @@ class Poison:
                     result = np.where(undefined, ~result, result)
             return result
 
-        return watched
+        return watch
 
     def _note(self, op: Operation, source: Source, operands: Any, undefined: Array) -> None:
         if (op, source) in self.noted:

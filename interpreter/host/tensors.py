@@ -226,7 +226,7 @@ def parallel_loops(machine: Host, op: ForallOp, operands: Sequence[Any]) -> list
     results = [output.copy() for output in before]
     block, shared = op.body.block, op.body.block.args[op.rank :]
     for counters in product(*(range(*bound) for bound in zip(*bounds, strict=True))):
-        env = machine.nested(block, [*map(np.asarray, counters), *before])
+        env = machine.bind_values(block, [*map(np.asarray, counters), *before])
         machine.run(block, env)
         for store in op.stores():
             source, _, *rest = (env[value] for value in store.operands)

@@ -2,8 +2,8 @@
 Programs over tiles, on whole arrays: a workgroup after the other, a tile an array.
 
 Three faults are found here, before invocations exist: a box that leaves its view, an element that
-two workgroups store or that one stores and another reads, and a read of an element that nobody
-wrote.
+two workgroups store or that one stores and another reads, and a read of an element that
+was not written.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class View:
     strides: tuple[int, ...]
 
     @classmethod
-    def of(cls, buffer: Buffer, shape: Sequence[int]) -> View:
+    def view_all(cls, buffer: Buffer, shape: Sequence[int]) -> View:
         """A whole buffer, row by row."""
         strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
         return cls(buffer, 0, tuple(shape), tuple(strides))
@@ -74,7 +74,7 @@ class View:
             inside = inside & (along >= 0) & (along < size)
         return numbers, inside
 
-    def named(self, number: int) -> str:
+    def name_of(self, number: int) -> str:
         """An element as the text of a finding: `c[3, 0]`."""
         rest, indices = number - self.offset, list[int]()
         for stride in self.strides:
@@ -108,7 +108,8 @@ class TileMachine(Host):
         self._refuse(view, safe, inside & (writers != NOBODY) & (writers != self.number), False)
         if buffer.unwritten is not None and (missing := inside & buffer.unwritten[safe]).any():
             raise InterpreterError(
-                f"workgroup {self.number} reads {view.named(safe[missing][0])}, which nobody wrote",
+                f"workgroup {self.number} reads {view.name_of(safe[missing][0])}, "
+                "which was not written",
                 remedy=f"give {buffer.name} contents, or store before you load",
             )
         buffer.reader[safe[inside]] = self.number
@@ -141,10 +142,10 @@ class TileMachine(Host):
         number = numbers[clash][0]
         writer, reader = view.buffer.writer[number], view.buffer.reader[number]
         if stores and writer != NOBODY and writer != self.number:
-            text = f"workgroups {writer} and {self.number} both store {view.named(number)}"
+            text = f"workgroups {writer} and {self.number} both store {view.name_of(number)}"
         else:
             other = writer if writer != NOBODY else reader
-            text = f"workgroups {other} and {self.number} store and read {view.named(number)}"
+            text = f"workgroups {other} and {self.number} store and read {view.name_of(number)}"
         raise InterpreterError(
             f"{text}: two tiles meet", remedy="workgroups run in any order: give each its own place"
         )
@@ -199,7 +200,7 @@ def run_program(
             continue
         name = names[argument.index] if names else argument.name_hint or f"arg {argument.index}"
         missing = np.ones(given.size, np.bool_) if argument.index in unwritten else None
-        values.append(View.of(Buffer(name, given.reshape(-1), missing), given.shape))
+        values.append(View.view_all(Buffer(name, given.reshape(-1), missing), given.shape))
     with np.errstate(all="ignore"):
         for z, y, x in product(*map(range, reversed(grid))):
             machine.workgroup = x, y, z
@@ -216,14 +217,14 @@ def place(machine: Host, op: tile.PlaceOp, operands: Sequence[Any]) -> list[Any]
     assert isinstance(machine, TileMachine)
     numbers = list(machine.workgroup[: len(op.counted)])
     if op.group is not None:
-        numbers = list(_grouped(machine.number, machine.grid, op.group.value.data))
+        numbers = list(_place_in_groups(machine.number, machine.grid, op.group.value.data))
     return [
         _index(number * size)
         for number, (_, size) in zip(reversed(numbers), op.counted, strict=True)
     ]
 
 
-def _grouped(number: int, grid: tuple[int, int, int], group: int) -> tuple[int, int]:
+def _place_in_groups(number: int, grid: tuple[int, int, int], group: int) -> tuple[int, int]:
     """Column and row of a workgroup where `group` rows are covered before the next column."""
     before = number // (group * grid[0]) * group
     rows = min(group, grid[1] - before)
@@ -298,7 +299,7 @@ def store(machine: Host, op: tile.StoreOp, operands: Sequence[Any]) -> list[Any]
     return []
 
 
-def _chosen(view: View, numbers: Array, mask: Array | None) -> tuple[Array, Array]:
+def _select_numbers(view: View, numbers: Array, mask: Array | None) -> tuple[Array, Array]:
     inside = np.ones(numbers.shape, np.bool_) if mask is None else mask.astype(np.bool_)
     return view.offset + numbers.astype(np.int64) * view.strides[0], inside
 
@@ -308,7 +309,7 @@ def gather(machine: Host, op: tile.GatherOp, operands: Sequence[Any]) -> list[An
     """Elements by their numbers."""
     assert isinstance(machine, TileMachine)
     view, given, *mask = operands
-    numbers, inside = _chosen(view, given, mask[0] if mask else None)
+    numbers, inside = _select_numbers(view, given, mask[0] if mask else None)
     values = machine.read(view, numbers, inside)
     return [np.where(inside, values, values.dtype.type(0)).astype(values.dtype)]
 
@@ -318,7 +319,7 @@ def scatter(machine: Host, op: tile.ScatterOp, operands: Sequence[Any]) -> list[
     """Writes elements by their numbers."""
     assert isinstance(machine, TileMachine)
     values, view, given, *mask = operands
-    numbers, inside = _chosen(view, given, mask[0] if mask else None)
+    numbers, inside = _select_numbers(view, given, mask[0] if mask else None)
     machine.write(view, numbers, inside, values)
     return []
 
@@ -373,7 +374,7 @@ def reduce(machine: Host, op: tile.ReduceOp, operands: Sequence[Any]) -> list[An
 
 
 @on_arrays(tile.BroadcastOp, tile.ReshapeOp, tile.TransposeOp)
-def moved(op: Any, value: Array) -> Array:
+def move(op: Any, value: Array) -> Array:
     """The elements at other places."""
     if isinstance(op, tile.TransposeOp):
         return value.T

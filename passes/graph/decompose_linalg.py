@@ -81,7 +81,7 @@ class Softmax(RewritePattern):
         row = AffineMap(rank, 0, tuple(AffineDimExpr(n) for n in range(rank) if n != axis))
 
         def reduce_rows(x: SSAValue, start: float, by: Callable[..., Operation]) -> SSAValue:
-            first = code.filled(rows, element, start)
+            first = code.fill(rows, element, start)
             return code.generic([x], first, [whole, row], lambda b, v: b.insert(by(v[1], v[0])))
 
         def exponential(b: Builder, v: Sequence[SSAValue]) -> Operation:
@@ -120,7 +120,7 @@ class WidenSums(RewritePattern):
             return
         code, (init,) = Code(op), op.outputs
         sizes, whole = extents(init), AffineMap.identity(len(extents(init)))
-        first = code.filled(sizes, f32, 0.0) if is_zero(init) else None
+        first = code.fill(sizes, f32, 0.0) if is_zero(init) else None
         if first is None:
             room = code.empty(sizes, f32)
             first = code.generic(

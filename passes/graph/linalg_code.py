@@ -42,7 +42,7 @@ class Code:
             self.insert(op)
         return self.insert(empty)
 
-    def filled(self, sizes: Sequence[Size], element: AnyFloat, number: float) -> SSAValue:
+    def fill(self, sizes: Sequence[Size], element: AnyFloat, number: float) -> SSAValue:
         """A tensor of one number."""
         constant = self.insert(arith.ConstantOp(FloatAttr(number, element)))
         room = self.empty(sizes, element)

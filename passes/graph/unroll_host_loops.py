@@ -134,7 +134,7 @@ def unroll_forall(loop: ForallOp, limit: int) -> None:
         return
     indices, shared = block.args[: loop.rank], block.args[loop.rank :]
     before = InsertPoint.before(loop)
-    current = dict(zip(shared, loop.outputs, strict=True))
+    current: dict[SSAValue, SSAValue] = dict(zip(shared, loop.outputs, strict=True))
     for counter in counters:
         mapping: dict[SSAValue, SSAValue] = dict(zip(shared, loop.outputs, strict=True))
         for index, number in zip(indices, counter, strict=True):

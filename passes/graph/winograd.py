@@ -18,6 +18,7 @@ from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import element_type
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.graph.linalg_code import Code, multiply_add
+from xdsl_spirv.upstream.linalg_packing import shape_of
 from xdsl_spirv.upstream.linalg_winograd import Winograd, WinogradOutputOp
 
 CONTRACTIONS = {
@@ -78,9 +79,9 @@ def _tiles(op: WinogradOutputOp) -> tuple[list[int], ArrayAttr[ArrayAttr[Integer
 
 
 def _rows_shape(op: Winograd, contraction: str) -> list[int]:
-    """The sizes of the result of the first contraction: those of the input, but for the rows."""
+    """The sizes of the result of the first contraction: the input's, but for the rows."""
     source, result = contraction.partition(",")[2].split("->")
-    sizes = dict(zip(_names(source), op.input.type.get_shape(), strict=True))
+    sizes = dict(zip(_names(source), shape_of(op.input), strict=True))
     tiles, _ = op.windows()
     sizes |= {"a": tiles[0], "t": tiles[2], "y": op.steps()[0]}
     return [sizes[name] for name in result]
@@ -107,7 +108,7 @@ def _contract(
     first, second, result = contraction.replace("->", ",").split(",")
     loops = [*result, first[1]]
     number = {name: AffineDimExpr(position) for position, name in enumerate(loops)}
-    # Of a window, the tile's number comes first: it is walked in steps.
+    # The tile's number comes first in a window: it is walked in steps.
     places: list[AffineExpr] = []
     for part in second.replace("(", " ").replace(")", " ").split():
         if "+" in part:
@@ -119,5 +120,5 @@ def _contract(
         AffineMap(len(loops), 0, tuple(places)),
         AffineMap(len(loops), 0, tuple(number[name] for name in result)),
     ]
-    init = code.filled(shape, element, 0.0) if out is None else out
+    init = code.fill(shape, element, 0.0) if out is None else out
     return code.generic([code.matrix(matrix, element), x], init, maps, multiply_add)

@@ -5,8 +5,8 @@ Programs over tiles become kernels: what each invocation does.
  ->
     gpu.func @f(%a: memref<?x?xf16, #spirv.storage_class<StorageBuffer>>, ...) kernel { ... }
 
-The target says which matrices it multiplies and where their components lie. `subgroups` are those
-of a workgroup along rows and columns of products, `instruction` the shape of the matrices or `fma`.
+The target says which matrices it multiplies and where their components lie. `subgroups` are
+a workgroup's along rows and columns of products, `instruction` the shape of the matrices or `fma`.
 Values that no reader asks for are not computed; operations have the source locations of the tile
 operations that they come from.
 """
@@ -77,7 +77,7 @@ def schedule_of(
     if instruction and instruction != "fma":
         sizes = instruction.split("x")
         if len(sizes) != 3 or not all(size.isdigit() for size in sizes):
-            refuse(PASS, program, f"{instruction!r} is no instruction: write 16x16x16, or fma")
+            refuse(PASS, program, f"{instruction!r} is not an instruction: write 16x16x16, or fma")
         m, n, k = map(int, sizes)
         asked = m, n, k
     grid = subgroups or _usual_grid(program, target)

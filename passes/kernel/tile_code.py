@@ -31,7 +31,7 @@ PASS = "lower-tiles"
 
 @dataclass(frozen=True)
 class Schedule:
-    """What a program is lowered for: the device, its subgroups and the instruction of products."""
+    """The target of a lowering: the device, its subgroups and the instruction of products."""
 
     target: Target
     grid: tuple[int, int]
@@ -55,7 +55,7 @@ class Spot:
 
 @dataclass
 class Shared:
-    """Which Workgroup memory was written or read since the last barrier."""
+    """The Workgroup memory that was written or read since the last barrier."""
 
     written: set[SSAValue] = field(default_factory=set[SSAValue])
     read: set[SSAValue] = field(default_factory=set[SSAValue])
@@ -91,7 +91,7 @@ class TileEmitter(HoistingEmitter):
     # Places
 
     def corner(self, layout: Layout, axis: int) -> Index:
-        """What the invocation's lane and subgroup add along an axis."""
+        """The sum of the places of the invocation's lane and subgroup along an axis."""
         return self.once_index(
             (layout.lanes, layout.groups, axis), lambda: self._corner(layout, axis)
         )
@@ -172,7 +172,7 @@ class TileEmitter(HoistingEmitter):
     # Memory that the workgroup shares
 
     def room(self, element: Attribute, shape: tuple[int, ...]) -> SSAValue:
-        """Workgroup memory, of what was given back first; refused where the device has less."""
+        """Workgroup memory, first from memory given back; refused where the device has less."""
         if free := self._free.get((element, shape)):
             return free.pop()
         self.bytes += prod(shape) * max(8, bit_width(element)) // 8
@@ -190,7 +190,7 @@ class TileEmitter(HoistingEmitter):
         self._free.setdefault((type.element_type, tuple(type.get_shape())), []).append(memory)
 
     def will_write(self, memory: SSAValue) -> None:
-        """Waits until nobody reads the memory any more."""
+        """Waits until no invocation reads the memory any more."""
         if self.shared.unknown or memory in self.shared.read | self.shared.written:
             self.wait()
         self.shared.written.add(memory)

@@ -21,8 +21,8 @@ def layout_of(home: Home) -> Layout | None:
 
 class Homes:
     """
-    Products have a place of their own and reductions the rest of what they reduce; a map lies where
-    its first operand does that has a place. Anything else lies anywhere.
+    Products have a place of their own and reductions the rest of their operand's place; a map lies
+    where its first operand does that has a place. Anything else lies anywhere.
     """
 
     def __init__(self, schedule: Schedule):
@@ -31,22 +31,22 @@ class Homes:
         self._known: dict[SSAValue, Home] = {}
 
     def plan(self, op: tile.MultiplyAddOp) -> Product | None:
-        """How a product is computed."""
+        """The plan of a product; None where multiply-adds compute it."""
         if op not in self._plans:
             self._plans[op] = plan_product(op, self.schedule, lambda text: refuse(PASS, op, text))
         return self._plans[op]
 
-    def of(self, value: SSAValue) -> Home:
+    def find(self, value: SSAValue) -> Home:
         """The home of a tile."""
         if value not in self._known:
             self._known[value] = self._find(value, {})
         return self._known[value]
 
-    def reduced(self, op: tile.ReduceOp) -> Layout:
+    def layout_of_reduction(self, op: tile.ReduceOp) -> Layout:
         """The layout in which tiles are reduced."""
-        return self._reduced(op, {})
+        return self._find_reduced(op, {})
 
-    def _reduced(self, op: tile.ReduceOp, seen: dict[SSAValue, Home]) -> Layout:
+    def _find_reduced(self, op: tile.ReduceOp, seen: dict[SSAValue, Home]) -> Layout:
         found = layout_of(self._find(op.tiles[0], seen))
         return found or self.anywhere(tile.tile_of(op.tiles[0]))
 
@@ -67,7 +67,7 @@ class Homes:
             if not isinstance(loop, scf.ForOp) or owner.args[0] is value:
                 return None
             number = list(owner.args).index(value) - 1  # pyright: ignore[reportArgumentType]
-            return self._find(_yielded(loop.body.block, number), seen) or self._find(
+            return self._find(_yield_operand(loop.body.block, number), seen) or self._find(
                 loop.iter_args[number], seen
             )
         match owner:
@@ -78,21 +78,21 @@ class Homes:
                 homes = (self._find(operand, seen) for operand in owner.tiles)
                 return next((home for home in homes if layout_of(home) is not None), None)
             case tile.ReduceOp():
-                return self._reduced(owner, seen).without(owner.axis.value.data)
+                return self._find_reduced(owner, seen).drop_axis(owner.axis.value.data)
             case tile.TransposeOp():
                 found = layout_of(self._find(owner.tile, seen))
                 rank = len(tile.tile_of(value).shape)
-                return found and found.chosen(range(rank)[::-1])
+                return found and found.select_axes(range(rank)[::-1])
             case tile.ReshapeOp():
                 found = layout_of(self._find(owner.tile, seen))
                 axes = reshaped_axes(owner)
-                return found and (found.chosen(axes) if axes else None)
+                return found and (found.select_axes(axes) if axes else None)
             case scf.ForOp():
                 number = list(owner.results).index(value)  # pyright: ignore[reportArgumentType]
                 return self._find(owner.body.block.args[number + 1], seen)
             case scf.IfOp():
                 number = list(owner.results).index(value)  # pyright: ignore[reportArgumentType]
-                return self._find(_yielded(owner.true_region.block, number), seen)
+                return self._find(_yield_operand(owner.true_region.block, number), seen)
             case _:
                 return None
 
@@ -107,7 +107,7 @@ def reshaped_axes(op: tile.ReshapeOp) -> list[int | None] | None:
     return [None if size == 1 else next(left) for size in after]
 
 
-def _yielded(block: Block, number: int) -> SSAValue:
+def _yield_operand(block: Block, number: int) -> SSAValue:
     last = block.last_op
     assert isinstance(last, scf.YieldOp)
     return last.operands[number]

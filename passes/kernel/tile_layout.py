@@ -1,5 +1,5 @@
 """
-Which invocation holds which elements of a tile.
+The elements of a tile that each invocation holds.
 
 Three levels: a grid of subgroups in mixed radix, the bits of an invocation's number in its
 subgroup, and registers, each with the place that it adds. A matrix of accumulators has a layout
@@ -17,20 +17,20 @@ from xdsl_spirv.targets import Fragment, Target
 from xdsl_spirv.targets.linear import Place
 
 
-def _added(*places: Place) -> Place:
+def _add(*places: Place) -> Place:
     return tuple(map(sum, zip(*places, strict=True)))
 
 
 @dataclass(frozen=True)
 class Layout:
     """
-    The places of an invocation's elements: the sum of what its lane's bits, its subgroup and the
-    register add. A bit or a grid of subgroups that adds nothing says that others hold the same.
+    The places of an invocation's elements: the sum of the places of its lane's bits, its subgroup
+    and the register. A bit or a grid of subgroups that adds nothing says that others hold the same.
     """
 
     lanes: tuple[Place, ...]
     groups: tuple[tuple[int, Place], ...]
-    """How many subgroups lie along each direction, and what a step adds; the fastest first."""
+    """The number of subgroups along each direction and the place of a step; the fastest first."""
     registers: tuple[Place, ...]
 
     def __hash__(self) -> int:
@@ -45,15 +45,15 @@ class Layout:
         """The register that adds a place."""
         return {place: number for number, place in enumerate(self.registers)}
 
-    def without(self, axis: int) -> Layout:
+    def drop_axis(self, axis: int) -> Layout:
         """The layout of rows of elements along an axis."""
-        return self._mapped(lambda place: (*place[:axis], *place[axis + 1 :]))
+        return self._map(lambda place: (*place[:axis], *place[axis + 1 :]))
 
-    def chosen(self, axes: Sequence[int | None]) -> Layout:
+    def select_axes(self, axes: Sequence[int | None]) -> Layout:
         """The layout whose axis number n is this one's `axes[n]`; None is an axis of size 1."""
-        return self._mapped(lambda place: tuple(0 if a is None else place[a] for a in axes))
+        return self._map(lambda place: tuple(0 if a is None else place[a] for a in axes))
 
-    def _mapped(self, change: Callable[[Place], Place]) -> Layout:
+    def _map(self, change: Callable[[Place], Place]) -> Layout:
         return Layout(
             tuple(map(change, self.lanes)),
             tuple((count, change(step)) for count, step in self.groups),
@@ -64,7 +64,7 @@ class Layout:
 def spread(shape: Sequence[int], target: Target, subgroups: int, vector: int = 1) -> Layout:
     """
     Elements dealt to all invocations of the workgroup, neighbours to neighbours; `vector` elements
-    of a row stay together. What cannot be divided by two stays in one invocation.
+    of a row stay together. A size that cannot be divided by two stays in one invocation.
     """
     left, lanes = list(shape), list[Place]()
     taken = [1] * len(shape)
@@ -119,7 +119,7 @@ class Matrices:
             return None
         rows, columns = self.steps
         registers = [
-            _added((i * self.shape[0], j * self.shape[1]), place)
+            _add((i * self.shape[0], j * self.shape[1]), place)
             for i, j in product(*map(range, self.counts))
             for place in self.fragment.component.places
         ]

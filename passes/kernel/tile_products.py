@@ -36,7 +36,7 @@ from xdsl_spirv.passes.kernel.tile_values import (
     corner_of,
     element_of,
     in_matrices,
-    joined,
+    join_matrices,
     matrix_type,
 )
 
@@ -50,7 +50,7 @@ _SIGNED = (
 
 @dataclass(frozen=True)
 class Product:
-    """How a product is computed: the matrices of its operands; without them, by multiply-adds."""
+    """The plan of a product: the matrices of its operands; without them, multiply-adds."""
 
     a: Matrices
     b: Matrices
@@ -118,7 +118,7 @@ Operand = Callable[[int, int], SSAValue]
 
 
 def operand(value: TileValue, wanted: Matrices) -> Operand:
-    """The matrices of an operand; what must be written to memory is written."""
+    """The matrices of an operand; an operand that must be in memory is written."""
     b = value.b
     key = "operand", value, wanted
     for scope in b.scopes:
@@ -132,7 +132,7 @@ def _operand(value: TileValue, wanted: Matrices) -> Operand:
     b = value.b
     layout = wanted.layout
     if layout is not None and value.home == layout:
-        held = joined(value, wanted, layout)
+        held = join_matrices(value, wanted, layout)
         return lambda i, j: held[i * wanted.counts[1] + j]
     turned = isinstance(value, Turned)
     source = value.source if isinstance(value, Turned) else value
@@ -217,7 +217,7 @@ def _multiply_elements(
 
         def factor(place: Stored, at: tuple[Index, Index]) -> SSAValue:
             if (place, at) not in factors:
-                factors[place, at] = widened(emitter, place.element(at), element, unsigned)
+                factors[place, at] = widen(emitter, place.element(at), element, unsigned)
             return factors[place, at]
 
         results: list[SSAValue] = []
@@ -241,7 +241,7 @@ def element_layout(type: tile.TileType, schedule: Schedule) -> Layout:
     return spread(type.shape, schedule.target, schedule.subgroups)
 
 
-def widened(b: TileEmitter, value: SSAValue, element: Attribute, unsigned: bool) -> SSAValue:
+def widen(b: TileEmitter, value: SSAValue, element: Attribute, unsigned: bool) -> SSAValue:
     """A factor in the type of the sum."""
     if value.type == element:
         return value

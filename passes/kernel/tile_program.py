@@ -33,9 +33,9 @@ from xdsl_spirv.passes.kernel.tile_values import (
     guarded_load,
     in_matrices,
     matrix_type,
-    moved,
+    move,
     range_of,
-    scaled,
+    scale,
     zero_of,
 )
 
@@ -78,7 +78,7 @@ class ProgramCode:
         for size in reversed(sizes[1:]):
             strides.insert(
                 0,
-                scaled(b, strides[0], size)
+                scale(b, strides[0], size)
                 if isinstance(strides[0], SSAValue)
                 else b.times(size, strides[0]),
             )
@@ -130,7 +130,7 @@ class ProgramCode:
             case arith.AddiOp():
                 return b.plus(*known)
             case arith.MuliOp():
-                return scaled(b, *known)
+                return scale(b, *known)
             case arith.SubiOp():
                 a, c = known
                 if isinstance(a, int) and isinstance(c, int):
@@ -168,11 +168,13 @@ class ProgramCode:
             known = count if isinstance(count, int) else None
             numbers.insert(0, 0 if known == 1 else b.workgroup(dimension, known))
         if op.group is not None:
-            numbers = self._grouped(numbers, counts, op.group.value.data)
+            numbers = self._place_in_groups(numbers, counts, op.group.value.data)
         for result, number, (_, size) in zip(op.firsts, numbers, op.counted, strict=True):
             self.values[result] = b.times(number, size)
 
-    def _grouped(self, numbers: list[Index], counts: list[Index], group: int) -> list[Index]:
+    def _place_in_groups(
+        self, numbers: list[Index], counts: list[Index], group: int
+    ) -> list[Index]:
         """Rows of a group one below the other before the next column."""
         b, (row, column), (rows, columns) = self.b, numbers, counts
         number, area = b.plus(scaled(b, row, columns), column), scaled(b, columns, group)
@@ -211,7 +213,7 @@ class ProgramCode:
     # Tiles
 
     def define(self, result: SSAValue, value: TileValue) -> None:
-        """A tile of the program; what reads memory that the program writes is read now."""
+        """A tile of the program; a load from memory that the program writes is done now."""
         self.values[result] = value
 
     def _now(self, value: Lazy) -> Elements:
@@ -237,11 +239,11 @@ class ProgramCode:
         zero = zero_of(view_element(view))
 
         def element(spot: Spot) -> SSAValue:
-            number = scaled(b, b.cast(numbers.at(spot), INDEX), view.strides[0])
+            number = scale(b, b.cast(numbers.at(spot), INDEX), view.strides[0])
             inside = mask.at(spot) if mask else True
             return guarded_load(b, view, b.plus(view.offset, number), inside, zero)
 
-        found = Lazy(b, tile.tile_of(op.result), element, layout_of(self.homes.of(op.numbers)))
+        found = Lazy(b, tile.tile_of(op.result), element, layout_of(self.homes.find(op.numbers)))
         self.values[op.result] = self._now(found) if view.is_written else found
 
     def write_store(self, op: tile.StoreOp) -> None:
@@ -271,7 +273,7 @@ class ProgramCode:
 
     def _store_matrices(self, op: tile.StoreOp, value: TileValue, box: Box) -> bool:
         """Whether whole matrices could be stored."""
-        b, view, home = self.b, box.view, self.homes.of(op.tile)
+        b, view, home = self.b, box.view, self.homes.find(op.tile)
         if not isinstance(home, Matrices) or len(view.strides) < 2:
             return False
         element = value.type.element
@@ -300,7 +302,7 @@ class ProgramCode:
         mask = cast(TileValue, self.values[op.mask]) if op.mask else None
 
         def place(spot: Spot) -> tuple[Index, Any]:
-            number = scaled(b, b.cast(numbers.at(spot), INDEX), view.strides[0])
+            number = scale(b, b.cast(numbers.at(spot), INDEX), view.strides[0])
             return b.plus(view.offset, number), mask.at(spot) if mask else True
 
         self._write(value, view, place)
@@ -340,7 +342,7 @@ class ProgramCode:
         def element(number: int) -> Callable[[Spot], SSAValue]:
             return lambda spot: b.remembered((key, spot), b.depth, lambda: elements(spot))[number]
 
-        home = layout_of(self.homes.of(op.outputs[0]))
+        home = layout_of(self.homes.find(op.outputs[0]))
         for number, output in enumerate(op.outputs):
             self.values[output] = Lazy(b, tile.tile_of(output), element(number), home)
 
@@ -352,7 +354,7 @@ class ProgramCode:
     def write_reduce(self, op: tile.ReduceOp) -> None:
         """Writes the code of `reduce`."""
         tiles = [cast(TileValue, self.values[value]) for value in op.tiles]
-        results = Reduction(op, tiles, self.homes.reduced(op)).write()
+        results = Reduction(op, tiles, self.homes.layout_of_reduction(op)).write()
         for output, result in zip(op.outputs, results, strict=True):
             is_number = isinstance(result, SSAValue) and is_index(output.type)
             self.values[output] = self.b.cast(result, INDEX) if is_number else result  # pyright: ignore[reportArgumentType]
@@ -364,7 +366,7 @@ class ProgramCode:
             None if size == 1 and size != wide else axis
             for axis, (size, wide) in enumerate(zip(before, after.shape, strict=True))
         ]
-        self.values[op.result] = moved(self.values[op.tile], after, axes, None)
+        self.values[op.result] = move(self.values[op.tile], after, axes, None)
 
     def write_reshape(self, op: tile.ReshapeOp) -> None:
         """Writes the code of `reshape`."""
@@ -376,13 +378,13 @@ class ProgramCode:
         before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result)
         wide = {source: axis for axis, source in enumerate(axes) if source is not None}
         chosen = [wide.get(axis) for axis in range(len(before))]
-        home = layout_of(self.homes.of(op.result))
-        self.values[op.result] = moved(self.values[op.tile], after, chosen, home)
+        home = layout_of(self.homes.find(op.result))
+        self.values[op.result] = move(self.values[op.tile], after, chosen, home)
 
     def write_transpose(self, op: tile.TransposeOp) -> None:
         """Writes the code of `transpose`."""
         source = cast(TileValue, self.values[op.tile])
-        home = layout_of(self.homes.of(op.result))
+        home = layout_of(self.homes.find(op.result))
         if len(source.type.shape) != 2:
             self.b.refuse("lower-tiles transposes matrices only")
         self.values[op.result] = Turned(source, tile.tile_of(op.result), home)
@@ -391,10 +393,10 @@ class ProgramCode:
 
     def home(self, value: SSAValue) -> Home:
         """Where a tile is held between iterations."""
-        return self.homes.of(value) or self.homes.anywhere(tile.tile_of(value))
+        return self.homes.find(value) or self.homes.anywhere(tile.tile_of(value))
 
-    def packed(self, value: SSAValue, home: Home) -> list[SSAValue]:
-        """A value as what a loop carries."""
+    def pack(self, value: SSAValue, home: Home) -> list[SSAValue]:
+        """The values that a loop carries for a value."""
         held = self.values[value]
         if not isinstance(held, TileValue):
             return [self.b.index(held)]
@@ -403,8 +405,8 @@ class ProgramCode:
         assert isinstance(home, Layout)
         return [held.at(Spot(home, number)) for number in range(len(home.registers))]
 
-    def unpacked(self, value: SSAValue, home: Home, parts: Sequence[SSAValue]) -> Any:
-        """The value of what a loop carries."""
+    def unpack(self, value: SSAValue, home: Home, parts: Sequence[SSAValue]) -> Any:
+        """The value of the parts that a loop carries."""
         if not isinstance(value.type, tile.TileType):
             return parts[0]
         if isinstance(home, Matrices):
@@ -413,7 +415,7 @@ class ProgramCode:
         return Elements(self.b, value.type, home, parts)
 
     def types(self, value: SSAValue, home: Home) -> list[Attribute]:
-        """The types of what a loop carries."""
+        """The types of the parts that a loop carries."""
         if not isinstance(value.type, tile.TileType):
             return [INDEX if is_index(value.type) else value.type]
         if isinstance(home, Matrices):
@@ -429,14 +431,14 @@ class ProgramCode:
     ) -> None:
         for value, home in zip(values, homes, strict=True):
             count = len(self.types(value, home))
-            self.values[value] = self.unpacked(value, home, parts[:count])
+            self.values[value] = self.unpack(value, home, parts[:count])
             parts = parts[count:]
 
     def _pack_all(self, values: Sequence[SSAValue], homes: Sequence[Home]) -> list[SSAValue]:
         return [
             part
             for value, home in zip(values, homes, strict=True)
-            for part in self.packed(value, home)
+            for part in self.pack(value, home)
         ]
 
     def _inner(self, block: Block, homes: Sequence[Home]) -> list[SSAValue]:

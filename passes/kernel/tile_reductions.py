@@ -1,8 +1,8 @@
 """
 Reductions of tiles: in an invocation's registers, then between lanes, then between subgroups.
 
-Lanes exchange numbers where the target has shuffles. What lanes or subgroups cannot exchange they
-write to Workgroup memory, a number for each part of a row.
+Lanes exchange numbers where the target has shuffles. Lanes and subgroups write the rest to
+Workgroup memory, a number for each part of a row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Reduction:
         self.op, self.tiles, self.layout = op, tiles, layout
         self.b: TileEmitter = tiles[0].b
         self.axis = op.axis.value.data
-        self.result = layout.without(self.axis)
+        self.result = layout.drop_axis(self.axis)
         shuffles = "subgroup-shuffle" in self.b.target.features
         own = [n for n, place in enumerate(layout.lanes) if place[self.axis]]
         self.exchanged = own if shuffles else []
@@ -45,7 +45,7 @@ class Reduction:
             row = (*place[: self.axis], *place[self.axis + 1 :])
             number = self.result.numbers[row]
             values = [value.at(Spot(self.layout, register)) for value in self.tiles]
-            rows[number] = self._combined(rows[number], values) if number in rows else values
+            rows[number] = self._combine(rows[number], values) if number in rows else values
         for bit in self.exchanged:
             rows = {number: self._exchange(values, 1 << bit) for number, values in rows.items()}
         parts = prod(count for count, step in self.layout.groups if step[self.axis])
@@ -61,7 +61,7 @@ class Reduction:
                 results.append(values[0])
         return results
 
-    def _combined(self, a: Numbers, b: Numbers) -> Numbers:
+    def _combine(self, a: Numbers, b: Numbers) -> Numbers:
         block = self.op.body.block
         values: dict[SSAValue, SSAValue] = dict(zip(block.args, (*a, *b), strict=True))
         for op in block.ops:
@@ -77,7 +77,7 @@ class Reduction:
             b.add(GroupNonUniformShuffleXorOp(Scope.Subgroup, value, b.i32(distance)))
             for value in values
         ]
-        return self._combined(values, others)
+        return self._combine(values, others)
 
     def _through_memory(self, rows: dict[int, Numbers], parts: int) -> dict[int, Numbers]:
         """Each part of a row is written by its first holder and read by all."""
@@ -104,7 +104,7 @@ class Reduction:
                 for room, value in zip(rooms, values, strict=True):
                     b.store(value, room, (*places[number], part))
 
-        b.when(b.owner(self._owned()), write)
+        b.when(b.owner(self._owner_layout()), write)
         for room in rooms:
             b.will_read(room)
         results: dict[int, Numbers] = {}
@@ -112,12 +112,12 @@ class Reduction:
             for other in range(parts):
                 values = [b.load(room, (*places[number], other)) for room in rooms]
                 known = results.get(number)
-                results[number] = values if known is None else self._combined(known, values)
+                results[number] = values if known is None else self._combine(known, values)
         for room in rooms:
             b.give_back(room)
         return results
 
-    def _owned(self) -> Layout:
+    def _owner_layout(self) -> Layout:
         """The layout in which lanes that have exchanged a row hold the same."""
         nothing = (0,) * len(self.layout.registers[0])
         lanes = [

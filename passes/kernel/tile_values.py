@@ -232,10 +232,10 @@ def in_matrices(value: TileValue, matrices: Matrices) -> list[SSAValue]:
         parts = [place.matrix(matrices, n, corner, False) for n in all_numbers(matrices)]
         b.give_back(place.memory)
         return parts
-    return joined(value, matrices, layout)
+    return join_matrices(value, matrices, layout)
 
 
-def joined(value: TileValue, matrices: Matrices, layout: Layout) -> list[SSAValue]:
+def join_matrices(value: TileValue, matrices: Matrices, layout: Layout) -> list[SSAValue]:
     """Cooperative matrices of the invocation's own components."""
     b, result = value.b, list[SSAValue]()
     assert matrices.fragment is not None
@@ -296,7 +296,7 @@ class Box(Lazy):
         self.outside, self.guarded = outside, guarded
 
     def load(self, spot: Spot) -> SSAValue:
-        """The element, or what is outside."""
+        """The element, or the number that stands outside."""
         b = self.b
         number, inside = element_of(b, self.view, self.firsts, b.coordinates(spot))
         return guarded_load(b, self.view, number, inside if self.guarded else True, self.outside)
@@ -316,7 +316,7 @@ class Turned(Lazy):
 
     def __init__(self, source: TileValue, type: tile.TileType, home: Layout | None):
         super().__init__(
-            source.b, type, lambda spot: source.at(_chosen(source.b, spot, (1, 0))), home
+            source.b, type, lambda spot: source.at(_select_axes(source.b, spot, (1, 0))), home
         )
         self.source = source
 
@@ -330,11 +330,11 @@ def element_of(
     for first, place, size, stride in zip(firsts, places, view.sizes, view.strides, strict=True):
         index = b.plus(first, place)
         inside = b.both(inside, b.below(index, size))
-        number = b.plus(number, scaled(b, index, stride))
+        number = b.plus(number, scale(b, index, stride))
     return number, inside
 
 
-def scaled(b: TileEmitter, index: Index, stride: Index) -> Index:
+def scale(b: TileEmitter, index: Index, stride: Index) -> Index:
     """index * stride, of which both may be the launch's."""
     if isinstance(index, SSAValue) and isinstance(stride, SSAValue):
         return b.pure(b.instructions.multiply, index, stride)
@@ -364,19 +364,19 @@ def guarded_load(
     return b.select(inside, value, b.constant(outside))
 
 
-def moved(
+def move(
     source: TileValue, type: tile.TileType, axes: Sequence[int | None], home: Layout | None
 ) -> Lazy:
     """A tile whose element at a place is the source's at the place's axes; None is the first."""
     b = source.b
 
-    return Lazy(b, type, lambda spot: source.at(_chosen(b, spot, axes)), home)
+    return Lazy(b, type, lambda spot: source.at(_select_axes(b, spot, axes)), home)
 
 
-def _chosen(b: TileEmitter, spot: Spot, axes: Sequence[int | None]) -> Spot:
+def _select_axes(b: TileEmitter, spot: Spot, axes: Sequence[int | None]) -> Spot:
     """The spot of a tile whose axes are some of this one's; None is an axis of size 1."""
     key = "chosen", spot.layout, tuple(axes)
-    layout = b.remembered(key, 0, lambda: spot.layout.chosen(axes))
+    layout = b.remembered(key, 0, lambda: spot.layout.select_axes(axes))
     place = spot.layout.registers[spot.register]
     wanted = tuple(0 if axis is None else place[axis] for axis in axes)
     return Spot(layout, layout.numbers[wanted])

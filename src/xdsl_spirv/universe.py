@@ -188,7 +188,7 @@ def _extend(name: str, module: str) -> None:
     factory = XDSL_UNIVERSE.all_dialects[name]
 
     def extended() -> Dialect:
-        return import_module(f"xdsl_spirv.upstream.{module}").extended(factory())
+        return import_module(f"xdsl_spirv.upstream.{module}").extend(factory())
 
     XDSL_UNIVERSE.all_dialects[name] = extended
 

@@ -29,7 +29,7 @@ BODIES = {
 }
 
 
-def compiled(folder: Path, body: str) -> bytes:
+def compile_body(folder: Path, body: str) -> bytes:
     path = folder / "a.comp"
     path.write_text(HEAD + f"void main() {{ {body} }}")
     try:
@@ -40,15 +40,15 @@ def compiled(folder: Path, body: str) -> bytes:
 
 def test_outcomes(tmp_path: Path) -> None:
     for kind, body in BODIES.items():
-        data = compiled(tmp_path, body)
+        data = compile_body(tmp_path, body)
         assert run_modules.has_lines(data)
         assert run_modules.attempt(data, "main", False)[0] == kind
-    data = compiled(tmp_path, BODIES["right"])
+    data = compile_body(tmp_path, BODIES["right"])
     assert run_modules.attempt(data, "another", False)[0] == "refused"
 
 
 def test_made_up_buffers_hold_what_the_types_say(tmp_path: Path) -> None:
-    case = made_up_case(compiled(tmp_path, BODIES["right"]))
+    case = made_up_case(compile_body(tmp_path, BODIES["right"]))
     words = case.buffers[0, 0].reshape(-1, 8)
     assert words[:, 0].max() < 16
     assert (np.abs(words[:, [1, 4, 5, 6]].view(np.float32) - 2) < 2).all()

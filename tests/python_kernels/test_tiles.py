@@ -1,4 +1,4 @@
-"""Kernels over tiles: whole, lowered for targets of each kind, and what is refused."""
+"""Kernels over tiles: whole, lowered for targets of each kind, and refused."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def integers(
 
 
 def case(name: str) -> tuple[t.TileKernel, list[Any], Array, float]:
-    """A kernel, its arguments (the last array is the result), what it should be, and how near."""
+    """A kernel, its arguments (the last is the result), the expected result, the tolerance."""
     g = np.random.default_rng(1)
     if name == "integers":
         a, b = (g.integers(-128, 128, shape).astype(np.int8) for shape in ((20, 32), (32, 18)))
@@ -158,9 +158,9 @@ def leaving(x: Any = t.view(k.f32, None), y: Any = t.view(k.f32, None)):
 X, Y = np.ones(20, np.float32), np.zeros(32, np.float32)
 REFUSALS: dict[str, tuple[Any, str]] = {
     "two workgroups store": (lambda: meeting.launch(X, Y), r"workgroups 0 and 1 both store y\[0\]"),
-    "nobody wrote": (
+    "not written": (
         lambda: reading.launch(Y, t.Unwritten((32,))),
-        r"workgroup 0 reads y\[0\], which nobody wrote",
+        r"workgroup 0 reads y\[0\], which was not written",
     ),
     "outside": (lambda: leaving.launch(X, Y), r"a tile of 16 at \[16\] leaves x, which is 20"),
     "does not fit": (

@@ -1,5 +1,6 @@
 """
-Structs that point to themselves and to each other, also by way of arrays, and what names them.
+Structs that point to themselves and to each other, also by way of arrays, and the
+instructions that name them.
 
 Each is one declaration of a binary and stays one, whichever of them the dialect meets first.
 """
