@@ -76,7 +76,7 @@ def subject_of(
     if programs:
         from xdsl_spirv.compare.translation.tile_subjects import TileSubject
 
-        return TileSubject.of(programs[0], options)
+        return TileSubject.from_program(programs[0], options)
     return KernelSubject.of(module, options, grid, length)
 
 

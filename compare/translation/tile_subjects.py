@@ -30,7 +30,7 @@ class TileSubject:
     grid: tuple[int, int, int]
 
     @classmethod
-    def of(cls, program: tile.ProgramOp, options: Options) -> TileSubject:
+    def from_program(cls, program: tile.ProgramOp, options: Options) -> TileSubject:
         """
         The program's views as inputs. Raises `ProgramError` for a program with open sizes, with
         numbers as arguments, or that adds floats up, for which no bound is known.

@@ -112,7 +112,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: !tile.view<?x?xf32> is no row: flatten it by tile.view_of
+// CHECK: !tile.view<?x?xf32> is not a row: flatten it by tile.view_of
 tile.program @f {
 ^bb0(%x: !tile.view<?x?xf32>):
   %r = tile.range : !tile.tile<4xi32>
@@ -121,7 +121,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: !tile.tile<8xi32> are no numbers of !tile.tile<4xf32>
+// CHECK: !tile.tile<8xi32> does not number the elements of !tile.tile<4xf32>
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
   %r = tile.range : !tile.tile<8xi32>
@@ -130,7 +130,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: !tile.tile<4xi32> is no mask of !tile.tile<4xf32>
+// CHECK: !tile.tile<4xi32> is not a mask of !tile.tile<4xf32>
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
   %r = tile.range : !tile.tile<4xi32>
