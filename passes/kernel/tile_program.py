@@ -177,7 +177,7 @@ class ProgramCode:
     ) -> list[Index]:
         """Rows of a group one below the other before the next column."""
         b, (row, column), (rows, columns) = self.b, numbers, counts
-        number, area = b.plus(scaled(b, row, columns), column), scaled(b, columns, group)
+        number, area = b.plus(scale(b, row, columns), column), scale(b, columns, group)
         first = b.times(_quotient(b, number, area), group)
         within = _remainder(b, number, area)
         fits = isinstance(rows, int) and rows % group == 0
