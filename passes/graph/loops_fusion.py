@@ -76,7 +76,7 @@ LEAST_ROWS = 32
 """Rows from which on a sum and its norm are one kernel: the norm of few becomes a product's."""
 
 MOST_REPEATED = 4
-"""How often a kernel may reduce the same row, at most, rather than read what another one stored."""
+"""Most times that a kernel may reduce the same row, rather than read another kernel's result."""
 
 FEW_ROWS, LONG_ROW = 16, 1 << 16
 """Rows so few and so long are not worth a kernel in which a workgroup has a row to itself."""
@@ -116,7 +116,7 @@ def _add_kept(group: Group, computes: Callable[[Operation], bool]) -> None:
 
         %x = %a + %b                                 one dispatch: an invocation keeps its elements
         %r = %x / root of the mean of %x * %x   ->   of %x from the sum to the quotients, stores
-        %y = f(%x), elsewhere                        both, and nobody reads %x again before %y
+        %y = f(%x), elsewhere                        both, and %y does not read %x again
     """
     if not any(map(_reduces, group.members)):
         return

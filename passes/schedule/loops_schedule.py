@@ -240,7 +240,7 @@ def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int) -> bo
     """
     Whether rows, not what is reduced of each, lie side by side in memory.
 
-    The arrays that are larger than the rows tell. Of windows there may be none: they overlap.
+    The arrays that are larger than the rows tell. Windows may have no such array: they overlap.
     """
     for size in (rows * SHORT, rows):
         reduced = [
@@ -365,7 +365,7 @@ def busy_workgroups(results: Sequence[Result], schedule: LoopsAttr, target: Targ
     Workgroups that have something to do: those that are launched where all sizes are known, fewer
     where dynamic ones are small.
 
-    `results` are those of the kernel's own code: its loops over elements are counted here.
+    `results` come from the kernel's own code: its loops over elements are counted here.
     """
     total: Size = 0
     for nest in nests_of(results):
