@@ -70,7 +70,7 @@ class ProgramOp(IRDLOperation):
     def verify_(self) -> None:
         for argument in self.body.block.args:
             ok = isinstance(argument.type, ViewType | IndexType | IntegerType | AnyFloat)
-            require(ok, f"argument {argument.index} is a {argument.type}, no view and no number")
+            require(ok, f"argument {argument.index} is a {argument.type}: give a view or a number")
         places = [op for op in self.body.walk() if isinstance(op, PlaceOp)]
         if len(places) > 1:
             raise VerifyException("it has two tile.place: one says the sizes of the grid")

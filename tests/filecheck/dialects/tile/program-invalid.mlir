@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s --verify-diagnostics --parsing-diagnostics --split-input-file | filecheck %s
 
-// CHECK: argument 0 is a tensor<4xf32>, no view and no number
+// CHECK: argument 0 is a tensor<4xf32>: give a view or a number
 tile.program @f {
 ^bb0(%x: tensor<4xf32>):
 }
