@@ -116,7 +116,7 @@ def _add_kept(group: Group, computes: Callable[[Operation], bool]) -> None:
 
         %x = %a + %b                                 one dispatch: an invocation keeps its elements
         %r = %x / root of the mean of %x * %x   ->   of %x from the sum to the quotients, stores
-        %y = f(%x), elsewhere                        both, and %y does not read %x again
+        %y = f(%x), elsewhere                        both; the next reader of %x is %y
     """
     if not any(map(_reduces, group.members)):
         return
