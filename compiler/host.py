@@ -13,13 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, bufferization, func, gpu, memref, scf, tensor
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    IndexType,
-    MemRefType,
-    ModuleOp,
-    TensorType,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, ModuleOp, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Operation, OpResult, SSAValue

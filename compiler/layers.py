@@ -12,13 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from xdsl.dialects import arith, func, tensor
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    ArrayAttr,
-    FixedBitwidthType,
-    IndexType,
-    TensorType,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, FixedBitwidthType, IndexType, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp, YieldOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -48,13 +42,7 @@ from xdsl_spirv.passes.analysis.contraction import (
 )
 from xdsl_spirv.passes.analysis.sizes import loop_extents
 from xdsl_spirv.passes.analysis.sizes import number as size_of
-from xdsl_spirv.passes.schedule.paths import (
-    ATTENTION,
-    LOOPS,
-    PACK,
-    PATHS,
-    path_of,
-)
+from xdsl_spirv.passes.schedule.paths import ATTENTION, LOOPS, PACK, PATHS, path_of
 from xdsl_spirv.runtime.layers import Considered, Layer
 
 FREE = (

@@ -18,15 +18,7 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter.checks.accessors import SAME_DEVICE, SAME_WORKGROUP
-from xdsl_spirv.prove.kernel import (
-    ITERATION,
-    LAUNCH,
-    ONE,
-    WORKGROUP,
-    Access,
-    Demand,
-    Kernel,
-)
+from xdsl_spirv.prove.kernel import ITERATION, LAUNCH, ONE, WORKGROUP, Access, Demand, Kernel
 from xdsl_spirv.prove.solvers import Limits, ask
 from xdsl_spirv.prove.values import Term, constants_of, either, negate, z3
 

@@ -19,10 +19,7 @@ from xdsl_spirv.runtime.manifest import Buffer, Dispatch, Kernel, Manifest
 from xdsl_spirv.serialization.raw.binary import decode
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.serialization.validation import Severity, validate
-from xdsl_spirv.serialization.validation.constant_values import (
-    ConstantValues,
-    UnknownConstantError,
-)
+from xdsl_spirv.serialization.validation.constant_values import ConstantValues, UnknownConstantError
 from xdsl_spirv.serialization.validation.entry_points import VARIABLES, reachable
 from xdsl_spirv.serialization.validation.layouts import Layouts, Place, parameter
 from xdsl_spirv.serialization.validation.module import EntryPoint, Module

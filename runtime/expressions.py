@@ -13,11 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import (
-    Extent,
-    Size,
-    is_dynamic,
-)
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.runtime.errors import ProgramError
 
 Number: TypeAlias = int | str

@@ -15,11 +15,7 @@ from xdsl.ir import Dialect, Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.universe import XDSL_UNIVERSE, Universe
-from xdsl.utils.exceptions import (
-    ParseError,
-    UnregisteredConstructException,
-    VerifyException,
-)
+from xdsl.utils.exceptions import ParseError, UnregisteredConstructException, VerifyException
 
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.progress import stage

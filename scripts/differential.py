@@ -31,13 +31,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from xdsl_spirv.jobs.engine import Engine  # noqa: E402
 from xdsl_spirv.jobs.job import Job, Result  # noqa: E402
-from xdsl_spirv.jobs.options import (  # noqa: E402
-    add_options,
-    open_engine,
-    open_store,
-    resource,
-    status_of,
-)
+from xdsl_spirv.jobs.options import add_options, open_engine, open_store, resource, status_of  # noqa: E402
 from xdsl_spirv.jobs.store import Store  # noqa: E402
 from xdsl_spirv.targets import TargetError  # noqa: E402
 from xdsl_spirv.testing.differential import FAMILIES  # noqa: E402

@@ -7,13 +7,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import PurePath
 
-from xdsl_spirv.tools.comparison_data import (
-    ComparisonData,
-    Pair,
-    change_of,
-    paths_of,
-    side_value,
-)
+from xdsl_spirv.tools.comparison_data import ComparisonData, Pair, change_of, paths_of, side_value
 from xdsl_spirv.tools.comparison_text import figures_of, ratio, shown, verdict
 from xdsl_spirv.tools.explain_charts import COLOURS, strips
 from xdsl_spirv.tools.explain_rows import run_times

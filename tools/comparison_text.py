@@ -10,15 +10,7 @@ from xdsl_spirv.tools.comparison_data import (
     side_value,
     whole,
 )
-from xdsl_spirv.tools.explain_text import (
-    aligned_table,
-    duration,
-    peak,
-    ranges,
-    shorten,
-    size,
-    work,
-)
+from xdsl_spirv.tools.explain_text import aligned_table, duration, peak, ranges, shorten, size, work
 from xdsl_spirv.tools.explanation_data import ExplanationData
 
 

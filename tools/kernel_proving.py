@@ -22,14 +22,7 @@ from xdsl_spirv.interpreter.source.source_map import in_source
 from xdsl_spirv.passes.spirv.specialize import specialize
 from xdsl_spirv.prove.equivalence import entries
 from xdsl_spirv.prove.kernel import Kernel
-from xdsl_spirv.prove.questions import (
-    Proof,
-    execute,
-    offered_premises,
-    premise,
-    prove,
-    that_hold,
-)
+from xdsl_spirv.prove.questions import Proof, execute, offered_premises, premise, prove, that_hold
 from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.prove.values import Unsupported
 from xdsl_spirv.tools.kernel_test.description import SUFFIX, Contents, KernelTest, Misuse

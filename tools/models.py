@@ -18,13 +18,7 @@ from xdsl_spirv.compare.onnxruntime import (
 )
 from xdsl_spirv.compiler import kept
 from xdsl_spirv.compiler.kernel_jobs import Observer
-from xdsl_spirv.compiler.model import (
-    Shapes,
-    buffers_of,
-    compile_model,
-    load_model,
-    run_reference,
-)
+from xdsl_spirv.compiler.model import Shapes, buffers_of, compile_model, load_model, run_reference
 from xdsl_spirv.frontends import is_onnx
 from xdsl_spirv.frontends.model import ImportedModel
 from xdsl_spirv.runtime.elements import Array

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from xdsl_spirv.tools.program_options import (
-    FINDINGS,
-    RESULTS,
-    as_json,
-    dims,
-    function,
-    inputs,
-)
+from xdsl_spirv.tools.program_options import FINDINGS, RESULTS, as_json, dims, function, inputs
 
 
 def opt(command: argparse.ArgumentParser) -> None:

@@ -9,10 +9,7 @@ from __future__ import annotations
 import sys
 from abc import ABC
 
-from xdsl.dialects.arith import (
-    FastMathFlagsAttr,
-    FloatingPointLikeBinaryOperation,
-)
+from xdsl.dialects.arith import FastMathFlagsAttr, FloatingPointLikeBinaryOperation
 from xdsl.dialects.builtin import AnyFloatConstr, IndexType, IntegerType, ShapedType, i1
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
 from xdsl.irdl import (

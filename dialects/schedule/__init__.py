@@ -2,13 +2,7 @@
 
 from xdsl.ir import Dialect
 
-from xdsl_spirv.dialects.schedule import (
-    attention,
-    attributes,
-    operations,
-    packing,
-    paths,
-)
+from xdsl_spirv.dialects.schedule import attention, attributes, operations, packing, paths
 from xdsl_spirv.dialects.schedule.attention import (
     FOR_ATTENTION,
     KEEP_LOOP,
@@ -39,12 +33,7 @@ from xdsl_spirv.dialects.schedule.operations import (
     bit_width,
 )
 from xdsl_spirv.dialects.schedule.packing import PackedSizes, PackedViewOp, PackingAttr, PackOp
-from xdsl_spirv.dialects.schedule.paths import (
-    AttentionLanesAttr,
-    LoopsAttr,
-    RowsAttr,
-    WindowAttr,
-)
+from xdsl_spirv.dialects.schedule.paths import AttentionLanesAttr, LoopsAttr, RowsAttr, WindowAttr
 from xdsl_spirv.upstream.on_demand import attributes_of, operations_of
 
 __all__ = [

@@ -11,28 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    BoolAttr,
-    IntAttr,
-    IntegerAttr,
-    StringAttr,
-)
+from xdsl.dialects.builtin import ArrayAttr, BoolAttr, IntAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.keyed import (
-    Key,
-    KeyedAttr,
-    integer,
-    integer_array,
-    integers,
-    one_of,
-    word,
-)
+from xdsl_spirv.dialects.keyed import Key, KeyedAttr, integer, integer_array, integers, one_of, word
 
 DYNAMIC = -(2**63)
 """A loop, or a bound of an attention, that one of an operation's numbers says."""

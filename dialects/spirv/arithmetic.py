@@ -13,13 +13,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import BFloat16Type, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import (
-    AnyAttr,
-    VarConstraint,
-    operand_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import AnyAttr, VarConstraint, operand_def, result_def, traits_def
 from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 

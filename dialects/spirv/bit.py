@@ -9,13 +9,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
-from xdsl.irdl import (
-    AnyAttr,
-    VarConstraint,
-    operand_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import AnyAttr, VarConstraint, operand_def, result_def, traits_def
 from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 

@@ -33,14 +33,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute, TypedAttribute
-from xdsl.irdl import (
-    lazy_traits_def,
-    operand_def,
-    prop_def,
-    region_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import lazy_traits_def, operand_def, prop_def, region_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, HasParent, IsTerminator, Pure, SymbolOpInterface

@@ -12,11 +12,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import AnyFloat, Float32Type, FloatAttr
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import (
-    operand_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import operand_def, result_def, traits_def
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 

@@ -17,12 +17,7 @@ from abc import ABC
 from collections.abc import Mapping
 from typing import ClassVar, Self, TypeAlias
 
-from xdsl.dialects.builtin import (
-    FlatSymbolRefAttrConstr,
-    IntegerAttr,
-    SymbolRefAttr,
-    i32,
-)
+from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, SymbolRefAttr, i32
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyOf,

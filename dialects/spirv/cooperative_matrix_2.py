@@ -14,13 +14,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, SymbolRefAttr, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import (
-    operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-)
+from xdsl.irdl import operand_def, prop_def, result_def, traits_def, var_operand_def
 from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 

@@ -14,12 +14,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerType, Signedness, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import (
-    operand_def,
-    opt_prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import operand_def, opt_prop_def, result_def, traits_def
 from xdsl.traits import Commutative, Pure
 
 from xdsl_spirv.dialects.spirv import rules

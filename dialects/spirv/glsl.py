@@ -20,11 +20,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
     is_ieee_float,
     require,
 )
-from xdsl_spirv.dialects.spirv.signedness import (
-    IntegerBinary,
-    IntegerTernary,
-    IntegerUnary,
-)
+from xdsl_spirv.dialects.spirv.signedness import IntegerBinary, IntegerTernary, IntegerUnary
 
 
 def check_floats(op: Operation) -> None:

@@ -13,14 +13,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerType, VectorType, i1
 from xdsl.ir import Attribute, SSAValue, TypeAttribute
-from xdsl.irdl import (
-    AnyAttr,
-    VarConstraint,
-    operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import AnyAttr, VarConstraint, operand_def, prop_def, result_def, traits_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, Pure

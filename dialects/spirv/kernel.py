@@ -22,11 +22,7 @@ from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.attributes import (
-    MemorySemanticsAttr,
-    ScopeAttr,
-    StorageClassAttr,
-)
+from xdsl_spirv.dialects.spirv.attributes import MemorySemanticsAttr, ScopeAttr, StorageClassAttr
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrier
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import (

@@ -9,13 +9,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    AnyAttr,
-    VarConstraint,
-    operand_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import AnyAttr, VarConstraint, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -31,12 +25,7 @@ from xdsl_spirv.dialects.spirv.constraints import (
     is_ieee_float,
     is_integer,
 )
-from xdsl_spirv.dialects.spirv.folding import (
-    Compute,
-    Foldable,
-    IntegerFoldable,
-    components_of,
-)
+from xdsl_spirv.dialects.spirv.folding import Compute, Foldable, IntegerFoldable, components_of
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 
 

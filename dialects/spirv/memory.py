@@ -46,10 +46,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constants import (
-    CONSTANT_INSTRUCTIONS,
-    verify_lengths,
-)
+from xdsl_spirv.dialects.spirv.constants import CONSTANT_INSTRUCTIONS, verify_lengths
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, StorageClass
 from xdsl_spirv.dialects.spirv.folding import Foldable
 from xdsl_spirv.dialects.spirv.pointers import (

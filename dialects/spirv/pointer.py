@@ -13,19 +13,11 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    operand_def,
-    opt_prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import operand_def, opt_prop_def, result_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.attributes import (
-    RawAccessChainOperandsAttr,
-    StorageClassAttr,
-)
+from xdsl_spirv.dialects.spirv.attributes import RawAccessChainOperandsAttr, StorageClassAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constants import constant_integer
 from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, Value, is_integer

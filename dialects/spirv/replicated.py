@@ -26,13 +26,7 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.ir import Attribute, Operation, TypeAttribute
-from xdsl.irdl import (
-    IRDLOperation,
-    operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import IRDLOperation, operand_def, prop_def, result_def, traits_def
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
     CustomDirective,

@@ -9,11 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import (
-    operand_def,
-    opt_operand_def,
-    result_def,
-)
+from xdsl.irdl import operand_def, opt_operand_def, result_def
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr

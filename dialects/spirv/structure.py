@@ -51,10 +51,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     parse_integer,
 )
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constants import (
-    ConstantSymbol,
-    verify_lengths,
-)
+from xdsl_spirv.dialects.spirv.constants import ConstantSymbol, verify_lengths
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, ExecutionMode, ExecutionModel, StorageClass
 from xdsl_spirv.dialects.spirv.function import FuncOp, set_attributes
 from xdsl_spirv.dialects.spirv.module import ModuleOp

@@ -15,13 +15,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import VectorType, i1
 from xdsl.ir import SSAValue
-from xdsl.irdl import (
-    AnyAttr,
-    VarConstraint,
-    operand_def,
-    prop_def,
-    result_def,
-)
+from xdsl.irdl import AnyAttr, VarConstraint, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules

@@ -15,14 +15,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i1
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import (
-    BaseAttr,
-    VarConstraint,
-    operand_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-)
+from xdsl.irdl import BaseAttr, VarConstraint, operand_def, result_def, traits_def, var_operand_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 

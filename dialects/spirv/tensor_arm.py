@@ -12,13 +12,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import (
-    operand_def,
-    opt_operand_def,
-    opt_prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import operand_def, opt_operand_def, opt_prop_def, result_def, traits_def
 from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 

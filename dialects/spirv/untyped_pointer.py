@@ -39,12 +39,8 @@ from xdsl.irdl.declarative_assembly_format import (
     PrintingState,
     irdl_custom_directive,
 )
-from xdsl.parser import (
-    Parser,
-)
-from xdsl.printer import (
-    Printer,
-)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -52,14 +48,10 @@ from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr, parse_integer
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
 from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.memory import (
-    PointerOfClass,
-)
+from xdsl_spirv.dialects.spirv.memory import PointerOfClass
 from xdsl_spirv.dialects.spirv.pointer import storage_class
 from xdsl_spirv.dialects.spirv.pointers import POINTER, Allocates, chain_type
-from xdsl_spirv.dialects.spirv.structure import (
-    print_number,
-)
+from xdsl_spirv.dialects.spirv.structure import print_number
 from xdsl_spirv.dialects.spirv.types import (
     PointerType,
     RuntimeArrayType,

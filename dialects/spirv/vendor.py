@@ -23,14 +23,7 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.ir import Attribute, SSAValue, TypeAttribute
-from xdsl.irdl import (
-    AnyAttr,
-    VarConstraint,
-    operand_def,
-    prop_def,
-    result_def,
-    traits_def,
-)
+from xdsl.irdl import AnyAttr, VarConstraint, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import MemoryWriteEffect, NoMemoryEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 

@@ -33,12 +33,7 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import (
-    IsolatedFromAbove,
-    NoTerminator,
-    Pure,
-    SymbolOpInterface,
-)
+from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.tile.types import (

@@ -6,12 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    ArrayAttr,
-    FixedBitwidthType,
-    IntAttr,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, FixedBitwidthType, IntAttr
 from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser

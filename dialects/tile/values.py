@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import cast
 
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    IntegerAttr,
-    UnitAttr,
-    i32,
-    i64,
-)
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, UnitAttr, i32, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -26,11 +20,7 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import (
-    IsTerminator,
-    NoMemoryEffect,
-    Pure,
-)
+from xdsl.traits import IsTerminator, NoMemoryEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.tile.types import (

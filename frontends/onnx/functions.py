@@ -11,13 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    FunctionType,
-    IndexType,
-    StringAttr,
-    TensorType,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, IndexType, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Region
 
@@ -27,12 +21,7 @@ from xdsl_spirv.frontends import onnx_file
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import Node, Value, annotate
 from xdsl_spirv.frontends.onnx.building import erase_unused
-from xdsl_spirv.frontends.onnx.nodes import (
-    MOST_ELEMENTS,
-    Nodes,
-    element_numbered,
-    least_count,
-)
+from xdsl_spirv.frontends.onnx.nodes import MOST_ELEMENTS, Nodes, element_numbered, least_count
 from xdsl_spirv.frontends.onnx.values import Array, Listed, Tensor
 from xdsl_spirv.frontends.onnx.weights import Weights, array_of
 

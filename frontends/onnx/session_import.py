@@ -13,10 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    IndexType,
-    ModuleOp,
-)
+from xdsl.dialects.builtin import IndexType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 

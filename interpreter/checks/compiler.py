@@ -23,16 +23,7 @@ from xdsl_spirv.interpreter.budget import BLOCKS, Budget
 from xdsl_spirv.interpreter.checks.checker import Checker
 from xdsl_spirv.interpreter.checks.report import Checks
 from xdsl_spirv.interpreter.checks.shadow import filled, normal, shadow_form
-from xdsl_spirv.interpreter.code import (
-    RETURNED,
-    WAVE,
-    Code,
-    Compiler,
-    Env,
-    Slots,
-    Step,
-    Steps,
-)
+from xdsl_spirv.interpreter.code import RETURNED, WAVE, Code, Compiler, Env, Slots, Step, Steps
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import Mask, Merge, merger
 from xdsl_spirv.interpreter.memory import Pointer

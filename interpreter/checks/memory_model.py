@@ -42,13 +42,7 @@ from xdsl_spirv.interpreter.checks.accessors import (
     SAME_WORKGROUP,
 )
 from xdsl_spirv.interpreter.context import Context
-from xdsl_spirv.interpreter.pointers import (
-    CHAINS,
-    accessed_pointer,
-    is_write,
-    root_of,
-    storage_of,
-)
+from xdsl_spirv.interpreter.pointers import CHAINS, accessed_pointer, is_write, root_of, storage_of
 
 WORKGROUPS, BUFFERS = 0, 1
 """The two kinds of storage that invocations share."""

@@ -24,10 +24,7 @@ from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv import atomic
 from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.structure import (
-    GlobalVariableOp,
-    UntypedGlobalVariableOp,
-)
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, UntypedGlobalVariableOp
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.influence import Influence
 from xdsl_spirv.interpreter.checks.report import Finding, Related

@@ -23,13 +23,7 @@ from xdsl_spirv.interpreter.layout import PlainLoader, PlainStorer
 from xdsl_spirv.interpreter.memories import nothing
 from xdsl_spirv.interpreter.memory import Pointer, Pointers, by_case, cases, leaders, start_of
 from xdsl_spirv.interpreter.numbers import F32, Array, integer_to_integer, signed, unsigned
-from xdsl_spirv.interpreter.semantics import (
-    Function,
-    action,
-    nothing_happens,
-    value,
-    value_table,
-)
+from xdsl_spirv.interpreter.semantics import Function, action, nothing_happens, value, value_table
 from xdsl_spirv.interpreter.variables import VariablePointer
 
 _CLASSES = {

@@ -30,14 +30,7 @@ from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Opaque, zeros
-from xdsl_spirv.interpreter.layout import (
-    Chain,
-    Layout,
-    Placed,
-    loader,
-    plain_type,
-    storer,
-)
+from xdsl_spirv.interpreter.layout import Chain, Layout, Placed, loader, plain_type, storer
 from xdsl_spirv.interpreter.memory import Memory, Pointer, by_case, start_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.pointers import VALUE_CLASSES, has_bytes, pointer_type

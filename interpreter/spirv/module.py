@@ -8,13 +8,7 @@ from functools import cached_property
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    DenseArrayBase,
-    IntegerAttr,
-    IntegerType,
-    SymbolRefAttr,
-    i32,
-)
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, SymbolRefAttr, i32
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv.abi import EntryPointABIAttr

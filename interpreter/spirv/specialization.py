@@ -15,14 +15,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    IntAttr,
-    IntegerAttr,
-    StringAttr,
-    SymbolRefAttr,
-    i32,
-)
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, StringAttr, SymbolRefAttr, i32
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import IRDLOperation, OptionalDef
 from xdsl.utils.exceptions import VerifyException

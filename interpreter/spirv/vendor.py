@@ -14,10 +14,7 @@ from xdsl.dialects.builtin import IntegerType, Signedness
 
 from xdsl_spirv.dialects.scalars import meanings
 from xdsl_spirv.dialects.spirv import vendor as ops
-from xdsl_spirv.dialects.spirv.enums import (
-    CooperativeMatrixOperands,
-    CooperativeMatrixUse,
-)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands, CooperativeMatrixUse
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.context import Context

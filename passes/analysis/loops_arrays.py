@@ -16,11 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    MemRefType,
-    TensorType,
-)
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 

@@ -28,12 +28,7 @@ from xdsl_spirv.dialects.schedule import SCHEDULE
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.combinations import combinations_of
 from xdsl_spirv.passes.analysis.loops_arrays import Loops, NotLoops
-from xdsl_spirv.passes.analysis.loops_nests import (
-    INNER,
-    Nest,
-    all_reductions_of,
-    nests_of,
-)
+from xdsl_spirv.passes.analysis.loops_nests import INNER, Nest, all_reductions_of, nests_of
 from xdsl_spirv.passes.analysis.loops_reader import results_of_operations
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.analysis.sizes import extents, loop_extents

@@ -10,13 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import (
-    BytesAttr,
-    DenseIntOrFPElementsAttr,
-    TensorType,
-    f64,
-    i64,
-)
+from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, TensorType, f64, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter

@@ -13,13 +13,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
-    IntegerAttr,
-    TensorType,
-    i8,
-)
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntegerAttr, TensorType, i8
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap

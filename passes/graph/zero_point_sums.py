@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
-    IntegerAttr,
-    IntegerType,
-    TensorType,
-    i8,
-)
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntegerAttr, IntegerType, TensorType, i8
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import FillOp

@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float32Type,
-    FloatAttr,
-    VectorType,
-    f32,
-    i32,
-)
+from xdsl.dialects.builtin import BFloat16Type, Float32Type, FloatAttr, VectorType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
@@ -27,14 +20,7 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import HIGH_HALF, WORD_BITS, components_of
 from xdsl_spirv.passes.kernel.result_tile import address_along
-from xdsl_spirv.passes.schedule.attention_lanes import (
-    FIRST,
-    OUTER,
-    SECOND,
-    SHARED,
-    E,
-    LanesPlan,
-)
+from xdsl_spirv.passes.schedule.attention_lanes import FIRST, OUTER, SECOND, SHARED, E, LanesPlan
 
 
 def moved_type(element: Attribute, count: int) -> Attribute:

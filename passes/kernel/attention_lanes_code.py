@@ -24,9 +24,7 @@ from xdsl.ir import SSAValue
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.enums import Scope
-from xdsl_spirv.dialects.spirv.group import (
-    GroupNonUniformShuffleOp,
-)
+from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleOp
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_elements import Elements

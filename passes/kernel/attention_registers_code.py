@@ -18,13 +18,7 @@ from functools import reduce
 from math import inf
 
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import (
-    Float32Type,
-    IndexType,
-    MemRefType,
-    UnitAttr,
-    f32,
-)
+from xdsl.dialects.builtin import Float32Type, IndexType, MemRefType, UnitAttr, f32
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import KEEP_LOOP

@@ -19,10 +19,7 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLoadOp,
     CooperativeMatrixStoreOp,
 )
-from xdsl_spirv.dialects.spirv.enums import (
-    CooperativeMatrixLayout,
-    MemoryAccess,
-)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAccess
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter

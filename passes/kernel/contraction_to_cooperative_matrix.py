@@ -16,11 +16,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
-from xdsl_spirv.dialects.spirv.enums import (
-    CooperativeMatrixOperands,
-    CooperativeMatrixUse,
-    Scope,
-)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands, CooperativeMatrixUse, Scope
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.emit.emitter import Condition

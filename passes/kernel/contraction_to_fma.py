@@ -15,13 +15,7 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, math, vector
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    IntegerType,
-    ModuleOp,
-    VectorType,
-    f32,
-)
+from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, VectorType, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 

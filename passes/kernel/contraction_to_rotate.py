@@ -28,12 +28,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, FlatViewOp, WindowAttr
 from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.passes import rewrite_once
-from xdsl_spirv.passes.analysis.contraction import (
-    contraction_of,
-    element_type,
-    fill_of,
-    storage,
-)
+from xdsl_spirv.passes.analysis.contraction import contraction_of, element_type, fill_of, storage
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPattern, scheduled_by

@@ -41,11 +41,7 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
 from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.passes.analysis.contraction import (
-    Contraction,
-    canonical_form,
-    padding_of,
-)
+from xdsl_spirv.passes.analysis.contraction import Contraction, canonical_form, padding_of
 from xdsl_spirv.passes.analysis.epilogue import row_sum_of
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, is_size_op, number
 from xdsl_spirv.passes.analysis.values import operands_of

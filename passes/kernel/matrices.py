@@ -18,11 +18,7 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLoadOp,
     CooperativeMatrixStoreOp,
 )
-from xdsl_spirv.dialects.spirv.enums import (
-    CooperativeMatrixLayout,
-    CooperativeMatrixUse,
-    Scope,
-)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, CooperativeMatrixUse, Scope
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.analysis.componentwise import homes, matrix_access
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of

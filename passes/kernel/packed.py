@@ -12,14 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import gpu
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
-    VectorType,
-    i32,
-)
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, PackedSizes, bit_width

@@ -16,12 +16,7 @@ from math import prod
 from typing import Protocol, TypeAlias, cast
 
 from xdsl.dialects import arith, cf, linalg, memref, scf, tensor
-from xdsl.dialects.builtin import (
-    FloatAttr,
-    IndexType,
-    IntegerAttr,
-    MemRefType,
-)
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,

@@ -15,22 +15,14 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects import arith, gpu
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    i1,
-)
+from xdsl.dialects.builtin import BFloat16Type, i1
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
 from xdsl_spirv.dialects.spirv import group as spirv_group
 from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
-from xdsl_spirv.passes.analysis.combinations import (
-    NEUTRAL,
-    UNROLLED,
-    Combination,
-    combinations_of,
-)
+from xdsl_spirv.passes.analysis.combinations import NEUTRAL, UNROLLED, Combination, combinations_of
 from xdsl_spirv.passes.analysis.loops_arrays import Loops
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter

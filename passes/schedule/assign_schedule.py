@@ -33,11 +33,7 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import TYPICAL, TYPICAL_SIZE, typical
 from xdsl_spirv.passes import refuse
-from xdsl_spirv.passes.analysis.contraction import (
-    Contraction,
-    NotAContraction,
-    contraction_of,
-)
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of

@@ -12,12 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    BFloat16Type,
-    MemRefType,
-    TensorType,
-)
+from xdsl.dialects.builtin import AffineMapAttr, BFloat16Type, MemRefType, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 

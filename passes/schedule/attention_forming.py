@@ -6,12 +6,7 @@ from collections.abc import Callable
 from math import inf
 
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
-    Float32Type,
-    TensorType,
-)
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 

@@ -21,18 +21,10 @@ from xdsl_spirv.dialects.schedule import (
     bit_width,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
-from xdsl_spirv.passes.analysis.contraction import (
-    Contraction,
-    element_type,
-    storage,
-)
+from xdsl_spirv.passes.analysis.contraction import Contraction, element_type, storage
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.schedule.cost import Candidate
-from xdsl_spirv.passes.schedule.paths import (
-    COOPERATIVE_MATRIX,
-    DOT,
-    FMA,
-)
+from xdsl_spirv.passes.schedule.paths import COOPERATIVE_MATRIX, DOT, FMA
 from xdsl_spirv.passes.schedule.plan import Plan, ceil_div, plan
 from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of
 from xdsl_spirv.targets import PER_ELEMENT, ScheduleCandidate, Target

@@ -39,13 +39,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import (
-    CONSIDERED,
-    SCHEDULE,
-    ContractionAttr,
-    DispatchOp,
-    YieldOp,
-)
+from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, ContractionAttr, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise

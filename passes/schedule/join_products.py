@@ -20,14 +20,7 @@ from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import linalg, tensor
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
-    IntegerAttr,
-    ModuleOp,
-    TensorType,
-    i64,
-)
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntegerAttr, ModuleOp, TensorType, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import AffineMap

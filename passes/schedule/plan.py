@@ -22,11 +22,7 @@ from xdsl_spirv.dialects.schedule import (
     bit_width,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
-from xdsl_spirv.passes.analysis.contraction import (
-    Contraction,
-    fill_of,
-    packing_of,
-)
+from xdsl_spirv.passes.analysis.contraction import Contraction, fill_of, packing_of
 from xdsl_spirv.passes.analysis.layout import Layout, walk_size
 from xdsl_spirv.passes.schedule.tiles import (
     BATCH,

@@ -13,13 +13,7 @@ from collections.abc import Callable
 from typing import cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    UnitAttr,
-    f32,
-    i1,
-    i32,
-)
+from xdsl.dialects.builtin import BFloat16Type, UnitAttr, f32, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.scalars.values import (

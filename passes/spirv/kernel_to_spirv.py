@@ -45,13 +45,8 @@ from xdsl_spirv.dialects.scalars.values import Values, element_of
 from xdsl_spirv.dialects.schedule import KEEP_LOOP, ElementPtrOp, FlatViewOp, YieldOp
 from xdsl_spirv.dialects.spirv import arithmetic, constants, logic
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
-from xdsl_spirv.dialects.spirv.composite import (
-    CompositeConstructOp,
-    CompositeExtractOp,
-)
-from xdsl_spirv.dialects.spirv.control_flow import (
-    ReturnOp,
-)
+from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp, CompositeExtractOp
+from xdsl_spirv.dialects.spirv.control_flow import ReturnOp
 from xdsl_spirv.dialects.spirv.enums import (
     BuiltIn,
     ExecutionMode,

@@ -16,12 +16,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     MemoryModelAttr,
     MemorySemanticsAttr,
 )
-from xdsl_spirv.dialects.spirv.enums import (
-    MemoryAccess,
-    MemoryModel,
-    MemorySemantics,
-    StorageClass,
-)
+from xdsl_spirv.dialects.spirv.enums import MemoryAccess, MemoryModel, MemorySemantics, StorageClass
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.types import PointerType
 

@@ -20,11 +20,7 @@ from xdsl_spirv.runtime.phases import Phase
 from xdsl_spirv.runtime.processes import Process, ProcessDied, ProcessLate
 from xdsl_spirv.runtime.vulkan import errors
 from xdsl_spirv.runtime.vulkan.device import TIMEOUT, rank
-from xdsl_spirv.runtime.vulkan.errors import (
-    DeviceLostError,
-    DeviceTimeoutError,
-    VulkanError,
-)
+from xdsl_spirv.runtime.vulkan.errors import DeviceLostError, DeviceTimeoutError, VulkanError
 from xdsl_spirv.runtime.vulkan.loaded import Bytes, Time
 from xdsl_spirv.runtime.vulkan.loader import open_library
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo

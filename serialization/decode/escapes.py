@@ -22,12 +22,7 @@ from xdsl_spirv.dialects.spirv.constants import UndefOp
 from xdsl_spirv.dialects.spirv.control_flow import MergeOp
 from xdsl_spirv.dialects.spirv.flow_graph import FlowGraph
 from xdsl_spirv.dialects.spirv.function import FuncOp
-from xdsl_spirv.dialects.spirv.memory import (
-    AccessChain,
-    CopyObjectOp,
-    LoadOp,
-    PtrAccessChain,
-)
+from xdsl_spirv.dialects.spirv.memory import AccessChain, CopyObjectOp, LoadOp, PtrAccessChain
 from xdsl_spirv.dialects.spirv.raw import RawOp, RawType
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 from xdsl_spirv.dialects.spirv.untyped_pointer import UntypedAccessChain, UntypedPtrAccessChain

@@ -11,13 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects.builtin import (
-    UNKNOWN_LOC,
-    FileLineColLoc,
-    IntAttr,
-    LocationAttr,
-    NoneType,
-)
+from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, LocationAttr, NoneType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 

@@ -32,12 +32,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import types_declared
-from xdsl_spirv.dialects.spirv.enums import (
-    CooperativeMatrixUse,
-    Decoration,
-    Scope,
-    StorageClass,
-)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Decoration, Scope, StorageClass
 from xdsl_spirv.dialects.spirv.raw import RawType
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,

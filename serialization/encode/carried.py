@@ -13,13 +13,7 @@ from typing import Protocol
 from xdsl.dialects.builtin import BytesAttr, IntAttr, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv.raw import (
-    VALUE,
-    Carried,
-    ExtendedSetAttr,
-    RawGlobalOp,
-    RawType,
-)
+from xdsl_spirv.dialects.spirv.raw import VALUE, Carried, ExtendedSetAttr, RawGlobalOp, RawType
 from xdsl_spirv.grammar import Instruction, grammar
 from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.raw.words import ModuleWords, Section, instruction, string_words

@@ -32,11 +32,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv.constants import ConstantOp, ReferenceOfOp
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope, StorageClass
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType, UntypedPointerType
-from xdsl_spirv.serialization.decode.operations import (
-    NotDeclared,
-    core_decoder,
-    extended_decoder,
-)
+from xdsl_spirv.serialization.decode.operations import NotDeclared, core_decoder, extended_decoder
 from xdsl_spirv.serialization.decode.types import MAX_INTEGER_BITS
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module

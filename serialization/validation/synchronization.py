@@ -11,18 +11,8 @@ from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
-from xdsl_spirv.serialization.validation.operands import (
-    BOOL_SCALAR,
-    SAME,
-    Row,
-    Want,
-    register,
-)
-from xdsl_spirv.serialization.validation.registry import (
-    Problem,
-    Problems,
-    instruction_rule,
-)
+from xdsl_spirv.serialization.validation.operands import BOOL_SCALAR, SAME, Row, Want, register
+from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
 from xdsl_spirv.serialization.validation.types import enumerant
 
 ATOMICS = (

@@ -12,10 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdsl_spirv.dialects.spirv.layout import BOOLEAN_BYTES
-from xdsl_spirv.serialization.validation.constant_values import (
-    ConstantValues,
-    UnknownConstantError,
-)
+from xdsl_spirv.serialization.validation.constant_values import ConstantValues, UnknownConstantError
 from xdsl_spirv.serialization.validation.entry_points import EntryPoint, reachable
 from xdsl_spirv.serialization.validation.layouts import parameter
 from xdsl_spirv.serialization.validation.module import Module

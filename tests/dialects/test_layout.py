@@ -5,12 +5,7 @@ from xdsl.dialects.builtin import VectorType, f16, f32, f64, i1, i8, i32
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.enums import (
-    CooperativeMatrixUse,
-    Decoration,
-    Scope,
-    StorageClass,
-)
+from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Decoration, Scope, StorageClass
 from xdsl_spirv.dialects.spirv.layout import (
     Packing,
     alignment,

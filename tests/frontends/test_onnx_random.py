@@ -18,12 +18,7 @@ from xdsl_spirv.jobs.job import Job, Result
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.testing.differential import onnx_judging
 from xdsl_spirv.testing.differential.onnx_graphs import RandomGraph, assemble_model
-from xdsl_spirv.testing.differential.onnx_judging import (
-    ORDINARY,
-    judge,
-    random_graph,
-    verdicts_of,
-)
+from xdsl_spirv.testing.differential.onnx_judging import ORDINARY, judge, random_graph, verdicts_of
 from xdsl_spirv.testing.differential.onnx_kinds import EXCEPTIONS, RECORDS
 from xdsl_spirv.testing.differential.onnx_references import run_definition
 from xdsl_spirv.testing.differential.onnx_scripts import alone, script

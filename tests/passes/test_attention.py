@@ -35,11 +35,7 @@ from xdsl_spirv.passes.schedule.attention_choice import choose_attention
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.testing.attention_workloads import (
-    MASKS,
-    AttentionWorkload,
-    attention_workload,
-)
+from xdsl_spirv.testing.attention_workloads import MASKS, AttentionWorkload, attention_workload
 from xdsl_spirv.tools import khronos
 
 TARGETS = {"lavapipe": "f16", "nvidia-h200": "bf16"}

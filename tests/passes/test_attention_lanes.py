@@ -14,12 +14,7 @@ from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.dialects.schedule import (
-    SCHEDULE,
-    AttentionLanesAttr,
-    AttentionMergeOp,
-    AttentionOp,
-)
+from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionLanesAttr, AttentionMergeOp, AttentionOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, choose_lanes, problems

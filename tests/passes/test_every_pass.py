@@ -28,14 +28,7 @@ from xdsl.universe import Universe
 
 from xdsl_spirv.passes.graph.form_dispatches import FormDispatchesPass
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
-from xdsl_spirv.testing.pass_programs import (
-    CASES,
-    IDENTITY,
-    ROW,
-    elementwise,
-    matmul,
-    tensor,
-)
+from xdsl_spirv.testing.pass_programs import CASES, IDENTITY, ROW, elementwise, matmul, tensor
 from xdsl_spirv.universe import NEEDS, PASSES, UNIVERSE
 from xdsl_spirv.upstream.passes_on_demand import contents
 

@@ -18,9 +18,7 @@ import pytest
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.passes.spirv.fallback.bfloat16_to_bits import lower_bfloat16
-from xdsl_spirv.passes.spirv.fallback.cooperative_matrix_to_invocations import (
-    Options as Lowering,
-)
+from xdsl_spirv.passes.spirv.fallback.cooperative_matrix_to_invocations import Options as Lowering
 from xdsl_spirv.passes.spirv.fallback.cooperative_matrix_to_invocations import (
     lower_cooperative_matrices,
 )

@@ -16,13 +16,7 @@ for _solver in ("z3", "bitwuzla", "cvc5"):
     pytest.importorskip(_solver, reason=f"{_solver} is not installed: pip install '.[prove]'")
 
 from xdsl_spirv.prove.solvers import Limits  # noqa: E402
-from xdsl_spirv.testing.proofs import (  # noqa: E402
-    OPEN,
-    SLOW,
-    Obligation,
-    bfloat16,
-    obligations,
-)
+from xdsl_spirv.testing.proofs import OPEN, SLOW, Obligation, bfloat16, obligations  # noqa: E402
 
 ALL = obligations()
 QUICK = [o for o in ALL if o.name not in OPEN | SLOW]

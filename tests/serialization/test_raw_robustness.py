@@ -18,13 +18,7 @@ from xdsl_spirv.serialization.raw.errors import (
     SPIRVDecodeError,
     SPIRVUnknownError,
 )
-from xdsl_spirv.testing.mutation import (
-    check,
-    check_dialect,
-    check_validation,
-    in_lengths,
-    mutate,
-)
+from xdsl_spirv.testing.mutation import check, check_dialect, check_validation, in_lengths, mutate
 from xdsl_spirv.testing.sampling import sample_module
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.bin"))

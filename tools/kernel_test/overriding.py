@@ -15,12 +15,7 @@ from typing import Any
 
 from xdsl_spirv.tools.grid import parse_grid
 from xdsl_spirv.tools.kernel_test import toml_file as read
-from xdsl_spirv.tools.kernel_test.description import (
-    Contents,
-    KernelTest,
-    Misuse,
-    Tolerance,
-)
+from xdsl_spirv.tools.kernel_test.description import Contents, KernelTest, Misuse, Tolerance
 
 COMMAND = Path("command line")
 

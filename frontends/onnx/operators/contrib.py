@@ -28,16 +28,9 @@ from xdsl_spirv.frontends.onnx.operators import (
     windows,
 )
 from xdsl_spirv.frontends.onnx.operators.contrib_attention import MICROSOFT, part, plus
-from xdsl_spirv.frontends.onnx.operators.contrib_norms import (
-    to_channels_first,
-    to_channels_last,
-)
+from xdsl_spirv.frontends.onnx.operators.contrib_norms import to_channels_first, to_channels_last
 from xdsl_spirv.frontends.onnx.operators.elementwise import gelu, rounded_once
-from xdsl_spirv.frontends.onnx.operators.recurrent import (
-    Recurrence,
-    RecurrentAttributes,
-    run_lstm,
-)
+from xdsl_spirv.frontends.onnx.operators.recurrent import Recurrence, RecurrentAttributes, run_lstm
 from xdsl_spirv.frontends.onnx.operators.recurrent import activation as function_named
 from xdsl_spirv.frontends.onnx.operators.windows import ConvAttributes, PoolAttributes
 from xdsl_spirv.frontends.onnx.registry import REFUSED, lookup, operator

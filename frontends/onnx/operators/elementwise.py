@@ -10,11 +10,7 @@ import ml_dtypes
 import numpy as np
 from xdsl.dialects import math
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import (
-    SymbolicSize,
-    UnknownSizeError,
-    surely_below,
-)
+from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, UnknownSizeError, surely_below
 from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
 from xdsl_spirv.frontends.onnx.registry import operator

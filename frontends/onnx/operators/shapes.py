@@ -14,12 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 from xdsl.dialects import tensor
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import (
-    Size,
-    SymbolicSize,
-    ceil_div,
-    exact_quotient,
-)
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, ceil_div, exact_quotient
 from xdsl_spirv.frontends.onnx.bounds import span_of
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.reading import Reader, of_axis, written

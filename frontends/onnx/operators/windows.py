@@ -25,12 +25,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 from xdsl_spirv.frontends.onnx.dimensions import options_for
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.indexing import written
-from xdsl_spirv.frontends.onnx.operators.reductions import (
-    divided,
-    maximum_over,
-    summed,
-    total_of,
-)
+from xdsl_spirv.frontends.onnx.operators.reductions import divided, maximum_over, summed, total_of
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Element, Tensor, sum_element

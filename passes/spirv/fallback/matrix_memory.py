@@ -30,12 +30,7 @@ from xdsl_spirv.dialects.spirv.memory import (
 )
 from xdsl_spirv.dialects.spirv.pointers import MemoryOperand, chain_type
 from xdsl_spirv.dialects.spirv.rules import element_of
-from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    PointerType,
-    RuntimeArrayType,
-    known,
-)
+from xdsl_spirv.dialects.spirv.types import ArrayType, PointerType, RuntimeArrayType, known
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter

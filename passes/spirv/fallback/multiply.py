@@ -22,11 +22,7 @@ from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
-from xdsl_spirv.passes.spirv.fallback.integers import (
-    clamped,
-    saturating_add,
-    saturating_mixed_add,
-)
+from xdsl_spirv.passes.spirv.fallback.integers import clamped, saturating_add, saturating_mixed_add
 from xdsl_spirv.passes.spirv.fallback.matrices import Form
 
 FLAGS = CooperativeMatrixOperands

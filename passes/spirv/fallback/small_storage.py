@@ -31,11 +31,7 @@ from xdsl_spirv.dialects.spirv.enums import (
 )
 from xdsl_spirv.dialects.spirv.layout import array_stride, scalar_bytes, size_in_bytes
 from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.pointers import (
-    MAKE_AVAILABLE,
-    MAKE_VISIBLE,
-    MemoryOperand,
-)
+from xdsl_spirv.dialects.spirv.pointers import MAKE_AVAILABLE, MAKE_VISIBLE, MemoryOperand
 from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp, GlobalVariableOp
 from xdsl_spirv.dialects.spirv.types import (
