@@ -48,14 +48,14 @@ class LowerTilesPass(ModulePass):
     """The matrices' shape as MxNxK, or `fma`."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target = load_target(self.target, op, self.name)
         programs = [inner for inner in op.body.block.ops if isinstance(inner, tile.ProgramOp)]
+        if not programs:
+            return
+        target = load_target(self.target, op, self.name)
         kernels = [
             lower(program, schedule_of(program, target, self.subgroups, self.instruction))
             for program in programs
         ]
-        if not kernels:
-            return
         for program in programs:
             program.detach()
             program.erase()

@@ -181,11 +181,6 @@ def test_a_size_of_two_numbers_is_refused() -> None:
     ("body", "message"),
     [
         (
-            """(float[steps, 2, 3] x, float[1, 4, 3] w, float[1, 4, 4] r) => (float[a, b, c, d] z)
-            { z = RNN<hidden_size = 4>(x, w, r) }""",
-            r"is open: steps .*dims=.*steps.*: SIZE",
-        ),
-        (
             "(float[1, 1, n] x, float[2, 1, k] w) => (float[1, 2, a] z) { z = Conv(x, w) }",
             r"the kernel's size is open .*Conv.*dims=.*k.*: SIZE",
         ),

@@ -126,8 +126,8 @@ def test_counts_of_a_store(tmp_path: Path):
     assert not missing_figures(text, found)
 
 
-WITHOUT_FIGURES = {"worker", "translate", "disassemble", "assemble", "completion", "opt"}
-"""Commands that write files or another language, without an object about them."""
+WITHOUT_FIGURES = {"worker", "translate", "disassemble", "assemble", "completion", "opt", "serve"}
+"""Commands that write files, another language or to clients, without an object about them."""
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - WITHOUT_FIGURES))
