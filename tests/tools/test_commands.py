@@ -114,7 +114,6 @@ BAD = [
     ("func.func @main(", "does not parse", COMPILE),
     (MATMUL.replace("70x45xf16", "71x45xf16"), "('linalg.matmul' (%r) in @main)", COMPILE),
     (MATMUL.replace("@main", "@f") + MATMUL.replace("@main", "@g"), "no function @main", COMPILE),
-    (MATMUL.replace("f16", "bf16").replace("f32", "bf16"), "not bf16", COMPILE),
     (COMPLEX, "no kernel computes in tensor<4xcomplex<f32>>", COMPILE),
     (MATMUL, "there is no target 'gpu'", [*COMPILE[:3], "gpu", "-o", "out"]),
     (scheduled(tile="512, 512, 64"), "exceeds nvidia-h200's 49152", COMPILE),
