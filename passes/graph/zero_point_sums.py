@@ -24,7 +24,7 @@ from xdsl_spirv.passes.graph.known_tensors import constant_of, known_tensor, sum
 from xdsl_spirv.passes.graph.signs import OtherSigns
 from xdsl_spirv.passes.graph.zero_points import Shifted, shifted
 from xdsl_spirv.targets import Target
-from xdsl_spirv.upstream.linalg_extensions import multiply_add
+from xdsl_spirv.upstream.linalg_bodies import multiply_add
 
 
 def same_sign(target: Target | None, always: bool) -> OtherSigns | None:

@@ -1,0 +1,96 @@
+"""
+The bodies of named operations of `linalg`: what one run of an operation's loops computes.
+
+Operands of another type are cast to the result's first, as MLIR's named operations have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FixedBitwidthType, IntegerType
+from xdsl.dialects.linalg import ops
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+Body: TypeAlias = Callable[[Sequence[Attribute]], Region]
+"""From the element types of the operands to the body."""
+
+
+def multiply_add(types: Sequence[Attribute], signed: bool = True) -> Region:
+    """`c + cast(a) * cast(b)` of three arguments of these types."""
+    block = Block(arg_types=types)
+    a, b = (cast_to(block, arg, types[-1], signed) for arg in block.args[:2])
+    integer = isinstance(types[-1], IntegerType)
+    product = (arith.MuliOp if integer else arith.MulfOp)(a, b)
+    total = (arith.AddiOp if integer else arith.AddfOp)(block.args[2], product)
+    block.add_ops([product, total, ops.YieldOp(total)])
+    return Region(block)
+
+
+def multiply_add_quantized(types: Sequence[Attribute]) -> Region:
+    """`c + (cast(a) - cast(za)) * (cast(b) - cast(zb))` of a, b, za, zb and c."""
+    block = Block(arg_types=types)
+    result = types[-1]
+    integer = isinstance(result, IntegerType)
+    subtract = arith.SubiOp if integer else arith.SubfOp
+    a, b, za, zb, c = block.args
+
+    def without(value: SSAValue, zero: SSAValue) -> Operation:
+        minuend = cast_to(block, value, result)
+        op = subtract(minuend, cast_to(block, zero, result))
+        block.add_op(op)
+        return op
+
+    factors = without(a, za), without(b, zb)
+    product = (arith.MuliOp if integer else arith.MulfOp).create(
+        operands=[factor.results[0] for factor in factors], result_types=[result]
+    )
+    total = (arith.AddiOp if integer else arith.AddfOp)(c, product)
+    block.add_ops([product, total, ops.YieldOp(total)])
+    return Region(block)
+
+
+_POOLED: dict[str, tuple[type[Operation], type[Operation]]] = {
+    "sum": (arith.AddiOp, arith.AddfOp),
+    "max": (arith.MaxSIOp, arith.MaximumfOp),
+    "max_unsigned": (arith.MaxUIOp, arith.MaximumfOp),
+    "min": (arith.MinSIOp, arith.MinimumfOp),
+    "min_unsigned": (arith.MinUIOp, arith.MinimumfOp),
+}
+"""The operation of a pooling on integers and on floats."""
+
+
+def pooled(types: Sequence[Attribute], kind: str) -> Region:
+    """`kind(c, cast(a))`; the window, the second argument, has a size only."""
+    block = Block(arg_types=types)
+    value = cast_to(block, block.args[0], types[-1], not kind.endswith("unsigned"))
+    if kind.endswith("unsigned") and not isinstance(types[-1], IntegerType):
+        raise VerifyException(f"an unsigned maximum or minimum of {types[-1]}: floats are signed")
+    operation = _POOLED[kind][0 if isinstance(types[-1], IntegerType) else 1]
+    combined = operation.create(operands=[block.args[2], value], result_types=[types[-1]])
+    block.add_ops([combined, ops.YieldOp(combined)])
+    return Region(block)
+
+
+def cast_to(block: Block, value: SSAValue, type: Attribute, signed: bool = True) -> SSAValue:
+    """The value in another type, as MLIR's `cast_signed` or `cast_unsigned` has it."""
+    source = value.type
+    if source == type:
+        return value
+    wider = cast(FixedBitwidthType, type).bitwidth > cast(FixedBitwidthType, source).bitwidth
+    extension = arith.ExtSIOp if signed else arith.ExtUIOp
+    match isinstance(source, IntegerType), isinstance(type, IntegerType):
+        case True, True:
+            kind = extension if wider else arith.TruncIOp
+        case True, False:
+            kind = arith.SIToFPOp if signed else arith.UIToFPOp
+        case False, True:
+            kind = arith.FPToSIOp if signed else arith.FPToUIOp
+        case _:
+            kind = arith.ExtFOp if wider else arith.TruncFOp
+    op = kind.create(operands=[value], result_types=[type])
+    block.add_op(op)
+    return op.results[0]
