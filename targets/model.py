@@ -47,12 +47,17 @@ class AttentionModel:
     """The same above which a schedule is refused; some of them are then in memory."""
     held: int
     """The same for fragments where probabilities stay in registers."""
+    held_reading: int
+    """The same where queries are read again for each tile of keys, which the driver reads early."""
     most_held: int
     """The same with words that are read ahead."""
     spills: float
     """Factor of a kernel's time where it needs more registers."""
     late_reads: float
-    """Factor of a kernel's time where the driver cannot hold the words that are read ahead."""
+    """
+    Factor of a kernel's time where the driver cannot hold the words that are read ahead, times the
+    square of how far they exceed `most_held`.
+    """
     subgroups: tuple[int, ...]
     """Subgroups of a workgroup, best first, where scores go through memory."""
     subgroups_in_registers: tuple[int, ...]

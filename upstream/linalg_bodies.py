@@ -38,13 +38,13 @@ def multiply_add_quantized(types: Sequence[Attribute]) -> Region:
     subtract = arith.SubiOp if integer else arith.SubfOp
     a, b, za, zb, c = block.args
 
-    def without(value: SSAValue, zero: SSAValue) -> Operation:
+    def subtract_zero_point(value: SSAValue, zero: SSAValue) -> Operation:
         minuend = cast_to(block, value, result)
         op = subtract(minuend, cast_to(block, zero, result))
         block.add_op(op)
         return op
 
-    factors = without(a, za), without(b, zb)
+    factors = subtract_zero_point(a, za), subtract_zero_point(b, zb)
     product = (arith.MuliOp if integer else arith.MulfOp).create(
         operands=[factor.results[0] for factor in factors], result_types=[result]
     )
@@ -63,7 +63,7 @@ _POOLED: dict[str, tuple[type[Operation], type[Operation]]] = {
 """The operation of a pooling on integers and on floats."""
 
 
-def pooled(types: Sequence[Attribute], kind: str) -> Region:
+def pool(types: Sequence[Attribute], kind: str) -> Region:
     """`kind(c, cast(a))`; the window, the second argument, has a size only."""
     block = Block(arg_types=types)
     value = cast_to(block, block.args[0], types[-1], not kind.endswith("unsigned"))

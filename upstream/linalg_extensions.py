@@ -38,7 +38,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from xdsl_spirv.upstream import linalg_elementwise, linalg_packing, linalg_winograd
-from xdsl_spirv.upstream.linalg_bodies import Body, multiply_add, multiply_add_quantized, pooled
+from xdsl_spirv.upstream.linalg_bodies import Body, multiply_add, multiply_add_quantized, pool
 from xdsl_spirv.upstream.linalg_elementwise import ElementwiseKindAttr
 from xdsl_spirv.upstream.on_demand import Declaration, DialectOnDemand
 
@@ -264,7 +264,7 @@ def _define(title: str, base: type[NamedOperation], members: dict[str, Any]) -> 
 
 
 def _pooling_body(name: str) -> Body:
-    return partial(pooled, kind=name.split("_", 2)[2])
+    return partial(pool, kind=name.split("_", 2)[2])
 
 
 NAMED: dict[str, Callable[[], type[Operation]]] = {

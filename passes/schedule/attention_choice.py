@@ -151,7 +151,14 @@ def _without_memory(
         parts_of = model.key_parts
     choices = product(model.structures, model.subgroups_in_registers, paths, parts_of)
     for structure, subgroups, (k, v), parts in choices:
-        yield _in_registers(op, target, shape, structure, (subgroups, parts), (k, v))
+        schedule = _in_registers(op, target, shape, structure, (subgroups, parts), (k, v))
+        yield schedule
+        # Long heads leave no registers for queries. Nothing else was measured with them read again.
+        if structure.ahead == "none" and not op.is_dynamic and not target.processor:
+            if AttentionPlan(op, schedule, target).registers > model.held:
+                yield _in_registers(
+                    op, target, shape, structure, (subgroups, parts), (k, v), "read"
+                )
 
 
 def _in_registers(
@@ -161,6 +168,7 @@ def _in_registers(
     structure: Structure,
     subgroups: tuple[int, int],
     paths: tuple[str, str],
+    queries: str = "held",
 ) -> AttentionAttr:
     """
     With so many subgroups, of which so many share rows. `paths` are for keys and values; queries
@@ -188,6 +196,7 @@ def _in_registers(
             structure.ahead,
             key_parts=parts,
             order=order,
+            queries=queries,
         )
 
     if k == "vectors":
@@ -222,10 +231,11 @@ def _time_without_memory(plan: AttentionPlan) -> float:
     if plan.path("v") == "vectors":
         times *= model.turned if schedule.strips > 1 else model.turned_by_one
     held = plan.registers + plan.words_ahead
-    if not target.processor and plan.registers > model.held:
-        times *= model.spills * held / model.held
+    most = model.held if schedule.holds_queries else model.held_reading
+    if not target.processor and plan.registers > most:
+        times *= model.spills * held / most
     elif not target.processor and held > model.most_held:
-        times *= model.late_reads
+        times *= model.late_reads * (held / model.most_held) ** 2
     # As many subgroups as fill a unit share it; fewer leave it to others.
     units = target.compute_units * side_by_side(target) / schedule.subgroups.data
     rounds = max(1.0, tiles * batch / units)

@@ -19,11 +19,14 @@ from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import PassFailedException
 
+from xdsl_spirv import targets
 from xdsl_spirv.compare.check import check
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.attention_choice import choose_matrices
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
@@ -233,3 +236,18 @@ def test_lavapipe_holds_components_where_its_target_says(lavapipe: Path, tmp_pat
         env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")},
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("head", [64, 128, 160, 192, 224, 256])
+def test_the_default_holds_what_it_needs(head: int):
+    """Beyond these registers the driver moves values to memory: up to 20 times the time."""
+    target = targets.load("nvidia-h200")
+    module = parse_text(AttentionWorkload(4, 16, 2048, 2048, head, head).text())
+    spec = 'linalg-to-contraction,form-attention{target="nvidia-h200"}'
+    passes = Universe.get_multiverse().all_passes
+    PassPipeline.parse_spec(passes, spec).apply(context(), module)
+    (op,) = [inner for inner in module.walk() if isinstance(inner, AttentionOp)]
+    plan = AttentionPlan(op, choose_matrices(op, target), target)
+    model = target.model.attention
+    assert plan.registers <= (model.held if plan.schedule.holds_queries else model.held_reading)
+    assert plan.registers + plan.words_ahead <= model.most_held
