@@ -48,6 +48,9 @@ ELSEWHERE = {
     ("docs/kernel-tests.md", "from dataclasses import replace"): (
         "tests/tools/kernel_test/test_documentation.py::test_the_example"
     ),
+    ("docs/language-models.md", "from openai import OpenAI"): (
+        "tests/llm/test_serving.py::test_a_chat_and_a_completion_are_the_models_own"
+    ),
     ("docs/language-models.md", "from xdsl_spirv.llm import LanguageModel, Sampling"): (
         "tests/llm/test_smollm2.py::test_logits_of_a_text_and_what_follows_it"
     ),

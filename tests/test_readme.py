@@ -151,7 +151,7 @@ PRINTED = {
 """Some output of the commands of a page."""
 
 
-MORE = ("index", "add-a-device", "binary", "checks", "explain", "onnx", "passes", "text")
+MORE = ("index", "add-a-device", "binary", "checks", "explain", "onnx", "passes/README", "text")
 
 
 @pytest.mark.long
