@@ -128,15 +128,18 @@ def _reduction(op: linalg.ops.ReduceOp) -> linalg.ops.GenericOp | None:
 
 
 def _without_output(op: linalg.ops.GenericOp | None) -> linalg.ops.GenericOp | None:
-    """A pointwise body that reads its output gets it as an input."""
+    """
+    A pointwise operation that needs nothing of its output: a body that reads it gets it as an
+    input, and what is computed for others, a fill of their sums say, is not written over.
+    """
     if op is None or not _is_parallel(op) or len(op.outputs) != 1:
         return op
-    block = op.body.block
-    if block.args[-1].first_use is None:
+    block, output = op.body.block, op.outputs[0]
+    if not isa(output.type, TensorType):
         return op
-    output = op.outputs[0]
-    type = output.type
-    if not isa(type, TensorType):
+    if block.args[-1].first_use is None:
+        if isinstance(output.owner, Operation) and not isinstance(output.owner, tensor.EmptyOp):
+            op.operands[len(op.inputs)] = empty_like(output, op).tensor
         return op
     maps = _maps(op)
     parallel = _kinds(op)

@@ -89,3 +89,25 @@ def test_parallel_loops_sum_bf16_in_tiles():
     for results in (interpret(parse_text(FORALL), [a, b, c]), compiled):
         np.testing.assert_array_equal(results[0].astype(np.float32), product)
         np.testing.assert_array_equal(results[1].astype(np.float32), c.astype(np.float32))
+
+
+SHARED_FILL = """
+func.func @main(%a: tensor<16x32xf32>, %b: tensor<32x16xf32>) -> tensor<16x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %x = linalg.matmul ins(%a, %b : tensor<16x32xf32>, tensor<32x16xf32>)
+    outs(%z : tensor<16x16xf32>) -> tensor<16x16xf32>
+  %r = linalg.add ins(%x, %x : tensor<16x16xf32>, tensor<16x16xf32>)
+    outs(%z : tensor<16x16xf32>) -> tensor<16x16xf32>
+  return %r : tensor<16x16xf32>
+}
+"""
+
+
+def test_a_sum_is_not_written_over_the_fill_that_a_product_starts_from():
+    numbers = np.random.default_rng(1)
+    a, b = (numbers.integers(-3, 4, s).astype(np.float32) for s in ((16, 32), (32, 16)))
+    program = compile_module(parse_text(SHARED_FILL), "lavapipe")
+    (found,) = run(program, {"a": a, "b": b}, "interpreter").values()
+    np.testing.assert_array_equal(found, 2 * (a @ b))
