@@ -129,8 +129,10 @@ def _reduction(op: linalg.ops.ReduceOp) -> linalg.ops.GenericOp | None:
 
 def _without_output(op: linalg.ops.GenericOp | None) -> linalg.ops.GenericOp | None:
     """
-    A pointwise operation that needs nothing of its output: a body that reads it gets it as an
-    input, and what is computed for others, a fill of their sums say, is not written over.
+    Gives a pointwise operation an empty tensor to write to.
+
+    A body that reads the output gets it as an input. Other operations may read the output too: a
+    product that starts from the same fill, say.
     """
     if op is None or not _is_parallel(op) or len(op.outputs) != 1:
         return op
