@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,8 +114,8 @@ class _Fields:
         value = self.values.pop(name, default)
         if value is None:
             return None
-        if isinstance(value, int) and kind is float:
-            value = float(value)
+        if type(value) is int and kind is float:
+            value = float(value) if abs(value) < sys.float_info.max else math.inf
         if type(value) is not kind or not least <= value < math.inf:
             raise BadRequestError(f"{name} is {value!r}: give a number from {least}", name)
         return value
@@ -151,9 +152,12 @@ class _Fields:
 
     def refuse_rest(self) -> None:
         for name, value in self.values.items():
-            if name in IGNORED or value in ONLY.get(name, ()):
-                continue
-            raise BadRequestError(f"{name} is not supported", name)
+            known = any(
+                isinstance(value, bool) == isinstance(one, bool) and value == one
+                for one in ONLY.get(name, ())
+            )
+            if name not in IGNORED and not known:
+                raise BadRequestError(f"{name} is not supported", name)
 
 
 def _message_of(message: Any) -> Message:
@@ -162,7 +166,7 @@ def _message_of(message: Any) -> Message:
     given: dict[str, Any] = {k: v for k, v in message.items() if v is not None}  # pyright: ignore
     role, content = given.pop("role", None), given.pop("content", None)
     given.pop("name", None)
-    if role not in ROLES:
+    if not isinstance(role, str) or role not in ROLES:
         raise BadRequestError(f"the role {role!r} is not one of {', '.join(ROLES)}", "messages")
     if isinstance(content, list):
         parts: list[Any] = content

@@ -27,6 +27,9 @@ from xdsl_spirv.interpreter.options import Options
 
 NOBODY = -1
 
+SEVERAL = -2
+"""Stands for more workgroups than one, as those that read an element."""
+
 
 @dataclass
 class Buffer:
@@ -112,7 +115,9 @@ class TileMachine(Host):
                 "which was not written",
                 remedy=f"give {buffer.name} contents, or store before you load",
             )
-        buffer.reader[safe[inside]] = self.number
+        own = safe[inside]
+        alone = np.isin(buffer.reader[own], (NOBODY, self.number))
+        buffer.reader[own] = np.where(alone, self.number, SEVERAL)
         return buffer.elements[safe]
 
     def write(self, view: View, numbers: Array, inside: Array, values: Array) -> None:
@@ -145,7 +150,8 @@ class TileMachine(Host):
             text = f"workgroups {writer} and {self.number} both store {view.name_of(number)}"
         else:
             other = writer if writer != NOBODY else reader
-            text = f"workgroups {other} and {self.number} store and read {view.name_of(number)}"
+            others = "several workgroups" if other == SEVERAL else f"workgroup {other}"
+            text = f"{others} and workgroup {self.number} store and read {view.name_of(number)}"
         raise InterpreterError(
             f"{text}: two tiles meet", remedy="workgroups run in any order: give each its own place"
         )

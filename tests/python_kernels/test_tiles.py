@@ -150,6 +150,13 @@ def reading(x: Any = t.view(k.f32, None), y: Any = t.view(k.f32, None)):
 
 
 @t.kernel
+def shifting(x: Any = t.view(k.f32, None), y: Any = t.view(k.f32, None)):
+    i = t.place(y, 16)
+    read = y.load(i * 0, 16) + x.load(i, 16)
+    y.store(16 - i, read)
+
+
+@t.kernel
 def leaving(x: Any = t.view(k.f32, None), y: Any = t.view(k.f32, None)):
     i = t.place(y, 16)
     y.store(i, x.load(i, 16, outside=None))
@@ -158,6 +165,10 @@ def leaving(x: Any = t.view(k.f32, None), y: Any = t.view(k.f32, None)):
 X, Y = np.ones(20, np.float32), np.zeros(32, np.float32)
 REFUSALS: dict[str, tuple[Any, str]] = {
     "two workgroups store": (lambda: meeting.launch(X, Y), r"workgroups 0 and 1 both store y\[0\]"),
+    "one stores what two read": (
+        lambda: shifting.launch(X, Y),
+        r"several workgroups and workgroup 1 store and read y\[0\]",
+    ),
     "not written": (
         lambda: reading.launch(Y, t.Unwritten((32,))),
         r"workgroup 0 reads y\[0\], which was not written",
