@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from xdsl_spirv.speech import spoken
+
+if TYPE_CHECKING:
+    from xdsl_spirv.interpreter.checks import Report
 
 
 class ProgramError(Exception):
@@ -25,6 +30,18 @@ class ProgramError(Exception):
     def __str__(self) -> str:
         text = f"{self.cause} ({self.place})" if self.place else self.cause
         return spoken(f"{text}; {self.remedy}" if self.remedy else text)
+
+
+class UndefinedResultWarning(RuntimeWarning):
+    """
+    Results of a run without checks depend on integers without a defined value: a division by 0, a
+    shift by the width of the type, a float beyond the integer's range. A device may give others.
+    `report` has the findings.
+    """
+
+    def __init__(self, report: Report):
+        self.report = report
+        super().__init__(f"results are undefined, and a device may give others\n{report}")
 
 
 class LateError(ProgramError):

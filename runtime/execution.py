@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xdsl_spirv.progress import noted
 from xdsl_spirv.runtime.elements import Array, dtype_of
-from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.errors import ProgramError, UndefinedResultWarning
 from xdsl_spirv.runtime.given import bind_inputs, push_constant_bytes, unknown_device
 from xdsl_spirv.runtime.manifest import GIVEN
 from xdsl_spirv.runtime.memory import EMPTY_BYTES, refuse_beyond_memory
@@ -43,7 +45,8 @@ def run(
     `device` is `interpreter`, or `vulkan` or `vulkan:N`, which runs in a process of its own that
     stays until this one ends: the next call finds the device open and the program loaded. On the
     interpreter `checks` look for undefined behaviour (docs/checks.md) and fill their report, and
-    `times` takes the seconds of each dispatch.
+    `times` takes the seconds of each dispatch. Without checks it warns of results that depend on an
+    integer without a defined value (`UndefinedResultWarning`).
 
     Raises `ProgramError` for inputs that do not fit (see `bind_inputs`) and for an unknown device,
     and the device's own errors (`InterpreterError`, `VulkanError`).
@@ -107,6 +110,13 @@ class Kernel:
     compiled: Compiled
     words: frozenset[tuple[int, int]]
     """Sets and bindings of the buffers that it reads as words."""
+
+    @cached_property
+    def depends_on_data(self) -> bool:
+        """Whether some contents of its buffers make an integer undefined."""
+        from xdsl_spirv.interpreter.checks.sources import depends_on_data
+
+        return any(map(depends_on_data, self.module.walk()))
 
 
 KEPT = 256
@@ -187,8 +197,10 @@ def _dispatch_all(
     times: list[float] | None = None,
 ) -> None:
     from xdsl_spirv.interpreter import dispatch
+    from xdsl_spirv.interpreter.checks.report import Checks
 
     dispatches = program.manifest.dispatches
+    undefined = None
     for launch in noted("running on the interpreter", dispatches, lambda d: d.entry_point):
         start = time.perf_counter()
         kernel = kernels[launch.kernel]
@@ -198,6 +210,10 @@ def _dispatch_all(
             for place, name in bound.items()
             if place in kernel.words and buffers[name].nbytes % WORD_BYTES
         }
+        chosen = options
+        if options.checks is None and kernel.depends_on_data:
+            undefined = undefined or Checks(undefined=True, of_data=True)
+            chosen = replace(options, checks=undefined)
         dispatch(
             kernel.module,
             launch.entry_point,
@@ -205,7 +221,7 @@ def _dispatch_all(
             {place: _bound_part(padded.get(name, buffers[name])) for place, name in bound.items()},
             spec_constants={c.id: c.value for c in launch.spec_constants},
             push_constants=push_constant_bytes(launch),
-            options=options,
+            options=chosen,
             compiled=kernel.compiled,
         )
         for name, octets in padded.items():
@@ -214,6 +230,8 @@ def _dispatch_all(
                 array[...] = octets[: array.nbytes].view(array.dtype).reshape(array.shape)
         if times is not None:
             times.append(time.perf_counter() - start)
+    if undefined is not None and undefined.report.findings:
+        warnings.warn(UndefinedResultWarning(undefined.report), stacklevel=5)
 
 
 WORD_BYTES = 4

@@ -11,13 +11,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl_spirv.runtime.default_device import open_session
 from xdsl_spirv.runtime.elements import Array, count_not_finite
-from xdsl_spirv.runtime.errors import LateError, ProgramError
+from xdsl_spirv.runtime.errors import LateError, ProgramError, UndefinedResultWarning
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.given import bind_inputs
 from xdsl_spirv.runtime.patience import time_limit
@@ -40,7 +41,7 @@ from xdsl_spirv.tools.run_times import Measured
 
 if TYPE_CHECKING:
     from xdsl_spirv.compare.layers import Execute
-    from xdsl_spirv.interpreter.checks import Checks
+    from xdsl_spirv.interpreter.checks import Checks, Report
 
 INTERPRETER = "interpreter"
 WARM_UP_SECONDS = 0.15
@@ -92,10 +93,11 @@ def execute_checked(
         checks = Checks.of(arguments.sanitize)
     program = whole.function(arguments.function)
     states = program.first_values()
-    if arguments.load_state or arguments.save_state:
-        states, results = execute_with_state(whole, inputs, checks, arguments)
-    else:
-        results = execute(program, inputs, checks, arguments)
+    with undefined_results() as reports:
+        if arguments.load_state or arguments.save_state:
+            states, results = execute_with_state(whole, inputs, checks, arguments)
+        else:
+            results = execute(program, inputs, checks, arguments)
     if arguments.check:
         from xdsl_spirv.compare.check import check
 
@@ -106,10 +108,30 @@ def execute_checked(
     for comparison in comparisons:
         print(comparison)
     if checks is not None:
-        print(checks.report)
-        note(**checks.report.record())
-    sound = checks is None or not checks.report.findings
+        reports.append(checks.report)
+    for report in reports:
+        print(report)
+        note(**report.record())
+    sound = not any(report.findings for report in reports)
     return results, sound and all(comparison.passed for comparison in comparisons)
+
+
+@contextmanager
+def undefined_results() -> Generator[list[Report]]:
+    """Collects the findings of runs without checks, which they warn of."""
+    reports: list[Report] = []
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def collect(message: Warning | str, *rest: Any, **named: Any) -> None:
+            if isinstance(message, UndefinedResultWarning):
+                reports.append(message.report)
+            else:
+                show(message, *rest, **named)
+
+        warnings.showwarning = collect
+        warnings.simplefilter("always", UndefinedResultWarning)
+        yield reports
 
 
 def execute_with_state(

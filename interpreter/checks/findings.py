@@ -14,8 +14,9 @@ from xdsl.ir import Operation
 
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks import places
-from xdsl_spirv.interpreter.checks.report import Checks, Finding, Related, check_of
+from xdsl_spirv.interpreter.checks.report import OF_INTEGERS, Checks, Finding, Related, check_of
 from xdsl_spirv.interpreter.checks.shadow import LAST_ORIGIN, Shadow, by_lane
+from xdsl_spirv.interpreter.checks.sources import depends_on_data
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import Form, Mask, within
 from xdsl_spirv.interpreter.memory import Memory
@@ -54,8 +55,10 @@ class Findings:
     def origin(self, op: Operation, rule: str, message: str) -> int:
         """
         The number of an instruction that makes undefined values, given when it first does: there
-        are few, and the last is shared.
+        are few, and the last is shared. 0, which is that of defined values, if nobody asks for it.
         """
+        if self.checks.of_data and not (rule in OF_INTEGERS and depends_on_data(op)):
+            return 0
         number = self._numbers.get((op, rule))
         if number is not None:
             return number
@@ -139,6 +142,8 @@ class Findings:
         finding.
         """
         if not getattr(self.checks, check_of(rule)) or self.report.seen(rule, op):
+            return
+        if self.checks.of_data and rule not in OF_INTEGERS:
             return
         finding = Finding(rule, op.name, in_source(op, message), remedy)
         places.locate(finding, op)

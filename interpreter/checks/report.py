@@ -27,6 +27,9 @@ CHECKS: dict[str, str] = {
 }
 """Every check's name and what it finds. All but `counters` find bugs."""
 
+OF_INTEGERS = tuple(f"UNDEF-{number}" for number in ("03", "04", "05", "06", "10", "11", "13"))
+"""Rules of undefined integers, which look like any other; an undefined float mostly is NaN."""
+
 FAMILIES = {
     **dict.fromkeys(("CM", "DOT", "ROT", "GROUP"), "rules"),
     **dict.fromkeys(("RACE", "ALIAS"), "races"),
@@ -265,6 +268,8 @@ class Checks:
     counters: bool = False
     stop: bool = False
     allow: tuple[Allowed, ...] = ()
+    of_data: bool = False
+    """Whether to find only integers that the contents of buffers make undefined."""
     launches_stand_alone: bool = True
     """Whether a launch by itself, and not only the program, may not depend on the mapping."""
     report: Report = field(default_factory=Report, compare=False)

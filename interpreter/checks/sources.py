@@ -14,8 +14,21 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.ir import Operation
+from xdsl.traits import ConstantLike
 
-from xdsl_spirv.dialects.spirv import arithmetic, bit, composite, conversion, glsl, glsl_forms
+from xdsl_spirv.dialects.spirv import (
+    arithmetic,
+    bit,
+    composite,
+    conversion,
+    glsl,
+    glsl_forms,
+    logic,
+)
+from xdsl_spirv.dialects.spirv.constraints import is_integer, width_of
+from xdsl_spirv.dialects.spirv.folding import components_of
+from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.interpreter.checks.report import OF_INTEGERS
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.determinants import determinant
 from xdsl_spirv.interpreter.forms import CooperativeMatrix, Plain
@@ -242,3 +255,27 @@ def sources_of(op: Operation) -> tuple[Source, ...]:
     if type(op) in _WRAPPING:
         sources = (*sources, Source("UNDEF-11", "overflow that a decoration rules out", _wraps))
     return sources
+
+
+BOUNDING = (logic.SelectOp, *(glsl.GLFClampOp, glsl.GLNClampOp, glsl.GLFMinOp, glsl.GLNMinOp))
+"""Operations that keep a float within an integer's range."""
+
+
+def depends_on_data(op: Operation) -> bool:
+    """True if some contents of buffers make the operation's integer result undefined."""
+    rules = [source.rule for source in sources_of(op) if source.rule in OF_INTEGERS]
+    if not rules or not is_integer(element_of(op.results[0].type)):
+        return False
+    if isinstance(op, conversion.ConvertFToSOp | conversion.ConvertFToUOp):
+        return not isinstance(op.operand.owner, BOUNDING)
+    if type(op) not in SOURCES:
+        return bool({"no_signed_wrap", "no_unsigned_wrap"} & set(op.attributes))
+    amounts: list[list[int]] = []
+    for operand in op.operands[1:][-2:]:
+        constants = components_of(ConstantLike.get_constant_value(operand))
+        if constants is None:
+            return True
+        amounts.append([number.value.data for number in constants])
+    if "UNDEF-04" in rules:
+        return min(amounts[0]) <= 0
+    return sum(map(max, amounts)) >= width_of(element_of(op.results[0].type))
