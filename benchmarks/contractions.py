@@ -170,6 +170,13 @@ def depthwise(
 F16, F32, BF16 = ("f16", "f16", "f16"), ("f16", "f16", "f32"), ("bf16", "bf16", "f32")
 S8, MIXED = ("s8", "s8", "s32"), ("u8", "s8", "s32")
 
+TRANSFORMERS = [
+    *((197, 3072, 768), (197, 768, 3072), (197, 768, 768)),
+    *((1500, 2048, 512), (1500, 512, 2048), (1500, 512, 512)),
+    *((2048, 1280, 1280), (2048, 10240, 1280), (2048, 1280, 5120)),
+]
+"""The products of ViT-B/16, of Whisper-base's encoder and of a block of SDXL's UNet."""
+
 
 def small() -> list[Case]:
     """Returns sizes that a software driver computes in seconds, to try the script on."""
@@ -185,7 +192,7 @@ def cases() -> list[Case]:
     listed += [convolution(n, types) for types in (F32, S8) for n in (1, 32)]
     listed += [depthwise(n, types) for types in (F16, F32, S8) for n in (1, 32)]
     listed += [matmul((256, 256, 16384), types) for types in (F32, S8)]
-    listed.append(matmul((512, 3584, 18944), F32))
+    listed += [matmul(sizes, F32) for sizes in ((512, 3584, 18944), *TRANSFORMERS)]
     return listed
 
 

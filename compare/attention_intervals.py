@@ -34,9 +34,10 @@ from xdsl_spirv.runtime.errors import ProgramError
 U = 2.0**-23
 """The largest relative error of an operation on f32, truncation included."""
 
-SCORE_ROUNDINGS = 4
+SCORE_ROUNDINGS = 6
 """
-Roundings of a score in a narrow type: product, scale, mask, and the difference to the maximum.
+Roundings of a score in a narrow type: scaled queries and keys, their product, its scale, the mask,
+and the difference to the maximum.
 """
 
 TANH_ROUNDINGS = 16

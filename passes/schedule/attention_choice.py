@@ -31,6 +31,7 @@ from xdsl_spirv.passes.schedule.attention_fit import (
     problems,
     shapes_of,
     side_by_side,
+    unfit_vectors,
 )
 from xdsl_spirv.passes.schedule.attention_lanes import MOST_ROWS, LanesPlan, choose_lanes
 from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
@@ -155,7 +156,8 @@ def _without_memory(
         yield schedule
         # Long heads leave no registers for queries. Nothing else was measured with them read again.
         if structure.ahead == "none" and not op.is_dynamic and not target.processor:
-            if AttentionPlan(op, schedule, target).registers > model.held:
+            plan = AttentionPlan(op, schedule, target)
+            if not unfit_vectors(plan) and plan.registers > model.held:
                 yield _in_registers(
                     op, target, shape, structure, (subgroups, parts), (k, v), "read"
                 )

@@ -111,9 +111,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
         given = "x".join(map(str, schedule.instruction.sizes))
         yield f"coopmat {given}: {target.name} has {shapes}"
         return
-    pieces = [name for name in "qkv" if plan.path(name) == "vectors"]
-    unfit = [problem for name in pieces for problem in vectors_fit(plan, name)]
-    if unfit:
+    if unfit := unfit_vectors(plan):
         yield from unfit
         return
     if not isinstance(element_type_of(op.out), Float16Type | BFloat16Type | Float32Type):
@@ -193,6 +191,12 @@ def _conversion_problems(plan: AttentionPlan) -> Iterator[str]:
             f"probabilities = converted, but accumulators have {n} columns and fragments of A {k}: "
             "memory takes any instruction"
         )
+
+
+def unfit_vectors(plan: AttentionPlan) -> list[str]:
+    """Returns why operands that the schedule reads in vectors cannot be read so."""
+    pieces = [name for name in "qkv" if plan.path(name) == "vectors"]
+    return [problem for name in pieces for problem in vectors_fit(plan, name)]
 
 
 def vectors_fit(plan: AttentionPlan, name: str) -> Iterator[str]:

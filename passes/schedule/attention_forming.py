@@ -45,6 +45,8 @@ from xdsl_spirv.passes.graph.element_trees import (
 from xdsl_spirv.passes.graph.grouping import users_of
 from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results
 from xdsl_spirv.passes.schedule.attention_replacing import Attention, Operand, replace_attention
+from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.paths import ATTENTION, note_before_schedules
 from xdsl_spirv.targets import Target
 
 
@@ -68,7 +70,10 @@ def form(block: Block, target: Target | None) -> None:
             attention = _Match(contraction, normal).attention()
         except (NotTraced, NotAContraction):
             continue
-        replace_attention(attention, block, target)
+        try:
+            replace_attention(attention, block, target)
+        except (NotTraced, ScheduleDoesNotFit) as reason:
+            note_before_schedules(op, ATTENTION, str(reason))
 
 
 def _exponentials(block: Block) -> list[Operation]:
@@ -124,12 +129,12 @@ class _Match:
             raise NotTraced("no f16, bf16 or f32")
         node, nan_to_zero = without_nan(self.trees.element(p, self.places[0]))
         self.scale, self.cap, self.band, self.mask = 1.0, None, Band(), None
-        self.finite = False
+        self.finite = self.narrow = False
         scores = self._scores(softmax(node))
         queries = self._queries()
         self.whole = {queries, "n", "d", "e"}
         q, k = self._first(scores, queries)
-        narrow = _is_narrow(self._between(scores))
+        self.narrow |= _is_narrow(self._between(scores))
         attention = Attention(
             q,
             k,
@@ -142,7 +147,7 @@ class _Match:
             self.cap,
             self.band,
             nan_to_zero,
-            narrow,
+            self.narrow,
         )
         if self.finite and not self._sees_some(queries):
             raise NotTraced("a row may see nothing, and its mask is not infinity")
@@ -261,12 +266,12 @@ class _Match:
     def _scaled(self, value: SSAValue, place: Place) -> Operand:
         """An operand before it was multiplied by a constant."""
         owner = value.owner
-        wide = isinstance(element_type(value), Float32Type)
-        factor = _factor(owner) if wide and isinstance(owner, Operation) else None
+        factor = _factor(owner) if isinstance(owner, Operation) else None
         if factor is None or len(list(value.uses)) > 1:
             return value, place
         assert isinstance(owner, linalg.ops.GenericOp)
         self.scale *= factor
+        self.narrow |= not isinstance(element_type(value), Float32Type)
         read, write = (attribute.data for attribute in owner.get_indexing_maps())
         return self._widened(owner.inputs[0], through(read, loops_at(write, place)))
 

@@ -32,8 +32,6 @@ from xdsl_spirv.passes.graph.attention_patterns import Band
 from xdsl_spirv.passes.graph.element_trees import Index, NotTraced, Piece, Place, whole
 from xdsl_spirv.passes.schedule.attention_choice import choose_attention
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, parts_for
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.paths import ATTENTION, note_before_schedules
 from xdsl_spirv.targets import Target
 
 Operand = tuple[SSAValue, Place]
@@ -213,22 +211,16 @@ def replace_attention(traced: Attention, block: Block, target: Target | None) ->
     """
     Put the dispatch in the place of the result, and erase operations that are unused then.
 
-    Nothing changes where the target has no schedule for it. Where the schedule's rows are few and
-    keys many, parts of the keys are computed side by side, and a second dispatch merges them.
+    Where the schedule's rows are few and keys many, parts of the keys are computed side by side,
+    and a second dispatch merges them. Raises `NotTraced` where no operation computes it, and
+    `ScheduleDoesNotFit` where the target has no schedule for it; nothing has changed then.
     """
-    try:
-        replacement = _Replacement(traced)
-    except NotTraced:
-        return
+    replacement = _Replacement(traced)
     whole = replacement.dispatch(None)
     dispatches = [whole]
     if target is not None:
         attention = _attention_in(whole)
-        try:
-            schedule = choose_attention(attention, target)
-        except ScheduleDoesNotFit as misfit:
-            note_before_schedules(traced.result[0].owner, ATTENTION, str(misfit))
-            return
+        schedule = choose_attention(attention, target)
         parts = 1
         if isinstance(schedule, AttentionLanesAttr):
             parts = parts_for(LanesPlan(attention, schedule, target), _most_keys(traced))

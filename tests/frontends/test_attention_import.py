@@ -7,11 +7,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 
 from xdsl_spirv.compare.intervals import tolerances
+from xdsl_spirv.compiler.model import compile_model
 from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.dialects.schedule import AttentionOp
 from xdsl_spirv.frontends import import_onnx
@@ -67,3 +69,54 @@ def test_a_block_of_an_encoder_is_one_kernel(build: Any):
     error = np.abs(found.astype(np.float64) - expected.astype(np.float64))
     assert np.all(error <= allowed)
     assert allowed.max() < 0.2
+
+
+def scaled_block(build: Any) -> Any:
+    """The same without a mask, as PyTorch writes it: queries and keys times a root of the scale."""
+    shape = build.constant("split", np.array([1, LENGTH, HEADS, 16]))
+    root = build.constant("root", np.array(16**-0.25, np.float16))
+    for name in "qkv":
+        build.node("Reshape", [name, shape], f"{name}_split")
+        build.node("Transpose", [f"{name}_split"], f"{name}_heads", perm=[0, 2, 1, 3])
+    build.node("Reshape", ["k_heads", build.constant("f", np.array([-1, LENGTH, 16]))], "flat")
+    build.node("Transpose", ["flat"], "turned", perm=[0, 2, 1])
+    whole = build.constant("w", np.array([1, HEADS, 16, LENGTH]))
+    build.node("Reshape", ["turned", whole], "k_turned")
+    build.node("Mul", ["q_heads", root], "q_scaled")
+    build.node("Mul", ["k_turned", root], "k_scaled")
+    build.node("MatMul", ["q_scaled", "k_scaled"], "scores")
+    build.node("Softmax", ["scores"], "p", axis=-1)
+    build.node("MatMul", ["p", "v_heads"], "mixed")
+    build.node("Transpose", ["mixed"], "back", perm=[0, 2, 1, 3])
+    build.node("Reshape", ["back", build.constant("m", np.array([1, LENGTH, -1]))], "out")
+    type = ("FLOAT16", [1, LENGTH, HEADS * 16])
+    return build.model(dict.fromkeys("qkv", type), {"out": type})
+
+
+@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
+def test_scales_of_queries_and_keys_are_part_of_the_kernel(build: Any, target: str):
+    imported = import_onnx(scaled_block(build))
+    generator = np.random.default_rng(1)
+    shape = (1, LENGTH, HEADS * 16)
+    inputs = [generator.standard_normal(shape).astype(np.float16) for _ in range(3)]
+    (expected,) = interpret(imported.module, inputs)
+    (allowed,) = tolerances(imported.module, "main", inputs, [expected])
+    program = compile_model(imported, target)
+    kernels = [d.kernel.split("_")[0] for d in program.manifest.dispatches]
+    assert kernels[-1] == "attention"
+    assert set(kernels[:-1]) <= {"pack"}
+    found = program(**dict(zip("qkv", inputs)))
+    assert np.all(np.abs(found.astype(np.float64) - expected.astype(np.float64)) <= allowed)
+    assert np.median(allowed) < 0.05
+
+
+def test_keys_that_lie_in_columns_are_packed_for_the_kernel(build: Any):
+    build.node("MatMul", ["q", "k"], "scores")
+    build.node("Softmax", ["scores"], "p", axis=-1)
+    build.node("MatMul", ["p", "v"], "out")
+    rows = ("FLOAT16", [HEADS, 48, 64])
+    columns = ("FLOAT16", [HEADS, 64, 48])
+    model = build.model({"q": rows, "k": columns, "v": rows}, {"out": rows})
+    program = compile_model(import_onnx(model), "nvidia-h200")
+    kernels = [d.kernel.split("_")[0] for d in program.manifest.dispatches]
+    assert kernels == ["pack", "pack", "pack", "attention"]
