@@ -84,7 +84,6 @@ GROUPS: Sequence[Group] = (
         "which buffer an entry point binds is decided by its descriptors here, not by its pointers",
         r"DescriptorHeapEXT",
     ),
-    Group("graphs", "a graph of tensor operations is not a kernel (SPV_ARM_graph)", r"GraphARM"),
     Group("motion estimation", "Intel's video units", r"SubgroupAvc.*"),
     Group(
         "FPGAs",
@@ -150,6 +149,10 @@ FORMS: Mapping[str, str] = {
         _TYPE,
     ),
     **dict.fromkeys("OpCapability OpExtension OpMemoryModel OpExtInstImport".split(), _MODULE),
+    "OpTypeGraphARM": "the type of `spirv.ARM.Graph`",
+    "OpGraphInputARM": "an argument of `spirv.ARM.Graph`",
+    "OpGraphSetOutputARM": "`spirv.ARM.GraphOutputs`",
+    "OpGraphEndARM": "`spirv.ARM.GraphOutputs`",
     "OpExtInst": "an operation of the set, `spirv.GL.Exp`",
     "OpExecutionModeId": "`spirv.ExecutionMode`",
     "OpExtInstWithForwardRefsKHR": _DEBUG,

@@ -41,6 +41,8 @@ def operation_name(cls: str) -> str:
     ('spirv.IAdd', 'spirv.GL.Exp')
     """
     stem = cls.removesuffix("Op")
+    if stem.startswith("Tosa"):
+        return f"spirv.Tosa.{stem[4:]}"
     return f"spirv.GL.{stem[2:]}" if stem.startswith("GL") else f"spirv.{stem}"
 
 
@@ -52,7 +54,8 @@ SPIRV = on_demand.DialectOfModules(
         "module function structure constants memory branches control_flow exits arithmetic logic "
         "bit conversion composite group atomic barrier glsl glsl_forms cooperative_matrix "
         "dot_product rotate pointer untyped_pointer replicated hints subgroup cooperative_matrix_2 "
-        "cooperative_matrix_tensor tensor_addressing cooperative_vector vendor tensor_arm kernel "
+        "cooperative_matrix_tensor tensor_addressing cooperative_vector vendor tensor_arm "
+        "graph_arm tosa kernel "
         "opencl raw"
     ).split(),
     interfaces=["constants:SPIRVConstants"],

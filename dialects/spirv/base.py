@@ -20,6 +20,7 @@ snake case (`Vector 1` is `vector_1`). Where MLIR's spelling departs from that, 
 
 from __future__ import annotations
 
+import re
 from abc import ABC
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 lazy_formats.install()
 
-EXTENDED_SETS = {"GL": "GLSL.std.450", "CL": "OpenCL.std"}
+EXTENDED_SETS = {"GL": "GLSL.std.450", "CL": "OpenCL.std", "Tosa": "TOSA.001000.1"}
 """The extended instruction set that a prefix of an operation's name stands for."""
 
 VENDORS = ("KHR", "EXT", "NV", "INTEL", "ARM", "AMD", "QCOM", "VALVE")
@@ -114,6 +115,19 @@ def instruction_named(operation: str) -> tuple[str | None, str]:
     """As `instruction_of`, by the operation's name."""
     parts = operation.split(".")[1:]
     if len(parts) == 2 and parts[0] in EXTENDED_SETS:
-        return EXTENDED_SETS[parts[0]], parts[1]
+        name = _tosa_name(parts[1]) if parts[0] == "Tosa" else parts[1]
+        return EXTENDED_SETS[parts[0]], name
     vendor = parts[0] if len(parts) == 2 and parts[0] in VENDORS else ""
     return None, f"Op{parts[-1]}{vendor}"
+
+
+def _tosa_name(mnemonic: str) -> str:
+    """
+    TOSA's name of an operator from MLIR's.
+
+    >>> _tosa_name("DepthwiseConv2D"), _tosa_name("ArgMax")
+    ('DEPTHWISE_CONV2D', 'ARGMAX')
+    """
+    if mnemonic in ("ArgMax", "IntDiv", "MatMul"):
+        return mnemonic.upper()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", mnemonic).upper()

@@ -52,7 +52,7 @@ from xdsl_spirv.dialects.spirv.types import (
     StructType,
     known,
 )
-from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
+from xdsl_spirv.dialects.spirv.types_declared import DYNAMIC, CooperativeVectorType, TensorArmType
 from xdsl_spirv.upstream.kept_bodies import KeptBody
 from xdsl_spirv.upstream.symbols import find_symbol
 
@@ -61,7 +61,8 @@ def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
     """
     The types of a composite's constituents in order; None where `composite` is not a composite.
 
-    A cooperative matrix has one constituent (CM-08); an array of specialized length has none that
+    A cooperative matrix has one constituent (CM-08), a tensor has those along its first dimension;
+    an array of specialized length has none that
     can be listed and gives its element type once.
     """
     match composite:
@@ -77,6 +78,10 @@ def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
             return Repeated(composite.element_type, known(composite.length) or 1)
         case CooperativeMatrixType():
             return [composite.element_type]
+        case TensorArmType() if composite.shape.data and DYNAMIC not in composite.extents:
+            first, *rest = composite.extents
+            element = TensorArmType(rest, composite.element_type) if rest else None
+            return Repeated(element or composite.element_type, first)
         case _:
             return None
 
@@ -129,6 +134,8 @@ class ConstantOp(SPIRVOp, HasFolderInterface):
             printer.print_string("dense<")
             _print_scalar(printer, self.value)
             printer.print_string(">")
+        elif isinstance(type, TensorArmType) and isinstance(self.value, DenseIntOrFPElementsAttr):
+            self.value.print_without_type(printer)
         else:
             printer.print_attribute(self.value)
             if isinstance(self.value, TypedAttribute) and self.value.get_type() == type:
@@ -186,7 +193,7 @@ def verify_constant(value: Attribute, type: Attribute) -> None:
 
 def _verify_dense(value: DenseIntOrFPElementsAttr, type: Attribute) -> None:
     """A vector's `dense` has the vector's type; an array's is a tensor of the array's shape."""
-    if value.get_type() == type and isinstance(type, VectorType):
+    if value.get_type() == (type.literal_type if isinstance(type, TensorArmType) else type):
         return
     shape: list[int | None] = []
     element = type

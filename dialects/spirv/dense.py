@@ -28,6 +28,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.rules_types import refuse
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.upstream import dense_literals
 
 Element = bool | int | float
@@ -73,6 +74,8 @@ class DenseLiteral:
                     "write dense<0.0>, say",
                 )
             return _scalar(self.elements[0], type.element_type)
+        if isinstance(type, TensorArmType):
+            type = type.literal_type
         if not isinstance(type, VectorType | TensorType):
             raise VerifyException(
                 f"a dense value is for a vector, a tensor or a cooperative matrix, not for {type}"

@@ -308,7 +308,8 @@ IN_A_MODULE = frozenset(
         "Constant ConstantNull Undef SpecConstant SpecConstantComposite SpecConstantOperation "
         "mlir.referenceof RawGlobal GlobalVariable func EntryPoint ExecutionMode "
         "KHR.UntypedGlobalVariable EXT.ConstantCompositeReplicate "
-        "EXT.SpecConstantCompositeReplicate KHR.ConstantData KHR.SpecConstantData"
+        "EXT.SpecConstantCompositeReplicate KHR.ConstantData KHR.SpecConstantData "
+        "ARM.Graph ARM.GraphEntryPoint"
     ).split()
 )
 """Operations that may stand directly in a module."""

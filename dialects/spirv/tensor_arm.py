@@ -1,8 +1,7 @@
 """
 SPV_ARM_tensors: tensors as resources, read and written by elements or runs of elements.
 
-The type is MLIR's, `!spirv.arm.tensor<1x16xf32>`; the instructions are not. Graphs of tensors
-(SPV_ARM_graph) are not compute and are carried only.
+The type is MLIR's, `!spirv.arm.tensor<1x16xf32>`; the instructions are not.
 """
 
 from __future__ import annotations

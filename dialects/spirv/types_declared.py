@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     SymbolRefAttr,
+    TensorType,
     i1,
     i32,
 )
@@ -360,6 +361,16 @@ class TensorArmType(DeclaredType):
     def __init__(self, shape: Sequence[int], element_type: Attribute):
         """An extent of `DYNAMIC` is unknown; no shape at all is one of unknown rank."""
         super().__init__(element_type, ArrayAttr([IntAttr(extent) for extent in shape]))
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The shape; `DYNAMIC` stands for an unknown extent."""
+        return tuple(extent.data for extent in self.shape)
+
+    @property
+    def literal_type(self) -> TensorType[Attribute]:
+        """The type of a `dense` literal that is a constant of this type."""
+        return TensorType(self.element_type, self.extents)
 
     @property
     def declaration(self) -> Sequence[Attribute]:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.utils.exceptions import VerifyException
 
@@ -29,7 +30,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     ExecutionModel,
     MemoryModel,
 )
-from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, FuncOp, ModuleOp
+from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, ModuleOp
 from xdsl_spirv.serialization.decode.annotations import Annotations
 from xdsl_spirv.serialization.decode.functions import FunctionDecoder, declare
 from xdsl_spirv.serialization.decode.globals import GlobalTable
@@ -37,6 +38,7 @@ from xdsl_spirv.serialization.decode.module_index import ModuleIndex
 from xdsl_spirv.serialization.decode.types import TypeReader
 from xdsl_spirv.serialization.raw import binary
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+from xdsl_spirv.serialization.raw.operands import opcode_of
 from xdsl_spirv.upstream.collection import without_collection
 from xdsl_spirv.upstream.symbols import symbols_at_hand
 
@@ -156,6 +158,9 @@ class ModuleDecoder:
         first = functions[0].op if functions else None
         if self.checked:
             self._place(block, first, self.globals.take())
+        graphs = self._graphs()
+        first = first or next(iter(graphs), None)
+        block.add_ops(graphs)
         with symbols_at_hand(module):
             for function in functions:
                 FunctionDecoder(self, function).decode()
@@ -165,7 +170,18 @@ class ModuleDecoder:
         block.add_ops(self._tail)
         return module
 
-    def _place(self, block: Any, first: FuncOp | None, ops: Sequence[Operation]) -> None:
+    def _graphs(self) -> list[Operation]:
+        """Graphs; their entry points are kept for the module's end."""
+        rows = np.flatnonzero(self.index.raw.opcodes == opcode_of("OpGraphARM")).tolist()
+        if not rows:
+            return []
+        from xdsl_spirv.serialization.decode.graphs import read_entry_points, read_graph
+
+        graphs = [read_graph(self, row) for row in rows]
+        self._tail += read_entry_points(self, graphs)
+        return list(graphs)
+
+    def _place(self, block: Any, first: Operation | None, ops: Sequence[Operation]) -> None:
         if first is None:
             block.add_ops(ops)
         else:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
@@ -58,10 +59,11 @@ from xdsl_spirv.dialects.spirv.types import (
     UntypedPointerType,
     known,
 )
+from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.decode.annotations import Annotations, Note
 from xdsl_spirv.serialization.decode.module_index import EXTENDED, ModuleIndex
-from xdsl_spirv.serialization.decode.types import TypeReader, dense_of, zero_of
+from xdsl_spirv.serialization.decode.types import TypeReader, dense_of, packed, tensor_of, zero_of
 from xdsl_spirv.serialization.raw.errors import SPIRVUnknownError
 from xdsl_spirv.serialization.raw.literals import words_of
 from xdsl_spirv.serialization.raw.operands import RawOperand
@@ -89,7 +91,7 @@ READ_BY_OTHERS = (
     *("OpCapability", "OpExtension", "OpExtInstImport", "OpMemoryModel", "OpEntryPoint"),
     *("OpExecutionMode", "OpString", "OpLine", "OpNoLine", "OpNop", "OpName", "OpMemberName"),
     *("OpDecorat", "OpMemberDecorate", "OpGroupDecorate", "OpGroupMemberDecorate"),
-    *("OpType", "OpConstant", "OpSpecConstant", "OpUndef"),
+    *("OpType", "OpConstant", "OpSpecConstant", "OpUndef", "OpGraphConstantARM"),
 )
 """Prefixes of the instructions that sections, annotations, types and constants are read from."""
 
@@ -111,11 +113,13 @@ class GlobalTable:
         self._name_entry_points()
 
     def _name_entry_points(self) -> None:
-        """An entry point's function has the entry point's name before anyone else can take it."""
-        for row in range(self.index.first_function):
-            if self.index.name(row) == "OpEntryPoint":
-                self.index.at = row
-                _, function, name, *_ = self.index.raw[row].operands
+        """An entry point's function or graph has its name before anyone else can take it."""
+        opcodes = [_opcode(name) for name in ("OpEntryPoint", "OpGraphEntryPointARM")]
+        for row in np.flatnonzero(np.isin(self.index.raw.opcodes, opcodes)).tolist():
+            self.index.at = row
+            operands = self.index.raw[row].operands
+            if len(operands) > 1:
+                function, name = operands[self.index.opcodes[row] == opcodes[0] :][:2]
                 id = int(function.value)
                 if id not in self._symbols and name.value not in self._used and name.value:
                     self._symbols[id] = self.index.text(str(name.value)).data
@@ -159,9 +163,9 @@ class GlobalTable:
                 raise index.error(f"{name} is not supported: no operation holds it")
 
     def function(self, id: int) -> str:
-        """The symbol of a function."""
+        """The symbol of a function or of a graph."""
         row = self.index.definitions.get(id)
-        if row is None or self.index.name(row) != "OpFunction":
+        if row is None or self.index.name(row) not in ("OpFunction", "OpGraphARM"):
             raise self.index.error(f"%{id} is not a function")
         return self._name_symbol(id, "function")
 
@@ -336,6 +340,12 @@ class GlobalTable:
             case "OpConstantNull":
                 t = self.types.type(self.index.rows[row or 0][1])
                 return zero_of(t)
+            case "OpConstantCompositeReplicateEXT":
+                words = self.index.rows[row or 0]
+                t = self.types.type(self.index.word(words, 1))
+                if not isinstance(t, TensorArmType) or not t.extents:
+                    return None
+                return tensor_of(t, [self._part(self.index.word(words, 3))] * t.extents[0])
             case _:
                 return None
 
@@ -372,6 +382,8 @@ class GlobalTable:
             return None
         types = constituent_types(t)
         values = [self._part(p) for p in parts]
+        if isinstance(t, TensorArmType):
+            return tensor_of(t, values)
         if types is None or len(types) != len(values) or any(v is None for v in values):
             return None
         if isinstance(t, CooperativeMatrixType):
@@ -388,17 +400,8 @@ class GlobalTable:
         element = t.get_element_type()
         if t.get_shape() != (len(parts),) or not isinstance(element, IntegerType | AnyFloat):
             return None
-        data = b""
-        for part in parts:
-            value = self._part(part)
-            if not isinstance(value, IntegerAttr | FloatAttr) or value.type != element:
-                return None
-            if isinstance(element, IntegerType):
-                size, number = element.compile_time_size, int(value.value.data)
-                data += (number & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-            else:
-                data += element.pack((value.value.data,))
-        return dense_of(t, data)
+        data = packed([self._part(part) for part in parts], element)
+        return None if data is None else dense_of(t, data)
 
     # Operands.
 
@@ -482,6 +485,10 @@ class GlobalTable:
         name = self.index.name(row) or ""
         if name == "OpUndef":
             return UndefOp(self._type_of(id))
+        if name == "OpGraphConstantARM":
+            from xdsl_spirv.dialects.spirv.graph_arm import GraphConstantOp
+
+            return GraphConstantOp(self.index.word(self.index.rows[row], 3), self._type_of(id))
         if name == "OpConstantNull":
             return ConstantNullOp(self._type_of(id))
         words = self.index.rows[row]

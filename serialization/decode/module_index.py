@@ -79,7 +79,8 @@ class ModuleIndex:
         self.definitions: dict[int, int] = {}
         """Result id -> its instruction."""
         self._define()
-        functions = np.flatnonzero(raw.opcodes == opcode_of("OpFunction"))
+        begins = ("OpFunction", "OpGraphEntryPointARM", "OpGraphARM")
+        functions = np.flatnonzero(np.isin(raw.opcodes, [opcode_of(name) for name in begins]))
         self.first_function = int(functions[0]) if len(functions) else len(self.rows)
 
     def _define(self) -> None:
@@ -149,6 +150,8 @@ class ModuleIndex:
                     raise self.error("a function ends that has not begun")
                 yield range(start, row + 1)
                 start = None
+            elif start is None and (self.name(row) or "").startswith("OpGraph"):
+                return  # Graphs stand behind all functions.
             elif start is None and self.name(row) not in OUTSIDE:
                 raise self.error("the instruction stands behind a function")
         if start is not None:

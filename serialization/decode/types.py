@@ -8,6 +8,7 @@ carried by its declaration.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
@@ -25,6 +26,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     NoneType,
     Signedness,
+    TensorType,
     VectorType,
     i32,
 )
@@ -46,7 +48,7 @@ from xdsl_spirv.dialects.spirv.types import (
     StructType,
     UntypedPointerType,
 )
-from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
+from xdsl_spirv.dialects.spirv.types_declared import DeclaredType, TensorArmType
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.decode.annotations import Annotations, Note
 from xdsl_spirv.serialization.decode.module_index import ModuleIndex
@@ -72,6 +74,9 @@ MAX_INTEGER_BITS = 4096
 Limit of an integer type's width: SPV_ALTERA_arbitrary_precision_integers' compilers stop far below
 it.
 """
+
+MAX_ZEROS = 1 << 16
+"""Elements of a tensor of zeros that are listed where an attribute states them."""
 
 MAX_COMPONENTS = 64
 """
@@ -398,9 +403,42 @@ def zero_of(t: Attribute) -> Attribute | None:
         element = t.get_element_type()
         if isinstance(element, IntegerType | AnyFloat):
             return dense_of(t, bytes(element.compile_time_size * t.get_shape()[0]))
+    if isinstance(t, TensorArmType) and isinstance(t.element_type, IntegerType | AnyFloat):
+        count = math.prod(t.extents)
+        if 0 < count <= MAX_ZEROS:
+            return dense_of(t.literal_type, bytes(t.element_type.compile_time_size * count))
     return None
 
 
-def dense_of(t: VectorType, data: bytes) -> Attribute:
-    """A `dense` literal of a vector of numbers."""
+def dense_of(t: VectorType | TensorType[Attribute], data: bytes) -> Attribute:
+    """A `dense` literal of a vector or a tensor of numbers."""
     return DenseIntOrFPElementsAttr(cast("VectorType[IntegerType]", t), BytesAttr(data))
+
+
+def packed(values: Sequence[Attribute | None], element: IntegerType | AnyFloat) -> bytes | None:
+    """The bits of numbers of one type; None if they are not that."""
+    data: list[bytes] = []
+    for value in values:
+        if not isinstance(value, IntegerAttr | FloatAttr) or value.type != element:
+            return None
+        if isinstance(element, IntegerType):
+            size, number = element.compile_time_size, int(value.value.data)
+            data.append((number & ((1 << 8 * size) - 1)).to_bytes(size, "little"))
+        else:
+            data.append(element.pack((value.value.data,)))
+    return b"".join(data)
+
+
+def tensor_of(t: TensorArmType, values: Sequence[Attribute | None]) -> Attribute | None:
+    """A `dense` literal of constituents: elements, or tensors without the first dimension."""
+    element = t.element_type
+    if t.extents[:1] != (len(values),) or not isinstance(element, IntegerType | AnyFloat):
+        return None
+    if len(t.extents) == 1:
+        data = packed(values, element)
+        return None if data is None else dense_of(t.literal_type, data)
+    inner = TensorArmType(t.extents[1:], element).literal_type
+    parts = [
+        v.data.data for v in values if isinstance(v, DenseIntOrFPElementsAttr) and v.type == inner
+    ]
+    return dense_of(t.literal_type, b"".join(parts)) if len(parts) == len(values) else None

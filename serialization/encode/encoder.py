@@ -125,6 +125,7 @@ class ModuleEncoder:
             "spirv.Undef": self._undefined,
             "spirv.EXT.ConstantCompositeReplicate": self._replicated,
             "spirv.KHR.ConstantData": self._constant_data,
+            "spirv.ARM.GraphConstant": self._graph_constant,
             "spirv.mlir.addressof": self._address,
             "spirv.mlir.referenceof": self._reference,
             "spirv.SpecConstantOperation": self._spec_constant_operation,
@@ -149,6 +150,7 @@ class ModuleEncoder:
         version = self._declare_triple()
         self._memory_model()
         entry_points: list[EntryPointOp] = []
+        graph_entry_points: list[Operation] = []
         for op in self.module.body.ops:
             match op:
                 case FuncOp():
@@ -157,6 +159,10 @@ class ModuleEncoder:
                     entry_points.append(op)
                 case ExecutionModeOp():
                     self._execution_mode(op)
+                case _ if op.name == "spirv.ARM.Graph":
+                    self._graph(op)
+                case _ if op.name == "spirv.ARM.GraphEntryPoint":
+                    graph_entry_points.append(op)
                 case _ if op.name == "spirv.RawGlobal" and "sym_name" not in op.properties:
                     self._carried_global(op, None)
                 case _ if op.name in self._definitions:
@@ -165,6 +171,8 @@ class ModuleEncoder:
                     raise SPIRVEncodeError("the operation has no place outside a function", op)
         for op in entry_points:
             self._entry_point(op, version)
+        for op in graph_entry_points:
+            self._graph(op)
         if self.origins is not None:
             self.origins.finish(self.words, self._defined_ids())
         return self.words.assemble(grammar().magic, version, self.ids.bound)
@@ -354,6 +362,10 @@ class ModuleEncoder:
         words, t = integers(op.properties["data"], op), self.type(value.type, op)
         return self.declarations.declare("OpConstantDataKHR", t, words)[0]
 
+    def _graph_constant(self, value: SSAValue, op: Operation) -> int:
+        number, t = integers(op.properties["graph_constant_id"], op), self.type(value.type, op)
+        return self.declarations.declare("OpGraphConstantARM", t, number)[0]
+
     def _address(self, value: SSAValue, op: Operation) -> int:
         return self._referenced(op.properties["variable"], op)
 
@@ -504,6 +516,12 @@ class ModuleEncoder:
             func,
             ("sym_name", "function_type", "function_control", "arg_attrs", "res_attrs"),
         )
+
+    def _graph(self, op: Operation) -> None:
+        """A graph, or its entry point."""
+        from xdsl_spirv.serialization.encode.graphs import write_graph
+
+        write_graph(self, op)
 
     def _entry_point(self, op: EntryPointOp, version: tuple[int, int]) -> None:
         name = op.fn.string_value()

@@ -60,7 +60,7 @@ from xdsl_spirv.dialects.spirv.types import (
     StructType,
     UntypedPointerType,
 )
-from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
+from xdsl_spirv.dialects.spirv.types_declared import DeclaredType, TensorArmType
 from xdsl_spirv.grammar import Operand, decoration_of, grammar, integer_words
 from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_words
@@ -490,6 +490,11 @@ class ConstantTable:
             return self.id(attribute.value, attribute.type, op)
         if isinstance(attribute, ArrayAttr):
             return self.id(attribute, ArrayType(len(attribute), I32), op)
+        if isinstance(attribute, FloatAttr):
+            return self.id(attribute, attribute.type, op)
+        if isinstance(attribute, DenseIntOrFPElementsAttr):
+            tensor = TensorArmType(attribute.get_shape(), attribute.get_element_type())
+            return self.id(attribute, tensor, op)
         return self._types.id(attribute, op)
 
     def id(self, value: Attribute, t: Attribute, op: Operation | None) -> int:

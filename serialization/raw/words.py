@@ -39,6 +39,8 @@ class Section(IntEnum):
     GLOBALS = 10
     DECLARATIONS = 11
     FUNCTIONS = 12
+    GRAPH_ENTRY_POINTS = 13
+    GRAPHS = 14
 
 
 def instruction(opcode: int, operands: Sequence[int]) -> list[int]:

@@ -430,7 +430,12 @@ def replicate(m: Module, i: Instruction) -> Problems:
         yield Problem("the value is a specialization constant", "use the OpSpecConstant form")
     if type_ is None or value is None:
         return
-    if type_.kind in ("Struct", "Array", "Matrix") or type_.is_vector or type_.is_matrix:
+    if type_.kind == "TensorARM":
+        from xdsl_spirv.serialization.validation.graphs import tensor_constant, tensor_shape
+
+        extent = (tensor_shape(m, type_) or [1])[0]
+        yield from list(tensor_constant(m, type_, [i.words[3]] * extent))[:1]
+    elif type_.kind in ("Struct", "Array", "Matrix") or type_.is_vector or type_.is_matrix:
         wanted = type_.members if type_.kind == "Struct" else (type_.element,)
         if any(w is not None and w is not value for w in wanted):
             yield Problem(f"{type_} is not made of {value}", f"give a part of {type_}")

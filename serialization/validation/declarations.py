@@ -341,8 +341,13 @@ def composite_constants(m: Module, i: Instruction) -> Problems:
     type_ = m.types.get(i.type_id)
     if type_ is None:
         return
-    parts = parts_of(type_, m)
     given = i.words[3:]
+    if type_.kind == "TensorARM":
+        from xdsl_spirv.serialization.validation.graphs import tensor_constant
+
+        yield from tensor_constant(m, type_, given)
+        return
+    parts = parts_of(type_, m)
     if parts == [] and type_.kind != "Struct":
         yield Problem(f"{type_} is not a composite type", remedies.COMPOSITE_RESULT)
         return

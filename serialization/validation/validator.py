@@ -50,6 +50,7 @@ GROUPS = (
     "workgroup_memory",
     "extended",
     "images",
+    "graphs",
     "debug",
     "extensions",
 )

@@ -27,13 +27,17 @@ NOT_EXECUTED = {
     "spirv.RawGlobal": DECLARATION,
 }
 
+WHOLE_TENSORS = ("spirv.Tosa.", "spirv.ARM.Graph")
+"""Graphs are executed by `interpreter/graphs`, not by invocations."""
+
 OPERATIONS = {op.name: op for op in SPIRV.operations}
 
 
 def test_every_other_operation_executes():
     semantics.load()
     without = {name for name, op in OPERATIONS.items() if op not in semantics.TABLE}
-    assert without == set(NOT_EXECUTED)
+    whole = {name for name in without if name.startswith(WHOLE_TENSORS)}
+    assert without - whole == set(NOT_EXECUTED)
 
 
 @pytest.mark.parametrize("name", ["spirv.CL.printf", "spirv.EXT.BitcastExtract"])

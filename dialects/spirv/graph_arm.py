@@ -1,0 +1,214 @@
+"""
+SPV_ARM_graph: graphs of operators on whole tensors, which VK_ARM_data_graph executes.
+
+The syntax is MLIR 22's. A graph's arguments are OpGraphInputARM, and `spirv.ARM.GraphOutputs` is
+every OpGraphSetOutputARM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    FlatSymbolRefAttrConstr,
+    FunctionType,
+    IntegerAttr,
+    StringAttr,
+    SymbolNameConstraint,
+    SymbolRefAttr,
+    i32,
+)
+from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
+from xdsl.ir import Attribute, Block, Region
+from xdsl.irdl import (
+    lazy_traits_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import HasParent, IsTerminator, Pure, SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.constraints import Value
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.function import set_attributes
+from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects.spirv.structure import FurtherSymbols
+from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
+from xdsl_spirv.upstream.isolated import Isolated
+from xdsl_spirv.upstream.symbols import find_symbol
+
+
+class GraphOp(SPIRVOp, name="spirv.ARM.Graph"):
+    """OpGraphARM: `spirv.ARM.Graph @g(%x: !spirv.arm.tensor<4xi8>) -> !spirv.arm.tensor<4xi8>`."""
+
+    sym_name = prop_def(SymbolNameConstraint())
+    function_type = prop_def(FunctionType)
+    entry_point = opt_prop_def(BoolAttr)
+    body = region_def("single_block")
+    traits = lazy_traits_def(
+        lambda: (Isolated(), SymbolOpInterface(), HasParent(ModuleOp, BuiltinModuleOp))
+    )
+
+    def __init__(
+        self,
+        sym_name: str,
+        function_type: tuple[Sequence[Attribute], Sequence[Attribute]],
+        body: Region | None = None,
+        *,
+        entry_point: bool = False,
+    ):
+        """Gives the graph a block that takes the inputs if there is no `body`."""
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(sym_name),
+                "function_type": FunctionType.from_lists(*function_type),
+                "entry_point": IntegerAttr.from_bool(True) if entry_point else None,
+            },
+            regions=[Region(Block(arg_types=function_type[0])) if body is None else body],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> GraphOp:
+        name = parser.parse_symbol_name().data
+        inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument)
+        outputs: Sequence[Attribute] = ()
+        if parser.parse_optional_punctuation("->"):
+            outputs = parser.parse_optional_comma_separated_list(
+                parser.Delimiter.PAREN, parser.parse_type
+            ) or [parser.parse_type()]
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        body = parser.parse_region(inputs)
+        op = cls(name, ([argument.type for argument in inputs], outputs), body)
+        set_attributes(op, {} if attributes is None else attributes.data)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        with printer.in_parens():
+            printer.print_list(self.body.block.args, printer.print_block_argument)
+        outputs = self.function_type.outputs.data
+        if outputs:
+            printer.print_string(" -> ")
+            if len(outputs) == 1:
+                printer.print_attribute(outputs[0])
+            else:
+                with printer.in_parens():
+                    printer.print_list(outputs, printer.print_attribute)
+        own = {} if self.entry_point is None else {"entry_point": self.entry_point}
+        printer.print_op_attributes(own | self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
+
+    def verify_(self) -> None:
+        types = [*self.function_type.inputs, *self.function_type.outputs]
+        if not all(isinstance(t, TensorArmType) for t in types):
+            raise VerifyException(f"{self.name}: inputs and outputs are tensors")
+        if not self.function_type.outputs.data:
+            raise VerifyException(f"{self.name}: a graph has an output")
+        if self.body.block.arg_types != self.function_type.inputs.data:
+            raise VerifyException(f"{self.name}: the block's arguments are the graph's inputs")
+        last = self.body.block.last_op
+        if not isinstance(last, GraphOutputsOp):
+            raise VerifyException(f"{self.name} ends with spirv.ARM.GraphOutputs")
+        if last.operand_types != self.function_type.outputs.data:
+            raise VerifyException(
+                f"{last.name} gives {[str(t) for t in last.operand_types]}, "
+                f"but the graph's outputs are {[str(t) for t in self.function_type.outputs]}"
+            )
+
+
+class GraphEntryPointOp(SPIRVOp, name="spirv.ARM.GraphEntryPoint"):
+    """OpGraphEntryPointARM, with a variable for each input and output, in order."""
+
+    fn = prop_def(FlatSymbolRefAttrConstr)
+    interface = prop_def(ArrayAttr[SymbolRefAttr])
+    custom_directives = (FurtherSymbols,)
+    assembly_format = "$fn custom<FurtherSymbols>($interface) attr-dict"
+
+    def __init__(self, fn: str, interface: Sequence[str]):
+        super().__init__(
+            properties={
+                "fn": SymbolRefAttr(fn),
+                "interface": ArrayAttr([SymbolRefAttr(name) for name in interface]),
+            }
+        )
+
+    def verify_(self) -> None:
+        module = self.parent_op()
+        if module is None:
+            return
+        graph = find_symbol(module, self.fn)
+        if not isinstance(graph, GraphOp):
+            raise VerifyException(f"{self.name}: {self.fn} is not a spirv.ARM.Graph of the module")
+        types = [*graph.function_type.inputs, *graph.function_type.outputs]
+        if len(types) != len(self.interface):
+            raise VerifyException(
+                f"{self.name}: the graph has {len(types)} inputs and outputs, "
+                f"but the interface has {len(self.interface)} variables"
+            )
+        for symbol, type in zip(self.interface, types, strict=True):
+            variable = find_symbol(module, symbol)
+            held = None if variable is None else variable.properties.get("type")
+            if held != PointerType(type, StorageClass.UniformConstant):
+                raise VerifyException(
+                    f"{self.name}: {symbol} is not a variable in UniformConstant that holds {type}"
+                )
+
+
+class GraphConstantOp(SPIRVOp, name="spirv.ARM.GraphConstant"):
+    """
+    OpGraphConstantARM, a tensor that the pipeline is created with:
+    `spirv.ARM.GraphConstant {graph_constant_id = 0 : i32} : !spirv.arm.tensor<2xf32>`.
+    """
+
+    graph_constant_id = prop_def(IntegerAttr)
+    result = result_def(TensorArmType)
+    traits = traits_def(Pure())
+
+    def __init__(self, graph_constant_id: int, result_type: Attribute):
+        super().__init__(
+            properties={"graph_constant_id": IntegerAttr(graph_constant_id, i32)},
+            result_types=[result_type],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> GraphConstantOp:
+        """Reads the form of later versions of MLIR, too: `spirv.ARM.GraphConstant id = 0 : ...`."""
+        attributes = parser.parse_optional_attr_dict()
+        if parser.parse_optional_keyword("id"):
+            parser.parse_punctuation("=")
+            attributes["graph_constant_id"] = IntegerAttr(parser.parse_integer(), i32)
+        number = attributes.pop("graph_constant_id", None)
+        if not isinstance(number, IntegerAttr):
+            parser.raise_error("a graph's constant has a graph_constant_id")
+        parser.parse_punctuation(":")
+        op = cls(number.value.data, parser.parse_type())
+        op.attributes |= attributes
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_op_attributes(self.properties | self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+
+class GraphOutputsOp(SPIRVOp, name="spirv.ARM.GraphOutputs"):
+    """The values of a graph's outputs: OpGraphSetOutputARM for each, then OpGraphEndARM."""
+
+    value = var_operand_def()
+    traits = lazy_traits_def(lambda: (IsTerminator(), HasParent(GraphOp)))
+    assembly_format = "$value attr-dict `:` type($value)"
+
+    def __init__(self, value: Sequence[Value]):
+        super().__init__(operands=[value])

@@ -1,0 +1,300 @@
+"""
+TOSA.001000.1: operators on whole tensors, the extended instruction set of graphs.
+
+The syntax is MLIR's. An operation's operands follow from the grammar's row of its instruction:
+those of `PARAMETERS` are constants that MLIR writes as attributes, `pad = [1, 1, 1, 1]`, the others
+are tensors.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import ClassVar, Self, cast
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, TensorType, i32
+from xdsl.ir import Attribute
+from xdsl.irdl import operand_def, prop_def, result_def, traits_def, var_operand_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv import operation_name
+from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, parse_integer
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, instruction_named
+from xdsl_spirv.dialects.spirv.constraints import Value
+from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
+from xdsl_spirv.grammar import grammar
+
+# The extension's text has these numbers; Khronos' grammar has no kinds for them.
+AccType = IntEnum("AccType", ["INT32", "FP16", "FP32", "INT48"])
+NaNMode = IntEnum("NaNMode", ["Propagate", "Ignore"])
+RoundingMode = IntEnum("RoundingMode", ["SingleRound", "InexactRound", "DoubleRound"])
+ResizeMode = IntEnum("ResizeMode", ["NearestNeighbor", "Bilinear"])
+
+
+# fmt: off
+class AccTypeAttr(EnumerationAttr[AccType], name="spirv.tosa_ext_acc_type"):
+    """The type that a sum of products is accumulated in."""
+class NaNModeAttr(EnumerationAttr[NaNMode], name="spirv.tosa_ext_nan_mode"):
+    """Whether a maximum or minimum with a NaN is NaN."""
+class RoundingModeAttr(EnumerationAttr[RoundingMode], name="spirv.tosa_ext_rounding_mode"):
+    """How RESCALE rounds."""
+class ResizeModeAttr(EnumerationAttr[ResizeMode], name="spirv.tosa_ext_resize_mode"):
+    """How RESIZE samples."""
+# fmt: on
+
+
+VECTORS = ("kernel", "stride", "pad", "dilation", "out_pad", "perms")
+"""Parameters that are a tensor of rank 1: `[1, 2]`."""
+
+FLAGS = (
+    *("local_bound", "inverse", "round", "scale32"),
+    *("per_channel", "input_unsigned", "output_unsigned"),
+)
+
+PARAMETERS: Mapping[str, tuple[type[Attribute], ...]] = {
+    "axis": (IntegerAttr,),
+    "min_val": (IntegerAttr, FloatAttr),
+    "max_val": (IntegerAttr, FloatAttr),
+    "acc_type": (AccTypeAttr,),
+    "nan_mode": (NaNModeAttr,),
+    "rounding_mode": (RoundingModeAttr,),
+    "mode": (ResizeModeAttr,),
+    **dict.fromkeys(VECTORS, (DenseIntOrFPElementsAttr,)),
+    **dict.fromkeys(FLAGS, (IntegerAttr,)),
+}
+"""Operand of the grammar that is a property -> the attributes that it may be."""
+
+
+def vector_attribute(numbers: Sequence[int]) -> DenseIntOrFPElementsAttr:
+    """The attribute of a parameter that is a tensor of rank 1."""
+    return DenseIntOrFPElementsAttr.from_list(TensorType(i32, [len(numbers)]), list(numbers))
+
+
+class TosaOp(SPIRVOp, ABC):
+    """An operator: `spirv.Tosa.ReduceSum axis = 1, %x : !spirv.arm.tensor<..> -> ...`."""
+
+    PARAMETERS: ClassVar[Sequence[str]]
+    """The instruction's operands that are properties, in its order: they come first."""
+    TENSORS: ClassVar[Sequence[str]]
+    """The instruction's operands that are values."""
+
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def __init_subclass__(cls) -> None:
+        """Declares the operands of the class's instruction."""
+        in_set, name = instruction_named(operation_name(cls.__name__))
+        instruction = grammar().instruction(name, in_set)
+        fields = [operand.field for operand in instruction.operands]
+        split = {
+            "PARAMETERS": [field for field in fields if field in PARAMETERS],
+            "TENSORS": [field for field in fields if field not in PARAMETERS],
+        }
+        for constant, names in split.items():
+            cls.__annotations__[constant] = ClassVar
+            setattr(cls, constant, names)
+        for operand in instruction.operands:
+            accepted = PARAMETERS.get(operand.field)
+            if accepted is None:
+                define = var_operand_def if operand.quantifier else operand_def
+                declared: object = define(TensorArmType)
+            elif len(accepted) == 1:
+                declared = prop_def(accepted[0])
+            else:
+                declared = prop_def(IntegerAttr | FloatAttr)
+            setattr(cls, operand.field, declared)
+        super().__init_subclass__()
+
+    def __init__(
+        self, tensors: Sequence[Value], result_type: Attribute, **parameters: object
+    ) -> None:
+        """Numbers, lists of numbers and enumerants become the attributes of the parameters."""
+        operands: Sequence[Value | Sequence[Value]] = tensors
+        if isinstance(self, TosaConcatOp):
+            operands = [tensors]
+        super().__init__(
+            operands=operands,
+            properties={name: _attribute(name, value) for name, value in parameters.items()},
+            result_types=[result_type],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        properties: dict[str, Attribute] = {}
+        for name in cls.PARAMETERS:
+            parser.parse_keyword(name)
+            parser.parse_punctuation("=")
+            properties[name] = _parse_parameter(parser, name)
+            parser.parse_punctuation(",")
+        unresolved = parser.parse_comma_separated_list(
+            parser.Delimiter.NONE, parser.parse_unresolved_operand
+        )
+        attributes = parser.parse_optional_attr_dict()
+        start = parser.pos
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        if len(types) != len(unresolved):
+            parser.raise_error(f"{len(unresolved)} tensors have {len(types)} types", start)
+        parser.parse_punctuation("->")
+        operands = parser.resolve_operands(unresolved, types, start)
+        return cls.create(
+            operands=operands,
+            properties=properties,
+            attributes=attributes,
+            result_types=[parser.parse_type()],
+        )
+
+    def print(self, printer: Printer) -> None:
+        for name in self.PARAMETERS:
+            printer.print_string(f" {name} = ")
+            _print_parameter(printer, name, self.properties[name])
+            printer.print_string(",")
+        printer.print_string(" ")
+        printer.print_list(self.operands, printer.print_ssa_value)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_list(self.operand_types, printer.print_attribute)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+    def vector(self, name: str) -> list[int]:
+        """The numbers of a parameter that is a tensor of rank 1."""
+        value = self.properties[name]
+        assert isinstance(value, DenseIntOrFPElementsAttr)  # the property's constraint
+        return [int(number) for number in value.get_values()]
+
+    def number(self, name: str) -> int | float:
+        """The number of a parameter, or of its enumerant."""
+        value = self.properties[name]
+        if isinstance(value, IntegerAttr | FloatAttr):
+            return value.value.data
+        assert isinstance(value, EnumerationAttr)
+        return int(value.data)
+
+    def verify_(self) -> None:
+        for name in VECTORS:
+            value = self.properties.get(name)
+            if isinstance(value, DenseIntOrFPElementsAttr) and (
+                value.get_element_type() != i32 or len(value.get_shape()) != 1
+            ):
+                raise VerifyException(f"{self.name}: {name} is a list of i32, not {value}")
+
+
+def _attribute(name: str, value: object) -> Attribute:
+    """The attribute of a parameter from a Python value."""
+    if isinstance(value, Attribute):
+        return value
+    (accepted, *_) = PARAMETERS[name]
+    if issubclass(accepted, EnumerationAttr):
+        return accepted(value)
+    if isinstance(value, bool):
+        return IntegerAttr.from_bool(value)
+    if isinstance(value, int):
+        return IntegerAttr(value, i32)
+    return vector_attribute(cast("Sequence[int]", value))
+
+
+def _parse_parameter(parser: Parser, name: str) -> Attribute:
+    (accepted, *_) = PARAMETERS[name]
+    if issubclass(accepted, EnumerationAttr):
+        return accepted.new(accepted.parse_parameter(parser))
+    if name in VECTORS:
+        numbers = parser.parse_comma_separated_list(
+            parser.Delimiter.SQUARE, lambda: parse_integer(parser).value.data
+        )
+        return vector_attribute(numbers)
+    if name in FLAGS:
+        return IntegerAttr.from_bool(parser.parse_boolean())
+    if name == "axis":
+        return parse_integer(parser)
+    return parser.parse_attribute()
+
+
+def _print_parameter(printer: Printer, name: str, value: Attribute) -> None:
+    if isinstance(value, EnumerationAttr):
+        value.print_parameter(printer)
+    elif isinstance(value, DenseIntOrFPElementsAttr):
+        printer.print_string(f"[{', '.join(str(number) for number in value.get_values())}]")
+    elif name == "axis" and isinstance(value, IntegerAttr):
+        printer.print_string(str(value.value.data))
+    else:
+        printer.print_attribute(value)
+
+
+# fmt: off
+class TosaArgMaxOp(TosaOp): """Index of the first largest element along the axis."""
+class TosaAvgPool2DOp(TosaOp): """Mean over windows of an NHWC tensor; padding does not count."""
+class TosaConv2DOp(TosaOp):
+    """NHWC input, weight of output channel, height, width, input channel."""
+class TosaConv3DOp(TosaOp):
+    """NDHWC input, weight of output channel, depth, height, width, input channel."""
+class TosaDepthwiseConv2DOp(TosaOp): """NHWC input, weight of height, width, channel, multiplier."""
+class TosaFFT2DOp(TosaOp):
+    """Discrete Fourier transform of each matrix, as a struct of two tensors."""
+class TosaMatMulOp(TosaOp): """Products of batches of matrices, less the zero points."""
+class TosaMaxPool2DOp(TosaOp): """Maximum over windows of an NHWC tensor."""
+class TosaRFFT2DOp(TosaOp): """As FFT2D, of real numbers: the first half of the result."""
+class TosaTransposeConv2DOp(TosaOp): """NHWC input, scattered by the stride; weight as Conv2D's."""
+class TosaClampOp(TosaOp): """min(max(x, min_val), max_val)."""
+class TosaErfOp(TosaOp): """Error function."""
+class TosaSigmoidOp(TosaOp): """1 / (1 + exp(-x))."""
+class TosaTanhOp(TosaOp): """Hyperbolic tangent."""
+class TosaAddOp(TosaOp): """Sum."""
+class TosaArithmeticRightShiftOp(TosaOp):
+    """Shifts right and keeps the sign; rounds half up with `round`."""
+class TosaBitwiseAndOp(TosaOp): """Bits that both have."""
+class TosaBitwiseOrOp(TosaOp): """Bits that either has."""
+class TosaBitwiseXorOp(TosaOp): """Bits that one has."""
+class TosaIntDivOp(TosaOp): """Integer quotient, rounded towards zero."""
+class TosaLogicalAndOp(TosaOp): """Both."""
+class TosaLogicalLeftShiftOp(TosaOp): """Shifts left."""
+class TosaLogicalRightShiftOp(TosaOp): """Shifts right and fills with zeros."""
+class TosaLogicalOrOp(TosaOp): """Either."""
+class TosaLogicalXorOp(TosaOp): """One of both."""
+class TosaMaximumOp(TosaOp): """The greater."""
+class TosaMinimumOp(TosaOp): """The lesser."""
+class TosaMulOp(TosaOp): """Product; of i32 shifted right by `shift`, rounded half up."""
+class TosaPowOp(TosaOp): """input1 to the power of input2."""
+class TosaSubOp(TosaOp): """Difference."""
+class TosaTableOp(TosaOp):
+    """Looks up 8-bit numbers; interpolates between entries for 16-bit ones."""
+class TosaAbsOp(TosaOp): """Absolute value."""
+class TosaBitwiseNotOp(TosaOp): """The other bits."""
+class TosaCeilOp(TosaOp): """Rounds towards infinity."""
+class TosaClzOp(TosaOp): """Number of leading zero bits."""
+class TosaCosOp(TosaOp): """Cosine."""
+class TosaExpOp(TosaOp): """e to the power of x."""
+class TosaFloorOp(TosaOp): """Rounds towards minus infinity."""
+class TosaLogOp(TosaOp): """Natural logarithm."""
+class TosaLogicalNotOp(TosaOp): """The other truth value."""
+class TosaNegateOp(TosaOp): """-x, with zero points."""
+class TosaReciprocalOp(TosaOp): """1 / x."""
+class TosaRsqrtOp(TosaOp): """1 / sqrt(x)."""
+class TosaSinOp(TosaOp): """Sine."""
+class TosaSelectOp(TosaOp): """input2 where input1 holds, else input3."""
+class TosaEqualOp(TosaOp): """Whether both are equal."""
+class TosaGreaterOp(TosaOp): """Whether input1 is greater."""
+class TosaGreaterEqualOp(TosaOp): """Whether input1 is not less."""
+class TosaReduceAllOp(TosaOp): """Conjunction along the axis."""
+class TosaReduceAnyOp(TosaOp): """Disjunction along the axis."""
+class TosaReduceMaxOp(TosaOp): """Maximum along the axis."""
+class TosaReduceMinOp(TosaOp): """Minimum along the axis."""
+class TosaReduceProductOp(TosaOp): """Product along the axis."""
+class TosaReduceSumOp(TosaOp): """Sum along the axis."""
+class TosaConcatOp(TosaOp): """Tensors one behind the other along the axis."""
+class TosaPadOp(TosaOp): """Adds `padding`, pairs of before and behind, filled with `pad_const`."""
+class TosaReshapeOp(TosaOp): """The same elements in another shape."""
+class TosaReverseOp(TosaOp): """Elements in reversed order along the axis."""
+class TosaSliceOp(TosaOp): """`size` elements from `start` on."""
+class TosaTileOp(TosaOp): """Repeats a tensor."""
+class TosaTransposeOp(TosaOp): """Dimension i of the result is dimension perms[i]."""
+class TosaGatherOp(TosaOp): """Rows of each batch of `values` by `indices`."""
+class TosaScatterOp(TosaOp): """`values_in` with rows of `input` in the places of `indices`."""
+class TosaResizeOp(TosaOp): """Samples an NHWC image at another scale."""
+class TosaCastOp(TosaOp): """Converts the elements."""
+class TosaRescaleOp(TosaOp): """Scales integers by a multiplier and a shift, between zero points."""
+# fmt: on
