@@ -256,6 +256,8 @@ class Compiler:
 
     def terminator(self, op: Operation, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
         """The closure that ends a block, counted where the options bound the steps."""
+        if self.context.debug is not None:
+            terminate = self.context.debug.attach_end(op, terminate, self)
         steps = self.context.steps
         if steps is None:
             return terminate

@@ -131,6 +131,10 @@ class Debug:
 
         return debugged
 
+    def attach_end(self, op: Operation, terminate: Any, compiler: Compiler) -> Any:
+        """The end of a block, which has no values to look at."""
+        return terminate
+
     def _begins(self, op: Operation) -> Begins:
         """The lines that an operation is the first of, asked in the order of its block."""
         place, line = source_of(op), places.line_of(op)

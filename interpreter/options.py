@@ -98,7 +98,11 @@ class Debugger(Protocol):
     """The protocol of debuggers, which see instructions while they run (debug.py)."""
 
     def attach(self, op: Operation, step: Any, compiler: Any) -> Any:
-        """The step of an operation, followed by the observer's own."""
+        """The step of an operation, with the observer's own before or behind it."""
+        ...
+
+    def attach_end(self, op: Operation, terminate: Any, compiler: Any) -> Any:
+        """The end of a block, with the observer's own before it."""
         ...
 
     def check_reached(self) -> None:

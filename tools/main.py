@@ -113,6 +113,11 @@ COMMANDS = {
         "kernel_test.options:add_options",
         "kernel_test.command:test",
     ),
+    "debug": (
+        "Step through a kernel in an editor (Debug Adapter Protocol).",
+        "debugger.command:add_options",
+        "debugger.command:debug",
+    ),
     "prove": (
         "Prove that a kernel never goes wrong, in any launch, or show the launch in which it does.",
         "module_options:prove",

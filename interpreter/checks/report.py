@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from html import escape
 from typing import Any
@@ -252,7 +252,7 @@ class Checks:
     The checks to make, and the report that they fill; docs/checks.md describes each.
 
     `allow` lists findings that are intended. With `stop` the first finding that is not allowed
-    raises `CheckError`.
+    raises `CheckError`; `found` is called with each, and its operation, as it is made.
     """
 
     rules: bool = False
@@ -273,10 +273,15 @@ class Checks:
     launches_stand_alone: bool = True
     """Whether a launch by itself, and not only the program, may not depend on the mapping."""
     report: Report = field(default_factory=Report, compare=False)
+    found: Callable[[Finding, object], None] | None = field(default=None, compare=False)
 
     def record(self, finding: Finding, op: object) -> None:
         """Report a finding of `op`; with `stop` raise the first that is not allowed."""
-        if self.report.add(finding, op, self.allow) and self.stop:
+        if not self.report.add(finding, op, self.allow):
+            return
+        if self.found is not None:
+            self.found(finding, op)
+        if self.stop:
             raise CheckError(finding)
 
     @classmethod

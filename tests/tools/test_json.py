@@ -126,7 +126,7 @@ def test_counts_of_a_store(tmp_path: Path):
     assert not missing_figures(text, found)
 
 
-WITHOUT_FIGURES = {"worker", "translate", "disassemble", "assemble", "completion", "opt", "serve"}
+WITHOUT_FIGURES = {"worker", "translate", "disassemble", "assemble", "completion", "opt", "serve", "debug"}
 """Commands that write files, another language or to clients, without an object about them."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,7 +71,10 @@ def load_kernel(test: KernelTest) -> Kernel:
     elif path.suffix == ".spvasm":
         from xdsl_spirv.serialization.text.assembler import assemble
 
-        binary = assemble(_read(path).decode("utf-8", "surrogateescape")).encode()
+        text = _read(path).decode("utf-8", "surrogateescape")
+        binary = assemble(text).encode()
+        if "OpLine" not in text:
+            binary = assemble(_with_lines(text, path)).encode()
     elif path.suffix == ".mlir":
         parsed, binary = _parse(path)
     elif path.suffix == ".spv":
@@ -102,6 +107,32 @@ def _read(path: Path) -> bytes:
     if len(data) > MAX_BYTES:
         raise Misuse(f"{path} has more than {MAX_BYTES} bytes", "", "this is not a kernel")
     return data
+
+
+INSTRUCTION = re.compile(r"\s*(?:%\S+\s*=\s*)?(Op[A-Z]\w*)")
+PREAMBLE = re.compile(
+    r"Op(Capability|Extension|ExtInstImport|MemoryModel|EntryPoint|ExecutionMode)"
+)
+UNPLACED = re.compile(r"Op(Function(Parameter|End)?|Label)$")
+"""Instructions of functions that have no line of their own."""
+
+
+def _with_lines(assembly: str, path: Path) -> str:
+    """The assembly of a module without lines, with its own lines as OpLine."""
+    lines: list[str] = []
+    named = inside = merging = False
+    for number, line in enumerate(assembly.split("\n"), 1):
+        match = INSTRUCTION.match(line)
+        name = match[1] if match else ""
+        if name and not named and not PREAMBLE.match(name):
+            named = True
+            lines.append(f"%xdsl_spirv_file = OpString {json.dumps(str(path), ensure_ascii=False)}")
+        inside = name == "OpFunction" or (inside and name != "OpFunctionEnd")
+        if name and inside and not merging and not UNPLACED.match(name):
+            lines.append(f"OpLine %xdsl_spirv_file {number} 0")
+        merging = name in ("OpSelectionMerge", "OpLoopMerge") or (merging and not name)
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _parse(path: Path) -> tuple[ModuleOp, bytes]:

@@ -21,9 +21,14 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "beside it, or by options), .kernel.toml, or a folder of those",
     )
     command.add_argument("--init", action="store_true", help="write x.kernel.toml to start from")
+    launch_options(command)
+    _reports(command)
+
+
+def launch_options(command: argparse.ArgumentParser) -> None:
+    """Declares the options that describe a launch."""
     _launch(command)
     _arguments(command)
-    _reports(command)
 
 
 def _launch(command: argparse.ArgumentParser) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xdsl_spirv.interpreter.source import SourceLocation
@@ -18,9 +19,10 @@ from xdsl_spirv.runtime.patience import time_limit
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError
 from xdsl_spirv.serialization.validation.types import enumerant
 from xdsl_spirv.targets import Target, TargetError, load
-from xdsl_spirv.tools.kernel_test.arguments import Arguments, prepare
+from xdsl_spirv.tools.kernel_test.arguments import Arguments, Buffer, Part, prepare
 from xdsl_spirv.tools.kernel_test.comparing import compare, expected, names_of
 from xdsl_spirv.tools.kernel_test.constants import Constants
+from xdsl_spirv.tools.kernel_test.contents import Array
 from xdsl_spirv.tools.kernel_test.description import KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.interface import Interface, choose_entry
 from xdsl_spirv.tools.kernel_test.limits import Launch, breaches, unknown_capabilities
@@ -40,6 +42,7 @@ from xdsl_spirv.tools.kernel_test.problems import (
 from xdsl_spirv.tools.settings import settings, size_origin
 
 if TYPE_CHECKING:
+    from xdsl_spirv.dialects.spirv.structure import ModuleOp
     from xdsl_spirv.interpreter import InterpreterError, Options
 
 DEFAULT_SUBGROUP = 32
@@ -229,9 +232,50 @@ def _split(source: str | None) -> tuple[str, int]:
 # A launch.
 
 
-def _launch(
-    test: KernelTest, kernel: Kernel, size: int, target: Target | None, outcome: Outcome
-) -> Iterator[Problem]:
+@dataclass(frozen=True)
+class Plan:
+    """A launch that is ready: the kernel's interface, its arguments, and the expected contents."""
+
+    test: KernelTest
+    kernel: Kernel
+    interface: Interface
+    arguments: Arguments
+    wanted: list[tuple[Buffer, Part, Array]]
+
+    def module(self) -> ModuleOp:
+        """The module to execute, specialized."""
+        from xdsl_spirv.passes.spirv.specialize import specialize
+
+        module, constants = self.kernel.module(), self.interface.constants
+        specialize(module, {str(id): _text(v) for id, v in constants.values.items()}, defaults=True)
+        return module
+
+    def run(self, module: ModuleOp, options: Options) -> None:
+        """Launch the kernel; raises `InterpreterError`."""
+        from xdsl_spirv.interpreter import dispatch
+
+        assert self.test.grid is not None
+        dispatch(
+            module,
+            self.interface.entry.name,
+            self.test.grid,
+            self.arguments.arrays(),
+            push_constants=self.arguments.push_constants,
+            options=options,
+        )
+
+    def mismatches(self) -> Iterator[Problem]:
+        """Compare the buffers with the expected contents."""
+        for buffer, part, array in self.wanted:
+            mismatch = compare(part.label, part.view(buffer.data), array, part.contents.tolerance)
+            if mismatch is not None:
+                text = f"{MISMATCH}: {mismatch}"
+                cause, place = text.partition("\n")[0], Location(str(self.kernel.path))
+                yield Problem(MISMATCH, cause, text, "", place)
+
+
+def plan_launch(test: KernelTest, kernel: Kernel) -> Plan:
+    """Make the arguments of a launch; raises `Misuse` where the description does not fit."""
     constants = Constants(kernel.index, test.specialization)
     interface = Interface(kernel.index, choose_entry(kernel.index, test.entry), constants)
     if test.grid is None:
@@ -243,10 +287,6 @@ def _launch(
         )  # fmt: skip
     arguments = prepare(interface, test.buffers, test.push_constants, test.source.parent)
     _refuse_idle(interface, arguments)
-    if target is not None and (unknown := unknown_capabilities(interface, target)):
-        outcome.notes.append(
-            f"the target {target.name} does not say whether it has {', '.join(unknown)}"
-        )
     values = names_of(arguments.buffers, arguments.push_values, _named_values(constants))
     base = test.source.parent
     wanted = [
@@ -255,23 +295,27 @@ def _launch(
         for part in buffer.parts
         if (array := expected(part, values, base)) is not None
     ]
-    if test.checks == "none" and not wanted and not test.findings:
+    return Plan(test, kernel, interface, arguments, wanted)
+
+
+def _launch(
+    test: KernelTest, kernel: Kernel, size: int, target: Target | None, outcome: Outcome
+) -> Iterator[Problem]:
+    plan = plan_launch(test, kernel)
+    if target is not None and (unknown := unknown_capabilities(plan.interface, target)):
+        outcome.notes.append(
+            f"the target {target.name} does not say whether it has {', '.join(unknown)}"
+        )
+    if test.checks == "none" and not plan.wanted and not test.findings:
         raise Misuse(
             "there are no checks and no expectations", str(test.source),
             'nothing would be looked at: leave checks = "none" out, or give a buffer an expect',
         )  # fmt: skip
-    yield from _limits(test, interface, arguments, size, target, kernel)
-    yield from _run(test, kernel, interface, arguments, size, outcome)
-    if not outcome.ran:
-        return
-    for buffer, part, array in wanted:
-        got = part.view(buffer.data)
-        mismatch = compare(part.label, got, array, part.contents.tolerance)
-        outcome.compared += got.size
-        if mismatch is not None:
-            text = f"{MISMATCH}: {mismatch}"
-            cause = text.partition("\n")[0]
-            yield Problem(MISMATCH, cause, text, "", Location(str(kernel.path)))
+    yield from _limits(plan, size, target)
+    yield from _run(plan, size, outcome)
+    if outcome.ran:
+        outcome.compared += sum(part.view(buffer.data).size for buffer, part, _ in plan.wanted)
+        yield from plan.mismatches()
 
 
 def _refuse_idle(interface: Interface, arguments: Arguments) -> None:
@@ -288,20 +332,14 @@ def _named_values(constants: Constants) -> dict[str, Any]:
     return {c.name: constants.values.get(c.id, c.default) for c in constants.specialized if c.name}
 
 
-def _limits(
-    test: KernelTest,
-    interface: Interface,
-    arguments: Arguments,
-    size: int,
-    target: Target | None,
-    kernel: Kernel,
-) -> Iterator[Problem]:
-    assert test.grid is not None
-    bytes_of = {buffer.name: buffer.bytes for buffer in arguments.buffers}
-    launch = Launch(test.grid, workgroup_size(interface), size, bytes_of)
+def _limits(plan: Plan, size: int, target: Target | None) -> Iterator[Problem]:
+    assert plan.test.grid is not None
+    interface = plan.interface
+    bytes_of = {buffer.name: buffer.bytes for buffer in plan.arguments.buffers}
+    launch = Launch(plan.test.grid, workgroup_size(interface), size, bytes_of)
     for breach in breaches(interface, launch, target):
         text = f"{breach.rule}: {breach.cause}\n  {breach.remedy}"
-        place = Location(str(kernel.path))
+        place = Location(str(plan.kernel.path))
         yield Problem(breach.rule, breach.cause, text, breach.remedy, place)
 
 
@@ -327,44 +365,26 @@ def workgroup_size(interface: Interface) -> tuple[int, int, int]:
     )  # fmt: skip
 
 
-def _run(
-    test: KernelTest,
-    kernel: Kernel,
-    interface: Interface,
-    arguments: Arguments,
-    size: int,
-    outcome: Outcome,
-) -> list[Problem]:
-    from xdsl_spirv.interpreter import InterpreterError, dispatch
-    from xdsl_spirv.passes.spirv.specialize import specialize
+def _run(plan: Plan, size: int, outcome: Outcome) -> list[Problem]:
+    from xdsl_spirv.interpreter import InterpreterError
 
+    test = plan.test
     try:
-        options = _options(test, size)
+        options = options_of(test, size)
     except InterpreterError as error:
         raise Misuse(error.cause, str(error.place), error.remedy) from error
-    checks = options.checks
-    module = kernel.module()
-    given = {str(id): _text(value) for id, value in interface.constants.values.items()}
-    specialize(module, given, defaults=True)
-    assert test.grid is not None
+    checks, module = options.checks, plan.module()
     outcome.checked = checks is not None
     refused: list[Problem] = []
     try:
         with time_limit(test.timeout, _late(test.timeout)):
-            dispatch(
-                module,
-                interface.entry.name,
-                test.grid,
-                arguments.arrays(),
-                push_constants=arguments.push_constants,
-                options=options,
-            )
+            plan.run(module, options)
         outcome.ran = True
     except InterpreterError as error:
         refused.append(_failure(test, error))
     if checks is None:
         return refused
-    sources = Sources(kernel.path)
+    sources = Sources(plan.kernel.path)
     return [*(of_finding(finding, sources) for finding in checks.report.findings), *refused]
 
 
@@ -378,7 +398,7 @@ def _late(seconds: float) -> InterpreterError:
     )
 
 
-def _options(test: KernelTest, size: int) -> Options:
+def options_of(test: KernelTest, size: int) -> Options:
     """Options of the interpreter; raises `InterpreterError` for unsupported ones."""
     from xdsl_spirv.interpreter import Options
     from xdsl_spirv.interpreter.checks import Checks

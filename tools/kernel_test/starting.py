@@ -7,7 +7,9 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from xdsl_spirv.tools.kernel_test.arguments import key, template, value_of
@@ -16,7 +18,7 @@ from xdsl_spirv.tools.kernel_test.description import MISUSED, KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.interface import Interface, choose_entry
 from xdsl_spirv.tools.kernel_test.loading import load_kernel
 from xdsl_spirv.tools.kernel_test.running import workgroup_size
-from xdsl_spirv.tools.kernel_test.toml_file import beside
+from xdsl_spirv.tools.kernel_test.toml_file import beside, parse_test
 
 
 def write_descriptions(tests: Sequence[KernelTest], arguments: argparse.Namespace) -> int:
@@ -39,6 +41,13 @@ def write_descriptions(tests: Sequence[KernelTest], arguments: argparse.Namespac
         print(f"{path}: correct the grid, numbers, sizes and contents, say what you expect, then")
         print(f"  xdsl-spirv test {test.kernel}")
     return status
+
+
+def assume_launch(test: KernelTest) -> KernelTest:
+    """A kernel that has no description, launched as the one to start from says."""
+    path = beside(test.kernel)
+    assumed = parse_test(tomllib.loads(describe(test, path)), path)
+    return replace(assumed, source=test.source, kernel=test.kernel, compile=test.compile)
 
 
 def describe(test: KernelTest, path: Path) -> str:

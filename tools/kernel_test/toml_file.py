@@ -289,7 +289,12 @@ def compilation(table: Table, key: str, value: Any) -> Compile:
 
 def read_test(path: Path) -> KernelTest:
     """The test of a `.kernel.toml` file; raises `Misuse` with the key that is wrong."""
-    table = Table(_parse(path), path)
+    return parse_test(_parse(path), path)
+
+
+def parse_test(data: Mapping[str, Any], path: Path) -> KernelTest:
+    """The test of a description that stands, or would stand, in a file; raises `Misuse`."""
+    table = Table(data, path)
     kernel = table.take("kernel", None, text)
     if kernel is None:
         raise table.error("the kernel is missing", 'write kernel = "x.comp"')

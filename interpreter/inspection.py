@@ -1,0 +1,281 @@
+"""
+The variables, buffers and values of a launch that has stopped, as trees of views.
+
+A view is a place and its type: a pointer into memory that has bytes, or a variable with a path
+(variables.py). Its parts are views, and reading one gives the value in every invocation of the
+batch, by the interpreter's own loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, Signedness, VectorType
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.structure import FuncOp, ModuleVariable
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    CooperativeMatrixType,
+    MatrixType,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+)
+from xdsl_spirv.dialects.spirv.types_declared import CooperativeMatrixNVType, CooperativeVectorType
+from xdsl_spirv.interpreter.checks.places import name_of
+from xdsl_spirv.interpreter.checks.shadow import shadow_form
+from xdsl_spirv.interpreter.context import Context
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.forms import Plain
+from xdsl_spirv.interpreter.layout import Layout, Placed, loader, plain_type
+from xdsl_spirv.interpreter.memory import Pointer, Pointers, load
+from xdsl_spirv.interpreter.numbers import Array, scalar_dtype, unsigned
+from xdsl_spirv.interpreter.source.locals import locals_at
+from xdsl_spirv.interpreter.source.names import COMPONENTS, UNNAMED, Names
+from xdsl_spirv.interpreter.source.source_map import map_of
+from xdsl_spirv.interpreter.stepper import Frame, Moment
+from xdsl_spirv.interpreter.variables import Variable, VariablePointer, read_part
+
+MATRICES = (CooperativeMatrixType, CooperativeMatrixNVType)
+U8 = np.dtype(np.uint8)
+
+
+@dataclass(frozen=True)
+class View:
+    """A named place, and the context and batch in which it is read."""
+
+    name: str
+    pointer: Any
+    type: Placed
+    context: Context
+    moment: Moment
+
+    @property
+    def plain(self) -> Any:
+        """The type itself."""
+        return plain_type(self.type)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a scalar or a vector."""
+        type = self.plain
+        if isinstance(type, VectorType):
+            type = type.element_type
+        return scalar_dtype(type) is not None
+
+    @property
+    def _names(self) -> Names | None:
+        source = map_of(self.context.module)
+        return None if source is None else source.names
+
+    def count(self) -> int:
+        """The number of its parts; 0 of a scalar and of a pointer."""
+        match self.plain:
+            case StructType() as struct:
+                return len(struct.member_types)
+            case RuntimeArrayType():
+                return self._room() // max(self._layout.stride(self.type), 1)
+            case ArrayType() | MatrixType() | VectorType():
+                return self._layout.count(self.plain)
+            case CooperativeVectorType() as vector:
+                return self.context.size(vector.length)
+            case _:
+                return 0
+
+    @property
+    def _layout(self) -> Layout:
+        return Layout(self.context)
+
+    def _room(self) -> int:
+        """The bytes from the place to the end of its memory."""
+        pointer = self.pointer
+        if not isinstance(pointer, Pointer):
+            return 0
+        address = pointer.index * pointer.scale + pointer.base
+        return max(pointer.memory.size - int(address.min()), 0)
+
+    def parts(self, start: int = 0, count: int | None = None) -> list[View]:
+        """Some of its parts, or all."""
+        last = self.count()
+        end = last if count is None else min(start + count, last)
+        return [self.part(number) for number in range(start, end)]
+
+    def part(self, index: int | Array) -> View:
+        """A member or element; the index may be one by invocation."""
+        type = self.plain
+        if isinstance(type, StructType):
+            assert isinstance(index, int)
+            named = {} if self._names is None else self._names.members_of(type)
+            name, inner = named.get(index, f"member{index}"), self._layout.member(type, index)
+        elif isinstance(type, CooperativeVectorType):
+            name, inner = f"[{index}]", type.element_type
+        else:
+            short = isinstance(type, VectorType) and isinstance(index, int) and index < 4
+            name = COMPONENTS[index] if short else f"[{index if isinstance(index, int) else '...'}]"
+            inner = self._layout.element(self.type)
+        return replace(self, name=name, type=inner, pointer=self._step(index))
+
+    def _step(self, index: int | Array) -> Any:
+        pointer = self.pointer
+        if isinstance(pointer, VariablePointer):
+            return VariablePointer(pointer.variable, (*pointer.path, index))
+        if isinstance(self.plain, StructType):
+            return pointer.plus_bytes(self._layout.offset(self.plain, index))
+        return pointer.plus(np.reshape(index, np.shape(index) or (1, 1, 1)),
+                            self._layout.stride(self.type), 0)  # fmt: skip
+
+    def member(self, name: str) -> View | None:
+        """The member of a struct, or component of a vector, of that name."""
+        if isinstance(self.plain, VectorType) and len(name) == 1:
+            for letters in ("xyzw", "rgba", "stpq"):
+                number = letters.find(name)
+                if 0 <= number < self.count():
+                    return self.part(number)
+        if isinstance(self.plain, StructType):
+            return next((part for part in self.parts() if part.name == name), None)
+        return None
+
+    def read(self, mask: Any = None) -> Any:
+        """
+        The value, over (workgroups, subgroups, lanes), each full or 1; `mask` are the invocations
+        that need it. Unsigned integers of compiled modules are so.
+
+        Raises `InterpreterError` for a place outside of its memory.
+        """
+        pointer = self.pointer
+        if isinstance(pointer, VariablePointer):
+            mapping = self.context.options.component_mapping
+            form, value = pointer.variable.form, pointer.variable.value
+            value = read_part(form, mapping, self.moment.batch, value, pointer.path)
+        else:
+            value = loader(self.type, self._layout)(pointer, mask)
+        return unsigned(value) if self.is_unsigned() else value
+
+    def is_unsigned(self) -> bool:
+        """Signless integers are unsigned where SPIR-V's types say so: in compiled modules."""
+        type = self.plain.element_type if isinstance(self.plain, VectorType) else self.plain
+        if not isinstance(type, IntegerType) or type.width.data == 1:
+            return False
+        sign = type.signedness.data
+        return sign is Signedness.UNSIGNED or (
+            sign is Signedness.SIGNLESS and self._names is not None and self._names.compiled
+        )
+
+    def find_undefined(self, mask: Any = None) -> Any:
+        """Whether a number was never written or is undefined otherwise, where checks know that."""
+        pointer = self.pointer
+        if isinstance(pointer, VariablePointer):
+            variable = pointer.variable
+            if variable.shadow is None:
+                return np.zeros((1, 1, 1), np.bool_)
+            form, mapping = shadow_form(variable.form), self.context.options.component_mapping
+            shadow = read_part(form, mapping, self.moment.batch, variable.shadow, pointer.path)
+        elif isinstance(pointer, Pointer) and pointer.memory.shadow is not None:
+            bytes = pointer.memory.shadow.undefined
+            place = Pointer(bytes, pointer.index, pointer.scale, pointer.base)
+            shadow = 0 if bytes is None else load(place, Plain(U8), mask)
+        else:
+            checks = self.context.options.checks
+            fresh = isinstance(pointer, Pointer) and not pointer.memory.defined
+            shadow = checks is not None and checks.undefined and fresh
+        shadow = np.asarray(shadow) != 0
+        return shadow if shadow.ndim else shadow.reshape(1, 1, 1)
+
+    def target(self) -> View | None:
+        """The view of a pointer's pointee."""
+        if not isinstance(self.plain, PointerType):
+            return None
+        pointer = self.read()
+        if not isinstance(pointer, Pointer | Pointers | VariablePointer):
+            return None
+        return replace(self, name=f"*{self.name}", pointer=pointer, type=self.plain.pointee)
+
+
+class Scene:
+    """Views of the values of one function that is being executed."""
+
+    def __init__(self, moment: Moment, frame: Frame):
+        self.moment, self.frame = moment, frame
+        self.context = frame.compiler.context
+
+    def _find_value(self, value: SSAValue, name: str) -> View | None:
+        """The view of a value of the function, if it has been computed."""
+        slot = self.frame.compiler.slot_if_any(value)
+        if slot is None or self.frame.env[slot] is None:
+            return None
+        try:
+            variable = Variable(self.context.form(value.type), self.frame.env[slot])
+        except InterpreterError:
+            return None
+        variable.shadow = self._shadow(slot)
+        return View(name, VariablePointer(variable), value.type, self.context, self.moment)
+
+    def _shadow(self, slot: int) -> Any:
+        """The shadow of a value, which checks keep in the next slot."""
+        checked = self.context.compiler is not None and self.context.checker is not None
+        return self.frame.env[slot + 1] if checked else None
+
+    def locals(self) -> Iterator[View]:
+        """The variables of the source, and the parameters of its function."""
+        values = [(local.value, local.name) for local in locals_at(self.frame.op)]
+        around: Operation | None = self.frame.op
+        while around is not None and not isinstance(around, FuncOp):
+            around = around.parent_op()
+        if around is not None and around.body.blocks:
+            known = {value for value, _ in values}
+            arguments: Sequence[BlockArgument] = around.body.blocks[0].args
+            values += [(a, a.name_hint) for a in arguments if a.name_hint and a not in known]
+        for value, name in values:
+            view = self._find_value(value, name)
+            if view is not None:
+                target = view.target()
+                yield view if target is None else replace(target, name=name)
+
+    def values(self) -> Iterator[View]:
+        """The results of instructions before this one, the last one first."""
+        around: Operation | None = self.frame.op
+        while around is not None and not isinstance(around, FuncOp):
+            before = around.prev_op
+            while before is not None:
+                for result in before.results:
+                    if before.name != "spirv.mlir.addressof":
+                        view = self._find_value(result, name_of(result))
+                        if view is not None:
+                            yield view
+                before = before.prev_op
+            around = around.parent_op()
+
+    def variables(self, built_in: bool) -> Iterator[View]:
+        """
+        The module's variables: built-ins, or buffers and memory. Members of a block without a name
+        stand for themselves, as in the source.
+        """
+        source = map_of(self.context.module)
+        for symbol, slot in self.context.global_slots.items():
+            op = self.context.symbols[symbol]
+            pointee = getattr(op, "object_type", None)
+            if not isinstance(op, ModuleVariable) or pointee is None:
+                continue
+            if (op.storage_class == StorageClass.Input) != built_in:
+                continue
+            pointer = self.moment.batch.globals[slot]
+            if not isinstance(pointer, Pointer | VariablePointer):
+                continue
+            name = symbol if source is None else source.names.variable(symbol)
+            view = View(name, pointer, pointee, self.context, self.moment)
+            yield from view.parts() if UNNAMED.fullmatch(symbol) else [view]
+
+    def find(self, name: str) -> View | None:
+        """The innermost variable of a name; `%name` and `#number` are values of instructions."""
+        if name.startswith(("%", "#")):
+            return next((view for view in self.values() if view.name == name), None)
+        for views in (self.locals(), self.variables(False), self.variables(True)):
+            for view in views:
+                if view.name == name:
+                    return view
+        return None

@@ -1,0 +1,287 @@
+"""
+A launch under control: it stops before instructions, goes on, and goes back.
+
+The launch runs on a thread of its own. Before each instruction the thread asks a `Wish` whether to
+stop there; if so it tells a listener and waits for the next wish. Going back is running again: a
+launch is deterministic, so the same number of instructions leads to the same state. The first of
+two runs finds the number to go back to, the second stops there.
+
+Invocations run in lockstep (batch.py), so all of them stop together. One of them is in focus: a
+step ends where this one, one of its subgroup or one of its workgroup is active (`follow`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from queue import SimpleQueue
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from xdsl.ir import Block, Operation
+
+from xdsl_spirv.dialects.spirv.control_flow import FunctionCallOp, SelectionOp
+from xdsl_spirv.interpreter.batch import Batch
+from xdsl_spirv.interpreter.checks import places
+from xdsl_spirv.interpreter.checks.report import Finding
+from xdsl_spirv.interpreter.code import WAVE, Compiler, Env, Step
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.source import source_of
+
+Line: TypeAlias = tuple[str, int]
+"""A file of the source, or "" for the text of the module itself, and a line."""
+
+Follow: TypeAlias = Literal["invocation", "subgroup", "workgroup"]
+
+
+class Abandoned(BaseException):
+    """Ends a run before its end; no handler of errors stops it."""
+
+
+def line_of(op: Operation) -> Line | None:
+    """The line of an operation; None if it is unknown."""
+    source = source_of(op)
+    if source is not None:
+        return source.file, source.line
+    number = places.line_of(op)
+    return ("", number) if number else None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A function that is being executed, at an operation."""
+
+    op: Operation
+    env: Env
+    compiler: Compiler
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A moment before the instruction `number` of a launch; the innermost frame is the first."""
+
+    number: int
+    frames: tuple[Frame, ...]
+    enters: bool
+    """Whether the instruction begins a line."""
+    finding: Finding | None = None
+
+    @property
+    def op(self) -> Operation:
+        """The operation that is next."""
+        return self.frames[0].op
+
+    @property
+    def batch(self) -> Batch:
+        """The invocations that run together."""
+        return self.frames[0].env[WAVE]
+
+    @property
+    def depth(self) -> int:
+        """The number of functions that are being executed."""
+        return len(self.frames)
+
+    def row(self, workgroup: int) -> int | None:
+        """The place of a workgroup in the batch; None if it is in another one."""
+        row = workgroup - self.batch.first
+        return row if 0 <= row < self.batch.workgroups else None
+
+    def active(self, workgroup: int) -> Array:
+        """(invocations of the workgroup,): who executes the instruction."""
+        row, count = self.row(workgroup), self.batch.geometry.invocations
+        if row is None:
+            return np.zeros(count, np.bool_)
+        full = np.broadcast_to(self.batch.active(), self.batch.shape)
+        return full[row].reshape(-1)[:count]
+
+
+Wish: TypeAlias = Callable[[Moment], str]
+"""The reason to stop at a moment; empty to go on."""
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a run; `error` is why it did not come to the launch's end."""
+
+    error: Exception | None = None
+
+
+def follows(moment: Moment, focus: tuple[int, int], follow: Follow) -> bool:
+    """Whether the invocation in focus, or one that is followed with it, is active."""
+    active, (_, invocation) = moment.active(focus[0]), focus
+    if follow == "invocation":
+        return bool(active[invocation])
+    lanes = moment.batch.lanes
+    first = invocation // lanes * lanes
+    return bool((active if follow == "workgroup" else active[first : first + lanes]).any())
+
+
+@dataclass
+class Stepper:
+    """
+    Runs `launch` again and again with itself as the debugger (`Options.debug`). `listen` is called
+    on the launch's thread, with a moment and the reason of the stop, or with the end.
+    """
+
+    launch: Callable[[Stepper], None]
+    listen: Callable[[Moment | End, str], None]
+    breaks_on_findings: bool = True
+    at_instructions: bool = False
+    """Whether wishes are asked before all instructions, not only where a line or frame changes."""
+    _count: int = 0
+    _calls: list[Frame] = field(default_factory=list[Frame])
+    _now: Frame | None = None
+    _wish: Wish = lambda moment: ""
+    _quiet: float = 0
+    """The number of the instruction from which on findings stop the launch."""
+    _entered: dict[int, tuple[Batch, Line, Operation]] = field(
+        default_factory=dict[int, tuple[Batch, Line, Operation]]
+    )
+    _lines: dict[Block, Line] = field(default_factory=dict[Block, Line])
+    _thread: threading.Thread | None = None
+    _wishes: SimpleQueue[Wish | None] = field(default_factory=SimpleQueue["Wish | None"])
+    last: dict[int, Array] = field(default_factory=dict[int, Array])
+    """By the first workgroup of a chunk: the number of each invocation's last line in `ops`."""
+    ops: list[Operation] = field(default_factory=list[Operation])
+    _numbers: dict[Operation, int] = field(default_factory=dict[Operation, int])
+
+    # Control, called by whoever steps.
+
+    def start(self, wish: Wish, quiet: float = 0) -> None:
+        """Begin a run that stops as wished; findings before the instruction `quiet` are known."""
+        self._reset(wish, quiet)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def go(self, wish: Wish) -> None:
+        """Go on after a stop."""
+        self._wishes.put(wish)
+
+    def now(self) -> Moment | None:
+        """The moment before the instruction that ran last."""
+        return None if self._now is None else self._moment(False)
+
+    def end(self) -> None:
+        """End a run that has stopped, if there is one."""
+        if self._thread is not None:
+            self._wishes.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def back(self, before: float, wish: Wish) -> None:
+        """
+        Go back to the last moment before an instruction that is wished, or else to the first line.
+        """
+        self.end()
+        target, reason = 0, "entry"
+
+        def note(moment: Moment) -> str:
+            nonlocal target, reason
+            if moment.number >= before:
+                raise Abandoned
+            if why := wish(moment) or (not target and moment.enters and reason):
+                target, reason = moment.number, why
+            return ""
+
+        self._reset(note, inf)
+        try:
+            self.launch(self)
+        except (Abandoned, Exception):
+            pass  # The same failure as before.
+        self.at_instructions = True
+        target = target or (int(before) if before < inf else 1)
+        self.start(lambda moment: reason if moment.number >= target else "", target)
+
+    def _reset(self, wish: Wish, quiet: float) -> None:
+        self._count, self._wish, self._now, self._quiet = 0, wish, None, quiet
+        self._calls, self._entered, self._lines, self.last = [], {}, {}, {}
+        self._wishes = SimpleQueue()
+
+    def _run(self) -> None:
+        try:
+            self.launch(self)
+        except Abandoned:
+            return
+        except Exception as error:  # The listener tells it.
+            self.listen(End(error), "")
+        else:
+            self.listen(End(), "")
+
+    def _stop(self, moment: Moment, reason: str) -> None:
+        self.listen(moment, reason)
+        wish = self._wishes.get()
+        if wish is None:
+            raise Abandoned
+        self._wish = wish
+
+    # The debugger that the interpreter calls (options.py).
+
+    def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:
+        """The step of an operation, asked about before."""
+        line, begins = line_of(op), False
+        assert op.parent is not None
+        if line is not None:
+            around = op.parent_op()
+            outer = line_of(around) if isinstance(around, SelectionOp) else None
+            begins = self._lines.get(op.parent, outer) != line
+            self._lines[op.parent] = line
+        is_call = isinstance(op, FunctionCallOp)
+
+        def ask_before(env: Env) -> Any:
+            self._count += 1
+            frame = self._now = Frame(op, env, compiler)
+            self._ask(line if begins else None)
+            if not is_call:
+                return step(env)
+            self._calls.append(frame)
+            self._entered.pop(len(self._calls), None)
+            try:
+                return step(env)
+            finally:
+                self._calls.pop()
+
+        return ask_before
+
+    attach_end = attach
+
+    def check_reached(self) -> None:
+        """Breakpoints were looked up before."""
+
+    def _ask(self, begun: Line | None) -> None:
+        """Ask the wish, and note where the active invocations are."""
+        frame, depth = self._now, len(self._calls)
+        assert frame is not None
+        enters = False
+        if begun is not None:
+            batch: Batch = frame.env[WAVE]
+            before = self._entered.get(depth)
+            enters = before is None or before[:2] != (batch, begun) or before[2] is frame.op
+            if enters:
+                self._entered[depth] = batch, begun, frame.op
+                self._note_position(batch, frame.op)
+        if not enters and not self.at_instructions:
+            return
+        moment = self._moment(enters)
+        if reason := self._wish(moment):
+            self._stop(moment, reason)
+
+    def _moment(self, enters: bool, finding: Finding | None = None) -> Moment:
+        assert self._now is not None
+        return Moment(self._count, (self._now, *reversed(self._calls)), enters, finding)
+
+    def _note_position(self, batch: Batch, op: Operation) -> None:
+        """Keep the line that the active invocations have come to."""
+        last = self.last.get(batch.first)
+        if last is None:
+            last = self.last[batch.first] = np.full(batch.shape, -1, np.int32)
+        number = self._numbers.setdefault(op, len(self.ops))
+        if number == len(self.ops):
+            self.ops.append(op)
+        last[np.broadcast_to(batch.active(), batch.shape)] = number
+
+    def report(self, finding: Finding, op: object) -> None:
+        """Stop where a check has found something (`Checks.found`)."""
+        if self.breaks_on_findings and self._now is not None and self._count >= self._quiet:
+            self._stop(self._moment(False, finding), "exception")

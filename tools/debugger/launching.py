@@ -1,0 +1,114 @@
+"""A launch that can be run again and again: the kernel's description, its buffers, its lines."""
+
+from __future__ import annotations
+
+import argparse
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+from xdsl.ir import Operation
+
+from xdsl_spirv.dialects.spirv.structure import FuncOp
+from xdsl_spirv.interpreter import semantics
+from xdsl_spirv.interpreter.checks.report import Allowed, Checks, Report
+from xdsl_spirv.interpreter.source.debug_info import entry_of
+from xdsl_spirv.interpreter.stepper import Line, Stepper, line_of
+from xdsl_spirv.tools.kernel_test.collecting import collect
+from xdsl_spirv.tools.kernel_test.description import KernelTest, Misuse
+from xdsl_spirv.tools.kernel_test.loading import load_kernel
+from xdsl_spirv.tools.kernel_test.overriding import override
+from xdsl_spirv.tools.kernel_test.running import options_of, plan_launch, subgroup_sizes
+from xdsl_spirv.tools.kernel_test.starting import assume_launch
+
+
+def find_test(path: str, arguments: argparse.Namespace) -> tuple[KernelTest, str]:
+    """The launch of a kernel, and a note if nothing describes it; raises `Misuse`."""
+    if Path(path).is_dir():
+        raise Misuse(f"{path} is a folder", "", "debug one kernel")
+    collection = collect([path])
+    for _, error in collection.refused:
+        raise error
+    (test,) = collection.tests
+    note, test = "", override(test, arguments)
+    if test.source == test.kernel and test.grid is None and not test.buffers:
+        test = override(assume_launch(test), arguments)
+        note = (
+            f"no {test.kernel.stem}.kernel.toml describes the launch of {test.kernel.name}: it "
+            f"has {test.grid} workgroups and random buffers. `xdsl-spirv test {test.kernel} "
+            "--init` writes the file"
+        )
+    return test, note
+
+
+class Launched:
+    """A launch of a test, as it is debugged. Raises `Misuse`, and the errors of `load_kernel`."""
+
+    def __init__(self, test: KernelTest):
+        self.test = test
+        self.plan = plan_launch(test, load_kernel(test))
+        self.module = self.plan.module()
+        self.options = options_of(test, subgroup_sizes(test)[0])
+        self._before = [buffer.data.copy() for buffer in self.plan.arguments.buffers]
+        self.lines = _lines(self.module)
+        self.report = Report()
+
+    def run(self, stepper: Stepper) -> None:
+        """Run it from its beginning."""
+        for buffer, data in zip(self.plan.arguments.buffers, self._before, strict=True):
+            buffer.data[:] = data
+        checks: Checks | None = self.options.checks
+        if checks is not None:
+            self.report = Report()
+            pairs = (text.partition(":") for text in self.test.allow)
+            # Further runs in other orders are `xdsl-spirv test`'s.
+            checks = replace(
+                checks,
+                permute=False,
+                choices=False,
+                allow=tuple(Allowed(rule=rule, text=part) for rule, _, part in pairs),
+                report=self.report,
+                found=stepper.report,
+            )
+        options = replace(self.options, checks=checks, debug=stepper, seconds=inf)
+        self.plan.run(self.module, options)
+
+    def problems(self, findings: bool) -> list[str]:
+        """The mismatches of a run that has ended, and its findings if they are asked for."""
+        found = [str(finding) for finding in self.report.findings] if findings else []
+        return found + [problem.text for problem in self.plan.mismatches()]
+
+    # Places.
+
+    def path(self, file: str) -> Path:
+        """The path of a file that a line names."""
+        kernel = self.test.kernel
+        beside = kernel.parent / file
+        chosen = kernel if not file else beside if beside.exists() else Path(file)
+        return chosen.resolve()
+
+    def line(self, path: str, number: int) -> Line | None:
+        """The first line with instructions from a line of an editor's file on."""
+        wanted = Path(path).resolve()
+        for file, lines in self.lines.items():
+            if self.path(file) == wanted:
+                at = bisect_left(lines, number)
+                return (file, lines[at]) if at < len(lines) else None
+        return None
+
+
+def _lines(module: Operation) -> dict[str, Sequence[int]]:
+    """The lines of functions that have instructions, by file."""
+    semantics.load()
+    lines: dict[str, set[int]] = {}
+    for function in module.regions[0].block.ops:
+        for op in function.walk() if isinstance(function, FuncOp) else ():
+            meaning = semantics.TABLE.get(type(op))
+            if meaning is None or meaning.kind == "constant" or entry_of(op) is not None:
+                continue
+            line = line_of(op)
+            if line is not None:
+                lines.setdefault(line[0], set()).add(line[1])
+    return {file: sorted(numbers) for file, numbers in lines.items()}

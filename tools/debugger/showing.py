@@ -1,0 +1,231 @@
+"""
+Values as an editor shows them, in the invocation that is looked at.
+
+A number that all active invocations of the workgroup agree on is shown as it is. A divergent one
+also has their range, and can be opened into one line for each invocation. Arrays are read as far as
+the editor asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, VectorType
+from xdsl.utils.exceptions import VerifyException
+
+from xdsl_spirv.dialects.spirv.types import (
+    ArrayType,
+    MatrixType,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+)
+from xdsl_spirv.interpreter.errors import InterpreterError
+from xdsl_spirv.interpreter.inspection import MATRICES, View
+from xdsl_spirv.interpreter.memory import Pointer
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.stepper import Moment
+from xdsl_spirv.runtime.errors import ProgramError
+
+Shown = dict[str, Any]
+"""A `Variable` of the protocol."""
+
+UNKNOWN = (InterpreterError, ProgramError, VerifyException, ArithmeticError, LookupError,
+           TypeError, ValueError)  # fmt: skip
+
+
+@dataclass
+class Shower:
+    """Writes values of one moment; `references` are the lists that an editor may open."""
+
+    moment: Moment
+    references: list[Callable[[int, int | None], list[Shown]]] = field(
+        default_factory=list[Callable[[int, "int | None"], list[Shown]]]
+    )
+
+    def refer(self, children: Callable[[int, int | None], list[Shown]]) -> int:
+        """A number by which an editor asks for a list."""
+        self.references.append(children)
+        return len(self.references)
+
+    def show(self, view: View, focus: tuple[int, int], path: str = "") -> Shown:
+        """A view in an invocation (workgroup, invocation); `path` is its expression."""
+        path = path or view.name
+        shown: Shown = {"name": view.name, "value": "", "variablesReference": 0,
+                        "evaluateName": path}  # fmt: skip
+        try:
+            shown["type"] = type_text(view)
+            return shown | self._content(view, focus, path)
+        except UNKNOWN as error:
+            cause = error.cause if isinstance(error, InterpreterError) else str(error)
+            return shown | {"value": f"<{cause}>"}
+
+    def show_value(self, value: Any, focus: tuple[int, int], mask: Array) -> Shown:
+        """A computed value, known in some invocations."""
+        array = np.broadcast_to(np.asarray(value), self.moment.batch.shape)
+        numbers, known = self._of_workgroup(array, focus[0]), self._of_workgroup(mask, focus[0])
+        return self._numbers(numbers, np.zeros_like(known), known, focus)
+
+    def _content(self, view: View, focus: tuple[int, int], path: str) -> Shown:
+        if isinstance(view.plain, MATRICES):
+            return self._matrix(view, focus)
+        if isinstance(view.plain, PointerType):
+            return self._pointer(view, focus, path)
+        count = view.count()
+        shown: Shown = {"value": type_text(view)}
+        if view.is_number:
+            shown = self._numbers(*self._read(view, focus), focus)
+            if not count:
+                return shown
+            shown["variablesReference"] = 0
+
+        def children(start: int, length: int | None) -> list[Shown]:
+            return [
+                self.show(part, focus, path + part.name if part.name[0] == "[" else
+                          f"{path}.{part.name}")
+                for part in view.parts(start, length)
+            ]  # fmt: skip
+
+        if count:
+            named = isinstance(view.plain, StructType | VectorType)
+            shown["variablesReference"] = self.refer(children)
+            shown["namedVariables" if named else "indexedVariables"] = count
+        return shown
+
+    def masks(self, focus: tuple[int, int]) -> tuple[Array, Array]:
+        """
+        The invocations of the workgroup that are active, and the one in focus: a place that is
+        outside of its memory in another one can still be read in this one.
+        """
+        batch, row = self.moment.batch, self.moment.row(focus[0])
+        several, one = np.zeros(batch.shape, np.bool_), np.zeros(batch.shape, np.bool_)
+        if row is not None:
+            several[row] = batch.active()[min(row, len(batch.active()) - 1)]
+            one[row].reshape(-1)[focus[1]] = True
+        return several | one, one
+
+    def _read(self, view: View, focus: tuple[int, int]) -> tuple[Array, Array, Array]:
+        """
+        The numbers of a view, which of them are undefined, and in which invocations it was read:
+        (invocations, ...) of the workgroup.
+        """
+        several, one = self.masks(focus)
+        try:
+            value, mask = np.asarray(view.read(several)), several
+        except InterpreterError:
+            value, mask = np.asarray(view.read(one)), one
+        unknown = view.find_undefined(mask)
+        full = (
+            np.broadcast_to(array, mask.shape + array.shape[3:]) for array in (value, unknown, mask)
+        )
+        numbers, undefined, known = (self._of_workgroup(array, focus[0]) for array in full)
+        return numbers, undefined.reshape(len(numbers), -1).any(axis=1), known
+
+    def _numbers(
+        self, numbers: Array, unknown: Array, known: Array, focus: tuple[int, int]
+    ) -> Shown:
+        """A scalar or vector; the arrays are `_read`'s."""
+        active = self.moment.active(focus[0])
+        chosen = known & active if (known & active).any() else known
+        compared, some = numbers[chosen], unknown[chosen]
+
+        def text(number: int) -> str:
+            return "undefined" if unknown[number] else number_text(numbers[number])
+
+        uniform = bool(_same(compared) and some.all() == some.any())
+        value = text(focus[1])
+        shown: Shown = {"value": value, "variablesReference": 0,
+                        "presentationHint": {"attributes": ["uniform"]}}  # fmt: skip
+        if uniform:
+            return shown
+        defined = compared[~some]
+        ordered = defined.ndim == 1 and defined.dtype != np.bool_ and defined.size
+        least, most = (defined.min(), defined.max()) if ordered else (0, 0)
+        span = f"{number_text(least)} to {number_text(most)}" if ordered else "differs"
+
+        def by_invocation(start: int, length: int | None) -> list[Shown]:
+            end = len(numbers) if length is None else min(start + length, len(numbers))
+            return [
+                {"name": f"invocation {n}" + " (inactive)" * (not active[n]),
+                 "value": text(n), "variablesReference": 0}
+                for n in range(start, end)
+            ]  # fmt: skip
+
+        return shown | {
+            "value": f"{value}   ({span} by invocation)",
+            "presentationHint": {"attributes": ["divergent"]},
+            "variablesReference": self.refer(by_invocation),
+            "indexedVariables": len(numbers),
+        }
+
+    def _matrix(self, view: View, focus: tuple[int, int]) -> Shown:
+        """A cooperative matrix of the invocation's subgroup, or of its workgroup."""
+        matrix = np.asarray(view.read())
+        row = self.moment.row(focus[0]) or 0
+        subgroup = focus[1] // self.moment.batch.lanes
+        matrix = matrix[min(row, matrix.shape[0] - 1), min(subgroup, matrix.shape[1] - 1)]
+
+        def rows(start: int, length: int | None) -> list[Shown]:
+            end = len(matrix) if length is None else min(start + length, len(matrix))
+            return [
+                {"name": f"row {n}", "value": number_text(matrix[n]), "variablesReference": 0}
+                for n in range(start, end)
+            ]
+
+        return {
+            "value": type_text(view),
+            "variablesReference": self.refer(rows),
+            "indexedVariables": len(matrix),
+        }
+
+    def _pointer(self, view: View, focus: tuple[int, int], path: str) -> Shown:
+        target = view.target()
+        if target is None:
+            return {"value": "<no pointer>"}
+        pointer = target.pointer
+        text = "pointer"
+        if isinstance(pointer, Pointer):
+            address = np.broadcast_to(pointer.address(), self.moment.batch.shape)
+            byte = self._of_workgroup(address, focus[0])[focus[1]]
+            text = f"pointer into {pointer.memory.label}, byte {byte}"
+        show = self.refer(lambda start, length: [self.show(target, focus, f"*{path}")])
+        return {"value": text, "variablesReference": show}
+
+    def _of_workgroup(self, full: Array, workgroup: int) -> Array:
+        """(invocations, ...) of a value over the whole batch."""
+        batch, row = self.moment.batch, self.moment.row(workgroup) or 0
+        return full[row].reshape(-1, *full.shape[3:])[: batch.geometry.invocations]
+
+
+def _same(values: Array) -> bool:
+    """Whether all have the same bits."""
+    first = np.ascontiguousarray(values[:1]).tobytes()
+    return np.ascontiguousarray(values).tobytes() == first * len(values)
+
+
+def number_text(value: Any) -> str:
+    """A number, or a vector of numbers."""
+    array = np.asarray(value)
+    if array.ndim:
+        return f"({', '.join(map(number_text, array))})"
+    return str(array[()]).lower() if array.dtype == np.bool_ else str(array[()])
+
+
+def type_text(view: View) -> str:
+    """A type in a few words."""
+    match view.plain:
+        case StructType() as struct:
+            return struct.identifier.data or "struct"
+        case ArrayType() | RuntimeArrayType():
+            return f"{type_text(view.part(0))}[{view.count()}]" if view.count() else "array"
+        case MatrixType() as matrix:
+            return f"matrix of {matrix.columns.data} columns"
+        case VectorType():
+            return f"vector of {view.count()} {type_text(view.part(0))}"
+        case IntegerType() as integer if integer.width.data > 1:
+            return f"{'u' if view.is_unsigned() else 'i'}{integer.width.data}"
+        case type:
+            return str(type).replace("!spirv.", "")
