@@ -126,7 +126,10 @@ def test_counts_of_a_store(tmp_path: Path):
     assert not missing_figures(text, found)
 
 
-WITHOUT_FIGURES = {"worker", "translate", "disassemble", "assemble", "completion", "opt", "serve", "debug"}
+WITHOUT_FIGURES = {
+    "worker", "translate", "disassemble", "assemble", "completion", "opt", "serve", "debug",
+    "language-server",
+}  # fmt: skip
 """Commands that write files, another language or to clients, without an object about them."""
 
 
