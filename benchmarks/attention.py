@@ -60,7 +60,8 @@ def cases() -> list[AttentionWorkload]:
     prompt = AttentionWorkload(1, 32, 512, 512, 128, 128, mask="causal")
     encoder = AttentionWorkload(32, 12, 128, 128, 32, 32, mask="keys")
     workloads += [AttentionWorkload(4, 16, 2048, 2048, head, head) for head in (192, 256)]
-    return [*workloads, odd, prompt, encoder, AttentionWorkload(1, 12, 256, 256, 64, 64)]
+    text = AttentionWorkload(2, 20, 1024, 77, 64, 64)
+    return [*workloads, odd, prompt, encoder, text, AttentionWorkload(1, 12, 256, 256, 64, 64)]
 
 
 def small() -> list[AttentionWorkload]:

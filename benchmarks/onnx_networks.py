@@ -279,7 +279,7 @@ def peer_of(name: str, record: dict[str, Any]) -> np.ndarray[Any, Any]:
     return wanted
 
 
-def write(path: Path, device: str, records: list[dict[str, Any]]) -> None:
+def write(path: Path, device: Any, records: list[dict[str, Any]]) -> None:
     """Writes the figures, and the geometric mean of the ratios."""
     ratios = [record["ratio"] for record in records if "ratio" in record]
     document = {
@@ -287,7 +287,8 @@ def write(path: Path, device: str, records: list[dict[str, Any]]) -> None:
         "graphs (the faster of eager channels last and torch.compile); microseconds of a run by "
         "the device's clock",
         "date": datetime.date.today().isoformat(),
-        "device": device,
+        "device": device.name,
+        "driver": device.driver_version,
         "torch": torch.__version__,
         "geometric_mean": round(math.exp(statistics.fmean(map(math.log, ratios))), 3)
         if ratios
@@ -326,7 +327,7 @@ def main() -> int:
         records.append(record)
         print(json.dumps(record), flush=True)
         if options.output is not None:
-            write(options.output, info.name, records)
+            write(options.output, info, records)
     return 0 if records and all(record["ok"] for record in records) else 1
 
 

@@ -113,7 +113,8 @@ class Model:
             drawn["dilations"] = dilations
         reach = [(k - 1) * d for k, d in zip(kernel, dilations)]
         how = rng.random()
-        if how < 0.2:
+        # ONNX makes strides times the size of it, onnxruntime less where a window is not that long.
+        if how < 0.2 and not (transposed and any(r + 1 < s for r, s in zip(reach, strides))):
             drawn["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"]))
         elif how < 0.8:
             drawn["pads"] = [int(rng.integers(0, r + 1)) for r in reach * 2]
@@ -217,7 +218,7 @@ def compare(result: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any], type: st
     """Returns what is wrong with a result, "" where nothing is."""
     if result.shape != wanted.shape:
         return f"wrong: the shape is {result.shape} and not {wanted.shape}"
-    most = np.abs(result.astype(np.float64) - wanted).max() / np.abs(wanted).max()
+    most = np.abs(result.astype(np.float64) - wanted).max() / max(np.abs(wanted).max(), 1e-3)
     return "" if most <= BOUND[type] else f"wrong: a difference of {most:.2g}"
 
 
