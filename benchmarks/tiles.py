@@ -3,8 +3,9 @@ A product and an attention over tiles, beside the built-in ones: medians of inte
 
     python benchmarks/tiles.py --device vulkan [--size 1024] [--runs 15]
 
-Times are the device's own. The built-in kernels are compiled for the same target; `--options` gives
-others for kernels over tiles: '{"matmul": [{"M": 64, "subgroups": [2, 1]}]}'.
+Times are the device's own, and results are compared with numpy's before. The built-in kernels are
+compiled for the same target; `--options` gives others for kernels over tiles, which with
+`subgroups` are lowered tile by tile: '{"matmul": [{"M": 64, "subgroups": [2, 1]}]}'.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import workloads
 
 import xdsl_spirv as xs
 from xdsl_spirv import kernels as k
@@ -71,58 +76,104 @@ def attention(
     o.store(head, row, 0, (result.value / total.value.column).to(k.f16))
 
 
-MATMUL = """
-func.func @main(%a: tensor<{m}x{m}xf16>, %b: tensor<{m}x{m}xf16>) -> tensor<{m}x{m}xf32> {{
-  %z = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<{m}x{m}xf32>
-  %f = linalg.fill ins(%z : f32) outs(%e : tensor<{m}x{m}xf32>) -> tensor<{m}x{m}xf32>
-  %r = linalg.matmul ins(%a, %b : tensor<{m}x{m}xf16>, tensor<{m}x{m}xf16>)
-                     outs(%f : tensor<{m}x{m}xf32>) -> tensor<{m}x{m}xf32>
-  return %r : tensor<{m}x{m}xf32>
-}}
-"""
+@dataclass(frozen=True)
+class Launch:
+    """A kernel on a device: its work, the name of its result, and how it was made."""
+
+    work: Any
+    result: str
+    way: str = "built-in"
 
 
-def built_in(text: str, target: str) -> Any:
-    """The work of a compiled program."""
+def built_in(text: str, target: str) -> Launch:
+    """A compiled program."""
     from xdsl_spirv.runtime.vulkan.programs import work_of
 
-    return work_of(xs.compile(xs.parse(text), target))
+    return Launch(work_of(xs.compile(xs.parse(text), target)), "result0")
 
 
-def over_tiles(kernel: t.TileKernel, shapes: dict[str, tuple[int, ...]], options: Any) -> Any:
-    """The work of a kernel over tiles."""
+def over_tiles(
+    kernel: t.TileKernel,
+    shapes: Mapping[str, tuple[int, ...]],
+    target: str,
+    options: Mapping[str, Any],
+) -> Launch:
+    """A kernel over tiles."""
     from xdsl_spirv.interpreter.host.tiles import grid_of
+    from xdsl_spirv.kernels.tile_launch import RaisedProgram
 
-    constants = {n: options.pop(n) for n in list(options) if n in kernel.constants}
-    lowered = lower_program(kernel.with_constants(**constants).trace(shapes), **options)
-    views = [(n, kernel.views[name].element.dtype) for n, name in enumerate(shapes)]
+    constants = {n: v for n, v in options.items() if n in kernel.constants}
+    others = {n: v for n, v in options.items() if n not in constants}
+    lowered = lower_program(kernel.with_constants(**constants).trace(shapes), target, **others)
+    if isinstance(lowered, RaisedProgram):
+        return Launch(lowered.work, "result0", "raised")
+    views = [kernel.views[name].element.dtype for name in shapes]
     held = {
-        n: np.zeros(int(np.prod(shape)) * views[n][1].itemsize, np.uint8)
+        n: np.zeros(int(np.prod(shape)) * views[n].itemsize, np.uint8)
         for n, shape in enumerate(shapes.values())
     }
-    return lowered.work(held, b"", grid_of(lowered.program, dict(enumerate(shapes.values()))))
+    grid = grid_of(lowered.program, dict(enumerate(shapes.values())))
+    return Launch(lowered.work(held, b"", grid), f"b{len(shapes) - 1}", "tile by tile")
 
 
-def medians(works: dict[str, Any], device: str, runs: int) -> dict[str, float]:
-    """Microseconds of each work on the device, in turns."""
+Check = Callable[[bytes], float]
+
+
+def medians(
+    launches: Mapping[str, Launch], given: Sequence[Any], check: Check, device: str, runs: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Microseconds of each launch on the device, in turns, and the errors of their results."""
     from xdsl_spirv.runtime.vulkan.worker import open_isolated
 
-    random = np.random.default_rng(1)
-    times: dict[str, list[float]] = {name: [] for name in works}
+    times: dict[str, list[float]] = {name: [] for name in launches}
+    errors: dict[str, float] = {}
     with open_isolated(device) as opened:
-        loaded = {name: opened.load(work) for name, work in works.items()}
-        for name, work in works.items():
-            inputs = [b for b in work.buffers if b.kind == "input"]
-            data = {
-                b.name: random.integers(0, 60, b.size).astype(np.uint8).tobytes() for b in inputs
-            }
+        loaded = {name: opened.load(launch.work) for name, launch in launches.items()}
+        for name, launch in launches.items():
+            inputs = [b for b in launch.work.buffers if b.kind == "input"]
+            data = {b.name: bytes(b.size) for b in inputs}
+            data |= {b.name: a.tobytes() for b, a in zip(inputs, given, strict=False)}
             loaded[name].run(data, opened.timeout)
+            errors[name] = check(bytes(loaded[name].read(launch.result, opened.timeout)))
         for _ in range(runs):
             for name, each in loaded.items():
                 steps = each.time(3, opened.timeout, 0.05)
                 times[name].append(sum(step.median for step in steps) / 1000)
-    return {name: statistics.median(values) for name, values in times.items()}
+    return {name: statistics.median(values) for name, values in times.items()}, errors
+
+
+ROWS = 64
+"""Rows of a result that are compared."""
+
+
+def matmul_case(size: int) -> tuple[Sequence[Any], Check]:
+    """The operands of a product, and the greatest error of a result's first rows."""
+    random = np.random.default_rng(1)
+    a, b = (random.standard_normal((size, size)).astype(np.float16) for _ in range(2))
+    expected = a[:ROWS].astype(np.float32) @ b.astype(np.float32)
+
+    def check(result: bytes) -> float:
+        rows = np.frombuffer(result, np.float32).reshape(size, size)[:ROWS]
+        return float(np.abs(rows - expected).max() / np.abs(expected).max())
+
+    return (a, b), check
+
+
+def attention_case(heads: int, size: int) -> tuple[Sequence[Any], Check]:
+    """The same of an attention, of the last head."""
+    random = np.random.default_rng(1)
+    q, keys, values = (
+        random.standard_normal((heads, size, 64)).astype(np.float16) for _ in range(3)
+    )
+    scores = q[-1, :ROWS].astype(np.float32) @ keys[-1].astype(np.float32).T / 8
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = powers / powers.sum(-1, keepdims=True) @ values[-1].astype(np.float32)
+
+    def check(result: bytes) -> float:
+        rows = np.frombuffer(result, np.float16).reshape(heads, size, 64)[-1, :ROWS]
+        return float(np.abs(rows - expected).max() / np.abs(expected).max())
+
+    return (q, keys, values), check
 
 
 def main() -> None:
@@ -139,35 +190,39 @@ def main() -> None:
     target = asked.target or own_target(asked.device)
     size, heads = asked.size, asked.heads
     usual: dict[str, list[dict[str, Any]]] = (
-        {"matmul": [{"M": 16, "N": 16, "K": 16}], "attention": [{"R": 8, "C": 16}]}
+        {"matmul": [{}, {"M": 16, "N": 16, "K": 16, "subgroups": (1, 1)}], "attention": [{}]}
         if load(target).processor
         else {
-            "matmul": [
-                {"subgroups": (2, 2)},
-                {"subgroups": (4, 2)},
-                {"K": 64, "subgroups": (2, 2)},
-            ],
-            "attention": [{}, {"R": 128, "C": 64}, {"R": 64, "C": 64}],
+            "matmul": [{}, {"subgroups": (2, 2)}, {"subgroups": (4, 2)}],
+            "attention": [{}, {"subgroups": (4, 1)}],
         }
     )
     usual |= json.loads(asked.options)
     square, rows = (size, size), (heads, size, 64)
     workload = AttentionWorkload(1, heads, size, size, 64, 64)
-    cases = {
-        "matmul": (matmul, MATMUL.format(m=size), dict.fromkeys("abc", square)),
+    cases: dict[str, tuple[t.TileKernel, str, dict[str, tuple[int, ...]]]] = {
+        "matmul": (matmul, workloads.matmul(size), dict.fromkeys("abc", square)),
         "attention": (attention, workload.text(), dict.fromkeys(("q", "kk", "v", "o"), rows)),
     }
+    wrong = False
     for name, (kernel, text, shapes) in cases.items():
         if asked.only not in name:
             continue
-        works = {"built-in": built_in(text, target)}
+        launches = {"built-in": built_in(text, target)}
         for options in usual[name]:
-            label = json.dumps(options)
-            works[label] = over_tiles(kernel, shapes, {"target": target, **options})
-        found = medians(works, asked.device, asked.runs)
+            launches[json.dumps(options)] = over_tiles(kernel, shapes, target, options)
+        given, check = matmul_case(size) if name == "matmul" else attention_case(heads, size)
+        found, errors = medians(launches, given, check, asked.device, asked.runs)
         for label, time in found.items():
-            part = found["built-in"] / time
-            print(f"{name} {size} {label}: {time:.1f} us, {part:.2f} of the built-in", flush=True)
+            part, error = found["built-in"] / time, errors[label]
+            print(
+                f"{name} {size} {label} ({launches[label].way}): {time:.1f} us, {part:.2f} of the "
+                f"built-in, error {error:.1e}",
+                flush=True,
+            )
+            wrong |= not error < 5e-3
+    if wrong:
+        sys.exit("a result is wrong: its error is above 5e-3")
 
 
 if __name__ == "__main__":

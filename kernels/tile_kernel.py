@@ -17,8 +17,8 @@ from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.kernels.kernel import placed_errors
 from xdsl_spirv.kernels.launch import Launched
 from xdsl_spirv.kernels.memory import PushType
-from xdsl_spirv.kernels.tile_launch import LoweredProgram, lower_program
-from xdsl_spirv.kernels.tile_tracer import TileTracer, current, tracing
+from xdsl_spirv.kernels.tile_launch import LoweredProgram, RaisedProgram, lower_program, lower_tiles
+from xdsl_spirv.kernels.tile_tracer import TileTracer, Traced, current, tracing
 from xdsl_spirv.kernels.tile_values import Number, Tile, attribute_of, number
 from xdsl_spirv.kernels.tracer import KernelError
 from xdsl_spirv.kernels.types import Type, f32, i32
@@ -102,14 +102,6 @@ def view(element: Type, *shape: int | None) -> Any:
     return cast(View, ViewType(element, tuple(shape)))
 
 
-@dataclass
-class Traced:
-    """A program with the lines of Python that it comes from."""
-
-    program: tile.ProgramOp
-    tracer: TileTracer
-
-
 @dataclass(frozen=True)
 class TileKernel:
     """A kernel over tiles: `text` shows its program, `launch` runs it, `check` looks for faults."""
@@ -119,8 +111,8 @@ class TileKernel:
     parameters: Mapping[str, ViewType | PushType]
     constants: Mapping[str, int]
     _traced: dict[object, Traced] = field(default_factory=dict[object, Traced], repr=False)
-    _lowered: dict[object, LoweredProgram] = field(
-        default_factory=dict[object, LoweredProgram], repr=False
+    _lowered: dict[object, LoweredProgram | RaisedProgram] = field(
+        default_factory=dict[object, "LoweredProgram | RaisedProgram"], repr=False
     )
 
     @property
@@ -155,11 +147,11 @@ class TileKernel:
         return self._traced[key]
 
     def on(self, target: str, **options: Any) -> str:
-        """The kernel for a target as text: what its invocations do."""
+        """The kernel for a target, tile by tile, as text: what its invocations do."""
         from xdsl_spirv.runtime.modules import text_of
 
         with self._refusals():
-            return text_of(lower_program(self.trace(), target, **options).kernels)
+            return text_of(lower_tiles(self.trace(), target, **options).kernels)
 
     def launch(self, *arguments: Any, device: str = "interpreter", **named: Any) -> Launched:
         """

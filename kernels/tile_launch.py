@@ -1,43 +1,28 @@
-"""A tile program for a target: its kernel, its binary, and launches of it."""
+"""
+A tile program for a target, and launches of it: as a product or an attention of a model is compiled
+where it has that form (`raise-tiles`), tile by tile (`lower-tiles`) elsewhere.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_spirv.dialects import tile
-from xdsl_spirv.kernels.lines import Lines
 from xdsl_spirv.kernels.tracer import KernelError
 from xdsl_spirv.targets import Target, load
 
+if TYPE_CHECKING:
+    from xdsl_spirv.kernels.tile_tracer import Traced
+    from xdsl_spirv.runtime.program import Program
+
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
-class HasLines(Protocol):
-    """An object that knows the lines that it was written from."""
-
-    @property
-    def lines(self) -> Lines:
-        """The lines."""
-        ...
-
-
-class HasProgram(Protocol):
-    """A program with its lines."""
-
-    @property
-    def program(self) -> tile.ProgramOp:
-        """The program."""
-        ...
-
-    @property
-    def tracer(self) -> HasLines:
-        """The object that knows the lines."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -120,6 +105,38 @@ class LoweredProgram:
         )
 
 
+@dataclass(frozen=True)
+class RaisedProgram:
+    """A program that is compiled as a function on tensors."""
+
+    compiled: Program
+    stored: Sequence[str]
+    """The views that are the function's results, in their order."""
+
+    def run(
+        self,
+        arrays: Mapping[str, Array],
+        numbers: Mapping[str, Any],
+        device: str,
+        checks: Any = None,
+        grid: tuple[int, int, int] | None = None,
+    ) -> dict[str, Array]:
+        """The arrays as they are afterwards; the schedule says the grid."""
+        from xdsl_spirv.runtime.execution import run
+
+        given = {**arrays, **numbers}
+        names = [b.name for b in self.compiled.manifest.buffers if b.kind in ("input", "scalar")]
+        results = run(self.compiled, {name: given[name] for name in names}, device, checks)
+        return {**arrays, **dict(zip(self.stored, results.values(), strict=True))}
+
+    @property
+    def work(self) -> Any:
+        """The launch as a device takes it."""
+        from xdsl_spirv.runtime.vulkan.programs import work_of
+
+        return work_of(self.compiled)
+
+
 def _word(value: Any, axis: int) -> int:
     """A size, or a number's bits."""
     if isinstance(value, np.ndarray):
@@ -136,19 +153,58 @@ def _in_words(value: Array) -> Array:
     return octets
 
 
+def raise_program(traced: Traced, target: str) -> RaisedProgram | None:
+    """
+    A program compiled as a function on tensors.
+
+    None where it has no such form, where the target refuses it, and where its temporaries would
+    take more memory than its arguments: tiles that are never stored are then better.
+    """
+    from xdsl_spirv.compiler import compile_module
+    from xdsl_spirv.passes.graph.raise_tiles import raise_program
+    from xdsl_spirv.passes.graph.tile_nodes import NotRaised
+
+    program = traced.program
+    views = [a.type for a in program.body.block.args if isinstance(a.type, tile.ViewType)]
+    try:
+        compiled = compile_module(ModuleOp([raise_program(program)]), target)
+    except (NotRaised, PassFailedException):
+        return None
+    given = sum(prod(view.shape) * view.element.bitwidth // 8 for view in views)  # pyright: ignore
+    if (compiled.manifest.memory or 0) > given:
+        return None
+    stored = [op.view.name_hint or "" for op in program.walk() if isinstance(op, tile.StoreOp)]
+    return RaisedProgram(compiled, stored)
+
+
 def lower_program(
-    traced: HasProgram,
+    traced: Traced,
     target: str | None = None,
     *,
     device: str = "interpreter",
     subgroups: Sequence[int] = (),
     instruction: str = "",
-) -> LoweredProgram:
+) -> LoweredProgram | RaisedProgram:
     """
-    The kernel of a program for a target, or for the target of a device.
+    A program for a target, or for the target of a device; `subgroups` and `instruction` are of a
+    kernel tile by tile.
 
     Raises `PassFailedException` for features that the target does not have.
     """
+    if target is None:
+        if device == "interpreter":
+            raise KernelError("no target is named", "target", 'write target="nvidia-h200"')
+        from xdsl_spirv.runtime.vulkan.own_target import own_target
+
+        target = own_target(device)
+    raised = None if subgroups or instruction else raise_program(traced, target)
+    return raised or lower_tiles(traced, target, subgroups, instruction)
+
+
+def lower_tiles(
+    traced: Traced, target: str, subgroups: Sequence[int] = (), instruction: str = ""
+) -> LoweredProgram:
+    """The kernel of a program, tile by tile."""
     from xdsl_spirv.compiler.pipeline import lowering
     from xdsl_spirv.dialects.schedule.push_constants import sizes_of
     from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
@@ -157,12 +213,6 @@ def lower_program(
     from xdsl_spirv.serialization.encode.encoder import encode
     from xdsl_spirv.upstream.passes_on_demand import run
 
-    if target is None:
-        if device == "interpreter":
-            raise KernelError("no target is named", "target", 'write target="nvidia-h200"')
-        from xdsl_spirv.runtime.vulkan.own_target import own_target
-
-        target = own_target(device)
     program = traced.program
     module, ctx = ModuleOp([program.clone()]), context()
     LowerTilesPass(target, tuple(subgroups), instruction).apply(ctx, module)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, i32
 from xdsl.ir import Block, Operation, SSAValue
 
+from xdsl_spirv.dialects import tile
 from xdsl_spirv.kernels.lines import Lines
 from xdsl_spirv.kernels.tracer import KernelError
 
@@ -83,3 +85,11 @@ def tracing(tracer: TileTracer) -> Generator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+@dataclass
+class Traced:
+    """A program with the lines of Python that it comes from."""
+
+    program: tile.ProgramOp
+    tracer: TileTracer

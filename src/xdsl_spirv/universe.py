@@ -73,6 +73,7 @@ PASSES: dict[str, str] = {
     "contraction-to-cooperative-matrix": (
         "passes.kernel.contraction_to_cooperative_matrix:ContractionToCooperativeMatrixPass"
     ),
+    "raise-tiles": "passes.graph.raise_tiles:RaiseTilesPass",
     "lower-tiles": "passes.kernel.lower_tiles:LowerTilesPass",
     "loops-to-invocations": "passes.loops.to_invocations:LoopsToInvocationsPass",
     "kernel-to-spirv": "passes.spirv.kernel_to_spirv:KernelToSPIRVPass",

@@ -86,6 +86,10 @@ def case(name: str) -> tuple[t.TileKernel, list[Any], Array, float]:
     if name == "integers":
         a, b = (g.integers(-128, 128, shape).astype(np.int8) for shape in ((20, 32), (32, 18)))
         return integers, [a, b, np.zeros((20, 18), np.int32)], a.astype(np.int32) @ b, 0
+    if name == "bfloats":
+        a, b = (g.standard_normal(s).astype(k.bf16.dtype) for s in ((20, 16), (16, 18)))
+        expected = a.astype(np.float32) @ b.astype(np.float32)
+        return bfloats, [a, b, np.zeros((20, 18), np.float32)], expected, 0.01
     if name == "matmul":
         a, b = (g.standard_normal(s).astype(np.float16) for s in ((20, 21), (21, 18)))
         bias, c = g.standard_normal(18).astype(np.float32), np.zeros((20, 18), np.float16)
@@ -106,13 +110,26 @@ TARGETS = {
 }
 
 
-@pytest.mark.parametrize("name", ["matmul", "attention", "integers"])
+@t.kernel
+def bfloats(
+    a: Any = t.view(k.bf16, None, 16),
+    b: Any = t.view(k.bf16, 16, None),
+    c: Any = t.view(k.f32, None, None),
+):
+    i, j = t.place(c, 16, 16)
+    x, y = a.load(i, 0, 16, 16), b.load(0, j, 16, 16)
+    c.store(i, j, t.multiply_add(x, y, t.zeros(k.f32, 16, 16)))
+
+
+@pytest.mark.parametrize("name", ["matmul", "attention", "integers", "bfloats"])
 def test_whole_tiles_and_invocations_agree_with_numpy(name: str):
     kernel, arguments, expected, near = case(name)
     (result,) = [n for n in kernel.launch(*arguments)][-1:]
     assert np.abs(kernel.launch(*arguments)[result] - expected).max() <= near
+    raised = kernel.launch(*arguments, target="nvidia-h200")[result]
+    assert np.abs(raised - expected).max() <= near
     for target in TARGETS:
-        launched = kernel.launch(*arguments, target=target)[result]
+        launched = kernel.launch(*arguments, target=target, subgroups=(1, 1))[result]
         assert np.abs(launched - expected).max() <= near, target
 
 

@@ -1,0 +1,181 @@
+"""
+A loop over keys that keeps each row's greatest score, and what becomes of it on whole tensors.
+
+    new = max(top, max of x)                             softmax of x, times values
+    lost = exp(top - new), p = exp(x - new)        ->
+    total = total * lost + sum of p
+    result = result * lost + p * values
+
+Behind the loop nothing but result / total may be read. Rounding differs: p is divided by the sum
+before it is rounded, and a constant factor of queries multiplies the scores in the type of the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf, log
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, FloatAttr
+
+from xdsl_spirv.passes.graph.attention_patterns import LEAST, MAXIMA
+from xdsl_spirv.passes.graph.tile_nodes import (
+    Node,
+    Nodes,
+    NotRaised,
+    Terms,
+    is_number,
+    number_of,
+    plus,
+    terms_of,
+)
+
+
+class OnlineSoftmax:
+    """The parts of one loop; raises `NotRaised` where it is another one."""
+
+    def __init__(self, elements: Nodes, loop: str, starts: Sequence[Node]):
+        self.elements, self.loop, self.starts = elements, loop, starts
+
+    def results(self, yields: Sequence[Node], tail: Sequence[Node] | None) -> list[Node]:
+        """What the loop's results are: `attention_sum` times the attention, and its sum."""
+        top, total, result = self._order(yields)
+        new = yields[top]
+        start = number_of(self.starts[top])
+        zeros = all(is_number(self.starts[n], 0) for n in (total, result))
+        _require(start is not None and start <= LEAST and zeros, "it begins with other numbers")
+        power, values = yields[result].children[:2]
+        lost = self._times(yields[result].children[2], result)
+        added = self._other(yields[total], lambda n: n.kind == "reduce_part")
+        _require(self._times(self._rest, total) is lost, "sums are rescaled by another factor")
+        p = _uncast(power)
+        _require(added.children[0] is p and added.detail[0] == "arith.addf", "a sum of others")
+        exponential = p.kind
+        _require(exponential in ("math.exp", "math.exp2") and lost.kind == exponential, "no powers")
+        scores = self._difference(p, new)
+        _require(self._difference(lost, new).detail == (self.loop, top), "another maximum")
+        self._check_maximum(new, scores, top)
+        if tail is not None:
+            ends = self._difference(_uncast(tail[result].children[0]), tail[top])
+            _require(number_of(ends) == -inf, "keys behind the last are not hidden")
+        self._check_limit(scores)
+        if exponential == "math.exp2":
+            scores = self._scaled(scores, log(2))
+        attention = self.elements.node(
+            "attention", self.loop, (self._lifted(scores), values), yields[result].type,
+            self.elements.locations.get(yields[result]),
+        )  # fmt: skip
+        made = {
+            result: self.elements.node("attention_result", self.loop, (attention,), attention.type),
+            total: self.elements.node("attention_sum", self.loop, (attention,), attention.type),
+            top: self.elements.node("attention_maximum", self.loop, (attention,), attention.type),
+        }
+        return [made[n] for n in range(len(yields))]
+
+    def _order(self, yields: Sequence[Node]) -> tuple[int, int, int]:
+        """The numbers of the maximum, the sum and the result."""
+        kinds = [node.kind for node in yields]
+        _require(len(kinds) == 3, "a loop that carries something else than a sum of products")
+        tops = [n for n, kind in enumerate(kinds) if kind in MAXIMA]
+        results = [n for n, kind in enumerate(kinds) if kind == "part"]
+        totals = [n for n, kind in enumerate(kinds) if kind == "arith.addf"]
+        _require(len(tops) == len(results) == len(totals) == 1, "no maximum, sum and product")
+        return tops[0], totals[0], results[0]
+
+    def _other(self, node: Node, chosen: Callable[[Node], bool]) -> Node:
+        """A child that is as chosen; `_rest` is the other one."""
+        a, b = node.children
+        if not chosen(a):
+            a, b = b, a
+        _require(chosen(a), "a sum of others")
+        self._rest = b
+        return a
+
+    def _times(self, node: Node, carried: int) -> Node:
+        """The factor of what the loop carries."""
+        _require(node.kind == "arith.mulf", "nothing is rescaled")
+        self._other(node, lambda n: n.kind == "carried" and n.detail == (self.loop, carried))
+        return self._rest
+
+    def _difference(self, power: Node, new: Node) -> Node:
+        """x of exp(x - new)."""
+        (exponent,) = power.children
+        _require(exponent.kind == "arith.subf" and exponent.children[1] is new, "no difference")
+        return exponent.children[0]
+
+    def _check_maximum(self, new: Node, scores: Node, top: int) -> None:
+        """new = max(top, max of scores), or of scores before a factor above 0 multiplies both."""
+        greatest = self._other(new, lambda n: n.kind != "carried")
+        _require(self._rest.detail == (self.loop, top), "another maximum")
+        if greatest.kind == scores.kind == "arith.mulf":
+            (a, c), (x, d) = greatest.children, scores.children
+            _require(c is d and (number_of(c) or 0) > 0, "another factor")
+            greatest, scores = a, x
+        same = greatest.kind == "reduce_part" and greatest.children[0] is scores
+        _require(same and greatest.detail[0] in MAXIMA, "the maximum of something else")
+
+    def _check_limit(self, scores: Node) -> None:
+        """A loop that ends before the last key must leave out none but hidden ones."""
+        limit = self.elements.dimensions[self.loop].limit
+        if limit is None:
+            return
+        hidden = scores.kind == "arith.select" and number_of(scores.children[2]) == -inf
+        _require(hidden, "keys are left out that no mask hides")
+        for bound in _bounds(scores.children[0], self.loop):
+            rows = [name for (kind, name) in bound if kind == "index"]
+            if len(rows) == 1 and bound["index", rows[0]] == 1:
+                tile = self.elements.dimensions[rows[0]].tile
+                last: Terms = {("first", rows[0]): 1, ("", 0): tile - 1, ("index", rows[0]): -1}
+                beyond = plus(terms_of(limit), plus(bound, last, 1), -1)
+                if set(beyond) <= {("", 0)} and beyond.get(("", 0), 0) >= 1:
+                    return
+        raise NotRaised("keys are left out that no mask hides")
+
+    def _scaled(self, node: Node, factor: float) -> Node:
+        """A score times a constant."""
+        assert isinstance(node.type, AnyFloat)
+        number = self.elements.constant(FloatAttr(factor, node.type), node.type)
+        made = arith.MulfOp.create(result_types=[node.type])
+        return self.elements.operation(made, (node, number), node.type)
+
+    def _lifted(self, node: Node) -> Node:
+        """Scores whose queries' constant factor multiplies the products instead."""
+        elements = self.elements
+        if node.kind == "sum":
+            a, b = node.children
+            for x, y in ((a, b), (b, a)):
+                number = number_of(x.children[1]) if x.kind == "arith.mulf" else None
+                if number is not None:
+                    children = (x.children[0], y) if x is a else (y, x.children[0])
+                    product = elements.node("sum", node.detail, children, node.type)
+                    return self._scaled(product, number)
+            return node
+        children = tuple(map(self._lifted, node.children))
+        return elements.node(node.kind, node.detail, children, node.type)
+
+
+def _bounds(condition: Node, keys: str) -> list[Terms]:
+    """The sums of indices that keys are at most, each by itself."""
+    if condition.kind == "arith.andi":
+        return [bound for child in condition.children for bound in _bounds(child, keys)]
+    if condition.kind != "arith.cmpi":
+        return []
+    a, b = map(terms_of, condition.children)
+    predicate = dict(condition.detail[1])["predicate"].value.data
+    if predicate in (4, 5):
+        a, b, predicate = b, a, predicate - 2
+    difference = plus(b, a, -1)
+    if predicate not in (2, 3) or difference.get(("index", keys)) != -1:
+        return []
+    return [plus(plus(difference, {("index", keys): 1}, 1), {("", 0): predicate - 3}, 1)]
+
+
+def _uncast(node: Node) -> Node:
+    while node.kind in ("arith.truncf", "arith.extf"):
+        (node,) = node.children
+    return node
+
+
+def _require(condition: object, cause: str) -> None:
+    if not condition:
+        raise NotRaised(f"a loop that is no attention: {cause}")

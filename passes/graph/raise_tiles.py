@@ -1,0 +1,397 @@
+"""
+Tile programs become functions on tensors, where they have that form: a product or an attention is
+then compiled as the same one in a model is, with every schedule that the target has.
+
+    tile.program @f {                                   func.func @f(%a, %b) -> tensor<...> {
+      %i, %j = tile.place %c tile [64, 64] ...            %s = linalg.generic: multiply, add
+      scf.for ... { tile.load, tile.mma }          ->     %r = linalg.generic: the rest
+      tile.store                                          return %r }
+
+Raised are programs with a product, of known sizes, whose boxes are tiles of whole dimensions: see
+`tile_elements`. Others stay, for `lower-tiles`. The sizes of tiles are the program's on whole tiles
+only; the schedule chooses its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, cast
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith, func, linalg, math, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+)
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.passes.graph.tile_elements import Elements, Result
+from xdsl_spirv.passes.graph.tile_nodes import ONE, Node, NotRaised
+
+Axes = tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class RaiseTilesPass(ModulePass):
+    """Makes functions on tensors of tile programs that have this form."""
+
+    name = "raise-tiles"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for program in list(op.body.block.ops):
+            if not isinstance(program, tile.ProgramOp):
+                continue
+            try:
+                raised = raise_program(program)
+            except NotRaised:
+                continue
+            Rewriter.replace_op(program, raised, [])
+
+
+def raise_program(program: tile.ProgramOp) -> func.FuncOp:
+    """The function of a program; raises `NotRaised` where it has none."""
+    if not any(isinstance(op, tile.MultiplyAddOp) for op in program.walk()):
+        raise NotRaised("no product")
+    elements = Elements(program)
+    results = elements.read()
+    return _Function(elements, results).write()
+
+
+class _Function:
+    """The code of a function."""
+
+    def __init__(self, elements: Elements, results: Sequence[Result]):
+        self.elements, self.results = elements, results
+        order = [axis for result in results for axis in result.axes if axis is not None]
+        self.order = list(dict.fromkeys([*order, *elements.dimensions]))
+        """Dimensions in the order in which tensors have them."""
+        self.block = Block()
+        self.b = Builder(InsertPoint.at_end(self.block))
+        self.arguments: dict[int, SSAValue] = {}
+        self._made: dict[Node, tuple[SSAValue, Axes]] = {}
+
+    def write(self) -> func.FuncOp:
+        """Writes the whole function."""
+        program = self.elements.program
+        for argument in program.body.block.args:
+            type = argument.type
+            if isinstance(type, tile.ViewType):
+                if not self._is_loaded(argument):
+                    continue
+                new = TensorType(type.element, type.shape)
+            elif type in (IntegerType(32), IndexType()):
+                new = IndexType()
+            else:
+                raise NotRaised(f"an argument is a {type}")
+            given = self.block.insert_arg(new, len(self.block.args))
+            given.name_hint = argument.name_hint
+            self.arguments[argument.index] = given
+        values: list[SSAValue] = []
+        for result in self.results:
+            self.location = result.op.location
+            axes = tuple(axis for axis in result.axes)
+            values.append(self._pointwise(result.node, axes))
+        self.b.insert(func.ReturnOp(*values))
+        types = [argument.type for argument in self.block.args], [v.type for v in values]
+        return func.FuncOp(program.sym_name.data, types, Region(self.block))
+
+    def _is_loaded(self, argument: SSAValue) -> bool:
+        users = [use.operation for use in argument.uses]
+        return any(isinstance(user, tile.LoadOp) for user in users)
+
+    # Tensors
+
+    def tensor(self, node: Node) -> tuple[SSAValue, Axes]:
+        """A tensor of a formula's elements, and its dimensions."""
+        if node not in self._made:
+            self._made[node] = self._tensor(node)
+        return self._made[node]
+
+    def _tensor(self, node: Node) -> tuple[SSAValue, Axes]:
+        if (op := self.elements.locations.get(node)) is not None:
+            self.location = op.location
+        match node.kind:
+            case "load":
+                number, axes = node.detail
+                return self.arguments[number], axes
+            case "sum":
+                return self._sum(node)
+            case "reduce":
+                name, over = node.detail
+                return self._reduce(node.children[0], over, name)
+            case "attention":
+                return self._attention(node)
+            case _:
+                axes = self.axes(node)
+                return self._pointwise(node, axes), axes
+
+    def axes(self, node: Node) -> tuple[str, ...]:
+        """The dimensions of a formula."""
+        found: set[str] = set()
+        waiting, seen = [node], set[Node]()
+        while waiting:
+            inner = waiting.pop()
+            if inner in seen:
+                continue
+            seen.add(inner)
+            if inner.kind in ("sum", "reduce", "attention"):
+                found |= {axis for axis in self.tensor(inner)[1] if axis is not None}
+            elif inner.kind == "load":
+                found |= {axis for axis in inner.detail[1] if axis is not None}
+            elif inner.kind == "linear":
+                found |= {name for (kind, name), _ in inner.detail if kind == "index"}
+            else:
+                waiting += inner.children
+        return tuple(sorted(found, key=self.order.index))
+
+    def _size(self, axis: str | None) -> int:
+        extent = 1 if axis is None else self.elements.dimensions[axis].extent
+        if extent is None:
+            raise NotRaised("the size of an axis is not told")
+        return extent
+
+    def _generic(
+        self,
+        inputs: Sequence[tuple[SSAValue, Axes]],
+        axes: Axes,
+        over: Sequence[str],
+        start: Attribute | None,
+        type: Attribute,
+        write: Callable[[Builder, Sequence[SSAValue]], SSAValue],
+    ) -> SSAValue:
+        """A `linalg.generic` of `axes`, which reduces `over` from `start`."""
+        loops = [*axes, *over]
+
+        def map_of(own: Axes) -> AffineMapAttr:
+            places = [
+                AffineConstantExpr(0) if axis is None else AffineDimExpr(loops.index(axis))
+                for axis in own
+            ]
+            return AffineMapAttr(AffineMap(len(loops), 0, tuple(places)))
+
+        into = AffineMapAttr(
+            AffineMap(len(loops), 0, tuple(AffineDimExpr(n) for n in range(len(axes))))
+        )
+        shaped = TensorType(type, [self._size(axis) for axis in axes])
+        out: SSAValue = self._add(tensor.EmptyOp([], shaped))
+        if start is not None:
+            number = self._add(arith.ConstantOp(cast(Any, start)))
+            out = self._add(linalg.ops.FillOp([number], [out], [shaped]))
+        body = Block(arg_types=[*(cast(Any, v.type).element_type for v, _ in inputs), type])
+        inner = Builder(InsertPoint.at_end(body))
+        inner.insert(linalg.ops.YieldOp(write(inner, body.args)))
+        kinds = [IteratorTypeAttr.parallel()] * len(axes)
+        kinds += [IteratorTypeAttr.reduction()] * len(over)
+        maps = [*(map_of(own) for _, own in inputs), into]
+        return self._add(
+            linalg.ops.GenericOp(
+                [value for value, _ in inputs],
+                [out],
+                Region(body),
+                ArrayAttr(maps),
+                ArrayAttr(kinds),
+                [shaped],
+            )
+        )
+
+    def _add(self, op: Operation) -> SSAValue:
+        op.location = self.location
+        return self.b.insert(op).results[0]
+
+    def _pointwise(self, node: Node, axes: Axes) -> SSAValue:
+        """A tensor of these dimensions, computed element by element."""
+        if node.kind in ("load", "sum", "reduce", "attention"):
+            value, own = self.tensor(node)
+            if own == axes:
+                return value
+        leaves = self._leaves(node)
+        inputs = [self.tensor(leaf) for leaf in leaves]
+
+        def write(b: Builder, given: Sequence[SSAValue]) -> SSAValue:
+            return _Body(self, b, axes, dict(zip(leaves, given, strict=False))).element(node)
+
+        return self._generic(inputs, axes, (), None, node.type, write)
+
+    def _leaves(self, node: Node) -> list[Node]:
+        """The tensors of a formula."""
+        if node.kind in ("load", "sum", "reduce", "attention"):
+            return [node]
+        if (quotient := _attention_of(node)) is not None:
+            return [quotient]
+        leaves = [leaf for child in node.children for leaf in self._leaves(child)]
+        return list(dict.fromkeys(leaves))
+
+    def _sum(self, node: Node) -> tuple[SSAValue, Axes]:
+        """The contraction of two formulas."""
+        over, unsigned = node.detail
+        inputs = [self.tensor(child) for child in node.children]
+        a, b = ([axis for axis in own if axis not in (None, over)] for _, own in inputs)
+        axes = [*(x for x in a if x in b), *(x for x in a if x not in b)]
+        axes = (*axes, *(x for x in b if x not in a))
+        type = node.type
+
+        def write(inner: Builder, given: Sequence[SSAValue]) -> SSAValue:
+            x, y = (_widened(inner, value, type, unsigned) for value in given[:2])
+            whole = isinstance(type, IntegerType)
+            multiply, add = (arith.MuliOp, arith.AddiOp) if whole else (arith.MulfOp, arith.AddfOp)
+            return inner.insert(add(given[2], inner.insert(multiply(x, y)).result)).result
+
+        return self._generic(inputs, axes, [over], _zero(type), type, write), axes
+
+    def _reduce(self, node: Node, over: str, name: str) -> tuple[SSAValue, Axes]:
+        kind, start = REDUCTIONS.get(name, (None, 0.0))
+        if kind is None or not isinstance(node.type, AnyFloat):
+            raise NotRaised(f"a reduction by {name}")
+        axes = tuple(axis for axis in self.axes(node) if axis != over)
+        whole = (*axes, over)
+        value = self._pointwise(node, whole)
+
+        def write(inner: Builder, given: Sequence[SSAValue]) -> SSAValue:
+            return inner.insert(kind(given[1], given[0])).results[0]
+
+        first = FloatAttr(start, node.type)
+        return self._generic([(value, whole)], axes, [over], first, node.type, write), axes
+
+    def _attention(self, node: Node) -> tuple[SSAValue, Axes]:
+        """softmax(scores) * values."""
+        over, (scores, values) = node.detail, node.children
+        rows = tuple(axis for axis in self.axes(scores) if axis != over)
+        whole, type = (*rows, over), scores.type
+        score = self._pointwise(scores, whole), whole
+
+        def reduced(value: SSAValue, name: str) -> tuple[SSAValue, Axes]:
+            kind, start = REDUCTIONS[name]
+            first = FloatAttr(start, cast(AnyFloat, type))
+            write = lambda b, given: b.insert(kind(given[1], given[0])).results[0]  # noqa: E731
+            return self._generic([(value, whole)], rows, [over], first, type, write), rows
+
+        def power(b: Builder, given: Sequence[SSAValue]) -> SSAValue:
+            return b.insert(math.ExpOp(b.insert(arith.SubfOp(given[0], given[1])).result)).result
+
+        powers = self._generic(
+            [score, reduced(score[0], "arith.maxnumf")], whole, (), None, type, power
+        )
+        narrow = values.type
+
+        def part(b: Builder, given: Sequence[SSAValue]) -> SSAValue:
+            quotient = b.insert(arith.DivfOp(given[0], given[1])).result
+            if narrow == type:
+                return quotient
+            return b.insert(arith.TruncFOp(quotient, cast(AnyFloat, narrow))).result
+
+        inputs = [(powers, whole), reduced(powers, "arith.addf")]
+        shares = self._generic(inputs, whole, (), None, narrow, part)
+        held = self.elements.node("shares", node, (), narrow)
+        self._made[held] = shares, whole
+        product = self.elements.node("sum", (over, False), (held, values), node.type)
+        return self._sum(product)
+
+
+class _Body:
+    """The code of an element in the body of a generic over `axes`."""
+
+    def __init__(self, function: _Function, b: Builder, axes: Axes, known: dict[Node, SSAValue]):
+        self.function, self.b, self.axes, self.known = function, b, axes, known
+
+    def element(self, node: Node, raw: bool = False) -> SSAValue:
+        """The value of an element; a `raw` sum of indices is an index."""
+        if node.kind == "linear" and (raw or isinstance(node.type, IndexType)):
+            return self._index(node)
+        if node not in self.known:
+            self.known[node] = self._element(node)
+        return self.known[node]
+
+    def _element(self, node: Node) -> SSAValue:
+        if (quotient := _attention_of(node)) is not None:
+            return self.known[quotient]
+        match node.kind:
+            case "linear":
+                return self._add(arith.IndexCastOp(self._index(node), node.type))
+            case "constant":
+                return self._add(arith.ConstantOp(node.detail))
+            case "truth":
+                return self._add(arith.ConstantOp(IntegerAttr(int(node.detail), IntegerType(1))))
+            case _ if not isinstance(node.detail, tuple) or not isinstance(node.detail[0], type):
+                raise NotRaised(f"{node.kind} is read by itself")
+            case _:
+                pass
+        kind, properties = node.detail
+        compares = issubclass(kind, arith.CmpiOp)
+        operands = [self.element(child, compares) for child in node.children]
+        made = kind.create(operands=operands, result_types=[node.type], properties=dict(properties))
+        return self._add(made)
+
+    def _index(self, node: Node) -> SSAValue:
+        total: SSAValue | None = None
+        for (kind, name), factor in node.detail:
+            if kind == "first":
+                raise NotRaised("a place in a tile is read by itself")
+            if kind == "":
+                continue
+            if kind == "index":
+                term = self._add(linalg.ops.IndexOp(self.axes.index(name)))
+            else:
+                term = self.function.arguments[name]
+            if factor != 1:
+                number = self._add(arith.ConstantOp(IntegerAttr(factor, IndexType())))
+                term = self._add(arith.MuliOp(term, number))
+            total = term if total is None else self._add(arith.AddiOp(total, term))
+        constant = dict(node.detail).get(ONE, 0)
+        if total is None or constant:
+            number = self._add(arith.ConstantOp(IntegerAttr(constant, IndexType())))
+            total = number if total is None else self._add(arith.AddiOp(total, number))
+        return total
+
+    def _add(self, op: Operation) -> SSAValue:
+        op.location = self.function.location
+        return self.b.insert(op).results[0]
+
+
+def _attention_of(node: Node) -> Node | None:
+    """The attention that a quotient of its result and its sum is."""
+    if node.kind != "arith.divf":
+        return None
+    result, total = node.children
+    own = result.kind == "attention_result" and total.kind == "attention_sum"
+    return result.children[0] if own and result.children == total.children else None
+
+
+def _zero(type: Attribute) -> Attribute:
+    if isinstance(type, IntegerType):
+        return IntegerAttr(0, type)
+    assert isinstance(type, AnyFloat)
+    return FloatAttr(0.0, type)
+
+
+def _widened(b: Builder, value: SSAValue, type: Attribute, unsigned: bool) -> SSAValue:
+    if value.type == type:
+        return value
+    if isinstance(type, IntegerType):
+        return b.insert((arith.ExtUIOp if unsigned else arith.ExtSIOp)(value, type)).result
+    assert isinstance(type, AnyFloat)
+    return b.insert(arith.ExtFOp(value, type)).result
+
+
+REDUCTIONS: dict[str, tuple[Any, float]] = {
+    "arith.addf": (arith.AddfOp, 0.0),
+    "arith.maxnumf": (arith.MaxnumfOp, -inf),
+    "arith.maximumf": (arith.MaximumfOp, -inf),
+    "arith.minnumf": (arith.MinnumfOp, inf),
+    "arith.minimumf": (arith.MinimumfOp, inf),
+}
+"""Reductions of floats and the numbers that they start from."""

@@ -1,0 +1,379 @@
+"""
+Reads a tile program as formulas: what an element of each result is, by its index in the whole view.
+
+A tile's axis walks a dimension of the whole computation: rows of a view that `tile.place` deals to
+workgroups, the steps of a loop, or an axis that one tile covers. An element is then a formula of
+elements of the program's arguments. A loop that adds up products is a sum over its dimension; a
+loop that keeps the greatest score of a row and rescales is an attention (`online_softmax`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType
+from xdsl.ir import Block, Operation, SSAValue
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.passes.graph.online_softmax import OnlineSoftmax
+from xdsl_spirv.passes.graph.tile_nodes import (
+    ONE,
+    Dimension,
+    Node,
+    Nodes,
+    NotRaised,
+    Terms,
+    is_number,
+    number_of,
+    terms_of,
+    type_of,
+)
+
+
+class _Renamed(Exception):
+    """Two names of dimensions turned out to be one: the program is read again."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile: the dimension of each axis, None for one element, and its element."""
+
+    axes: tuple[str | None, ...]
+    node: Node
+
+
+@dataclass(frozen=True)
+class Result:
+    """The elements of a stored view, by a dimension for each axis."""
+
+    argument: int
+    axes: tuple[str | None, ...]
+    node: Node
+    op: Operation
+
+
+class Elements(Nodes):
+    """The formulas of a program."""
+
+    def __init__(self, program: tile.ProgramOp):
+        super().__init__()
+        self.program = program
+        self.names: dict[str, str] = {}
+        """For dimensions that turned out to be another one, that one."""
+
+    def read(self) -> list[Result]:
+        """The stored views; raises `NotRaised`."""
+        while True:
+            super().__init__()
+            self.values: dict[SSAValue, Any] = {}
+            self.results: list[Result] = []
+            self._count = 0
+            try:
+                self._begin()
+                self._block(self.program.body.block)
+                return self.results
+            except _Renamed:
+                continue
+
+    def _begin(self) -> None:
+        for argument in self.program.body.block.args:
+            type = argument.type
+            if isinstance(type, tile.ViewType):
+                if DYNAMIC_INDEX in type.shape:
+                    raise NotRaised("sizes are open")
+                self.values[argument] = argument
+            else:
+                self.values[argument] = self.linear({("argument", argument.index): 1}, type)
+
+    # Dimensions
+
+    def fresh(self, tile: int, extent: int | None = None) -> str | None:
+        """A dimension of an axis; None for one element."""
+        self._count += 1
+        if tile == 1 and extent in (None, 1):
+            return None
+        name = self.named(f"d{self._count}")
+        if name not in self.dimensions or extent is not None:
+            self.dimensions[name] = Dimension(extent, tile)
+        return name
+
+    def named(self, name: str) -> str:
+        """The name that a dimension has now."""
+        while name in self.names:
+            name = self.names[name]
+        return name
+
+    def same(self, a: str | None, b: str | None) -> str | None:
+        """The dimension of two axes that walk together."""
+        if a == b or b is None or a is None:
+            return a or b
+        x, y = self.dimensions[a], self.dimensions[b]
+        if x.tile != y.tile or (None not in (x.extent, y.extent) and x.extent != y.extent):
+            raise NotRaised("axes of two sizes meet")
+        if not a.startswith("d") or (x.extent is not None and y.extent is None):
+            a, b, x = b, a, y
+        if not a.startswith("d") or x.extent not in (None, x.tile):
+            raise NotRaised("two dimensions meet of which tiles take parts")
+        self.names[a] = b
+        raise _Renamed
+
+    def _axis(self, index: Node, size: int, extent: int) -> str | None:
+        """The dimension that a box walks along an axis of a view."""
+        terms = terms_of(index)
+        if not set(terms) - {ONE}:
+            if terms.get(ONE, 0) != 0 or size != extent:
+                raise NotRaised("a box at a constant index is not the whole axis")
+            return self.fresh(size, extent)
+        if list(terms.values()) != [1] or (name := next(iter(terms)))[0] != "first":
+            raise NotRaised("a box does not begin at a tile")
+        known = self.dimensions[name[1]]
+        if known.tile != size or known.extent != extent:
+            raise NotRaised("a box is not the tile of its place")
+        return name[1]
+
+    def _box(self, view: SSAValue, indices: Sequence[SSAValue], shape: Sequence[int]) -> list[Any]:
+        sizes = tile.view_of(view).shape
+        shape = (*([1] * (len(sizes) - len(shape))), *shape)
+        numbers = [self.values[index] for index in indices]
+        return [self._axis(*axis) for axis in zip(numbers, shape, sizes, strict=True)]
+
+    # Operations
+
+    def _block(self, block: Block) -> list[Any]:
+        for op in block.ops:
+            if isinstance(op, scf.YieldOp):
+                return [self.values[value] for value in op.operands]
+            handler = HANDLERS.get(type_of(op))
+            if handler is not None:
+                handler(self, op)
+            elif op.name.partition(".")[0] in ("arith", "math") and len(op.results) == 1:
+                children = [self.values[value] for value in op.operands]
+                self.values[op.results[0]] = self.operation(op, children, op.results[0].type)
+            else:
+                raise NotRaised(f"{op.name} has no form on tensors")
+        return []
+
+    def _argument(self, view: SSAValue) -> Any:
+        if not isinstance(view.owner, Block):
+            raise NotRaised("a view of a view")
+        return self.values[view]
+
+    def place(self, op: tile.PlaceOp) -> None:
+        """Tiles of a view's dimensions."""
+        shape = tile.view_of(op.view).shape
+        for number, (result, (axis, size)) in enumerate(zip(op.firsts, op.counted, strict=True)):
+            name = self.named(f"p{number}")
+            self.dimensions[name] = Dimension(shape[axis], size)
+            self.values[result] = self.linear({("first", name): 1}, result.type)
+
+    def size(self, op: tile.SizeOp) -> None:
+        """A known number."""
+        extent = tile.view_of(op.view).shape[op.axis.value.data]
+        self.values[op.result] = self.linear({ONE: extent}, op.result.type)
+
+    def load(self, op: tile.LoadOp) -> None:
+        """Elements of an argument."""
+        argument = self._argument(op.view)
+        if any(result.argument == argument.index for result in self.results):
+            raise NotRaised("what is stored is loaded")
+        type = tile.tile_of(op.result)
+        axes = self._box(op.view, op.indices, type.shape)
+        node = self.node("load", (argument.index, tuple(axes)), (), type.element, op)
+        if self.tail is not None and self.tail in axes:
+            if op.outside is None:
+                raise NotRaised("a loop's last step leaves its view")
+            node = self.node("constant", op.outside, (), type.element)
+        self.values[op.result] = Tile(tuple(axes[len(axes) - len(type.shape) :]), node)
+
+    def store(self, op: tile.StoreOp) -> None:
+        """A result."""
+        argument, value = self._argument(op.view), self.values[op.tile]
+        axes = self._box(op.view, op.indices, tile.tile_of(op.tile).shape)
+        for a, b in zip(axes[len(axes) - len(value.axes) :], value.axes, strict=True):
+            self.same(a, b)
+        parts = [n for n, d in self.dimensions.items() if not d.is_loop and d.extent != d.tile]
+        dealt = {n for n in parts if self.dimensions[n].extent is not None}
+        known = [axis for axis in axes if axis is not None]
+        twice = any(result.argument == argument.index for result in self.results)
+        if twice or len(set(known)) != len(known) or dealt - set(known):
+            raise NotRaised("a store does not cover its view once")
+        self.results.append(Result(argument.index, tuple(axes), value.node, op))
+
+    def full(self, op: tile.FullOp) -> None:
+        """One number."""
+        axes = tuple(self.fresh(size) for size in tile.tile_of(op.result).shape)
+        self.values[op.result] = Tile(axes, self.values[op.value])
+
+    def numbers(self, op: tile.RangeOp) -> None:
+        """0, 1, ...: an index less the tile's first."""
+        type = tile.tile_of(op.result)
+        axis = self.fresh(*type.shape)
+        terms: Terms = {} if axis is None else {("index", axis): 1, ("first", axis): -1}
+        if axis is not None and self.dimensions[axis].extent == self.dimensions[axis].tile:
+            terms = {("index", axis): 1}
+        self.values[op.result] = Tile((axis,), self.linear(terms, type.element))
+
+    def map(self, op: tile.MapOp) -> None:
+        """Operations on elements."""
+        tiles = [cast(Tile, self.values[value]) for value in op.tiles]
+        axes = tiles[0].axes if tiles else ()
+        for other in tiles[1:]:
+            axes = tuple(self.same(a, b) for a, b in zip(axes, other.axes, strict=True))
+        if not tiles:
+            axes = tuple(self.fresh(size) for size in tile.tile_of(op.outputs[0]).shape)
+        known: dict[SSAValue, Any] = dict(
+            zip(op.body.block.args, (t.node for t in tiles), strict=True)
+        )
+        for output, node in zip(op.outputs, self.function(op.body.block, known), strict=True):
+            self.values[output] = Tile(axes, node)
+
+    def function(self, block: Block, known: dict[SSAValue, Any]) -> list[Node]:
+        """What a function of elements yields."""
+        for op in block.ops:
+            given = [known[v] if v in known else self.values[v] for v in op.operands]
+            if isinstance(op, tile.YieldOp):
+                return given
+            known[op.results[0]] = self.operation(op, given, op.results[0].type)
+        raise NotRaised("a function without results")
+
+    def multiply(self, op: tile.MultiplyAddOp) -> None:
+        """A sum of products, or a part of one."""
+        a, b, c = (cast(Tile, self.values[value]) for value in (op.a, op.b, op.c))
+        axes = self.same(a.axes[0], c.axes[0]), self.same(b.axes[1], c.axes[1])
+        over = self.same(a.axes[1], b.axes[0])
+        detail = over, op.unsigned is not None
+        type, factors = tile.tile_of(op.c).element, (a.node, b.node)
+        if over is not None and self.dimensions[over].is_loop:
+            node = self.node("part", detail, (*factors, c.node), type, op)
+        elif over is not None:
+            node = self.added(c.node, self.node("sum", detail, factors, type, op))
+        else:
+            raise NotRaised("a product of single elements")
+        self.values[op.result] = Tile(axes, node)
+
+    def added(self, start: Node, node: Node) -> Node:
+        """A sum that begins with a number."""
+        if is_number(start, 0):
+            return node
+        kind = arith.AddiOp if isinstance(node.type, IntegerType) else arith.AddfOp
+        made = kind.create(result_types=[node.type])
+        return self.operation(made, (start, node), node.type)
+
+    def reduce(self, op: tile.ReduceOp) -> None:
+        """A reduction by one operation."""
+        block = op.body.block
+        first = block.ops.first
+        simple = first is not None and first.next_op is block.last_op and len(op.tiles) == 1
+        if first is None or not simple or set(first.operands) != set(block.args):
+            raise NotRaised("a reduction by several operations")
+        value, axis = self.values[op.tiles[0]], op.axis.value.data
+        over = value.axes[axis]
+        known = self.dimensions[over] if over is not None else None
+        if known is None or (not known.is_loop and known.extent != known.tile):
+            raise NotRaised("a reduction of a part of a row")
+        kind = "reduce_part" if known.is_loop else "reduce"
+        node = self.node(kind, (first.name, over), (value.node,), value.node.type, op)
+        axes = (*value.axes[:axis], *value.axes[axis + 1 :])
+        self.values[op.outputs[0]] = Tile(axes, node) if axes else node
+
+    def move(self, op: tile.BroadcastOp | tile.ReshapeOp | tile.TransposeOp) -> None:
+        """The same elements at other places."""
+        value = cast(Tile, self.values[op.tile])
+        before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result).shape
+        axes: tuple[str | None, ...] = value.axes[::-1]
+        if isinstance(op, tile.BroadcastOp):
+            sizes = zip(value.axes, before, after, strict=True)
+            axes = tuple(a if old == new else self.fresh(new) for a, old, new in sizes)
+        elif isinstance(op, tile.ReshapeOp):
+            wide = [(a, n) for a, n in zip(value.axes, before, strict=True) if n != 1]
+            if [n for _, n in wide] != [n for n in after if n != 1]:
+                raise NotRaised("a reshape that moves elements")
+            left = iter(wide)
+            axes = tuple(next(left)[0] if n != 1 else None for n in after)
+        self.values[op.result] = Tile(axes, value.node)
+
+    def loop(self, op: scf.ForOp) -> None:
+        """A sum over a loop's steps, or an attention."""
+        lower, upper, step = (cast(Node, self.values[v]) for v in (op.lb, op.ub, op.step))
+        extent, limit = extent_of(upper)
+        if terms_of(lower) or set(terms_of(step)) != {ONE} or not extent:
+            raise NotRaised("a loop that does not count from 0 to a known number")
+        name = self.named(f"l{self._count}")
+        self._count += 1
+        known = Dimension(extent, terms_of(step)[ONE], True, limit)
+        self.dimensions[name] = known
+        block, count = op.body.block, self._count
+        starts = [self.values[value] for value in op.iter_args]
+        if not all(isinstance(start, Tile) for start in starts):
+            raise NotRaised("a loop that carries numbers")
+        self.values[block.args[0]] = self.linear({("first", name): 1}, block.args[0].type)
+        for n, (argument, start) in enumerate(zip(block.args[1:], starts, strict=True)):
+            carried = self.node("carried", (name, n), (), start.node.type)
+            self.values[argument] = Tile(start.axes, carried)
+        yields = self._block(block)
+        for start, value in zip(starts, yields, strict=True):
+            for a, b in zip(start.axes, value.axes, strict=True):
+                self.same(a, b)
+        tail = None
+        if extent % known.tile:
+            self._count, self.tail = count, name
+            tail = [value.node for value in self._block(block)]
+            self.tail = None
+        nodes = self._finish(name, [s.node for s in starts], [y.node for y in yields], tail)
+        for result, value, node in zip(op.results, yields, nodes, strict=True):
+            self.values[result] = Tile(value.axes, node)
+
+    def _finish(
+        self, name: str, starts: list[Node], yields: list[Node], tail: list[Node] | None
+    ) -> list[Node]:
+        if all(
+            y.kind == "part" and y.children[2].detail == (name, n) for n, y in enumerate(yields)
+        ):
+            if self.dimensions[name].limit is not None:
+                raise NotRaised("a sum whose end depends on the workgroup")
+            for node in tail or ():
+                if not all(is_number(child, 0) for child in node.children[:2]):
+                    raise NotRaised("a loop's last step adds more than zeros")
+            return [
+                self.added(
+                    start, self.node("sum", y.detail, y.children[:2], y.type, self.locations.get(y))
+                )
+                for start, y in zip(starts, yields, strict=True)
+            ]
+        return OnlineSoftmax(self, name, starts).results(yields, tail)
+
+
+def extent_of(upper: Node) -> tuple[int | None, Node | None]:
+    """The steps' end, as far as it is known, and what may end them before."""
+    if (known := number_of(upper)) is not None:
+        return int(known), None
+    if upper.kind != "arith.minsi":
+        return None, None
+    ends = [number_of(child) for child in upper.children]
+    if (ends[0] is None) == (ends[1] is None):
+        return None, None
+    known = 0 if ends[0] is not None else 1
+    limit = upper.children[1 - known]
+    if limit.kind == "arith.maxsi":
+        limit = next((c for c in limit.children if not is_number(c, 0)), limit)
+    return int(ends[known] or 0), limit
+
+
+HANDLERS: dict[type[Operation], Callable[[Elements, Any], None]] = {
+    tile.PlaceOp: Elements.place,
+    tile.SizeOp: Elements.size,
+    tile.LoadOp: Elements.load,
+    tile.StoreOp: Elements.store,
+    tile.FullOp: Elements.full,
+    tile.RangeOp: Elements.numbers,
+    tile.MapOp: Elements.map,
+    tile.MultiplyAddOp: Elements.multiply,
+    tile.ReduceOp: Elements.reduce,
+    tile.BroadcastOp: Elements.move,
+    tile.ReshapeOp: Elements.move,
+    tile.TransposeOp: Elements.move,
+    scf.ForOp: Elements.loop,
+}

@@ -1,0 +1,199 @@
+"""
+Formulas of a tile program's elements: nodes, each there once, and the dimensions that they walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Operation
+
+
+class NotRaised(Exception):
+    """A program that has no form on whole tensors; the text says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """
+    An element. `kind` is an operation's name, or
+
+    - `load`: of an argument; `detail` is its number and a dimension for each axis
+    - `constant`, `truth`: a number's attribute, True or False
+    - `linear`: a sum of dimensions' indices, first indices of tiles, and arguments
+    - `sum`, `part`: of products of its two children over a dimension, or over a step of a loop
+    - `reduce`, `reduce_part`: the same of its child, by an operation
+    - `carried`: what a loop carries
+    - `attention`, `attention_sum`: see `online_softmax`
+    """
+
+    kind: str
+    detail: Any
+    children: tuple[Node, ...]
+    type: Attribute
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """`extent` elements, of which a workgroup or a step of a loop takes `tile`."""
+
+    extent: int | None
+    tile: int
+    is_loop: bool = False
+    limit: Node | None = None
+    """A number of elements behind which a loop stops, from its own workgroup's place."""
+
+
+Terms = dict[tuple[str, Any], int]
+"""Factors of `("index", dimension)`, `("first", dimension)`, `("argument", n)`, `("", 0)`."""
+
+ONE = ("", 0)
+
+
+class Nodes:
+    """The nodes of a program's formulas."""
+
+    def __init__(self) -> None:
+        self.dimensions: dict[str, Dimension] = {}
+        self.tail: str | None = None
+        """The dimension of a loop of which the last step's elements behind the end are meant."""
+        self.locations: dict[Node, Operation] = {}
+        self._nodes: dict[Any, Node] = {}
+
+    def node(
+        self, kind: str, detail: Any, children: Sequence[Node], type: Attribute, op: Any = None
+    ) -> Node:
+        """The one node of a formula."""
+        key = kind, detail, tuple(map(id, children)), type
+        if key not in self._nodes:
+            self._nodes[key] = Node(kind, detail, tuple(children), type)
+            if op is not None:
+                self.locations[self._nodes[key]] = op
+        return self._nodes[key]
+
+    def linear(self, terms: Terms, type: Attribute) -> Node:
+        """A sum of indices."""
+        held = tuple(sorted((k, v) for k, v in terms.items() if v))
+        return self.node("linear", held, (), type)
+
+    def truth(self, known: bool) -> Node:
+        """True or False."""
+        return self.node("truth", known, (), IntegerType(1))
+
+    def constant(self, value: Attribute, type: Attribute) -> Node:
+        """A number."""
+        if isinstance(value, IntegerAttr) and type == IntegerType(1):
+            return self.truth(bool(value.value.data))
+        if isinstance(value, IntegerAttr):
+            return self.linear({ONE: value.value.data}, type)
+        return self.node("constant", value, (), type)
+
+    def operation(self, op: Operation, children: Sequence[Node], type: Attribute) -> Node:
+        """An operation of `arith` or `math` on elements, computed where its operands are known."""
+        name = op.name.partition(".")[2]
+        if isinstance(op, arith.ConstantOp):
+            return self.constant(op.value, type)
+        if all(child.kind == "linear" for child in children):
+            if (known := self._whole_numbers(name, op, children, type)) is not None:
+                return known
+        if name in ("andi", "ori") and (truths := [c for c in children if c.kind == "truth"]):
+            other = next((c for c in children if c is not truths[0]), truths[0])
+            return truths[0] if truths[0].detail == (name == "ori") else other
+        if name == "select" and children[0].kind == "truth":
+            return children[1 if children[0].detail else 2]
+        if (
+            name in OF_ZEROS
+            and isinstance(type, AnyFloat)
+            and all(is_number(c, 0) for c in children)
+        ):
+            return self.constant(FloatAttr(0.0, type), type)
+        detail = type_of(op), tuple(sorted(op.properties.items()))
+        return self.node(op.name, detail, children, type, op)
+
+    def _whole_numbers(
+        self, name: str, op: Operation, children: Sequence[Node], type: Attribute
+    ) -> Node | None:
+        first, second = terms_of(children[0]), terms_of(children[-1])
+        match name:
+            case "index_cast" | "extsi" | "trunci":
+                return self.linear(first, type)
+            case "addi" | "subi":
+                return self.linear(plus(first, second, 1 if name == "addi" else -1), type)
+            case "muli" if set(first) <= {ONE} or set(second) <= {ONE}:
+                known, terms = (first, second) if set(first) <= {ONE} else (second, first)
+                return self.linear({k: v * known.get(ONE, 0) for k, v in terms.items()}, type)
+            case "minsi" | "maxsi" if not ({*first, *second} - {ONE}):
+                chosen = (min if name == "minsi" else max)(first.get(ONE, 0), second.get(ONE, 0))
+                return self.linear({ONE: chosen}, type)
+            case "cmpi":
+                return self._compare(cast(arith.CmpiOp, op), plus(first, second, -1))
+            case _:
+                return None
+
+    def _compare(self, op: arith.CmpiOp, difference: Terms) -> Node | None:
+        """A comparison that dimensions' sizes decide."""
+        low, high = self._range(difference)
+        predicate = op.predicate.value.data
+        if low is None or high is None or predicate not in SIGNED:
+            return None
+        outcomes = {SIGNED[predicate](number) for number in (low, high)}
+        return self.truth(outcomes.pop()) if len(outcomes) == 1 else None
+
+    def _range(self, terms: Terms) -> tuple[int | None, int | None]:
+        low = high = terms.get(ONE, 0)
+        for (kind, name), factor in terms.items():
+            if kind == "":
+                continue
+            known = self.dimensions.get(name) if kind == "index" else None
+            if known is None or known.extent is None:
+                return None, None
+            ends = (0, known.extent - 1)
+            if self.tail == name:
+                ends = known.extent, -(-known.extent // known.tile) * known.tile - 1
+            values = [factor * end for end in ends]
+            low, high = low + min(values), high + max(values)
+        return low, high
+
+
+def type_of(op: Operation) -> type[Operation]:
+    return type(op)
+
+
+def terms_of(node: Any) -> Terms:
+    """The terms of a sum of indices."""
+    if not isinstance(node, Node) or node.kind != "linear":
+        raise NotRaised("an index that is not a sum")
+    return dict(node.detail)
+
+
+def plus(a: Terms, b: Terms, factor: int) -> Terms:
+    """a + factor * b."""
+    result = {key: a.get(key, 0) + factor * b.get(key, 0) for key in {**a, **b}}
+    return {key: value for key, value in result.items() if value}
+
+
+def number_of(node: Node) -> float | None:
+    """The number that an element is, if it is known."""
+    if node.kind == "constant" and isinstance(node.detail, FloatAttr | IntegerAttr):
+        return node.detail.value.data
+    if node.kind == "linear" and not {key for key, _ in node.detail} - {ONE}:
+        return dict(node.detail).get(ONE, 0)
+    return None
+
+
+def is_number(node: Node, number: float) -> bool:
+    """Whether an element is this number."""
+    return number_of(node) == number
+
+
+OF_ZEROS = ("extf", "truncf", "mulf", "addf", "subf", "sitofp", "uitofp")
+"""Operations that are 0 of zeros."""
+
+SIGNED: Mapping[int, Callable[[int], bool]] = {
+    2: lambda d: d < 0, 3: lambda d: d <= 0, 4: lambda d: d > 0, 5: lambda d: d >= 0,
+}  # fmt: skip
+"""Orders of integers, as conditions of their difference."""
