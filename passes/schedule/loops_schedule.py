@@ -117,23 +117,27 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
         return LoopsAttr(1, 1)
     tiled = _tile_schedule(nests[0], target) if len(nests) == 1 else None
     chosen = tiled or _widest(nests, target)
-    if target.idle_subgroups or not any(map(_may_idle, nests)):
+    if target.idle_subgroups or not any(_may_idle(nest, chosen) for nest in nests):
         return chosen
     return _of_single_subgroups(chosen, target)
 
 
-def _may_idle(nest: Nest) -> bool:
+def _may_idle(nest: Nest, schedule: LoopsAttr) -> bool:
     """
-    Whether a subgroup may find nothing to do, in a kernel of loops within its loop over elements.
+    Whether a subgroup may find nothing to do, in a kernel whose loops over elements contain loops
+    that run at least once, which the driver's compiler then turns around.
 
-    If the size is known, no more subgroups are launched than have work in their only turn.
+    If the size is known, no more subgroups are launched than have work in their only turn. A row
+    that a subgroup shares out is a loop which an invocation may skip.
     """
     if not any(map(is_dynamic, nest.shape)):
         return False
-    return any(
-        sum(size != 1 for size, yes in zip(loops.sizes, loops.reduction, strict=True) if yes) > 1
-        for loops, _ in reductions_of(nest)
-    )
+    shared = schedule.reduce.data != "invocation"
+    for loops, _ in reductions_of(nest):
+        sizes = [s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes and s != 1]
+        if len(sizes) > 1 or (sizes and not shared and not any(map(is_dynamic, sizes))):
+            return True
+    return False
 
 
 def _of_single_subgroups(schedule: LoopsAttr, target: Target) -> LoopsAttr:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 pytest.importorskip("gguf")
 pytest.importorskip("cyllama")
 
+from xdsl_spirv.compiler import compile_model
 from xdsl_spirv.frontends.gguf.architectures import ARCHITECTURES
 from xdsl_spirv.frontends.gguf.importer import import_gguf
 from xdsl_spirv.testing.gguf_models import Type, write_declared, write_dequantized
@@ -212,6 +215,33 @@ def test_greedy_tokens_are_those_of_llama_cpp(name: str, tmp_path: Path):
         assert ours.argmax() == theirs.argmax()
         assert ours @ theirs >= 0.9999 * np.linalg.norm(ours) * np.linalg.norm(theirs)
         tokens = ours.argmax(keepdims=True).astype(np.int32)
+
+
+@pytest.mark.long
+@pytest.mark.vulkan
+@pytest.mark.parametrize("name", MODELS)
+def test_lavapipe_answers_as_the_interpreter(name: str, lavapipe: Path, tmp_path: Path):
+    path, model = tmp_path / "x.gguf", MODELS[name]
+    write_declared(
+        path, model.architecture, {**COMMON, **model.values}, model.types, model.optional
+    )
+    tokens = np.random.default_rng(1).integers(0, 80, 14).astype(np.int32)
+    np.save(tmp_path / "tokens.npy", tokens)
+    imported = import_gguf(path, context=48, of_all=True)
+    compile_model(imported, "lavapipe").save(tmp_path / "program")
+    script = Path(__file__).parent.parent / "llm" / "vulkan" / "logits_and_answer.py"
+    result = tmp_path / "result.npz"
+    command = [sys.executable, script, tmp_path / "program", tmp_path / "tokens.npy", "11", "8"]
+    subprocess.run([lavapipe, *command, result], check=True, timeout=1000)
+    there = np.load(result)
+    logits = Session(imported).run(tokens)
+    np.testing.assert_allclose(there["logits"], logits, atol=2e-3 * abs(logits).max())
+    session, following = Session(imported), list[int]()
+    last = tokens[:11]
+    for _ in range(8):
+        last = session.run(last)[-1].argmax(keepdims=True).astype(np.int32)
+        following.append(int(last[0]))
+    assert there["following"].tolist() == following
 
 
 @pytest.mark.parametrize(
