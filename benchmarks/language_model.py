@@ -21,6 +21,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
+import math
 import statistics
 import sys
 import tempfile
@@ -42,7 +43,7 @@ from xdsl_spirv.runtime.vulkan.device import open_device
 from xdsl_spirv.runtime.vulkan.sessions import VulkanSession
 
 Type = gguf.GGMLQuantizationType
-FORMATS = {"Q4_0": Type.Q4_0, "Q4_1": Type.Q4_1, "Q8_0": Type.Q8_0}
+FORMATS = {name: Type[name] for name in ("Q4_0", "Q4_1", "Q8_0", "MXFP4")}
 RUNS = 25
 FOLLOWING = 512
 """Tokens decoded one after the other, at most."""
@@ -60,6 +61,9 @@ def drawn_blocks(type: Type, count: int, deviation: float) -> Any:
     _, size = gguf.GGML_QUANT_SIZES[type]
     drawn = min(count, REPEATED)
     blocks = draw.integers(0, 256, (drawn, size), np.uint8)
+    if type is Type.MXFP4:
+        blocks[:, 0] = round(127 + math.log2(deviation / 2.9))
+        return blocks
     scale = deviation / {Type.Q4_0: 4.6, Type.Q4_1: 4.6, Type.Q8_0: 74}[type]
     blocks[:, 0:2] = (draw.uniform(0.8, 1.2, (drawn, 1)) * scale).astype("<f2").view(np.uint8)
     if type is Type.Q4_1:

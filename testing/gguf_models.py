@@ -20,6 +20,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 gguf: Any = import_module("gguf")
 Type = gguf.GGMLQuantizationType
+Pack = Callable[[np.random.Generator, tuple[int, int], Any], Array]
+"""Draws the bytes of a matrix, rows x bytes, of its sizes and type."""
 
 SUPER_BLOCKS = {
     Type.Q2_K: ((80, 82), 24),
@@ -166,12 +168,13 @@ def write_declared(
     types: Callable[[str], Any] = lambda name: Type.F32,
     optional: Callable[[str], bool] = lambda name: False,
     seed: int = 0,
+    pack: Pack | None = None,
 ) -> None:
     """
     Write a model of any architecture: all tensors that its declaration needs for `values`.
 
     Also writes the tensors that it may have where `optional` takes their names; `types` gives the
-    type of a matrix.
+    type of a matrix, and `pack` draws its bytes.
     """
     draw = np.random.default_rng(seed)
     writer = gguf.GGUFWriter(path, architecture)
@@ -194,7 +197,7 @@ def write_declared(
         if len(size) > 1 and not name.endswith("bias"):
             type = types(name)
             rows, columns = math.prod(size[:-1]), size[-1]
-            data = _pack_weights(draw, (rows, columns), type)
+            data = (pack or _pack_weights)(draw, (rows, columns), type)
             writer.add_tensor(name, data.reshape(*size[:-1], -1), raw_dtype=type)
             continue
         data = draw.normal(1 if "norm" in name else 0, 0.25, size)

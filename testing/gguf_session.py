@@ -26,7 +26,13 @@ class Session:
     def run(self, tokens: Array) -> Array:
         """The logits of a function's tokens, one being `decode`'s."""
         name = "decode" if len(tokens) == 1 else "prefill"
-        values: dict[str, Any] = {"token": tokens, "past": self.past, **self.model.weights}
+        logits = self.call(name, token=tokens, past=self.past)
+        self.past += len(tokens)
+        return logits
+
+    def call(self, name: str, **inputs: Any) -> Array:
+        """The logits of a function's inputs."""
+        values: dict[str, Any] = {**inputs, **self.model.weights}
         given: list[Any] = []
         for number, argument in enumerate(host_function(self.model.module, name).body.block.args):
             called = argument_name(argument, number)
@@ -37,5 +43,4 @@ class Session:
             given.append(values[called])
         logits, *new = reference(self.model.module, given, name, options=Options())
         self.states = dict(zip(self.states, new, strict=True))
-        self.past += len(tokens)
         return logits

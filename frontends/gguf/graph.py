@@ -132,6 +132,8 @@ class Step:
     past: Size
     states: dict[str, Tensor]
     """By name; replaced by their new values."""
+    slot: Size = 0
+    """The text among those that the states hold."""
     _known: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     _angles: dict[bool, Sequence[Tensor]] = field(default_factory=dict[bool, Sequence[Tensor]])
 
@@ -202,15 +204,19 @@ class Step:
             return self.b.convert(planes[""], element)
         return dequantize(self.b, format, planes, element)
 
-    def rows(self, table: Tensor) -> Tensor:
-        """A row of a table for each token."""
+    def rows(self, table: Tensor, numbers: Tensor | None = None) -> Tensor:
+        """A row of a table for each token: its own, or the one that `numbers` say."""
         source = Reader(self.b, table)
 
         def body(s: Scalars, token: Number) -> Number:
             return source.read(s, [token, *(s.index(i) for i in range(1, table.rank))])
 
         return written(
-            self.b, table.element, [self.length, *table.sizes[1:]], body, [(self.tokens, [0])]
+            self.b,
+            table.element,
+            [self.length, *table.sizes[1:]],
+            body,
+            [(numbers or self.tokens, [0])],
         )
 
     def block(self, x: Tensor, number: int) -> Tensor:
@@ -438,36 +444,50 @@ class Step:
         q, k, v = self.heads(q, p.heads), self.heads(k, p.shared), self.heads(v, p.shared)
         if p.architecture.normalized == "heads":
             q, k = self.normalized(q, name + "q_norm"), self.normalized(k, name + "k_norm")
-        local = p.pattern[number]
         new = {"k": self.turned(k, number), "v": self.by_heads(v)}
         k, v = (self.remembered(f"{part}.{number}", new[part]) for part in STATES)
         scores = Scores(
             p.score_scale,
             F32,
             softcap=p.score_cap,
-            causal=self.past,
-            first=self.past - (p.window - 1) if local else None,
             sink=self.vector(name + "sinks.weight") if p.architecture.sinks else None,
             guarded=False,
         )
+        self.limit(scores, p.pattern[number])
         result = attend(self.b, self.turned(q, number), k, v, scores).result
         by_tokens = self.b.transpose(result, [0, 2, 1, 3])
         return self.b.reshape(by_tokens, [self.length, p.queries])
+
+    def limit(self, scores: Scores, local: bool) -> None:
+        """Lets a token see none behind it and, in a block with a window, only the last ones."""
+        scores.causal = self.past
+        scores.first = self.past - (self.parameters.window - 1) if local else None
 
     def heads(self, x: Tensor, count: int) -> Tensor:
         """Tokens x heads x head size."""
         return self.b.reshape(x, [self.length, count, self.parameters.head])
 
+    def outer(self, tokens: Size, heads: Size) -> list[Size]:
+        """The sizes of the loops over tokens and heads in the order of the states."""
+        return [heads, tokens]
+
+    walked = (1, 0)
+    """The numbers of the loops over tokens and over heads."""
+
+    def as_texts(self, x: Tensor) -> Tensor:
+        """The outer loops' two dimensions and a third one as texts x heads x tokens x the third."""
+        return self.b.reshape(x, [1, *x.sizes])
+
     def by_heads(self, x: Tensor) -> Tensor:
-        """Tokens x heads x some as 1 x heads x tokens x some, in the type of the states."""
+        """Tokens x heads x some as texts x heads x tokens x some, in the type of the states."""
         tokens, heads, size = x.sizes
         turned = self.b.mapped(
             lambda s, x: x.to(self.cache),
-            [(x, [1, 0, 2])],
-            [heads, tokens, size],
+            [(x, [*self.walked, 2])],
+            [*self.outer(tokens, heads), size],
             self.cache,
         )
-        return self.b.reshape(turned, [1, heads, tokens, size])
+        return self.as_texts(turned)
 
     def turned(self, x: Tensor, number: int) -> Tensor:
         """
@@ -486,7 +506,7 @@ class Step:
         side, pair, sizes = (3, 2, (half, 2)) if p.architecture.neighbours else (2, 3, (2, half))
         part = x if p.turned == p.head else self.part(x, 0, p.turned)
         apart = self.b.reshape(part, [tokens, heads, *sizes])
-        this: list[int | AffineExpr] = [1, 0, 2, 3]
+        this: list[int | AffineExpr] = [*self.walked, 2, 3]
         other = list(this)
         other[side] = AffineConstantExpr(1) - AffineDimExpr(side)
 
@@ -497,10 +517,11 @@ class Step:
         operands = [
             (apart, this),
             (apart, other),
-            *((table, [1, pair]) for table in self.angles(p.pattern[number])),
+            *((table, [self.walked[0], pair]) for table in self.angles(p.pattern[number])),
         ]
-        result = self.b.mapped(body, operands, [heads, tokens, *sizes], cache)
-        whole = self.b.reshape(result, [1, heads, tokens, p.turned])
+        outer = self.outer(tokens, heads)
+        result = self.b.mapped(body, operands, [*outer, *sizes], cache)
+        whole = self.as_texts(self.b.reshape(result, [*outer, p.turned]))
         if p.turned == p.head:
             return whole
         rest = self.by_heads(self.part(x, p.turned, p.head - p.turned))
@@ -509,10 +530,13 @@ class Step:
     def angles(self, local: bool) -> Sequence[Tensor]:
         """Cosines and sines of the tokens' positions, tokens x pairs."""
         if local not in self._angles:
-            tables = [self.constant(n, array) for n, array in self.weights.angles(local).items()]
-            sizes = [self.length, self.parameters.turned // 2]
-            self._angles[local] = [self.b.slice(t, [self.past, 0], sizes, [1, 1]) for t in tables]
+            tables = self.weights.angles(local).items()
+            self._angles[local] = [self.at_positions(self.constant(n, t)) for n, t in tables]
         return self._angles[local]
+
+    def at_positions(self, table: Tensor) -> Tensor:
+        """The rows of a table for the tokens' positions."""
+        return self.b.slice(table, [self.past, 0], [self.length, table.sizes[1]], [1, 1])
 
     def part(self, x: Tensor, start: int, count: int) -> Tensor:
         """Some elements of each head."""
@@ -521,7 +545,7 @@ class Step:
     def remembered(self, name: str, new: Tensor) -> Tensor:
         """All keys, or values, up to the new ones, which are inserted behind the past."""
         state = self.states[name]
-        whole = self.b.insert_slice(new, self.b.value(state), [0, 0, self.past, 0], [1] * 4)
+        whole = self.b.insert_slice(new, self.b.value(state), [self.slot, 0, self.past, 0], [1] * 4)
         self.states[name] = Tensor(state.element, state.sizes, whole)
-        sizes = [*state.sizes[:2], self.seen, state.sizes[3]]
-        return self.b.slice(self.states[name], [0] * 4, sizes, [1] * 4)
+        sizes = [1, state.sizes[1], self.seen, state.sizes[3]]
+        return self.b.slice(self.states[name], [self.slot, 0, 0, 0], sizes, [1] * 4)

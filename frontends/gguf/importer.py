@@ -4,12 +4,17 @@ A language model of a GGUF file as functions of `linalg` on tensors.
 `prefill` reads some tokens behind the past ones, `decode` one. Both take the `token`s and how many
 are `past`, and give the `logits` of the token after the last one; they share the weights, and the
 states `k.N` and `v.N`, which hold the keys and values of block N.
+
+With several slots, states hold as many texts: `prefill` and `decode` take the text's `slot`, and
+`decode_batch` computes one token of each text, of `position` i32 tokens each. It takes these
+numbers as `past_S`, too, and the largest as `past`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -25,6 +30,7 @@ from xdsl.ir import Block, Region
 from xdsl_spirv.dialects.program import FLOATS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.gguf.batch import BatchStep
 from xdsl_spirv.frontends.gguf.file import read_file
 from xdsl_spirv.frontends.gguf.graph import STATES, Step, Weights
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
@@ -35,8 +41,9 @@ from xdsl_spirv.frontends.states import tie_states
 from xdsl_spirv.progress import stage
 from xdsl_spirv.upstream.collection import without_collection
 
-PREFILL, DECODE = "prefill", "decode"
+PREFILL, DECODE, BATCH = "prefill", "decode", "decode_batch"
 TOKEN, PAST, LOGITS = "token", "past", "logits"
+SLOT, POSITION = "slot", "position"
 
 CONTEXT = 2048
 """Tokens that states have room for unless the caller says, or the model knows fewer."""
@@ -53,13 +60,14 @@ def import_gguf(
     cache: str = "f16",
     products: str = "f32",
     of_all: bool = False,
+    slots: int = 1,
 ) -> ImportedModel:
     """
     Import the language model of a GGUF file.
 
     `context` is how many tokens the states have room for, `cache` the type of keys and values,
     `products` what `prefill` multiplies by weights in (`decode` does it in f32), f16 or f32.
-    With `of_all`, `prefill` gives the logits after each token.
+    With `of_all`, `prefill` gives the logits after each token. States hold `slots` texts.
 
     Raises `FrontendError` for a file that is broken or not known, and for a context that the model
     was not trained on.
@@ -68,17 +76,22 @@ def import_gguf(
     parameters = parameters_of(file)
     context = context_of(parameters, context, file.place)
     weights = Weights(file, parameters, context)
-    element = _float(cache)
-    prefill, names = _function(PREFILL, weights, element, _float(products), None, of_all)
-    decode, more = _function(DECODE, weights, element, F32, 1, False)
-    sizes = (-1 if of_all else 1, parameters.vocabulary)
+    common = _Common(weights, _float(cache), slots)
+    prefill, names = _function(PREFILL, common, _float(products), None, of_all)
+    functions = {PREFILL: prefill}
+    functions[DECODE], more = _function(DECODE, common, F32, 1, False)
+    names = {**names, **more}
+    if slots > 1:
+        functions[BATCH], more = _batch_function(common)
+        names = {**names, **more}
+    inputs = [Value(TOKEN, I32.name, (-1,)), Value(PAST, "index", ())]
     return ImportedModel(
-        ModuleOp([prefill, decode]),
-        {**names, **more},
-        [Value(TOKEN, I32.name, (-1,)), Value(PAST, "index", ())],
-        [Value(LOGITS, F32.name, sizes)],
+        ModuleOp(list(functions.values())),
+        names,
+        inputs + [Value(SLOT, "index", ())] * (slots > 1),
+        [Value(LOGITS, F32.name, (-1 if of_all else 1, parameters.vocabulary))],
         function=PREFILL,
-        functions=(PREFILL, DECODE),
+        functions=tuple(functions),
     )
 
 
@@ -109,31 +122,73 @@ def _float(name: str) -> Element:
     return ELEMENTS[name]
 
 
+@dataclass(frozen=True)
+class _Common:
+    """The matter of all functions."""
+
+    weights: Weights
+    cache: Element
+    slots: int
+
+
 def _function(
-    name: str,
-    weights: Weights,
-    cache: Element,
-    products: Element,
-    count: int | None,
-    of_all: bool,
+    name: str, common: _Common, products: Element, count: int | None, of_all: bool
 ) -> tuple[FuncOp, Mapping[str, Array]]:
     """A function of `count` tokens, or of as many as are given, and the values of its weights."""
     block = Block()
-    open_count = DYNAMIC_INDEX if count is None else count
-    token = block.insert_arg(TensorType(I32.type, [open_count]), 0)
-    past = block.insert_arg(IndexType(), 1)
+    token = block.insert_arg(TensorType(I32.type, [DYNAMIC_INDEX if count is None else count]), 0)
     length: Size = symbol(Extent(token, 0, "n")) if count is None else count
-    states = _states(block, weights, cache)
-    arguments = [Value(TOKEN, I32.name, (count or -1,)), Value(PAST, "index", ())]
-    arguments += [_value(name, t) for name, t in states.items()]
+    arguments = [Value(TOKEN, I32.name, (count or -1,))]
+    past, slot = _number(block, arguments, PAST), 0
+    if common.slots > 1:
+        slot = _number(block, arguments, SLOT)
+    states = _states(block, common)
     step = Step(
         TensorBuilder(block),
-        weights,
+        common.weights,
         products,
         Tensor(I32, [length], token),
-        symbol(Extent(past, 0, PAST)),
+        past,
         dict(states),
+        slot,
     )
+    return _finish(name, step, states, arguments, of_all)
+
+
+def _batch_function(common: _Common) -> tuple[FuncOp, Mapping[str, Array]]:
+    """A function of one token of each text, and the values of its weights."""
+    block, count = Block(), common.slots
+    given = [block.insert_arg(TensorType(I32.type, [count]), i) for i in range(2)]
+    arguments = [Value(name, I32.name, (count,)) for name in (TOKEN, POSITION)]
+    longest = _number(block, arguments, PAST)
+    pasts = [_number(block, arguments, f"{PAST}_{i}") for i in range(count)]
+    states = _states(block, common)
+    tokens, positions = (Tensor(I32, [count], argument) for argument in given)
+    step = BatchStep(
+        TensorBuilder(block),
+        common.weights,
+        F32,
+        tokens,
+        longest,
+        dict(states),
+        positions=positions,
+        pasts=pasts,
+    )
+    return _finish(BATCH, step, states, arguments, True)
+
+
+def _number(block: Block, arguments: list[Value], name: str) -> Size:
+    """A further argument that is a number known before a run."""
+    arguments.append(Value(name, "index", ()))
+    return symbol(Extent(block.insert_arg(IndexType(), len(block.args)), 0, name))
+
+
+def _finish(
+    name: str, step: Step, states: Mapping[str, Tensor], arguments: list[Value], of_all: bool
+) -> tuple[FuncOp, Mapping[str, Array]]:
+    """Writes the graph behind a function's arguments."""
+    block = step.b.entry
+    arguments += [_value(name, t) for name, t in states.items()]
     logits = step.logits(of_all)
     results = {LOGITS: logits, **step.states}
     returned = [step.b.value(t) for t in results.values()]
@@ -142,7 +197,8 @@ def _function(
     arguments += [_value(n, Tensor.of(array)) for n, array in step.b.weights.items()]
     type = FunctionType.from_lists([a.type for a in block.args], [v.type for v in returned])
     function = FuncOp(name, type, Region(block))
-    annotate(function, arguments, [_value(n, t) for n, t in results.items()], {TOKEN: ["n"]})
+    sizes = {} if isinstance(step, BatchStep) else {TOKEN: ["n"]}
+    annotate(function, arguments, [_value(n, t) for n, t in results.items()], sizes)
     tie_states(function, {name: name for name in states})
     function.attributes[FLOATS] = StringAttr(F32.name)
     return function, step.b.weights
@@ -153,10 +209,10 @@ def _value(name: str, t: Tensor) -> Value:
     return Value(name, t.element.name, tuple(sizes))
 
 
-def _states(block: Block, weights: Weights, cache: Element) -> dict[str, Tensor]:
-    """Arguments for the keys and values of each block: 1 x heads x context x head size."""
-    p = weights.parameters
-    sizes = [1, p.shared, weights.context, p.head]
+def _states(block: Block, common: _Common) -> dict[str, Tensor]:
+    """Arguments for the keys and values of each block: slots x heads x context x head size."""
+    p, cache = common.weights.parameters, common.cache
+    sizes = [common.slots, p.shared, common.weights.context, p.head]
     names = [f"{part}.{number}" for number in range(p.blocks) for part in STATES]
     type = TensorType(cache.type, sizes)
     return {n: Tensor(cache, sizes, block.insert_arg(type, len(block.args))) for n in names}

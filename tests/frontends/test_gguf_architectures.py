@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("gguf")
 pytest.importorskip("cyllama")
 
-from xdsl_spirv.compiler import compile_model
+from xdsl_spirv.compiler.model import compile_model
 from xdsl_spirv.frontends.gguf.architectures import ARCHITECTURES
 from xdsl_spirv.frontends.gguf.importer import import_gguf
 from xdsl_spirv.testing.gguf_models import Type, write_declared, write_dequantized
@@ -217,6 +217,34 @@ def test_greedy_tokens_are_those_of_llama_cpp(name: str, tmp_path: Path):
         tokens = ours.argmax(keepdims=True).astype(np.int32)
 
 
+@pytest.mark.parametrize(
+    "name", [n if n == "gemma2" else pytest.param(n, marks=pytest.mark.long) for n in MODELS]
+)
+def test_a_batch_gives_each_text_its_own_logits(name: str, tmp_path: Path):
+    path, model = tmp_path / "x.gguf", MODELS[name]
+    write_declared(
+        path, model.architecture, {**COMMON, **model.values}, model.types, model.optional
+    )
+    alone = import_gguf(path, context=48, cache="f32")
+    together = Session(import_gguf(path, context=48, cache="f32", slots=3))
+    lengths, tokens, expected = (9, 2, 14), list[int](), list[Any]()
+    for slot, length in enumerate(lengths):
+        text, session = np.arange(3 * slot, 3 * slot + length, dtype=np.int32), Session(alone)
+        logits = session.run(text)
+        given = {"token": text, "past": 0, "slot": slot}
+        np.testing.assert_allclose(together.call("prefill", **given), logits, rtol=1e-5)
+        tokens.append(int(logits[-1].argmax()))
+        expected += [*session.run(np.array(tokens[-1:], np.int32))]
+    logits = together.call(
+        "decode_batch",
+        token=np.array(tokens, np.int32),
+        position=np.array(lengths, np.int32),
+        past=max(lengths),
+        **{f"past_{slot}": length for slot, length in enumerate(lengths)},
+    )
+    np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.long
 @pytest.mark.vulkan
 @pytest.mark.parametrize("name", MODELS)
@@ -227,8 +255,8 @@ def test_lavapipe_answers_as_the_interpreter(name: str, lavapipe: Path, tmp_path
     )
     tokens = np.random.default_rng(1).integers(0, 80, 14).astype(np.int32)
     np.save(tmp_path / "tokens.npy", tokens)
+    compile_model(import_gguf(path, context=48, of_all=True), "lavapipe").save(tmp_path / "program")
     imported = import_gguf(path, context=48, of_all=True)
-    compile_model(imported, "lavapipe").save(tmp_path / "program")
     script = Path(__file__).parent.parent / "llm" / "vulkan" / "logits_and_answer.py"
     result = tmp_path / "result.npz"
     command = [sys.executable, script, tmp_path / "program", tmp_path / "tokens.npy", "11", "8"]

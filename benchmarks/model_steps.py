@@ -1,0 +1,228 @@
+"""
+Steps of language models of random weights: tokens, batches of tokens, and prompts.
+
+    python benchmarks/model_steps.py --model llama-3-8b --step token:1024 batch8:1024 prompt:512
+
+`token:P` is one token behind P others, `batchN:P` one token of each of N texts of P tokens, and
+`prompt:N` a prompt of N tokens. A model is written as a GGUF file of `--format` (with `--blocks` of
+it only, where a whole one is too large), and compiled once for each number of texts. Times are
+medians: between two timestamps around a run (`run_ms`), summed over its dispatches (`device_ms`),
+and on the host's clock (`host_ms`). `bytes` are the weights that the step reads (of experts those
+that the tokens choose, as if by chance) and keys and values of the past; `of_bandwidth` is the time
+that they take at the bandwidth of a copy (`--bandwidth` TB/s, or measured by PyTorch), beside
+`run_ms`. `TFLOPS` counts two operations for each weight and token.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from device_runs import CUDA, WARM_UP, parser_of
+from language_model import FORMATS, RUNS, blocks_of, gguf, kinds_ms, median_ms
+from llama_peer import SHAPES, Shapes, copy_bandwidth
+
+from xdsl_spirv.compiler.model import compile_model, products_for
+from xdsl_spirv.frontends.gguf.file import File, read_file
+from xdsl_spirv.frontends.gguf.importer import import_gguf
+from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.vulkan.device import open_device
+from xdsl_spirv.runtime.vulkan.sessions import VulkanSession
+from xdsl_spirv.testing.gguf_models import write_declared
+
+Type = gguf.GGMLQuantizationType
+
+
+def llama(shapes: Shapes) -> dict[str, Any]:
+    return {
+        "vocab_size": shapes.vocabulary,
+        "block_count": shapes.blocks,
+        "embedding_length": shapes.width,
+        "feed_forward_length": shapes.hidden,
+        "attention.head_count": shapes.heads,
+        "attention.head_count_kv": shapes.kv_heads,
+        "attention.key_length": shapes.head,
+        "attention.value_length": shapes.head,
+    }
+
+
+EXPERTS = {"expert_count": 128, "expert_used_count": 8, "expert_feed_forward_length": 768}
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: ("llama", llama(shapes)) for name, shapes in SHAPES.items()},
+    "qwen3-30b-a3b": (
+        "qwen3moe",
+        {**llama(Shapes(48, 2048, 32, 4, 128, 6144, 151936)), **EXPERTS},
+    ),
+    "tiny-experts": (
+        "qwen3moe",
+        {
+            **llama(SHAPES["tiny"]),
+            **EXPERTS,
+            "expert_count": 16,
+            "expert_used_count": 4,
+            "expert_feed_forward_length": 128,
+        },
+    ),
+}
+
+
+def write(path: Path, options: Any, context: int) -> None:
+    """The model's file: matrices of `--format`, routers and norms in f32."""
+    architecture, values = MODELS[options.model]
+    type = FORMATS[options.format]
+    elements, _ = gguf.GGML_QUANT_SIZES[type]
+    values = {
+        **values,
+        "block_count": options.blocks or values["block_count"],
+        "context_length": context,
+        "rope.freq_base": 500000.0,
+        "attention.layer_norm_rms_epsilon": 1e-5,
+    }
+
+    def pack(draw: np.random.Generator, size: tuple[int, int], type: Any) -> Any:
+        rows, columns = size
+        if type is Type.F32:
+            return draw.normal(0, columns**-0.5, size).astype(np.float32)
+        blocks = blocks_of(type, rows * columns // elements, columns**-0.5)
+        return blocks.reshape(rows, -1)
+
+    def of(name: str) -> Any:
+        return Type.F32 if "gate_inp" in name else type
+
+    write_declared(path, architecture, values, of, lambda name: name == "output.weight", pack=pack)
+
+
+def read_bytes(file: File, p: Parameters, texts: int, past: int) -> int:
+    """Bytes of weights, keys and values that a token of each text reads."""
+    total = 0.0
+    for name, tensor in file.tensors.items():
+        chosen = 1.0
+        if p.experts is not None and "_exps" in name:
+            chosen = 1 - (1 - p.experts.used / p.experts.count) ** texts
+        total += chosen * tensor.data.nbytes * (name != "token_embd.weight")
+    return int(total) + texts * past * p.blocks * p.keys * 2 * 2
+
+
+def multiplied(file: File, p: Parameters) -> int:
+    """Weights that a token of a prompt is multiplied by; the output is computed for one only."""
+    total = 0.0
+    for name, tensor in file.tensors.items():
+        share = 1 if "_exps" not in name or p.experts is None else p.experts.used / p.experts.count
+        if len(tensor.shape) > 1 and name not in ("token_embd.weight", "output.weight"):
+            total += share * math.prod(tensor.shape)
+    return int(total)
+
+
+def timed(
+    device: Any, session: Any, program: Program, function: str, inputs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Times of one function with some inputs."""
+    logits = session.run(function, **inputs)["logits"]
+    record: dict[str, Any] = {"finite": bool(np.isfinite(logits).all())}
+    record["host_ms"] = round(median_ms(lambda: session.run(function, **inputs)), 4)
+    arrays = {name: np.asarray(value) for name, value in inputs.items()}
+    concrete = program.function(function).at(arrays)
+    device.execute(concrete, arrays)
+    runs = device.times_of_runs(concrete, 1, RUNS, WARM_UP)
+    record["run_ms"] = round(statistics.median(runs) / 1e6, 4)
+    times = device.times(concrete, RUNS, WARM_UP)
+    device.drop(concrete)
+    record["device_ms"] = round(sum(measured.median for measured in times) / 1e6, 4)
+    record["dispatches"] = len(times)
+    record["kernels"] = kinds_ms(concrete, times)
+    return record
+
+
+def inputs_of(function: str, texts: int, count: int, past: int, vocabulary: int) -> dict[str, Any]:
+    token = np.random.default_rng(2).integers(0, vocabulary, count).astype(np.int32)
+    given: dict[str, Any] = {"token": token, "past": past}
+    if function == "decode_batch":
+        given |= {"position": np.full(texts, past, np.int32)}
+        given |= {f"past_{i}": past for i in range(texts)}
+    return given
+
+
+def steps_of(texts: list[str]) -> dict[int, list[tuple[str, str, int, int]]]:
+    """Name, function, number of new tokens and past of each step, by the number of texts."""
+    steps: dict[int, list[tuple[str, str, int, int]]] = {}
+    for text in texts:
+        kind, _, number = text.partition(":")
+        if kind.startswith("batch"):
+            count = int(kind.removeprefix("batch"))
+            steps.setdefault(count, []).append((text, "decode_batch", count, int(number)))
+        elif kind == "token":
+            steps.setdefault(1, []).append((text, "decode", 1, int(number)))
+        elif kind == "prompt":
+            steps.setdefault(1, []).append((text, "prefill", int(number), 0))
+        else:
+            raise SystemExit(f"{text!r} is no step: give token:P, batchN:P or prompt:N")
+    return steps
+
+
+def measure(options: Any, texts: int, steps: list[Any], bandwidth: float | None) -> dict[str, Any]:
+    """The steps of a program for so many texts, by name."""
+    context = max(count + past if count == 1 else max(count, past + 1) for *_, count, past in steps)
+    record: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
+        path = Path(folder, "model.gguf")
+        write(path, options, context)
+        begin = time.perf_counter()
+        products = products_for(options.target)
+        model = import_gguf(path, context=context, products=products, slots=texts)
+        program = compile_model(model, options.target, jobs=options.jobs)
+        record[f"compile_s of {texts}"] = round(time.perf_counter() - begin, 1)
+        file = read_file(path)
+        p = parameters_of(file)
+        with open_device(options.device) as device, VulkanSession(program, device) as session:
+            for name, function, count, past in steps:
+                given = inputs_of(function, texts, count, past, p.vocabulary)
+                result = timed(device, session, program, function, given)
+                result["tokens_per_s"] = round(count / result["host_ms"] * 1e3, 1)
+                if function == "prefill":
+                    result["TFLOPS"] = round(
+                        2 * count * multiplied(file, p) / result["run_ms"] / 1e9, 2
+                    )
+                else:
+                    result["bytes"] = read_bytes(file, p, texts, past)
+                if bandwidth and "bytes" in result:
+                    floor = result["bytes"] / bandwidth / 1e9
+                    result |= {"floor_ms": round(floor, 4)}
+                    result |= {"of_bandwidth": round(floor / result["run_ms"], 4)}
+                record[name] = result
+                print(json.dumps({name: result}), flush=True)
+    return record
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = parser_of(__doc__)
+    parser.add_argument("--model", choices=MODELS, default="llama-3-8b")
+    parser.add_argument("--step", nargs="+", required=True)
+    parser.add_argument("--format", choices=FORMATS, default="Q4_1")
+    parser.add_argument("--blocks", type=int, help="so many of the model's blocks only")
+    parser.add_argument("--bandwidth", type=float, help="TB/s of a copy, if PyTorch is not here")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that lower kernels")
+    parser.add_argument("--scratch", help="where the model is written; it takes 0.6 bytes a weight")
+    options = parser.parse_args(arguments)
+    bandwidth = options.bandwidth or (copy_bandwidth() if CUDA else None)
+    named = ("model", "format", "blocks", "target")
+    record: dict[str, Any] = {name: getattr(options, name) for name in named}
+    record |= {"date": datetime.date.today().isoformat(), "copy_TB_s": bandwidth}
+    for texts, steps in steps_of(options.step).items():
+        record |= measure(options, texts, steps, bandwidth)
+        if options.output is not None:
+            options.output.write_text(json.dumps(record, indent=1) + "\n")
+    return 0 if all(r["finite"] for r in record.values() if isinstance(r, dict)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""
+A token of each of several texts at once, which differ in length.
+
+The products have a row for each text, so that weights are read once. Each text's keys and values
+are inserted behind its own past; attention reads all texts up to the longest one, and a mask
+hides the places that a text has not reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.frontends.attention import Scores, hidden_where
+from xdsl_spirv.frontends.gguf.graph import Step
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import F32, Tensor
+
+
+@dataclass
+class BatchStep(Step):
+    """Function that computes one token of each text; `past` is that of the longest one."""
+
+    positions: Tensor | None = None
+    """How many tokens each text has, in i32."""
+    pasts: Sequence[Size] = ()
+    """The same, as numbers that kernels are given."""
+    _masks: dict[bool, Tensor] = field(default_factory=dict[bool, Tensor])
+
+    walked = (0, 1)
+
+    @property
+    def seen(self) -> Size:
+        return self.past + 1
+
+    def outer(self, tokens: Size, heads: Size) -> list[Size]:
+        return [tokens, heads]
+
+    def as_texts(self, x: Tensor) -> Tensor:
+        texts, heads, size = x.sizes
+        return self.b.reshape(x, [texts, heads, 1, size])
+
+    def at_positions(self, table: Tensor) -> Tensor:
+        return self.rows(table, self.positions)
+
+    def limit(self, scores: Scores, local: bool) -> None:
+        if local not in self._masks:
+            window = self.parameters.window
+
+            def hides(s: Scalars, i: Number, key: Number, last: Number) -> Number:
+                return (key > last) | (key <= last - window) if local else key > last
+
+            assert self.positions is not None
+            sizes = [self.length, 1, 1, self.seen]
+            self._masks[local] = hidden_where(self.b, sizes, F32, hides, [self.positions])
+        scores.masks = [self._masks[local]]
+
+    def remembered(self, name: str, new: Tensor) -> Tensor:
+        state = self.states[name]
+        whole = self.b.value(state)
+        for text, past in enumerate(self.pasts):
+            part = self.b.slice(new, [text, 0, 0, 0], [1, *new.sizes[1:]], [1] * 4)
+            whole = self.b.insert_slice(part, whole, [text, 0, past, 0], [1] * 4)
+        self.states[name] = Tensor(state.element, state.sizes, whole)
+        sizes = [*state.sizes[:2], self.seen, state.sizes[3]]
+        return self.b.slice(self.states[name], [0] * 4, sizes, [1] * 4)
