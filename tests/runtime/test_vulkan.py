@@ -317,7 +317,7 @@ def test_run_on_vulkan(
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("module", ("idle_subgroups", "idle_subgroups_of_one_loop"))
+@pytest.mark.parametrize("module", ["idle_subgroups", "idle_subgroups_of_one_loop"])
 def test_open_sizes_that_leave_subgroups_idle(module: str, on_lavapipe: Run, tmp_path: Path):
     """The driver crashes where a subgroup never enters a loop around loops."""
     path = str(Path(__file__).parent / "vulkan" / f"{module}.mlir")
