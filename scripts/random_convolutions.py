@@ -142,12 +142,12 @@ class Model:
         return self.rng.standard_normal(self.shape).astype(np.float16).astype(np.float32)
 
     def __str__(self) -> str:
-        def described(node: Any) -> str:
+        def describe(node: Any) -> str:
             attributes = {a.name: self.helper.get_attribute_value(a) for a in node.attribute}
             shapes = [self.weights[i].shape for i in node.input if i in self.weights]
             return f"{node.op_type}{shapes}{attributes}"
 
-        nodes = "; ".join(map(described, self.nodes))
+        nodes = "; ".join(map(describe, self.nodes))
         return f"seed {self.seed}, {self.type}, x {self.shape}: {nodes}"
 
 
