@@ -38,8 +38,8 @@ from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError  # noqa: E402
 from xdsl_spirv.serialization.text.assembler import assemble  # noqa: E402
 from xdsl_spirv.testing import amber  # noqa: E402
 from xdsl_spirv.testing.dispatches import Dispatch, read_results, write_jobs  # noqa: E402
+from xdsl_spirv.tools.kernel_test.compilers import CompileError, compile_source  # noqa: E402
 from xdsl_spirv.tools.kernel_test.description import Compile  # noqa: E402
-from xdsl_spirv.tools.kernel_test.glslang import CompileError, compile_glsl  # noqa: E402
 
 SUBGROUP = 32
 """The subgroup's size where a script asks for none."""
@@ -68,7 +68,7 @@ def binary_of(shader: amber.Shader) -> bytes:
         path.write_text(shader.text)
         try:
             environment = (shader.target_env or "vulkan1.1").replace("spv", "spirv")
-            return compile_glsl(path, Compile(target_env=environment))
+            return compile_source(path, Compile(target_env=environment))
         except CompileError as error:
             raise Refused(f"glslang refuses it: {str(error).splitlines()[-1][:80]}") from error
 

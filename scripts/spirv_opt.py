@@ -29,7 +29,7 @@ from xdsl_spirv.interpreter import Options  # noqa: E402
 from xdsl_spirv.interpreter.checks import Checks  # noqa: E402
 from xdsl_spirv.testing.differential import optimized  # noqa: E402
 from xdsl_spirv.testing.structured_flow import OPTIMIZATIONS, generate  # noqa: E402
-from xdsl_spirv.tools.kernel_test.glslang import find_glslang  # noqa: E402
+from xdsl_spirv.tools.kernel_test.compilers import find_glslang  # noqa: E402
 
 
 def cases(given: argparse.Namespace, skipped: Counter[str]) -> Iterator[tuple[str, optimized.Case]]:

@@ -18,13 +18,10 @@ class Client:
         self.number = 0
         self.kept: deque[Message] = deque()
 
-    def send(self, **message: Any) -> int:
-        self.number += 1
-        named = {key.rstrip("_"): value for key, value in message.items()}
-        text = json.dumps({**named, "seq": self.number}).encode()
+    def send(self, **message: Any) -> None:
+        text = json.dumps(message).encode()
         self.writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(text), text))
         self.writer.flush()
-        return self.number
 
     def read(self) -> Message:
         length = 0
@@ -51,8 +48,9 @@ class Debugger(Client):
     thread = 1
 
     def ask(self, command: str, **arguments: Any) -> Message:
-        number = self.send(type="request", command=command, arguments=arguments)
-        answer = self.wait(lambda m: m.get("request_seq") == number)
+        self.number += 1
+        self.send(seq=self.number, type="request", command=command, arguments=arguments)
+        answer = self.wait(lambda m: m.get("request_seq") == self.number)
         return answer["body"] if answer["success"] else {"failed": answer["message"]}
 
     def event(self, name: str) -> Message:
@@ -98,3 +96,38 @@ class Debugger(Client):
     def value(self, expression: str, **more: Any) -> str:
         answer = self.ask("evaluate", expression=expression, **more)
         return answer.get("result") or answer["failed"]
+
+
+class LanguageClient(Client):
+    """The messages of an editor to a language server."""
+
+    def notify(self, method: str, **params: Any) -> None:
+        self.send(jsonrpc="2.0", method=method, params=params)
+
+    def ask(self, method: str, **params: Any) -> Any:
+        self.number += 1
+        self.send(jsonrpc="2.0", id=self.number, method=method, params=params)
+        answer = self.wait(lambda m: m.get("id") == self.number and "method" not in m)
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def open(self, uri: str, text: str) -> None:
+        document = {"uri": uri, "languageId": "glsl", "version": 1, "text": text}
+        self.notify("textDocument/didOpen", textDocument=document)
+
+    def change(self, uri: str, text: str, version: int) -> None:
+        """Another text, saved."""
+        document = {"uri": uri, "version": version}
+        self.notify("textDocument/didChange", textDocument=document,
+                    contentChanges=[{"text": text}])  # fmt: skip
+        self.notify("textDocument/didSave", textDocument={"uri": uri})
+
+    def at(self, method: str, uri: str, line: int, character: int) -> Any:
+        place = {"line": line, "character": character}
+        return self.ask(f"textDocument/{method}", textDocument={"uri": uri}, position=place)
+
+    def diagnostics(self, uri: str) -> list[Message]:
+        """The next diagnostics of a file."""
+        name = "textDocument/publishDiagnostics"
+        told = self.wait(lambda m: m.get("method") == name and m["params"]["uri"] == uri)
+        return told["params"]["diagnostics"]

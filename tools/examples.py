@@ -37,6 +37,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "interpret matmul.mlir --random 0",
         "interpret kernel.spv --grid 4 --buffer 0=a.npy --buffer 1=b.npy --check all",
     ),
+    "language-server": ("language-server",),
     "debug": ("debug kernel.comp --dap",),
     "test": (
         "test sum.comp --init",

@@ -27,7 +27,7 @@ from xdsl_spirv.upstream.collection import lasting
 OTHERWISE = {"--inputs": "--list", "--outputs": "--list", "--output-file": "--output"}
 """Options of other tools, and their names here."""
 
-GLSL = (".comp", ".glsl")
+SOURCES = (".comp", ".glsl", ".slang", ".hlsl", ".wgsl")
 
 COMPLETION = "_ARGCOMPLETE"
 """The environment variable of a shell that asks what could follow."""
@@ -117,6 +117,11 @@ COMMANDS = {
         "Step through a kernel in an editor (Debug Adapter Protocol).",
         "debugger.command:add_options",
         "debugger.command:debug",
+    ),
+    "language-server": (
+        "Show findings in an editor as a kernel is saved (Language Server Protocol).",
+        "language.server:add_options",
+        "language.server:serve",
     ),
     "prove": (
         "Prove that a kernel never goes wrong, in any launch, or show the launch in which it does.",
@@ -302,13 +307,13 @@ def _run_chosen(given: list[str]) -> int:
 def _run(parsed: argparse.Namespace) -> int:
     """The status of the command; with `--json` its report is all that it prints."""
     path = str(getattr(parsed, "input", None) or getattr(parsed, "program", None) or "")
-    if path.endswith(GLSL):
+    if path.endswith(SOURCES):
         from xdsl_spirv.runtime.errors import ProgramError
 
         raise ProgramError(
-            "GLSL is read by `xdsl-spirv test` only",
+            "sources are read by `xdsl-spirv test`, `debug` and `prove` only",
             path,
-            f"test it, or compile it: glslang -V {path} -o {path.rpartition('.')[0]}.spv",
+            f"test it, or compile it to {path.rpartition('.')[0]}.spv (GLSL: glslang -V)",
         )
     command = _import_function(parsed.command)
     if getattr(parsed, "json", None) is not True:

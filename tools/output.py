@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from pathlib import Path
+from typing import IO
 
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.files import write_atomically
@@ -54,3 +55,13 @@ def check_place(path: str | None) -> None:
         error = OSError(code, os.strerror(code), path)
         remedy = of_the_system(error)[1]
         raise OutputError(f"cannot write the output: {error.strerror}", path, remedy) from error
+
+
+def take_streams() -> tuple[IO[bytes], IO[bytes]]:
+    """
+    Standard input and output for a protocol. Text that is printed goes to standard error from then
+    on: DebugPrintf's would disturb the protocol.
+    """
+    streams = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return streams

@@ -89,8 +89,8 @@ def _(mo):
 def _(Path, tempfile, xs):
     def kernel_of(name, source):
         """The kernel's file, which glslang compiles, or what was shipped where there is none."""
+        from xdsl_spirv.tools.kernel_test.compilers import find_glslang
         from xdsl_spirv.tools.kernel_test.description import Misuse
-        from xdsl_spirv.tools.kernel_test.glslang import find_glslang
 
         try:
             find_glslang()

@@ -12,7 +12,7 @@ import pytest
 
 from xdsl_spirv.testing.differential.optimized import made_up_case
 from xdsl_spirv.tools.kernel_test.description import Compile
-from xdsl_spirv.tools.kernel_test.glslang import CompileError, compile_glsl
+from xdsl_spirv.tools.kernel_test.compilers import CompileError, compile_source
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 
@@ -33,7 +33,7 @@ def compile_body(folder: Path, body: str) -> bytes:
     path = folder / "a.comp"
     path.write_text(HEAD + f"void main() {{ {body} }}")
     try:
-        return compile_glsl(path, Compile())
+        return compile_source(path, Compile())
     except CompileError as error:
         pytest.skip(f"glslang: {error}")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import io
 import socket
 import sys
 
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.tools.kernel_test.description import MISUSED
 from xdsl_spirv.tools.kernel_test.options import launch_options
+from xdsl_spirv.tools.output import take_streams
 from xdsl_spirv.upstream.collection import without_collection
 
 EPILOG = "docs/editor.md has a launch.json and the commands of the console."
@@ -40,10 +40,7 @@ def debug(arguments: argparse.Namespace) -> int:
     with without_collection():
         from xdsl_spirv.tools.debugger.adapter import Adapter, Connection
     if arguments.port is None:
-        reader, writer = sys.stdin.buffer, sys.stdout.buffer
-        # DebugPrintf's text would disturb the protocol.
-        sys.stdout = io.TextIOWrapper(io.FileIO(sys.stderr.fileno(), "w", closefd=False))
-        Adapter(Connection(reader, writer), arguments.kernel, arguments).serve()
+        Adapter(Connection(*take_streams()), arguments.kernel, arguments).serve()
         return 0
     with socket.create_server(("127.0.0.1", arguments.port)) as server:
         print(f"waiting for an editor on port {server.getsockname()[1]}", file=sys.stderr)

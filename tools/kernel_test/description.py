@@ -19,8 +19,9 @@ FAILED, MISUSED = 1, 2
 """Exit statuses: a launch did not do what it should; a test is described wrongly."""
 
 SUFFIX = ".kernel.toml"
-GLSL = (".comp", ".glsl")
-KERNELS = (*GLSL, ".spv", ".spvasm", ".mlir")
+SOURCES = (".comp", ".glsl", ".slang", ".hlsl", ".wgsl")
+"""Endings of sources that a compiler makes SPIR-V of (compilers.py)."""
+KERNELS = (*SOURCES, ".spv", ".spvasm", ".mlir")
 """Endings of files that can be tested."""
 
 ELEMENT_TYPES: Mapping[str, str] = {
@@ -56,7 +57,7 @@ class Misuse(ProgramError):
 @dataclass(frozen=True)
 class Compile:
     """
-    Options of the compiler from GLSL to SPIR-V; `target_env` is also the environment of the
+    Options of the compiler of a source; `target_env` is also the environment of the
     validation.
     """
 

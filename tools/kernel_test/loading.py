@@ -13,7 +13,7 @@ from xdsl_spirv.serialization.raw.binary import decode
 from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.validator import environment_of
-from xdsl_spirv.tools.kernel_test.description import GLSL, KERNELS, KernelTest, Misuse, suggest
+from xdsl_spirv.tools.kernel_test.description import KERNELS, SOURCES, KernelTest, Misuse, suggest
 
 if TYPE_CHECKING:
     from xdsl_spirv.dialects.spirv.structure import ModuleOp
@@ -63,11 +63,11 @@ def load_kernel(test: KernelTest) -> Kernel:
     """
     path, parsed = test.kernel, None
     _refuse_environment(test.compile.target_env)
-    if path.suffix in GLSL:
-        from xdsl_spirv.tools.kernel_test.glslang import compile_glsl
+    if path.suffix in SOURCES:
+        from xdsl_spirv.tools.kernel_test.compilers import compile_source
 
         _read(path)
-        binary = compile_glsl(path, test.compile)
+        binary = compile_source(path, test.compile, test.entry)
     elif path.suffix == ".spvasm":
         from xdsl_spirv.serialization.text.assembler import assemble
 

@@ -17,8 +17,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "kernels",
         metavar="KERNEL",
         nargs="+",
-        help=".comp, .glsl, .spv, .spvasm or .mlir (its launch is described in x.kernel.toml "
-        "beside it, or by options), .kernel.toml, or a folder of those",
+        help="GLSL (.comp), .slang, .hlsl, .wgsl, .spv, .spvasm or .mlir (its launch is described "
+        "in x.kernel.toml beside it, or by options), .kernel.toml, or a folder of those",
     )
     command.add_argument("--init", action="store_true", help="write x.kernel.toml to start from")
     launch_options(command)
@@ -65,10 +65,14 @@ def _launch(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME[=VALUE]",
-        help="a macro of GLSL (repeat)",
+        help="a macro of the source (repeat)",
     )
     command.add_argument(
-        "--glslang", action="append", default=[], metavar="OPTION", help="for glslang (repeat)"
+        "--glslang",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="for glslang, or the source's other compiler (repeat)",
     )
     command.add_argument("--optimize", action="store_true", help="run spirv-opt -O before")
 

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from xdsl.utils.exceptions import ParseError
+
 from xdsl_spirv.interpreter.source import SourceLocation
 from xdsl_spirv.runtime.patience import time_limit
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError
@@ -169,7 +171,7 @@ def _unmet(test: KernelTest, cause: str) -> Problem:
 
 def _failure(test: KernelTest, error: Exception) -> Problem:
     """An error that a kernel can cause; any other is ours, and raised."""
-    from xdsl_spirv.tools.kernel_test.glslang import CompileError
+    from xdsl_spirv.tools.kernel_test.compilers import CompileError
     from xdsl_spirv.tools.messages import message
 
     place = Location(str(test.kernel))
@@ -181,6 +183,9 @@ def _failure(test: KernelTest, error: Exception) -> Problem:
         return Problem(COMPILE, error.cause, text, "", Location(place.file, error.line))
     if isinstance(error, CompileError):
         return Problem(COMPILE, error.cause, str(error), "", Location(error.file, error.line))
+    if isinstance(error, ParseError) and isinstance(error.span.input.content, str):
+        line = error.span.input.content.count("\n", 0, error.span.start) + 1
+        return Problem(COMPILE, error.msg, str(message(error)), "", Location(place.file, line))
     text = message(error)
     if text is None:
         raise error

@@ -275,7 +275,7 @@ def macros(table: Table, key: str, value: Any) -> dict[str, str]:
 
 
 def compilation(table: Table, key: str, value: Any) -> Compile:
-    """Reads how GLSL is compiled."""
+    """Reads how a source is compiled."""
     inner = subtable(table, key, value)
     options = Compile(
         target_env=inner.take("target-env", None, text),

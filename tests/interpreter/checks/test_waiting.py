@@ -22,8 +22,8 @@ from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.checks.permute import Permuted
 from xdsl_spirv.interpreter.options import Schedule
 from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.tools.kernel_test.compilers import compile_source, find_glslang
 from xdsl_spirv.tools.kernel_test.description import Compile, Misuse
-from xdsl_spirv.tools.kernel_test.glslang import compile_glsl, find_glslang
 
 HERE = Path(__file__).resolve().parent / "waiting"
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -118,7 +118,7 @@ def module(name: str, environment: str, optimize: bool) -> ModuleOp:
     except Misuse as missing:
         pytest.skip(str(missing))
     options = Compile(target_env=environment, optimize=optimize)
-    return decode(compile_glsl(HERE / f"{name}.comp", options))
+    return decode(compile_source(HERE / f"{name}.comp", options))
 
 
 def run(found: ModuleOp, buffers: list[Array], options: Options) -> Checks | None:

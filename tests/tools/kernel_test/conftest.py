@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from xdsl_spirv.tools.kernel_test.compilers import find_glslang
 from xdsl_spirv.tools.kernel_test.description import Misuse
-from xdsl_spirv.tools.kernel_test.glslang import find_glslang
 from xdsl_spirv.tools.kernel_test.problems import Outcome
 from xdsl_spirv.tools.kernel_test.running import run_test
 from xdsl_spirv.tools.kernel_test.toml_file import read_test

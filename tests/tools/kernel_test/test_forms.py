@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from xdsl_spirv.tools.kernel_test.compilers import compile_source
 from xdsl_spirv.tools.kernel_test.description import Misuse
-from xdsl_spirv.tools.kernel_test.glslang import compile_glsl
 from xdsl_spirv.tools.kernel_test.problems import Outcome, Sources
 from xdsl_spirv.tools.kernel_test.running import run_test
 from xdsl_spirv.tools.kernel_test.toml_file import read_test
@@ -24,7 +24,7 @@ Run = Callable[..., list[Outcome]]
 def test_forms(form: str, racy: Path):
     test = read_test(racy)
     binary, kernel = racy.with_name("k.spv"), racy.with_name(f"k.{form}")
-    binary.write_bytes(compile_glsl(test.kernel, test.compile))
+    binary.write_bytes(compile_source(test.kernel, test.compile))
     if form == "spvasm":
         assert main(["disassemble", str(binary), "-o", str(kernel)]) == 0
     if form == "mlir":
@@ -77,7 +77,7 @@ def test_without_glslang_the_remedy_is_said(saxpy: Path, monkeypatch: pytest.Mon
     (outcome,) = run_test(read_test(saxpy))
     assert "GLSLANG is '/missing/glslang', which is not a program" in outcome.misuse
     monkeypatch.delenv("GLSLANG")
-    monkeypatch.setattr("xdsl_spirv.tools.kernel_test.glslang.FETCHED", Path("/missing"))
+    monkeypatch.setattr("xdsl_spirv.tools.kernel_test.compilers.FETCHED", Path("/missing"))
     monkeypatch.setenv("PATH", "")
     (outcome,) = run_test(read_test(saxpy))
     assert "glslang, which is not installed" in outcome.misuse

