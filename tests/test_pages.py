@@ -276,8 +276,8 @@ def test_python_runs(
 
 
 def find_glslang_or_skip() -> None:
-    from xdsl_spirv.tools.kernel_test.description import Misuse
     from xdsl_spirv.tools.kernel_test.compilers import find_glslang
+    from xdsl_spirv.tools.kernel_test.description import Misuse
 
     try:
         find_glslang()

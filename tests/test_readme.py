@@ -22,8 +22,8 @@ import pytest
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from xdsl_spirv.testing.page_blocks import ROOT, blocks_of
-from xdsl_spirv.tools.kernel_test.description import Misuse
 from xdsl_spirv.tools.kernel_test.compilers import find_glslang
+from xdsl_spirv.tools.kernel_test.description import Misuse
 from xdsl_spirv.tools.main import main
 
 README = (ROOT / "README.md").read_text()

@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.files import write_atomically
@@ -57,7 +57,7 @@ def check_place(path: str | None) -> None:
         raise OutputError(f"cannot write the output: {error.strerror}", path, remedy) from error
 
 
-def take_streams() -> tuple[IO[bytes], IO[bytes]]:
+def take_streams() -> tuple[BinaryIO, BinaryIO]:
     """
     Standard input and output for a protocol. Text that is printed goes to standard error from then
     on: DebugPrintf's would disturb the protocol.

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.testing.differential.optimized import made_up_case
-from xdsl_spirv.tools.kernel_test.description import Compile
 from xdsl_spirv.tools.kernel_test.compilers import CompileError, compile_source
+from xdsl_spirv.tools.kernel_test.description import Compile
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from xdsl_spirv.tools.kernel_test.description import SUFFIX, KernelTest
 from xdsl_spirv.tools.kernel_test.compilers import NO_DEBUG
+from xdsl_spirv.tools.kernel_test.description import SUFFIX, KernelTest
 from xdsl_spirv.tools.kernel_test.running import run_test
 from xdsl_spirv.tools.kernel_test.toml_file import read_test
 
