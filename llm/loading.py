@@ -146,12 +146,12 @@ class ModelFile:
         p = self.parameters
         return 2 * p.blocks * self.context * p.keys * STATE_BYTES
 
-    def refuse_beyond(self, place: Place, sessions: int = 1) -> None:
+    def refuse_beyond(self, place: Place, slots: int = 1) -> None:
         """Raises `ProgramError` where a device's memory cannot hold weights and states."""
-        each = self.weight_bytes + self.state_bytes
-        if place.memory is None or sessions * each <= place.memory:
+        whole = self.weight_bytes + slots * self.state_bytes
+        if place.memory is None or whole <= place.memory:
             return
-        times = f", {sessions} times" if sessions > 1 else ""
+        times = f", {slots} times" if slots > 1 else ""
         raise ProgramError(
             f"the weights take {self.weight_bytes:,} bytes and {self.context:,} tokens of context "
             f"{self.state_bytes:,}{times}, more than the memory's {place.memory:,}",
@@ -160,12 +160,23 @@ class ModelFile:
         )
 
     def program(
-        self, place: Place, note: Note, *, kept: bool = True, jobs: int | None = None
+        self,
+        place: Place,
+        note: Note,
+        *,
+        kept: bool = True,
+        jobs: int | None = None,
+        slots: int = 1,
     ) -> Program:
-        """The program for a device: the kept one, or compiled anew by so many `jobs`."""
+        """
+        The program for a device: the kept one, or compiled anew by so many `jobs`.
+
+        Its states hold so many texts as there are `slots`.
+        """
         options: dict[str, Any] = {
             "context": self.context,
             "products": products_for(place.target),
+            "slots": slots,
         }
         path = kept_programs.path_for(self.path, place.target, options) if kept else None
         start = time.perf_counter()

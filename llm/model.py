@@ -1,30 +1,16 @@
-"""
-A language model in use: prompts in, text out, on a session of a compiled program.
-
-The program has the functions `prefill` (some tokens) and `decode` (one), which take the `token`s
-and how many of the `past` the states hold, and give the `logits` of the token that follows.
-"""
+"""A language model in use: prompts in, text out, on a session of a compiled program."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
-
-import numpy as np
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from xdsl_spirv.llm.prompts import Prompt, Prompts
 from xdsl_spirv.llm.sampling import Sampler, Sampling
+from xdsl_spirv.llm.texts import DECODE, PREFILL, Session, Texts, Work, Works
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
-
-PREFILL, DECODE = "prefill", "decode"
-TOKEN, PAST, LOGITS = "token", "past", "logits"
-
-PREFILLED = 512
-"""Tokens that are read at once: what kernels hand on to each other of all of them takes memory."""
 
 End = Literal["stop", "limit", "capacity", "interrupted"]
 """
@@ -33,40 +19,19 @@ caller.
 """
 
 
-class Session(Protocol):
-    """Runs the functions of a program on states that stay, until one fails."""
-
-    def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]: ...
-
-    def reset(self) -> None: ...
-
-
-@dataclass
-class Work:
-    """Tokens that a function has read, and the seconds that it took."""
-
-    tokens: int = 0
-    seconds: float = 0.0
-
-    @property
-    def rate(self) -> float:
-        """Returns tokens a second."""
-        return self.tokens / self.seconds if self.seconds else 0.0
-
-
 class LanguageModel:
     """
     Continues texts.
 
     The states keep what was read last: of a text that begins like it, only the rest is computed.
+    Several models may share `texts`, each with its own `slot`.
     """
 
-    def __init__(self, prompts: Prompts, session: Session, context: int):
+    def __init__(self, prompts: Prompts, session: Session | Texts, context: int, slot: int = 0):
         self.prompts = prompts
-        self.session = session
+        self.texts = session if isinstance(session, Texts) else Texts(session, context)
         self.context = context
-        self._read: list[int] | None = []
-        """The tokens whose keys and values the states hold; None where a run has failed."""
+        self.slot = slot
 
     @staticmethod
     def load(
@@ -121,32 +86,14 @@ class LanguageModel:
     @property
     def read(self) -> Sequence[int]:
         """The tokens whose keys and values the states hold."""
-        return self._read or ()
+        return self.texts.read[self.slot]
 
-    def logits(self, tokens: Sequence[int], work: Mapping[str, Work]) -> Array:
+    def logits(self, tokens: Sequence[int], work: Works) -> Array:
         """The logits of the token after `tokens`; `work` counts the computed tokens."""
-        if self._read is None:
-            self.session.reset()
-        read, self._read = self._read or [], None
-        past = min(common_start(tokens, read), len(tokens) - 1)
-        logits = np.zeros(0)
-        while past < len(tokens):
-            part = tokens[past : past + PREFILLED]
-            function = DECODE if len(part) == 1 else PREFILL
-            start = time.perf_counter()
-            inputs = {TOKEN: np.array(part, np.int32), PAST: past}
-            logits = self.session.run(function, **inputs)[LOGITS][-1]
-            work[function].seconds += time.perf_counter() - start
-            work[function].tokens += len(part)
-            past += len(part)
-        self._read = list(tokens)
+        logits = None
+        while logits is None:
+            logits = self.texts.read_part(self.slot, tokens, work)
         return logits
-
-
-def common_start(one: Sequence[int], other: Sequence[int]) -> int:
-    """Number of equal tokens at the start of two texts."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 class Answer(Iterator[str]):
@@ -175,13 +122,24 @@ class Answer(Iterator[str]):
         self._limit = limit
         self._sampler = sampler
         self._stream = model.prompts.tokenizer.stream(begins=begins)
+        self._logits: Array | None = None
         self._pieces = self._generate()
 
     def __next__(self) -> str:
         return next(piece for piece in self._pieces if piece)
 
-    def step(self) -> str | None:
-        """The text that one more token completes, which may be empty; None at the end."""
+    @property
+    def text(self) -> list[int]:
+        """The tokens of the prompt and the answer."""
+        return [*self.prompt, *self.tokens]
+
+    def step(self, logits: Array | None = None) -> str | None:
+        """
+        The text that one more token completes, which may be empty; None at the end.
+
+        Where `logits` are given, the token is chosen by them, and nothing is computed.
+        """
+        self._logits = logits
         return next(self._pieces, None)
 
     def interrupt(self) -> None:
@@ -195,8 +153,10 @@ class Answer(Iterator[str]):
 
     def _next(self) -> int | None:
         """The next token of the text; None for one that ends it."""
-        logits = self._model.logits([*self.prompt, *self.tokens], self.work)
-        token = self._sampler.choose(logits)
+        if self._logits is None:
+            self._logits = self._model.logits(self.text, self.work)
+        token = self._sampler.choose(self._logits)
+        self._logits = None
         if token in self._model.prompts.tokenizer.vocabulary.stops:
             self.end = "stop"
             return None

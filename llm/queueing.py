@@ -1,9 +1,10 @@
 """
-Answers the requests of several callers, a token of each in turn.
+Answers the requests of several callers together, a token of each at a time.
 
-A model holds the states of one text, so that as many requests are answered at once as there are
-models; the others wait in order, and a request beyond those is refused. One thread runs all
-models: a request that fails, or whose caller is gone, costs the others nothing.
+A slot holds the states of one text, so that as many requests are answered at once as there are
+slots; the others wait in order, and a request beyond those is refused. One thread runs all: in
+each round it reads a part of one prompt, and then a token of each answer in one run. A request that
+fails, or whose caller is gone, costs the others nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from xdsl_spirv.llm.model import DECODE, PREFILL, Answer, LanguageModel, common_start
+from xdsl_spirv.llm.model import Answer, LanguageModel
 from xdsl_spirv.llm.sampling import Sampling
+from xdsl_spirv.llm.texts import DECODE, PREFILL, Texts, common_start
+from xdsl_spirv.runtime.elements import Array
 
 
 class FullError(Exception):
@@ -153,8 +156,8 @@ class Queue:
                 if self._closed:
                     break
                 self._start_waiting()
-            for number in list(self._active):
-                self._advance(number)
+            self._read_prompt()
+            self._read_answers()
         gone = [*(r for r, _ in self._waiting), *(a.request for a in self._active.values())]
         for request in gone:
             request.tell(RuntimeError("the server ends"))
@@ -167,9 +170,14 @@ class Queue:
             self.counters.waited_seconds += time.monotonic() - since
             idle = [n for n in range(len(self.models)) if n not in self._active]
             number = max(idle, key=lambda n: common_start(self.models[n].read, request.tokens))
-            answer = self.models[number].answer(
-                request.tokens, request.limit, request.sampling, begins=request.begins
-            )
+            try:
+                answer = self.models[number].answer(
+                    request.tokens, request.limit, request.sampling, begins=request.begins
+                )
+            except Exception as error:
+                self.counters.failed += 1
+                request.tell(error)
+                continue
             self._active[number] = _Active(request, answer, Stops(request.stops))
 
     def _drop_cancelled(self) -> None:
@@ -177,20 +185,72 @@ class Queue:
         self.counters.cancelled += len(self._waiting) - len(kept)
         self._waiting = deque(kept)
 
-    def _advance(self, number: int) -> None:
-        """Computes one more piece of a model's answer."""
+    def _left(self, number: int) -> int:
+        """Number of tokens that a model has to read before it can choose the next one."""
+        answer, model = self._active[number].answer, self.models[number]
+        return 0 if answer.end is not None else model.texts.left(model.slot, answer.text)
+
+    def _read_prompt(self) -> None:
+        """Reads a part of the prompt that has waited longest for its turn."""
+        number = next((n for n in self._active if self._left(n) > 1), None)
+        if number is None or self._is_gone(number):
+            return
+        with self._changed:
+            self._active[number] = self._active.pop(number)
+        model, answer = self.models[number], self._active[number].answer
+        try:
+            logits = model.texts.read_part(model.slot, answer.text, answer.work)
+        except Exception as error:
+            self._fail(number, error)
+            return
+        if logits is not None:
+            self._advance(number, logits)
+
+    def _read_answers(self) -> None:
+        """Computes the next token of all answers whose prompts are read."""
+        together: dict[Texts, list[int]] = {}
+        for number in list(self._active):
+            left = self._left(number)
+            if self._is_gone(number) or left > 1:
+                continue
+            if left:
+                together.setdefault(self.models[number].texts, []).append(number)
+            else:
+                self._advance(number, None)
+        for texts, numbers in together.items():
+            answers = {n: self._active[n].answer for n in numbers}
+            slots = {n: self.models[n].slot for n in numbers}
+            try:
+                logits = texts.read_last({slots[n]: (a.text, a.work) for n, a in answers.items()})
+            except Exception as error:
+                for number in numbers:
+                    self._fail(number, error)
+                continue
+            for number in numbers:
+                self._advance(number, logits[slots[number]])
+
+    def _is_gone(self, number: int) -> bool:
+        """Ends an answer whose caller wants no more of it."""
+        if not self._active[number].request.cancelled:
+            return False
+        self.counters.cancelled += 1
+        self._finish(number)
+        return True
+
+    def _fail(self, number: int, error: Exception) -> None:
+        request = self._active[number].request
+        self.counters.failed += 1
+        self._finish(number)
+        request.tell(error)
+
+    def _advance(self, number: int, logits: Array | None) -> None:
+        """Adds a token to an answer, or ends it."""
         active = self._active[number]
         request, answer, stops = active.request, active.answer, active.stops
-        if request.cancelled:
-            self.counters.cancelled += 1
-            self._finish(number)
-            return
         try:
-            piece = answer.step()
+            piece = answer.step(logits)
         except Exception as error:
-            self.counters.failed += 1
-            self._finish(number)
-            request.tell(error)
+            self._fail(number, error)
             return
         text, stopped = stops.push(piece) if piece is not None else (stops.finish(), False)
         if text:

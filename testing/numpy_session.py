@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from xdsl_spirv.llm.model import PREFILL
+from xdsl_spirv.llm.texts import BATCH, PREFILL
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
@@ -23,33 +23,51 @@ class NumpySession:
     Equal runs give equal results: `runs` are the functions and sizes of all runs.
     """
 
-    def __init__(self, vocabulary: int, context: int):
+    def __init__(self, vocabulary: int, context: int, slots: int = 1):
         generator = np.random.default_rng(5)
         self.embedding = generator.normal(size=(vocabulary, WIDTH))
         self.places = generator.normal(size=(context, WIDTH))
         self.output = generator.normal(size=(WIDTH, vocabulary))
-        self.state = np.full((context, WIDTH), np.nan)
+        self.states = np.full((slots, context, WIDTH), np.nan)
         self.runs: list[tuple[str, int, int]] = []
         self.fails = self.lost = False
 
     def reset(self) -> None:
-        self.state[:] = np.nan
+        self.states[:] = np.nan
         self.lost = False
 
     def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]:
-        token, past = inputs.pop("token"), inputs.pop("past")
-        assert not inputs
+        token, past = inputs["token"], inputs["past"]
         assert not self.lost
         self.runs.append((function, len(token), past))
         assert token.dtype == np.int32
-        assert len(token) == 1 or function == PREFILL
-        self.state[past : past + len(token)] = self.embedding[token]
         if self.fails:
             self.lost = True
             raise ProgramError("the device is gone")
-        count = past + len(token)
-        mixed = np.tanh(self.state[:count] * self.places[:count]).sum(0)
-        return {"logits": (mixed @ self.output)[None].astype(np.float32)}
+        if function == BATCH:
+            places = [inputs[f"past_{slot}"] for slot in range(len(self.states))]
+            assert inputs.keys() == {
+                "token",
+                "past",
+                "position",
+                *map("past_{}".format, range(len(places))),
+            }
+            assert inputs["position"].tolist() == places
+            # No text reads more than the longest one has, as in a compiled program.
+            rows = [
+                self._logits(*each, past + 1) for each in zip(self.states, token[:, None], places)
+            ]
+            return {"logits": np.concatenate(rows)}
+        assert inputs.keys() == {"token", "past"} | ({"slot"} if len(self.states) > 1 else set())
+        assert len(token) == 1 or function == PREFILL
+        state = self.states[inputs.get("slot", 0)]
+        return {"logits": self._logits(state, token, past, past + len(token))}
+
+    def _logits(self, state: Array, token: Array, past: int, most: int) -> Array:
+        state[past : past + len(token)] = self.embedding[token]
+        count = min(past + len(token), most)
+        mixed = np.tanh(state[:count] * self.places[:count]).sum(0)
+        return (mixed @ self.output)[None].astype(np.float32)
 
     def __enter__(self) -> Self:
         return self

@@ -19,8 +19,9 @@ import numpy as np
 
 from xdsl_spirv.compiler import kept
 from xdsl_spirv.llm.loading import INTERPRETER, ModelFile, Place, find_place
-from xdsl_spirv.llm.model import DECODE, PAST, PREFILL, PREFILLED, TOKEN, Answer, LanguageModel
+from xdsl_spirv.llm.model import Answer, LanguageModel
 from xdsl_spirv.llm.sampling import Sampling
+from xdsl_spirv.llm.texts import DECODE, PAST, PREFILL, PREFILLED, TOKEN
 from xdsl_spirv.progress import heard_by
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run

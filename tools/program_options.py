@@ -344,7 +344,7 @@ def serve(command: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="answer N requests at once, each with weights and states of its own (%(default)s)",
+        help="answer N requests together, each with states of its own in memory (%(default)s)",
     )
     command.add_argument(
         "--waiting", type=int, default=64, metavar="N", help="requests that may wait (%(default)s)"

@@ -17,6 +17,7 @@ from xdsl_spirv.llm.model import LanguageModel
 from xdsl_spirv.llm.packages import needed
 from xdsl_spirv.llm.queueing import Queue
 from xdsl_spirv.llm.serving import Server
+from xdsl_spirv.llm.texts import Texts
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.tools.program_options import jobs_of
 
@@ -34,13 +35,12 @@ def serve(arguments: argparse.Namespace) -> int:
     place = find_place(arguments.device, arguments.target)
     file.refuse_beyond(place, arguments.slots)
     _say(f"running on {place.description}")
-    program = file.program(place, _say, kept=not arguments.no_cache, jobs=jobs)
+    slots = arguments.slots
+    program = file.program(place, _say, kept=not arguments.no_cache, jobs=jobs, slots=slots)
     with ExitStack() as stack:
-        sessions = [
-            stack.enter_context(program.session(place.device, isolated=not arguments.in_process))
-            for _ in range(arguments.slots)
-        ]
-        models = [LanguageModel(file.prompts, session, file.context) for session in sessions]
+        session = program.session(place.device, isolated=not arguments.in_process)
+        texts = Texts(stack.enter_context(session), file.context, slots)
+        models = [LanguageModel(file.prompts, texts, file.context, i) for i in range(slots)]
         queue = Queue(models, arguments.waiting)
         stack.callback(queue.close)
         name = arguments.name or Path(arguments.model).stem

@@ -10,9 +10,10 @@ import pytest
 
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.llm.chat import KEY
-from xdsl_spirv.llm.model import DECODE, PREFILL, PREFILLED, LanguageModel
+from xdsl_spirv.llm.model import LanguageModel
 from xdsl_spirv.llm.prompts import Prompts
 from xdsl_spirv.llm.sampling import Sampling
+from xdsl_spirv.llm.texts import DECODE, PREFILL, PREFILLED
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.numpy_session import NumpySession

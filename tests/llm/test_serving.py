@@ -27,6 +27,8 @@ from xdsl_spirv.llm.model import LanguageModel
 from xdsl_spirv.llm.prompts import Prompts
 from xdsl_spirv.llm.queueing import Ended, FullError, Queue, Request, Stops
 from xdsl_spirv.llm.serving import Server
+from xdsl_spirv.llm.texts import Texts
+from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.numpy_session import NumpySession
 from xdsl_spirv.testing.vocabularies import byte_pair_metadata
 from xdsl_spirv.tools.main import main
@@ -41,8 +43,8 @@ LONG = "x" * 20
 class Gated(NumpySession):
     """Waits before each run until it may go on."""
 
-    def __init__(self, vocabulary: int, context: int):
-        super().__init__(vocabulary, context)
+    def __init__(self, vocabulary: int, context: int, slots: int = 1):
+        super().__init__(vocabulary, context, slots)
         self.gate = threading.Event()
         self.gate.set()
 
@@ -54,10 +56,12 @@ class Gated(NumpySession):
         return {"logits": logits}
 
 
-def models_of(count: int) -> list[tuple[LanguageModel, Gated]]:
+def models_of(count: int) -> tuple[list[LanguageModel], Gated]:
+    """Models that share a session of so many slots."""
     prompts = Prompts(byte_pair_metadata([]) | {KEY: TEMPLATE}, "x.gguf")
-    sessions = [Gated(len(prompts.tokenizer.vocabulary.tokens), CONTEXT) for _ in range(count)]
-    return [(LanguageModel(prompts, session, CONTEXT), session) for session in sessions]
+    session = Gated(len(prompts.tokenizer.vocabulary.tokens), CONTEXT, count)
+    texts = Texts(session, CONTEXT, count)
+    return [LanguageModel(prompts, texts, CONTEXT, slot) for slot in range(count)], session
 
 
 @dataclass
@@ -79,7 +83,7 @@ class Served:
 @pytest.fixture(scope="module")
 def service() -> Iterator[Served]:
     uvicorn = import_module("uvicorn")
-    ((model, session),) = models_of(1)
+    (model,), session = models_of(1)
     queue = Queue([model], waiting=1)
     server = Server("tiny", model.prompts, CONTEXT, queue, "secret")
     runner = uvicorn.Server(uvicorn.Config(server.app, port=0, log_level="error"))
@@ -95,7 +99,7 @@ def service() -> Iterator[Served]:
 
 
 def answer_of(prompt: str, count: int, **options: Any) -> str:
-    ((model, _),) = models_of(1)
+    (model,), _ = models_of(1)
     return "".join(model.generate(prompt, max_tokens=count, **options))
 
 
@@ -230,40 +234,83 @@ def test_a_model_that_fails_is_a_servers_error(service: Served):
     assert text == answer_of("Hello", 4, raw=True)
 
 
-def test_answers_take_turns_token_by_token():
-    """Two models advance together, and each request gets the answer that it gets alone."""
-    models = models_of(2)
-    queue = Queue([model for model, _ in models], waiting=4)
-    for _, session in models:
-        session.gate.clear()
-    order: list[int] = []
-    events: list[list[Any]] = [[], [], []]
-    done = threading.Event()
+class Listener:
+    """The events of requests, by number, and the order in which they came."""
 
-    def tell(number: int) -> Callable[[Any], None]:
+    def __init__(self, count: int):
+        self.order: list[int] = []
+        self.events: list[list[Any]] = [[] for _ in range(count)]
+        self.done = threading.Event()
+
+    def tell(self, number: int) -> Callable[[Any], None]:
         def listen(event: Any) -> None:
-            order.append(number)
-            events[number].append(event)
-            if all(e and isinstance(e[-1], Ended) for e in events):
-                done.set()
+            self.order.append(number)
+            self.events[number].append(event)
+            if all(e and not isinstance(e[-1], str) for e in self.events):
+                self.done.set()
 
         return listen
 
-    encode = models[0][0].prompts.tokenizer.encode
+
+def test_answers_advance_together_token_by_token():
+    """Two slots advance together, and each request gets the answer that it gets alone."""
+    models, session = models_of(2)
+    queue = Queue(models, waiting=4)
+    session.gate.clear()
+    heard = Listener(3)
+    encode = models[0].prompts.tokenizer.encode
     for number, text in enumerate(("abc", "xyz", "third")):
-        queue.submit(Request(encode(text), tell(number), limit=12))
-    for _, session in models:
-        session.gate.set()
-    assert done.wait(60)
+        queue.submit(Request(encode(text), heard.tell(number), limit=12))
+    session.gate.set()
+    assert heard.done.wait(60)
     queue.close()
     for number, text in enumerate(("abc", "xyz", "third")):
-        assert "".join(events[number][:-1]) == answer_of(text, 12, raw=True)
-        assert events[number][-1] == Ended("length", 12)
+        assert "".join(heard.events[number][:-1]) == answer_of(text, 12, raw=True)
+        assert heard.events[number][-1] == Ended("length", 12)
     # The third one waits until one of the two has ended.
-    first_end = min(order.index(2), len(order))
-    assert {0, 1} == set(order[:first_end])
+    assert {0, 1} == set(heard.order[: heard.order.index(2)])
+    assert [run[0] for run in session.runs].count("decode_batch") >= 10
     with pytest.raises(FullError):
-        queue.submit(Request(encode("late"), tell(0)))
+        queue.submit(Request(encode("late"), heard.tell(0)))
+
+
+def test_a_batch_loses_nothing_when_requests_come_go_and_fail(monkeypatch: pytest.MonkeyPatch):
+    """32 requests in 5 slots, of different lengths; one leaves, one cannot be begun."""
+    monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", 4)
+    models, session = models_of(5)
+    queue, heard = Queue(models, waiting=64), Listener(32)
+    encode = models[0].prompts.tokenizer.encode
+    texts = ["ab" * (1 + number % 9) + str(number) for number in range(32)]
+    requests = [
+        Request(encode(text), heard.tell(number), limit=1 + number % 17)
+        for number, text in enumerate(texts)
+    ]
+    # No sampler can be made of it.
+    requests[3].sampling = object()  # pyright: ignore[reportAttributeAccessIssue]
+    session.gate.clear()
+    for request in requests:
+        queue.submit(request)
+    requests[7].cancelled = True
+    heard.events[7].append(None)
+    session.gate.set()
+    assert heard.done.wait(60)
+    assert isinstance(heard.events[3][0], AttributeError)
+    for number in set(range(32)) - {3, 7}:
+        expected = answer_of(texts[number], 1 + number % 17, raw=True)
+        assert "".join(heard.events[number][:-1]) == expected
+    # A run that fails ends the requests that are in it; the slots are read again.
+    session.fails, failed = True, Listener(2)
+    for number in range(2):
+        queue.submit(Request(encode(texts[number]), failed.tell(number), limit=4))
+    assert failed.done.wait(60)
+    assert all(isinstance(events[-1], ProgramError) for events in failed.events)
+    session.fails, again = False, Listener(1)
+    queue.submit(Request(encode(texts[8]), again.tell(0), limit=4))
+    assert again.done.wait(60)
+    assert "".join(again.events[0][:-1]) == answer_of(texts[8], 4, raw=True)
+    queue.close()
+    assert queue.counters.failed == 3
+    assert (queue.counters.cancelled, queue.active) == (1, 0)
 
 
 @pytest.mark.parametrize("cut", range(1, 6))

@@ -1,0 +1,136 @@
+"""
+The texts that the states of a session hold, and the runs that make them longer.
+
+The program has the functions `prefill` (some tokens) and `decode` (one), which take the `token`s
+and how many of the `past` the states hold, and give the `logits` of the token that follows. One
+compiled for several slots holds as many texts: these take the `slot`, and `decode_batch` computes
+one token of each text (`xdsl_spirv.frontends.gguf.importer`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from xdsl_spirv.runtime.elements import Array
+
+PREFILL, DECODE, BATCH = "prefill", "decode", "decode_batch"
+TOKEN, PAST, LOGITS = "token", "past", "logits"
+SLOT, POSITION = "slot", "position"
+
+PREFILLED = 512
+"""Tokens that are read at once: what kernels hand on to each other of all of them takes memory."""
+
+
+class Session(Protocol):
+    """Runs the functions of a program on states that stay, until one fails."""
+
+    def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]: ...
+
+    def reset(self) -> None: ...
+
+
+@dataclass
+class Work:
+    """Tokens that a function has read, and the seconds that it took."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Returns tokens a second."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+
+Works: TypeAlias = Mapping[str, Work]
+"""By function: `prefill` and `decode`."""
+
+
+class Texts:
+    """`read` has the tokens whose keys and values the states hold, by slot."""
+
+    def __init__(self, session: Session, context: int, slots: int = 1):
+        self.session = session
+        self.context = context
+        self.read: list[list[int]] = [[] for _ in range(slots)]
+        self._lost = False
+        """Whether a run has failed: the states hold nothing any more."""
+
+    def left(self, slot: int, tokens: Sequence[int]) -> int:
+        """Number of tokens of a text that are still to be read: at least the last one."""
+        return len(tokens) - min(common_start(tokens, self.read[slot]), len(tokens) - 1)
+
+    def read_part(self, slot: int, tokens: Sequence[int], work: Works) -> Array | None:
+        """
+        Read the next tokens of a text, up to `PREFILLED`.
+
+        Returns the logits of the token that follows, or None where the text goes on.
+        """
+        past = len(tokens) - self.left(slot, tokens)
+        part = tokens[past : past + PREFILLED]
+        function = DECODE if len(part) == 1 else PREFILL
+        inputs: dict[str, Any] = {TOKEN: np.array(part, np.int32), PAST: past}
+        if len(self.read) > 1:
+            inputs[SLOT] = slot
+        logits, seconds = self._run(function, inputs)
+        work[function].seconds += seconds
+        work[function].tokens += len(part)
+        self.read[slot] = list(tokens[: past + len(part)])
+        return logits[-1] if past + len(part) == len(tokens) else None
+
+    def read_last(self, texts: Mapping[int, tuple[Sequence[int], Works]]) -> Mapping[int, Array]:
+        """
+        Read the last token of several texts, by slot, at once; all others are read already.
+
+        Returns the logits of the tokens that follow.
+        """
+        if len(texts) == 1:
+            ((slot, (tokens, work)),) = texts.items()
+            logits = self.read_part(slot, tokens, work)
+            assert logits is not None
+            return {slot: logits}
+        # The other slots get a number behind what they hold, which nothing reads.
+        places = [min(len(read), self.context - 1) for read in self.read]
+        token = np.zeros(len(places), np.int32)
+        for slot, (tokens, _) in texts.items():
+            places[slot], token[slot] = len(tokens) - 1, tokens[-1]
+        inputs = {
+            TOKEN: token,
+            POSITION: np.array(places, np.int32),
+            PAST: max(places[slot] for slot in texts),
+            **{f"{PAST}_{slot}": place for slot, place in enumerate(places)},
+        }
+        logits, seconds = self._run(BATCH, inputs)
+        for slot, place in enumerate(places):
+            del self.read[slot][place:]
+        for slot, (tokens, work) in texts.items():
+            self.read[slot] = list(tokens)
+            work[DECODE].seconds += seconds / len(texts)
+            work[DECODE].tokens += 1
+        return {slot: logits[slot] for slot in texts}
+
+    def _run(self, function: str, inputs: Mapping[str, Any]) -> tuple[Array, float]:
+        """Logits, and seconds; behind a run that failed, no slot holds anything."""
+        if self._lost:
+            self.session.reset()
+        start, self._lost = time.perf_counter(), True
+        try:
+            logits = self.session.run(function, **inputs)[LOGITS]
+            self._lost = False
+        finally:
+            if self._lost:
+                self.read = [[] for _ in self.read]
+        return logits, time.perf_counter() - start
+
+
+def common_start(one: Sequence[int], other: Sequence[int]) -> int:
+    """Number of equal tokens at the start of two texts."""
+    shorter = min(len(one), len(other))
+    if list(one[:shorter]) == list(other[:shorter]):
+        return shorter
+    return next(i for i in range(shorter) if one[i] != other[i])
