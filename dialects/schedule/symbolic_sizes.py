@@ -249,7 +249,11 @@ class SymbolicSize:
         whole = {atoms: factor // other for atoms, factor in self.terms if factor % other == 0}
         rest = _size({atoms: factor for atoms, factor in self.terms if factor % other})
         if isinstance(rest, SymbolicSize):
-            if any(factor < 0 for atoms, factor in rest.terms if atoms):
+            signs = {factor < 0 for atoms, factor in rest.terms if atoms}
+            if signs == {True}:
+                # -x / n rounded down is -(x / n rounded up).
+                return _size(whole) - ceil_div(-rest, other)
+            if True in signs:
                 # Apart from the whole, the rest may be negative: kernels divide natural numbers.
                 return symbol(Quotient(self, other))
             return _size(whole) + _size({(Quotient(rest, other),): 1})
@@ -314,6 +318,18 @@ def least(size: Size, limit: int) -> Size: ...
 def least(size: Size, limit: int) -> Size:
     """The lesser of a size and a number that is known."""
     return symbol(Least(size, limit)) if isinstance(size, SymbolicSize) else min(size, limit)
+
+
+def lesser(a: Size, b: Size) -> Size:
+    """The lesser of two sizes."""
+    if surely_below(a, b + 1):
+        return a
+    return b if surely_below(b, a) else b + least(a - b, 0)
+
+
+def greater(a: Size, b: Size) -> Size:
+    """The greater of two sizes."""
+    return a + b - lesser(a, b)
 
 
 @overload

@@ -43,6 +43,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 )
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.dimensions import broadcast, broadcast_map, groups_of, product
+from xdsl_spirv.frontends.onnx.portions import Portion, portion_of
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I64, Array, Element, Front, Tensor, tensor_type
 
@@ -103,7 +104,7 @@ class TensorBuilder:
             return t.value
         array = t.numbers
         if array is None and t.element != I64:
-            t.value = self.value(self.convert(Tensor(I64, t.sizes, known=t.known), t.element))
+            t.value = self.value(self._of_sizes(t))
             return t.value
         if array is None:
             t.value = self.insert(self._sizes_tensor(t))
@@ -118,6 +119,17 @@ class TensorBuilder:
         attribute = DenseIntOrFPElementsAttr(t.type, BytesAttr(data.tobytes()))  # pyright: ignore
         t.value = self.constant(arith.ConstantOp(attribute))
         return t.value
+
+    def _of_sizes(self, t: Tensor) -> Tensor:
+        """Known sizes, or portions of them, in another type than i64."""
+        portions = np.array([portion_of(item) for item in t.known.flat], object)  # pyright: ignore
+        sizes, divisors = np.empty((2, *t.known.shape), object)  # pyright: ignore
+        sizes.flat, divisors.flat = [p.size for p in portions], [p.divisor for p in portions]
+        whole = self.convert(Tensor(I64, t.sizes, known=sizes), t.element)
+        if not t.element.is_float or set(divisors.flat) == {1}:
+            return whole
+        by = Tensor.of(divisors.astype(t.element.dtype))
+        return self.elementwise(lambda s, by, x: x / by, by, whole)
 
     def _weight_name(self, t: Tensor) -> str:
         base = t.name or "constant"
@@ -244,9 +256,10 @@ class TensorBuilder:
         if any(_is_empty(sizes, dimensions) for sizes, dimensions in shapes):
             # No iteration is made.
             return [Tensor(o[1], o[2], o[0]) for o in outputs]
-        scalars = [
+        items = [
             t.known.item() if t.known is not None and t.known.size == 1 else None for t, _ in inputs
         ]
+        scalars = [None if isinstance(item, Portion) else item for item in items]
         read = [m for (_, m), s in zip(inputs, scalars, strict=True) if s is None]
         walked = {d for m in (*read, *(o[3] for o in outputs)) for d in m if isinstance(d, int)}
         if len(walked) < loops:

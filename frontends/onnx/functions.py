@@ -86,9 +86,9 @@ def _refuse_sequences(outputs: Sequence[Any], results: Sequence[Tensor]) -> None
     for value, result in zip(outputs, results, strict=True):
         if isinstance(result, Listed):
             raise FrontendError(
-                f"the output {value.name!r} is a sequence or an optional value",
+                f"the output {value.name!r} is {result.kind}",
                 f"output {value.name!r}",
-                "make a tensor of it: SequenceAt, ConcatFromSequence, OptionalGetElement",
+                result.remedy,
             )
 
 

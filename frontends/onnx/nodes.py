@@ -17,10 +17,12 @@ import numpy as np
 from xdsl.dialects.builtin import NameLoc, NoneAttr, StringAttr
 from xdsl.ir import Block
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, UnknownSizeError
+from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, UnknownSizeError, surely_below
 from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.onnx import chosen
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.declared import OF_AXES, Sizes, declared_sizes, deduced, with_data
+from xdsl_spirv.frontends.onnx.portions import portion_of, quotient_of
 from xdsl_spirv.frontends.onnx.progressions import with_progressions
 from xdsl_spirv.frontends.onnx.reading import chosen_by_data
 from xdsl_spirv.frontends.onnx.registry import (
@@ -32,7 +34,7 @@ from xdsl_spirv.frontends.onnx.registry import (
     is_newest,
     lookup,
 )
-from xdsl_spirv.frontends.onnx.values import ELEMENTS, Listed, Tensor, element_of
+from xdsl_spirv.frontends.onnx.values import ELEMENTS, Chosen, Listed, Tensor, element_of
 from xdsl_spirv.frontends.onnx.weights import array_of
 from xdsl_spirv.frontends.onnx_file import ELEMENT_TYPES, Model
 from xdsl_spirv.progress import stage
@@ -163,6 +165,15 @@ class Nodes(TensorBuilder):
         inputs = [self.values[name] if name else None for name in node.input]
         attributes = attributes_of(node)
         domain = node.domain if node.domain != "ai.onnx" else ""
+        if any(isinstance(t, Chosen) for t in inputs):
+
+            def compute(operator: str, given: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+                other = type(node)()
+                other.CopyFrom(node)
+                other.op_type = operator
+                return self._imported(other, domain, given, attributes)
+
+            return chosen.apply(self, node.op_type, inputs, attributes, compute)
         possible = [] if domain else deduced(node.op_type, inputs, self.declared_result, attributes)
         if not possible:
             return self._imported(node, domain, inputs, attributes)
@@ -257,11 +268,9 @@ class Nodes(TensorBuilder):
                 return None
             last = given[0 if node.op_type != "Where" else -1].element
             element = element_numbered(attributes["to"]) if node.op_type == "Cast" else last
-            if node.op_type == "Div" and element.is_float:
-                return None
             try:
-                arrays = [None if t is None else whole_numbers(t) for t in inputs]
-                array = np.asarray(entry.fold(*arrays, **attributes), object)
+                arrays = [None if t is None else exact_numbers(t) for t in inputs]
+                array = np.asarray(self._fold_sizes(node, entry, arrays, attributes), object)
             except (UnknownSizeError, TypeError):
                 # A value has to be a known number, and is not: the function says what is possible.
                 return None
@@ -287,6 +296,22 @@ class Nodes(TensorBuilder):
             return None
         tensors = [Tensor.of(np.asarray(array)) for array in results]
         return self._as_declared(node, given, tensors)
+
+    def _fold_sizes(
+        self, node: Any, entry: Operator, arrays: Sequence[Any], attributes: Mapping[str, Any]
+    ) -> Any:
+        """The result of sizes; a dividend that is cut toward zero is insisted to be natural."""
+        assert entry.fold is not None
+        is_cut = node.op_type == "Div" or (node.op_type == "Mod" and attributes.get("fmod"))
+        if node.op_type == "Div" and self.values[node.input[0]].element.is_float:
+            return np.frompyfunc(quotient_of, 2, 1)(*arrays)
+        result = entry.fold(*arrays, **attributes)
+        if not is_cut:
+            return result
+        for size in np.asarray(arrays[0], object).flat:
+            if node.op_type == "Mod" or not surely_below(size, 1):
+                self.insist_natural(size)
+        return result
 
     def _as_declared(
         self, node: Any, inputs: Sequence[Tensor], results: Sequence[Tensor]
@@ -485,14 +510,13 @@ def _with_attributes(body: Any, node: Any, defaults: Sequence[Any]) -> list[Any]
     return nodes
 
 
-def whole_numbers(t: Tensor) -> Any:
-    """Known data whose floats are integers, as sizes are; raises `TypeError` for others."""
+def exact_numbers(t: Tensor) -> Any:
+    """Known data as sizes and portions of sizes; raises `TypeError` for floats of many bits."""
     numbers = t.numbers
     if numbers is None or not t.element.is_float:
         return t.known
-    if not np.array_equal(numbers, np.trunc(numbers)):
-        raise TypeError(f"{numbers} are not whole numbers")
-    return np.array([int(n) for n in numbers.flat], object).reshape(numbers.shape)
+    exact = [int(n) if n == np.trunc(n) else portion_of(n) for n in numbers.flat]
+    return np.array(exact, object).reshape(numbers.shape)
 
 
 def _count(t: Tensor) -> int:

@@ -30,10 +30,6 @@ Fold: TypeAlias = Callable[..., Array]
 Function = TypeVar("Function", bound=Callable[..., Results])
 
 REFUSED = {
-    "NonZero": (
-        "its data decides how large the result is",
-        "make it a constant, or cut the model there",
-    ),
     "NonMaxSuppression": (
         "its data decides how many boxes there are",
         "cut the model there, and choose boxes on the host",

@@ -193,7 +193,7 @@ class Tensor:
         """The data where all of it is numbers."""
         if self.known is None or self.known.dtype != object:
             return self.known
-        if any(isinstance(item, SymbolicSize) for item in self.known.flat):
+        if any(isinstance(getattr(item, "size", item), SymbolicSize) for item in self.known.flat):
             return None
         return self.known.astype(self.element.dtype)
 
@@ -224,12 +224,29 @@ class Listed(Tensor):
     Using it as a tensor raises `TypeError`.
     """
 
+    remedy = "make a tensor of it: SequenceAt, ConcatFromSequence, OptionalGetElement"
+
     def __init__(self, items: Sequence[Tensor] | None):
         self.items = items
+        self.kind = "an empty optional value" if items is None else "a sequence"
 
     def __getattr__(self, name: str) -> NoReturn:
-        kind = "an empty optional value" if self.items is None else "a sequence"
-        raise TypeError(f"{kind} stands where a tensor has to be")
+        raise TypeError(f"{self.kind} stands where a tensor has to be")
+
+
+class Chosen(Listed):
+    """A tensor of which data decides how many elements it has along an axis; see `chosen`."""
+
+    remedy = "sum or count what it takes, or cut the model before"
+
+    def __init__(self, candidates: Tensor, axis: int, mask: Tensor):
+        super().__init__(())
+        self.kind = "a list whose length data decides"
+        self.candidates = candidates
+        """A tensor of all elements that may be among them."""
+        self.axis = axis
+        self.mask = mask
+        """Of the list's axis: True for elements that are there."""
 
 
 def tensor_type(element: Element, sizes: Sequence[Size]) -> TensorType[Attribute]:

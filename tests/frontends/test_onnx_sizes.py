@@ -90,6 +90,53 @@ CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
         [{"n": 2}, {"n": 7}],
         [],
     ),
+    "up to a multiple, by steps, the lesser, a part": (
+        """(float[n, 2] x) => (float[a, 2] w, int64[b] r, float[c, 2] v, float[d, 2] y, float[e] u)
+        <int64[1] four = {4}, int64[1] three = {3}, int64[1] z = {0}, int64 i = {0},
+         int64 by = {2}, float[1] part = {0.75}, int64[1] f = {2}, float[1] third = {3}>
+        { s = Shape<end = 1>(x) m = Mod(s, four) lacks = Sub(four, m) p = Mod(lacks, four)
+          pads = Concat<axis = 0>(z, z, p, z) w = Pad(x, pads) l = Squeeze(s, z)
+          r = Range(i, l, by) k = Min(s, three) v, places = TopK<axis = 0>(x, k)
+          g = Cast<to = 1>(s) h = Mul(g, part) c = Ceil(h) t = Cast<to = 7>(c)
+          size = Concat<axis = 0>(t, f) y = ConstantOfShape(size)
+          thirds = Div(g, third) whole = Floor(thirds) count = Cast<to = 7>(whole)
+          u = ConstantOfShape(count) }""",
+        [{"n": 1}, {"n": 4}, {"n": 7}],
+        [],
+    ),
+    "a quotient that would be cut toward zero": (
+        """(float[n] x) => (float[a] z) <int64[1] two = {2}, int64[1] four = {4}>
+        { s = Shape(x) m = Sub(s, four) h = Div(m, two) t = Add(h, two) z = ConstantOfShape(t) }""",
+        [{"n": 4}, {"n": 7}],
+        [{"n": 3}],
+    ),
+    "a condition on sizes": (
+        """(float[n] x) => (float[n] z) <int64 none = {0}, int64[1] o = {0}>
+        { s = Shape(x) l = Squeeze(s, o) c = GreaterOrEqual(l, none)
+          z = If(c)<then_branch = t () => (float[n] a) { a = Neg(x) },
+                    else_branch = e () => (float[1] b) { b = Constant<value_floats = [1.]>() }> }""",
+        [{"n": 3}],
+        [],
+    ),
+    "positions by NonZero of ones": (
+        """(float[n, 2] x) => (float[n, 2] z) <int64[2] p = {1, 0}>
+        { s = Shape<end = 1>(x) o = ConstantOfShape<value = int64[1] {1}>(s) y = NonZero(o)
+          t = Transpose<perm = [1, 0]>(y) g = Cast<to = 1>(t) z = Add(x, g) }""",
+        [{"n": 1}, {"n": 6}],
+        [],
+    ),
+    "what NonZero and Compress choose": (
+        """(float[n, 3] x) => (float[] z, float[n, 3] w, float[3] y, int64[2] c, float[n, 3] v)
+        <float zero = {0}, int64[1] o = {0}, int64[1] l = {1}, float[3, 1] ones = {1, 1, 2}>
+        { m = Greater(x, zero) p = NonZero(m) t = Transpose<perm = [1, 0]>(p) g = GatherND(x, t)
+          d = Ceil(g) z = ReduceSum<keepdims = 0>(d, o) c = Shape(p) e = Neg(g)
+          w = ScatterND(x, t, e)           rows = ReduceMax<keepdims = 0, axes = [1]>(x) k = Greater(rows, zero)
+          q = Compress<axis = 0>(x, k) u = Ceil(q) y = ReduceMean<keepdims = 0, axes = [0]>(u)
+          h = NonZero(k) i = Squeeze(h, o) r = Gather(x, i) f = Floor(r) a = MatMul(f, ones)
+          b = Mul(r, a) j = Unsqueeze(i, l) v = ScatterND(x, j, b) }""",
+        [{"n": 5}, {"n": 9}],
+        [],
+    ),
     "Reshape by floats": (
         """(float[n, 4] x) => (float[a, b] z) <float[1] two = {2}, int64[1] o = {-1}>
         { s = Shape<end = 1>(x) f = Cast<to = 1>(s) g = Mul(f, two) h = Floor(g) i = Cast<to = 7>(h)
@@ -188,6 +235,15 @@ def test_a_size_of_two_numbers_is_refused() -> None:
             """(float[n, 4] x, float[m] y) => (float[a, b] z) <int64[1] o = {-1}>
             { s = Shape(y) t = Concat<axis = 0>(s, o) z = Reshape(x, t) }""",
             r"n \* 4 elements are not known to be a multiple of m ",
+        ),
+        (
+            "(float[n] x) => (int64[1, a] z) { z = NonZero(x) }",
+            r"output 'z' is a list whose length data decides",
+        ),
+        (
+            """(float[n] x) => (float[a] z) <int64[1] o = {-1}>
+            { p = NonZero(x) y = Reshape(p, o) t = Gather(x, y) z = CumSum(t, o) }""",
+            r"CumSum: data decides how long its operand is .*CumSum",
         ),
     ],
 )

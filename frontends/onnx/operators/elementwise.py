@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import operator as python
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 from xdsl.dialects import math
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, UnknownSizeError, surely_below
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    SymbolicSize,
+    UnknownSizeError,
+    greater,
+    lesser,
+    surely_below,
+)
 from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
+from xdsl_spirv.frontends.onnx.portions import cut, rounded, whole
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import BOOL, F32, F64, I32, I64, U32, U64, Element, Tensor
@@ -47,9 +55,29 @@ def rounded_once(body: Body) -> Body:
     return of_wide
 
 
-def _integer_division(x: Any, y: Any) -> Any:
-    """Quotients of sizes, which are not negative."""
-    return np.floor_divide(x, y)
+def _divide_sizes(x: Any, y: Any) -> Any:
+    """A quotient of sizes cut toward zero, if one of unknown sign is not negative."""
+    if isinstance(x, int) and isinstance(y, int):
+        return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+    return -(-x // y) if surely_below(x, 1) else x // y
+
+
+def _is_below(x: Any, y: Any) -> bool:
+    """True if x < y; raises `UnknownSizeError` where that depends on open sizes."""
+    if surely_below(x, y) or surely_below(y, x + 1):
+        return surely_below(x, y)
+    raise UnknownSizeError(f"whether {x} is below {y}")
+
+
+def _rest(x: Any, y: Any) -> Any:
+    """The rest of a size with the divisor's sign."""
+    return x - x // y * y
+
+
+def _of_each(function: Any) -> Any:
+    """A fold of arrays of a function of two sizes, or of more one after the other."""
+    fold = np.frompyfunc(function, 2, 1)
+    return lambda *arrays, **attributes: reduce(fold, arrays)
 
 
 def _is_equal(x: Any, y: Any) -> bool:
@@ -82,16 +110,16 @@ def _quotient(s: Scalars, x: Number, y: Number) -> Number:
 _declare("Add", lambda s, x, y: x + y, fold=python.add)
 _declare("Sub", lambda s, x, y: x - y, fold=python.sub)
 _declare("Mul", lambda s, x, y: x * y, fold=python.mul)
-_declare("Div", lambda s, x, y: _quotient(s, x, y), fold=_integer_division)
+_declare("Div", lambda s, x, y: _quotient(s, x, y), fold=_of_each(_divide_sizes))
 _declare("Neg", lambda s, x: -x, fold=python.neg)
 _declare("Abs", lambda s, x: s.absolute(x))
 _declare("Reciprocal", lambda s, x: 1 / x)
 _declare("Exp", _math(math.ExpOp))
 _declare("Log", _math(math.LogOp))
 _declare("Sqrt", _math(math.SqrtOp))
-_declare("Ceil", _math(math.CeilOp), fold=lambda x: x)
-_declare("Floor", _math(math.FloorOp), fold=lambda x: x)
-_declare("Round", _math(math.RoundEvenOp), fold=lambda x: x)
+_declare("Ceil", _math(math.CeilOp), fold=np.frompyfunc(lambda x: rounded(x, up=True), 1, 1))
+_declare("Floor", _math(math.FloorOp), fold=np.frompyfunc(rounded, 1, 1))
+_declare("Round", _math(math.RoundEvenOp), fold=np.frompyfunc(whole, 1, 1))
 _declare("Sin", _math(math.SinOp))
 _declare("Cos", _math(math.CosOp))
 _declare("Tan", _math(math.TanOp))
@@ -110,11 +138,14 @@ _declare(
 _declare("Relu", lambda s, x: s.maximum(x, 0))
 _declare("Sigmoid", rounded_once(lambda s, x: 1 / (1 + s.exp(-x))))
 _declare("Softsign", rounded_once(lambda s, x: x / (1 + s.absolute(x))))
-_declare("Equal", lambda s, x, y: x.equals(y), element=BOOL, fold=np.frompyfunc(_is_equal, 2, 1))
-_declare("Less", lambda s, x, y: x < y, element=BOOL)
-_declare("LessOrEqual", lambda s, x, y: x <= y, element=BOOL)
-_declare("Greater", lambda s, x, y: x > y, element=BOOL)
-_declare("GreaterOrEqual", lambda s, x, y: x >= y, element=BOOL)
+for _name, _compare, _fold in (
+    ("Equal", lambda s, x, y: x.equals(y), _is_equal),
+    ("Less", lambda s, x, y: x < y, _is_below),
+    ("LessOrEqual", lambda s, x, y: x <= y, lambda x, y: _is_below(x, y + 1)),
+    ("Greater", lambda s, x, y: x > y, lambda x, y: _is_below(y, x)),
+    ("GreaterOrEqual", lambda s, x, y: x >= y, lambda x, y: _is_below(y, x + 1)),
+):
+    _declare(_name, _compare, element=BOOL, fold=_of_each(_fold))
 _declare("And", lambda s, x, y: x & y)
 _declare("Or", lambda s, x, y: x | y)
 _declare("Xor", lambda s, x, y: x ^ y)
@@ -257,7 +288,7 @@ def is_inf(b: Nodes, x: Tensor, /, *, detect_negative: int = 1, detect_positive:
     return b.elementwise(body, x, element=BOOL)
 
 
-@operator("Max")
+@operator("Max", fold=_of_each(greater))
 def maximum(b: Nodes, *tensors: Tensor) -> Tensor:
     result = tensors[0]
     for other in tensors[1:]:
@@ -265,7 +296,7 @@ def maximum(b: Nodes, *tensors: Tensor) -> Tensor:
     return result
 
 
-@operator("Min")
+@operator("Min", fold=_of_each(lesser))
 def minimum(b: Nodes, *tensors: Tensor) -> Tensor:
     result = tensors[0]
     for other in tensors[1:]:
@@ -334,7 +365,7 @@ def _whole_power(s: Scalars, x: Number, y: Number) -> Number:
     return s.select(y < 0, fraction, result)
 
 
-@operator("Mod")
+@operator("Mod", fold=_of_each(_rest))
 def modulo(b: Nodes, x: Tensor, y: Tensor, /, *, fmod: int = 0) -> Tensor:
     """The rest with the divisor's sign, as Python has it, or with the dividend's."""
 
@@ -374,9 +405,10 @@ def clip(b: Nodes, x: Tensor, min: Tensor | None = None, max: Tensor | None = No
 
 def _cast_fold(x: Any, *, to: int, **attributes: Any) -> Any:
     """Sizes are whole numbers in any type that holds them."""
-    if element_numbered(to) not in (I32, I64, U32, U64, F32, F64):
-        raise UnknownSizeError(f"sizes are not {element_numbered(to)}")
-    return x
+    element = element_numbered(to)
+    if element not in (I32, I64, U32, U64, F32, F64):
+        raise UnknownSizeError(f"sizes are not {element}")
+    return x if element.is_float else np.frompyfunc(cut, 1, 1)(x)
 
 
 @operator("Cast", fold=_cast_fold)

@@ -14,7 +14,7 @@ from xdsl_spirv.frontends.onnx.order import first_indices
 from xdsl_spirv.frontends.onnx.reading import Reader, written
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import BOOL, I32, I64, Tensor
+from xdsl_spirv.frontends.onnx.values import BOOL, I32, I64, Chosen, Tensor
 
 
 def _checked_places(b: Nodes, indices: Tensor, sizes: Sequence[Size]) -> None:
@@ -245,6 +245,29 @@ def reverse_sequence(
     return written(b, x.element, x.sizes, body, [(lengths, [batch_axis])])
 
 
+@operator("NonZero")
+def non_zero(b: Nodes, x: Tensor, /) -> Tensor:
+    """The places of all elements, of which data chooses; of as many as are declared, a tensor."""
+    flat, declared = b.reshape(x, [total_of(x.sizes)] if x.rank else [1]), b.declared_result
+    rests = [b.integer(total_of(x.sizes[axis + 1 :])) for axis in range(x.rank)]
+    extents = [b.integer(size) for size in x.sizes]
+
+    def place(s: Scalars) -> Number:
+        result = s.number(0, I64)
+        for axis, (rest, extent) in enumerate(zip(rests, extents, strict=True)):
+            here = s.index(1) / Number(s, rest, I64) % Number(s, extent, I64)
+            result = s.select(s.index(0).equals(axis), here, result)
+        return result
+
+    places = written(b, I64, [x.rank, *flat.sizes], place)
+    if x.progression is not None and x.progression[1] == 0 and x.progression[0] != 0:
+        return places
+    mask = b.elementwise(lambda s, x: x.differs(0), flat, element=BOOL)
+    if declared is not None and len(declared) == 2 and flat.sizes[0] != 0:
+        return gather(b, places, _places_of_true(b, mask, declared[1]), axis=1)  # pyright: ignore
+    return Chosen(places, 1, mask)
+
+
 @operator("Compress")
 def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = None) -> Tensor:
     """The declared size of the result is how many elements of the condition are true."""
@@ -259,7 +282,10 @@ def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = No
     elif sizes is not None and len(sizes) == x.rank and x.sizes[axis] != 0 and fits:
         places = _places_of_true(b, condition, sizes[axis])
     else:
-        b.refuse("the condition decides how large the result is", "make it a constant")
+        # A condition that is shorter leaves out the rest.
+        part = [count if fits and i == axis else size for i, size in enumerate(x.sizes)]
+        b.insist_natural(x.sizes[axis] - count)
+        return Chosen(b.slice(x, [0] * x.rank, part, [1] * x.rank), axis, condition)
     return gather(b, x, places, axis=axis)  # pyright: ignore
 
 

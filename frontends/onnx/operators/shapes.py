@@ -111,7 +111,10 @@ def constant_of_shape(b: Nodes, shape: Tensor, /, *, value: Array | None = None)
     if len(known) == len(sizes) and np.prod(known, dtype=np.int64) <= 1 << 14:
         return Tensor.of(np.full(known, array.item(), array.dtype))
     element = element_of(array.dtype)
-    return Tensor(element, sizes, b.fill(array.item(), sizes, element))
+    result = Tensor(element, sizes, b.fill(array.item(), sizes, element))
+    if array.dtype.kind in "iub":
+        result.progression = int(array.item()), 0
+    return result
 
 
 @operator("Range")
@@ -131,14 +134,15 @@ def range_(b: Nodes, start: Tensor, limit: Tensor, delta: Tensor, /) -> Tensor:
     first, last = (_number_or_size(b, t) for t in (start, limit))
     if step is None:
         b.refuse("delta is computed when the model runs", "make it a constant")
-    by = step.item()
+    by = int(step.item()) if float(step.item()).is_integer() else step.item()
     if not isinstance(first, SymbolicSize) and not isinstance(last, SymbolicSize):
         count: Size = max(0, ceil((last - first) / by))
-    elif by == 1 and isinstance(first, int | SymbolicSize):
-        count = last - first
-        b.insist_natural(count)
+    elif by and all(isinstance(n, int | SymbolicSize) for n in (by, first, last)):
+        span = last - first if by > 0 else first - last
+        b.insist_natural(span)
+        count = ceil_div(span, abs(by))
     else:
-        b.refuse(f"delta is {by} between sizes that are open", "count by 1")
+        b.refuse(f"from {first} to {last} by {by}, of open sizes", "count whole numbers")
     moved = b.integer(first) if isinstance(first, SymbolicSize) else None
     out = (b.empty([count], element), element, [count], [0])
 

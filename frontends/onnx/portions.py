@@ -1,0 +1,116 @@
+"""
+Open sizes as floats: a size times a fraction, as exporters scale images and cut sequences.
+
+    Floor(Cast(size) * 0.75) is size * 3 / 4, rounded down; Ceil(Cast(size) / 2) is rounded up
+
+Only fractions are taken whose products and quotients floats hold exactly, so that the rounded size
+is the one that floats give.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
+from typing import Any
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Size,
+    SymbolicSize,
+    ceil_div,
+    common_divisor,
+    exact_quotient,
+    surely_below,
+)
+
+MOST = 1 << 8
+"""Numerators and denominators up to which sizes below 65,536 have exact products in f32."""
+
+
+@dataclass(frozen=True)
+class Portion:
+    """A size divided by a number."""
+
+    size: Size
+    divisor: int
+
+    def __add__(self, other: Any) -> Size | Portion:
+        a, b = _exact(self), _exact(other)
+        return _reduced(a.size * b.divisor + b.size * a.divisor, a.divisor * b.divisor)
+
+    def __mul__(self, other: Any) -> Size | Portion:
+        a, b = _exact(self), _exact(other)
+        return _reduced(a.size * b.size, a.divisor * b.divisor)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __float__(self) -> float:
+        return int(self.size) / self.divisor  # pyright: ignore[reportArgumentType]
+
+    def __neg__(self) -> Portion:
+        return Portion(-self.size, self.divisor)
+
+    def __sub__(self, other: Any) -> Size | Portion:
+        return self + -other
+
+    def __rsub__(self, other: Any) -> Size | Portion:
+        return -self + other
+
+
+def portion_of(number: Any) -> Portion:
+    """Raises `TypeError` for a number that is no fraction of few bits."""
+    if isinstance(number, Portion):
+        return number
+    if isinstance(number, SymbolicSize | int):
+        return Portion(number, 1)
+    exact = Fraction(float(number))
+    if abs(exact.numerator) > MOST or exact.denominator > MOST:
+        raise TypeError(f"{number} is no fraction of few bits")
+    return Portion(exact.numerator, exact.denominator)
+
+
+def _reduced(size: Size, divisor: int) -> Size | Portion:
+    common = gcd(common_divisor(size), divisor)
+    return size // common if divisor == common else Portion(size // common, divisor // common)
+
+
+def _exact(number: Any) -> Portion:
+    """Raises `TypeError` for thirds and the like, which floats round."""
+    portion = portion_of(number)
+    if portion.divisor & (portion.divisor - 1):
+        raise TypeError(f"{portion} is rounded")
+    return portion
+
+
+def quotient_of(x: Any, y: Any) -> Size | Portion:
+    """x / y in floats; raises `TypeError` where the quotient is not known."""
+    x, y = _exact(x), _exact(y)
+    if not isinstance(y.size, int):
+        whole = exact_quotient(x.size, y.size)
+        if whole is None:
+            raise TypeError(f"{y.size} divides {x.size}")
+        return _reduced(whole * y.divisor, x.divisor)
+    if y.size < 1:
+        raise TypeError(f"{y.size} divides")
+    return _reduced(x.size * y.divisor, x.divisor * y.size)
+
+
+def rounded(number: Any, *, up: bool = False) -> Size:
+    """The whole number below or above."""
+    if not isinstance(number, Portion):
+        return number
+    return ceil_div(number.size, number.divisor) if up else number.size // number.divisor
+
+
+def cut(number: Any) -> Size:
+    """The whole number toward zero; raises `TypeError` where the sign is not known."""
+    if isinstance(number, Portion) and not surely_below(-1, number.size):
+        raise TypeError(f"the sign of {number.size} decides")
+    return rounded(number)
+
+
+def whole(number: Any) -> Size:
+    """A number that is whole; raises `TypeError` for a portion."""
+    if isinstance(number, Portion):
+        raise TypeError(f"{number} is no whole number")
+    return number
