@@ -246,7 +246,7 @@ class Chosen(Listed):
         """A tensor of all elements that may be among them."""
         self.axis = axis
         self.mask = mask
-        """Of the list's axis: True for elements that are there."""
+        """True for each place of the axis whose element is there."""
 
 
 def tensor_type(element: Element, sizes: Sequence[Size]) -> TensorType[Attribute]:

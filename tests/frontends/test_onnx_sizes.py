@@ -114,7 +114,7 @@ CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
         """(float[n] x) => (float[n] z) <int64 none = {0}, int64[1] o = {0}>
         { s = Shape(x) l = Squeeze(s, o) c = GreaterOrEqual(l, none)
           z = If(c)<then_branch = t () => (float[n] a) { a = Neg(x) },
-                    else_branch = e () => (float[1] b) { b = Constant<value_floats = [1.]>() }> }""",
+                    else_branch = e () => (int64 b) { b = Identity(none) }> }""",
         [{"n": 3}],
         [],
     ),
@@ -130,7 +130,8 @@ CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
         <float zero = {0}, int64[1] o = {0}, int64[1] l = {1}, float[3, 1] ones = {1, 1, 2}>
         { m = Greater(x, zero) p = NonZero(m) t = Transpose<perm = [1, 0]>(p) g = GatherND(x, t)
           d = Ceil(g) z = ReduceSum<keepdims = 0>(d, o) c = Shape(p) e = Neg(g)
-          w = ScatterND(x, t, e)           rows = ReduceMax<keepdims = 0, axes = [1]>(x) k = Greater(rows, zero)
+          w = ScatterND(x, t, e) rows = ReduceMax<keepdims = 0, axes = [1]>(x)
+          k = Greater(rows, zero)
           q = Compress<axis = 0>(x, k) u = Ceil(q) y = ReduceMean<keepdims = 0, axes = [0]>(u)
           h = NonZero(k) i = Squeeze(h, o) r = Gather(x, i) f = Floor(r) a = MatMul(f, ones)
           b = Mul(r, a) j = Unsqueeze(i, l) v = ScatterND(x, j, b) }""",
