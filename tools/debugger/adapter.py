@@ -110,7 +110,7 @@ class Adapter:
         """Answer requests until the editor ends the session."""
         while (request := self.connection.read()) is not None:
             command = str(request.get("command"))
-            answer: Callable[[Body], Body | None] | None = getattr(self, f"on_{command}", None)
+            answer: Callable[[Body], Body | None] | None = getattr(self, f"_on_{command}", None)
             reply: Body = {"request_seq": request.get("seq", 0), "command": command}
             try:
                 if answer is None:
@@ -123,19 +123,17 @@ class Adapter:
                 body = {"error": shown}
                 self.connection.send("response", success=False, message=text, body=body, **reply)
                 continue
-            if command in ("launch", "disconnect", "terminate"):
-                getattr(self, f"_after_{command}")()
+            if command in ("launch", "terminate"):
+                self.connection.event("initialized" if command == "launch" else "terminated")
             if command == "disconnect":
                 return
 
     # Beginning and end.
 
-    def on_initialize(self, given: Body) -> Body:
-        """Say what the debugger can do."""
+    def _on_initialize(self, given: Body) -> Body:
         return CAPABILITIES
 
-    def on_launch(self, given: Body) -> None:
-        """Load the kernel of the editor's configuration, or of the command line."""
+    def _on_launch(self, given: Body) -> None:
         kernel = given.get("program") or self.kernel
         if not isinstance(kernel, str):
             raise ProgramError("no kernel is named", "launch", 'write "program": "${file}"')
@@ -155,29 +153,11 @@ class Adapter:
         if note:
             self._print(note)
 
-    def _after_launch(self) -> None:
-        self.connection.event("initialized")
-
-    def on_configurationDone(self, given: Body) -> None:
-        """Begin: all breakpoints are set."""
+    def _on_configurationDone(self, given: Body) -> None:
         assert self.launched is not None
         self.stepper.start(self._wish)
 
-    def on_terminate(self, given: Body) -> None:
-        """End the launch."""
-        self._abandon()
-
-    def _after_terminate(self) -> None:
-        self.connection.event("terminated")
-
-    def on_disconnect(self, given: Body) -> None:
-        """End the session."""
-        self._abandon()
-
-    def _after_disconnect(self) -> None:
-        pass
-
-    def _abandon(self) -> None:
+    def _on_terminate(self, given: Body) -> None:
         """A running launch ends with the process, one that has stopped now."""
         if self.moment is not None:
             self.stepper.end()
@@ -185,6 +165,8 @@ class Adapter:
 
     def _print(self, text: str, category: str = "console") -> None:
         self.connection.event("output", category=category, output=text + "\n")
+
+    _on_disconnect = _on_terminate
 
     # Stops.
 
@@ -320,30 +302,24 @@ class Adapter:
         if isinstance(given.get("threadId"), int):
             self.focus = self.focus[0], self._invocation(given["threadId"])
 
-    def on_continue(self, given: Body) -> Body:
-        """Go on until a breakpoint or a finding."""
+    def _on_continue(self, given: Body) -> Body:
         self._take_thread(given)
         self._go(given, self._running, False)
         return {"allThreadsContinued": True}
 
-    def on_next(self, given: Body) -> None:
-        """Step over calls."""
+    def _on_next(self, given: Body) -> None:
         self._step(given, "over")
 
-    def on_stepIn(self, given: Body) -> None:
-        """Step into calls."""
+    def _on_stepIn(self, given: Body) -> None:
         self._step(given, "in")
 
-    def on_stepOut(self, given: Body) -> None:
-        """Go on to the end of the function."""
+    def _on_stepOut(self, given: Body) -> None:
         self._step(given, "out")
 
-    def on_pause(self, given: Body) -> None:
-        """Stop at the next line."""
+    def _on_pause(self, given: Body) -> None:
         self._pausing = True
 
-    def on_stepBack(self, given: Body) -> None:
-        """Go back to the beginning of the line before, or to the instruction before."""
+    def _on_stepBack(self, given: Body) -> None:
         self._take_thread(given)
         moment = self._require_stop()
         fine = given.get("granularity") == "instruction"
@@ -355,8 +331,7 @@ class Adapter:
 
         self._back(moment, wish, fine)
 
-    def on_reverseContinue(self, given: Body) -> None:
-        """Go back to the breakpoint before."""
+    def _on_reverseContinue(self, given: Body) -> None:
         self._take_thread(given)
         self._back(self._require_stop(), self._running, False)
 
@@ -372,8 +347,7 @@ class Adapter:
 
     # Breakpoints.
 
-    def on_setBreakpoints(self, given: Body) -> Body:
-        """Take a file's breakpoints; each is at the next line that has instructions."""
+    def _on_setBreakpoints(self, given: Body) -> Body:
         assert self.launched is not None
         path = str(given.get("source", {}).get("path", ""))
         lines: dict[Line, str] = {}
@@ -388,12 +362,10 @@ class Adapter:
         self._breaks[path] = lines
         return {"breakpoints": answers}
 
-    def on_setExceptionBreakpoints(self, given: Body) -> None:
-        """Stop at findings, or not."""
+    def _on_setExceptionBreakpoints(self, given: Body) -> None:
         self.stepper.breaks_on_findings = "findings" in (given.get("filters") or ())
 
-    def on_exceptionInfo(self, given: Body) -> Body:
-        """The finding that the launch has stopped at."""
+    def _on_exceptionInfo(self, given: Body) -> Body:
         rule, text = self._problem
         return {"exceptionId": rule or "none", "description": text, "breakMode": "always"}
 
@@ -408,8 +380,7 @@ class Adapter:
         assert self._shower is not None
         return (thread - 1) % self._shower.moment.batch.geometry.invocations
 
-    def on_threads(self, given: Body) -> Body:
-        """The invocations of the workgroup in focus."""
+    def _on_threads(self, given: Body) -> Body:
         if self._shower is None:
             return {"threads": [{"id": 1, "name": "invocation 0"}]}
         moment, (workgroup, invocation) = self._shower.moment, self.focus
@@ -425,8 +396,7 @@ class Adapter:
         ]  # fmt: skip
         return {"threads": threads}
 
-    def on_stackTrace(self, given: Body) -> Body:
-        """The functions that an invocation is in; an inactive one is at its last line."""
+    def _on_stackTrace(self, given: Body) -> Body:
         moment, invocation = self._require_stop(), self._invocation(int(given["threadId"]))
         frames: list[Body] = []
         active = moment.active(self.focus[0])[invocation]
@@ -470,8 +440,7 @@ class Adapter:
             invocation, number = self._frames[frame - 1]
         return Scene(moment, moment.frames[number]), (self.focus[0], invocation)
 
-    def on_scopes(self, given: Body) -> Body:
-        """Local variables, memory, built-ins, and the values of instructions."""
+    def _on_scopes(self, given: Body) -> Body:
         scene, focus = self._scene(given.get("frameId"))
         assert self._shower is not None
         shower = self._shower
@@ -493,8 +462,7 @@ class Adapter:
             ]
         }
 
-    def on_variables(self, given: Body) -> Body:
-        """The parts of a variable; of a long array those that are asked for."""
+    def _on_variables(self, given: Body) -> Body:
         self._require_stop()
         assert self._shower is not None
         number = int(given["variablesReference"])
@@ -503,8 +471,7 @@ class Adapter:
         start, count = int(given.get("start") or 0), int(given.get("count") or 0)
         return {"variables": self._shower.references[number - 1](start, count or None)}
 
-    def on_evaluate(self, given: Body) -> Body:
-        """The value of an expression, or a command of the console."""
+    def _on_evaluate(self, given: Body) -> Body:
         text = str(given.get("expression", "")).strip()
         if given.get("context") == "repl":
             command, _, rest = text.partition(" ")

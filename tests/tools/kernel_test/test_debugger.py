@@ -117,6 +117,7 @@ def test_a_missing_barrier_is_found_and_stepped_through(kernel: str, editor: Deb
     assert variables["l"]["value"] == "0   (0 to 31 by invocation)"
     assert variables["l"]["presentationHint"]["attributes"] == ["divergent"]
     assert editor.value("tile[l + s]") == "16.0   (16.0 to 31.5 by invocation)"
+    assert editor.value("is && l < s") == "there is no variable 'is' here"  # A word of Python's.
     # Invocation 40 does not take the branch: it is at the line that it came to last.
     (waiting,) = editor.frames(41)
     assert (waiting["name"], waiting["line"]) == ("main (inactive)", 16)

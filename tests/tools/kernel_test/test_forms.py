@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from xdsl_spirv.tools.kernel_test.compilers import compile_source
-from xdsl_spirv.tools.kernel_test.description import Misuse
+from xdsl_spirv.tools.kernel_test.description import Contents, KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.problems import Outcome, Sources
 from xdsl_spirv.tools.kernel_test.running import run_test
 from xdsl_spirv.tools.kernel_test.toml_file import read_test
@@ -40,6 +41,26 @@ def test_forms(form: str, racy: Path):
     else:
         assert (Path(race.location.file).name, race.location.line) == ("sum.comp", 11)
     assert outcome.compared == 2
+
+
+def test_assembly_without_lines_has_its_own(racy: Path):
+    test = read_test(racy)
+    test = replace(test, compile=replace(test.compile, options=("-g0",)))
+    binary, kernel = racy.with_name("k.spv"), racy.with_name("k.spvasm")
+    binary.write_bytes(compile_source(test.kernel, test.compile))
+    assert main(["disassemble", str(binary), "-o", str(kernel)]) == 0
+    (outcome,) = run_test(replace(test, kernel=kernel, buffers=by_binding(test)))
+    race = outcome.problems[0]
+    assert race.rule == "RACE-01"
+    assert race.location is not None
+    assert race.location.file == str(kernel)
+    assert "OpLoad" in kernel.read_text().split("\n")[race.location.line - 1]
+
+
+def by_binding(test: KernelTest) -> dict[str, Contents]:
+    """The buffers of a kernel without names."""
+    given = enumerate(test.buffers.values())
+    return {f"0.{number}": replace(contents, expect=None) for number, contents in given}
 
 
 def test_errors_of_glslang_have_places(run_glsl: Run, tmp_path: Path):
