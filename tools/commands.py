@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -34,6 +35,10 @@ def run(arguments: argparse.Namespace) -> int:
         from xdsl_spirv.tools.models import run as run_model
 
         return run_model(arguments)
+    if arguments.program.endswith(".vgf") or (Path(arguments.program) / "graph.json").is_file():
+        from xdsl_spirv.tools.graphs import run as run_graph
+
+        return run_graph(arguments)
     whole = Program.load(arguments.program, arguments.unsafe)
     if arguments.list:
         return list_program(whole)
@@ -102,6 +107,10 @@ def interpret(arguments: argparse.Namespace) -> int:
     check_place(arguments.output)
     parser = LocatingParser if wants_lines(arguments) else Parser
     module = _lower_file(arguments.input, arguments.passes, context(), parser)
+    if any(op.name == "spirv.ARM.Graph" for op in module.walk()):
+        from xdsl_spirv.tools.graphs import interpret as interpret_graph
+
+        return interpret_graph(module, arguments)
     if is_binary(arguments.input) or arguments.buffers:
         from xdsl_spirv.tools.kernels import interpret_kernel
 

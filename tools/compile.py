@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 def compile(arguments: argparse.Namespace) -> int:
     """Compile a model or a module, and print its kernels."""
     check_place(arguments.output)
+    if arguments.form == "graph":
+        from xdsl_spirv.tools.graphs import compile_graph
+
+        compile_graph(arguments)
+        return 0
     if arguments.drivers or arguments.disassembly:
         from xdsl_spirv.tools.machine_code import drivers_of, report
 

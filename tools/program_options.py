@@ -49,6 +49,13 @@ def compile(command: argparse.ArgumentParser) -> None:
         "-o", "--output", required=True, metavar="DIR", help="where to write the program"
     )
     command.add_argument(
+        "--form",
+        choices=("kernels", "graph"),
+        default="kernels",
+        help="graph: one graph of TOSA operators (SPV_ARM_graph), not kernels; an output that ends "
+        "in .vgf is a VGF file (kernels)",
+    )
+    command.add_argument(
         "--text", action="store_true", help="also write each kernel as text, kernels/NAME.mlir"
     )
     command.add_argument(

@@ -1,0 +1,213 @@
+"""
+Builds a graph module (SPV_ARM_graph) operator by operator, and folds operators of constants.
+
+A value is an array that is known, or an SSA value of the graph. Known arrays become constants where
+they are used: small ones of the module, the others OpGraphConstantARM with the array beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
+    IntegerType,
+)
+from xdsl.ir import Attribute, SSAValue
+
+from xdsl_spirv.dialects.spirv import tosa
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.enums import AddressingModel, MemoryModel, StorageClass
+from xdsl_spirv.dialects.spirv.graph_arm import (
+    GraphConstantOp,
+    GraphEntryPointOp,
+    GraphOp,
+    GraphOutputsOp,
+)
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp
+from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
+from xdsl_spirv.interpreter.graphs import OPERATORS
+from xdsl_spirv.passes.spirv.update_vce import update
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Value: TypeAlias = SSAValue | Array
+
+SMALL = 16
+"""Elements of a constant that the module lists; a device takes longer ones from memory."""
+
+MAX_RANK = 6
+"""Dimensions of a tensor in TOSA."""
+
+ELEMENTS: dict[str, IntegerType | AnyFloat] = {
+    "bool": IntegerType(1),
+    "int8": IntegerType(8),
+    "int16": IntegerType(16),
+    "int32": IntegerType(32),
+    "float16": Float16Type(),
+    "float32": Float32Type(),
+}
+
+
+def numpy_type(element: Attribute) -> np.dtype[Any]:
+    """The type of a tensor's elements in numpy; KeyError if graphs have no such elements."""
+    return np.dtype({str(t): name for name, t in ELEMENTS.items()}[str(element)])
+
+
+@dataclass
+class GraphProgram:
+    """A graph in its module, the arrays of its constants by id, and names of inputs and outputs."""
+
+    graph: GraphOp
+    constants: dict[int, Array]
+    inputs: list[str]
+    outputs: list[str]
+
+    @property
+    def module(self) -> ModuleOp:
+        module = self.graph.parent_op()
+        assert isinstance(module, ModuleOp)  # where a graph may stand
+        return module
+
+
+@dataclass
+class GraphBuilder:
+    """Appends operators to one graph."""
+
+    inputs: Sequence[TensorArmType]
+    constants: dict[int, Array] = field(default_factory=dict[int, Array])
+
+    def __post_init__(self) -> None:
+        self.graph = GraphOp("main", (self.inputs, ()), entry_point=True)
+        self.block = self.graph.body.block
+        self._known: dict[tuple[Any, ...], SSAValue] = {}
+
+    def emit(
+        self,
+        cls: type[tosa.TosaOp],
+        values: Sequence[Value],
+        shape: Sequence[int],
+        element: np.dtype[Any] | type | None = None,
+        **parameters: object,
+    ) -> Value:
+        """An operator's result, of the first value's elements without `element`."""
+        dtype = np.dtype(self.dtype(values[0]) if element is None else element)
+        type_ = TensorArmType(list(shape), ELEMENTS[dtype.name])
+        known = [v for v in values if isinstance(v, np.ndarray)]
+        if len(known) == len(values):
+            stand_ins = [GraphConstantOp(0, type_).result for _ in values]
+            with np.errstate(all="ignore"):
+                op = cls(stand_ins, type_, **parameters)
+                return np.asarray(OPERATORS[cls](op, *known), dtype).reshape(shape)
+        op = cls([self.value(v) for v in values], type_, **parameters)
+        self.block.add_op(op)
+        return op.result
+
+    def value(self, value: Value) -> SSAValue:
+        """The SSA value of an array; one constant serves all uses of the same array."""
+        if isinstance(value, SSAValue):
+            return value
+        array = np.ascontiguousarray(value)
+        key = (array.dtype, array.shape, array.tobytes())
+        known = self._known.get(key)
+        if known is None:
+            type_ = TensorArmType(list(array.shape), ELEMENTS[array.dtype.name])
+            if array.size > SMALL:
+                op = GraphConstantOp(len(self.constants), type_)
+                self.constants[len(self.constants)] = array
+            else:
+                data = DenseIntOrFPElementsAttr(type_.literal_type, BytesAttr(array.tobytes()))
+                op = ConstantOp(data, type_)
+            known = self._known[key] = op.result
+            self.block.add_op(op)
+        return known
+
+    @staticmethod
+    def shape(value: Value) -> tuple[int, ...]:
+        if isinstance(value, np.ndarray):
+            return value.shape
+        assert isinstance(value.type, TensorArmType)
+        return value.type.extents
+
+    @staticmethod
+    def dtype(value: Value) -> np.dtype[Any]:
+        if isinstance(value, np.ndarray):
+            return value.dtype
+        assert isinstance(value.type, TensorArmType)
+        return numpy_type(value.type.element_type)
+
+    # Shapes.
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        if tuple(shape) == self.shape(value):
+            return value
+        if isinstance(value, SSAValue) and isinstance(value.owner, tosa.TosaReshapeOp):
+            return self.reshape(value.owner.operands[0], shape)
+        return self.emit(tosa.TosaReshapeOp, [value, np.array(shape, np.int32)], shape)
+
+    def transpose(self, value: Value, order: Sequence[int]) -> Value:
+        """Dimension i of the result is dimension order[i]; two in a row become one."""
+        if isinstance(value, SSAValue) and isinstance(value.owner, tosa.TosaTransposeOp):
+            before = value.owner.vector("perms")
+            return self.transpose(value.owner.operands[0], [before[i] for i in order])
+        shape = [self.shape(value)[i] for i in order]
+        if list(order) == sorted(order):
+            return value
+        return self.emit(tosa.TosaTransposeOp, [value], shape, perms=list(order))
+
+    def slice(self, value: Value, start: Sequence[int], size: Sequence[int]) -> Value:
+        if tuple(size) == self.shape(value):
+            return value
+        places = [np.array(numbers, np.int32) for numbers in (start, size)]
+        return self.emit(tosa.TosaSliceOp, [value, *places], size)
+
+    def pad(self, value: Value, low: Sequence[int], high: Sequence[int], fill: Any) -> Value:
+        shape = [a + n + b for a, n, b in zip(low, self.shape(value), high, strict=True)]
+        if not any([*low, *high]):
+            return value
+        pairs = np.array(list(zip(low, high, strict=True)), np.int32).ravel()
+        constant = np.array([fill], self.dtype(value))
+        return self.emit(tosa.TosaPadOp, [value, pairs, constant], shape)
+
+    def concat(self, values: Sequence[Value], axis: int) -> Value:
+        if len(values) == 1:
+            return values[0]
+        shape = list(self.shape(values[0]))
+        shape[axis] = sum(self.shape(value)[axis] for value in values)
+        return self.emit(tosa.TosaConcatOp, values, shape, axis=axis)
+
+    def broadcast(self, value: Value, shape: Sequence[int]) -> Value:
+        """Repeats dimensions of one element."""
+        here = self.shape(value)
+        if here == tuple(shape):
+            return value
+        times = [n // m for n, m in zip(shape, here, strict=True)]
+        return self.emit(tosa.TosaTileOp, [value, np.array(times, np.int32)], shape)
+
+    def finish(
+        self, results: Sequence[Value], inputs: Sequence[str], outputs: Sequence[str]
+    ) -> GraphProgram:
+        """The module: variables, the graph, and its entry point `main`."""
+        values = [self.value(result) for result in results]
+        self.block.add_op(GraphOutputsOp(values))
+        types = [*self.inputs, *(value.type for value in values)]
+        whole = GraphOp("main", (self.inputs, types[len(self.inputs) :]),
+                        self.graph.detach_region(self.graph.body), entry_point=True)  # fmt: skip
+        names = [f"input_{k}" for k in range(len(inputs))]
+        names += [f"output_{k}" for k in range(len(outputs))]
+        variables = [
+            GlobalVariableOp(name, PointerType(type_, StorageClass.UniformConstant), bind=(0, k))
+            for k, (name, type_) in enumerate(zip(names, types, strict=True))
+        ]
+        operations = [*variables, GraphEntryPointOp("main", names), whole]
+        module = ModuleOp(operations, AddressingModel.Logical, MemoryModel.Vulkan)
+        update(module)
+        module.verify()
+        return GraphProgram(whole, self.constants, list(inputs), list(outputs))

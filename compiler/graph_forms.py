@@ -1,0 +1,268 @@
+"""
+How `linalg.generic` maps and scalar operations read as TOSA: loops of a map, windows, operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Operation
+from xdsl.ir.affine import AffineMap
+
+from xdsl_spirv.compiler.graph_builder import Array, GraphBuilder, Value, numpy_type
+from xdsl_spirv.dialects.spirv import tosa
+from xdsl_spirv.runtime.errors import ProgramError
+
+
+def refusal(op: Operation, cause: str) -> ProgramError:
+    first = str(op).partition("\n")[0][:160]
+    return ProgramError(f"no graph can be made: {cause}", first, "compile the model to kernels")
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The dimensions of an operand along which windows move; one window is two, the first of 1."""
+
+    dimensions: list[int]
+    outer: list[int]
+    """The loop over places, for each dimension."""
+    inner: list[int]
+    """The loop inside of a window, for each dimension that has one."""
+    kernel: list[int]
+    stride: list[int]
+    dilation: list[int]
+    places: list[int]
+
+    @property
+    def used(self) -> list[int]:
+        """The extents that windows reach: TOSA wants no elements behind the last one."""
+        numbers = zip(self.places, self.stride, self.kernel, self.dilation, strict=True)
+        return [(p - 1) * s + (k - 1) * d + 1 for p, s, k, d in numbers]
+
+    def of_two(self, shape: Sequence[int]) -> list[int]:
+        """The extents of the two dimensions."""
+        extents = [shape[k] for k in self.dimensions]
+        return [1] * (2 - len(extents)) + extents
+
+
+class Access:
+    """An affine map: for each dimension of the operand the loops' coefficients, and a constant."""
+
+    def __init__(self, map: AffineMap):
+        self.map = map
+        count = map.num_dims
+        zeros = [0] * count
+        self.constant = list(map.eval(zeros, []))
+        self.rows = [[0] * count for _ in self.constant]
+        for loop in range(count):
+            unit = [int(k == loop) for k in range(count)]
+            for k, value in enumerate(map.eval(unit, [])):
+                self.rows[k][loop] = value - self.constant[k]
+        self.used = {i for row in self.rows for i, c in enumerate(row) if c}
+
+    def loops(self) -> list[int | None] | None:
+        """The loop of each dimension, None for a constant; None if one is anything else."""
+        loops: list[int | None] = []
+        for row, constant in zip(self.rows, self.constant, strict=True):
+            used = [i for i, c in enumerate(row) if c]
+            if len(used) > 1 or (used and (row[used[0]] != 1 or constant)):
+                return None
+            loops.append(used[0] if used else None)
+        named = [loop for loop in loops if loop is not None]
+        return loops if len(set(named)) == len(named) else None
+
+    def all_loops(self) -> list[int] | None:
+        """As `loops`, without constants; None if there are some."""
+        loops = self.loops()
+        return None if loops is None or None in loops else [i for i in loops if i is not None]
+
+    def single(self, op: Operation, k: int) -> int:
+        """The loop that is dimension k."""
+        used = [i for i, c in enumerate(self.rows[k]) if c]
+        if len(used) != 1 or self.rows[k][used[0]] != 1 or self.constant[k]:
+            raise refusal(op, f"dimension {k} of the map {self.map}")
+        return used[0]
+
+    def windows(self, op: GenericOp, sizes: Sequence[int]) -> Windows:
+        """The windows of an operand that a reduction reads."""
+        parallel = [t.data.value == "parallel" for t in op.iterator_types]
+        dimensions, outer, inner = list[int](), list[int](), list[int]()
+        geometry = list[list[int]]()
+        for k, row in enumerate(self.rows):
+            used = [i for i, c in enumerate(row) if c]
+            if len(used) == 1 and row[used[0]] == 1 and not self.constant[k]:
+                continue
+            moving = [i for i in used if parallel[i]]
+            within = [i for i in used if not parallel[i]]
+            if self.constant[k] or len(moving) != 1 or len(within) > 1 or min(row) < 0:
+                raise refusal(op, f"dimension {k} of the map {self.map}")
+            dimensions.append(k)
+            outer.append(moving[0])
+            inner += within
+            kernel, step = (sizes[within[0]], row[within[0]]) if within else (1, 1)
+            geometry.append([kernel, row[moving[0]], step, sizes[moving[0]]])
+        if not 1 <= len(geometry) <= 2:
+            raise refusal(op, f"windows in {len(geometry)} dimensions")
+        geometry = [[1, 1, 1, 1]] * (2 - len(geometry)) + geometry
+        kernel, stride, dilation, places = (list(column) for column in zip(*geometry, strict=True))
+        return Windows(dimensions, outer, inner, kernel, stride, dilation, places)
+
+
+def loop_sizes(op: GenericOp, accesses: Sequence[Access]) -> list[int]:
+    """The number of iterations of each loop, from the operands that it is a dimension of."""
+    sizes: dict[int, int] = {}
+    for operand, access in zip(op.operands, accesses, strict=True):
+        shape = operand.type.get_shape()  # pyright: ignore
+        for row, constant, extent in zip(access.rows, access.constant, shape, strict=True):
+            used = [i for i, c in enumerate(row) if c]
+            if len(used) == 1 and row[used[0]] == 1 and not constant:
+                sizes.setdefault(used[0], extent)
+    if len(sizes) != len(op.iterator_types.data):
+        raise refusal(op, "no operand gives the size of a loop")
+    return [sizes[i] for i in range(len(sizes))]
+
+
+# Scalars.
+
+NAN = {"nan_mode": tosa.NaNMode.Propagate}
+
+
+def multiply(b: GraphBuilder, x: Value, y: Value) -> Value:
+    shape = np.broadcast_shapes(b.shape(x), b.shape(y))
+    return b.emit(tosa.TosaMulOp, [x, y, np.zeros(1, np.int8)], shape)
+
+
+@dataclass(frozen=True)
+class Combiner:
+    """What a reduction does with each element."""
+
+    reduce: type[tosa.TosaOp]
+    pool: type[tosa.TosaOp] | None
+    neutral: Callable[[np.dtype[Any]], Any]
+    combine: Callable[[GraphBuilder, Value, Value], Value]
+    parameters: Mapping[str, Any]
+
+
+def _joined(cls: type[tosa.TosaOp], parameters: Mapping[str, Any]) -> Any:
+    def combine(b: GraphBuilder, x: Value, y: Value) -> Value:
+        return b.emit(cls, [x, y], np.broadcast_shapes(b.shape(x), b.shape(y)), **parameters)
+
+    return combine
+
+
+def _least(dtype: np.dtype[Any]) -> Any:
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def _greatest(dtype: np.dtype[Any]) -> Any:
+    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+
+
+SUM = Combiner(
+    tosa.TosaReduceSumOp, tosa.TosaAvgPool2DOp, lambda t: 0, _joined(tosa.TosaAddOp, {}), {}
+)
+MAXIMUM = Combiner(
+    tosa.TosaReduceMaxOp, tosa.TosaMaxPool2DOp, _least, _joined(tosa.TosaMaximumOp, NAN), NAN
+)
+MINIMUM = Combiner(tosa.TosaReduceMinOp, None, _greatest, _joined(tosa.TosaMinimumOp, NAN), NAN)
+PRODUCT = Combiner(tosa.TosaReduceProductOp, None, lambda t: 1, multiply, {})
+
+COMBINERS: Mapping[str, Combiner] = {
+    **dict.fromkeys(("arith.addf", "arith.addi"), SUM),
+    **dict.fromkeys(("arith.maximumf", "arith.maxsi"), MAXIMUM),
+    **dict.fromkeys(("arith.minimumf", "arith.minsi"), MINIMUM),
+    **dict.fromkeys(("arith.mulf",), PRODUCT),
+}
+
+PRODUCTS = (["arith.mulf", "arith.addf"], ["arith.muli", "arith.addi"])
+
+IGNORE = {"nan_mode": tosa.NaNMode.Ignore}
+
+BINARY: Mapping[str, tuple[type[tosa.TosaOp], Mapping[str, Any]]] = {
+    **dict.fromkeys(("arith.addf", "arith.addi"), (tosa.TosaAddOp, {})),
+    **dict.fromkeys(("arith.subf", "arith.subi"), (tosa.TosaSubOp, {})),
+    **dict.fromkeys(("arith.maximumf", "arith.maxsi"), (tosa.TosaMaximumOp, NAN)),
+    **dict.fromkeys(("arith.minimumf", "arith.minsi"), (tosa.TosaMinimumOp, NAN)),
+    "arith.maxnumf": (tosa.TosaMaximumOp, IGNORE),
+    "arith.minnumf": (tosa.TosaMinimumOp, IGNORE),
+    "math.powf": (tosa.TosaPowOp, {}),
+}
+
+UNARY: Mapping[str, type[tosa.TosaOp]] = {
+    "math.absf": tosa.TosaAbsOp,
+    "math.ceil": tosa.TosaCeilOp,
+    "math.cos": tosa.TosaCosOp,
+    "math.erf": tosa.TosaErfOp,
+    "math.exp": tosa.TosaExpOp,
+    "math.floor": tosa.TosaFloorOp,
+    "math.log": tosa.TosaLogOp,
+    "math.rsqrt": tosa.TosaRsqrtOp,
+    "math.sin": tosa.TosaSinOp,
+    "math.tanh": tosa.TosaTanhOp,
+}
+
+GREATER, EQUAL = tosa.TosaGreaterOp, tosa.TosaEqualOp
+FLOAT_COMPARISONS = {"oeq": (EQUAL, 0), "ogt": (GREATER, 0), "oge": (tosa.TosaGreaterEqualOp, 0),
+                     "olt": (GREATER, 1), "ole": (tosa.TosaGreaterEqualOp, 1)}  # fmt: skip
+INTEGER_COMPARISONS = {"eq": (EQUAL, 0), "sgt": (GREATER, 0), "sge": (tosa.TosaGreaterEqualOp, 0),
+                       "slt": (GREATER, 1), "sle": (tosa.TosaGreaterEqualOp, 1)}  # fmt: skip
+
+LOGICAL: Mapping[str, tuple[type[tosa.TosaOp], type[tosa.TosaOp]]] = {
+    "arith.andi": (tosa.TosaLogicalAndOp, tosa.TosaBitwiseAndOp),
+    "arith.ori": (tosa.TosaLogicalOrOp, tosa.TosaBitwiseOrOp),
+    "arith.xori": (tosa.TosaLogicalXorOp, tosa.TosaBitwiseXorOp),
+}
+
+CASTS = ("arith.sitofp", "arith.extsi", "arith.trunci", "arith.extf", "arith.truncf")
+
+
+def emit_scalar(b: GraphBuilder, op: Operation, values: Sequence[Value]) -> Value:
+    """A scalar operation on whole tensors. Raises `ProgramError` if TOSA has nothing for it."""
+    name, x = op.name, values[0]
+    shape = np.broadcast_shapes(*(b.shape(value) for value in values))
+    if name in BINARY:
+        cls, parameters = BINARY[name]
+        return b.emit(cls, values, shape, **parameters)
+    if name in UNARY:
+        return b.emit(UNARY[name], values, shape)
+    if name in ("arith.mulf", "arith.muli"):
+        return multiply(b, *values)
+    if name == "arith.divf":
+        return multiply(b, x, b.emit(tosa.TosaReciprocalOp, values[1:], b.shape(values[1])))
+    if name == "math.sqrt":
+        root = b.emit(tosa.TosaRsqrtOp, values, shape)
+        return b.emit(tosa.TosaReciprocalOp, [root], shape)
+    if name == "arith.negf":
+        zero: Array = np.zeros(1, b.dtype(x))
+        return b.emit(tosa.TosaNegateOp, [x, zero, zero], shape)
+    if name == "arith.select":
+        return b.emit(tosa.TosaSelectOp, values, shape, b.dtype(values[1]))
+    if name == "math.roundeven":
+        whole = b.emit(tosa.TosaCastOp, [x], shape, np.int32)
+        return b.emit(tosa.TosaCastOp, [whole], shape, b.dtype(x))
+    if name in LOGICAL:
+        return b.emit(LOGICAL[name][b.dtype(x) != np.bool_], values, shape)
+    if name in CASTS or (name == "arith.uitofp" and b.dtype(x) == np.bool_):
+        return b.emit(tosa.TosaCastOp, [x], shape, numpy_type(op.results[0].type))
+    if name == "arith.fptosi":
+        halves = [b.emit(cls, [x], shape) for cls in (tosa.TosaCeilOp, tosa.TosaFloorOp)]
+        negative = b.emit(GREATER, [np.zeros([1] * len(shape), b.dtype(x)), x], shape, np.bool_)
+        truncated = b.emit(tosa.TosaSelectOp, [negative, *halves], shape, b.dtype(x))
+        return b.emit(tosa.TosaCastOp, [truncated], shape, numpy_type(op.results[0].type))
+    if isinstance(op, arith.CmpfOp | arith.CmpiOp):
+        is_float = isinstance(op, arith.CmpfOp)
+        names = arith.CMPF_COMPARISON_OPERATIONS if is_float else arith.CMPI_COMPARISON_OPERATIONS
+        predicate = names[op.predicate.value.data]
+        negated = predicate in ("une", "ne")
+        table = FLOAT_COMPARISONS if is_float else INTEGER_COMPARISONS
+        form = table.get({"une": "oeq", "ne": "eq"}.get(predicate, predicate))
+        if form is not None:
+            ordered = values[::-1] if form[1] else values
+            result = b.emit(form[0], ordered, shape, np.bool_)
+            return b.emit(tosa.TosaLogicalNotOp, [result], shape) if negated else result
+    raise refusal(op, f"{name} has no TOSA form here")

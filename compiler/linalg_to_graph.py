@@ -1,0 +1,533 @@
+"""
+A host function of `linalg.generic` as a graph of TOSA operators.
+
+A generic operation is one of three: elementwise (its body becomes an operator for each operation),
+a contraction (MatMul, Conv2D or DepthwiseConv2D, by which dimensions stand in which operand), or a
+reduction (ReduceSum, MaxPool2D, ...). Operands are brought into the operator's layout by Transpose
+and Reshape, of which neighbours cancel out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+import numpy as np
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    TensorType,
+)
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Operation, SSAValue
+
+from xdsl_spirv.compiler.graph_builder import (
+    MAX_RANK,
+    Array,
+    GraphBuilder,
+    GraphProgram,
+    Value,
+    numpy_type,
+)
+from xdsl_spirv.compiler.graph_forms import (
+    COMBINERS,
+    PRODUCTS,
+    Access,
+    Combiner,
+    emit_scalar,
+    loop_sizes,
+    multiply,
+    refusal,
+)
+from xdsl_spirv.compiler.host import host_function
+from xdsl_spirv.compiler.signature import argument_name
+from xdsl_spirv.dialects.spirv import tosa
+from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
+from xdsl_spirv.frontends.model import ImportedModel
+from xdsl_spirv.interpreter.constants import attribute_array
+from xdsl_spirv.runtime.errors import ProgramError
+
+
+def graph_of_model(model: ImportedModel) -> GraphProgram:
+    """
+    The graph of a model whose sizes are all known.
+
+    Raises `ProgramError` that names the operation which has no TOSA form here.
+    """
+    host = host_function(model.module, model.function)
+    names = [value.name for value in model.inputs]
+    arguments = host.body.block.args[: len(names)]
+    types = [
+        _type_of(argument, f"the input {name!r}")
+        for argument, name in zip(arguments, names, strict=True)
+    ]
+    translator = _Translator(GraphBuilder(types))
+    translator.values |= dict(zip(arguments, translator.b.block.args, strict=True))
+    for index, argument in enumerate(host.body.block.args[len(names) :], len(names)):
+        weight = model.weights[argument_name(argument, index)]
+        translator.values[argument] = _ranked(np.asarray(weight))
+    for op in host.body.block.ops:
+        if isinstance(op, func.ReturnOp):
+            results = [translator.value(v) for v in op.operands]
+            return translator.b.finish(results, names, [value.name for value in model.outputs])
+        try:
+            translator.translate(op)
+        except KeyError as error:
+            raise refusal(op, f"elements of type {error}") from error
+    raise ProgramError("the function does not return", str(host.sym_name), "end it by func.return")
+
+
+def _ranked(array: Array) -> Array:
+    """TOSA has no tensors of rank 0."""
+    return array.reshape(array.shape or (1,))
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    type_ = value.type
+    assert isinstance(type_, TensorType)
+    return tuple(type_.get_shape()) or (1,)
+
+
+def _type_of(value: SSAValue, what: str) -> TensorArmType:
+    type_ = value.type
+    if not isinstance(type_, TensorType) or -1 in type_.get_shape() or min(_shape(value)) < 1:
+        raise ProgramError(f"{what} has no fixed shape", str(type_), "give its sizes with --dim")
+    try:
+        numpy_type(type_.get_element_type())
+    except KeyError:
+        raise ProgramError(f"{what} is {type_}, which graphs do not have", "", "cast it") from None
+    return TensorArmType(_shape(value), type_.get_element_type())
+
+
+class _Translator:
+    """Translates the operations of one function, in order."""
+
+    def __init__(self, b: GraphBuilder):
+        self.b = b
+        self.values: dict[SSAValue, Value] = {}
+        self.pieces: dict[SSAValue, tuple[Value | None, list[tuple[list[int], Value]]]] = {}
+        """Tensors made by tensor.insert_slice: what is below, and pieces with their offsets."""
+
+    def value(self, value: SSAValue) -> Value:
+        if value in self.pieces:
+            self.values[value] = self._assemble(value)
+            del self.pieces[value]
+        return self.values[value]
+
+    def translate(self, op: Operation) -> None:
+        handler = HANDLERS.get(op.name)
+        if handler is None:
+            raise refusal(op, f"{op.name} has no TOSA form here")
+        for result in op.results:
+            if len(_shape(result) if isinstance(result.type, TensorType) else ()) > MAX_RANK:
+                raise refusal(op, f"a tensor of TOSA has at most {MAX_RANK} dimensions")
+        result = handler(self, op)
+        if result is not None:
+            self.values[op.results[0]] = result
+
+    # Tensors.
+
+    def constant(self, op: Operation) -> Value:
+        value = op.properties["value"]
+        if isinstance(value, DenseIntOrFPElementsAttr):
+            return _ranked(attribute_array(value))
+        assert isinstance(value, IntegerAttr | FloatAttr)
+        if str(value.type) == "index":
+            return np.array([value.value.data], np.int32)
+        return np.array([value.value.data], numpy_type(value.type))
+
+    def empty(self, op: Operation) -> None:
+        self.pieces[op.results[0]] = (None, [])
+
+    def fill(self, op: Operation) -> Value:
+        number, shape = self.value(op.operands[0]), _shape(op.results[0])
+        if not isinstance(number, np.ndarray):
+            raise refusal(op, "the number that fills a tensor is computed")
+        return np.broadcast_to(number.reshape([1] * len(shape)), shape)
+
+    def reshape(self, op: Operation) -> Value:
+        return self.b.reshape(self.value(op.operands[0]), _shape(op.results[0]))
+
+    def pad(self, op: Operation) -> Value:
+        assert isinstance(op, tensor.PadOp)
+        low, high = (tuple(op.properties[n].get_values()) for n in ("static_low", "static_high"))  # pyright: ignore
+        yielded = op.regions[0].block.last_op
+        assert yielded is not None
+        fill = self.values.get(yielded.operands[0])
+        if len(op.operands) > 1 or not isinstance(fill, np.ndarray) or min([*low, *high, 0]) < 0:
+            raise refusal(op, "amounts or the fill of tensor.pad are computed")
+        return self.b.pad(self.value(op.operands[0]), low, high, fill[0])
+
+    def extract_slice(self, op: Operation) -> Value:
+        offsets, sizes = _static_slice(op, op.operands[1:])
+        return self.b.reshape(
+            self.b.slice(self.value(op.operands[0]), offsets, sizes), _shape(op.results[0])
+        )
+
+    def insert_slice(self, op: Operation) -> None:
+        offsets, sizes = _static_slice(op, op.operands[2:])
+        piece = self.b.reshape(self.value(op.operands[0]), sizes)
+        target = op.operands[1]
+        if target in self.pieces:
+            below, pieces = self.pieces[target]
+        else:
+            below, pieces = self.values[target], []
+        self.pieces[op.results[0]] = (below, [*pieces, (offsets, piece)])
+
+    def _assemble(self, value: SSAValue) -> Value:
+        """Pieces side by side are one Concat; others are put into what is below, one by one."""
+        b, shape = self.b, _shape(value)
+        below, pieces = self.pieces[value]
+        for axis in range(len(shape)):
+            ordered = sorted(pieces, key=lambda piece: piece[0][axis])
+            reached = 0
+            for offsets, piece in ordered:
+                others = [e for k, e in enumerate(b.shape(piece)) if k != axis]
+                whole = others == [e for k, e in enumerate(shape) if k != axis]
+                reached += b.shape(piece)[axis] if whole and offsets[axis] == reached else 1 << 40
+            if pieces and reached == shape[axis]:
+                return b.concat([piece for _, piece in ordered], axis)
+        type_ = value.type
+        assert isinstance(type_, TensorType)
+        result: Value = (
+            np.zeros(shape, numpy_type(type_.get_element_type())) if below is None else below
+        )
+        for offsets, piece in pieces:
+            result = self._insert(result, offsets, piece)
+        return result
+
+    def _insert(self, whole: Value, offsets: Sequence[int], piece: Value, axis: int = 0) -> Value:
+        """`whole` with a piece in its place, dimension by dimension."""
+        b, shape = self.b, self.b.shape(whole)
+        if axis == len(shape):
+            return piece
+        start, stop = offsets[axis], offsets[axis] + b.shape(piece)[axis]
+        parts: list[Value] = []
+        for begin, end in ((0, start), (start, stop), (stop, shape[axis])):
+            if begin == end:
+                continue
+            at, size = [0] * len(shape), list(shape)
+            at[axis], size[axis] = begin, end - begin
+            part = b.slice(whole, at, size)
+            inside = begin == start and end == stop
+            parts.append(self._insert(part, offsets, piece, axis + 1) if inside else part)
+        return b.concat(parts, axis)
+
+    # linalg.generic.
+
+    def generic(self, op: Operation) -> None:
+        assert isinstance(op, GenericOp)
+        maps = [Access(m.data) for m in op.indexing_maps]
+        sizes = loop_sizes(op, maps)
+        parallel = [i for i, t in enumerate(op.iterator_types) if t.data.value == "parallel"]
+        if len(parallel) == len(sizes):
+            for result, value in zip(op.results, self._elementwise(op, maps, sizes), strict=True):
+                self.values[result] = value
+            return
+        body = [inner for inner in op.body.block.ops][:-1]
+        *inputs, accumulator = op.body.block.args
+        if len(op.results) != 1 or not body or not _yields(op, body[-1]):
+            raise refusal(op, "a reduction has one result, which its last operation gives")
+        last, kind = body[-1], COMBINERS.get(body[-1].name)
+        if kind is None or accumulator not in last.operands:
+            raise refusal(op, f"{last.name} does not combine a reduction here")
+        if len(inputs) == 2 and [o.name for o in body] in PRODUCTS:
+            result = self._contract(op, maps, sizes, parallel)
+        elif maps[0].loops() is None:
+            if len(body) > 1 or inputs[0] not in last.operands:
+                raise refusal(op, "windows of a value that is computed in the reduction")
+            result = self._pool(op, self.value(op.operands[0]), maps, sizes, kind)
+        else:
+            (element,) = [operand for operand in last.operands if operand is not accumulator]
+            value = self._evaluate(op, maps, sizes, last)[element]
+            result = self._reduce(op, value, maps, sizes, parallel, kind)
+        self.values[op.results[0]] = self._with_start(op, result, kind)
+
+    def _with_start(self, op: GenericOp, result: Value, kind: Combiner) -> Value:
+        """A reduction's result combined with what it starts from, unless that is neutral."""
+        start = self.value(op.operands[-1])
+        if isinstance(start, np.ndarray) and (start == kind.neutral(start.dtype)).all():
+            return result
+        return kind.combine(self.b, result, start)
+
+    def _evaluate(
+        self, op: GenericOp, maps: Sequence[Access], sizes: Sequence[int], end: Operation
+    ) -> dict[SSAValue, Value]:
+        """The values of a body before `end`, with a dimension for each loop."""
+        values: dict[SSAValue, Value] = {}
+        for argument, operand, access in zip(op.body.block.args, op.operands, maps, strict=True):
+            if any(use.operation is not end for use in argument.uses) or operand in op.inputs:
+                values[argument] = self._in_loops(op, self.value(operand), access, sizes)
+        ones = [1] * max(len(sizes), 1)
+        for inner in op.body.block.ops:
+            if inner is end:
+                break
+            if isinstance(inner, arith.ConstantOp):
+                values[inner.result] = self.b.reshape(self.constant(inner), ones)
+                continue
+            for outside in inner.operands:
+                if outside not in values:
+                    values[outside] = self.b.reshape(self.values[outside], ones)
+            given = [values[operand] for operand in inner.operands]
+            values[inner.results[0]] = emit_scalar(self.b, inner, given)
+        return values
+
+    def _elementwise(
+        self, op: GenericOp, maps: Sequence[Access], sizes: Sequence[int]
+    ) -> list[Value]:
+        last, ones = op.body.block.last_op, [1] * max(len(sizes), 1)
+        assert last is not None
+        values = self._evaluate(op, maps, sizes, last)
+        results: list[Value] = []
+        outputs = maps[len(maps) - len(op.results) :]
+        for yielded, access, result in zip(last.operands, outputs, op.results, strict=True):
+            value = values.get(yielded)
+            if value is None:
+                value = self.b.reshape(self.values[yielded], ones)
+            value = self.b.broadcast(value, sizes or [1])
+            order = access.all_loops()
+            if order is None or len(order) != len(sizes):
+                raise refusal(op, "the result's map is not a permutation")
+            value = self.b.transpose(value, order or [0])
+            results.append(self.b.reshape(value, _shape(result)))
+        return results
+
+    def _in_loops(self, op: Operation, value: Value, access: Access, sizes: Sequence[int]) -> Value:
+        """An operand with a dimension for each loop, of one element where it does not vary."""
+        if not sizes:
+            return value
+        loops = access.loops()
+        if loops is None:
+            raise refusal(op, f"the map {access.map} of an elementwise operation")
+        kept = [k for k, loop in enumerate(loops) if loop is not None]
+        shape = self.b.shape(value)
+        extents = [shape[k] for k in kept]
+        if math.prod(extents) != math.prod(shape):
+            start = [0 if loop is not None else access.constant[k] for k, loop in enumerate(loops)]
+            size = [shape[k] if k in kept else 1 for k in range(len(shape))]
+            value = self.b.slice(value, start, size)
+        value = self.b.reshape(value, extents or [1])
+        order = sorted(range(len(kept)), key=lambda k: cast("int", loops[kept[k]]))
+        value = self.b.transpose(value, order) if kept else value
+        whole = [1] * len(sizes)
+        for k in kept:
+            whole[cast("int", loops[k])] = shape[k]
+        return self.b.reshape(value, whole)
+
+    def _reduce(
+        self,
+        op: GenericOp,
+        value: Value,
+        maps: Sequence[Access],
+        sizes: Sequence[int],
+        parallel: Sequence[int],
+        kind: Combiner,
+    ) -> Value:
+        """Reduces one axis after another."""
+        value = self.b.broadcast(value, sizes)
+        shape = list(self.b.shape(value))
+        for axis in range(len(sizes)):
+            if axis not in parallel:
+                shape[axis] = 1
+                value = self.b.emit(kind.reduce, [value], shape, axis=axis, **kind.parameters)
+        return self._to_result(op, value, maps[-1], sizes)
+
+    def _to_result(
+        self, op: GenericOp, value: Value, access: Access, sizes: Sequence[int]
+    ) -> Value:
+        """A value with a dimension for each loop, of 1 where it was reduced, as the result."""
+        kept = access.all_loops()
+        if kept is None:
+            raise refusal(op, "the map of a reduction's result")
+        value = self.b.reshape(value, [sizes[i] for i in sorted(kept)] or [1])
+        order = [sorted(kept).index(loop) for loop in kept]
+        return self.b.reshape(self.b.transpose(value, order or [0]), _shape(op.results[0]))
+
+    def _pool(
+        self,
+        op: GenericOp,
+        value: Value,
+        maps: Sequence[Access],
+        sizes: Sequence[int],
+        kind: Combiner,
+    ) -> Value:
+        """MaxPool2D, or AvgPool2D times the number of a window's elements."""
+        windows = maps[0].windows(op, sizes)
+        rest = [k for k in range(len(maps[0].rows)) if k not in windows.dimensions]
+        if kind.pool is None:
+            raise refusal(op, "windows of a reduction that is neither a sum nor a maximum")
+        if any(d != 1 for d in windows.dilation):
+            raise refusal(op, "a pool with a dilation")
+        shape = self.b.shape(value)
+        order = [*rest, *windows.dimensions]
+        flat = math.prod(shape[k] for k in rest)
+        images = self.b.reshape(self.b.transpose(value, order), [flat, *windows.of_two(shape), 1])
+        images = self.b.slice(images, [0] * 4, [flat, *windows.used, 1])
+        extents = [flat, *windows.places, 1]
+        geometry = {"kernel": windows.kernel, "stride": windows.stride, "pad": [0] * 4}
+        if kind.pool is tosa.TosaMaxPool2DOp:
+            result = self.b.emit(kind.pool, [images], extents, **geometry, **kind.parameters)
+        else:
+            zero = np.zeros(1, self.b.dtype(value))
+            result = self.b.emit(
+                tosa.TosaAvgPool2DOp,
+                [images, zero, zero],
+                extents,
+                **geometry,
+                acc_type=tosa.AccType.FP32,
+            )
+            count = np.full([1] * 4, math.prod(windows.kernel), self.b.dtype(value))
+            result = multiply(self.b, result, count)
+        loops = [maps[0].single(op, k) for k in rest] + windows.outer
+        return self._from_loops(op, result, loops, maps[-1], sizes)
+
+    def _from_loops(
+        self,
+        op: GenericOp,
+        value: Value,
+        loops: Sequence[int],
+        access: Access,
+        sizes: Sequence[int],
+    ) -> Value:
+        """A value whose dimensions are loops in some order, flattened, as the result has it."""
+        wanted = access.all_loops()
+        if wanted is None or sorted(wanted) != sorted(loops):
+            raise refusal(op, "the map of the result")
+        value = self.b.reshape(value, [sizes[loop] for loop in loops] or [1])
+        order = [list(loops).index(loop) for loop in wanted]
+        return self.b.reshape(self.b.transpose(value, order or [0]), _shape(op.results[0]))
+
+    def _contract(
+        self, op: GenericOp, maps: Sequence[Access], sizes: Sequence[int], parallel: Sequence[int]
+    ) -> Value:
+        x, w = (self.value(operand) for operand in op.operands[:2])
+        x_access, w_access = maps[:2]
+        if x_access.loops() is None or w_access.loops() is None:
+            return self._convolve(op, x, w, maps, sizes, parallel)
+        both = [i for i in range(len(sizes)) if i in x_access.used and i in w_access.used]
+        batch = [i for i in both if i in parallel]
+        inner = [i for i in both if i not in parallel]
+        rows = [i for i in range(len(sizes)) if i in x_access.used and i not in both]
+        columns = [i for i in range(len(sizes)) if i in w_access.used and i not in both]
+        if any(i not in parallel for i in (*rows, *columns)):
+            raise refusal(op, "a sum over a dimension of one operand")
+        count = [math.prod(sizes[i] for i in group) for group in (batch, rows, inner, columns)]
+        a = self._grouped(op, x, x_access, sizes, [*batch, *rows, *inner])
+        c = self._grouped(op, w, w_access, sizes, [*batch, *inner, *columns])
+        zero = np.zeros(1, self.b.dtype(a))
+        operands = [
+            self.b.reshape(a, count[:3]),
+            self.b.reshape(c, [count[0], *count[2:]]),
+            zero,
+            zero,
+        ]
+        product = self.b.emit(tosa.TosaMatMulOp, operands, [count[0], count[1], count[3]])
+        return self._from_loops(op, product, [*batch, *rows, *columns], maps[-1], sizes)
+
+    def _grouped(
+        self,
+        op: Operation,
+        value: Value,
+        access: Access,
+        sizes: Sequence[int],
+        loops: Sequence[int],
+    ) -> Value:
+        """An operand's dimensions in the order of these loops."""
+        whole = self._in_loops(op, value, access, sizes)
+        others = [i for i in range(len(sizes)) if i not in loops]
+        return self.b.transpose(whole, [*loops, *others])
+
+    def _convolve(
+        self,
+        op: GenericOp,
+        x: Value,
+        w: Value,
+        maps: Sequence[Access],
+        sizes: Sequence[int],
+        parallel: Sequence[int],
+    ) -> Value:
+        """Conv2D, or DepthwiseConv2D where a parallel dimension is in both operands."""
+        windows = maps[0].windows(op, sizes)
+        rest = [k for k in range(len(maps[0].rows)) if k not in windows.dimensions]
+        loops, w_loops = [maps[0].single(op, k) for k in rest], maps[1].all_loops()
+        if w_loops is None:
+            raise refusal(op, f"the map {maps[1].map} of a convolution's weights")
+        shared = [i for i in loops if i in w_loops and i in parallel]
+        summed = [i for i in loops if i not in parallel]
+        batch = [i for i in loops if i in parallel and i not in w_loops]
+        out = [i for i in w_loops if i in parallel and i not in shared]
+        if (shared and summed) or any(i not in w_loops for i in (*summed, *windows.inner)):
+            raise refusal(op, "a grouped convolution of several channels a group")
+        shape = self.b.shape(x)
+        channel = shared or summed
+        by_loop = dict(zip(loops, rest, strict=True))
+        order = [by_loop[i] for i in batch] + windows.dimensions + [by_loop[i] for i in channel]
+        counts = [math.prod(sizes[i] for i in group) for group in (batch, channel, out)]
+        image = self.b.reshape(
+            self.b.transpose(x, order), [counts[0], *windows.of_two(shape), counts[1]]
+        )
+        image = self.b.slice(image, [0] * 4, [counts[0], *windows.used, counts[1]])
+        first, last = (
+            (windows.inner, [*shared, *out]) if shared else (out, [*windows.inner, *summed])
+        )
+        weight = self.b.transpose(w, [w_loops.index(i) for i in (*first, *last)])
+        if shared:
+            kernel_shape = [*windows.kernel, counts[1], counts[2]]
+        else:
+            kernel_shape = [counts[2], *windows.kernel, counts[1]]
+        zero = np.zeros(1, self.b.dtype(x))
+        made = counts[1] * counts[2] if shared else counts[2]
+        operands = [
+            image,
+            self.b.reshape(weight, kernel_shape),
+            np.zeros(made, self.b.dtype(x)),
+            zero,
+            zero,
+        ]
+        result = self.b.emit(
+            tosa.TosaDepthwiseConv2DOp if shared else tosa.TosaConv2DOp,
+            operands,
+            [counts[0], *windows.places, made],
+            pad=[0] * 4,
+            stride=windows.stride,
+            dilation=windows.dilation,
+            acc_type=tosa.AccType.FP32,
+            local_bound=False,
+        )
+        return self._from_loops(
+            op, result, [*batch, *windows.outer, *shared, *out], maps[-1], sizes
+        )
+
+
+def _yields(op: GenericOp, value: Operation) -> bool:
+    last = op.body.block.last_op
+    return last is not None and list(last.operands) == list(value.results)
+
+
+def _static_slice(op: Operation, sizes: Sequence[SSAValue]) -> tuple[list[int], list[int]]:
+    """The offsets and sizes of a slice, which are numbers, with a stride of 1."""
+    offsets, extents, strides = (
+        list(cast("DenseArrayBase", op.properties[name]).get_values())
+        for name in ("static_offsets", "static_sizes", "static_strides")
+    )
+    if sizes or any(stride != 1 for stride in strides):
+        raise refusal(op, "a slice has a stride, or sizes that are computed")
+    return [int(o) for o in offsets], [int(e) for e in extents]
+
+
+HANDLERS: Mapping[str, Callable[[_Translator, Operation], Value | None]] = {
+    "arith.constant": _Translator.constant,
+    "linalg.fill": _Translator.fill,
+    "linalg.generic": _Translator.generic,
+    "tensor.cast": _Translator.reshape,
+    "tensor.collapse_shape": _Translator.reshape,
+    "tensor.empty": _Translator.empty,
+    "tensor.expand_shape": _Translator.reshape,
+    "tensor.extract_slice": _Translator.extract_slice,
+    "tensor.insert_slice": _Translator.insert_slice,
+    "tensor.pad": _Translator.pad,
+}

@@ -1,0 +1,129 @@
+"""Models as graphs (SPV_ARM_graph): against onnxruntime, and on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from xdsl_spirv.compiler.graph_builder import GraphProgram
+from xdsl_spirv.compiler.graph_files import load, save
+from xdsl_spirv.compiler.linalg_to_graph import graph_of_model
+from xdsl_spirv.compiler.model import load_model
+from xdsl_spirv.interpreter.graphs import run_graph
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.validation import validate
+from xdsl_spirv.tools import khronos
+
+Node = tuple[str, str, str, dict[str, Any]]
+
+
+def make_model(folder: Path, nodes: list[Node], weights: dict[str, Any], shape: list[int]) -> Path:
+    """An ONNX file from rows of operator, inputs, outputs, attributes."""
+    graph = helper.make_graph(
+        [helper.make_node(t, i.split(), o.split(), **a) for t, i, o, a in nodes],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(nodes[-1][2], TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(w), n) for n, w in weights.items()],
+    )
+    path = folder / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+def random(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(len(shape)).normal(0, 0.5, shape).astype(np.float32)
+
+
+NETWORK: list[Node] = [
+    ("Conv", "x w1 b1", "a", {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    ("BatchNormalization", "a s b m v", "n", {}),
+    ("HardSwish", "n", "h", {}),
+    ("Conv", "h w2", "d", {"group": 6, "dilations": [1, 2], "pads": [1, 2, 1, 2]}),
+    ("MaxPool", "d", "p", {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 0]}),
+    ("AveragePool", "p", "q", {"kernel_shape": [2, 2]}),
+    ("ConvTranspose", "q w3", "t", {"strides": [2, 2]}),
+    ("Slice", "t zero two axis", "l", {}),
+    ("Slice", "t two four axis", "r", {}),
+    ("Sigmoid", "l", "g", {}),
+    ("Mul", "g r", "gated", {}),
+    ("Concat", "gated l", "c", {"axis": 1}),
+    ("Resize", "c  scales", "u", {"mode": "nearest", "coordinate_transformation_mode": "asymmetric",
+                                  "nearest_mode": "floor"}),
+    ("GlobalAveragePool", "u", "e", {}),
+    ("Flatten", "e", "f", {}),
+    ("Gemm", "f w4 b4", "k", {"transB": 1}),
+    ("LayerNormalization", "k s4 b4", "y", {}),
+    ("Softmax", "y", "out", {}),
+]  # fmt: skip
+
+WEIGHTS: dict[str, Any] = {
+    "w1": random(6, 3, 3, 3), "b1": random(6), "s": random(6), "b": random(6), "m": random(6),
+    "v": random(6) ** 2 + 1, "w2": random(6, 1, 3, 3), "w3": random(6, 4, 2, 2),
+    "w4": random(5, 4), "s4": random(5), "b4": random(5),
+    "zero": np.array([0]), "two": np.array([2]), "four": np.array([4]), "axis": np.array([1]),
+    "scales": np.array([1, 1, 2, 2], np.float32),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> tuple[GraphProgram, Any, Any]:
+    """A network's graph, an input, and onnxruntime's result."""
+    nodes = [(t, i.replace("  ", " _ "), o, a) for t, i, o, a in NETWORK]
+    path = make_model(tmp_path_factory.mktemp("graph"), nodes, WEIGHTS, [1, 3, 13, 14])
+    model = onnx.load(path)
+    for node in model.graph.node:
+        for k, name in enumerate(node.input):
+            node.input[k] = "" if name == "_" else name
+    onnx.save(model, path)
+    x = random(1, 3, 13, 14)
+    expected = onnxruntime.InferenceSession(path).run(None, {"x": x})[0]
+    return graph_of_model(load_model(path)), x, expected
+
+
+def test_a_network_computes_what_onnxruntime_does(network: tuple[GraphProgram, Any, Any]):
+    program, x, expected = network
+    (result,) = run_graph(program.graph, [x], program.constants)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+    names = {op.name.split(".")[-1] for op in program.graph.walk()}
+    assert {"Conv2D", "DepthwiseConv2D", "MaxPool2D", "AvgPool2D", "MatMul", "Concat"} <= names
+
+
+def test_the_validators_accept_it(network: tuple[GraphProgram, Any, Any], spirv_val: str):
+    binary = encode(network[0].module)
+    assert validate(binary, "vulkan1.3") == []
+    assert not khronos.spirv_val(binary, "vulkan1.3")
+
+
+@pytest.mark.parametrize("name", ["graph", "graph.vgf"])
+def test_what_is_written_is_read(network: tuple[GraphProgram, Any, Any], name: str, tmp_path: Path):
+    if name.endswith("vgf"):
+        pytest.importorskip("vgfpy", reason="Arm's library of VGF files is not installed")
+    program, x, _ = network
+    path = str(tmp_path / name)
+    save(program, path)
+    again = load(path)
+    assert (again.inputs, again.outputs) == (["x"], ["out"])
+    results = [run_graph(p.graph, [x], p.constants)[0] for p in (program, again)]
+    assert (results[0] == results[1]).all()
+
+
+def test_what_tosa_has_no_form_for_is_refused(tmp_path: Path):
+    path = make_model(tmp_path, [("Gather", "x i", "out", {})], {"i": np.array([2, 0])}, [3, 4])
+    with pytest.raises(ProgramError, match=r"no graph can be made: arith.index_cast"):
+        graph_of_model(load_model(path))
+
+
+def test_open_sizes_are_refused(tmp_path: Path):
+    path = make_model(tmp_path, [("Relu", "x", "out", {})], {}, [2, 3])
+    model = load_model(path, {}, None)
+    assert run_graph(graph_of_model(model).graph, [random(2, 3)])[0].min() == 0
+    with pytest.raises(ProgramError, match="cannot be read"):
+        load(str(tmp_path / "nothing"))

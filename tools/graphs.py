@@ -1,0 +1,79 @@
+"""The commands on graphs: `compile --form graph`, `run` and `interpret` of graph programs."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_spirv.compiler.graph_builder import GraphProgram
+from xdsl_spirv.compiler.graph_files import load, save
+from xdsl_spirv.compiler.linalg_to_graph import graph_of_model
+from xdsl_spirv.dialects.spirv.graph_arm import GraphConstantOp, GraphOp
+from xdsl_spirv.dialects.spirv.tosa import TosaOp
+from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
+from xdsl_spirv.interpreter.graphs import run_graph
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.program import Buffer
+from xdsl_spirv.tools.arrays import read_inputs, write_results
+from xdsl_spirv.tools.models import read_model
+from xdsl_spirv.tools.report import note
+
+
+def compile_graph(arguments: argparse.Namespace) -> None:
+    """`xdsl-spirv compile model.onnx --form graph`."""
+    model = read_model(arguments, arguments.input)
+    start = time.perf_counter()
+    program = graph_of_model(model)
+    save(program, arguments.output)
+    operators = sum(isinstance(op, TosaOp) for op in program.graph.walk())
+    size = sum(array.nbytes for array in program.constants.values())
+    seconds = time.perf_counter() - start
+    note(operators=operators, constants=len(program.constants), seconds=seconds)
+    print(
+        f"a graph of {operators} operators, {len(program.constants)} constants of {size:,} bytes, "
+        f"in {seconds:.2f} s"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`xdsl-spirv run` of a graph program: on the interpreter."""
+    return _execute(load(arguments.program), arguments)
+
+
+def interpret(module: ModuleOp, arguments: argparse.Namespace) -> int:
+    """`xdsl-spirv interpret` of a module with a graph: constants are inputs, too."""
+    graph = next(op for op in module.walk() if isinstance(op, GraphOp))
+    inputs = [f"input_{k}" for k in range(len(graph.function_type.inputs))]
+    outputs = [f"output_{k}" for k in range(len(graph.function_type.outputs))]
+    return _execute(GraphProgram(graph, {}, inputs, outputs), arguments)
+
+
+def _execute(program: GraphProgram, arguments: argparse.Namespace) -> int:
+    graph = program.graph
+    named = dict(zip(program.inputs, graph.function_type.inputs, strict=True))
+    given: dict[str, int] = {}
+    for op in graph.body.block.ops:
+        if (
+            isinstance(op, GraphConstantOp)
+            and (number := op.graph_constant_id.value.data) not in program.constants
+        ):
+            given[f"constant_{number}"] = number
+            named[f"constant_{number}"] = op.result.type
+    buffers: list[Buffer] = []
+    for name, type_ in named.items():
+        assert isinstance(type_, TensorArmType)
+        buffers.append(Buffer(name, "input", str(type_.element_type), type_.extents))
+    arrays = read_inputs(arguments, buffers)
+    missing = [buffer for buffer in buffers if buffer.name not in arrays]
+    if missing:
+        raise ProgramError(
+            f"the input {missing[0].name!r} is missing",
+            ", ".join(f"{b.name}: {b}" for b in buffers),
+            f"give --input {missing[0].name}=x.npy, or --random SEED",
+        )
+    constants = program.constants | {number: arrays[name] for name, number in given.items()}
+    results = run_graph(graph, [arrays[name] for name in program.inputs], constants)
+    write_results(arguments.output, dict(zip(program.outputs, results, strict=True)))
+    return 0
