@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     IntegerType,
+    TensorType,
 )
 from xdsl.ir import Attribute, SSAValue
 
@@ -123,7 +124,8 @@ class GraphBuilder:
                 op = GraphConstantOp(len(self.constants), type_)
                 self.constants[len(self.constants)] = array
             else:
-                data = DenseIntOrFPElementsAttr(type_.literal_type, BytesAttr(array.tobytes()))
+                literal = cast("TensorType[IntegerType]", type_.literal_type)
+                data = DenseIntOrFPElementsAttr(literal, BytesAttr(array.tobytes()))
                 op = ConstantOp(data, type_)
             known = self._known[key] = op.result
             self.block.add_op(op)

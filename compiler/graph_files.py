@@ -47,7 +47,8 @@ def save(program: GraphProgram, path: str) -> None:
     target = Path(path).absolute()
     with beside(target) as new:
         (new / SPIRV).write_bytes(binary)
-        np.savez(new / CONSTANTS, **{str(k): array for k, array in program.constants.items()})
+        arrays: dict[str, Any] = {str(k): array for k, array in program.constants.items()}
+        np.savez(new / CONSTANTS, **arrays)
         names = {"inputs": program.inputs, "outputs": program.outputs}
         (new / NAMES).write_text(json.dumps(names, indent=1) + "\n")
         put_in_place(new, target)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
+from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Operation
 from xdsl.ir.affine import AffineMap
@@ -90,7 +91,7 @@ class Access:
 
     def windows(self, op: GenericOp, sizes: Sequence[int]) -> Windows:
         """The windows of an operand that a reduction reads."""
-        parallel = [t.data.value == "parallel" for t in op.iterator_types]
+        parallel = [t.data is IteratorType.PARALLEL for t in op.iterator_types]
         dimensions, outer, inner = list[int](), list[int](), list[int]()
         geometry = list[list[int]]()
         for k, row in enumerate(self.rows):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import arith, func, tensor
@@ -20,8 +20,10 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     TensorType,
 )
+from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Operation, SSAValue
 
@@ -223,7 +225,7 @@ class _Translator:
         assert isinstance(op, GenericOp)
         maps = [Access(m.data) for m in op.indexing_maps]
         sizes = loop_sizes(op, maps)
-        parallel = [i for i, t in enumerate(op.iterator_types) if t.data.value == "parallel"]
+        parallel = [i for i, t in enumerate(op.iterator_types) if t.data is IteratorType.PARALLEL]
         if len(parallel) == len(sizes):
             for result, value in zip(op.results, self._elementwise(op, maps, sizes), strict=True):
                 self.values[result] = value
@@ -368,7 +370,11 @@ class _Translator:
         images = self.b.reshape(self.b.transpose(value, order), [flat, *windows.of_two(shape), 1])
         images = self.b.slice(images, [0] * 4, [flat, *windows.used, 1])
         extents = [flat, *windows.places, 1]
-        geometry = {"kernel": windows.kernel, "stride": windows.stride, "pad": [0] * 4}
+        geometry: dict[str, Any] = {
+            "kernel": windows.kernel,
+            "stride": windows.stride,
+            "pad": [0] * 4,
+        }
         if kind.pool is tosa.TosaMaxPool2DOp:
             result = self.b.emit(kind.pool, [images], extents, **geometry, **kind.parameters)
         else:
@@ -511,7 +517,7 @@ def _yields(op: GenericOp, value: Operation) -> bool:
 def _static_slice(op: Operation, sizes: Sequence[SSAValue]) -> tuple[list[int], list[int]]:
     """The offsets and sizes of a slice, which are numbers, with a stride of 1."""
     offsets, extents, strides = (
-        list(cast("DenseArrayBase", op.properties[name]).get_values())
+        list(cast("DenseArrayBase[IntegerType]", op.properties[name]).get_values())
         for name in ("static_offsets", "static_sizes", "static_strides")
     )
     if sizes or any(stride != 1 for stride in strides):
