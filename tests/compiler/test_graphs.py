@@ -103,7 +103,7 @@ def test_the_validators_accept_it(network: tuple[GraphProgram, Any, Any], spirv_
 
 
 @pytest.mark.parametrize("name", ["graph", "graph.vgf"])
-def test_what_is_written_is_read(network: tuple[GraphProgram, Any, Any], name: str, tmp_path: Path):
+def test_a_graph_survives_the_disk(network: tuple[GraphProgram, Any, Any], name: str, tmp_path: Path):
     if name.endswith("vgf"):
         pytest.importorskip("vgfpy", reason="Arm's library of VGF files is not installed")
     program, x, _ = network
@@ -115,7 +115,7 @@ def test_what_is_written_is_read(network: tuple[GraphProgram, Any, Any], name: s
     assert (results[0] == results[1]).all()
 
 
-def test_what_tosa_has_no_form_for_is_refused(tmp_path: Path):
+def test_operations_without_a_form_in_tosa_are_refused(tmp_path: Path):
     path = make_model(tmp_path, [("Gather", "x i", "out", {})], {"i": np.array([2, 0])}, [3, 4])
     with pytest.raises(ProgramError, match=r"no graph can be made: arith.index_cast"):
         graph_of_model(load_model(path))

@@ -108,7 +108,7 @@ def test_a_resize_samples_rows_and_columns():
         (tosa.TosaAddOp, [np.ones((2, 1), np.int32), np.ones((2, 3), np.int32)], [2, 1], "shape"),
     ],
 )
-def test_what_tosa_leaves_open_is_refused(
+def test_undefined_results_are_refused(
     cls: type[tosa.TosaOp], arrays: list[Array], shape: list[int], cause: str
 ):
     with pytest.raises(InterpreterError, match=cause):

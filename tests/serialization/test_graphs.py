@@ -44,7 +44,7 @@ VALUES: dict[str, Any] = {
 
 @cache
 def every_operator() -> ModuleOp:
-    """A module with a graph of every operator, and what the module requires."""
+    """A module with a graph of every operator, with its capabilities."""
     graph = GraphOp("g", ([TENSOR] * 5, [TENSOR]), entry_point=True)
     block = graph.body.block
     for cls in OPERATORS:
@@ -153,7 +153,7 @@ def test_constants_of_tensors_survive_the_binary():
         ("    spirv.ARM.GraphOutputs %1 : !spirv.arm.tensor<2x2xf32>", "", "is not a terminator"),
     ],
 )
-def test_what_is_refused(old: str, new: str, cause: str):
+def test_faulty_graphs_are_refused(old: str, new: str, cause: str):
     assert old in CONSTANTS
     with pytest.raises((ParseError, ProgramError), match=cause):
         read(CONSTANTS.replace(old, new))
