@@ -55,7 +55,7 @@ def save(program: GraphProgram, path: str) -> None:
 
 
 def load(path: str) -> GraphProgram:
-    """What `save` wrote. Raises `ProgramError`."""
+    """Reads a graph program that `save` wrote. Raises `ProgramError`."""
     try:
         if path.endswith(".vgf"):
             return _read_vgf(Path(path).read_bytes(), path)

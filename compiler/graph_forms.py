@@ -1,5 +1,5 @@
 """
-How `linalg.generic` maps and scalar operations read as TOSA: loops of a map, windows, operators.
+Reads `linalg.generic` as TOSA: the loops of a map, windows, and operators of scalar operations.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def multiply(b: GraphBuilder, x: Value, y: Value) -> Value:
 
 @dataclass(frozen=True)
 class Combiner:
-    """What a reduction does with each element."""
+    """The operation of a reduction, as a reduction, a pool and a binary operator."""
 
     reduce: type[tosa.TosaOp]
     pool: type[tosa.TosaOp] | None
@@ -149,7 +149,7 @@ class Combiner:
     parameters: Mapping[str, Any]
 
 
-def _joined(cls: type[tosa.TosaOp], parameters: Mapping[str, Any]) -> Any:
+def _make_combine(cls: type[tosa.TosaOp], parameters: Mapping[str, Any]) -> Any:
     def combine(b: GraphBuilder, x: Value, y: Value) -> Value:
         return b.emit(cls, [x, y], np.broadcast_shapes(b.shape(x), b.shape(y)), **parameters)
 
@@ -165,12 +165,14 @@ def _greatest(dtype: np.dtype[Any]) -> Any:
 
 
 SUM = Combiner(
-    tosa.TosaReduceSumOp, tosa.TosaAvgPool2DOp, lambda t: 0, _joined(tosa.TosaAddOp, {}), {}
+    tosa.TosaReduceSumOp, tosa.TosaAvgPool2DOp, lambda t: 0, _make_combine(tosa.TosaAddOp, {}), {}
 )
 MAXIMUM = Combiner(
-    tosa.TosaReduceMaxOp, tosa.TosaMaxPool2DOp, _least, _joined(tosa.TosaMaximumOp, NAN), NAN
+    tosa.TosaReduceMaxOp, tosa.TosaMaxPool2DOp, _least, _make_combine(tosa.TosaMaximumOp, NAN), NAN
 )
-MINIMUM = Combiner(tosa.TosaReduceMinOp, None, _greatest, _joined(tosa.TosaMinimumOp, NAN), NAN)
+MINIMUM = Combiner(
+    tosa.TosaReduceMinOp, None, _greatest, _make_combine(tosa.TosaMinimumOp, NAN), NAN
+)
 PRODUCT = Combiner(tosa.TosaReduceProductOp, None, lambda t: 1, multiply, {})
 
 COMBINERS: Mapping[str, Combiner] = {

@@ -71,7 +71,7 @@ def graph_of_model(model: ImportedModel) -> GraphProgram:
     translator.values |= dict(zip(arguments, translator.b.block.args, strict=True))
     for index, argument in enumerate(host.body.block.args[len(names) :], len(names)):
         weight = model.weights[argument_name(argument, index)]
-        translator.values[argument] = _ranked(np.asarray(weight))
+        translator.values[argument] = _add_rank(np.asarray(weight))
     for op in host.body.block.ops:
         if isinstance(op, func.ReturnOp):
             results = [translator.value(v) for v in op.operands]
@@ -83,7 +83,7 @@ def graph_of_model(model: ImportedModel) -> GraphProgram:
     raise ProgramError("the function does not return", str(host.sym_name), "end it by func.return")
 
 
-def _ranked(array: Array) -> Array:
+def _add_rank(array: Array) -> Array:
     """TOSA has no tensors of rank 0."""
     return array.reshape(array.shape or (1,))
 
@@ -136,7 +136,7 @@ class _Translator:
     def constant(self, op: Operation) -> Value:
         value = op.properties["value"]
         if isinstance(value, DenseIntOrFPElementsAttr):
-            return _ranked(attribute_array(value))
+            return _add_rank(attribute_array(value))
         assert isinstance(value, IntegerAttr | FloatAttr)
         if str(value.type) == "index":
             return np.array([value.value.data], np.int32)
@@ -181,7 +181,7 @@ class _Translator:
         self.pieces[op.results[0]] = (below, [*pieces, (offsets, piece)])
 
     def _assemble(self, value: SSAValue) -> Value:
-        """Pieces side by side are one Concat; others are put into what is below, one by one."""
+        """Pieces side by side are one Concat; others are put into the tensor below, one by one."""
         b, shape = self.b, _shape(value)
         below, pieces = self.pieces[value]
         for axis in range(len(shape)):
@@ -250,7 +250,7 @@ class _Translator:
         self.values[op.results[0]] = self._with_start(op, result, kind)
 
     def _with_start(self, op: GenericOp, result: Value, kind: Combiner) -> Value:
-        """A reduction's result combined with what it starts from, unless that is neutral."""
+        """A reduction's result combined with its start, unless that is neutral."""
         start = self.value(op.operands[-1])
         if isinstance(start, np.ndarray) and (start == kind.neutral(start.dtype)).all():
             return result
@@ -422,8 +422,8 @@ class _Translator:
         if any(i not in parallel for i in (*rows, *columns)):
             raise refusal(op, "a sum over a dimension of one operand")
         count = [math.prod(sizes[i] for i in group) for group in (batch, rows, inner, columns)]
-        a = self._grouped(op, x, x_access, sizes, [*batch, *rows, *inner])
-        c = self._grouped(op, w, w_access, sizes, [*batch, *inner, *columns])
+        a = self._group_loops(op, x, x_access, sizes, [*batch, *rows, *inner])
+        c = self._group_loops(op, w, w_access, sizes, [*batch, *inner, *columns])
         zero = np.zeros(1, self.b.dtype(a))
         operands = [
             self.b.reshape(a, count[:3]),
@@ -434,7 +434,7 @@ class _Translator:
         product = self.b.emit(tosa.TosaMatMulOp, operands, [count[0], count[1], count[3]])
         return self._from_loops(op, product, [*batch, *rows, *columns], maps[-1], sizes)
 
-    def _grouped(
+    def _group_loops(
         self,
         op: Operation,
         value: Value,

@@ -27,7 +27,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class Refused(Exception):
-    """Why an operator has no result."""
+    """An operator has no defined result."""
 
 
 def numpy_type(element: Attribute) -> np.dtype[Any]:
@@ -53,7 +53,7 @@ def run_graph(
         raise InterpreterError(f"the graph has {len(arguments)} inputs, not {len(inputs)}")
     values: dict[SSAValue, Array] = {}
     for index, (argument, array) in enumerate(zip(arguments, inputs, strict=True)):
-        values[argument] = _checked(f"input {index}", argument.type, array)
+        values[argument] = _check_array(f"input {index}", argument.type, array)
     left = {value: len(list(value.uses)) for op in graph.body.block.ops for value in op.operands}
     for op in graph.body.block.ops:
         if isinstance(op, GraphOutputsOp):
@@ -66,7 +66,7 @@ def run_graph(
     raise InterpreterError("the graph has no spirv.ARM.GraphOutputs")
 
 
-def _checked(what: str, type_: Attribute, array: Array) -> Array:
+def _check_array(what: str, type_: Attribute, array: Array) -> Array:
     assert isinstance(type_, TensorArmType)  # the operations' constraints
     wanted = numpy_type(type_.element_type)
     if array.dtype != wanted or array.shape != type_.extents:
@@ -84,7 +84,7 @@ def _value(
         number = op.graph_constant_id.value.data
         if number not in constants:
             raise InterpreterError(f"no array is given for the graph's constant {number}")
-        return _checked(f"constant {number}", type_, constants[number])
+        return _check_array(f"constant {number}", type_, constants[number])
     if not isinstance(op, tosa.TosaOp):
         return _constant(op)
     execute = OPERATORS.get(type(op))
@@ -94,7 +94,7 @@ def _value(
         with np.errstate(all="ignore"):
             result = execute(op, *(values[operand] for operand in op.operands))
         assert isinstance(type_, TensorArmType)
-        return _checked("the result", type_, np.asarray(result, numpy_type(type_.element_type)))
+        return _check_array("the result", type_, np.asarray(result, numpy_type(type_.element_type)))
     except (Refused, ValueError, IndexError, InterpreterError) as error:
         raise InterpreterError(f"{op.name}: {error}", op) from error
 
@@ -154,10 +154,10 @@ def _multiply(op: tosa.TosaOp, a: Array, b: Array, shift: Array) -> Array:
     product, by = a.astype(np.int64) * b.astype(np.int64), int(shift[0])
     if by:
         product = (product + (1 << (by - 1))) >> by
-    return _in_range(product, np.int32)
+    return _check_range(product, np.int32)
 
 
-def _in_range(x: Array, type_: Any) -> Array:
+def _check_range(x: Array, type_: Any) -> Array:
     """Integers that a type must hold: overflow is undefined in TOSA."""
     bounds = np.iinfo(type_)
     if x.size and (x.min() < bounds.min or x.max() > bounds.max):
@@ -171,7 +171,7 @@ def _sum(function: Any) -> Execute:
     def execute(op: tosa.TosaOp, a: Array, b: Array) -> Array:
         if a.dtype.kind == "f":
             return function(a, b)
-        return _in_range(function(a.astype(np.int64), b.astype(np.int64)), a.dtype)
+        return _check_range(function(a.astype(np.int64), b.astype(np.int64)), a.dtype)
 
     return execute
 
@@ -180,7 +180,7 @@ def _divide(op: tosa.TosaOp, a: Array, b: Array) -> Array:
     if not b.all():
         raise Refused("a division by zero is undefined")
     wide = np.abs(a.astype(np.int64)) // np.abs(b.astype(np.int64))
-    return _in_range(np.where((a < 0) != (b < 0), -wide, wide), np.int32)
+    return _check_range(np.where((a < 0) != (b < 0), -wide, wide), np.int32)
 
 
 def _shift_right(op: tosa.TosaOp, a: Array, b: Array) -> Array:
@@ -204,7 +204,7 @@ def _negate(op: tosa.TosaOp, x: Array, zero: Array, out_zero: Array) -> Array:
         return -x
     y = -(x.astype(np.int64) - int(zero[0])) + int(out_zero[0])
     bounds = np.iinfo(x.dtype)
-    return np.clip(y, bounds.min, bounds.max) if x.dtype.itemsize < 4 else _in_range(y, x.dtype)
+    return np.clip(y, bounds.min, bounds.max) if x.dtype.itemsize < 4 else _check_range(y, x.dtype)
 
 
 def _table(op: tosa.TosaOp, x: Array, table: Array) -> Array:
@@ -277,24 +277,24 @@ def _windows(
     )
 
 
-def _padded(x: Array, pad: Sequence[int], fill: Any) -> Array:
+def _pad_spatial(x: Array, pad: Sequence[int], fill: Any) -> Array:
     pairs = [(0, 0), *zip(pad[::2], pad[1::2], strict=True), (0, 0)]
     return np.pad(x, pairs, constant_values=fill)
 
 
-def _centred(x: Array, zero: Array) -> Array:
+def _subtract_zero(x: Array, zero: Array) -> Array:
     """Numbers less their zero point, exact, in the type that sums are made in."""
     if x.dtype.kind == "f":
         return x.astype(np.float32)
     return x.astype(np.int64) - int(zero[0])
 
 
-def _of_sum(op: tosa.TosaOp, x: Array) -> Array:
+def _as_result(op: tosa.TosaOp, x: Array) -> Array:
     """Sums as the result's type, which must hold them."""
     type_ = op.result.type
     assert isinstance(type_, TensorArmType)
     if isinstance(type_.element_type, IntegerType):
-        return _in_range(x, numpy_type(type_.element_type))
+        return _check_range(x, numpy_type(type_.element_type))
     return x
 
 
@@ -302,22 +302,22 @@ def _convolve(
     op: tosa.TosaOp, x: Array, weight: Array, bias: Array, x_zero: Array, w_zero: Array
 ) -> Array:
     """Conv2D and Conv3D."""
-    padded = _padded(_centred(x, x_zero), op.vector("pad"), 0)
+    padded = _pad_spatial(_subtract_zero(x, x_zero), op.vector("pad"), 0)
     kernel = weight.shape[1:-1]
     windows = _windows(padded, kernel, op.vector("stride"), op.vector("dilation"))
     rank = len(kernel)
     flat = windows.reshape(math.prod(windows.shape[: rank + 1]), -1)
-    products = flat @ _centred(weight, w_zero).reshape(weight.shape[0], -1).T
-    return _of_sum(op, products.reshape(*windows.shape[: rank + 1], weight.shape[0]) + bias)
+    products = flat @ _subtract_zero(weight, w_zero).reshape(weight.shape[0], -1).T
+    return _as_result(op, products.reshape(*windows.shape[: rank + 1], weight.shape[0]) + bias)
 
 
 def _convolve_depthwise(
     op: tosa.TosaOp, x: Array, weight: Array, bias: Array, x_zero: Array, w_zero: Array
 ) -> Array:
-    padded = _padded(_centred(x, x_zero), op.vector("pad"), 0)
+    padded = _pad_spatial(_subtract_zero(x, x_zero), op.vector("pad"), 0)
     windows = _windows(padded, weight.shape[:2], op.vector("stride"), op.vector("dilation"))
-    sums = np.einsum("nhwijc,ijcm->nhwcm", windows, _centred(weight, w_zero), optimize=True)
-    return _of_sum(op, sums.reshape(*sums.shape[:3], -1) + bias)
+    sums = np.einsum("nhwijc,ijcm->nhwcm", windows, _subtract_zero(weight, w_zero), optimize=True)
+    return _as_result(op, sums.reshape(*sums.shape[:3], -1) + bias)
 
 
 def _convolve_transposed(
@@ -326,7 +326,7 @@ def _convolve_transposed(
     type_, (down, right) = op.result.type, op.vector("stride")
     assert isinstance(type_, TensorArmType)
     above, _, before, _ = pad = op.vector("out_pad")
-    numbers, weights = _centred(x, x_zero), _centred(weight, w_zero)
+    numbers, weights = _subtract_zero(x, x_zero), _subtract_zero(weight, w_zero)
     batch, height, width, channels = type_.extents
     whole = np.zeros((batch, height - sum(pad[:2]), width - sum(pad[2:]), channels), numbers.dtype)
     for i, j in np.ndindex(*weight.shape[1:3]):
@@ -337,25 +337,29 @@ def _convolve_transposed(
     top, left = max(above, 0), max(before, 0)
     inside = inside[:, : height - top, : width - left]
     result[:, top : top + inside.shape[1], left : left + inside.shape[2]] = inside
-    return _of_sum(op, result + bias)
+    return _as_result(op, result + bias)
 
 
 def _matmul(op: tosa.TosaOp, a: Array, b: Array, a_zero: Array, b_zero: Array) -> Array:
-    return _of_sum(op, _centred(a, a_zero) @ _centred(b, b_zero))
+    return _as_result(op, _subtract_zero(a, a_zero) @ _subtract_zero(b, b_zero))
 
 
 def _max_pool(op: tosa.TosaOp, x: Array) -> Array:
     least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     kernel = op.vector("kernel")
-    windows = _windows(_padded(x, op.vector("pad"), least), kernel, op.vector("stride"), (1, 1))
+    windows = _windows(
+        _pad_spatial(x, op.vector("pad"), least), kernel, op.vector("stride"), (1, 1)
+    )
     ignore = op.number("nan_mode") == tosa.NaNMode.Ignore
     return (np.fmax if ignore else np.maximum).reduce(windows, axis=(3, 4))
 
 
 def _avg_pool(op: tosa.TosaOp, x: Array, zero: Array, out_zero: Array) -> Array:
     kernel, stride, pad = op.vector("kernel"), op.vector("stride"), op.vector("pad")
-    sums = _windows(_padded(_centred(x, zero), pad, 0), kernel, stride, (1, 1)).sum(axis=(3, 4))
-    ones = _padded(np.ones((1, *x.shape[1:3], 1), np.int64), pad, 0)
+    sums = _windows(_pad_spatial(_subtract_zero(x, zero), pad, 0), kernel, stride, (1, 1)).sum(
+        axis=(3, 4)
+    )
+    ones = _pad_spatial(np.ones((1, *x.shape[1:3], 1), np.int64), pad, 0)
     counts = _windows(ones, kernel, stride, (1, 1)).sum(axis=(3, 4))
     if x.dtype.kind == "f":
         return sums / counts.astype(np.float32)
@@ -379,7 +383,7 @@ def _reduce(function: Any, ignoring: Any = None) -> Execute:
         wide = x.astype(np.float32) if x.dtype == np.float16 else x
         if x.dtype.kind == "i" and function in (np.add, np.multiply):
             wide = x.astype(np.int64)
-        return _of_sum(op, chosen.reduce(wide, axis=int(op.number("axis")), keepdims=True))
+        return _as_result(op, chosen.reduce(wide, axis=int(op.number("axis")), keepdims=True))
 
     return execute
 
@@ -398,19 +402,19 @@ def _slice(op: tosa.TosaOp, x: Array, start: Array, size: Array) -> Array:
     return x[tuple(slice(a, a + n) for a, n in zip(start.tolist(), size.tolist(), strict=True))]
 
 
-def _within(indices: Array, count: int) -> Array:
+def _check_indices(indices: Array, count: int) -> Array:
     if indices.size and (indices.min() < 0 or indices.max() >= count):
         raise Refused(f"an index is not from 0 to {count - 1}, which is undefined")
     return indices
 
 
 def _gather(op: tosa.TosaOp, values: Array, indices: Array) -> Array:
-    places = _within(indices, values.shape[1])
+    places = _check_indices(indices, values.shape[1])
     return np.take_along_axis(values, places[:, :, None], axis=1)
 
 
 def _scatter(op: tosa.TosaOp, values: Array, indices: Array, rows: Array) -> Array:
-    result, places = values.copy(), _within(indices, values.shape[1])
+    result, places = values.copy(), _check_indices(indices, values.shape[1])
     np.put_along_axis(result, places[:, :, None], rows, axis=1)
     return result
 

@@ -2,8 +2,8 @@
 TOSA.001000.1: operators on whole tensors, the extended instruction set of graphs.
 
 The syntax is MLIR's. An operation's operands follow from the grammar's row of its instruction:
-those of `PARAMETERS` are constants that MLIR writes as attributes, `pad = [1, 1, 1, 1]`, the others
-are tensors.
+operands in `PARAMETERS` are constants that MLIR writes as attributes, `pad = [1, 1, 1, 1]`, and the
+others are tensors.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class AccTypeAttr(EnumerationAttr[AccType], name="spirv.tosa_ext_acc_type"):
 class NaNModeAttr(EnumerationAttr[NaNMode], name="spirv.tosa_ext_nan_mode"):
     """Whether a maximum or minimum with a NaN is NaN."""
 class RoundingModeAttr(EnumerationAttr[RoundingMode], name="spirv.tosa_ext_rounding_mode"):
-    """How RESCALE rounds."""
+    """Rounding of RESCALE."""
 class ResizeModeAttr(EnumerationAttr[ResizeMode], name="spirv.tosa_ext_resize_mode"):
-    """How RESIZE samples."""
+    """Sampling of RESIZE."""
 # fmt: on
 
 

@@ -87,7 +87,7 @@ def _fill(module: Module, op: GraphOp, span: range) -> None:
 
 
 def _place(module: Module, words: Sequence[int], at: int, count: int) -> int:
-    """Which input or output an instruction means. Raises `SPIRVDecodeError`."""
+    """The number of the input or output that an instruction means. Raises `SPIRVDecodeError`."""
     number = module.globals.constant(module.index.word(words, at))
     if len(words) > at + 1:
         raise module.index.error("arrays of inputs or outputs are not supported")

@@ -103,7 +103,9 @@ def test_the_validators_accept_it(network: tuple[GraphProgram, Any, Any], spirv_
 
 
 @pytest.mark.parametrize("name", ["graph", "graph.vgf"])
-def test_a_graph_survives_the_disk(network: tuple[GraphProgram, Any, Any], name: str, tmp_path: Path):
+def test_a_graph_survives_the_disk(
+    network: tuple[GraphProgram, Any, Any], name: str, tmp_path: Path
+):
     if name.endswith("vgf"):
         pytest.importorskip("vgfpy", reason="Arm's library of VGF files is not installed")
     program, x, _ = network
