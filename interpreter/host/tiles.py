@@ -307,6 +307,13 @@ def store(machine: Host, op: tile.StoreOp, operands: Sequence[Any]) -> list[Any]
 
 def _select_numbers(view: View, numbers: Array, mask: Array | None) -> tuple[Array, Array]:
     inside = np.ones(numbers.shape, np.bool_) if mask is None else mask.astype(np.bool_)
+    beyond = inside & ((numbers < 0) | (numbers >= view.sizes[0]))
+    if beyond.any():
+        raise InterpreterError(
+            f"element {numbers[beyond][0]} of a view of {view.buffer.name} is used, which has "
+            f"{view.sizes[0]}",
+            remedy="the numbers or the mask reach beyond the view",
+        )
     return view.offset + numbers.astype(np.int64) * view.strides[0], inside
 
 

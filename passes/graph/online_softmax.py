@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf, log
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, FloatAttr
+from xdsl.ir import Attribute
 
 from xdsl_spirv.passes.graph.attention_patterns import LEAST, MAXIMA
 from xdsl_spirv.passes.graph.tile_nodes import (
@@ -61,16 +62,24 @@ class OnlineSoftmax:
         self._check_limit(scores)
         if exponential == "math.exp2":
             scores = self._scaled(scores, log(2))
-        attention = self.elements.node(
-            "attention", self.loop, (self._lifted(scores), values), yields[result].type,
-            self.elements.locations.get(yields[result]),
-        )  # fmt: skip
+        product = self._product(self._lifted(scores), values, yields[result].type)
         made = {
-            result: self.elements.node("attention_result", self.loop, (attention,), attention.type),
-            total: self.elements.node("attention_sum", self.loop, (attention,), attention.type),
-            top: self.elements.node("attention_maximum", self.loop, (attention,), attention.type),
+            result: self.elements.node("softmax_product", self.loop, (product,), product.type),
+            total: self.elements.node("softmax_sum", self.loop, (product,), product.type),
+            top: self.elements.node("softmax_maximum", self.loop, (product,), product.type),
         }
         return [made[n] for n in range(len(yields))]
+
+    def _product(self, scores: Node, values: Node, type: Attribute) -> Node:
+        """softmax(scores) * values."""
+        e = self.elements
+        top = e.node("reduce", ("arith.maxnumf", self.loop), (scores,), scores.type)
+        power = e.made(math.ExpOp, e.made(arith.SubfOp, scores, top))
+        total = e.node("reduce", ("arith.addf", self.loop), (power,), power.type)
+        share = e.made(arith.DivfOp, power, total)
+        if values.type != share.type:
+            share = e.made(arith.TruncFOp, share, type=values.type)
+        return e.node("sum", (self.loop, False), (share, values), type)
 
     def _order(self, yields: Sequence[Node]) -> tuple[int, int, int]:
         """The numbers of the maximum, the sum and the result."""
@@ -135,8 +144,7 @@ class OnlineSoftmax:
         """A score times a constant."""
         assert isinstance(node.type, AnyFloat)
         number = self.elements.constant(FloatAttr(factor, node.type), node.type)
-        made = arith.MulfOp.create(result_types=[node.type])
-        return self.elements.operation(made, (node, number), node.type)
+        return self.elements.made(arith.MulfOp, node, number)
 
     def _lifted(self, node: Node) -> Node:
         """Scores whose queries' constant factor multiplies the products instead."""

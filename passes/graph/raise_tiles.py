@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects import arith, func, linalg, math, tensor
+from xdsl.dialects import arith, func, linalg, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
@@ -134,8 +134,6 @@ class _Function:
             case "reduce":
                 name, over = node.detail
                 return self._reduce(node.children[0], over, name)
-            case "attention":
-                return self._attention(node)
             case _:
                 axes = self.axes(node)
                 return self._pointwise(node, axes), axes
@@ -149,7 +147,7 @@ class _Function:
             if inner in seen:
                 continue
             seen.add(inner)
-            if inner.kind in ("sum", "reduce", "attention"):
+            if inner.kind in ("sum", "reduce"):
                 found |= {axis for axis in self.tensor(inner)[1] if axis is not None}
             elif inner.kind == "load":
                 found |= {axis for axis in inner.detail[1] if axis is not None}
@@ -215,7 +213,7 @@ class _Function:
 
     def _pointwise(self, node: Node, axes: Axes) -> SSAValue:
         """A tensor of these dimensions, computed element by element."""
-        if node.kind in ("load", "sum", "reduce", "attention"):
+        if node.kind in ("load", "sum", "reduce"):
             value, own = self.tensor(node)
             if own == axes:
                 return value
@@ -229,9 +227,9 @@ class _Function:
 
     def _leaves(self, node: Node) -> list[Node]:
         """The tensors of a formula."""
-        if node.kind in ("load", "sum", "reduce", "attention"):
+        if node.kind in ("load", "sum", "reduce"):
             return [node]
-        if (quotient := _attention_of(node)) is not None:
+        if (quotient := _softmax_product_of(node)) is not None:
             return [quotient]
         leaves = [leaf for child in node.children for leaf in self._leaves(child)]
         return list(dict.fromkeys(leaves))
@@ -267,40 +265,6 @@ class _Function:
         first = FloatAttr(start, node.type)
         return self._generic([(value, whole)], axes, [over], first, node.type, write), axes
 
-    def _attention(self, node: Node) -> tuple[SSAValue, Axes]:
-        """softmax(scores) * values."""
-        over, (scores, values) = node.detail, node.children
-        rows = tuple(axis for axis in self.axes(scores) if axis != over)
-        whole, type = (*rows, over), scores.type
-        score = self._pointwise(scores, whole), whole
-
-        def reduced(value: SSAValue, name: str) -> tuple[SSAValue, Axes]:
-            kind, start = REDUCTIONS[name]
-            first = FloatAttr(start, cast(AnyFloat, type))
-            write = lambda b, given: b.insert(kind(given[1], given[0])).results[0]  # noqa: E731
-            return self._generic([(value, whole)], rows, [over], first, type, write), rows
-
-        def power(b: Builder, given: Sequence[SSAValue]) -> SSAValue:
-            return b.insert(math.ExpOp(b.insert(arith.SubfOp(given[0], given[1])).result)).result
-
-        powers = self._generic(
-            [score, reduced(score[0], "arith.maxnumf")], whole, (), None, type, power
-        )
-        narrow = values.type
-
-        def part(b: Builder, given: Sequence[SSAValue]) -> SSAValue:
-            quotient = b.insert(arith.DivfOp(given[0], given[1])).result
-            if narrow == type:
-                return quotient
-            return b.insert(arith.TruncFOp(quotient, cast(AnyFloat, narrow))).result
-
-        inputs = [(powers, whole), reduced(powers, "arith.addf")]
-        shares = self._generic(inputs, whole, (), None, narrow, part)
-        held = self.elements.node("shares", node, (), narrow)
-        self._made[held] = shares, whole
-        product = self.elements.node("sum", (over, False), (held, values), node.type)
-        return self._sum(product)
-
 
 class _Body:
     """The code of an element in the body of a generic over `axes`."""
@@ -317,7 +281,7 @@ class _Body:
         return self.known[node]
 
     def _element(self, node: Node) -> SSAValue:
-        if (quotient := _attention_of(node)) is not None:
+        if (quotient := _softmax_product_of(node)) is not None:
             return self.known[quotient]
         match node.kind:
             case "linear":
@@ -362,13 +326,13 @@ class _Body:
         return self.b.insert(op).results[0]
 
 
-def _attention_of(node: Node) -> Node | None:
-    """The attention that a quotient of its result and its sum is."""
-    if node.kind != "arith.divf":
+def _softmax_product_of(node: Node) -> Node | None:
+    """The product with a softmax that a quotient of a loop's result and its sum is."""
+    if [child.kind for child in node.children] != ["softmax_product", "softmax_sum"]:
         return None
     result, total = node.children
-    own = result.kind == "attention_result" and total.kind == "attention_sum"
-    return result.children[0] if own and result.children == total.children else None
+    same = node.kind == "arith.divf" and result.children == total.children
+    return result.children[0] if same else None
 
 
 def _zero(type: Attribute) -> Attribute:

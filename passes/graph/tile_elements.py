@@ -259,8 +259,7 @@ class Elements(Nodes):
         if is_number(start, 0):
             return node
         kind = arith.AddiOp if isinstance(node.type, IntegerType) else arith.AddfOp
-        made = kind.create(result_types=[node.type])
-        return self.operation(made, (start, node), node.type)
+        return self.made(kind, start, node)
 
     def reduce(self, op: tile.ReduceOp) -> None:
         """A reduction by one operation."""

@@ -28,7 +28,7 @@ class Node:
     - `sum`, `part`: of products of its two children over a dimension, or over a step of a loop
     - `reduce`, `reduce_part`: the same of its child, by an operation
     - `carried`: what a loop carries
-    - `attention`, `attention_sum`: see `online_softmax`
+    - `softmax_product`, `softmax_sum`: see `online_softmax`
     """
 
     kind: str
@@ -91,6 +91,11 @@ class Nodes:
         if isinstance(value, IntegerAttr):
             return self.linear({ONE: value.value.data}, type)
         return self.node("constant", value, (), type)
+
+    def made(self, kind: type[Operation], *children: Node, type: Attribute | None = None) -> Node:
+        """A new operation on elements, of its first operand's type if not of another."""
+        type = type or children[0].type
+        return self.operation(kind.create(result_types=[type]), children, type)
 
     def operation(self, op: Operation, children: Sequence[Node], type: Attribute) -> Node:
         """An operation of `arith` or `math` on elements, computed where its operands are known."""

@@ -212,10 +212,6 @@ class ProgramCode:
 
     # Tiles
 
-    def define(self, result: SSAValue, value: TileValue) -> None:
-        """A tile of the program; a load from memory that the program writes is done now."""
-        self.values[result] = value
-
     def _now(self, value: Lazy) -> Elements:
         """A tile's elements, read at this place of the program."""
         layout = value.layout

@@ -33,7 +33,7 @@ from xdsl_spirv.dialects.spirv.enums import (
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import load_element
-from xdsl_spirv.passes.kernel.tile_code import INDEX, Spot, TileEmitter
+from xdsl_spirv.passes.kernel.tile_code import Spot, TileEmitter
 from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices, spread
 
 USES = {
@@ -385,8 +385,3 @@ def _select_axes(b: TileEmitter, spot: Spot, axes: Sequence[int | None]) -> Spot
 def range_of(b: TileEmitter, type: tile.TileType) -> Lazy:
     """0, 1, ..."""
     return Lazy(b, type, lambda spot: b.cast(b.coordinates(spot)[0], i32))
-
-
-def mapped_index(b: TileEmitter, value: SSAValue) -> Index:
-    """A number of a tile as an index."""
-    return b.cast(value, INDEX)
