@@ -96,10 +96,12 @@ def write(path: Path, options: Any, context: int) -> None:
         blocks = blocks_of(type, rows * columns // elements, columns**-0.5)
         return blocks.reshape(rows, -1)
 
-    def of(name: str) -> Any:
+    def type_of(name: str) -> Any:
         return Type.F32 if "gate_inp" in name else type
 
-    write_declared(path, architecture, values, of, lambda name: name == "output.weight", pack=pack)
+    write_declared(
+        path, architecture, values, type_of, lambda name: name == "output.weight", pack=pack
+    )
 
 
 def read_bytes(file: File, p: Parameters, texts: int, past: int) -> int:
@@ -113,7 +115,7 @@ def read_bytes(file: File, p: Parameters, texts: int, past: int) -> int:
     return int(total) + texts * past * p.blocks * p.keys * 2 * 2
 
 
-def multiplied(file: File, p: Parameters) -> int:
+def count_multiplied(file: File, p: Parameters) -> int:
     """Weights that a token of a prompt is multiplied by; the output is computed for one only."""
     total = 0.0
     for name, tensor in file.tensors.items():
@@ -123,7 +125,7 @@ def multiplied(file: File, p: Parameters) -> int:
     return int(total)
 
 
-def timed(
+def time_function(
     device: Any, session: Any, program: Program, function: str, inputs: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Times of one function with some inputs."""
@@ -165,7 +167,7 @@ def steps_of(texts: list[str]) -> dict[int, list[tuple[str, str, int, int]]]:
         elif kind == "prompt":
             steps.setdefault(1, []).append((text, "prefill", int(number), 0))
         else:
-            raise SystemExit(f"{text!r} is no step: give token:P, batchN:P or prompt:N")
+            raise SystemExit(f"{text!r} is not a step: give token:P, batchN:P or prompt:N")
     return steps
 
 
@@ -186,11 +188,11 @@ def measure(options: Any, texts: int, steps: list[Any], bandwidth: float | None)
         with open_device(options.device) as device, VulkanSession(program, device) as session:
             for name, function, count, past in steps:
                 given = inputs_of(function, texts, count, past, p.vocabulary)
-                result = timed(device, session, program, function, given)
+                result = time_function(device, session, program, function, given)
                 result["tokens_per_s"] = round(count / result["host_ms"] * 1e3, 1)
                 if function == "prefill":
                     result["TFLOPS"] = round(
-                        2 * count * multiplied(file, p) / result["run_ms"] / 1e9, 2
+                        2 * count * count_multiplied(file, p) / result["run_ms"] / 1e9, 2
                     )
                 else:
                     result["bytes"] = read_bytes(file, p, texts, past)

@@ -185,14 +185,14 @@ class Queue:
         self.counters.cancelled += len(self._waiting) - len(kept)
         self._waiting = deque(kept)
 
-    def _left(self, number: int) -> int:
+    def _count_left(self, number: int) -> int:
         """Number of tokens that a model has to read before it can choose the next one."""
         answer, model = self._active[number].answer, self.models[number]
-        return 0 if answer.end is not None else model.texts.left(model.slot, answer.text)
+        return 0 if answer.end is not None else model.texts.count_left(model.slot, answer.text)
 
     def _read_prompt(self) -> None:
         """Reads a part of the prompt that has waited longest for its turn."""
-        number = next((n for n in self._active if self._left(n) > 1), None)
+        number = next((n for n in self._active if self._count_left(n) > 1), None)
         if number is None or self._is_gone(number):
             return
         with self._changed:
@@ -210,7 +210,7 @@ class Queue:
         """Computes the next token of all answers whose prompts are read."""
         together: dict[Texts, list[int]] = {}
         for number in list(self._active):
-            left = self._left(number)
+            left = self._count_left(number)
             if self._is_gone(number) or left > 1:
                 continue
             if left:

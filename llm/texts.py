@@ -61,7 +61,7 @@ class Texts:
         self._lost = False
         """Whether a run has failed: the states hold nothing any more."""
 
-    def left(self, slot: int, tokens: Sequence[int]) -> int:
+    def count_left(self, slot: int, tokens: Sequence[int]) -> int:
         """Number of tokens of a text that are still to be read: at least the last one."""
         return len(tokens) - min(common_start(tokens, self.read[slot]), len(tokens) - 1)
 
@@ -71,7 +71,7 @@ class Texts:
 
         Returns the logits of the token that follows, or None where the text goes on.
         """
-        past = len(tokens) - self.left(slot, tokens)
+        past = len(tokens) - self.count_left(slot, tokens)
         part = tokens[past : past + PREFILLED]
         function = DECODE if len(part) == 1 else PREFILL
         inputs: dict[str, Any] = {TOKEN: np.array(part, np.int32), PAST: past}
@@ -94,7 +94,7 @@ class Texts:
             logits = self.read_part(slot, tokens, work)
             assert logits is not None
             return {slot: logits}
-        # The other slots get a number behind what they hold, which nothing reads.
+        # The other slots get a number behind the text that they hold; no run reads it.
         places = [min(len(read), self.context - 1) for read in self.read]
         token = np.zeros(len(places), np.int32)
         for slot, (tokens, _) in texts.items():

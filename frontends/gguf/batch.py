@@ -23,7 +23,7 @@ class BatchStep(Step):
     """Function that computes one token of each text; `past` is that of the longest one."""
 
     positions: Tensor | None = None
-    """How many tokens each text has, in i32."""
+    """The number of tokens of each text, in i32."""
     pasts: Sequence[Size] = ()
     """The same, as numbers that kernels are given."""
     _masks: dict[bool, Tensor] = field(default_factory=dict[bool, Tensor])
@@ -56,7 +56,7 @@ class BatchStep(Step):
             self._masks[local] = hidden_where(self.b, sizes, F32, hides, [self.positions])
         scores.masks = [self._masks[local]]
 
-    def remembered(self, name: str, new: Tensor) -> Tensor:
+    def remember(self, name: str, new: Tensor) -> Tensor:
         state = self.states[name]
         whole = self.b.value(state)
         for text, past in enumerate(self.pasts):

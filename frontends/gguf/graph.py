@@ -445,7 +445,7 @@ class Step:
         if p.architecture.normalized == "heads":
             q, k = self.normalized(q, name + "q_norm"), self.normalized(k, name + "k_norm")
         new = {"k": self.turned(k, number), "v": self.by_heads(v)}
-        k, v = (self.remembered(f"{part}.{number}", new[part]) for part in STATES)
+        k, v = (self.remember(f"{part}.{number}", new[part]) for part in STATES)
         scores = Scores(
             p.score_scale,
             F32,
@@ -542,7 +542,7 @@ class Step:
         """Some elements of each head."""
         return self.b.slice(x, [0, 0, start], [*x.sizes[:2], count], [1, 1, 1])
 
-    def remembered(self, name: str, new: Tensor) -> Tensor:
+    def remember(self, name: str, new: Tensor) -> Tensor:
         """All keys, or values, up to the new ones, which are inserted behind the past."""
         state = self.states[name]
         whole = self.b.insert_slice(new, self.b.value(state), [self.slot, 0, self.past, 0], [1] * 4)

@@ -47,6 +47,8 @@ SLOT, POSITION = "slot", "position"
 
 CONTEXT = 2048
 """Tokens that states have room for unless the caller says, or the model knows fewer."""
+MANY = 16
+"""Rows from where on a batch is multiplied as a prompt is: fewer are as fast in f32."""
 LARGEST = (1 << 31) - 1
 """Elements that kernels address in a tensor."""
 
@@ -66,7 +68,8 @@ def import_gguf(
     Import the language model of a GGUF file.
 
     `context` is how many tokens the states have room for, `cache` the type of keys and values,
-    `products` what `prefill` multiplies by weights in (`decode` does it in f32), f16 or f32.
+    `products` what `prefill`, and `decode_batch` of 16 texts or more, multiply by weights in (the
+    others do it in f32), f16 or f32.
     With `of_all`, `prefill` gives the logits after each token. States hold `slots` texts.
 
     Raises `FrontendError` for a file that is broken or not known, and for a context that the model
@@ -82,7 +85,8 @@ def import_gguf(
     functions[DECODE], more = _function(DECODE, common, F32, 1, False)
     names = {**names, **more}
     if slots > 1:
-        functions[BATCH], more = _batch_function(common)
+        wide = _float(products) if slots >= MANY else F32
+        functions[BATCH], more = _batch_function(common, wide)
         names = {**names, **more}
     inputs = [Value(TOKEN, I32.name, (-1,)), Value(PAST, "index", ())]
     return ImportedModel(
@@ -155,7 +159,7 @@ def _function(
     return _finish(name, step, states, arguments, of_all)
 
 
-def _batch_function(common: _Common) -> tuple[FuncOp, Mapping[str, Array]]:
+def _batch_function(common: _Common, products: Element) -> tuple[FuncOp, Mapping[str, Array]]:
     """A function of one token of each text, and the values of its weights."""
     block, count = Block(), common.slots
     given = [block.insert_arg(TensorType(I32.type, [count]), i) for i in range(2)]
@@ -167,7 +171,7 @@ def _batch_function(common: _Common) -> tuple[FuncOp, Mapping[str, Array]]:
     step = BatchStep(
         TensorBuilder(block),
         common.weights,
-        F32,
+        products,
         tokens,
         longest,
         dict(states),
