@@ -39,13 +39,13 @@ from pathlib import Path
 
 from xdsl_spirv.jobs.job import INTERPRETER, Job, Result
 from xdsl_spirv.jobs.options import add_options, open_engine, open_store, status_of
-from xdsl_spirv.testing.node_cases import REFERENCE, Case, Outcome, collect
+from xdsl_spirv.onnx_backend import REFERENCE, TARGET
+from xdsl_spirv.testing.node_cases import Case, Outcome, collect
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPECTED = ROOT / "tests" / "frontends" / "onnx_backend_status.txt"
 DOCUMENT = ROOT / "docs" / "onnx.md"
 BEGIN, END = "<!-- node cases -->\n", "<!-- end of node cases -->\n"
-TARGET = "lavapipe"
 SECONDS, MEMORY = 120.0, 16 << 30
 """For one case; the slowest takes ten seconds on a busy machine."""
 

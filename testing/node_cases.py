@@ -5,22 +5,17 @@ The kind of job `node case`: one of the `onnx` package's node cases, imported, c
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
-from xdsl_spirv.compiler.model import compile_model, run_reference
-from xdsl_spirv.frontends import FrontendError, import_onnx
-from xdsl_spirv.interpreter import InterpreterError
-from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.execution import run
+from xdsl_spirv.frontends import FrontendError
+from xdsl_spirv.onnx_backend import REFUSALS, Backend
 
-REFERENCE = "reference"
 STEPS = {"bfloat16": 2**-7, "float16": 2**-10, "float32": 2**-23}
 """The distance of 1 from the next number of a type."""
 
@@ -103,11 +98,6 @@ def array_of(value: Any) -> Any:
     return None if array.dtype.kind in "OUS" else array
 
 
-def decides_shapes(array: Any) -> bool:
-    """Whether an input may be a shape, axes or the like."""
-    return array.ndim <= 1 and array.dtype in (np.int32, np.int64)
-
-
 def _case(case: Any) -> Case:
     """A case as the package has it."""
     given, expected = case.data_sets[0]
@@ -122,54 +112,28 @@ def _case(case: Any) -> Case:
     )
 
 
-def constants_of(inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The inputs that decide shapes: sizes, axes, scales of Resize, the condition of Compress."""
-    named = ("scales", "roi", "condition")
-    return {n: a for n, a in inputs.items() if decides_shapes(a) or (n in named and a.ndim == 1)}
-
-
 def outcome(case: Case, target: str) -> Outcome:
-    """The status of a case; that with constants counts if it is refused as it is."""
-    first = attempt(case, {}, target)
-    constants = constants_of(case.inputs)
-    if first[0] not in ("refused", "unsupported") or not constants:
-        return first
-    second = attempt(case, constants, target)
-    if second[0] == "ok":
-        return "constants", first[1]
-    return first if second[0] in ("refused", "unsupported") else second
-
-
-def attempt(case: Case, constants: dict[str, Any], target: str) -> Outcome:
-    """Returns the outcome of a case, some of whose inputs may be constants."""
-
-    model_proto = import_module("onnx").ModelProto.FromString(case.model)
-    inputs = {n: a for n, a in case.inputs.items() if n not in constants}
+    """The status of a case as `onnx.backend` runs it on the interpreter."""
     try:
-        shapes = {name: array.shape for name, array in inputs.items()}
-        model = import_onnx(model_proto, shapes=shapes, constants=constants)
-        results = execute(model, inputs, target)
+        prepared = Backend.prepare(
+            import_module("onnx").ModelProto.FromString(case.model), target=target
+        )
+        results = prepared.run(case.inputs)
         wrong = first_difference(case, results)
     except FrontendError as error:
         return "refused", str(error)
-    except (ProgramError, InterpreterError, DiagnosticException, VerifyException) as error:
+    except REFUSALS as error:
         return "unsupported", str(error)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
         return "crash", f"{type(error).__name__}: {error} ({where})"
-    return wrong or ("ok", "")
+    if wrong is not None or prepared.refusal is None:
+        return wrong or ("ok", "")
+    return "constants", prepared.refusal
 
 
-def execute(model: Any, inputs: dict[str, Any], target: str) -> list[Any]:
-    """The results in the order of the outputs."""
-    if target == REFERENCE:
-        return list(run_reference(model, inputs).values())
-    results = run(compile_model(model, target), inputs)
-    return [results[value.name] for value in model.outputs]
-
-
-def first_difference(case: Case, results: list[Any]) -> Outcome | None:
+def first_difference(case: Case, results: Sequence[Any]) -> Outcome | None:
     """Returns what is wrong with the results; nothing if they are as the case wants them."""
     rounded: Outcome | None = None
     for number, (result, truth) in enumerate(zip(results, case.expected, strict=True)):

@@ -54,6 +54,9 @@ ELSEWHERE = {
     ("docs/language-models.md", "from xdsl_spirv.llm import LanguageModel, Sampling"): (
         "tests/llm/test_smollm2.py::test_logits_of_a_text_and_what_follows_it"
     ),
+    ("docs/onnx.md", "import onnx.backend.test"): (
+        "tests/frontends/test_onnx_backend.py::test_onnx_judges_the_backend"
+    ),
     ("docs/onnx.md", "exported = torch.export.export(module, (x,))  # pip install '.[torch]'"): (
         "tests/frontends/test_recipes.py::test_torch"
     ),

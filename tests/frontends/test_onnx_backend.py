@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+import unittest
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.runtime.errors import ProgramError
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "onnx_backend.py"
@@ -62,6 +68,63 @@ def test_the_sample_has_many_statuses():
 def test_a_sample(onnx: Any):
     names = [name for each in SAMPLE.values() for name in each]
     check("--modules", ",".join(SAMPLE), "--names", ",".join(names))
+
+
+def make_model(onnx: Any, node: Any, *shapes: list[int], element: int = 1) -> Any:
+    values = [
+        onnx.helper.make_tensor_value_info(name, element, shape)
+        for name, shape in zip((*node.input, *node.output), shapes, strict=True)
+    ]
+    graph = onnx.helper.make_graph([node], "graph", values[:-1], values[-1:])
+    return onnx.helper.make_model(graph)
+
+
+def test_a_prepared_model_runs_inputs_of_several_shapes(onnx: Any):
+    from xdsl_spirv import onnx_backend as backend
+
+    node = onnx.helper.make_node("Mul", ["x", "y"], ["z"])
+    prepared = backend.prepare(make_model(onnx, node, ["n"], [1], ["n"]))
+    for size in (3, 5):
+        (z,) = prepared.run([np.arange(size, dtype=np.float32), np.float32([2])])
+        np.testing.assert_array_equal(z, np.arange(size) * 2)
+    assert len(prepared.programs) == 2
+    assert prepared.refusal is None
+    with pytest.raises(ProgramError, match="3 inputs were given, the model has 2"):
+        prepared.run([z, z, z])
+    with pytest.raises(ProgramError, match="there is no device 'CUDA'"):
+        backend.prepare(prepared.model, "CUDA")
+
+
+def test_inputs_that_decide_sizes_become_constants(onnx: Any):
+    from xdsl_spirv import onnx_backend as backend
+
+    node = onnx.helper.make_node("ConstantOfShape", ["shape"], ["ones"])
+    (ones,) = backend.run_node(node, [np.int64([2, 3])])
+    assert ones.shape == (2, 3)
+    prepared = backend.prepare(make_model(onnx, node, [1], [None], element=onnx.TensorProto.INT64))
+    with pytest.raises(FrontendError):
+        prepared.run({"shape": np.float32([1.5])})
+
+
+def test_onnx_judges_the_backend(onnx: Any, monkeypatch: pytest.MonkeyPatch):
+    """ONNX's runner sees what the script sees: ok and constants pass, others do not."""
+    runner = importlib.import_module("onnx.backend.test.runner")
+    import xdsl_spirv.onnx_backend as backend
+
+    modules = ["compress", "softmax", "unique"]
+    names = [name for module in modules for name in SAMPLE[module]]
+    node = importlib.import_module("onnx.backend.test.case.node")
+    for module in modules:
+        importlib.import_module(f"onnx.backend.test.case.node.{module}")
+    cases = [case for case in node._NodeTestCases if case.name in names]
+    monkeypatch.setattr(runner, "load_model_tests", lambda kind: cases if kind == "node" else [])
+    judged = onnx.backend.test.BackendTest(backend, __name__)
+    result = unittest.TestResult()
+    judged.test_suite.run(result)
+    failed = {test.id().rpartition(".")[2] for test, _ in (*result.errors, *result.failures)}
+    passed = [name for name in names if f"{name}_cpu" not in failed]
+    assert passed == [name for name in names if known()[name] in ("ok", "constants")]
+    assert failed
 
 
 @pytest.mark.long
