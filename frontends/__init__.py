@@ -1,10 +1,10 @@
 """
 Imports models: other people's formats to `linalg` on tensors, with the weights beside it.
 
-    from xdsl_spirv.frontends import import_onnx, import_stablehlo, import_torch
+    from xdsl_spirv.frontends import from_jax, import_onnx, import_stablehlo, import_torch
 
 Names are imported when they are used: PyTorch's door needs torch, onnxscript
-and onnx, ONNX's onnx, and StableHLO's torch-mlir.
+and onnx, ONNX's onnx, and JAX's and StableHLO's jax.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from xdsl_spirv.frontends.errors import FrontendError
+    from xdsl_spirv.frontends.jax_import import from_jax, import_stablehlo
     from xdsl_spirv.frontends.model import ImportedModel
     from xdsl_spirv.frontends.onnx.importer import import_onnx
-    from xdsl_spirv.frontends.stablehlo_import import import_stablehlo
     from xdsl_spirv.frontends.torch_import import from_torch, import_torch
 
 __all__ = [
     "FrontendError",
     "ImportedModel",
+    "from_jax",
     "from_torch",
     "import_onnx",
     "import_stablehlo",
@@ -36,7 +37,8 @@ _HOMES = {
     "ImportedModel": "model",
     "from_torch": "torch_import",
     "import_onnx": "onnx.importer",
-    "import_stablehlo": "stablehlo_import",
+    "from_jax": "jax_import",
+    "import_stablehlo": "jax_import",
     "import_torch": "torch_import",
 }
 

@@ -11,9 +11,9 @@ SPIR-V for machine learning in Python, on xDSL.
     xs.validate("sum.spv")
     module = xs.decode("sum.spv")
 
-Models and programs: `compile`, `from_torch`, `Program`, `explain`, `LanguageModel`. Kernels:
-`kernels` (written in Python), `launch`, `check`. Modules: `parse`, `interpret`, `decode`, `encode`,
-`validate`, `disassemble`, `assemble`. Machines: `devices`, `target_names`.
+Models and programs: `compile`, `from_torch`, `from_jax`, `Program`, `explain`, `LanguageModel`.
+Kernels: `kernels` (written in Python), `launch`, `check`. Modules: `parse`, `interpret`, `decode`,
+`encode`, `validate`, `disassemble`, `assemble`. Machines: `devices`, `target_names`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from xdsl_spirv import kernels
     from xdsl_spirv.compiler.api import compile
+    from xdsl_spirv.frontends.jax_import import from_jax
     from xdsl_spirv.frontends.torch_import import from_torch
     from xdsl_spirv.kernels import check, launch
     from xdsl_spirv.llm import LanguageModel
@@ -51,6 +52,7 @@ _HOMES = {
     "Program": "runtime.program",
     "check": "kernels",
     "compile": "compiler.api",
+    "from_jax": "frontends.jax_import",
     "from_torch": "frontends.torch_import",
     "launch": "kernels",
     **dict.fromkeys(
@@ -81,6 +83,7 @@ __all__ = [
     "disassemble",
     "encode",
     "explain",
+    "from_jax",
     "from_torch",
     "interpret",
     "kernels",

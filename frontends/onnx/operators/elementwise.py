@@ -100,7 +100,12 @@ def _can_overflow(y: Number) -> bool:
     return y.element.is_signed and y.element.bits <= 32
 
 
-def _quotient(s: Scalars, x: Number, y: Number) -> Number:
+def remainder(s: Scalars, x: Number, y: Number) -> Number:
+    """The rest of the quotient rounded toward zero; of a division by -1 it is 0."""
+    return x % _but_minus_one(s, y)
+
+
+def quotient(s: Scalars, x: Number, y: Number) -> Number:
     """x / y; the least integer by -1 is itself, as in two's complement."""
     if not _can_overflow(y):
         return x / y
@@ -110,7 +115,7 @@ def _quotient(s: Scalars, x: Number, y: Number) -> Number:
 _declare("Add", lambda s, x, y: x + y, fold=python.add)
 _declare("Sub", lambda s, x, y: x - y, fold=python.sub)
 _declare("Mul", lambda s, x, y: x * y, fold=python.mul)
-_declare("Div", lambda s, x, y: _quotient(s, x, y), fold=_of_each(_divide_sizes))
+_declare("Div", quotient, fold=_of_each(_divide_sizes))
 _declare("Neg", lambda s, x: -x, fold=python.neg)
 _declare("Abs", lambda s, x: s.absolute(x))
 _declare("Reciprocal", lambda s, x: 1 / x)
@@ -337,7 +342,7 @@ def power(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
 
     def of_integers(s: Scalars, y: Number, x: Number) -> Number:
         """Whole exponents exactly; another one's power loses what is behind the point."""
-        whole = _whole_power(s, x, y.to(I64) if y.element.is_float else y)
+        whole = whole_power(s, x, y.to(I64) if y.element.is_float else y)
         if not y.element.is_float:
             return whole
         power = of_floats(s, y, x.to(y.element)).to(x.element)
@@ -346,7 +351,7 @@ def power(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
     return b.elementwise(of_floats if x.element.is_float else of_integers, y, x)
 
 
-def _whole_power(s: Scalars, x: Number, y: Number) -> Number:
+def whole_power(s: Scalars, x: Number, y: Number) -> Number:
     """
     A power of integers by squares, modulo their number; a fraction is 0.
 
@@ -370,7 +375,7 @@ def modulo(b: Nodes, x: Tensor, y: Tensor, /, *, fmod: int = 0) -> Tensor:
     """The rest with the divisor's sign, as Python has it, or with the dividend's."""
 
     def body(s: Scalars, x: Number, y: Number) -> Number:
-        rest = x % _but_minus_one(s, y)
+        rest = remainder(s, x, y)
         if x.element.is_float and not fmod:
             zero = s.select(y < 0, s.number(-0.0, x.element), 0.0)
             signed = s.select((rest < 0) ^ (y < 0), rest + y, rest)
@@ -425,14 +430,14 @@ def converted(b: Nodes, x: Tensor, element: Element, saturate: bool, round_mode:
     if x.element.is_float and element.bits < 32 and not element.is_float and not element.is_bool:
         # As in C and onnxruntime.
         return b.elementwise(
-            lambda s, x: _saturate_integer(s, x, I32).to(element), x, element=element
+            lambda s, x: saturate_integer(s, x, I32).to(element), x, element=element
         )
     if x.element.is_float and element in (I32, U32):
-        return b.elementwise(lambda s, x: _saturate_integer(s, x, element), x, element=element)
+        return b.elementwise(lambda s, x: saturate_integer(s, x, element), x, element=element)
     return b.convert(x, element)
 
 
-def _saturate_integer(s: Scalars, x: Number, element: Element) -> Number:
+def saturate_integer(s: Scalars, x: Number, element: Element) -> Number:
     """The nearest integer of the type toward zero; 0 for NaN. SPIR-V leaves it to the device."""
     limits = np.iinfo(element.dtype)
     x = x.to(F32) if x.element.bits < 32 else x

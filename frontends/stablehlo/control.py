@@ -1,0 +1,320 @@
+"""Operations with regions: calls, conditions, loops, reductions, windows and sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir.affine import AffineDimExpr
+
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.onnx.building import Map
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.steps import repeat
+from xdsl_spirv.frontends.onnx.values import I32, Tensor
+from xdsl_spirv.frontends.stablehlo.importer import Importer, operation, type_of
+from xdsl_spirv.frontends.stablehlo.operations import integers, number, padded
+
+FEW = 4
+"""Rounds of a loop that are written out."""
+
+
+@operation("func.call")
+def call(b: Importer, op: Any, *arguments: Tensor) -> Sequence[Tensor]:
+    return b.call(op.attributes["callee"].value, arguments)
+
+
+@operation("stablehlo.composite")
+def composite(b: Importer, op: Any, *arguments: Tensor) -> Sequence[Tensor]:
+    return b.call(op.attributes["decomposition"].value, arguments)
+
+
+def chosen(b: Importer, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """One of two tensors, by a condition without dimensions."""
+    if new is old:
+        return new
+    return b.elementwise(lambda s, c, x, y: s.select(c, x, y), condition, new, old)
+
+
+@operation("stablehlo.case", "stablehlo.if")
+def case(b: Importer, op: Any, index: Tensor) -> Sequence[Tensor]:
+    """The results of one region; where data chooses, of all, of which each element is chosen."""
+    regions = [region.blocks[0] for region in op.regions]
+    last = len(regions) - 1
+    if index.numbers is not None:
+        item = int(index.numbers.item())
+        if op.name == "stablehlo.if":
+            return b.run(regions[0 if item else 1], [])
+        return b.run(regions[item if 0 <= item <= last else last], [])
+    branches = [b.run(region, []) for region in regions]
+    results = branches[-1]
+    for branch, values in reversed(list(enumerate(branches[:-1]))):
+        condition = index
+        if op.name == "stablehlo.case":
+            condition = _is_equal(b, index, branch)
+        results = [chosen(b, condition, x, y) for x, y in zip(values, results, strict=True)]
+    return results
+
+
+def _is_equal(b: Importer, index: Tensor, branch: int) -> Tensor:
+    from xdsl_spirv.frontends.onnx.values import BOOL
+
+    return b.elementwise(lambda s, x: x.equals(branch), index, element=BOOL)
+
+
+# Loops
+
+
+@operation("stablehlo.while")
+def while_(b: Importer, op: Any, *carried: Tensor) -> Sequence[Tensor]:
+    """
+    A loop of the program, for a counter that is below a constant; other conditions may be added.
+
+    Data then decides when results stay as they are: the rounds are made all the same.
+    """
+    condition, body = (region.blocks[0] for region in op.regions)
+    bound = _bound(condition, body, carried)
+    if bound is None:
+        b.refuse(
+            "no constant bounds the number of rounds",
+            "count them below a constant: `(i < 100) & ...`, or use fori_loop or scan",
+        )
+    place, limit, is_alone = bound
+    start = int(carried[place].numbers.item())  # pyright: ignore
+    rounds = max(limit - start, 0)
+
+    def one(step: Any, *values: Tensor) -> list[Tensor]:
+        given = list(values)
+        given.insert(
+            place, Tensor(carried[place].element, (), known=np.array(start + step, object))
+        )
+        new = b.run(body, given)
+        counter = new.pop(place)
+        if counter.known is None or counter.known.item() != start + step + 1:
+            b.refuse("the counter is not counted by 1", "count the rounds by 1")
+        if is_alone:
+            return new
+        del given[place]
+        (going,) = b.run(
+            condition, [*values[:place], _counter(carried[place], start + step), *values[place:]]
+        )
+        return [chosen(b, going, x, y) for x, y in zip(new, values, strict=True)]
+
+    rest = [t for i, t in enumerate(carried) if i != place]
+    if rounds <= FEW:
+        for step in range(rounds):
+            rest = one(step, *rest)
+    else:
+        # Values that no round changes are read from outside of the loop.
+        rest = _repeat(b, rounds, rest, one, _kept(body, place))
+    rest.insert(place, Tensor.of(np.array(start + rounds, carried[place].element.dtype)))
+    if not is_alone and body_reads_counter(op, place):
+        b.refuse("the number of rounds that are made is a result", "carry a count of your own")
+    return rest
+
+
+def _counter(t: Tensor, item: Any) -> Tensor:
+    return Tensor(t.element, (), known=np.array(item, object))
+
+
+def body_reads_counter(op: Any, place: int) -> bool:
+    """Whether the counter of a loop is used behind it."""
+    return bool(list(op.results[place].uses))
+
+
+def _kept(body: Any, place: int) -> list[bool]:
+    """For each carried value, without the counter, whether a round gives it on as it is."""
+    last = list(body.operations)[-1].operation
+    pairs = zip(body.arguments, last.operands, strict=True)
+    kept = [argument == operand for argument, operand in pairs]
+    del kept[place]
+    return kept
+
+
+def _repeat(
+    b: Importer, rounds: int, carried: Sequence[Tensor], one: Any, kept: Sequence[bool]
+) -> list[Tensor]:
+    """A loop of the values that rounds change."""
+
+    def step(number: Any, *values: Tensor) -> list[Tensor]:
+        given = iter(values)
+        whole = [t if same else next(given) for t, same in zip(carried, kept, strict=True)]
+        results = one(number, *whole)
+        return [t for t, same in zip(results, kept, strict=True) if not same]
+
+    changed = [t for t, same in zip(carried, kept, strict=True) if not same]
+    results = iter(repeat(b, rounds, changed, step))
+    return [t if same else next(results) for t, same in zip(carried, kept, strict=True)]
+
+
+def _bound(condition: Any, body: Any, carried: Sequence[Tensor]) -> tuple[int, int, bool] | None:
+    """
+    The counter's place, the number that it stays below, and whether that is all of the condition.
+    """
+    arguments = list(condition.arguments)
+    last = list(condition.operations)[-1].operation
+    whole = last.operands[0]
+    terms = [whole]
+    while terms:
+        term = terms.pop()
+        op = term.owner
+        if not hasattr(op, "operands") or op.name not in ("stablehlo.and", "stablehlo.compare"):
+            continue
+        if op.name == "stablehlo.and":
+            terms += op.operands
+            continue
+        direction = str(op.attributes["comparison_direction"])
+        left, right = op.operands if "LT" in direction else (op.operands[1], op.operands[0])
+        if not any(f" {name}>" in direction for name in ("LT", "GT")) or left not in arguments:
+            continue
+        place = arguments.index(left)
+        limit = _constant(right, arguments, body, carried)
+        if limit is not None and carried[place].numbers is not None and not carried[place].rank:
+            return place, limit, term == whole
+    return None
+
+
+def _constant(value: Any, arguments: list[Any], body: Any, carried: Sequence[Tensor]) -> int | None:
+    """The number of a constant, or of a carried value that no round changes."""
+    if value in arguments:
+        place = arguments.index(value)
+        last = list(body.operations)[-1].operation
+        known = carried[place].numbers
+        same = last.operands[place] == body.arguments[place]
+        return int(known.item()) if same and known is not None and not carried[place].rank else None
+    op = value.owner
+    if op.name != "stablehlo.constant":
+        return None
+    from xdsl_spirv.frontends.stablehlo.importer import array_of
+
+    return int(array_of(op.attributes["value"], type_of(value)[0]).item())
+
+
+# Reductions, windows and sorts
+
+
+@operation("stablehlo.reduce")
+def reduce(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
+    count = len(operands) // 2
+    axes = integers(op, "dimensions")
+    kept = [i for i in range(operands[0].rank) if i not in axes]
+    maps: list[Map] = [list(range(operands[0].rank))] * count
+    loops = operands[0].rank
+    return _reduced(b, op, operands[:count], operands[count:], maps, kept, loops, axes)
+
+
+def _reduced(
+    b: Importer,
+    op: Any,
+    tensors: Sequence[Tensor],
+    starts: Sequence[Tensor],
+    maps: Sequence[Map],
+    kept: Sequence[int],
+    loops: int,
+    reduced: Sequence[int],
+) -> Sequence[Tensor]:
+    """What the region makes of all elements that have one place in the result, from the starts."""
+    region = op.regions[0].blocks[0]
+    outputs: list[Any] = []
+    for start, result in zip(starts, op.results, strict=True):
+        element, sizes = type_of(result)
+        if start.numbers is not None:
+            out = b.fill(start.numbers.item(), sizes, element)
+        else:
+            out = b.value(b.expand(start, sizes) if sizes else start)
+        outputs.append((out, element, sizes, list(kept)))
+
+    def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
+        return b.scalars(region, s, [*numbers[len(tensors) :], *numbers[: len(tensors)]])
+
+    return b.generic(list(zip(tensors, maps, strict=True)), outputs, loops, write, reduced)
+
+
+@operation("stablehlo.reduce_window")
+def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
+    """Windows over tensors with the start around them, which changes no result."""
+    count = len(operands) // 2
+    tensors, starts = operands[:count], operands[count:]
+    rank = tensors[0].rank
+    ones = [1] * rank
+    window = integers(op, "window_dimensions")
+    steps, apart = integers(op, "window_strides", ones), integers(op, "window_dilations", ones)
+    pads = op.attributes["padding"] if "padding" in op.attributes else None
+    amounts = [[0, 0]] * rank if pads is None else np.array(pads).reshape(-1, 2).tolist()
+    low, high = ([pair[i] for pair in amounts] for i in range(2))
+    between = [n - 1 for n in integers(op, "base_dilations", ones)]
+    walked = [i for i in range(rank) if window[i] > 1]
+    walk: Map = [
+        AffineDimExpr(i) * steps[i]
+        + (AffineDimExpr(rank + walked.index(i)) * apart[i] if i in walked else 0)
+        for i in range(rank)
+    ]
+    images = [padded(b, t, s, low, high, between) for t, s in zip(tensors, starts, strict=True)]
+    # The window's sizes are those of a tensor that is not read.
+    sizes = [window[i] for i in walked]
+    shape = Tensor(I32, sizes, b.empty(sizes, I32))
+    loops = rank + len(walked)
+    reduced = list(range(rank, loops))
+    region = op.regions[0].blocks[0]
+    outputs: list[Any] = []
+    for start, result in zip(starts, op.results, strict=True):
+        element, sizes = type_of(result)
+        if start.numbers is None:
+            b.refuse("data decides where it starts from", "start from a constant")
+        outputs.append(
+            (b.fill(start.numbers.item(), sizes, element), element, sizes, list(range(rank)))
+        )
+
+    def write(s: Scalars, *numbers: Number) -> Sequence[Number]:
+        return b.scalars(region, s, [*numbers[count + 1 :], *numbers[:count]])
+
+    inputs = [*((t, walk) for t in images), (shape, reduced)]
+    return b.generic(inputs, outputs, loops, write, reduced)
+
+
+@operation("stablehlo.sort")
+def sort(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
+    """
+    Every element counts those that come before it: that is its place. Of equal ones the first is
+    first. Quadratic in the axis, but all at once.
+    """
+    axis, rank = number(op, "dimension"), tensors[0].rank
+    axis %= rank
+    every = list(range(rank))
+    other = [rank if i == axis else i for i in every]
+    region = op.regions[0].blocks[0]
+    sizes = tensors[0].sizes
+
+    def count(s: Scalars, *numbers: Number) -> Sequence[Number]:
+        here, there, total = numbers[: len(tensors)], numbers[len(tensors) : -1], numbers[-1]
+        pairs = list(zip(here, there, strict=True))
+        (before,) = b.scalars(region, s, [n for x, y in pairs for n in (y, x)])
+        (behind,) = b.scalars(region, s, [n for pair in pairs for n in pair])
+        first = before | (~behind & (s.index(rank) < s.index(axis)))
+        return [total + s.select(first, s.number(1, I32), 0)]
+
+    out = (b.fill(0, sizes, I32), I32, sizes, every)
+    inputs: list[Any] = [*((t, every) for t in tensors), *((t, other) for t in tensors)]
+    (places,) = b.generic(inputs, [out], rank + 1, count, [rank])
+
+    def take(s: Scalars, place: Number, x: Number, held: Number) -> Sequence[Number]:
+        return [s.select(place.equals(s.index(axis).to(I32)), x, held)]
+
+    results: list[Tensor] = []
+    for t in tensors:
+        out = (b.fill(0, sizes, t.element), t.element, sizes, every)
+        results += b.generic([(places, other), (t, other)], [out], rank + 1, take, [rank])
+    return results
+
+
+@operation("chlo.top_k")
+def top_k(b: Importer, op: Any, x: Tensor) -> Sequence[Tensor]:
+    from xdsl_spirv.frontends.onnx.operators.indexing import top_k as first_elements
+
+    k = Tensor.of(np.array([number(op, "k")], np.int64))
+    values, indices = first_elements(b, x, k)  # pyright: ignore
+    return values, b.convert(indices, I32)
+
+
+__all__ = ["FrontendError"]

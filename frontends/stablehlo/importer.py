@@ -1,0 +1,315 @@
+"""
+The functions of a StableHLO module as one function of `linalg` on tensors.
+
+jaxlib parses and verifies the module, in any of StableHLO's forms. Calls are written out. Every
+operation has the location of the line of Python that it comes from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import numpy as np
+from xdsl.dialects.builtin import FunctionType, ModuleOp, NameLoc, NoneAttr, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region
+
+from xdsl_spirv.dialects.program import FLOATS
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value, annotate
+from xdsl_spirv.frontends.onnx.building import TensorBuilder, erase_unused
+from xdsl_spirv.frontends.onnx.functions import value_of
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import ELEMENTS, Element, Tensor, tensor_type
+from xdsl_spirv.frontends.stablehlo.scalars import BODIES, FOLDS, compared, converted
+from xdsl_spirv.upstream.collection import without_collection
+
+Function = Callable[..., "Tensor | Sequence[Tensor]"]
+OPERATIONS: dict[str, Function] = {}
+LINE = re.compile(r'"([^"]+)":(\d+):\d+')
+RETURNS = ("func.return", "stablehlo.return")
+UNFORESEEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+def operation(*names: str) -> Callable[[Function], Function]:
+    """Register the function of operations: it takes the importer, the operation, its operands."""
+
+    def register(function: Function) -> Function:
+        OPERATIONS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+class Importer(TensorBuilder):
+    """Writes the operations of a module's functions into one block."""
+
+    def __init__(self, module: Any):
+        super().__init__(Block())
+        self.functions = {f.attributes["sym_name"].value: f for f in module.body.operations}
+        self.values: dict[Any, Tensor] = {}
+        self.name = ""
+        """The operation that is being imported."""
+
+    def refuse(self, cause: str, remedy: str) -> NoReturn:
+        place = self.location.desc.data if isinstance(self.location, NameLoc) else ""
+        raise FrontendError(f"{self.name}: {cause}", place, remedy, operator=self.name)
+
+    def run(self, block: Any, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """The operands of the last operation of a block, whose arguments are given."""
+        around = self.values
+        self.values = around | dict(zip(block.arguments, arguments, strict=True))
+        try:
+            for op in block.operations:
+                operation, name = op.operation, op.operation.name
+                operands = [self.values[value] for value in operation.operands]
+                if name in RETURNS:
+                    return operands
+                self.name = name
+                self.location = NameLoc(StringAttr(place_of(operation)), NoneAttr())
+                try:
+                    results = self._results(operation, operands)
+                except UNFORESEEN as error:
+                    self.refuse(str(error), "write the function in other words")
+                self.values.update(zip(operation.results, results, strict=True))
+            raise FrontendError(f"{self.name} ends a block", "", "")
+        finally:
+            self.values = around
+
+    def call(self, name: str, arguments: Sequence[Tensor]) -> list[Tensor]:
+        """The results of a function of the module, which is written out."""
+        return self.run(self.functions[name].regions[0].blocks[0], arguments)
+
+    def _results(self, op: Any, operands: Sequence[Tensor]) -> Sequence[Tensor]:
+        function = OPERATIONS.get(op.name)
+        if function is not None:
+            results = function(self, op, *operands)
+            return [results] if isinstance(results, Tensor) else list(results)
+        element, sizes = type_of(op.results[0])
+        known = self._known(op, operands, element)
+        if known is not None:
+            return [known]
+        body = self.body_of(op)
+        maps = [list(range(t.rank)) for t in operands]
+        return [self.mapped(body, list(zip(operands, maps, strict=True)), sizes, element)]
+
+    def _known(self, op: Any, operands: Sequence[Tensor], element: Element) -> Tensor | None:
+        """A scalar that is known now: an integer, or a size."""
+        fold = FOLDS.get(op.name)
+        if fold is None or element.is_float:
+            return None
+        items = [None if t.known is None or t.rank else t.known.item() for t in operands]
+        if None in items or any(t.element.is_float for t in operands):
+            return None
+        options = comparison_of(op) if op.name == "stablehlo.compare" else ()
+        item = fold(*items, *options)
+        if item is None:
+            return None
+        known = np.array(item, object)
+        return Tensor(
+            element, (), known=known if not isinstance(item, int) else wrapped(known, element)
+        )
+
+    def body_of(self, op: Any) -> Callable[..., Number]:
+        """Writes an elementwise operation on numbers."""
+        if op.name == "stablehlo.compare":
+            options = comparison_of(op)
+            return lambda s, x, y: compared(s, x, y, *options)
+        if op.name == "stablehlo.convert":
+            element, _ = type_of(op.results[0])
+            return lambda s, x: converted(s, x, element)
+        if op.name == "chlo.constant":
+            self.refuse("it is not imported", "write the function in other words")
+        body = BODIES.get(op.name)
+        if body is None:
+            self.refuse("the operation is not imported", "write the function in other words")
+        return body
+
+    def scalars(self, block: Any, s: Scalars, numbers: Sequence[Number]) -> list[Number]:
+        """What a region makes of numbers: the operands of its last operation."""
+        values = dict(zip(block.arguments, numbers, strict=True))
+        for op in block.operations:
+            inner = op.operation
+            if inner.name in RETURNS:
+                return [self._number_in(s, values, operand) for operand in inner.operands]
+            if inner.name == "stablehlo.constant":
+                element, _ = type_of(inner.results[0])
+                number = s.number(array_of(inner.attributes["value"], element).item(), element)
+            elif inner.name == "func.call":
+                operands = [self._number_in(s, values, operand) for operand in inner.operands]
+                called = self.functions[inner.attributes["callee"].value]
+                results = self.scalars(called.regions[0].blocks[0], s, operands)
+                values.update(zip(inner.results, results, strict=True))
+                continue
+            else:
+                operands = [self._number_in(s, values, operand) for operand in inner.operands]
+                number = self.body_of(inner)(s, *operands)
+            values[inner.results[0]] = number
+        raise FrontendError("a region has no end", "", "")
+
+    def _number_in(self, s: Scalars, values: Mapping[Any, Number], operand: Any) -> Number:
+        """A number of a region, or a constant from around it."""
+        if operand in values:
+            return values[operand]
+        known = self.values[operand].numbers
+        if known is None:
+            self.refuse("its region reads a tensor from outside", "pass it as an operand")
+        return s.number(known.item(), self.values[operand].element)
+
+
+def comparison_of(op: Any) -> tuple[str, bool]:
+    """The direction of a comparison, and whether it is of the total order."""
+    hlo = import_module("jaxlib.mlir.dialects.stablehlo")
+    kind = op.attributes["compare_type"] if "compare_type" in op.attributes else None
+    total = kind is not None and hlo.ComparisonTypeAttr(kind).value == "TOTALORDER"
+    return hlo.ComparisonDirectionAttr(op.attributes["comparison_direction"]).value, total
+
+
+def place_of(op: Any) -> str:
+    """The line of Python of an operation, or its name."""
+    line = LINE.search(str(op.location))
+    return f"{line[1].rpartition('/')[2]}:{line[2]}" if line else op.name
+
+
+def type_of(value: Any) -> tuple[Element, tuple[int, ...]]:
+    """The element type and sizes of a value of jaxlib's; raises `ValueError` for others."""
+    ir = import_module("jaxlib.mlir.ir")
+    if not isinstance(value.type, ir.RankedTensorType):
+        raise ValueError(f"a value is of type {value.type}, and no tensor")
+    type = ir.RankedTensorType(value.type)
+    name = str(type.element_type)
+    if name not in ELEMENTS:
+        raise ValueError(f"elements of the type {name} are not imported")
+    if not type.has_static_shape:
+        raise ValueError(f"{type} has sizes that are open: export the function for sizes")
+    return ELEMENTS[name], tuple(type.shape)
+
+
+def array_of(attribute: Any, element: Element) -> np.ndarray[Any, np.dtype[Any]]:
+    """The elements of a dense attribute, of which there is one for a splat of any shape."""
+    ir = import_module("jaxlib.mlir.ir")
+    shape = () if attribute.is_splat else tuple(ir.RankedTensorType(attribute.type).shape)
+    if element.dtype.isbuiltin:
+        array = np.array(attribute, element.dtype)
+        return array.flat[0].reshape(()) if attribute.is_splat else array.reshape(shape)
+    # Types that jaxlib gives no numbers of: numbers in text, or their bits.
+    written = str(attribute).partition("<")[2].rpartition("> : ")[0]
+    if written.startswith('"0x'):
+        return np.frombuffer(bytes.fromhex(written[3:-1]), element.dtype).reshape(shape)
+    bits = np.dtype(f"uint{8 * element.dtype.itemsize}")
+    items = [
+        np.array(int(item, 16), bits).view(element.dtype)
+        if item.startswith("0x")
+        else np.array(float(item), element.dtype)
+        for item in re.findall(r"0x[0-9A-F]+|-?[\d.]+(?:[eE][-+]?\d+)?", written)
+    ]
+    return np.array(items, element.dtype).reshape(shape)
+
+
+def wrapped(array: Any, element: Element) -> Any:
+    """Integers modulo the type's number of them."""
+    if element.is_bool:
+        return array.astype(np.bool_)
+    items = [int(item) & ((1 << element.bits) - 1) for item in array.flat]
+    unsigned = np.array(items, f"uint{element.bits}").reshape(array.shape)
+    return unsigned.view(element.dtype)
+
+
+def read_module(source: str | bytes) -> Any:
+    """The module of a text, or of an artifact; raises `FrontendError` for what jaxlib refuses."""
+    try:
+        context = import_module("jax.interpreters.mlir").make_ir_context()
+    except ImportError as error:
+        raise FrontendError(
+            f"jax cannot be imported: {error}", "", "pip install 'xdsl-spirv[jax]'", "missing"
+        ) from error
+    ir = import_module("jaxlib.mlir.ir")
+    try:
+        if isinstance(source, str):
+            return ir.Module.parse(source, context)
+        read = import_module("jaxlib.mlir.dialects.stablehlo").deserialize_portable_artifact
+        return ir.Module.parse(read(context, source), context)
+    except (ir.MLIRError, ValueError, TypeError) as error:
+        lines = str(error).strip().splitlines()
+        said = next((line for line in lines if line.startswith("error:")), lines[0])
+        raise FrontendError(
+            f"jaxlib does not read the module: {said}", "StableHLO", "mend the module"
+        ) from error
+
+
+def expand_chlo(module: Any) -> None:
+    """Writes operations of `chlo` by those of StableHLO, if one has no function here."""
+    names = set(re.findall(r"\bchlo\.\w+", str(module)))
+    if names <= {*BODIES, *OPERATIONS}:
+        return
+    import_module("jaxlib.mlir.dialects.stablehlo").register_stablehlo_passes()
+    passes = import_module("jaxlib.mlir.passmanager").PassManager
+    with module.context:
+        passes.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))").run(module.operation)
+
+
+@without_collection()
+def import_module_of(source: Any, weights: Sequence[Any] = (), first: int = 0) -> ImportedModel:
+    """
+    The function `@main` of a module of jaxlib, of its text, or of an artifact of `jax.export`.
+
+    Its first arguments take the values of `weights`.
+
+    The others are inputs: `arg3` is the fourth argument, counted from `first`.
+    """
+    module = read_module(source) if isinstance(source, str | bytes) else source
+    expand_chlo(module)
+    b = Importer(module)
+    if FUNCTION not in b.functions:
+        raise FrontendError(
+            "the module has no function @main", f"functions: {', '.join(b.functions)}", "rename one"
+        )
+    entry = b.functions[FUNCTION].regions[0].blocks[0]
+    if len(weights) > len(entry.arguments):
+        count = len(entry.arguments)
+        raise FrontendError(f"{len(weights)} weights were given for {count} arguments", "@main", "")
+    arguments, inputs = _arguments(b, entry, weights, first)
+    results = b.run(entry, arguments)
+    b.block = b.entry
+    returned = [b.value(t) for t in results]
+    b.entry.add_op(ReturnOp(*returned))
+    erase_unused(b.entry)
+    outputs = [value_of(f"result{i}", t) for i, t in enumerate(results)]
+    given = [value_of(name, Tensor.of(array)) for name, array in b.weights.items()]
+    type = FunctionType.from_lists([a.type for a in b.entry.args], [v.type for v in returned])
+    function = FuncOp(FUNCTION, type, Region(b.entry))
+    annotate(function, [*inputs, *given], outputs)
+    function.attributes[FLOATS] = StringAttr("f64" if "xf64>" in str(module) else "f32")
+    return ImportedModel(ModuleOp([function]), b.weights, inputs, outputs)
+
+
+def _arguments(
+    b: Importer, entry: Any, weights: Sequence[Any], first: int
+) -> tuple[list[Tensor], list[Value]]:
+    """The arguments of the main function as tensors, and those that are inputs."""
+    arguments: list[Tensor] = []
+    inputs: list[Value] = []
+    for number, argument in enumerate(entry.arguments):
+        name = f"arg{number - first}"
+        try:
+            element, sizes = type_of(argument)
+        except ValueError as error:
+            raise FrontendError(str(error), f"the argument {name}", "cast it before") from error
+        if number < len(weights):
+            array = np.asarray(weights[number])
+            if array.shape != sizes or array.dtype != element.dtype:
+                raise FrontendError(
+                    f"the weight of {name} has the shape {list(array.shape)} of {array.dtype}",
+                    "@main",
+                    f"give one of shape {list(sizes)} of {element}",
+                )
+            arguments.append(Tensor.of(array, f"weight{number}"))
+            continue
+        t = Tensor(element, sizes)
+        t.value = b.entry.insert_arg(tensor_type(element, sizes), len(b.entry.args))
+        inputs.append(value_of(name, t))
+        arguments.append(t)
+    return arguments, inputs

@@ -1,0 +1,396 @@
+"""Operations on whole tensors: moves of elements, contractions, windows, reads by indices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from importlib import import_module
+from math import prod
+from operator import and_
+from typing import Any
+
+import numpy as np
+from xdsl.ir.affine import AffineDimExpr
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, surely_below
+from xdsl_spirv.frontends.onnx.building import LARGE, Map
+from xdsl_spirv.frontends.onnx.operators.shapes import reverse as reversed_along
+from xdsl_spirv.frontends.onnx.operators.windows import Window, convolve
+from xdsl_spirv.frontends.onnx.reading import Reader, written
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import I64, Tensor
+from xdsl_spirv.frontends.stablehlo.importer import Importer, array_of, operation, type_of
+
+
+def integers(op: Any, name: str, default: Sequence[int] = ()) -> list[int]:
+    """The integers of an attribute; the default where it is left out."""
+    return list(op.attributes[name]) if name in op.attributes else list(default)
+
+
+def number(op: Any, name: str) -> int:
+    return op.attributes[name].value
+
+
+@operation("stablehlo.constant")
+def constant(b: Importer, op: Any) -> Tensor:
+    element, sizes = type_of(op.results[0])
+    array = array_of(op.attributes["value"], element)
+    if array.shape != sizes and prod(sizes) * element.dtype.itemsize > LARGE:
+        return Tensor(element, sizes, b.fill(array.item(), sizes, element))
+    return Tensor(element, sizes, known=np.broadcast_to(array, sizes))
+
+
+@operation("stablehlo.iota")
+def iota(b: Importer, op: Any) -> Tensor:
+    element, sizes = type_of(op.results[0])
+    axis = number(op, "iota_dimension")
+    if prod(sizes) * element.dtype.itemsize <= LARGE:
+        places = np.arange(sizes[axis]).reshape([-1 if i == axis else 1 for i in range(len(sizes))])
+        return Tensor(element, sizes, known=np.broadcast_to(places.astype(element.dtype), sizes))
+    return written(b, element, sizes, lambda s: s.index(axis).to(element))
+
+
+@operation("stablehlo.broadcast_in_dim")
+def broadcast_in_dim(b: Importer, op: Any, x: Tensor) -> Tensor:
+    _, sizes = type_of(op.results[0])
+    places = integers(op, "broadcast_dimensions")
+    if places != sorted(places):
+        order = sorted(range(x.rank), key=places.__getitem__)
+        x, places = b.transpose(x, order), sorted(places)
+    spread = [1] * len(sizes)
+    for place, size in zip(places, x.sizes, strict=True):
+        spread[place] = size  # pyright: ignore
+    return b.expand(b.reshape(x, spread), sizes)
+
+
+@operation("stablehlo.reshape")
+def reshape(b: Importer, op: Any, x: Tensor) -> Tensor:
+    return b.reshape(x, type_of(op.results[0])[1])
+
+
+@operation("stablehlo.transpose")
+def transpose(b: Importer, op: Any, x: Tensor) -> Tensor:
+    return b.transpose(x, integers(op, "permutation"))
+
+
+@operation("stablehlo.optimization_barrier")
+def barrier(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
+    return tensors
+
+
+@operation("stablehlo.custom_call")
+def custom_call(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
+    target = op.attributes["call_target_name"].value
+    if target not in ("Sharding", "annotate_device_placement"):
+        b.refuse(f"the target {target!r} is a function outside of the module", "compute it outside")
+    return tensors
+
+
+@operation("stablehlo.bitcast_convert")
+def bitcast_convert(b: Importer, op: Any, x: Tensor) -> Tensor:
+    element, sizes = type_of(op.results[0])
+    if sizes != x.sizes:
+        b.refuse(f"{x} as {element}: other numbers of bits", "use a type as wide")
+    return b.elementwise(lambda s, x: s.reinterpret(x, element), x, element=element)
+
+
+@operation("stablehlo.concatenate")
+def concatenate(b: Importer, op: Any, *tensors: Tensor) -> Tensor:
+    axis = number(op, "dimension")
+    tensors = tuple(t for t in tensors if t.sizes[axis] != 0) or tensors[:1]
+    return tensors[0] if len(tensors) == 1 else b.concatenate(tensors, axis)
+
+
+@operation("stablehlo.reverse")
+def reverse(b: Importer, op: Any, x: Tensor) -> Tensor:
+    return reversed_along(b, x, integers(op, "dimensions"))  # pyright: ignore
+
+
+@operation("stablehlo.slice")
+def slice_(b: Importer, op: Any, x: Tensor) -> Tensor:
+    _, sizes = type_of(op.results[0])
+    starts, steps = integers(op, "start_indices"), integers(op, "strides")
+    if x.known is not None and x.value is None:
+        places = zip(starts, integers(op, "limit_indices"), steps, strict=True)
+        return Tensor(x.element, sizes, known=x.known[tuple(slice(*place) for place in places)])
+    return b.slice(x, starts, sizes, steps)
+
+
+def starts_of(b: Importer, x: Tensor, sizes: Sequence[Any], starts: Sequence[Tensor]) -> Any:
+    """
+    Where a part of so many elements starts, held inside of the tensor; None unless all are known.
+    """
+    known: list[Any] = []
+    for size, part, start in zip(x.sizes, sizes, starts, strict=True):
+        item = 0 if size == part else None if start.known is None else start.known.item()
+        if isinstance(item, SymbolicSize):
+            inside = surely_below(-1, item) and surely_below(item, size - part + 1)
+            known.append(item if inside else None)
+        else:
+            known.append(None if item is None else min(max(int(item), 0), size - part))
+    return None if None in known else known
+
+
+def held_starts(
+    s: Scalars, x: Tensor, sizes: Sequence[Any], starts: Sequence[Number]
+) -> list[Number]:
+    """Starts that are held inside of the tensor."""
+    return [
+        s.minimum(s.maximum(start.to(I64), 0), int(size - part))
+        for start, size, part in zip(starts, x.sizes, sizes, strict=True)
+    ]
+
+
+@operation("stablehlo.dynamic_slice")
+def dynamic_slice(b: Importer, op: Any, x: Tensor, *starts: Tensor) -> Tensor:
+    sizes = integers(op, "slice_sizes")
+    known = starts_of(b, x, sizes, starts)
+    if known is not None:
+        return b.slice(x, known, sizes, [1] * x.rank)
+    source = Reader(b, x)
+
+    def body(s: Scalars, *places: Number) -> Number:
+        held = held_starts(s, x, sizes, places)
+        return source.read(s, [start + s.index(i) for i, start in enumerate(held)])
+
+    return written(b, x.element, sizes, body, [(t, []) for t in starts])
+
+
+@operation("stablehlo.dynamic_update_slice")
+def dynamic_update_slice(
+    b: Importer, op: Any, x: Tensor, update: Tensor, *starts: Tensor
+) -> Tensor:
+    known = starts_of(b, x, update.sizes, starts)
+    if known is not None:
+        value = b.insert_slice(update, b.value(x), known, [1] * x.rank)
+        return Tensor(x.element, x.sizes, value)
+    every = list(range(x.rank))
+    source = Reader(b, update)
+
+    def body(s: Scalars, old: Number, *places: Number) -> Number:
+        at = [s.index(i) - p for i, p in enumerate(held_starts(s, x, update.sizes, places))]
+        return chosen_inside(s, source, at, update, old)
+
+    return written(b, x.element, x.sizes, body, [(x, every), *((t, []) for t in starts)])
+
+
+def chosen_inside(
+    s: Scalars, source: Reader, at: Sequence[Number], t: Tensor, otherwise: Number
+) -> Number:
+    """The element of a tensor at a place; another number outside of it."""
+    if not at:
+        return source.read(s, [])
+    inside = reduce(and_, [(p >= 0) & (p < int(n)) for p, n in zip(at, t.sizes, strict=True)])  # pyright: ignore
+    held = [s.minimum(s.maximum(p, 0), int(n) - 1) for p, n in zip(at, t.sizes, strict=True)]  # pyright: ignore
+    return s.select(inside, source.read(s, held), otherwise)
+
+
+@operation("stablehlo.pad")
+def pad(b: Importer, op: Any, x: Tensor, value: Tensor) -> Tensor:
+    low, high = integers(op, "edge_padding_low"), integers(op, "edge_padding_high")
+    return padded(b, x, value, low, high, integers(op, "interior_padding"))
+
+
+def padded(
+    b: Importer,
+    x: Tensor,
+    value: Tensor,
+    low: Sequence[int],
+    high: Sequence[int],
+    between: Sequence[int],
+) -> Tensor:
+    """More elements around a tensor and between its elements; negative amounts take some away."""
+    if not x.rank:
+        return x
+    spans = [n + max(n - 1, 0) * k for n, k in zip(x.sizes, between, strict=True)]  # pyright: ignore
+    sizes = [a + n + c for a, n, c in zip(low, spans, high, strict=True)]
+    if 0 in sizes or 0 in x.sizes or (value.numbers is None and any((*low, *high, *between))):
+        filled = b.expand(b.reshape(value, [1] * x.rank), sizes)
+        if 0 in sizes or 0 in x.sizes:
+            return filled
+    if not any(between) and value.numbers is not None:
+        starts, ends = ([max(-n, 0) for n in amounts] for amounts in (low, high))
+        kept = [n - a - c for n, a, c in zip(x.sizes, starts, ends, strict=True)]
+        cut = b.slice(x, starts, kept, [1] * x.rank)
+        amounts = [[max(n, 0) for n in some] for some in (low, high)]
+        return b.pad(cut, *amounts, value.numbers.item())
+    source = Reader(b, x)
+
+    def body(s: Scalars, filler: Number) -> Number:
+        places = [s.index(i) - n for i, n in enumerate(low)]
+        steps = [k + 1 for k in between]
+        at = [p / k if k > 1 else p for p, k in zip(places, steps, strict=True)]
+        result = chosen_inside(s, source, at, x, filler)
+        on = [(p % k).equals(0) & (p >= 0) for p, k in zip(places, steps, strict=True) if k > 1]
+        return s.select(reduce(and_, on), result, filler) if on else result
+
+    return written(b, x.element, sizes, body, [(value, [])])
+
+
+@operation("stablehlo.dot_general")
+def dot_general(b: Importer, op: Any, x: Tensor, y: Tensor) -> Tensor:
+    hlo = import_module("jaxlib.mlir.dialects.stablehlo")
+    dims = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
+    element, sizes = type_of(op.results[0])
+    summed = len(dims.lhs_contracting_dimensions)
+    maps: list[Map] = []
+    free = len(dims.lhs_batching_dimensions)
+    for t, batch, contracted in (
+        (x, dims.lhs_batching_dimensions, dims.lhs_contracting_dimensions),
+        (y, dims.rhs_batching_dimensions, dims.rhs_contracting_dimensions),
+    ):
+        loops = {d: i for i, d in enumerate(batch)}
+        loops |= {d: len(sizes) + i for i, d in enumerate(contracted)}
+        rest = [d for d in range(t.rank) if d not in loops]
+        loops |= {d: free + i for i, d in enumerate(rest)}
+        free += len(rest)
+        maps.append([loops[d] for d in range(t.rank)])
+    return b.contract(x, maps[0], y, maps[1], sizes, len(sizes) + summed, element)
+
+
+@operation("stablehlo.convolution")
+def convolution(b: Importer, op: Any, x: Tensor, w: Tensor) -> Tensor:
+    """Images and kernels are read where they lie; groups of several channels are turned before."""
+    hlo = import_module("jaxlib.mlir.dialects.stablehlo")
+    dims = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
+    element, sizes = type_of(op.results[0])
+    if number(op, "batch_group_count") != 1:
+        b.refuse("batches in groups are not imported", "use feature_group_count")
+    space, kernel = list(dims.input_spatial_dimensions), list(dims.kernel_spatial_dimensions)
+    ones = [1] * len(space)
+    pads = op.attributes["padding"] if "padding" in op.attributes else None
+    amounts = [[0, 0] for _ in ones] if pads is None else np.array(pads).reshape(-1, 2).tolist()
+    low, high, between = ([0] * x.rank for _ in range(3))
+    apart = integers(op, "lhs_dilation", ones)
+    for axis, (before, behind), step in zip(space, amounts, apart, strict=True):
+        low[axis], high[axis], between[axis] = before, behind, step - 1
+    image = padded(b, x, Tensor.of(np.zeros((), x.element.dtype)), low, high, between)
+    if "window_reversal" in op.attributes:
+        turned = [k for k, yes in zip(kernel, op.attributes["window_reversal"], strict=True) if yes]
+        w = reversed_along(b, w, turned)  # pyright: ignore
+    steps = integers(op, "window_strides", ones)
+    distances = integers(op, "rhs_dilation", ones)
+    group = number(op, "feature_group_count")
+    out = list(dims.output_spatial_dimensions)
+    inputs, outputs = dims.kernel_input_feature_dimension, dims.kernel_output_feature_dimension
+    images = {dims.input_batch_dimension: dims.output_batch_dimension}
+    kernels = {outputs: dims.output_feature_dimension}
+    loops = len(sizes)
+    if group == 1:
+        images[dims.input_feature_dimension] = kernels[inputs] = loops
+        loops += 1
+    elif w.sizes[inputs] == 1 and w.sizes[outputs] == group:
+        images[dims.input_feature_dimension] = dims.output_feature_dimension
+        w = b.reshape(w, [n for i, n in enumerate(w.sizes) if i != inputs])
+        kernels = {i - (i > inputs): v for i, v in kernels.items()}
+        kernel = [i - (i > inputs) for i in kernel]
+    else:
+        order = [dims.input_batch_dimension, dims.input_feature_dimension, *space]
+        window = Window(
+            [int(w.sizes[k]) for k in kernel], steps, distances,  # pyright: ignore
+            [0] * len(ones), [0] * len(ones), [0] * len(ones), [sizes[i] for i in out],
+        )  # fmt: skip
+        weights = b.transpose(w, [outputs, inputs, *kernel])
+        result = convolve(b, b.transpose(image, order), weights, window, group, element)  # pyright: ignore
+        natural = [dims.output_batch_dimension, dims.output_feature_dimension, *out]
+        return b.transpose(result, [natural.index(i) for i in range(len(sizes))])
+    for i, axis in enumerate(space):
+        walk = AffineDimExpr(out[i]) * steps[i] + AffineDimExpr(loops + i) * distances[i]
+        images[axis], kernels[kernel[i]] = walk, loops + i
+    maps = [[m[d] for d in range(len(m))] for m in (images, kernels)]
+    return b.contract(image, maps[0], w, maps[1], sizes, loops + len(ones), element)
+
+
+@operation("stablehlo.gather")
+def gather(b: Importer, op: Any, x: Tensor, indices: Tensor) -> Tensor:
+    """Every element of the result reads one index for each dimension that indices name."""
+    hlo = import_module("jaxlib.mlir.dialects.stablehlo")
+    dims = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
+    element, sizes = type_of(op.results[0])
+    parts = integers(op, "slice_sizes")
+    offsets, named = list(dims.offset_dims), list(dims.start_index_map)
+    alike = dict(zip(dims.operand_batching_dims, dims.start_indices_batching_dims, strict=True))
+    batch = [i for i in range(len(sizes)) if i not in offsets]
+    inner = [d for d in range(x.rank) if d not in (*dims.collapsed_slice_dims, *alike)]
+    source, places = Reader(b, x), Reader(b, indices)
+    vector = dims.index_vector_dim
+
+    def body(s: Scalars) -> Number:
+        row = [s.index(i) for i in batch]
+        at = [s.number(0, I64) for _ in range(x.rank)]
+        for k, d in enumerate(named):
+            index = _of_vector(s, places, row, vector, k)
+            at[d] = s.minimum(s.maximum(index, 0), int(x.sizes[d]) - parts[d])  # pyright: ignore
+        for d, i in alike.items():
+            at[d] = row[i - (i > vector)]
+        for d, i in zip(inner, offsets, strict=True):
+            at[d] = at[d] + s.index(i) if d in named else s.index(i)
+        return source.read(s, at)
+
+    return written(b, element, sizes, body)
+
+
+def _of_vector(s: Scalars, places: Reader, row: list[Number], vector: int, k: int) -> Number:
+    """One index of a vector of them, in i64."""
+    if vector == len(places.extents):
+        return places.read(s, row).to(I64)
+    return places.read(s, [*row[:vector], s.number(k, I64), *row[vector:]]).to(I64)
+
+
+@operation("stablehlo.scatter")
+def scatter(b: Importer, op: Any, *tensors: Tensor) -> Tensor:
+    """
+    Every element of the result goes through the updates, in their order, and takes what is for it.
+
+    An update whose window is not inside of the tensor is left out.
+    """
+    hlo = import_module("jaxlib.mlir.dialects.stablehlo")
+    if len(tensors) != 3:
+        b.refuse("several tensors are scattered at once", "scatter one after the other")
+    x, indices, updates = tensors
+    dims = hlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
+    named, vector = list(dims.scattered_dims_to_operand_dims), dims.index_vector_dim
+    windows = list(dims.update_window_dims)
+    alike = dict(zip(dims.input_batching_dims, dims.scatter_indices_batching_dims, strict=True))
+    rows = [i for i in range(updates.rank) if i not in windows]
+    inner = [d for d in range(x.rank) if d not in (*dims.inserted_window_dims, *alike)]
+    parts = {d: int(updates.sizes[i]) for d, i in zip(inner, windows, strict=True)}  # pyright: ignore
+    counts = [int(updates.sizes[i]) for i in rows]  # pyright: ignore
+    every = list(range(x.rank))
+    source, places = Reader(b, updates), Reader(b, indices)
+    combine = op.regions[0].blocks[0]
+    held_value = b.value(b.elementwise(lambda s, x: x, x))
+
+    def write(s: Scalars, _: Number, held: Number) -> Sequence[Number]:
+        row = [s.index(x.rank + i) for i in range(len(rows))]
+        at: list[Number] = [s.number(0, I64)] * updates.rank
+        for i, place in zip(rows, row, strict=True):
+            at[i] = place
+        mine: list[Number] = []
+        for d in every:
+            here, size = s.index(d), parts.get(d, 1)
+            if d in alike:
+                mine.append(row[alike[d] - (alike[d] > vector)].equals(here))
+                continue
+            if d not in named:
+                start = s.number(0, I64)
+            else:
+                start = _of_vector(s, places, row, vector, named.index(d))
+                mine.append((start >= 0) & (start <= int(x.sizes[d]) - size))  # pyright: ignore
+            offset = here - start
+            if size != x.sizes[d] or d in named:
+                mine.append((offset >= 0) & (offset < size))
+            if d in parts:
+                at[windows[inner.index(d)]] = s.minimum(s.maximum(offset, 0), size - 1)
+        update = source.read(s, at)
+        (new,) = b.scalars(combine, s, [held, update])
+        return [s.select(reduce(and_, mine), new, held) if mine else new]
+
+    walked = Tensor(x.element, counts, b.empty(counts, x.element))
+    loops = x.rank + len(counts)
+    reduced = list(range(x.rank, loops))
+    out = (held_value, x.element, x.sizes, every)
+    return b.generic([(walked, reduced)], [out], loops, write, reduced)[0]
+
+
+Combine = Callable[..., Sequence[Number]]

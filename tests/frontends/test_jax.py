@@ -1,0 +1,211 @@
+"""JAX functions and StableHLO, against JAX's own results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xdsl_spirv as xs
+from xdsl_spirv.compiler.model import run_reference
+from xdsl_spirv.frontends import FrontendError, import_stablehlo
+
+Case = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+@pytest.fixture(scope="module")
+def jax() -> Any:
+    for needed in ("jax", "flax"):
+        if find_spec(needed) is None:
+            pytest.skip(f"{needed} is not installed (pip install '.[jax]' flax)")
+    return import_module("jax")
+
+
+def floats(*sizes: int) -> Any:
+    return np.random.default_rng(len(sizes) + sum(sizes)).standard_normal(sizes, np.float32)
+
+
+def numpy_functions(jax: Any) -> dict[str, Case]:
+    """Functions of jax.numpy."""
+    jnp, x, y = jax.numpy, floats(6, 8), floats(8, 5)
+    square, ints = floats(5, 5), np.arange(24, dtype=np.int32).reshape(4, 6) - 7
+    return {
+        "matmul": (jnp.matmul, (floats(2, 3, 4), floats(2, 4, 5))),
+        "einsum": (lambda a, b: jnp.einsum("bij,bkj->bik", a, b), (floats(2, 3, 4), floats(2, 5, 4))),
+        "tensordot": (lambda a, b: jnp.tensordot(a, b, 2), (floats(3, 4, 5), floats(4, 5, 2))),
+        "variance": (lambda x: (jnp.mean(x, 0), jnp.var(x, 1), jnp.std(x)), (x,)),
+        "argmax": (lambda x: (jnp.argmax(x, 1), jnp.argmin(x, 0)), (x,)),
+        "sort": (lambda x: (jnp.sort(x, 1), jnp.argsort(x, 0)), (x,)),
+        "cumulative": (lambda x: (jnp.cumsum(x, 1), jnp.cumprod(x, 0)), (x,)),
+        "where": (lambda x: jnp.where(x > 0, x, jnp.exp(x) - 1), (x,)),
+        "take": (lambda x, i: jnp.take(x, i, axis=0), (x, np.int32([3, 0, 5, -1]))),
+        "take_along_axis": (lambda x: jnp.take_along_axis(x, jnp.argsort(x, 1), 1), (x,)),
+        "index": (lambda x, i: (x[i], x[:, 2], x[1:5:2, ::-1]), (x, np.int32(4))),
+        "at_set": (lambda x, i: x.at[i].set(1.0).at[:, 2].multiply(3.0), (x, np.int32(2))),
+        "at_add": (lambda x, i: x.at[i].add(x[:3]), (x, np.int32([1, 4, 1]))),
+        "pad": (lambda x: jnp.pad(x, ((1, 2), (0, 3)), constant_values=2.0), (x,)),
+        "pad_reflect": (lambda x: jnp.pad(x, ((2, 1), (1, 2)), mode="reflect"), (x,)),
+        "concatenate": (lambda x: jnp.concatenate([x, x[:2] * 2], 0), (x,)),
+        "split": (lambda x: jnp.split(x, [2, 5], axis=1), (x,)),
+        "roll": (lambda x: jnp.roll(x, (1, -2), (0, 1)), (x,)),
+        "tile": (lambda x: jnp.repeat(jnp.tile(x, (1, 2)), 2, axis=0), (x,)),
+        "triangles": (lambda x: (jnp.tril(x), jnp.triu(x, 1), jnp.trace(x)), (square,)),
+        "transpose": (lambda x: jnp.moveaxis(jnp.swapaxes(x, 0, 1), 0, 2), (floats(2, 3, 4),)),
+        "outer": (lambda x, y: jnp.outer(x, y) + jnp.eye(6, 8), (floats(6), floats(8))),
+        "trigonometry": (lambda x: (jnp.sin(x), jnp.arctan2(x, x + 1), jnp.tanh(x), jnp.sinh(x)), (x,)),
+        "logarithms": (lambda x: (jnp.log1p(x * x), jnp.expm1(x), jnp.log2(x * x + 1)), (x,)),
+        "rounding": (lambda x: (jnp.round(x), jnp.floor(x), jnp.sign(x), jnp.trunc(x * 3)), (x,)),
+        "powers": (lambda x: (jnp.power(jnp.abs(x), 1.5), x**3, jnp.cbrt(x), jnp.hypot(x, x)), (x,)),
+        "integers": (lambda i: (i // 3, i % 5, i << 2, i >> 1, i & 6, ~i, abs(i)), (ints,)),
+        "division": (lambda i: (jnp.divmod(i, -3), jnp.fmod(i, 4), jnp.remainder(i * 1.5, 2.0)), (ints,)),
+        "median": (lambda x: (jnp.median(x, 1), jnp.percentile(x, 30.0, axis=0)), (x,)),
+        "norms": (lambda x: (jnp.linalg.norm(x, axis=1), jnp.linalg.norm(x)), (x,)),
+        "any_all": (lambda x: (jnp.any(x > 1, 1), jnp.all(x > -2, 0), jnp.count_nonzero(x > 0)), (x,)),
+        "searchsorted": (lambda x, v: jnp.searchsorted(x, v), (np.sort(floats(9)), floats(5))),
+        "interp": (lambda x: jnp.interp(x, jnp.arange(5.0), jnp.arange(5.0) ** 2), (floats(7),)),
+        "clip_nan": (lambda x: jnp.nan_to_num(jnp.clip(jnp.sqrt(x), 0.1, 1.0)), (x,)),
+        "meshgrid": (lambda x, y: jnp.meshgrid(x, y)[0] * y[:, None], (floats(3), floats(4))),
+        "vander_poly": (lambda x: jnp.polyval(jnp.array([1.0, -2.0, 3.0]), x), (x,)),
+        "bincount": (lambda i: jnp.bincount(i, length=6), (np.int32([1, 2, 1, 5, 0, 1]),)),
+        "convolve": (lambda x, k: jnp.convolve(x, k, mode="same"), (floats(12), floats(3))),
+    }  # fmt: skip
+
+
+def lax_functions(jax: Any) -> dict[str, Case]:
+    """Functions of lax, loops, and jax.random."""
+    jnp, lax, x = jax.numpy, jax.lax, floats(6, 8)
+
+    def newton(x: Any) -> Any:
+        def is_going(state: Any) -> Any:
+            count, root = state
+            return (count < 20) & jnp.any(jnp.abs(root * root - x) > 1e-5)
+
+        return lax.while_loop(
+            is_going, lambda state: (state[0] + 1, (state[1] + x / state[1]) / 2), (0, x)
+        )[1]
+
+    def recurrence(x: Any) -> Any:
+        def step(carry: Any, row: Any) -> Any:
+            carry = jnp.tanh(carry * 0.5 + row)
+            return carry, carry.sum()
+
+        return lax.scan(step, jnp.zeros(8), x)
+
+    def choice(x: Any, i: Any) -> Any:
+        return lax.switch(i, [jnp.sin, jnp.cos, lambda x: -x], x), lax.cond(i > 1, jnp.exp, abs, x)
+
+    conv = lax.conv_general_dilated
+    image, kernel = floats(2, 9, 8, 4), floats(3, 3, 4, 6)
+    names = ("NHWC", "HWIO", "NHWC")
+    return {
+        "fori_loop": (lambda x: lax.fori_loop(0, 12, lambda i, c: c * 0.9 + x[i % 6], x[0]), (x,)),
+        "scan": (recurrence, (x,)),
+        "while_loop": (newton, (abs(x) + 0.5,)),
+        "cond_switch": (choice, (x, np.int32(2))),
+        "conv": (lambda x, k: conv(x, k, (2, 1), "SAME", dimension_numbers=names), (image, kernel)),
+        "conv_dilated": (lambda x, k: conv(x, k, (1, 1), "VALID", rhs_dilation=(2, 2), dimension_numbers=names), (image, kernel)),
+        "conv_groups": (lambda x, k: conv(x, k, (1, 1), "SAME", dimension_numbers=names, feature_group_count=2), (image, floats(3, 3, 2, 6))),
+        "conv_depthwise": (lambda x, k: conv(x, k, (1, 1), "SAME", dimension_numbers=names, feature_group_count=4), (image, floats(3, 3, 1, 4))),
+        "conv_transpose": (lambda x, k: lax.conv_transpose(x, k, (2, 2), "SAME", dimension_numbers=names), (image, kernel)),
+        "reduce_window": (lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"), (image,)),
+        "top_k": (lambda x: lax.top_k(x, 3), (x,)),
+        "dynamic_slice": (lambda x, i: lax.dynamic_slice(x, (i, 1), (3, 4)), (x, np.int32(5))),
+        "dynamic_update_slice": (lambda x, u, i: lax.dynamic_update_slice(x, u, (i, i)), (x, floats(2, 3), np.int32(2))),
+        "associative_scan": (lambda x: lax.associative_scan(jnp.maximum, x, axis=1), (x,)),
+        "sort_pairs": (lambda x, y: lax.sort((x, y), dimension=1, num_keys=1), (np.round(x), floats(6, 8) * 2)),
+        "random": (lambda key: (jax.random.uniform(key, (4, 3)), jax.random.normal(key, (7,))), (np.uint32([3, 9]),)),
+        "random_categorical": (lambda key, x: jax.random.categorical(key, x), (np.uint32([1, 2]), x)),
+        "narrow": (lambda x: (x.astype(jnp.bfloat16) @ x.T.astype(jnp.bfloat16)).astype(jnp.float32), (x,)),
+        "bits": (lambda x: lax.bitcast_convert_type(x, jnp.int32) ^ lax.population_count(jnp.int32(77)), (x,)),
+        "special": (lambda x: (jax.scipy.special.erf(x), jax.scipy.special.logsumexp(x, 1), jax.scipy.special.gammaln(abs(x) + 1), lax.erf_inv(jnp.tanh(x))), (x,)),
+    }  # fmt: skip
+
+
+def network_functions(jax: Any) -> dict[str, Case]:
+    """Functions of jax.nn, gradients, and modules of flax."""
+    jnp, nn, linen, x = jax.numpy, jax.nn, import_module("flax.linen"), floats(6, 8)
+
+    class Block(linen.Module):
+        @linen.compact
+        def __call__(self, x: Any) -> Any:
+            y = linen.SelfAttention(num_heads=2)(linen.LayerNorm()(x))
+            return x + linen.Dense(8)(linen.gelu(linen.Dense(16)(y)))
+
+    class Network(linen.Module):
+        @linen.compact
+        def __call__(self, x: Any) -> Any:
+            x = linen.relu(linen.GroupNorm(2)(linen.Conv(8, (3, 3), strides=2)(x)))
+            x = linen.max_pool(x, (2, 2), (2, 2))
+            return linen.Dense(5)(linen.avg_pool(x, (2, 2)).reshape(x.shape[0], -1))
+
+    class Recurrent(linen.Module):
+        @linen.compact
+        def __call__(self, x: Any) -> Any:
+            return linen.RNN(linen.LSTMCell(6))(linen.Embed(10, 4)(x))
+
+    def applied(module: Any, x: Any) -> Case:
+        parameters = module.init(jax.random.key(0), x)
+        return (lambda x: module.apply(parameters, x)), (x,)
+
+    def loss(w: Any, x: Any) -> Any:
+        return jnp.mean((nn.relu(x @ w) - 1) ** 2)
+
+    heads = floats(2, 6, 2, 4)
+    return {
+        "activations": (lambda x: (nn.silu(x), nn.elu(x), nn.softplus(x), nn.gelu(x), nn.relu6(x)), (x,)),
+        "softmax": (lambda x: (nn.softmax(x), nn.log_softmax(x, 0)), (x,)),
+        "one_hot": (lambda i: nn.one_hot(i, 5), (np.int32([1, 4, 0]),)),
+        "attention": (lambda q: nn.dot_product_attention(q, q, q, is_causal=True), (heads,)),
+        "gradient": (jax.grad(loss), (floats(8, 3), x)),
+        "vmap": (jax.vmap(lambda x, i: x[i] * jnp.cumsum(x)), (x, np.int32([0, 7, 2, 3, 1, 4]))),
+        "transformer_block": applied(Block(), floats(2, 6, 8)),
+        "convolutional_network": applied(Network(), floats(2, 16, 16, 3)),
+        "recurrent_network": applied(Recurrent(), np.int32([[1, 5, 9, 2, 0, 3, 3]])),
+        "one_layer": applied(linen.Dense(7), x),
+    }  # fmt: skip
+
+
+def cases(jax: Any) -> dict[str, Case]:
+    return {**numpy_functions(jax), **lax_functions(jax), **network_functions(jax)}
+
+
+FEW = ("sort", "at_add", "while_loop", "conv_transpose", "transformer_block")
+"""Of `make test`; `make test-long` has all of them, on the interpreter of kernels too."""
+
+
+def check(jax: Any, name: str, kernels: bool) -> None:
+    function, examples = cases(jax)[name]
+    expected = [np.asarray(leaf) for leaf in jax.tree.leaves(function(*examples))]
+    inputs = {f"arg{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(examples))}
+    results = list(run_reference(xs.from_jax(function, *examples), inputs).values())
+    compare(results, expected)
+    if kernels:
+        program = xs.compile(xs.from_jax(function, *examples), "lavapipe")
+        results = program(**inputs, device="interpreter")
+        compare(results if isinstance(results, tuple) else [results], expected)
+
+
+def compare(results: Any, expected: list[Any]) -> None:
+    for result, truth in zip(results, expected, strict=True):
+        assert (result.dtype, result.shape) == (truth.dtype, truth.shape)
+        np.testing.assert_allclose(result, truth, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_functions(jax: Any, name: str):
+    check(jax, name, kernels=False)
+
+
+@pytest.mark.long
+def test_all_functions(jax: Any):
+    wrong: dict[str, str] = {}
+    for name in cases(jax):
+        try:
+            check(jax, name, kernels=True)
+        except (AssertionError, FrontendError, xs.runtime.errors.ProgramError) as error:
+            wrong[name] = str(error)
+    assert wrong == {}
