@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.compiler.model import compile_model, load_gguf, load_model, refuse_options
-from xdsl_spirv.frontends import is_gguf, is_onnx
+from xdsl_spirv.frontends import is_gguf, is_onnx, is_stablehlo
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.program import Program
 
@@ -37,8 +37,8 @@ def compile(
 
     `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name, or
     None where they stay open, and whose inputs `constants` may fix), a program of `torch.export`,
-    an MLIR file or module of `linalg` on tensors (whose arguments `weights` may fill, by name, and
-    which stays as it is), or an imported model, or a GGUF file, a language model that becomes
+    a file of StableHLO, an MLIR file or module of `linalg` on tensors (whose arguments `weights`
+    may fill, by name, and which stays as it is), or an imported model, or a GGUF file, a language model that becomes
     `prefill` and `decode` with states of `context` tokens. `context` makes what an ONNX model with
     a past takes and gives on state of a session, with room for so many tokens; `state` names such
     inputs and their outputs, also of a program of `torch.export`.
@@ -65,7 +65,7 @@ def compile(
         if is_gguf(source):
             refuse_options(source, dims, constants, function, functions, weights, state)
             return compile_model(load_gguf(source, target, context), target, jobs=jobs)
-        if is_onnx(source):
+        if is_onnx(source) or is_stablehlo(source):
             model = load_model(source, dims, constants=constants, context=context, state=state)
             return compile_model(model, target, jobs=jobs)
         return compile_module(source, target, function, weights, functions=functions, jobs=jobs)

@@ -27,7 +27,7 @@ from xdsl_spirv.compiler.signature import (
 )
 from xdsl_spirv.compiler.weights import lift_weights, weights_of
 from xdsl_spirv.dialects.program import state_of, states_of
-from xdsl_spirv.frontends import is_gguf, is_onnx
+from xdsl_spirv.frontends import is_gguf, is_onnx, is_stablehlo
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
 from xdsl_spirv.interpreter import Options, reference
 from xdsl_spirv.passes.analysis.sizes import extents
@@ -85,6 +85,10 @@ def load_model(
         raise ProgramError(
             "--context and --state are for ONNX files", str(path), "write program.state there"
         )
+    if is_stablehlo(path):
+        from xdsl_spirv.frontends import import_stablehlo
+
+        return import_stablehlo(Path(path).read_text())
     module = parse(path)
     names = list(functions)
     host = host_function(module, names[0] if names else function)

@@ -30,6 +30,7 @@ __all__ = [
     "is_gguf",
     "is_model",
     "is_onnx",
+    "is_stablehlo",
 ]
 
 _HOMES = {
@@ -59,6 +60,14 @@ def is_onnx(path: str | os.PathLike[str]) -> bool:
 def is_gguf(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a GGUF model, by its name."""
     return os.fspath(path).endswith(".gguf")
+
+
+def is_stablehlo(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a module of StableHLO, by its name and its text."""
+    if not os.fspath(path).endswith(".mlir") or not os.path.isfile(path):
+        return False
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return any("stablehlo." in line for line in file)
 
 
 def is_model(path: str | os.PathLike[str]) -> bool:

@@ -19,8 +19,8 @@ def from_jax(function: Callable[..., Any], *examples: Any) -> ImportedModel:
     Import a function of arrays, as JAX traces it with `examples`: trees of arrays or of
     `jax.ShapeDtypeStruct`.
 
-    Inputs are the leaves of the examples, `arg0`, `arg1`, ...; results those of what the function
-    returns, `result0`, `result1`, ... Arrays that the function closes over are weights:
+    Inputs are the leaves of the examples: `arg0`, `arg1`, ... Results are the leaves of the
+    function's result: `result0`, `result1`, ... Arrays that the function closes over are weights:
 
         model = xs.from_jax(functools.partial(module.apply, parameters), x)
 

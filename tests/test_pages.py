@@ -64,8 +64,9 @@ ELSEWHERE = {
     ("docs/pytorch.md", 'compiled = torch.compile(module, backend="xdsl_spirv")'): (
         "tests/frontends/test_torch.py::test_compiled_modules"
     ),
-    ("docs/onnx.md", "from xdsl_spirv.frontends import import_stablehlo"): (
-        "tests/frontends/test_recipes.py::test_jax"
+    ("docs/jax.md", "import jax"): "tests/frontends/test_jax.py::test_all_functions",
+    ("docs/jax.md", "from xdsl_spirv.frontends import import_stablehlo"): (
+        "tests/frontends/test_jax.py::test_weights_that_a_function_closes_over_are_shared"
     ),
     (
         "docs/onnx.md",

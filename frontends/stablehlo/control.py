@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from xdsl.ir.affine import AffineDimExpr
 
-from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.building import Map
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.steps import repeat
-from xdsl_spirv.frontends.onnx.values import I32, Tensor
-from xdsl_spirv.frontends.stablehlo.importer import Importer, operation, type_of
-from xdsl_spirv.frontends.stablehlo.operations import integers, number, padded
+from xdsl_spirv.frontends.onnx.values import BOOL, I32, Tensor
+from xdsl_spirv.frontends.stablehlo.importer import Importer, array_of, operation, type_of
+from xdsl_spirv.frontends.stablehlo.operations import integers, number, pad_tensor
 
 FEW = 4
 """Rounds of a loop that are written out."""
@@ -30,7 +29,7 @@ def composite(b: Importer, op: Any, *arguments: Tensor) -> Sequence[Tensor]:
     return b.call(op.attributes["decomposition"].value, arguments)
 
 
-def chosen(b: Importer, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
+def choose(b: Importer, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
     """One of two tensors, by a condition without dimensions."""
     if new is old:
         return new
@@ -39,7 +38,7 @@ def chosen(b: Importer, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
 
 @operation("stablehlo.case", "stablehlo.if")
 def case(b: Importer, op: Any, index: Tensor) -> Sequence[Tensor]:
-    """The results of one region; where data chooses, of all, of which each element is chosen."""
+    """The results of one region; where data chooses, of all, of which each element is choose."""
     regions = [region.blocks[0] for region in op.regions]
     last = len(regions) - 1
     if index.numbers is not None:
@@ -53,13 +52,11 @@ def case(b: Importer, op: Any, index: Tensor) -> Sequence[Tensor]:
         condition = index
         if op.name == "stablehlo.case":
             condition = _is_equal(b, index, branch)
-        results = [chosen(b, condition, x, y) for x, y in zip(values, results, strict=True)]
+        results = [choose(b, condition, x, y) for x, y in zip(values, results, strict=True)]
     return results
 
 
 def _is_equal(b: Importer, index: Tensor, branch: int) -> Tensor:
-    from xdsl_spirv.frontends.onnx.values import BOOL
-
     return b.elementwise(lambda s, x: x.equals(branch), index, element=BOOL)
 
 
@@ -74,7 +71,7 @@ def while_(b: Importer, op: Any, *carried: Tensor) -> Sequence[Tensor]:
     Data then decides when results stay as they are: the rounds are made all the same.
     """
     condition, body = (region.blocks[0] for region in op.regions)
-    bound = _bound(condition, body, carried)
+    bound = _find_bound(condition, body, carried)
     if bound is None:
         b.refuse(
             "no constant bounds the number of rounds",
@@ -84,46 +81,36 @@ def while_(b: Importer, op: Any, *carried: Tensor) -> Sequence[Tensor]:
     start = int(carried[place].numbers.item())  # pyright: ignore
     rounds = max(limit - start, 0)
 
+    def counter(item: Any) -> Tensor:
+        return Tensor(carried[place].element, (), known=np.array(item, object))
+
+    def insert(values: Sequence[Tensor], t: Tensor) -> list[Tensor]:
+        return [*values[:place], t, *values[place:]]
+
     def one(step: Any, *values: Tensor) -> list[Tensor]:
-        given = list(values)
-        given.insert(
-            place, Tensor(carried[place].element, (), known=np.array(start + step, object))
-        )
-        new = b.run(body, given)
-        counter = new.pop(place)
-        if counter.known is None or counter.known.item() != start + step + 1:
+        new = b.run(body, insert(values, counter(start + step)))
+        known = new.pop(place).known
+        if known is None or known.item() != start + step + 1:
             b.refuse("the counter is not counted by 1", "count the rounds by 1")
-        if is_alone:
-            return new
-        del given[place]
-        (going,) = b.run(
-            condition, [*values[:place], _counter(carried[place], start + step), *values[place:]]
-        )
-        return [chosen(b, going, x, y) for x, y in zip(new, values, strict=True)]
+        return new
+
+    def one_if(step: Any, *values: Tensor) -> list[Tensor]:
+        """A round whose results are choose while all rounds before are made; the last counts."""
+        *old, made = values
+        (going,) = b.run(condition, insert(old, counter(start + step)))
+        new = [choose(b, going, x, y) for x, y in zip(one(step, *old), old, strict=True)]
+        return [*new, b.elementwise(lambda s, c, n: s.select(c, n + 1, n), going, made)]
 
     rest = [t for i, t in enumerate(carried) if i != place]
-    if rounds <= FEW:
-        for step in range(rounds):
-            rest = one(step, *rest)
-    else:
-        # Values that no round changes are read from outside of the loop.
-        rest = _repeat(b, rounds, rest, one, _kept(body, place))
-    rest.insert(place, Tensor.of(np.array(start + rounds, carried[place].element.dtype)))
-    if not is_alone and body_reads_counter(op, place):
-        b.refuse("the number of rounds that are made is a result", "carry a count of your own")
-    return rest
+    kept = _find_kept(body, place)
+    if is_alone:
+        rest = _repeat(b, rounds, rest, one, kept)
+        return insert(rest, counter(start + rounds))
+    *rest, made = _repeat(b, rounds, [*rest, carried[place]], one_if, [*kept, False])
+    return insert(rest, made)
 
 
-def _counter(t: Tensor, item: Any) -> Tensor:
-    return Tensor(t.element, (), known=np.array(item, object))
-
-
-def body_reads_counter(op: Any, place: int) -> bool:
-    """Whether the counter of a loop is used behind it."""
-    return bool(list(op.results[place].uses))
-
-
-def _kept(body: Any, place: int) -> list[bool]:
+def _find_kept(body: Any, place: int) -> list[bool]:
     """For each carried value, without the counter, whether a round gives it on as it is."""
     last = list(body.operations)[-1].operation
     pairs = zip(body.arguments, last.operands, strict=True)
@@ -135,7 +122,11 @@ def _kept(body: Any, place: int) -> list[bool]:
 def _repeat(
     b: Importer, rounds: int, carried: Sequence[Tensor], one: Any, kept: Sequence[bool]
 ) -> list[Tensor]:
-    """A loop of the values that rounds change."""
+    """The values after all rounds; a value that no round changes is read from outside of it."""
+    if rounds <= FEW:
+        for number in range(rounds):
+            carried = one(number, *carried)
+        return list(carried)
 
     def step(number: Any, *values: Tensor) -> list[Tensor]:
         given = iter(values)
@@ -148,7 +139,9 @@ def _repeat(
     return [t if same else next(results) for t, same in zip(carried, kept, strict=True)]
 
 
-def _bound(condition: Any, body: Any, carried: Sequence[Tensor]) -> tuple[int, int, bool] | None:
+def _find_bound(
+    condition: Any, body: Any, carried: Sequence[Tensor]
+) -> tuple[int, int, bool] | None:
     """
     The counter's place, the number that it stays below, and whether that is all of the condition.
     """
@@ -159,12 +152,14 @@ def _bound(condition: Any, body: Any, carried: Sequence[Tensor]) -> tuple[int, i
     while terms:
         term = terms.pop()
         op = term.owner
-        if not hasattr(op, "operands") or op.name not in ("stablehlo.and", "stablehlo.compare"):
-            continue
-        if op.name == "stablehlo.and":
+        name = getattr(op, "name", "")
+        if name in ("stablehlo.and", "stablehlo.convert", "stablehlo.broadcast_in_dim"):
             terms += op.operands
+        if name != "stablehlo.compare":
             continue
         direction = str(op.attributes["comparison_direction"])
+        if " NE>" in direction and _constant(op.operands[1], arguments, body, carried) == 0:
+            terms.append(op.operands[0])
         left, right = op.operands if "LT" in direction else (op.operands[1], op.operands[0])
         if not any(f" {name}>" in direction for name in ("LT", "GT")) or left not in arguments:
             continue
@@ -184,10 +179,10 @@ def _constant(value: Any, arguments: list[Any], body: Any, carried: Sequence[Ten
         same = last.operands[place] == body.arguments[place]
         return int(known.item()) if same and known is not None and not carried[place].rank else None
     op = value.owner
+    if op.name == "stablehlo.broadcast_in_dim":
+        return _constant(op.operands[0], arguments, body, carried)
     if op.name != "stablehlo.constant":
         return None
-    from xdsl_spirv.frontends.stablehlo.importer import array_of
-
     return int(array_of(op.attributes["value"], type_of(value)[0]).item())
 
 
@@ -201,10 +196,10 @@ def reduce(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
     kept = [i for i in range(operands[0].rank) if i not in axes]
     maps: list[Map] = [list(range(operands[0].rank))] * count
     loops = operands[0].rank
-    return _reduced(b, op, operands[:count], operands[count:], maps, kept, loops, axes)
+    return _reduce(b, op, operands[:count], operands[count:], maps, kept, loops, axes)
 
 
-def _reduced(
+def _reduce(
     b: Importer,
     op: Any,
     tensors: Sequence[Tensor],
@@ -214,7 +209,7 @@ def _reduced(
     loops: int,
     reduced: Sequence[int],
 ) -> Sequence[Tensor]:
-    """What the region makes of all elements that have one place in the result, from the starts."""
+    """Combines all elements that have one place in the result, and the start, by the region."""
     region = op.regions[0].blocks[0]
     outputs: list[Any] = []
     for start, result in zip(starts, op.results, strict=True):
@@ -250,8 +245,8 @@ def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
         + (AffineDimExpr(rank + walked.index(i)) * apart[i] if i in walked else 0)
         for i in range(rank)
     ]
-    images = [padded(b, t, s, low, high, between) for t, s in zip(tensors, starts, strict=True)]
-    # The window's sizes are those of a tensor that is not read.
+    images = [pad_tensor(b, t, s, low, high, between) for t, s in zip(tensors, starts, strict=True)]
+    # This tensor is not read: it has the window's sizes.
     sizes = [window[i] for i in walked]
     shape = Tensor(I32, sizes, b.empty(sizes, I32))
     loops = rank + len(walked)
@@ -276,8 +271,8 @@ def reduce_window(b: Importer, op: Any, *operands: Tensor) -> Sequence[Tensor]:
 @operation("stablehlo.sort")
 def sort(b: Importer, op: Any, *tensors: Tensor) -> Sequence[Tensor]:
     """
-    Every element counts those that come before it: that is its place. Of equal ones the first is
-    first. Quadratic in the axis, but all at once.
+    Every element counts those that come before it: that is its place. The first of equal
+    elements is first. Quadratic in the axis, but all at once.
     """
     axis, rank = number(op, "dimension"), tensors[0].rank
     axis %= rank
@@ -315,6 +310,3 @@ def top_k(b: Importer, op: Any, x: Tensor) -> Sequence[Tensor]:
     k = Tensor.of(np.array([number(op, "k")], np.int64))
     values, indices = first_elements(b, x, k)  # pyright: ignore
     return values, b.convert(indices, I32)
-
-
-__all__ = ["FrontendError"]

@@ -24,7 +24,7 @@ from xdsl_spirv.frontends.onnx.building import TensorBuilder, erase_unused
 from xdsl_spirv.frontends.onnx.functions import value_of
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, Element, Tensor, tensor_type
-from xdsl_spirv.frontends.stablehlo.scalars import BODIES, FOLDS, compared, converted
+from xdsl_spirv.frontends.stablehlo.scalars import BODIES, FOLDS, compare, convert_number
 from xdsl_spirv.upstream.collection import without_collection
 
 Function = Callable[..., "Tensor | Sequence[Tensor]"]
@@ -89,14 +89,14 @@ class Importer(TensorBuilder):
             results = function(self, op, *operands)
             return [results] if isinstance(results, Tensor) else list(results)
         element, sizes = type_of(op.results[0])
-        known = self._known(op, operands, element)
+        known = self._fold(op, operands, element)
         if known is not None:
             return [known]
         body = self.body_of(op)
         maps = [list(range(t.rank)) for t in operands]
         return [self.mapped(body, list(zip(operands, maps, strict=True)), sizes, element)]
 
-    def _known(self, op: Any, operands: Sequence[Tensor], element: Element) -> Tensor | None:
+    def _fold(self, op: Any, operands: Sequence[Tensor], element: Element) -> Tensor | None:
         """A scalar that is known now: an integer, or a size."""
         fold = FOLDS.get(op.name)
         if fold is None or element.is_float:
@@ -110,17 +110,17 @@ class Importer(TensorBuilder):
             return None
         known = np.array(item, object)
         return Tensor(
-            element, (), known=known if not isinstance(item, int) else wrapped(known, element)
+            element, (), known=known if not isinstance(item, int) else wrap_integers(known, element)
         )
 
     def body_of(self, op: Any) -> Callable[..., Number]:
         """Writes an elementwise operation on numbers."""
         if op.name == "stablehlo.compare":
             options = comparison_of(op)
-            return lambda s, x, y: compared(s, x, y, *options)
+            return lambda s, x, y: compare(s, x, y, *options)
         if op.name == "stablehlo.convert":
             element, _ = type_of(op.results[0])
-            return lambda s, x: converted(s, x, element)
+            return lambda s, x: convert_number(s, x, element)
         if op.name == "chlo.constant":
             self.refuse("it is not imported", "write the function in other words")
         body = BODIES.get(op.name)
@@ -129,7 +129,7 @@ class Importer(TensorBuilder):
         return body
 
     def scalars(self, block: Any, s: Scalars, numbers: Sequence[Number]) -> list[Number]:
-        """What a region makes of numbers: the operands of its last operation."""
+        """Writes a region on numbers; returns the operands of its last operation."""
         values = dict(zip(block.arguments, numbers, strict=True))
         for op in block.operations:
             inner = op.operation
@@ -209,7 +209,7 @@ def array_of(attribute: Any, element: Element) -> np.ndarray[Any, np.dtype[Any]]
     return np.array(items, element.dtype).reshape(shape)
 
 
-def wrapped(array: Any, element: Element) -> Any:
+def wrap_integers(array: Any, element: Element) -> Any:
     """Integers modulo the type's number of them."""
     if element.is_bool:
         return array.astype(np.bool_)
@@ -219,7 +219,7 @@ def wrapped(array: Any, element: Element) -> Any:
 
 
 def read_module(source: str | bytes) -> Any:
-    """The module of a text, or of an artifact; raises `FrontendError` for what jaxlib refuses."""
+    """The module of a text, or of an artifact; raises `FrontendError` if jaxlib refuses it."""
     try:
         context = import_module("jax.interpreters.mlir").make_ir_context()
     except ImportError as error:
@@ -231,7 +231,7 @@ def read_module(source: str | bytes) -> Any:
         if isinstance(source, str):
             return ir.Module.parse(source, context)
         read = import_module("jaxlib.mlir.dialects.stablehlo").deserialize_portable_artifact
-        return ir.Module.parse(read(context, source), context)
+        return read(context, source)
     except (ir.MLIRError, ValueError, TypeError) as error:
         lines = str(error).strip().splitlines()
         said = next((line for line in lines if line.startswith("error:")), lines[0])
@@ -241,7 +241,7 @@ def read_module(source: str | bytes) -> Any:
 
 
 def expand_chlo(module: Any) -> None:
-    """Writes operations of `chlo` by those of StableHLO, if one has no function here."""
+    """Writes operations of `chlo` by StableHLO's own, if one has no function here."""
     names = set(re.findall(r"\bchlo\.\w+", str(module)))
     if names <= {*BODIES, *OPERATIONS}:
         return

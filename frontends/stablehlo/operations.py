@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from importlib import import_module
 from math import prod
@@ -188,10 +188,10 @@ def chosen_inside(
 @operation("stablehlo.pad")
 def pad(b: Importer, op: Any, x: Tensor, value: Tensor) -> Tensor:
     low, high = integers(op, "edge_padding_low"), integers(op, "edge_padding_high")
-    return padded(b, x, value, low, high, integers(op, "interior_padding"))
+    return pad_tensor(b, x, value, low, high, integers(op, "interior_padding"))
 
 
-def padded(
+def pad_tensor(
     b: Importer,
     x: Tensor,
     value: Tensor,
@@ -212,8 +212,8 @@ def padded(
         starts, ends = ([max(-n, 0) for n in amounts] for amounts in (low, high))
         kept = [n - a - c for n, a, c in zip(x.sizes, starts, ends, strict=True)]
         cut = b.slice(x, starts, kept, [1] * x.rank)
-        amounts = [[max(n, 0) for n in some] for some in (low, high)]
-        return b.pad(cut, *amounts, value.numbers.item())
+        before, behind = ([max(n, 0) for n in some] for some in (low, high))
+        return b.pad(cut, before, behind, value.numbers.item())
     source = Reader(b, x)
 
     def body(s: Scalars, filler: Number) -> Number:
@@ -229,7 +229,7 @@ def padded(
 
 @operation("stablehlo.dot_general")
 def dot_general(b: Importer, op: Any, x: Tensor, y: Tensor) -> Tensor:
-    hlo = import_module("jaxlib.mlir.dialects.stablehlo")
+    hlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
     dims = hlo.DotDimensionNumbers(op.attributes["dot_dimension_numbers"])
     element, sizes = type_of(op.results[0])
     summed = len(dims.lhs_contracting_dimensions)
@@ -251,7 +251,7 @@ def dot_general(b: Importer, op: Any, x: Tensor, y: Tensor) -> Tensor:
 @operation("stablehlo.convolution")
 def convolution(b: Importer, op: Any, x: Tensor, w: Tensor) -> Tensor:
     """Images and kernels are read where they lie; groups of several channels are turned before."""
-    hlo = import_module("jaxlib.mlir.dialects.stablehlo")
+    hlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
     dims = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     element, sizes = type_of(op.results[0])
     if number(op, "batch_group_count") != 1:
@@ -264,7 +264,7 @@ def convolution(b: Importer, op: Any, x: Tensor, w: Tensor) -> Tensor:
     apart = integers(op, "lhs_dilation", ones)
     for axis, (before, behind), step in zip(space, amounts, apart, strict=True):
         low[axis], high[axis], between[axis] = before, behind, step - 1
-    image = padded(b, x, Tensor.of(np.zeros((), x.element.dtype)), low, high, between)
+    image = pad_tensor(b, x, Tensor.of(np.zeros((), x.element.dtype)), low, high, between)
     if "window_reversal" in op.attributes:
         turned = [k for k, yes in zip(kernel, op.attributes["window_reversal"], strict=True) if yes]
         w = reversed_along(b, w, turned)  # pyright: ignore
@@ -304,7 +304,7 @@ def convolution(b: Importer, op: Any, x: Tensor, w: Tensor) -> Tensor:
 @operation("stablehlo.gather")
 def gather(b: Importer, op: Any, x: Tensor, indices: Tensor) -> Tensor:
     """Every element of the result reads one index for each dimension that indices name."""
-    hlo = import_module("jaxlib.mlir.dialects.stablehlo")
+    hlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
     dims = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     element, sizes = type_of(op.results[0])
     parts = integers(op, "slice_sizes")
@@ -344,7 +344,7 @@ def scatter(b: Importer, op: Any, *tensors: Tensor) -> Tensor:
 
     An update whose window is not inside of the tensor is left out.
     """
-    hlo = import_module("jaxlib.mlir.dialects.stablehlo")
+    hlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
     if len(tensors) != 3:
         b.refuse("several tensors are scattered at once", "scatter one after the other")
     x, indices, updates = tensors
@@ -391,6 +391,3 @@ def scatter(b: Importer, op: Any, *tensors: Tensor) -> Tensor:
     reduced = list(range(x.rank, loops))
     out = (held_value, x.element, x.sizes, every)
     return b.generic([(walked, reduced)], [out], loops, write, reduced)[0]
-
-
-Combine = Callable[..., Sequence[Number]]

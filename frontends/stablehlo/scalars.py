@@ -20,7 +20,7 @@ from xdsl_spirv.frontends.onnx.operators.elementwise import (
     whole_power,
 )
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import ELEMENTS, F32, I32, U32, Element
+from xdsl_spirv.frontends.onnx.values import ELEMENTS, I32, U32, Element
 
 Body = Callable[..., Number]
 COMPARE = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
@@ -31,7 +31,7 @@ def of_math(op: Any) -> Body:
     return rounded_once(lambda s, x: s.unary(op, x))
 
 
-def shifted(shift: Callable[[Number, Number], Number], unsigned: bool) -> Body:
+def write_shift(shift: Callable[[Number, Number], Number], unsigned: bool) -> Body:
     """A shift; by the width or more it leaves 0, or the sign."""
 
     def body(s: Scalars, x: Number, y: Number) -> Number:
@@ -62,7 +62,7 @@ def power(s: Scalars, x: Number, y: Number) -> Number:
     return rounded_once(lambda s, x, y: s.binary(math.PowFOp, math.PowFOp, x, y))(s, x, y)
 
 
-def converted(s: Scalars, x: Number, element: Element) -> Number:
+def convert_number(s: Scalars, x: Number, element: Element) -> Number:
     """An element in another type; floats beyond an integer's range become its ends."""
     if not x.element.is_float or element.is_float or element.is_bool:
         return x.to(element)
@@ -73,7 +73,7 @@ def converted(s: Scalars, x: Number, element: Element) -> Number:
     return saturate_integer(s, x, element) if element in (I32, U32) else x.to(element)
 
 
-def compared(s: Scalars, x: Number, y: Number, direction: str, total: bool) -> Number:
+def compare(s: Scalars, x: Number, y: Number, direction: str, total: bool) -> Number:
     """A comparison; in total order -NaN comes first, then -0 before 0, and NaN last."""
     if total and x.element.is_float:
         element = ELEMENTS[f"i{x.element.bits}"]
@@ -132,9 +132,9 @@ BODIES: dict[str, Body] = {
     "stablehlo.or": lambda s, x, y: x | y,
     "stablehlo.xor": lambda s, x, y: x ^ y,
     "stablehlo.not": lambda s, x: ~x,
-    "stablehlo.shift_left": shifted(python.lshift, True),
-    "stablehlo.shift_right_logical": shifted(python.rshift, True),
-    "stablehlo.shift_right_arithmetic": shifted(python.rshift, False),
+    "stablehlo.shift_left": write_shift(python.lshift, True),
+    "stablehlo.shift_right_logical": write_shift(python.rshift, True),
+    "stablehlo.shift_right_arithmetic": write_shift(python.rshift, False),
     "stablehlo.select": lambda s, c, x, y: s.select(c, x, y),
     "stablehlo.clamp": lambda s, low, x, high: s.minimum(s.maximum(x, low), high),
     "stablehlo.abs": lambda s, x: s.absolute(x),
@@ -189,5 +189,3 @@ FOLDS: dict[str, Callable[..., Any]] = {
     "stablehlo.convert": lambda x: x,
 }
 """Computes a result while importing, of integers without dimensions, sizes among them."""
-
-__all__ = ["BODIES", "F32", "FOLDS", "compared", "converted"]

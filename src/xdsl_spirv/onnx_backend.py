@@ -37,7 +37,7 @@ REFERENCE = "reference"
 REFUSALS = (FrontendError, ProgramError, InterpreterError, DiagnosticException, VerifyException)
 """The errors that say that a model, or an input, is not for us."""
 SIZES = ("scales", "roi", "condition")
-"""Inputs of operators that decide sizes though they are no integers."""
+"""Inputs of operators that decide sizes, and are floats or truth values."""
 
 
 class PreparedModel(base.BackendRep):
@@ -50,7 +50,7 @@ class PreparedModel(base.BackendRep):
         self.inputs = [name for name in names if name not in held] or names
         self.programs: dict[Any, tuple[ImportedModel, Program | None]] = {}
         self.refusal: str | None = None
-        """Why inputs of the last run had to be constants; None if all were inputs."""
+        """The reason why inputs of the last run were constants; None if all were inputs."""
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """
@@ -196,7 +196,7 @@ class Backend(base.Backend):
 
 def decides_sizes(name: str, array: Array) -> bool:
     """True if an input may be a shape, axes, pads, or scales, by its type and rank or its name."""
-    integers = array.ndim <= 1 and array.dtype in (np.int32, np.int64)
+    integers = array.ndim <= 1 and array.dtype.name in ("int32", "int64")
     return integers or (name in SIZES and array.ndim == 1)
 
 

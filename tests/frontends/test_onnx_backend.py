@@ -70,7 +70,7 @@ def test_a_sample(onnx: Any):
     check("--modules", ",".join(SAMPLE), "--names", ",".join(names))
 
 
-def make_model(onnx: Any, node: Any, *shapes: list[int], element: int = 1) -> Any:
+def make_model(onnx: Any, node: Any, *shapes: list[Any], element: int = 1) -> Any:
     values = [
         onnx.helper.make_tensor_value_info(name, element, shape)
         for name, shape in zip((*node.input, *node.output), shapes, strict=True)
@@ -85,7 +85,7 @@ def test_a_prepared_model_runs_inputs_of_several_shapes(onnx: Any):
     node = onnx.helper.make_node("Mul", ["x", "y"], ["z"])
     prepared = backend.prepare(make_model(onnx, node, ["n"], [1], ["n"]))
     for size in (3, 5):
-        (z,) = prepared.run([np.arange(size, dtype=np.float32), np.float32([2])])
+        (z,) = prepared.run([np.arange(size, dtype=np.float32), np.array([2], np.float32)])
         np.testing.assert_array_equal(z, np.arange(size) * 2)
     assert len(prepared.programs) == 2
     assert prepared.refusal is None
@@ -99,11 +99,11 @@ def test_inputs_that_decide_sizes_become_constants(onnx: Any):
     from xdsl_spirv import onnx_backend as backend
 
     node = onnx.helper.make_node("ConstantOfShape", ["shape"], ["ones"])
-    (ones,) = backend.run_node(node, [np.int64([2, 3])])
+    (ones,) = backend.run_node(node, [np.array([2, 3], np.int64)])
     assert ones.shape == (2, 3)
     prepared = backend.prepare(make_model(onnx, node, [1], [None], element=onnx.TensorProto.INT64))
     with pytest.raises(FrontendError):
-        prepared.run({"shape": np.float32([1.5])})
+        prepared.run({"shape": np.array([1.5], np.float32)})
 
 
 def test_onnx_judges_the_backend(onnx: Any, monkeypatch: pytest.MonkeyPatch):
