@@ -39,8 +39,9 @@ def compile(
     None where they stay open, and whose inputs `constants` may fix), a program of `torch.export`,
     a file of StableHLO, an MLIR file or module of `linalg` on tensors (whose arguments `weights`
     may fill, by name, and which stays as it is), or an imported model, or a GGUF file, a language
-    model that becomes `prefill` and `decode` with states of `context` tokens. `context` makes what an ONNX model with
-    a past takes and gives on state of a session, with room for so many tokens; `state` names such
+    model that becomes `prefill` and `decode` with states of `context` tokens.
+    `context` makes what an ONNX model with a past takes and gives on state of a session, with room
+    for so many tokens; `state` names such
     inputs and their outputs, also of a program of `torch.export`.
     With several `functions` of a module the program has all of them, for runs of a `session`.
 
