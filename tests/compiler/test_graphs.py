@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 from xdsl_spirv.compiler.graph_builder import GraphProgram
 from xdsl_spirv.compiler.graph_files import load, save
@@ -21,6 +18,10 @@ from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.validation import validate
 from xdsl_spirv.tools import khronos
 
+onnx = pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+helper = onnx.helper
+
 Node = tuple[str, str, str, dict[str, Any]]
 
 
@@ -29,9 +30,9 @@ def make_model(folder: Path, nodes: list[Node], weights: dict[str, Any], shape: 
     graph = helper.make_graph(
         [helper.make_node(t, i.split(), o.split(), **a) for t, i, o, a in nodes],
         "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info(nodes[-1][2], TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(np.asarray(w), n) for n, w in weights.items()],
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(nodes[-1][2], onnx.TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(np.asarray(w), n) for n, w in weights.items()],
     )
     path = folder / "model.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
@@ -84,7 +85,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> tuple[GraphProgram, Any
             node.input[k] = "" if name == "_" else name
     onnx.save(model, path)
     x = random(1, 3, 13, 14)
-    expected = import_module("onnxruntime").InferenceSession(path).run(None, {"x": x})[0]
+    expected = onnxruntime.InferenceSession(path).run(None, {"x": x})[0]
     return graph_of_model(load_model(path)), x, expected
 
 

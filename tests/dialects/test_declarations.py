@@ -40,6 +40,9 @@ STRUCTURAL = {
 """MLIR's structure for facts that SPIR-V expresses by the order of its instructions."""
 
 BY_HAND = {
+    "spirv.ARM.Graph",
+    "spirv.ARM.GraphEntryPoint",
+    "spirv.ARM.GraphOutputs",
     "spirv.Branch",
     "spirv.BranchConditional",
     "spirv.Constant",
