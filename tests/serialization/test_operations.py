@@ -14,6 +14,10 @@ from xdsl_spirv.serialization.encode.operations import (
 )
 
 HANDWRITTEN = {
+    "spirv.ARM.Graph",
+    "spirv.ARM.GraphConstant",
+    "spirv.ARM.GraphEntryPoint",
+    "spirv.ARM.GraphOutputs",
     "spirv.module",
     "spirv.func",
     "spirv.EntryPoint",
