@@ -47,8 +47,8 @@ SLOT, POSITION = "slot", "position"
 
 CONTEXT = 2048
 """Tokens that states have room for unless the caller says, or the model knows fewer."""
-MANY = 16
-"""Rows from where on a batch is multiplied as a prompt is: fewer are as fast in f32."""
+MANY = 8
+"""Texts from where on a batch is multiplied as a prompt is (benchmarks/model_steps.py)."""
 LARGEST = (1 << 31) - 1
 """Elements that kernels address in a tensor."""
 
@@ -68,7 +68,7 @@ def import_gguf(
     Import the language model of a GGUF file.
 
     `context` is how many tokens the states have room for, `cache` the type of keys and values,
-    `products` what `prefill`, and `decode_batch` of 16 texts or more, multiply by weights in (the
+    `products` what `prefill`, and `decode_batch` of 8 texts or more, multiply by weights in (the
     others do it in f32), f16 or f32.
     With `of_all`, `prefill` gives the logits after each token. States hold `slots` texts.
 
