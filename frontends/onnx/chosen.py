@@ -57,10 +57,10 @@ def apply(
         if operator in ("Shape", "Size"):
             return [_shape(b, first, operator, attributes)]
         if operator in NEUTRAL and first.axis in _axes(inputs, attributes, first.candidates.rank):
-            return _reduced(b, operator, inputs, attributes, compute)
+            return _reduce_chosen(b, operator, inputs, attributes, compute)
         if operator == "ScatterND" and not isinstance(inputs[0], Chosen) and len(lists) == 2:
             hidden = b.elementwise(
-                lambda s, m, x: s.select(m, x, NOWHERE), _along(b, first), first.candidates
+                lambda s, m, x: s.select(m, x, NOWHERE), _repeat_mask(b, first), first.candidates
             )
             return compute(operator, [whole[0], hidden, whole[2]])
         axis = _result_axis(operator, inputs, attributes)
@@ -73,7 +73,7 @@ def apply(
     )
 
 
-def _along(b: TensorBuilder, t: Chosen) -> Tensor:
+def _repeat_mask(b: TensorBuilder, t: Chosen) -> Tensor:
     """The mask, broadcast along the list's axis of its candidates."""
     return b.reshape(t.mask, [*t.mask.sizes, *[1] * (t.candidates.rank - 1 - t.axis)])
 
@@ -99,14 +99,14 @@ def _shape(b: TensorBuilder, t: Chosen, operator: str, attributes: Attributes) -
     return b.concatenate(parts, 0)
 
 
-def _reduced(
+def _reduce_chosen(
     b: TensorBuilder, operator: str, inputs: Inputs, attributes: Attributes, compute: Compute
 ) -> Sequence[Tensor | None]:
     """A reduction over the list's axis, where the others count as the neutral number."""
     t = inputs[0]
     assert isinstance(t, Chosen)
     x, neutral = t.candidates, NEUTRAL[operator](t.candidates.element)
-    kept = b.elementwise(lambda s, m, x: s.select(m, x, neutral), _along(b, t), x)
+    kept = b.elementwise(lambda s, m, x: s.select(m, x, neutral), _repeat_mask(b, t), x)
     if operator != "ReduceMean":
         return compute(operator, [kept, *inputs[1:]])
     (total,) = compute("ReduceSum", [kept, *inputs[1:]])
@@ -186,7 +186,7 @@ def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_rows(inputs: Any, attributes: Attributes) -> int | None:
-    """Rows by a matrix that is no list, and rows that are normalized."""
+    """Rows by a matrix that is not a list, and rows that are normalized."""
     x, *others = inputs
     plain = isinstance(x, Chosen) and not any(isinstance(t, Chosen) for t in others)
     if not plain or attributes.get("transA") or (others and others[0].rank > 2):

@@ -36,11 +36,11 @@ class Portion:
 
     def __add__(self, other: Any) -> Size | Portion:
         a, b = _exact(self), _exact(other)
-        return _reduced(a.size * b.divisor + b.size * a.divisor, a.divisor * b.divisor)
+        return _reduce(a.size * b.divisor + b.size * a.divisor, a.divisor * b.divisor)
 
     def __mul__(self, other: Any) -> Size | Portion:
         a, b = _exact(self), _exact(other)
-        return _reduced(a.size * b.size, a.divisor * b.divisor)
+        return _reduce(a.size * b.size, a.divisor * b.divisor)
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -58,18 +58,18 @@ class Portion:
 
 
 def portion_of(number: Any) -> Portion:
-    """Raises `TypeError` for a number that is no fraction of few bits."""
+    """Raises `TypeError` for a number that is not a fraction of few bits."""
     if isinstance(number, Portion):
         return number
     if isinstance(number, SymbolicSize | int):
         return Portion(number, 1)
     exact = Fraction(float(number))
     if abs(exact.numerator) > MOST or exact.denominator > MOST:
-        raise TypeError(f"{number} is no fraction of few bits")
+        raise TypeError(f"{number} is not a fraction of few bits")
     return Portion(exact.numerator, exact.denominator)
 
 
-def _reduced(size: Size, divisor: int) -> Size | Portion:
+def _reduce(size: Size, divisor: int) -> Size | Portion:
     common = gcd(common_divisor(size), divisor)
     return size // common if divisor == common else Portion(size // common, divisor // common)
 
@@ -89,28 +89,28 @@ def quotient_of(x: Any, y: Any) -> Size | Portion:
         whole = exact_quotient(x.size, y.size)
         if whole is None:
             raise TypeError(f"{y.size} divides {x.size}")
-        return _reduced(whole * y.divisor, x.divisor)
+        return _reduce(whole * y.divisor, x.divisor)
     if y.size < 1:
         raise TypeError(f"{y.size} divides")
-    return _reduced(x.size * y.divisor, x.divisor * y.size)
+    return _reduce(x.size * y.divisor, x.divisor * y.size)
 
 
-def rounded(number: Any, *, up: bool = False) -> Size:
+def round_size(number: Any, *, up: bool = False) -> Size:
     """The whole number below or above."""
     if not isinstance(number, Portion):
         return number
     return ceil_div(number.size, number.divisor) if up else number.size // number.divisor
 
 
-def cut(number: Any) -> Size:
+def truncate_size(number: Any) -> Size:
     """The whole number toward zero; raises `TypeError` where the sign is not known."""
     if isinstance(number, Portion) and not surely_below(-1, number.size):
         raise TypeError(f"the sign of {number.size} decides")
-    return rounded(number)
+    return round_size(number)
 
 
-def whole(number: Any) -> Size:
+def check_whole(number: Any) -> Size:
     """A number that is whole; raises `TypeError` for a portion."""
     if isinstance(number, Portion):
-        raise TypeError(f"{number} is no whole number")
+        raise TypeError(f"{number} is not a whole number")
     return number

@@ -215,7 +215,7 @@ class CheckedCompiler(Compiler):
                 checker.find_undefined(op, "what decides the branch", shadow, env[WAVE].mask, form)
             leaving = terminate(env)
             if not isinstance(leaving, int):
-                checker.parted(op, [mask for _, mask in leaving])
+                checker.note_parting(op, [mask for _, mask in leaving])
             return leaving
 
         return call

@@ -55,7 +55,7 @@ class Findings:
     def origin(self, op: Operation, rule: str, message: str) -> int:
         """
         The number of an instruction that makes undefined values, given when it first does: there
-        are few, and the last is shared. 0, which is that of defined values, if nobody asks for it.
+        are few, and the last is shared. 0, as of defined values, if no check asks for it.
         """
         if self.checks.of_data and not (rule in OF_INTEGERS and depends_on_data(op)):
             return 0
@@ -189,7 +189,7 @@ class Findings:
 
     # Divergence.
 
-    def parted(self, op: Operation, masks: list[Array]) -> None:
+    def note_parting(self, op: Operation, masks: list[Array]) -> None:
         """A branch sent lanes different ways."""
         self.partings.pop(op, None)
         self.partings[op] = masks

@@ -63,7 +63,13 @@ from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.decode.annotations import Annotations, Note
 from xdsl_spirv.serialization.decode.module_index import EXTENDED, ModuleIndex
-from xdsl_spirv.serialization.decode.types import TypeReader, dense_of, packed, tensor_of, zero_of
+from xdsl_spirv.serialization.decode.types import (
+    TypeReader,
+    dense_of,
+    pack_numbers,
+    tensor_of,
+    zero_of,
+)
 from xdsl_spirv.serialization.raw.errors import SPIRVUnknownError
 from xdsl_spirv.serialization.raw.literals import words_of
 from xdsl_spirv.serialization.raw.operands import RawOperand
@@ -400,7 +406,7 @@ class GlobalTable:
         element = t.get_element_type()
         if t.get_shape() != (len(parts),) or not isinstance(element, IntegerType | AnyFloat):
             return None
-        data = packed([self._part(part) for part in parts], element)
+        data = pack_numbers([self._part(part) for part in parts], element)
         return None if data is None else dense_of(t, data)
 
     # Operands.

@@ -178,7 +178,7 @@ class TypeReader:
             if maker is not None:
                 return maker(words)
             declared = declared_types().get(name)
-            return self._carried(row) if declared is None else self._declared(declared, row)
+            return self._carry(row) if declared is None else self._read_declared(declared, row)
         except (ValueError, VerifyException, IndexError) as error:
             at, self.index.at = self.index.at, row
             if isinstance(error, VerifyException) or type(error) in (ValueError, IndexError):
@@ -293,7 +293,7 @@ class TypeReader:
         if len(words) > 6:
             use = self.globals.constant(words[6])
         if use is None:
-            return self._carried(self.index.definitions[words[1]])
+            return self._carry(self.index.definitions[words[1]])
         return CooperativeMatrixType(
             self.size(words[4]),
             self.size(words[5]),
@@ -355,7 +355,7 @@ class TypeReader:
                 self.notes[-len(self.notes) - 1] = (id, note, None)
         return [offsets[m] for m in sorted(offsets)], list(decorations), list(whole)
 
-    def _declared(self, cls: type[DeclaredType], row: int) -> Attribute:
+    def _read_declared(self, cls: type[DeclaredType], row: int) -> Attribute:
         """A type that its declaration's operands make up; carried if they do not fit."""
         try:
             kinds = [o.kind for o in grammar().instruction(cls.INSTRUCTION).operands[1:]]
@@ -369,7 +369,7 @@ class TypeReader:
                 ]
             )
         except (ValueError, VerifyException):
-            return self._carried(row)
+            return self._carry(row)
 
     def _operand(self, id: int) -> Attribute:
         """A type, a constant's value, or its symbol."""
@@ -378,7 +378,7 @@ class TypeReader:
         value = self.globals.attribute(id)
         return self.globals.symbol_reference(id) if value is None else value
 
-    def _carried(self, row: int) -> Attribute:
+    def _carry(self, row: int) -> Attribute:
         name = self.index.name(row) or ""
         return RawType(name, self.globals.layout(row))
 
@@ -415,7 +415,9 @@ def dense_of(t: VectorType | TensorType[Attribute], data: bytes) -> Attribute:
     return DenseIntOrFPElementsAttr(cast("VectorType[IntegerType]", t), BytesAttr(data))
 
 
-def packed(values: Sequence[Attribute | None], element: IntegerType | AnyFloat) -> bytes | None:
+def pack_numbers(
+    values: Sequence[Attribute | None], element: IntegerType | AnyFloat
+) -> bytes | None:
     """The bits of numbers of one type; None if they are not that."""
     data: list[bytes] = []
     for value in values:
@@ -435,7 +437,7 @@ def tensor_of(t: TensorArmType, values: Sequence[Attribute | None]) -> Attribute
     if t.extents[:1] != (len(values),) or not isinstance(element, IntegerType | AnyFloat):
         return None
     if len(t.extents) == 1:
-        data = packed(values, element)
+        data = pack_numbers(values, element)
         return None if data is None else dense_of(t.literal_type, data)
     inner = TensorArmType(t.extents[1:], element).literal_type
     parts = [

@@ -1,4 +1,4 @@
-"""The problems of a saved kernel: its compiler's, the validator's, and those of its launch."""
+"""The problems of a saved kernel: its compiler's, the validator's and its launch's."""
 
 from __future__ import annotations
 

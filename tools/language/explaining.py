@@ -46,7 +46,7 @@ def lower(path: Path) -> dict[int, list[str]]:
 
 
 def hover(path: Path, lines: list[str], row: int, column: int) -> str:
-    """What an editor shows at a place, in Markdown; empty if there is nothing to say."""
+    """Returns the text for a place, in Markdown; empty if there is nothing to say."""
     word = word_at(lines[row], column) if row < len(lines) else ""
     if path.suffix in SOURCES:
         lowered = lower(path).get(row + 1, [])

@@ -91,7 +91,7 @@ def _register(server: Any) -> None:
         start = lsp.Position(*found)
         return lsp.Location(given.text_document.uri, lsp.Range(start, start))
 
-    def lowered(given: Any) -> Any:
+    def show_lowered(given: Any) -> Any:
         path, _ = lines_of(given.uri)
         return {"lines": {str(line): text for line, text in sorted(lower(path).items())}}
 
@@ -99,7 +99,7 @@ def _register(server: Any) -> None:
     server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)(check)
     server.feature(lsp.TEXT_DOCUMENT_HOVER)(show)
     server.feature(lsp.TEXT_DOCUMENT_DEFINITION)(define)
-    server.feature("xdsl-spirv/lowered")(lowered)
+    server.feature("xdsl-spirv/lowered")(show_lowered)
 
 
 def _uri(place: Location, kernel: Path) -> str:

@@ -20,7 +20,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 )
 from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
-from xdsl_spirv.frontends.onnx.portions import cut, rounded, whole
+from xdsl_spirv.frontends.onnx.portions import check_whole, round_size, truncate_size
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import BOOL, F32, F64, I32, I64, U32, U64, Element, Tensor
@@ -122,9 +122,9 @@ _declare("Reciprocal", lambda s, x: 1 / x)
 _declare("Exp", _math(math.ExpOp))
 _declare("Log", _math(math.LogOp))
 _declare("Sqrt", _math(math.SqrtOp))
-_declare("Ceil", _math(math.CeilOp), fold=np.frompyfunc(lambda x: rounded(x, up=True), 1, 1))
-_declare("Floor", _math(math.FloorOp), fold=np.frompyfunc(rounded, 1, 1))
-_declare("Round", _math(math.RoundEvenOp), fold=np.frompyfunc(whole, 1, 1))
+_declare("Ceil", _math(math.CeilOp), fold=np.frompyfunc(lambda x: round_size(x, up=True), 1, 1))
+_declare("Floor", _math(math.FloorOp), fold=np.frompyfunc(round_size, 1, 1))
+_declare("Round", _math(math.RoundEvenOp), fold=np.frompyfunc(check_whole, 1, 1))
 _declare("Sin", _math(math.SinOp))
 _declare("Cos", _math(math.CosOp))
 _declare("Tan", _math(math.TanOp))
@@ -413,7 +413,7 @@ def _cast_fold(x: Any, *, to: int, **attributes: Any) -> Any:
     element = element_numbered(to)
     if element not in (I32, I64, U32, U64, F32, F64):
         raise UnknownSizeError(f"sizes are not {element}")
-    return x if element.is_float else np.frompyfunc(cut, 1, 1)(x)
+    return x if element.is_float else np.frompyfunc(truncate_size, 1, 1)(x)
 
 
 @operator("Cast", fold=_cast_fold)
