@@ -114,7 +114,7 @@ CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
         """(float[n] x) => (float[n] z) <int64 none = {0}, int64[1] o = {0}>
         { s = Shape(x) l = Squeeze(s, o) c = GreaterOrEqual(l, none)
           z = If(c)<then_branch = t () => (float[n] a) { a = Neg(x) },
-                    else_branch = e () => (int64 b) { b = Identity(none) }> }""",
+                    else_branch = e () => (float[1] b) { b = Cast<to = 1>(o) }> }""",
         [{"n": 3}],
         [],
     ),
