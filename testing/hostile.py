@@ -161,6 +161,16 @@ def few_structs_of_two(size: int) -> Rows:
     return fill(size, head, lambda k: [of("OpVariable", 200, 300 + k, 6)])
 
 
+def shared_structs_of_two(size: int) -> Rows:
+    """The same in Workgroup memory, whose bytes an entry point counts."""
+    structs = [of("OpTypeStruct", 101 + k, 100 + k, 100 + k) for k in range(28)]
+    entry = of("OpEntryPoint", 5, MAIN, *string_words("main"))
+    head = [*DECLARED[:2], entry, *DECLARED[2:], of("OpTypeStruct", 100, UINT), *structs]
+    head += [of("OpTypePointer", 200, 4, 128), of("OpVariable", 200, 300, 4)]
+    main = [of("OpFunction", VOID, MAIN, 0, FUNCTION), of("OpLabel", FIRST)]
+    return fill(size, head + main, lambda k: [of("OpCopyObject", 200, 400 + k, 300)], END)
+
+
 def one_type_in_itself(size: int) -> Rows:
     members = of("OpTypeStruct", 10, *([10] * (size // 24)))
     return fill(size, [], lambda _: [members, of("OpTypeArray", 11, 11, 11)])
@@ -434,6 +444,7 @@ HOSTILE: tuple[Maker, ...] = (
     arrays_of_arrays,
     structs_of_two,
     few_structs_of_two,
+    shared_structs_of_two,
     one_type_in_itself,
     a_wide_struct_of_constants,
     constants_in_constants,

@@ -23,7 +23,7 @@ from xdsl_spirv.serialization.raw.operands import RawOperand
 from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS, Environment
 from xdsl_spirv.serialization.validation.flow import TERMINATORS, Block, Function
 from xdsl_spirv.serialization.validation.instructions import Instruction
-from xdsl_spirv.serialization.validation.types import Type, enumerant
+from xdsl_spirv.serialization.validation.types import AGGREGATES, POINTERS, Type, enumerant
 
 CONSTANTS = frozenset(
     """
@@ -61,6 +61,10 @@ class EntryPoint(NamedTuple):
     name: str
     interface: tuple[int, ...]
     at: Instruction
+
+
+LAYOUT = ("Block", "BufferBlock", "Offset", "ArrayStride", "MatrixStride")
+"""Decorations that give a type an explicit layout."""
 
 
 class Module:
@@ -363,6 +367,18 @@ class Module:
             for one in decorations:
                 firsts.setdefault((id, one.name, one.member), one)
         return firsts
+
+    @cached_property
+    def explicit_layouts(self) -> dict[int, str]:
+        """By aggregate or pointer: the first decoration of a layout that it or a part of it has."""
+        layouts: dict[int, str] = {}
+        for type_ in self.types.values():
+            if type_.kind in AGGREGATES or type_.kind in POINTERS:
+                own = (d.name for d in self.decorations.get(type_.id, ()) if d.name in LAYOUT)
+                parts = (*type_.members, type_.element)
+                within = (layouts.get(part.id, "") for part in parts if part is not None)
+                layouts[type_.id] = next(own, "") or next(filter(None, within), "")
+        return layouts
 
     def has(self, id: int, name: str, member: int | None = None) -> bool:
         return self.decoration(id, name, member) is not None

@@ -14,7 +14,7 @@ from xdsl_spirv.serialization.validation.registry import (
     instruction_rule,
     module_rule,
 )
-from xdsl_spirv.serialization.validation.types import AGGREGATES, OPAQUE, Type, enumerant
+from xdsl_spirv.serialization.validation.types import OPAQUE, Type, enumerant
 
 RESOURCES = frozenset({"StorageBuffer", "Uniform", "UniformConstant"})
 
@@ -178,9 +178,6 @@ def rounding_modes(m: Module) -> Problems:
                 yield Problem("the rounding is up or down", "round to even or zero", decoration.at)
 
 
-LAYOUT = ("Block", "BufferBlock", "Offset", "ArrayStride", "MatrixStride")
-
-
 @instruction_rule(
     "VUL-13",
     "Vulkan",
@@ -193,7 +190,8 @@ def no_layout(m: Module, i: Instruction) -> Problems:
     if pointer is None or _takes_layout(m, pointer.storage):
         return
     held = m.pointee(pointer) if i.op == "Variable" else m.types.get((*i.words, 0, 0)[4])
-    decorated = _layout_decoration(m, pointer) or (_laid_out(m, held) if held is not None else "")
+    types = (type_.id for type_ in (pointer, held) if type_ is not None)
+    decorated = next(filter(None, (m.explicit_layouts.get(id) for id in types)), None)
     if decorated:
         yield Problem(
             f"the variable is in {pointer.storage}, but its type has {decorated}",
@@ -210,20 +208,6 @@ def _takes_layout(m: Module, storage: str) -> bool:
             return m.version <= (1, 4)
         case _:
             return storage != "UniformConstant"
-
-
-def _layout_decoration(m: Module, type_: Type) -> str:
-    """The first decoration of a layout that a type itself has."""
-    return next((d.name for d in m.decorations.get(type_.id, ()) if d.name in LAYOUT), "")
-
-
-def _laid_out(m: Module, type_: Type) -> str:
-    """The first decoration of a layout of an aggregate or of one in it."""
-    if type_.kind not in AGGREGATES:
-        return ""
-    parts = type_.members if type_.kind == "Struct" else (type_.element,)
-    within = (_laid_out(m, part) for part in parts if part is not None)
-    return _layout_decoration(m, type_) or next(filter(None, within), "")
 
 
 @module_rule(

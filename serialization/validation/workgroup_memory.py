@@ -36,8 +36,9 @@ def workgroup_memory(m: Module) -> Problems:
 
 def beyond(m: Module, limit: int, says: str) -> Iterator[Problem]:
     """The entry points that use more than `limit` bytes."""
+    of_types = sizes_of_types(m) if m.entry_points else {}
     for entry in m.entry_points:
-        sizes, unknown = workgroup_bytes(m, entry)
+        sizes, unknown = workgroup_bytes(m, entry, of_types)
         # Blocks with a layout of their own lie at the beginning of one memory.
         blocks = [size for id, size in sizes.items() if _is_block(m, id)]
         others = [size for id, size in sizes.items() if not _is_block(m, id)]
@@ -60,7 +61,9 @@ def beyond(m: Module, limit: int, says: str) -> Iterator[Problem]:
             )
 
 
-def workgroup_bytes(m: Module, entry: EntryPoint) -> tuple[dict[int, int], dict[int, str]]:
+def workgroup_bytes(
+    m: Module, entry: EntryPoint, of_types: Sizes
+) -> tuple[dict[int, int], dict[int, str]]:
     """The bytes of each Workgroup variable that an entry point uses, and why some are not known."""
     used: set[int] = set()
     for function in reachable(m, entry):
@@ -69,13 +72,12 @@ def workgroup_bytes(m: Module, entry: EntryPoint) -> tuple[dict[int, int], dict[
             used.update(id for i in block.instructions for id in i.ids())
     sizes: dict[int, int] = {}
     unknown: dict[int, str] = {}
-    constants = ConstantValues(m)
     for i in m.outside:
         type_ = m.types.get(i.type_id)
         if i.op == "Variable" and i.result in used and type_ is not None:
             if type_.storage == "Workgroup":
                 try:
-                    sizes[i.result] = _bytes(m, m.types.get(type_.pointee_id), constants)
+                    sizes[i.result] = _size(m.types.get(type_.pointee_id), of_types)
                 except UnknownConstantError as error:
                     unknown[i.result] = str(error)
     return sizes, unknown
@@ -86,27 +88,46 @@ def _is_block(m: Module, variable: int) -> bool:
     return pointer is not None and m.decoration(pointer.pointee_id, "Block") is not None
 
 
-def _bytes(m: Module, type_: Type | None, constants: ConstantValues) -> int:
-    """The size of a type, 0 for types without one; raises `UnknownConstantError`."""
-    if type_ is None:
-        return 0
+Sizes = dict[int, int | UnknownConstantError]
+"""By type: its bytes, or why they are not known."""
+
+
+def sizes_of_types(m: Module) -> Sizes:
+    """The size of each type, from the parts up: types within each other are no tree here."""
+    constants, sizes = ConstantValues(m), Sizes()
+    for type_ in m.types.values():
+        try:
+            sizes[type_.id] = _bytes(m, type_, constants, sizes)
+        except UnknownConstantError as error:
+            sizes[type_.id] = error
+    return sizes
+
+
+def _size(type_: Type | None, sizes: Sizes) -> int:
+    """The size of a type that has been worked out; raises `UnknownConstantError`."""
+    size = 0 if type_ is None else sizes.get(type_.id, 0)
+    if isinstance(size, UnknownConstantError):
+        raise size
+    return size
+
+
+def _bytes(m: Module, type_: Type, constants: ConstantValues, sizes: Sizes) -> int:
+    """A type's size, 0 for types without one; raises `UnknownConstantError`."""
     match type_.kind:
         case "Bool":
             return BOOLEAN_BYTES
         case "Int" | "Float":
             return type_.width // 8
         case "Vector" | "Matrix":
-            return type_.lanes * _bytes(m, type_.element, constants)
+            return type_.lanes * _size(type_.element, sizes)
         case "Array":
-            count = max(int(constants.value(type_.count_id)), 0)
-            return count * (
-                parameter(m, type_.id, "ArrayStride") or _bytes(m, type_.element, constants)
-            )
+            stride = parameter(m, type_.id, "ArrayStride") or _size(type_.element, sizes)
+            return max(int(constants.value(type_.count_id)), 0) * stride
         case "Struct":
             ends = [0]
             for number, member in enumerate(type_.members):
                 offset = parameter(m, type_.id, "Offset", number)
-                ends.append((ends[-1] if offset is None else offset) + _bytes(m, member, constants))
+                ends.append((ends[-1] if offset is None else offset) + _size(member, sizes))
             return max(ends)
         case _:
             return 0

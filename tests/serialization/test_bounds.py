@@ -40,6 +40,7 @@ from xdsl_spirv.testing.hostile import (
     calls_of_calls,
     errors_with_a_long_name,
     every_opcode,
+    few_structs_of_two,
     loops_in_a_row,
     many_entry_points,
     many_functions,
@@ -100,7 +101,7 @@ WORST: dict[Reader, tuple[Maker, ...]] = {
         many_variables,
         nested_selections,
     ),
-    validator: (a_group_for_all, many_entry_points),
+    validator: (a_group_for_all, few_structs_of_two, many_entry_points),
 }
 LARGEST: dict[Reader, tuple[Maker, ...]] = {
     text: (nothing_but_nops, unknown_opcodes),
