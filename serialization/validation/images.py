@@ -1,15 +1,21 @@
 """
-Rules of images (IMG): that they are images. Coordinates and image operands are not typed here.
+Rules of images (IMG): what an instruction takes, by the image's dimensions and how it is used.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from xdsl_spirv.grammar import grammar
+from xdsl_spirv.serialization.raw.operands import enum_table
+from xdsl_spirv.serialization.validation import remedies
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.operands import Row, Want, register
 from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
-from xdsl_spirv.serialization.validation.types import Type
+from xdsl_spirv.serialization.validation.types import Type, enumerant
 
 POINTERS = frozenset({"OpImageTexelPointer", "OpUntypedImageTexelPointerEXT"})
 """These take a pointer to an image."""
@@ -64,3 +70,361 @@ def image(m: Module, i: Instruction) -> Problems:
         and not (sampled_too and type_.kind == "SampledImage")
     ):
         yield Problem(f"the image is of {type_}", "take it out of a sampled image with OpImage")
+
+
+# What an instruction takes of an image.
+
+TEXELS = r"Image(Sparse)?(Sample(Proj)?(Dref)?(Im|Ex)plicitLod|(Dref)?Gather|Fetch|Read)"
+"""Instructions whose result is a texel, four of them, or a comparison."""
+
+READING = " ".join(
+    name.removeprefix("Op")
+    for name in grammar().instruction_names
+    if re.fullmatch(TEXELS, name.removeprefix("Op"))
+)
+ACCESSING = f"{READING} ImageWrite"
+
+ONE_AXIS, TWO_AXES, THREE_AXES = "1D Buffer", "2D Rect SubpassData TileImageDataEXT", "3D Cube"
+AXES = {
+    dim: axes
+    for axes, dims in enumerate((ONE_AXIS, TWO_AXES, THREE_AXES), 1)
+    for dim in dims.split()
+}
+"""Coordinates of a texel in one layer, by Dim."""
+
+WITH_LEVELS = ("1D", "2D", "3D", "Cube")
+
+
+class Image(NamedTuple):
+    """The operands of an OpTypeImage."""
+
+    sampled_type: Type | None
+    dim: str
+    arrayed: bool
+    multisampled: bool
+    sampled: int
+    format: str
+
+    @property
+    def axes(self) -> int:
+        return AXES.get(self.dim, 0)
+
+
+def image_of(m: Module, type_: Type | None) -> Image | None:
+    """The image that a value of this type is, or is combined of."""
+    if type_ is not None and type_.kind == "SampledImage":
+        type_ = type_.element
+    if type_ is None or type_.kind != "Image" or len(type_.at.words) < 9:
+        return None
+    sampled_type, dim, _, arrayed, multisampled, sampled, form = type_.at.words[2:9]
+    return Image(
+        m.types.get(sampled_type),
+        enumerant("Dim", dim),
+        bool(arrayed),
+        bool(multisampled),
+        sampled,
+        enumerant("ImageFormat", form),
+    )
+
+
+def accessed(m: Module, i: Instruction) -> Image | None:
+    """The image that an instruction accesses, if its operand is one."""
+    field = "image" if "image" in i.shape.places else "sampled_image"
+    return image_of(m, m.type_of(i.get(field)))
+
+
+def _is_number(m: Module, type_: Type | None, base: str, lanes: int = 1) -> bool:
+    """Whether a type is a 32-bit number of a kind, or a vector of so many."""
+    if type_ is None or type_.base != base or not _has_width(m, type_):
+        return False
+    return (type_.lanes if type_.is_vector else 1) == lanes
+
+
+def _has_width(m: Module, type_: Type) -> bool:
+    """32 bits; SPV_AMD_gpu_shader_half_float_fetch has floats of 16, too."""
+    halves = type_.base == "Float" and "Float16ImageAMD" in m.capabilities
+    return type_.width == 32 or (type_.width == 16 and halves)
+
+
+def _texel(m: Module, i: Instruction) -> Type | None:
+    """The type of the texel that is read or written."""
+    if i.op == "ImageWrite":
+        return m.type_of(i.get("texel"))
+    type_ = m.types.get(i.type_id)
+    if "Sparse" not in i.op or type_ is None:
+        return type_
+    return type_.members[1] if type_.kind == "Struct" and len(type_.members) == 2 else None
+
+
+@instruction_rule(
+    "IMG-04", "3.49.10", "A texel is four components of the Sampled Type, a comparison one.",
+    ACCESSING,
+)  # fmt: skip
+def texels(m: Module, i: Instruction) -> Problems:
+    type_, image = _texel(m, i), accessed(m, i)
+    if image is None or image.sampled_type is None:
+        return
+    if type_ is None or type_.scalar is None or type_.kind not in ("Int", "Float", "Vector"):
+        yield Problem(f"the texel is of {type_}", "use numbers; a sparse result is {code, texel}")
+        return
+    one = "Dref" in i.op and "Gather" not in i.op
+    is_free = i.op == "ImageWrite" or ("Read" in i.op and not m.environment.vulkan)
+    lanes = type_.lanes if type_.is_vector else 1
+    if not is_free and lanes != (1 if one else 4):
+        yield Problem(f"the texel has {lanes} components", f"give it {1 if one else 4}")
+    if image.sampled_type.kind != "Void" and type_.scalar is not image.sampled_type:
+        yield Problem(
+            f"the texel is of {type_}, the image's Sampled Type is {image.sampled_type}",
+            "read and write numbers of the Sampled Type",
+        )
+
+
+@instruction_rule(
+    "IMG-05", "3.49.10", "Coordinates are 32-bit numbers, one for each dimension and the layer.",
+    f"{ACCESSING} ImageQueryLod",
+)  # fmt: skip
+def coordinates(m: Module, i: Instruction) -> Problems:
+    type_, image = m.type_of(i.get("coordinate")), accessed(m, i)
+    if image is None or type_ is None:
+        return
+    either = i.op.endswith(("Read", "Write"))
+    either = either or (i.op.endswith("SampleExplicitLod") and m.is_kernel)
+    kinds = ("Int", "Float") if either else ("Int",) if i.op.endswith("Fetch") else ("Float",)
+    layer = image.arrayed and i.op != "ImageQueryLod"
+    if image.dim == "Cube" and i.op.endswith(("Read", "Write")):
+        layer = False  # The layer and the face are one number.
+    least = image.axes + layer + ("Proj" in i.op)
+    lanes = type_.lanes if type_.is_vector else 1
+    if type_.base not in kinds or not _has_width(m, type_) or lanes < least:
+        numbers = " or ".join("integers" if kind == "Int" else "floats" for kind in kinds)
+        yield Problem(f"the coordinate is of {type_}", f"give {least} 32-bit {numbers}")
+
+
+@instruction_rule(
+    "IMG-06", "3.49.10", "The image is of the kind that the instruction reads.", ACCESSING
+)
+def kinds(m: Module, i: Instruction) -> Problems:
+    image = accessed(m, i)
+    if image is None:
+        return
+    wrong = ""
+    if i.op.endswith(("Read", "Write")):
+        if image.sampled == 1:
+            wrong = "Sampled 1, which has no storage"
+        elif i.op == "ImageWrite" and image.dim in ("SubpassData", "TileImageDataEXT"):
+            wrong = f"Dim {image.dim}"
+    elif i.op.endswith("Fetch"):
+        if image.dim == "Cube" or image.sampled != 1:
+            wrong = "Dim Cube" if image.dim == "Cube" else f"Sampled {image.sampled}"
+    elif image.multisampled:
+        wrong = "several samples, which cannot be filtered"
+    elif "Gather" in i.op and image.dim not in ("2D", "Cube", "Rect"):
+        wrong = f"Dim {image.dim}"
+    elif "Proj" in i.op and (image.arrayed or image.dim not in ("1D", "2D", "3D", "Rect")):
+        wrong = "layers" if image.arrayed else f"Dim {image.dim}"
+    elif "Dref" in i.op and image.dim == "3D" and m.environment.vulkan:
+        wrong = "Dim 3D, of which Vulkan has no comparisons"
+    if wrong:
+        yield Problem(f"the image has {wrong}", "use an image that the instruction is for")
+
+
+@instruction_rule(
+    "IMG-07", "3.49.10", "Dref is a 32-bit float, a gathered Component a constant 32-bit integer.",
+    " ".join(name for name in READING.split() if "Dref" in name or "Gather" in name),
+)  # fmt: skip
+def references(m: Module, i: Instruction) -> Problems:
+    if "Dref" in i.op:
+        if not _is_number(m, m.type_of(i.get("d_ref")), "Float"):
+            yield Problem("Dref is not a 32-bit float", "convert it")
+    elif not _is_number(m, m.type_of(i.get("component")), "Int"):
+        yield Problem("Component is not a 32-bit integer", "convert it")
+    elif m.environment.vulkan and not m.is_constant(i.get("component")):
+        yield Problem("Component is not a constant", "use 0, 1, 2 or 3")
+
+
+class Operand(NamedTuple):
+    """What an image operand is for (a pattern of instructions), and what it is."""
+
+    ops: str
+    base: str
+    axes: bool = False
+    """Whether it has a number for each dimension."""
+    dims: tuple[str, ...] = WITH_LEVELS
+    constant: bool = False
+
+
+ALL_BUT_CUBE = tuple(dim for dim in AXES if dim != "Cube")
+GATHER = ".*Gather"
+OPERANDS = {
+    "Bias": Operand(".*ImplicitLod", "Float"),
+    "Lod": Operand(".*(ExplicitLod|Fetch)", "Float"),
+    "Grad": Operand(".*ExplicitLod", "Float", True, tuple(AXES)),
+    "ConstOffset": Operand(".*", "Int", True, ALL_BUT_CUBE, True),
+    "Offset": Operand(".*", "Int", True, ALL_BUT_CUBE),
+    "Sample": Operand(".*(Fetch|Read|Write)", "Int", False, tuple(AXES)),
+    "MinLod": Operand(".*ImplicitLod", "Float"),
+}
+"""Image operands with numbers (SPIR-V 3.14). The offsets of a gather and scopes are open here."""
+
+
+def image_operands(i: Instruction) -> Iterator[tuple[str, list[int]]]:
+    """Each image operand by its name, with its ids."""
+    read = i.read or []
+    start = next((k for k, o in enumerate(read) if o.kind == "ImageOperands"), len(read))
+    table, ids = enum_table("ImageOperands"), [int(o.value) for o in read[start + 1 :]]
+    mask = int(read[start].value) if start < len(read) else 0
+    for bit in (1 << k for k in range(32) if mask >> k & 1):
+        count = len(table.parameters.get(bit, ()))
+        yield table.names.get(bit, str(bit)), ids[:count]
+        ids = ids[count:]
+
+
+@instruction_rule("IMG-08", "3.14", "Image operands fit the instruction and the image.", ACCESSING)
+def operands(m: Module, i: Instruction) -> Problems:
+    image, given = accessed(m, i), dict(image_operands(i))
+    if image is None:
+        return
+    if image.multisampled and "Sample" not in given:
+        yield Problem("the operand Sample is missing", "say which sample of the texel")
+    if "Sample" in given and not image.multisampled:
+        yield Problem("the image has one sample", "remove the operand Sample")
+    if "Lod" in given and "Grad" in given:
+        yield Problem("both Lod and Grad are given", "keep one of them")
+    if len({"Offset", "ConstOffset", "ConstOffsets", "Offsets"} & {*given}) > 1:
+        yield Problem("more than one operand is an offset", "keep one of them")
+    for name, ids in given.items():
+        if name in OPERANDS and not (name == "MinLod" and "Grad" in given):
+            yield from _operand(m, i, image, name, ids)
+
+
+def _operand(m: Module, i: Instruction, image: Image, name: str, ids: list[int]) -> Problems:
+    want = OPERANDS[name]
+    by_amd = {"ImageGatherBiasLodAMD", "ImageReadWriteLodAMD"} & m.capabilities
+    if not re.fullmatch(want.ops, i.op) and not (name in ("Bias", "Lod") and by_amd):
+        yield Problem(f"{name} is not for Op{i.op}", "remove the operand")
+        return
+    if name == "Offset" and m.environment.vulkan and not re.fullmatch(GATHER, i.op):
+        yield Problem("Offset is for gathers only, without maintenance8", "use ConstOffset")
+    if image.dim not in want.dims or (name in ("Lod", "MinLod") and image.multisampled):
+        yield Problem(f"{name} is not for images of Dim {image.dim}", "remove the operand")
+    levels = name == "Lod" and i.op.endswith(("Fetch", "Read", "Write"))
+    base = "Int" if levels else want.base
+    lanes = image.axes if want.axes else 1
+    for id in ids:
+        if not _is_number(m, m.type_of(id), base, lanes):
+            numbers = "integers" if base == "Int" else "floats"
+            yield Problem(f"{name} is of {m.type_of(id)}", f"give {lanes} 32-bit {numbers}")
+        elif want.constant and not m.is_constant(id):
+            yield Problem(f"{name} is not a constant", "use a constant, or the operand Offset")
+
+
+QUERIES = {
+    "ImageQuerySizeLod": WITH_LEVELS,
+    "ImageQuerySize": ("1D", "2D", "3D", "Cube", "Buffer", "Rect"),
+    "ImageQueryLod": WITH_LEVELS,
+    "ImageQueryLevels": WITH_LEVELS,
+    "ImageQuerySamples": ("2D",),
+}
+"""Queries and the dimensions of images that have an answer."""
+
+
+@instruction_rule(
+    "IMG-09", "3.49.10", "A query is answered by such images, with one number for each dimension.",
+    " ".join(QUERIES),
+)  # fmt: skip
+def queries(m: Module, i: Instruction) -> Problems:
+    image, result = accessed(m, i), m.types.get(i.type_id)
+    if image is None or result is None:
+        return
+    if image.dim not in QUERIES[i.op]:
+        yield Problem(f"the image has Dim {image.dim}", "query images that have an answer")
+        return
+    size = (2 if image.dim == "Cube" else image.axes) + image.arrayed
+    lanes = 2 if i.op == "ImageQueryLod" else size if "Size" in i.op else 1
+    base = "Float" if i.op == "ImageQueryLod" else "Int"
+    if result.base != base or (result.lanes if result.is_vector else 1) != lanes:
+        yield Problem(f"the result is {result}", f"give it {lanes} components")
+    sampled = i.op in ("ImageQuerySizeLod", "ImageQueryLevels")
+    if sampled and m.environment.vulkan and image.sampled != 1:
+        yield Problem(
+            f"Op{i.op} is of an image with Sampled {image.sampled}",
+            "use OpImageQuerySize for storage images, which have one level",
+        )
+    samples = i.op == "ImageQuerySamples"
+    if image.multisampled != samples and i.op in ("ImageQuerySizeLod", "ImageQuerySamples"):
+        yield Problem(f"the image has MS {int(image.multisampled)}", "use OpImageQuerySize")
+    levels = image.dim in WITH_LEVELS and not image.multisampled and image.sampled == 1
+    if i.op == "ImageQuerySize" and levels:
+        yield Problem("the image has levels", "use OpImageQuerySizeLod")
+
+
+def _format_base(image: Image) -> tuple[str, bool]:
+    """Kind and sign of a format's numbers."""
+    integers = image.format.endswith("i")
+    return "Int" if integers else "Float", integers and not image.format.endswith("ui")
+
+
+@instruction_rule(
+    "VUL-14", "Vulkan", "An image is of 32-bit numbers or 64-bit integers, as its format has them.",
+    "TypeImage", vulkan=True,
+)  # fmt: skip
+def image_types(m: Module, i: Instruction) -> Problems:
+    image = image_of(m, m.types.get(i.result))
+    if image is None or image.sampled_type is None:
+        return
+    base, width = image.sampled_type.kind, image.sampled_type.width
+    if (base, width) not in (("Float", 32), ("Int", 32), ("Int", 64)):
+        yield Problem(f"the Sampled Type is {image.sampled_type}", "use f32, or i32 or i64")
+    elif image.format != "Unknown":
+        long = image.format.startswith("R64")
+        if _format_base(image)[0] != base or (base == "Int" and long != (width == 64)):
+            yield Problem(
+                f"the format {image.format} is not of {image.sampled_type}",
+                "use a format of the Sampled Type's numbers",
+            )
+    if image.sampled == 0 or image.dim == "Rect":
+        wrong = "Sampled 0" if image.sampled == 0 else "Dim Rect"
+        yield Problem(f"the image has {wrong}", "use Sampled 1 or 2, and another Dim")
+    storage = image.sampled == 2 and image.multisampled and image.dim != "SubpassData"
+    if storage and "StorageImageMultisample" not in m.capabilities:
+        name = "StorageImageMultisample"
+        yield Problem(f"a storage image of samples needs {name}", remedies.declare(name))
+
+
+@instruction_rule(
+    "VUL-15", "Vulkan", "Numbers of a format with a sign are accessed with a sign.", ACCESSING,
+    vulkan=True,
+)  # fmt: skip
+def signs(m: Module, i: Instruction) -> Problems:
+    image = accessed(m, i)
+    if image is None or image.sampled_type is None or image.format == "Unknown":
+        return
+    base, has_sign = _format_base(image)
+    extended = [name for name, _ in image_operands(i) if name in ("SignExtend", "ZeroExtend")]
+    signed = extended[0] == "SignExtend" if extended else image.sampled_type.signed
+    if base == image.sampled_type.kind == "Int" and signed != has_sign:
+        yield Problem(
+            f"the format {image.format} is accessed {'with' if signed else 'without'} a sign",
+            "use another Sampled Type, or SignExtend or ZeroExtend",
+        )
+
+
+@instruction_rule(
+    "IMG-10", "3.31", "A storage image's dimensions and format are of declared capabilities.",
+    "ImageRead ImageSparseRead ImageWrite",
+)  # fmt: skip
+def storage(m: Module, i: Instruction) -> Problems:
+    image = accessed(m, i)
+    if image is None:
+        return
+    needed: list[str] = []
+    if image.sampled == 2:
+        by_dim = {"1D": "Image1D", "Rect": "ImageRect", "Buffer": "ImageBuffer"}
+        needed += [by_dim[image.dim]] if image.dim in by_dim else []
+        needed += ["ImageCubeArray"] if image.dim == "Cube" and image.arrayed else []
+        needed += ["ImageMSArray"] if image.multisampled and image.arrayed else []
+    if image.format == "Unknown" and image.dim != "SubpassData" and m.environment.vulkan:
+        needed.append(f"StorageImage{'Write' if 'Write' in i.op else 'Read'}WithoutFormat")
+    for name in needed:
+        if name not in m.capabilities:
+            yield Problem(f"Op{i.op} needs the capability {name}", remedies.declare(name))
