@@ -1,5 +1,5 @@
 """
-A loop over keys that keeps each row's greatest score, and what becomes of it on whole tensors.
+A loop over keys that keeps each row's greatest score, and the softmax on whole tensors that it is.
 
     new = max(top, max of x)                             softmax of x, times values
     lost = exp(top - new), p = exp(x - new)        ->
@@ -39,7 +39,7 @@ class OnlineSoftmax:
         self.elements, self.loop, self.starts = elements, loop, starts
 
     def results(self, yields: Sequence[Node], tail: Sequence[Node] | None) -> list[Node]:
-        """What the loop's results are: `attention_sum` times the attention, and its sum."""
+        """Returns the loop's results: `attention_sum` times the attention, and its sum."""
         top, total, result = self._order(yields)
         new = yields[top]
         start = number_of(self.starts[top])
@@ -61,8 +61,8 @@ class OnlineSoftmax:
             _require(number_of(ends) == -inf, "keys behind the last are not hidden")
         self._check_limit(scores)
         if exponential == "math.exp2":
-            scores = self._scaled(scores, log(2))
-        product = self._product(self._lifted(scores), values, yields[result].type)
+            scores = self._scale(scores, log(2))
+        product = self._product(self._lift_factor(scores), values, yields[result].type)
         made = {
             result: self.elements.node("softmax_product", self.loop, (product,), product.type),
             total: self.elements.node("softmax_sum", self.loop, (product,), product.type),
@@ -74,11 +74,11 @@ class OnlineSoftmax:
         """softmax(scores) * values."""
         e = self.elements
         top = e.node("reduce", ("arith.maxnumf", self.loop), (scores,), scores.type)
-        power = e.made(math.ExpOp, e.made(arith.SubfOp, scores, top))
+        power = e.make(math.ExpOp, e.make(arith.SubfOp, scores, top))
         total = e.node("reduce", ("arith.addf", self.loop), (power,), power.type)
-        share = e.made(arith.DivfOp, power, total)
+        share = e.make(arith.DivfOp, power, total)
         if values.type != share.type:
-            share = e.made(arith.TruncFOp, share, type=values.type)
+            share = e.make(arith.TruncFOp, share, type=values.type)
         return e.node("sum", (self.loop, False), (share, values), type)
 
     def _order(self, yields: Sequence[Node]) -> tuple[int, int, int]:
@@ -101,7 +101,7 @@ class OnlineSoftmax:
         return a
 
     def _times(self, node: Node, carried: int) -> Node:
-        """The factor of what the loop carries."""
+        """Returns the factor of the values that the loop carries."""
         _require(node.kind == "arith.mulf", "nothing is rescaled")
         self._other(node, lambda n: n.kind == "carried" and n.detail == (self.loop, carried))
         return self._rest
@@ -140,13 +140,13 @@ class OnlineSoftmax:
                     return
         raise NotRaised("keys are left out that no mask hides")
 
-    def _scaled(self, node: Node, factor: float) -> Node:
+    def _scale(self, node: Node, factor: float) -> Node:
         """A score times a constant."""
         assert isinstance(node.type, AnyFloat)
         number = self.elements.constant(FloatAttr(factor, node.type), node.type)
-        return self.elements.made(arith.MulfOp, node, number)
+        return self.elements.make(arith.MulfOp, node, number)
 
-    def _lifted(self, node: Node) -> Node:
+    def _lift_factor(self, node: Node) -> Node:
         """Scores whose queries' constant factor multiplies the products instead."""
         elements = self.elements
         if node.kind == "sum":
@@ -156,9 +156,9 @@ class OnlineSoftmax:
                 if number is not None:
                     children = (x.children[0], y) if x is a else (y, x.children[0])
                     product = elements.node("sum", node.detail, children, node.type)
-                    return self._scaled(product, number)
+                    return self._scale(product, number)
             return node
-        children = tuple(map(self._lifted, node.children))
+        children = tuple(map(self._lift_factor, node.children))
         return elements.node(node.kind, node.detail, children, node.type)
 
 
@@ -186,4 +186,4 @@ def _uncast(node: Node) -> Node:
 
 def _require(condition: object, cause: str) -> None:
     if not condition:
-        raise NotRaised(f"a loop that is no attention: {cause}")
+        raise NotRaised(f"a loop that is not an attention: {cause}")

@@ -244,7 +244,7 @@ class _Function:
         type = node.type
 
         def write(inner: Builder, given: Sequence[SSAValue]) -> SSAValue:
-            x, y = (_widened(inner, value, type, unsigned) for value in given[:2])
+            x, y = (_widen(inner, value, type, unsigned) for value in given[:2])
             whole = isinstance(type, IntegerType)
             multiply, add = (arith.MuliOp, arith.AddiOp) if whole else (arith.MulfOp, arith.AddfOp)
             return inner.insert(add(given[2], inner.insert(multiply(x, y)).result)).result
@@ -342,7 +342,7 @@ def _zero(type: Attribute) -> Attribute:
     return FloatAttr(0.0, type)
 
 
-def _widened(b: Builder, value: SSAValue, type: Attribute, unsigned: bool) -> SSAValue:
+def _widen(b: Builder, value: SSAValue, type: Attribute, unsigned: bool) -> SSAValue:
     if value.type == type:
         return value
     if isinstance(type, IntegerType):

@@ -44,6 +44,11 @@ class Tile:
     axes: tuple[str | None, ...]
     node: Node
 
+    def __post_init__(self) -> None:
+        known = [axis for axis in self.axes if axis is not None]
+        if len(set(known)) != len(known):
+            raise NotRaised("two axes of a tile are one dimension")
+
 
 @dataclass(frozen=True)
 class Result:
@@ -95,12 +100,12 @@ class Elements(Nodes):
         self._count += 1
         if tile == 1 and extent in (None, 1):
             return None
-        name = self.named(f"d{self._count}")
+        name = self.rename(f"d{self._count}")
         if name not in self.dimensions or extent is not None:
             self.dimensions[name] = Dimension(extent, tile)
         return name
 
-    def named(self, name: str) -> str:
+    def rename(self, name: str) -> str:
         """The name that a dimension has now."""
         while name in self.names:
             name = self.names[name]
@@ -165,7 +170,7 @@ class Elements(Nodes):
         """Tiles of a view's dimensions."""
         shape = tile.view_of(op.view).shape
         for number, (result, (axis, size)) in enumerate(zip(op.firsts, op.counted, strict=True)):
-            name = self.named(f"p{number}")
+            name = self.rename(f"p{number}")
             self.dimensions[name] = Dimension(shape[axis], size)
             self.values[result] = self.linear({("first", name): 1}, result.type)
 
@@ -231,7 +236,7 @@ class Elements(Nodes):
             self.values[output] = Tile(axes, node)
 
     def function(self, block: Block, known: dict[SSAValue, Any]) -> list[Node]:
-        """What a function of elements yields."""
+        """Returns the nodes that a function of elements yields."""
         for op in block.ops:
             given = [known[v] if v in known else self.values[v] for v in op.operands]
             if isinstance(op, tile.YieldOp):
@@ -246,20 +251,21 @@ class Elements(Nodes):
         over = self.same(a.axes[1], b.axes[0])
         detail = over, op.unsigned is not None
         type, factors = tile.tile_of(op.c).element, (a.node, b.node)
-        if over is not None and self.dimensions[over].is_loop:
+        known = None if over is None else self.dimensions[over]
+        if known is not None and known.is_loop:
             node = self.node("part", detail, (*factors, c.node), type, op)
-        elif over is not None:
-            node = self.added(c.node, self.node("sum", detail, factors, type, op))
+        elif known is not None and known.extent == known.tile:
+            node = self.add(c.node, self.node("sum", detail, factors, type, op))
         else:
-            raise NotRaised("a product of single elements")
+            raise NotRaised("a product over a part of a dimension")
         self.values[op.result] = Tile(axes, node)
 
-    def added(self, start: Node, node: Node) -> Node:
+    def add(self, start: Node, node: Node) -> Node:
         """A sum that begins with a number."""
         if is_number(start, 0):
             return node
         kind = arith.AddiOp if isinstance(node.type, IntegerType) else arith.AddfOp
-        return self.made(kind, start, node)
+        return self.make(kind, start, node)
 
     def reduce(self, op: tile.ReduceOp) -> None:
         """A reduction by one operation."""
@@ -300,7 +306,7 @@ class Elements(Nodes):
         extent, limit = extent_of(upper)
         if terms_of(lower) or set(terms_of(step)) != {ONE} or not extent:
             raise NotRaised("a loop that does not count from 0 to a known number")
-        name = self.named(f"l{self._count}")
+        name = self.rename(f"l{self._count}")
         self._count += 1
         known = Dimension(extent, terms_of(step)[ONE], True, limit)
         self.dimensions[name] = known
@@ -337,7 +343,7 @@ class Elements(Nodes):
                 if not all(is_number(child, 0) for child in node.children[:2]):
                     raise NotRaised("a loop's last step adds more than zeros")
             return [
-                self.added(
+                self.add(
                     start, self.node("sum", y.detail, y.children[:2], y.type, self.locations.get(y))
                 )
                 for start, y in zip(starts, yields, strict=True)
@@ -346,7 +352,7 @@ class Elements(Nodes):
 
 
 def extent_of(upper: Node) -> tuple[int | None, Node | None]:
-    """The steps' end, as far as it is known, and what may end them before."""
+    """The steps' end, as far as it is known, and a node that may end them before."""
     if (known := number_of(upper)) is not None:
         return int(known), None
     if upper.kind != "arith.minsi":

@@ -92,7 +92,7 @@ class Nodes:
             return self.linear({ONE: value.value.data}, type)
         return self.node("constant", value, (), type)
 
-    def made(self, kind: type[Operation], *children: Node, type: Attribute | None = None) -> Node:
+    def make(self, kind: type[Operation], *children: Node, type: Attribute | None = None) -> Node:
         """A new operation on elements, of its first operand's type if not of another."""
         type = type or children[0].type
         return self.operation(kind.create(result_types=[type]), children, type)

@@ -72,7 +72,7 @@ def image(m: Module, i: Instruction) -> Problems:
         yield Problem(f"the image is of {type_}", "take it out of a sampled image with OpImage")
 
 
-# What an instruction takes of an image.
+# The parts of an access to an image.
 
 TEXELS = r"Image(Sparse)?(Sample(Proj)?(Dref)?(Im|Ex)plicitLod|(Dref)?Gather|Fetch|Read)"
 """Instructions whose result is a texel, four of them, or a comparison."""
@@ -127,7 +127,7 @@ def image_of(m: Module, type_: Type | None) -> Image | None:
     )
 
 
-def accessed(m: Module, i: Instruction) -> Image | None:
+def read_access(m: Module, i: Instruction) -> Image | None:
     """The image that an instruction accesses, if its operand is one."""
     field = "image" if "image" in i.shape.places else "sampled_image"
     return image_of(m, m.type_of(i.get(field)))
@@ -161,7 +161,7 @@ def _texel(m: Module, i: Instruction) -> Type | None:
     ACCESSING,
 )  # fmt: skip
 def texels(m: Module, i: Instruction) -> Problems:
-    type_, image = _texel(m, i), accessed(m, i)
+    type_, image = _texel(m, i), read_access(m, i)
     if image is None or image.sampled_type is None:
         return
     if type_ is None or type_.scalar is None or type_.kind not in ("Int", "Float", "Vector"):
@@ -184,7 +184,7 @@ def texels(m: Module, i: Instruction) -> Problems:
     f"{ACCESSING} ImageQueryLod",
 )  # fmt: skip
 def coordinates(m: Module, i: Instruction) -> Problems:
-    type_, image = m.type_of(i.get("coordinate")), accessed(m, i)
+    type_, image = m.type_of(i.get("coordinate")), read_access(m, i)
     if image is None or type_ is None:
         return
     either = i.op.endswith(("Read", "Write"))
@@ -204,7 +204,7 @@ def coordinates(m: Module, i: Instruction) -> Problems:
     "IMG-06", "3.49.10", "The image is of the kind that the instruction reads.", ACCESSING
 )
 def kinds(m: Module, i: Instruction) -> Problems:
-    image = accessed(m, i)
+    image = read_access(m, i)
     if image is None:
         return
     wrong = ""
@@ -243,7 +243,7 @@ def references(m: Module, i: Instruction) -> Problems:
 
 
 class Operand(NamedTuple):
-    """What an image operand is for (a pattern of instructions), and what it is."""
+    """An image operand: the instructions that take it (a pattern), and its kind."""
 
     ops: str
     base: str
@@ -281,7 +281,7 @@ def image_operands(i: Instruction) -> Iterator[tuple[str, list[int]]]:
 
 @instruction_rule("IMG-08", "3.14", "Image operands fit the instruction and the image.", ACCESSING)
 def operands(m: Module, i: Instruction) -> Problems:
-    image, given = accessed(m, i), dict(image_operands(i))
+    image, given = read_access(m, i), dict(image_operands(i))
     if image is None:
         return
     if image.multisampled and "Sample" not in given:
@@ -333,7 +333,7 @@ QUERIES = {
     " ".join(QUERIES),
 )  # fmt: skip
 def queries(m: Module, i: Instruction) -> Problems:
-    image, result = accessed(m, i), m.types.get(i.type_id)
+    image, result = read_access(m, i), m.types.get(i.type_id)
     if image is None or result is None:
         return
     if image.dim not in QUERIES[i.op]:
@@ -396,7 +396,7 @@ def image_types(m: Module, i: Instruction) -> Problems:
     vulkan=True,
 )  # fmt: skip
 def signs(m: Module, i: Instruction) -> Problems:
-    image = accessed(m, i)
+    image = read_access(m, i)
     if image is None or image.sampled_type is None or image.format == "Unknown":
         return
     base, has_sign = _format_base(image)
@@ -414,7 +414,7 @@ def signs(m: Module, i: Instruction) -> Problems:
     "ImageRead ImageSparseRead ImageWrite",
 )  # fmt: skip
 def storage(m: Module, i: Instruction) -> Problems:
-    image = accessed(m, i)
+    image = read_access(m, i)
     if image is None:
         return
     needed: list[str] = []

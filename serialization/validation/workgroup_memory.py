@@ -31,10 +31,10 @@ GUARANTEED = 16384
     severity=Severity.WARNING,
 )
 def workgroup_memory(m: Module) -> Problems:
-    yield from beyond(m, GUARANTEED, f"only {GUARANTEED} are guaranteed")
+    yield from find_excess(m, GUARANTEED, f"only {GUARANTEED} are guaranteed")
 
 
-def beyond(m: Module, limit: int, says: str) -> Iterator[Problem]:
+def find_excess(m: Module, limit: int, says: str) -> Iterator[Problem]:
     """The entry points that use more than `limit` bytes."""
     of_types = sizes_of_types(m) if m.entry_points else {}
     for entry in m.entry_points:
@@ -93,7 +93,7 @@ Sizes = dict[int, int | UnknownConstantError]
 
 
 def sizes_of_types(m: Module) -> Sizes:
-    """The size of each type, from the parts up: types within each other are no tree here."""
+    """The size of each type, from the parts up: types within each other are not a tree here."""
     constants, sizes = ConstantValues(m), Sizes()
     for type_ in m.types.values():
         try:

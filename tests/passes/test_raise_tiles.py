@@ -92,6 +92,18 @@ def rows() -> Case:
     return kernel, [a, b, (20, 8)]
 
 
+def squares(size: int, turned: bool) -> Case:
+    """Each tile times itself, or times its transpose."""
+
+    @t.kernel
+    def kernel(x: Any = t.view(k.f32, None, None), y: Any = t.view(k.f32, None, None)):
+        i, j = t.place(y, 8, 8)
+        z = x.load(i, j, 8, 8)
+        y.store(i, j, t.multiply_add(z, z.T if turned else z, t.zeros(k.f32, 8, 8)))
+
+    return kernel, [floats(size, size, dtype=np.float32), (size, size)]
+
+
 def attention(
     keys: int,
     masked: Callable[..., Any] | None = None,
@@ -136,7 +148,7 @@ def causal(i: Any, j: Any, n: Any) -> Any:
     return (j < n) & (j <= i + 3)
 
 
-def clamped(least: int) -> Callable[[Any, Any], Any]:
+def clamp_scores(least: int) -> Callable[[Any, Any], Any]:
     return lambda row, n: t.clamp(row + least, 0, n)
 
 
@@ -147,18 +159,24 @@ RAISED: dict[str, Callable[[], Case]] = {
     "attention": lambda: attention(32),
     "keys behind the last are hidden": lambda: attention(29, lambda i, j, n: j < n, power=t.exp),
     "a factor of both": lambda: attention(32, late=0.25),
-    "a loop that ends behind the diagonal": lambda: attention(29, causal, clamped(8 + 3)),
+    "a loop that ends behind the diagonal": lambda: attention(29, causal, clamp_scores(8 + 3)),
 }
 STAY: dict[str, tuple[Callable[[], Case], str]] = {
     "keys behind the last are seen": (lambda: attention(29), "are not hidden"),
-    "a loop that ends before": (lambda: attention(29, causal, clamped(8 + 2)), "are left out"),
+    "a loop that ends before": (lambda: attention(29, causal, clamp_scores(8 + 2)), "are left out"),
     "a mask that hides none": (
-        lambda: attention(32, lambda i, j, n: j < n, clamped(8 + 3)),
+        lambda: attention(32, lambda i, j, n: j < n, clamp_scores(8 + 3)),
         "are left out",
     ),
     "the sum is read": (
         lambda: attention(32, finish=lambda result, total, top: result + total.column),
         "is read by itself",
+    ),
+    "a product of parts": (lambda: squares(16, turned=False), "part|dimension"),
+    "a product of parts with their transpose": (lambda: squares(16, turned=True), "two axes|part"),
+    "a square, whose rows and columns would be one": (
+        lambda: squares(8, turned=False),
+        "two axes of a tile are one dimension|take parts",
     ),
     "a factor below 0": (lambda: attention(32, late=-0.25), "another factor"),
 }
@@ -168,7 +186,7 @@ def arrays(given: list[Any]) -> list[Array]:
     return [np.zeros(v, np.float32) if isinstance(v, tuple) else v for v in given]
 
 
-def raised(kernel: t.TileKernel, given: list[Array]) -> ModuleOp:
+def raise_kernel(kernel: t.TileKernel, given: list[Array]) -> ModuleOp:
     shapes = dict(zip(kernel.parameters, (v.shape for v in given), strict=True))
     return ModuleOp([raise_program(kernel.trace(shapes).program)])
 
@@ -178,7 +196,7 @@ def test_the_function_computes_what_whole_tiles_do(name: str):
     kernel, given = RAISED[name]()
     given = arrays(given)
     *_, whole = kernel.launch(*given).buffers.values()
-    module = raised(kernel, given)
+    module = raise_kernel(kernel, given)
     module.verify()
     (result,) = interpret(module, given[:-1], "kernel")
     assert np.abs(result.astype(np.float64) - whole).max() <= 0.01
@@ -189,7 +207,7 @@ def test_a_program_without_that_meaning_stays(name: str):
     make, said = STAY[name]
     kernel, given = make()
     with pytest.raises(NotRaised, match=said):
-        raised(kernel, arrays(given))
+        raise_kernel(kernel, arrays(given))
 
 
 MATMUL = """

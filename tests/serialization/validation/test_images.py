@@ -139,7 +139,7 @@ def module(seed: int) -> str:
 
 
 def judge(seeds: range) -> tuple[int, list[str]]:
-    """How many modules are valid, and the ones with another verdict than spirv-val's."""
+    """The number of valid modules, and the ones with another verdict than spirv-val's."""
     valid, wrong = 0, []
     for seed in seeds:
         data = assemble(module(seed)).encode()
