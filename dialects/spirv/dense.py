@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -65,7 +66,7 @@ class DenseLiteral:
         except (VerifyException, ValueError, OverflowError) as error:
             parser.raise_error(str(error), self.start, self.end)
 
-    def _attribute(self, type: Attribute) -> Attribute:
+    def _attribute(self, type: Any) -> Attribute:
         if isinstance(type, CooperativeMatrixType):
             if self.shape is not None or self.raw is not None:
                 refuse(

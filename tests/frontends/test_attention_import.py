@@ -105,7 +105,7 @@ def test_scales_of_queries_and_keys_are_part_of_the_kernel(build: Any, target: s
     kernels = [d.kernel.split("_")[0] for d in program.manifest.dispatches]
     assert kernels[-1] == "attention"
     assert set(kernels[:-1]) <= {"pack"}
-    found = program(**dict(zip("qkv", inputs)))
+    found = program(*inputs)
     assert np.all(np.abs(found.astype(np.float64) - expected.astype(np.float64)) <= allowed)
     assert np.median(allowed) < 0.05
 
