@@ -8,9 +8,11 @@ from __future__ import annotations
 import linecache
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr, SymbolRefAttr, UnknownLoc
+from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.spirv.enums import SourceLanguage
 from xdsl_spirv.dialects.spirv.module import ModuleOp
@@ -46,6 +48,14 @@ class Lines:
         name = Path(file).name
         self._texts.setdefault(name, {})[number] = linecache.getline(file, number).rstrip()
         return FileLineColLoc(StringAttr(name), IntAttr(number), IntAttr(0))
+
+    def add_file(self, path: Path, places: Iterable[Attribute]) -> None:
+        """Takes the lines of a file that places name; without the file they are empty."""
+        for place in places:
+            if isinstance(place, FileLineColLoc) and place.filename.data == path.name:
+                number = place.line.data
+                line = linecache.getline(str(path), number).rstrip()
+                self._texts.setdefault(path.name, {})[number] = line
 
     def added_to(self, module: ModuleOp) -> ModuleOp:
         """A copy of the module that holds the lines' text, as OpSource; other lines are empty."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -102,18 +103,20 @@ def view(element: Type, *shape: int | None) -> Any:
     return cast(View, ViewType(element, tuple(shape)))
 
 
-@dataclass(frozen=True)
-class TileKernel:
+class LaunchedKernel(ABC):
     """A kernel over tiles: `text` shows its program, `launch` runs it, `check` looks for faults."""
 
     name: str
-    function: Callable[..., None] = field(repr=False)
-    parameters: Mapping[str, ViewType | PushType]
-    constants: Mapping[str, int]
-    _traced: dict[object, Traced] = field(default_factory=dict[object, Traced], repr=False)
-    _lowered: dict[object, LoweredProgram | RaisedProgram] = field(
-        default_factory=dict[object, "LoweredProgram | RaisedProgram"], repr=False
-    )
+
+    @abstractmethod
+    def trace(self) -> Traced:
+        """The program of open sizes."""
+
+    @abstractmethod
+    def _launch(
+        self, arguments: tuple[Any, ...], device: str, checks: Any, named: Mapping[str, Any]
+    ) -> Launched:
+        """Runs the kernel, under checks if some are given."""
 
     @property
     def text(self) -> str:
@@ -122,35 +125,11 @@ class TileKernel:
 
         return text_of(ModuleOp([self.trace().program.clone()]))
 
-    @property
-    def views(self) -> dict[str, ViewType]:
-        """The parameters that are buffers."""
-        return {n: p for n, p in self.parameters.items() if isinstance(p, ViewType)}
-
-    def with_constants(self, **constants: int) -> TileKernel:
-        """The kernel with other sizes of tiles."""
-        for name, value in constants.items():
-            if name not in self.constants or type(value) is not int:
-                raise KernelError(
-                    f"{name}={value!r} is not a constant of {self.name}",
-                    ", ".join(self.constants),
-                    "constants are the keyword parameters, integers",
-                )
-        held = {**self.constants, **constants}
-        return replace(self, constants=held, _traced={}, _lowered={}) if constants else self
-
-    def trace(self, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Traced:
-        """The program for these shapes of its views; of open sizes without."""
-        key = None if shapes is None else tuple(shapes.items())
-        if key not in self._traced:
-            self._traced[key] = _trace(self, shapes or {})
-        return self._traced[key]
-
     def on(self, target: str, **options: Any) -> str:
         """The kernel for a target, tile by tile, as text: what its invocations do."""
         from xdsl_spirv.runtime.modules import text_of
 
-        with self._refusals():
+        with refusals(self.name):
             return text_of(lower_tiles(self.trace(), target, **options).kernels)
 
     def launch(self, *arguments: Any, device: str = "interpreter", **named: Any) -> Launched:
@@ -183,6 +162,48 @@ class TileKernel:
             self._launch(arguments, "interpreter", checks, {**named, "target": target})
         return checks.report
 
+    def __call__(self, *arguments: Any, **named: Any) -> NoReturn:
+        """A kernel is launched, not called."""
+        raise KernelError("a kernel is called", self.name, f"write {self.name}.launch(...)")
+
+
+@dataclass(frozen=True)
+class TileKernel(LaunchedKernel):
+    """A function of Python over tiles."""
+
+    name: str
+    function: Callable[..., None] = field(repr=False)
+    parameters: Mapping[str, ViewType | PushType]
+    constants: Mapping[str, int]
+    _traced: dict[object, Traced] = field(default_factory=dict[object, Traced], repr=False)
+    _lowered: dict[object, LoweredProgram | RaisedProgram] = field(
+        default_factory=dict[object, "LoweredProgram | RaisedProgram"], repr=False
+    )
+
+    @property
+    def views(self) -> dict[str, ViewType]:
+        """The parameters that are buffers."""
+        return {n: p for n, p in self.parameters.items() if isinstance(p, ViewType)}
+
+    def with_constants(self, **constants: int) -> TileKernel:
+        """The kernel with other sizes of tiles."""
+        for name, value in constants.items():
+            if name not in self.constants or type(value) is not int:
+                raise KernelError(
+                    f"{name}={value!r} is not a constant of {self.name}",
+                    ", ".join(self.constants),
+                    "constants are the keyword parameters, integers",
+                )
+        held = {**self.constants, **constants}
+        return replace(self, constants=held, _traced={}, _lowered={}) if constants else self
+
+    def trace(self, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Traced:
+        """The program for these shapes of its views; of open sizes without."""
+        key = None if shapes is None else tuple(shapes.items())
+        if key not in self._traced:
+            self._traced[key] = _trace(self, shapes or {})
+        return self._traced[key]
+
     def _launch(
         self, arguments: tuple[Any, ...], device: str, checks: Any, named: Mapping[str, Any]
     ) -> Launched:
@@ -191,14 +212,14 @@ class TileKernel:
         if own:
             return self.with_constants(**own)._launch(arguments, device, checks, rest)
         options = {n: rest.pop(n) for n in OPTIONS if n in rest and n not in self.parameters}
-        given = _bind(self, arguments, rest)
+        given = bind(self.name, list(self.parameters), arguments, rest)
         arrays = {
             n: _array(n, given[n], p) for n, p in self.parameters.items() if isinstance(p, ViewType)
         }
         numbers = {n: given[n] for n, p in self.parameters.items() if isinstance(p, PushType)}
         shapes = {n: a.shape for n, a in arrays.items()}
         is_open = options.pop("sizes", "static") == "open"
-        with self._refusals():
+        with refusals(self.name):
             traced = self.trace(None if is_open else shapes)
             if device == "interpreter" and "target" not in options:
                 run_whole(self, traced, arrays, numbers, given)
@@ -208,13 +229,6 @@ class TileKernel:
                     self._lowered[key] = lower_program(traced, device=device, **options)
                 arrays = self._lowered[key].run(arrays, numbers, device, checks)
         return Launched(arrays, device, checks and checks.report)
-
-    def _refusals(self) -> Any:
-        return refusals(self.name)
-
-    def __call__(self, *arguments: Any, **named: Any) -> NoReturn:
-        """A kernel is launched, not called."""
-        raise KernelError("a kernel is called", self.name, f"write {self.name}.launch(...)")
 
 
 OPTIONS = ("target", "subgroups", "instruction", "sizes")
@@ -266,17 +280,17 @@ def run_whole(
     run_program(traced.program, values, grid_of(traced.program, sizes), missing, names)
 
 
-def _bind(
-    kernel: TileKernel, arguments: tuple[Any, ...], named: Mapping[str, Any]
+def bind(
+    name: str, names: Sequence[str], arguments: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any]:
-    wanted = f"{kernel.name}({', '.join(kernel.parameters)})"
-    given = dict(zip(kernel.parameters, arguments, strict=False))
-    twice = [n for n in named if n in given or n not in kernel.parameters]
-    missing = [n for n in kernel.parameters if n not in given and n not in named]
-    if len(arguments) > len(kernel.parameters) or twice or missing:
+    """The arguments of a kernel by the names of its parameters; refused where they do not fit."""
+    given = dict(zip(names, arguments, strict=False))
+    twice = [n for n in named if n in given or n not in names]
+    missing = [n for n in names if n not in given and n not in named]
+    if len(arguments) > len(names) or twice or missing:
         cause = f"{len(arguments)} arguments and {', '.join(named) or 'none'} by name do not fit"
         remedy = f"missing: {', '.join(missing)}" if missing else f"too many: {', '.join(twice)}"
-        raise KernelError(cause, wanted, remedy)
+        raise KernelError(cause, f"{name}({', '.join(names)})", remedy)
     return given | dict(named)
 
 
@@ -356,4 +370,4 @@ def _trace(kernel: TileKernel, shapes: Mapping[str, tuple[int, ...]]) -> Traced:
         properties={"sym_name": StringAttr(kernel.name)}, regions=[Region(block)]
     )
     program.verify()
-    return Traced(program, tracer)
+    return Traced(program, tracer.lines)

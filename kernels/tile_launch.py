@@ -205,23 +205,12 @@ def lower_tiles(
     traced: Traced, target: str, subgroups: Sequence[int] = (), instruction: str = ""
 ) -> LoweredProgram:
     """The kernel of a program, tile by tile."""
-    from xdsl_spirv.compiler.pipeline import lowering
+    from xdsl_spirv.compiler.tiles import lower_to_spirv
     from xdsl_spirv.dialects.schedule.push_constants import sizes_of
-    from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
-    from xdsl_spirv.passes.kernel.lower_tiles import LowerTilesPass
-    from xdsl_spirv.runtime.modules import context
     from xdsl_spirv.serialization.encode.encoder import encode
-    from xdsl_spirv.upstream.passes_on_demand import run
 
     program = traced.program
-    module, ctx = ModuleOp([program.clone()]), context()
-    LowerTilesPass(target, tuple(subgroups), instruction).apply(ctx, module)
-    module.verify()
-    kernels = module.clone()
-    passes = lowering(target)
-    first = [member.name for member in passes].index("kernel-to-spirv")
-    run(passes[first:], ctx, module)
-    (made,) = (op for op in module.body.block.ops if isinstance(op, SPIRVModuleOp))
     name = program.sym_name.data
-    binary = encode(traced.tracer.lines.added_to(made), names=True, lines=True)
+    kernels, made = lower_to_spirv(program, target, tuple(subgroups), instruction)
+    binary = encode(traced.lines.added_to(made), names=True, lines=True)
     return LoweredProgram(name, program, kernels, binary, sizes_of(made, name), load(target))

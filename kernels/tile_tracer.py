@@ -92,4 +92,4 @@ class Traced:
     """A program with the lines of Python that it comes from."""
 
     program: tile.ProgramOp
-    tracer: TileTracer
+    lines: Lines

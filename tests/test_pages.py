@@ -77,6 +77,9 @@ ELSEWHERE = {
         "class Given(transformers.Cache):"
         "  # a static cache of tensors, of which new ones replace the place of the token",
     ): "tests/frontends/test_recipes.py::test_transformers",
+    ("docs/triton.md", "import numpy as np"): (
+        "tests/frontends/triton/test_triton.py::test_the_page_says_what_happens"
+    ),
     ("docs/runtime.md", "from xdsl_spirv.runtime.vulkan import open_device"): (
         "tests/runtime/test_vulkan.py::test_steps_in_one_submission"
     ),

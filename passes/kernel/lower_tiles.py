@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import gpu, scf
+from xdsl.dialects import gpu, memref, scf
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Block, Region
 from xdsl.passes import ModulePass
@@ -122,9 +122,12 @@ def lower(program: tile.ProgramOp, schedule: Schedule) -> gpu.FuncOp:
         new.name_hint = old.name_hint
     ProgramCode(program, block, schedule).write()
     block.add_op(gpu.ReturnOp([]))
-    for loop in block.walk():
-        if isinstance(loop, scf.ForOp):
-            loop.attributes.pop("tile.pipeline", None)
+    for op in list(block.walk()):
+        if isinstance(op, scf.ForOp):
+            op.attributes.pop("tile.pipeline", None)
+        elif isinstance(op, memref.DimOp) and op.result.first_use is None:
+            op.detach()  # The launch need not give a size that is not used.
+            op.erase()
     return gpu.FuncOp(
         program.sym_name.data,
         (types, []),

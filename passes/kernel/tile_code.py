@@ -224,6 +224,12 @@ class TileEmitter(HoistingEmitter):
         dimension = list(gpu.DimensionEnum)[axis]
         return self.block_id(dimension, f"workgroup_{dimension.value}", count)
 
+    def workgroups(self, axis: int) -> SSAValue:
+        """The number of workgroups along an axis of the grid."""
+        dimension = gpu.DimensionAttr(list(gpu.DimensionEnum)[axis])
+        make = lambda: gpu.GridDimOp(dimension)  # noqa: E731
+        return self.identifier((gpu.GridDimOp, dimension), make, "workgroups", None)
+
 
 def is_index(type: Attribute) -> bool:
     """Whether a number of the workgroup is computed as an index: 32-bit integers are, too."""

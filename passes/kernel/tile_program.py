@@ -140,7 +140,7 @@ class ProgramCode:
                 return b.least(*known)
             case arith.MaxSIOp():
                 return b.greatest(*known)
-            case arith.FloorDivSIOp() if (
+            case arith.FloorDivSIOp() | arith.DivSIOp() if (
                 b.bound(known[0]) is not None and isinstance(known[1], int) and known[1] > 0
             ):
                 return b.divided(known[0], known[1])
@@ -190,9 +190,10 @@ class ProgramCode:
 
     def write_program_id(self, op: tile.ProgramIdOp) -> None:
         """Writes the code of `program_id`."""
-        if op.count is not None:
-            self.b.refuse("lower-tiles does not know how many workgroups there are: pass it")
-        self.values[op.result] = self.b.workgroup(op.axis.value.data, None)
+        axis = op.axis.value.data
+        self.values[op.result] = (
+            self.b.workgroup(axis, None) if op.count is None else self.b.workgroups(axis)
+        )
 
     def write_size(self, op: tile.SizeOp) -> None:
         """Writes the code of `size`."""

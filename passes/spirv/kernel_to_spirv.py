@@ -202,6 +202,11 @@ def block_id(code: KernelCode, op: Operation) -> SSAValue | None:
     return code.built_in(BuiltIn.WorkgroupId, DIMENSIONS[dimension])
 
 
+def grid_dim(code: KernelCode, op: Operation) -> SSAValue | None:
+    dimension = cast(gpu.GridDimOp, op).dimension.data
+    return code.built_in(BuiltIn.NumWorkgroups, DIMENSIONS[dimension])
+
+
 def thread_id(code: KernelCode, op: Operation) -> SSAValue | None:
     dimension = cast(gpu.ThreadIdOp, op).dimension.data
     return code.built_in(BuiltIn.LocalInvocationId, DIMENSIONS[dimension])
@@ -349,6 +354,7 @@ HANDLERS: dict[type[Operation], Convert] = {
     vector.BroadcastOp: broadcast,
     constants.ConstantOp: matrix_constant,
     gpu.BlockIdOp: block_id,
+    gpu.GridDimOp: grid_dim,
     gpu.ThreadIdOp: thread_id,
     gpu.SubgroupIdOp: subgroup_id,
     gpu.LaneIdOp: lane_id,

@@ -12,8 +12,9 @@ SPIR-V for machine learning in Python, on xDSL.
     module = xs.decode("sum.spv")
 
 Models and programs: `compile`, `from_torch`, `from_jax`, `Program`, `explain`, `LanguageModel`.
-Kernels: `kernels` (written in Python), `launch`, `check`. Modules: `parse`, `interpret`, `decode`,
-`encode`, `validate`, `disassemble`, `assemble`. Machines: `devices`, `target_names`.
+Kernels: `kernels` (written in Python), `from_triton`, `from_ttir`, `launch`, `check`. Modules:
+`parse`, `interpret`, `decode`, `encode`, `validate`, `disassemble`, `assemble`. Machines:
+`devices`, `target_names`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.frontends.jax_import import from_jax
     from xdsl_spirv.frontends.torch_import import from_torch
     from xdsl_spirv.kernels import check, launch
+    from xdsl_spirv.kernels.triton import from_triton, from_ttir
     from xdsl_spirv.llm import LanguageModel
     from xdsl_spirv.runtime.program import Program
     from xdsl_spirv.surface import (
@@ -54,6 +56,8 @@ _HOMES = {
     "compile": "compiler.api",
     "from_jax": "frontends.jax_import",
     "from_torch": "frontends.torch_import",
+    "from_triton": "kernels.triton",
+    "from_ttir": "kernels.triton",
     "launch": "kernels",
     **dict.fromkeys(
         (
@@ -85,6 +89,8 @@ __all__ = [
     "explain",
     "from_jax",
     "from_torch",
+    "from_triton",
+    "from_ttir",
     "interpret",
     "kernels",
     "launch",

@@ -21,7 +21,7 @@ FAILED, MISUSED = 1, 2
 SUFFIX = ".kernel.toml"
 SOURCES = (".comp", ".glsl", ".slang", ".hlsl", ".wgsl")
 """Endings of sources that a compiler makes SPIR-V of (compilers.py)."""
-KERNELS = (*SOURCES, ".spv", ".spvasm", ".mlir")
+KERNELS = (*SOURCES, ".spv", ".spvasm", ".mlir", ".ttir")
 """Endings of files that can be tested."""
 
 ELEMENT_TYPES: Mapping[str, str] = {

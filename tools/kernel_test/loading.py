@@ -77,6 +77,8 @@ def load_kernel(test: KernelTest) -> Kernel:
             binary = assemble(_with_lines(text, path)).encode()
     elif path.suffix == ".mlir":
         parsed, binary = _parse(path)
+    elif path.suffix == ".ttir":
+        binary = _lower_triton(path, test)
     elif path.suffix == ".spv":
         binary = _read(path)
     else:
@@ -133,6 +135,20 @@ def _with_lines(assembly: str, path: Path) -> str:
         merging = name in ("OpSelectionMerge", "OpLoopMerge") or (merging and not name)
         lines.append(line)
     return "\n".join(lines)
+
+
+def _lower_triton(path: Path, test: KernelTest) -> bytes:
+    """The binary of a kernel of Triton for the test's target."""
+    from xdsl_spirv.compiler.tiles import named_binary
+    from xdsl_spirv.frontends.triton.convert import convert, kernel_of
+    from xdsl_spirv.frontends.triton.reading import read
+
+    if test.target is None:
+        raise Misuse(
+            "a kernel of Triton is lowered for a target", str(path), 'write target = "nvidia-h200"'
+        )
+    made = convert(kernel_of(read(_read(path).decode(errors="replace"), str(path)), test.entry))
+    return named_binary(made.program, [p.name for p in made.parameters], test.target)
 
 
 def _parse(path: Path) -> tuple[ModuleOp, bytes]:

@@ -17,8 +17,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "kernels",
         metavar="KERNEL",
         nargs="+",
-        help="GLSL (.comp), .slang, .hlsl, .wgsl, .spv, .spvasm or .mlir (its launch is described "
-        "in x.kernel.toml beside it, or by options), .kernel.toml, or a folder of those",
+        help="GLSL (.comp), .slang, .hlsl, .wgsl, .spv, .spvasm, .mlir or .ttir (its launch is "
+        "described in x.kernel.toml beside it, or by options), .kernel.toml, or a folder of those",
     )
     command.add_argument("--init", action="store_true", help="write x.kernel.toml to start from")
     launch_options(command)

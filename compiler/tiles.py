@@ -1,0 +1,95 @@
+"""A program over tiles becomes a module of one kernel for a target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+
+from xdsl_spirv.compiler.pipeline import lowering
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.dialects.schedule.push_constants import sizes_of
+from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.passes.kernel.lower_tiles import LowerTilesPass
+from xdsl_spirv.runtime.modules import context
+from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.raw.binary import RawModule, decode
+from xdsl_spirv.upstream.passes_on_demand import run
+
+
+def lower_to_spirv(
+    program: tile.ProgramOp,
+    target: str,
+    subgroups: tuple[int, ...] = (),
+    instruction: str = "",
+) -> tuple[ModuleOp, SPIRVModuleOp]:
+    """
+    The code of invocations, as a `gpu.module` and as a `spirv.module`.
+
+    Raises `PassFailedException` for features that the target does not have.
+    """
+    module, ctx = ModuleOp([program.clone()]), context()
+    LowerTilesPass(target, subgroups, instruction).apply(ctx, module)
+    module.verify()
+    kernels = module.clone()
+    passes = lowering(target)
+    first = [member.name for member in passes].index("kernel-to-spirv")
+    run(passes[first:], ctx, module)
+    (made,) = (op for op in module.body.block.ops if isinstance(op, SPIRVModuleOp))
+    return kernels, made
+
+
+def named_binary(program: tile.ProgramOp, names: Sequence[str], target: str) -> bytes:
+    """
+    The binary of a program for a target, in which buffers and push constants have the names of the
+    program's arguments; the size of an axis is `x.0`.
+    """
+    _, made = lower_to_spirv(program, target)
+    name = program.sym_name.data
+    raw = decode(encode(made, names=True, lines=True))
+    members = [
+        names[argument] + (f".{axis}" if is_view(program, argument) else "")
+        for argument, axis in sizes_of(made, name)
+    ]
+    buffers = {f"{name}_arg_{number}": given for number, given in enumerate(names)}
+    return _with_names(raw, buffers, f"{name}_sizes", members).encode()
+
+
+def is_view(program: tile.ProgramOp, argument: int) -> bool:
+    """Whether an argument is a buffer."""
+    return isinstance(program.body.block.args[argument].type, tile.ViewType)
+
+
+def _with_names(
+    raw: RawModule, variables: dict[str, str], block: str, members: list[str]
+) -> RawModule:
+    """Other names of variables, and names of a block's members."""
+    rows: list[list[int]] = []
+    pointers: dict[int, int] = {}
+    types: dict[int, int] = {}
+    sizes = at = 0
+    for instruction, row in zip(raw, raw.rows(), strict=True):
+        match instruction.name:
+            case "OpName":
+                said = str(instruction.operands[1].value)
+                sizes = row[1] if said == block else sizes
+                row = _name(5, [row[1]], variables.get(said, said))
+                at = len(rows)
+            case "OpTypePointer":
+                pointers[row[1]] = row[3]
+            case "OpVariable":
+                types[row[2]] = row[1]
+            case _:
+                pass
+        rows.append(row)
+    if members:
+        struct = pointers[types[sizes]]
+        rows[at:at] = [_name(6, [struct, n], text) for n, text in enumerate(members)]
+    return RawModule.build(raw.header, rows)
+
+
+def _name(opcode: int, given: list[int], text: str) -> list[int]:
+    """An OpName or OpMemberName."""
+    octets = text.encode() + bytes(4 - len(text.encode()) % 4)
+    words = [int.from_bytes(octets[n : n + 4], "little") for n in range(0, len(octets), 4)]
+    return [(1 + len(given) + len(words)) << 16 | opcode, *given, *words]

@@ -1,0 +1,293 @@
+"""
+The forms of a kernel's values, and operations on them.
+
+Every value has a form: a sum where integers, pointers and masks allow it, or a value of the
+program. Sums are written down where something asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias, cast
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i1, i32, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.frontends.triton.dialect import PointerType, element_of
+from xdsl_spirv.frontends.triton.elements import compute, predicate_of
+from xdsl_spirv.frontends.triton.forms import (
+    ONE,
+    Affine,
+    Compare,
+    Form,
+    Mask,
+    Pointer,
+    Sum,
+    literal,
+)
+from xdsl_spirv.frontends.triton.writing import Writer
+
+SUMS = (i32, i64)
+"""Types of integers that are sums."""
+
+Handler: TypeAlias = Callable[["Converter", Operation], None]
+
+HANDLERS: dict[str, Handler] = {}
+"""Functions that convert operations which are not functions of elements."""
+
+
+def converts(*names: str) -> Callable[[Handler], Handler]:
+    """Registers a function for operations of these names."""
+
+    def register(handler: Handler) -> Handler:
+        HANDLERS.update(dict.fromkeys(names, handler))
+        return handler
+
+    return register
+
+
+class Converter:
+    """The conversion of a kernel; `forms` has the form of each value of Triton."""
+
+    def __init__(self, writer: Writer, arguments: list[SSAValue]):
+        self.writer, self.arguments = writer, arguments
+        self.forms: dict[SSAValue, Form] = {}
+
+    # Values
+
+    def operand(self, value: SSAValue) -> SSAValue:
+        """A value for functions of elements: a tile, or one number."""
+        form, w = self.forms[value], self.writer
+        if isinstance(form, Affine):
+            if form.is_uniform:
+                return w.scalar(form.start, element_of(value.type))
+            return w.tile(form, element_of(value.type))
+        if isinstance(form, Mask):
+            return self.materialize(form)
+        if not isinstance(form, SSAValue):
+            w.refuse("a pointer is used as a number")
+        return w.splats.get(form, form)
+
+    def tile(self, value: SSAValue) -> SSAValue:
+        """A value as a tile."""
+        made = self.operand(value)
+        if isinstance(made.type, tile.TileType) or not isinstance(value.type, TensorType):
+            return made
+        return self.writer.full(made, value.type.get_shape())
+
+    def materialize(self, mask: Mask) -> SSAValue:
+        """A mask as a tile of truth values, or as one."""
+        w, total = self.writer, None
+        for part in mask.parts:
+            if isinstance(part, SSAValue):
+                made = part
+            else:
+                sides = [w.scalar(s.start, i32) if s.is_uniform else w.tile(s, i32)
+                         for s in (part.a, part.b)]  # fmt: skip
+
+                def compare(values: list[SSAValue], part: Compare = part) -> SSAValue:
+                    return w.add(arith.CmpiOp(values[0], values[1], part.predicate))
+
+                made = w.map(mask.shape, i1, sides, compare)
+            both = lambda values: w.add(arith.AndIOp(values[0], values[1]))  # noqa: E731
+            total = made if total is None else w.map(mask.shape, i1, [total, made], both)
+        return total or w.add(arith.ConstantOp(IntegerAttr(1, i1)))
+
+    def total(self, value: SSAValue) -> Sum:
+        """One integer as a sum."""
+        form = self.forms[value]
+        assert isinstance(form, Affine)
+        return form.start
+
+    def define(self, result: SSAValue, value: SSAValue) -> None:
+        """The form of a result that is a value of the program: one integer is a number of sums."""
+        if result.type in SUMS:
+            self.forms[result] = Affine.uniform(self.writer.number(value))
+        elif result.type == i1:
+            self.forms[result] = Mask((), (value,))
+        else:
+            self.forms[result] = value
+
+    # Operations
+
+    def blocks(self, block: Block) -> None:
+        """Writes a block and those it goes on to: a branch to `return` leaves the rest out."""
+        for op in block.ops:
+            self.writer.at(op)
+            match op.name:
+                case "tt.return":
+                    return
+                case "cf.br" if not op.operands:
+                    return self.blocks(op.successors[0])
+                case "cf.cond_br" if len(op.operands) == 1:
+                    return self._return_early(op)
+                case _:
+                    self.convert(op)
+
+    def _return_early(self, op: Operation) -> None:
+        """`if c: return` leaves the rest to an `scf.if`."""
+        w, condition = self.writer, self.operand(op.operands[0])
+        leaves = [_returns(block) for block in op.successors]
+        if not any(leaves):
+            w.refuse("a branch that returns to a later line is not read", "leave early by `return`")
+        if leaves[0]:
+            true = w.add(arith.ConstantOp(IntegerAttr(1, i1)))
+            condition = w.add(arith.XOrIOp(condition, true))
+        rest = Block()
+        with w.inside(rest):
+            self.blocks(op.successors[leaves[0]])
+            w.insert(scf.YieldOp())
+        w.insert(scf.IfOp(condition, [], Region(rest)))
+
+    def convert(self, op: Operation) -> None:
+        """Writes one operation."""
+        handler = HANDLERS.get(op.name)
+        if handler is not None:
+            handler(self, op)
+        elif not self._as_sum(op):
+            self.elements(op)
+
+    def elements(self, op: Operation) -> None:
+        """A function of elements."""
+        if len(op.results) != 1 or op.regions:
+            self.writer.refuse(f"{op.name} is not read")
+        result = op.results[0]
+        element, shape = element_of(result.type), shape_of(result)
+        values = [self.operand(value) for value in op.operands]
+        if any(isinstance(element_of(v.type), PointerType) for v in (*op.operands, result)):
+            self.writer.refuse(f"{op.name} of pointers is not read")
+        made = self.writer.map(
+            shape, element, values, lambda given: compute(self.writer, op, given, element)
+        )
+        self.define(result, made)
+
+    def _as_sum(self, op: Operation) -> bool:
+        """Whether an operation on integers or masks was done on their forms."""
+        forms = [self.forms[value] for value in op.operands]
+        if len(op.results) != 1:
+            return False
+        made: Form | None = None
+        if all(isinstance(form, Mask) for form in forms) and op.name == "arith.andi":
+            a, b = cast(list[Mask], forms)
+            made = Mask(shape_of(op.results[0]), a.parts + b.parts)
+        elif all(isinstance(form, Affine) for form in forms):
+            made = self._arithmetic(op, cast(list[Affine], forms))
+        elif op.name == "arith.select" and isinstance(forms[0], Mask) and not forms[0].shape:
+            made = self._choose(op, forms[1], forms[2])
+        if made is not None:
+            self.forms[op.results[0]] = made
+        return made is not None
+
+    def _arithmetic(self, op: Operation, forms: list[Affine]) -> Form | None:
+        w, name = self.writer, op.name.removeprefix("arith.")
+        match name, forms:
+            case "addi", [a, b]:
+                return a + b
+            case "subi", [a, b]:
+                return a + -b
+            case "muli", [a, b] if b.is_uniform:
+                return a.scale(b.start)
+            case "muli", [a, b] if a.is_uniform:
+                return b.scale(a.start)
+            case "shli", [a, b] if b.is_uniform and 0 <= (b.start.constant or -1) < 31:
+                return a.scale(literal(1 << cast(int, b.start.constant)))
+            case (("extsi" | "trunci"), [a]) if op.results[0].type in SUMS or a.shape:
+                return a if element_of(op.results[0].type) in SUMS else None
+            case "extui", [a] if a.is_uniform and w.is_not_negative(a.start):
+                return a
+            case "cmpi", [a, b]:
+                return self._compare(op, a, b)
+            case "remsi", [a, b] if not a.is_uniform:
+                return self._wrap(a, b)
+            case _, [a, b] if a.is_uniform and b.is_uniform:
+                return self._divide(op, a, b)
+            case _:
+                return None
+
+    def _wrap(self, a: Affine, b: Affine) -> Affine | None:
+        """
+        (n * x + index) % (n * m) = n * (x % m) + index, of an index below n.
+
+        Kernels write this so that rows beyond the last one are the first ones again.
+        """
+        w, around = self.writer, b.start.constant
+        found = [axis for axis, step in enumerate(a.steps) if step.terms]
+        if len(found) > 1 or a.steps[found[0]] != ONE or not b.is_uniform or not around:
+            return None
+        size = a.shape[found[0]]
+        start = a.start.divide(size)
+        if around < 0 or around % size or start is None or not w.is_not_negative(start):
+            return None
+        rest = w.add(arith.RemSIOp(w.index(start), w.constant(around // size)))
+        return replace(a, start=w.number(rest, not_negative=True) * literal(size))
+
+    def _compare(self, op: Operation, a: Affine, b: Affine) -> Form | None:
+        w = self.writer
+        predicate = predicate_of(op)
+        if predicate[0] == "u":
+            sides = [s for form in (a, b) for s in (form.start, *form.steps)]
+            if not all(map(w.is_not_negative, sides)):
+                return None
+            predicate = f"s{predicate[1:]}"
+        part = Compare(predicate, a, b)
+        if a.is_uniform and b.is_uniform:
+            one = Compare(predicate, Affine.uniform(a.start), Affine.uniform(b.start))
+            return Mask(a.shape, (w.compare(one),))
+        return Mask(a.shape, (part,))
+
+    def _divide(self, op: Operation, a: Affine, b: Affine) -> Form | None:
+        """Quotients, remainders, minima and maxima of one number and another."""
+        w, x, y = self.writer, a.start.constant, b.start.constant
+        both = w.is_not_negative(a.start) and w.is_not_negative(b.start)
+        name = op.name.removeprefix("arith.")
+        if name in ("divui", "remui") and both:
+            name = name.replace("u", "s")
+        if name not in FOLDED:
+            return None
+        kind, fold = FOLDED[name]
+        if x is not None and y is not None and (y or name in ("minsi", "maxsi")):
+            return Affine.uniform(literal(fold(x, y)), a.shape)
+        sure = w.is_not_negative(a.start) if name == "remsi" else both
+        made = w.add(kind(w.index(a.start), w.index(b.start)))  # pyright: ignore[reportCallIssue]
+        return Affine.uniform(w.number(made, sure), a.shape)
+
+    def _choose(self, op: Operation, a: Form, b: Form) -> Form | None:
+        """One of two pointers or integers whose steps are equal."""
+        w, condition = self.writer, self.operand(op.operands[0])
+        first = a.offset if isinstance(a, Pointer) else a
+        second = b.offset if isinstance(b, Pointer) else b
+        if not isinstance(first, Affine) or not isinstance(second, Affine):
+            return None
+        same = not isinstance(a, Pointer) or (
+            isinstance(b, Pointer) and (a.argument, a.rest) == (b.argument, b.rest)
+        )
+        if first.steps != second.steps or not same:
+            return None
+        choice = arith.SelectOp(condition, w.index(first.start), w.index(second.start))
+        chosen = replace(first, start=w.number(w.add(choice)))
+        return replace(a, offset=chosen) if isinstance(a, Pointer) else chosen
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The sizes of a tensor; none of a scalar."""
+    type = value.type
+    return tuple(type.get_shape()) if isinstance(type, TensorType) else ()
+
+
+def _returns(block: Block) -> bool:
+    return block.first_op is not None and block.first_op.name == "tt.return"
+
+
+def _truncate(x: int, y: int) -> int:
+    return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+
+
+FOLDED: dict[str, tuple[type[Operation], Callable[[int, int], int]]] = {
+    "divsi": (arith.DivSIOp, _truncate),
+    "remsi": (arith.RemSIOp, lambda x, y: x - y * _truncate(x, y)),
+    "minsi": (arith.MinSIOp, min),
+    "maxsi": (arith.MaxSIOp, max),
+}

@@ -1,0 +1,113 @@
+"""Functions of elements: each operation of Triton on tensors as operations on scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerType,
+    StringAttr,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from xdsl_spirv.frontends.triton.writing import Writer
+
+FLOATS = (BFloat16Type, Float16Type, Float32Type, Float64Type)
+
+OF_SCALARS: dict[str, type[Operation]] = {op.name: op for op in arith.Arith.operations}
+"""xDSL's operations, also of those that Triton's text has in classes of their own."""
+
+LIBRARY: dict[str, type[Operation]] = {
+    "abs": math.AbsFOp, "ceil": math.CeilOp, "cos": math.CosOp, "erf": math.ErfOp,
+    "exp": math.ExpOp, "exp2": math.Exp2Op, "fabs": math.AbsFOp, "floor": math.FloorOp,
+    "fma": math.FmaOp, "log": math.LogOp, "log2": math.Log2Op, "pow": math.PowFOp,
+    "rsqrt": math.RsqrtOp, "sin": math.SinOp, "sqrt": math.SqrtOp, "tan": math.TanOp,
+    "tanh": math.TanhOp,
+}  # fmt: skip
+"""Functions of the devices' libraries, `__nv_tanhf` or `__ocml_tanh_f32`, by their names."""
+
+
+def predicate_of(op: Operation) -> str:
+    """The predicate of a comparison."""
+    (word, *_) = cast(ArrayAttr[StringAttr], op.attributes["words"])
+    return word.data
+
+
+def check_element(writer: Writer, type: Attribute) -> None:
+    """Refuses types of elements that tiles do not have."""
+    if isinstance(type, AnyFloat) and not isinstance(type, FLOATS):
+        writer.refuse(f"elements of {type} are not read", "convert them before the kernel")
+
+
+def compute(writer: Writer, op: Operation, values: Sequence[SSAValue], type: Attribute) -> SSAValue:
+    """The result of an operation on scalars; refused where it is not a function of elements."""
+    check_element(writer, type)
+    for value in values:
+        check_element(writer, value.type)
+    given, name = {**op.attributes, **op.properties}, op.name
+    if name in ("arith.cmpi", "arith.cmpf"):
+        kind = arith.CmpiOp if name == "arith.cmpi" else arith.CmpfOp
+        return writer.add(kind(values[0], values[1], predicate_of(op)))
+    match name:
+        case "arith.select":
+            return writer.add(arith.SelectOp(*values))
+        case "tt.precise_sqrt":
+            return writer.add(math.SqrtOp(values[0]))
+        case "tt.precise_divf":
+            return writer.add(arith.DivfOp(values[0], values[1]))
+        case "tt.bitcast":
+            same = values[0].type == type
+            return values[0] if same else writer.add(arith.BitcastOp(values[0], type))
+        case "tt.fp_to_fp":
+            if given.get("rounding", StringAttr("rtne")) != StringAttr("rtne"):
+                writer.refuse(
+                    "only rounding to the nearest is read", "leave fp_downcast_rounding out"
+                )
+            return _convert(writer, values[0], type)
+        case "tt.clampf":
+            if given["propagateNan"] != StringAttr("none"):
+                writer.refuse("clamp keeps no NaN here", "leave propagate_nan out")
+            low = writer.add(arith.MaxnumfOp(values[0], values[1]))
+            return writer.add(arith.MinnumfOp(low, values[2]))
+        case "tt.extern_elementwise":
+            return _call(writer, given["symbol"], values)
+        case _ if name.startswith(("arith.", "math.")):
+            kind = OF_SCALARS.get(name, op)
+            return writer.add(
+                kind.create(operands=values, result_types=[type], properties=op.properties)
+            )
+        case _:
+            writer.refuse(f"{name} is not read")
+
+
+def _convert(writer: Writer, value: SSAValue, type: Attribute) -> SSAValue:
+    """A float of another type, rounded to the nearest."""
+    wide, narrow = _width(value.type), _width(type)
+    if wide == narrow:
+        return value
+    cast = arith.ExtFOp if wide < narrow else arith.TruncFOp
+    return writer.add(cast(value, type))  # pyright: ignore[reportArgumentType]
+
+
+def _width(type: Attribute) -> int:
+    assert isinstance(type, AnyFloat | IntegerType)
+    return type.bitwidth
+
+
+def _call(writer: Writer, symbol: Attribute, values: Sequence[SSAValue]) -> SSAValue:
+    """A function of a device's library."""
+    assert isinstance(symbol, StringAttr)
+    name = symbol.data.removeprefix("__nv_").removeprefix("fast_").removeprefix("__ocml_")
+    name = name.removesuffix("_f32").removesuffix("_f64")
+    kind = LIBRARY.get(name) or LIBRARY.get(name.removesuffix("f"))
+    if kind is None:
+        writer.refuse(f"the function {symbol.data} of a device's library is not read")
+    return writer.add(kind(*values))

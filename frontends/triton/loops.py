@@ -1,0 +1,272 @@
+"""
+Loops and branches.
+
+A value that a loop carries keeps its form. A pointer or integer that grows by the same in each
+iteration is its first value plus a multiple of the loop's index, and is not carried; another one is
+carried as one index if its steps stay, and as a tile if not. The end of the body shows the case:
+the body is converted again until the assumed one holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.frontends.triton.converter import Converter, converts
+from xdsl_spirv.frontends.triton.forms import ZERO, Affine, Form, Pointer, Sum, literal
+from xdsl_spirv.frontends.triton.memory import flat_numbers
+from xdsl_spirv.frontends.triton.writing import INDEX
+
+
+@dataclass
+class Carried:
+    """A value that a loop carries: `growth` of each iteration, an index, or a tile or number."""
+
+    first: Form
+    form: Affine | None
+    """The integers, if they are a sum in the loop."""
+    growth: Sum | None = None
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether the loop has an argument for it."""
+        return self.growth is None
+
+
+def _affine(form: Form) -> Affine | None:
+    """The integers of a form that are a sum."""
+    if isinstance(form, Pointer) and form.rest is None:
+        return form.offset
+    return form if isinstance(form, Affine) else None
+
+
+def _with(form: Form, start: Sum) -> Form:
+    """The same integers or pointers from another start on."""
+    if isinstance(form, Pointer):
+        return replace(form, offset=replace(form.offset, start=start))
+    assert isinstance(form, Affine)
+    return replace(form, start=start)
+
+
+class Loop:
+    """An `scf.for` of Triton while it is converted."""
+
+    def __init__(self, c: Converter, op: scf.ForOp):
+        self.c, self.op, self.w = c, op, c.writer
+        self.lower, self.upper, self.step = (c.total(v) for v in (op.lb, op.ub, op.step))
+        self.counts = self.step.constant is None
+        """Whether the loop counts iterations, since its step is not a constant."""
+        firsts = [c.forms[value] for value in op.iter_args]
+        self.carried = [Carried(first, _affine(first)) for first in firsts]
+
+    def convert(self) -> None:
+        """Writes the loop."""
+        w = self.w
+        if not self.counts and cast(int, self.step.constant) < 1:
+            w.refuse("a loop that counts down is not read", "count up, and subtract")
+        ends = (
+            (ZERO, self.trips(), literal(1)) if self.counts else (self.lower, self.upper, self.step)
+        )
+        lower, upper, step = map(w.index, ends)
+        while True:
+            block = self.body()
+            yielded = self.op.body.block.last_op
+            assert yielded is not None
+            with w.inside(block):
+                w.at(yielded)
+                if self.settle([self.c.forms[v] for v in yielded.operands]):
+                    values = self.values(yielded.operands)
+                    w.insert(scf.YieldOp(*values))
+                    break
+            block.erase(safe_erase=False)
+        w.at(self.op)
+        made = scf.ForOp(lower, upper, step, self.values(self.op.iter_args), Region(block))
+        w.insert(made)
+        self.results(list(made.results))
+
+    def trips(self) -> Sum:
+        """The number of iterations."""
+        w, span = self.w, self.upper - self.lower
+        if span.constant is not None and self.step.constant is not None:
+            return literal(max(0, -(-span.constant // self.step.constant)))
+        zero = w.constant(0)
+        rounded = w.index(span + self.step - literal(1))
+        most = w.add(arith.MaxSIOp(rounded, zero))
+        return w.number(w.add(arith.DivSIOp(most, w.index(self.step))), True)
+
+    def body(self) -> Block:
+        """The body's operations, with the forms as they are assumed now."""
+        c, w, source = self.c, self.w, self.op.body.block
+        self.mark = len(w.numbers)
+        passed = [carried for carried in self.carried if carried.is_passed]
+        types = [INDEX if p.form else self._type(p) for p in passed]
+        block = Block(arg_types=[INDEX, *types])
+        with w.inside(block):
+            rising = w.is_not_negative(self.lower) or self.counts
+            index = w.number(block.args[0], rising)
+            at = self.lower + index * self.step if self.counts else index
+            c.forms[source.args[0]] = Affine.uniform(at)
+            arguments = iter(block.args[1:])
+            for argument, carried in zip(source.args[1:], self.carried, strict=True):
+                if carried.growth is not None:
+                    assert carried.form is not None
+                    grown = self._grown(carried.growth, index)
+                    c.forms[argument] = _with(carried.first, carried.form.start + grown)
+                    continue
+                given = next(arguments)
+                given.name_hint = argument.name_hint
+                c.forms[argument] = self._inside(carried, given, argument)
+            for op in source.ops:
+                w.at(op)
+                if op.name != "scf.yield":
+                    c.convert(op)
+        return block
+
+    def _type(self, carried: Carried) -> Attribute:
+        first = carried.first
+        if isinstance(first, Affine | Pointer):
+            offset = first if isinstance(first, Affine) else first.offset
+            return tile.tile_type(offset.shape, i32)
+        return self._tile(first).type
+
+    def _tile(self, form: Form) -> SSAValue:
+        """The value that a loop carries for a form that is not a sum."""
+        if isinstance(form, Pointer):
+            return flat_numbers(self.w, form)
+        if isinstance(form, Affine):
+            return self.w.tile(form, i32)
+        if isinstance(form, SSAValue):
+            return form
+        self.w.refuse("a loop that changes a mask or a descriptor is not read", "compute it inside")
+
+    def _inside(self, carried: Carried, given: SSAValue, argument: SSAValue) -> Form:
+        first = carried.first
+        if carried.form is not None:
+            return _with(first, self.w.number(given))
+        if isinstance(first, Pointer):
+            nowhere = Affine.uniform(ZERO, first.offset.shape)
+            return Pointer(first.argument, nowhere, given)
+        return given
+
+    def _grown(self, growth: Sum, index: Sum) -> Sum:
+        """The sum that was added before the iteration of an index."""
+        if self.counts:
+            return growth * index
+        share = growth.divide(cast(int, self.step.constant))
+        assert share is not None
+        return share * (index - self.lower)
+
+    def settle(self, yielded: Sequence[Form]) -> bool:
+        """Whether the values at the end have the forms that were assumed; else corrects these."""
+        holds = True
+        forms = [self.c.forms[a] for a in self.op.body.block.args[1:]]
+        for carried, now, then in zip(self.carried, forms, yielded, strict=True):
+            if isinstance(now, Pointer) and (
+                not isinstance(then, Pointer) or then.argument != now.argument
+            ):
+                self.w.refuse("a loop that goes from one buffer to another is not read")
+            if carried.form is None:
+                continue
+            a, b = _affine(now), _affine(then)
+            assert a is not None
+            if b is None or b.steps != a.steps:
+                carried.form, carried.growth, holds = None, None, False
+            elif carried.growth is None:
+                growth = b.start - a.start
+                step = self.step.constant
+                fits = step is None or growth.divide(step) is not None
+                if fits and all(number < self.mark for number in growth.numbers):
+                    carried.growth, holds = growth, False
+        return holds
+
+    def values(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        """The values that are passed on: indices of sums, or tiles."""
+        passed: list[SSAValue] = []
+        for carried, value in zip(self.carried, values, strict=True):
+            if not carried.is_passed:
+                continue
+            form = self.c.forms[value]
+            affine = _affine(form)
+            if carried.form is not None:
+                assert affine is not None
+                passed.append(self.w.index(affine.start))
+            elif isinstance(carried.first, Pointer):
+                passed.append(self._tile(form))
+            else:
+                passed.append(self.c.tile(value))
+        return passed
+
+    def results(self, made: list[SSAValue]) -> None:
+        """The forms after the loop."""
+        given = iter(made)
+        for result, carried in zip(self.op.results, self.carried, strict=True):
+            if carried.growth is not None:
+                assert carried.form is not None
+                if carried.growth.terms and result.first_use is not None:
+                    total = carried.growth * self.trips()
+                    self.c.forms[result] = _with(carried.first, carried.form.start + total)
+                else:
+                    self.c.forms[result] = carried.first
+                continue
+            self.c.forms[result] = self._inside(carried, next(given), result)
+
+
+@converts("scf.for")
+def _for(c: Converter, op: Operation) -> None:
+    assert isinstance(op, scf.ForOp)
+    Loop(c, op).convert()
+
+
+@converts("scf.if")
+def _if(c: Converter, op: Operation) -> None:
+    """A branch: integers and pointers of equal steps are one index, others tiles or numbers."""
+    assert isinstance(op, scf.IfOp)
+    w, condition = c.writer, c.operand(op.cond)
+    arms: list[Block] = []
+    ends: list[Sequence[SSAValue]] = []
+    for region in (op.true_region, op.false_region):
+        block = Block()
+        ends.append(())
+        with w.inside(block):
+            for inner in region.block.ops if region.blocks else ():
+                w.at(inner)
+                if inner.name == "scf.yield":
+                    ends[-1] = inner.operands
+                else:
+                    c.convert(inner)
+        arms.append(block)
+    w.at(op)
+    forms: list[Form | None] = []
+    for first, second in zip(*ends, strict=True) if op.results else ():
+        a, b = _affine(c.forms[first]), _affine(c.forms[second])
+        forms.append(c.forms[first] if a and b and a.steps == b.steps else None)
+        targets = {form.argument for form in (c.forms[first], c.forms[second])
+                   if isinstance(form, Pointer)}  # fmt: skip
+        if len(targets) > 1 or (targets and forms[-1] is None):
+            w.refuse("a branch between pointers of two buffers or steps is not read")
+    for block, end in zip(arms, ends, strict=True):
+        with w.inside(block):
+            values = [_pass_on(c, value, form) for value, form in zip(end, forms, strict=True)]
+            w.insert(scf.YieldOp(*values))
+    types = [value.type for value in cast(Operation, arms[0].last_op).operands]
+    made = scf.IfOp(condition, types, Region(arms[0]), Region(arms[1]))
+    w.insert(made)
+    for result, value, form in zip(op.results, made.results, forms, strict=True):
+        if form is not None:
+            c.forms[result] = _with(form, w.number(value))
+        else:
+            c.define(result, value)
+
+
+def _pass_on(c: Converter, value: SSAValue, form: Form | None) -> SSAValue:
+    if form is not None:
+        affine = _affine(c.forms[value])
+        assert affine is not None
+        return c.writer.index(affine.start)
+    return c.tile(value)

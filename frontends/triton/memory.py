@@ -1,0 +1,129 @@
+"""Loads and stores: boxes of views where pointers and masks are sums, or else gathers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType, UnitAttr, i32
+from xdsl.ir import SSAValue
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.frontends.triton.forms import (
+    ZERO,
+    Affine,
+    Bounds,
+    Mask,
+    Pointer,
+    Sum,
+    bounds_of,
+    literal,
+)
+from xdsl_spirv.frontends.triton.writing import Writer
+
+
+class Box(NamedTuple):
+    """A box of a view: all of it that is inside of the view is what a mask leaves."""
+
+    view: SSAValue
+    indices: list[SSAValue]
+    is_cut: bool
+    """Whether a mask may leave less than all."""
+
+
+def find_box(
+    writer: Writer, views: Sequence[SSAValue], pointer: Pointer, mask: Mask | None
+) -> Box | None:
+    """
+    The box that pointers and a mask mean; None if they mean none.
+
+    An axis is counted from the lowest index that the mask may allow, so that a bound that moves
+    with the workgroup (`offsets < n - start`) becomes the size `n` and the first index `start`.
+    """
+    if pointer.rest is not None:
+        return None
+    shape, offset = pointer.offset.shape, pointer.offset.start
+    found = bounds_of(mask or Mask(shape, ()))
+    if found is None:
+        return None
+    axes, conditions, uniform = found
+    conditions = [*conditions, *map(writer.compare, uniform)]
+    firsts: list[Sum] = []
+    sizes: list[SSAValue] = []
+    for size, step, bounds in zip(shape, pointer.offset.steps, axes, strict=True):
+        lowest = _lowest(writer, bounds)
+        offset += step * lowest
+        firsts.append(-lowest)
+        sizes.append(_size(writer, bounds, lowest, size))
+    for condition in conditions:
+        choice = arith.SelectOp(condition, sizes[0], writer.constant(0))
+        sizes[0] = writer.add(choice)
+    strides = [writer.index(step) for step in pointer.offset.steps]
+    view = tile.ViewOp(views[pointer.argument], writer.index(offset), sizes, strides)
+    is_cut = bool(conditions) or any(b.ends or b.first.terms for b in axes)
+    return Box(writer.add(view), [writer.index(first) for first in firsts], is_cut)
+
+
+def _lowest(writer: Writer, bounds: Bounds) -> Sum:
+    """The index that an axis of the view is counted from."""
+    if bounds.first.terms or not bounds.ends:
+        return bounds.first
+    taken = Sum(tuple(term for term in bounds.ends[0].terms if term[1] < 0))
+    return taken if writer.is_not_negative(-taken) else ZERO
+
+
+def _size(writer: Writer, bounds: Bounds, lowest: Sum, size: int) -> SSAValue:
+    """The size of an axis of the view."""
+    ends = bounds.ends or [literal(size)]
+    counts = [end - lowest for end in ends]
+    known = [count.constant for count in counts]
+    if len(counts) == 1 and known[0] is not None:
+        return writer.constant(max(0, known[0]))
+    value = writer.index(counts[0])
+    for count in counts[1:]:
+        value = writer.add(arith.MinSIOp(value, writer.index(count)))
+    if all(writer.is_not_negative(count) for count in counts):
+        return value
+    return writer.add(arith.MaxSIOp(value, writer.constant(0)))
+
+
+def flat_numbers(writer: Writer, pointer: Pointer) -> SSAValue:
+    """The elements' numbers in the buffer, as a tile of i32."""
+    known = pointer.offset.start.terms or not pointer.offset.is_uniform
+    if pointer.rest is None:
+        return writer.tile(pointer.offset, i32)
+    rest, shape = pointer.rest, pointer.offset.shape
+
+    def narrow(values: list[SSAValue]) -> SSAValue:
+        return writer.add(arith.TruncIOp(values[0], i32))
+
+    if tile.tile_of(rest).element == IntegerType(64):
+        rest = writer.map(shape, i32, [rest], narrow)
+    if not known:
+        return rest
+    return add_tiles(writer, pointer.offset, rest)
+
+
+def add_tiles(writer: Writer, form: Affine, rest: SSAValue) -> SSAValue:
+    """Integers plus a tile."""
+    element = tile.tile_of(rest).element
+    first = writer.scalar(form.start, element) if form.is_uniform else writer.tile(form, element)
+    add = lambda values: writer.add(arith.AddiOp(values[0], values[1]))  # noqa: E731
+    return writer.map(form.shape, element, [first, rest], add)
+
+
+def load_box(writer: Writer, box: Box, shape: Sequence[int], outside: SSAValue | None) -> SSAValue:
+    """A box's elements; those outside are a constant or anything."""
+    constant = outside.owner if outside is not None else None
+    value = constant.value if isinstance(constant, arith.ConstantOp) else None
+    load = tile.LoadOp(box.view, box.indices, shape, value)  # pyright: ignore[reportArgumentType]
+    if box.is_cut and value is None:
+        load.properties["any"] = UnitAttr()
+    return writer.add(load)
+
+
+def as_row(pointer: Pointer, mask: Mask | None) -> tuple[Pointer, Mask | None]:
+    """A single pointer as a row of one."""
+    offset = Affine.uniform(pointer.offset.start, (1,))
+    return Pointer(pointer.argument, offset), mask and Mask((1,), mask.parts)

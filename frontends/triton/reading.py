@@ -1,0 +1,133 @@
+"""
+Reads TTIR as text. Locations stay: an operation's `location` names the line of Python.
+
+MLIR prints most of a module's locations behind it, which xDSL's parser does not look up: they are
+read first.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    ModuleOp,
+    NameLoc,
+)
+from xdsl.ir import Attribute, Dialect
+from xdsl.parser import Parser
+from xdsl.universe import XDSL_UNIVERSE
+from xdsl.utils.exceptions import ParseError, UnregisteredConstructException, VerifyException
+
+import xdsl_spirv.universe  # pyright: ignore[reportUnusedImport]  # noqa: F401
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.triton.dialect import ASSUME, ON_TENSORS, Triton
+
+_ALIAS = re.compile(r"^(#loc\w*) = (loc\(.*\))$", re.MULTILINE)
+_USED = re.compile(r"#loc\w*")
+_OWN = "triton/language/"
+"""Triton's own functions, which a user's kernel calls."""
+
+
+def read(text: str, name: str = "<ttir>") -> ModuleOp:
+    """
+    The module that a text of TTIR is.
+
+    Raises `FrontendError` for text that is not TTIR and for operations that are not known.
+    """
+    ctx = Context()
+    for dialect in ("builtin", "cf", "math", "scf"):
+        ctx.register_dialect(dialect, XDSL_UNIVERSE.all_dialects[dialect])
+    ctx.register_dialect("arith", _arith)
+    ctx.register_dialect("tt", lambda: Triton)
+    ctx.register_dialect("llvm", lambda: Dialect("llvm", [ASSUME]))
+    parser = Parser(ctx, _ALIAS.sub("", text), name)
+    try:
+        _read_locations(parser, ctx, text)
+        return parser.parse_module()
+    except (ParseError, UnregisteredConstructException, VerifyException) as error:
+        line = parser.lexer.input.content.count("\n", 0, parser.pos)
+        raise _refusal(parser, text, name, line + 1, error) from None
+
+
+def _arith() -> Dialect:
+    """xDSL's dialect, with conditions that are tensors."""
+    replaced = {operation.name for operation in ON_TENSORS}
+    kept = [op for op in XDSL_UNIVERSE.all_dialects["arith"]().operations]
+    return Dialect("arith", [*(op for op in kept if op.name not in replaced), *ON_TENSORS])
+
+
+def _read_locations(parser: Parser, ctx: Context, text: str) -> None:
+    """Tells the parser the locations that have names."""
+    texts = {name: location for name, location in _ALIAS.findall(text)}
+
+    def define(name: str) -> None:
+        location = texts.pop(name, None)
+        if location is None:
+            return
+        for used in _USED.findall(location):
+            define(used)
+        inner = Parser(ctx, location, name)
+        inner.attribute_aliases.update(parser.attribute_aliases)
+        found = inner.parse_optional_location()
+        assert found is not None
+        parser.attribute_aliases[name] = found
+
+    for name in list(texts):
+        define(name)
+
+
+def _refusal(parser: Parser, text: str, name: str, number: int, error: Exception) -> FrontendError:
+    """The error of a line that does not parse, with the line of Python that it comes from."""
+    lines = text.splitlines()[number - 1 :]
+    used = next((found for line in lines if (found := _USED.findall(line))), [])
+    places = [line_of(parser.attribute_aliases.get(alias)) for alias in used]
+    known = [f"{Path(place[0]).name}:{place[1]}" for place in places if place]
+    said = str(error).strip().splitlines()[-1].strip()
+    if found := re.search(r"[Oo]peration (\S+) is not registered", said):
+        said = f"{found[1]} is not read"
+    remedy = "docs/limits.md lists what Triton's kernels may use"
+    return FrontendError(said, known[-1] if known else f"{name}:{number}", remedy)
+
+
+def line_of(location: object) -> tuple[str, int] | None:
+    """The file and line of Python: the innermost one that is not in Triton's own functions."""
+    match location:
+        case FileLineColLoc():
+            return location.filename.data, location.line.data
+        case NameLoc():
+            return line_of(location.location)
+        case CallSiteLoc():
+            inner, outer = line_of(location.callee), line_of(location.caller)
+            return outer if inner is None or (outer and _OWN in inner[0]) else inner
+        case FusedLoc():
+            found = [line_of(part) for part in cast(ArrayAttr[Attribute], location.locations)]
+            return next((place for place in found if place), None)
+        case _:
+            return None
+
+
+def name_of(location: object) -> str | None:
+    """The variable of Python that a location names."""
+    match location:
+        case NameLoc():
+            return location.desc.data
+        case CallSiteLoc():
+            return name_of(location.callee)
+        case _:
+            return None
+
+
+def read_file(path: Path) -> ModuleOp:
+    """The module of a file. Raises `FrontendError`."""
+    try:
+        return read(path.read_text(), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        cause = getattr(error, "strerror", None) or "it is not text"
+        raise FrontendError(f"cannot read the kernel: {cause}", str(path), "give a file") from None

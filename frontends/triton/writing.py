@@ -1,0 +1,243 @@
+"""Writes the tile program: sums as indices, tiles of integers, functions of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from math import gcd, prod
+from pathlib import Path
+from typing import NoReturn
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    FileLineColLoc,
+    IndexType,
+    IntAttr,
+    IntegerType,
+    StringAttr,
+    UnknownLoc,
+    i32,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.triton.forms import ONE, Affine, Compare, Product, Sum
+from xdsl_spirv.frontends.triton.reading import line_of, name_of
+
+INDEX = IndexType()
+
+
+class Writer:
+    """The program while it is written: `block` is where."""
+
+    def __init__(self, block: Block, name: str):
+        self.block, self.name = block, name
+        self.numbers: list[SSAValue] = []
+        """The values of the numbers in sums: indices."""
+        self.not_negative: set[int] = set()
+        self.assumed: set[Sum | None] = set()
+        """Sums that the kernel's author says are not negative."""
+        self.compared: dict[SSAValue, Compare] = {}
+        self._casts: dict[int, SSAValue] = {}
+        """The integers that numbers were before they became indices."""
+        self._known: list[dict[object, SSAValue]] = [{}]
+        self.splats: dict[SSAValue, SSAValue] = {}
+        """The number of each tile that is one number everywhere."""
+        self.location: FileLineColLoc | UnknownLoc = UnknownLoc()
+        self.files: set[str] = set()
+        self.hint: str | None = None
+
+    # Places
+
+    def at(self, op: Operation) -> None:
+        """Operations written from now on stand for this operation of Triton."""
+        place, self.hint = line_of(op.location), name_of(op.location)
+        if place is not None:
+            file, line = place
+            self.files.add(file)
+            self.location = FileLineColLoc(StringAttr(Path(file).name), IntAttr(line), IntAttr(0))
+
+    def refuse(self, cause: str, remedy: str = "") -> NoReturn:
+        """Refuses the operation at work, with the line of Python."""
+        place, at = self.location, self.name
+        if isinstance(place, FileLineColLoc):
+            at = f"{place.filename.data}:{place.line.data}"
+        remedy = remedy or "docs/limits.md lists what Triton's kernels may use"
+        raise FrontendError(cause, at, remedy)
+
+    def insert(self, op: Operation) -> None:
+        """Writes an operation."""
+        op.location = self.location
+        self.block.add_op(op)
+
+    def add(self, op: Operation) -> SSAValue:
+        """Writes an operation with one result."""
+        self.insert(op)
+        if self.hint and not op.results[0].name_hint and SSAValue.is_valid_name(self.hint):
+            op.results[0].name_hint = self.hint
+        return op.results[0]
+
+    @contextmanager
+    def inside(self, block: Block) -> Generator[None]:
+        """Writes to a block meanwhile."""
+        before, self.block = self.block, block
+        self._known.append({})
+        try:
+            yield
+        finally:
+            self.block = before
+            self._known.pop()
+
+    def once(self, key: object, make: Callable[[], SSAValue]) -> SSAValue:
+        """A value that may be written already, here or around this block."""
+        for known in self._known:
+            if key in known:
+                return known[key]
+        made = self._known[-1][key] = make()
+        return made
+
+    # Sums
+
+    def number(self, value: SSAValue, not_negative: bool = False) -> Sum:
+        """A number that sums may have; integers become indices."""
+        index = value
+        if value.type != INDEX:
+            index = self.add(arith.IndexCastOp(value, INDEX))
+            self._casts[len(self.numbers)] = value
+        self.numbers.append(index)
+        if not_negative:
+            self.not_negative.add(len(self.numbers) - 1)
+        return Sum.collect({(len(self.numbers) - 1,): 1})
+
+    def is_not_negative(self, total: Sum) -> bool:
+        """Whether a sum is known not to be negative."""
+        share = gcd(*(factor for _, factor in total.terms)) or 1
+        if total.divide(share) in self.assumed:
+            return True
+        return all(factor > 0 for _, factor in total.terms) and total.numbers <= self.not_negative
+
+    def constant(self, value: int) -> SSAValue:
+        """An index."""
+        make = lambda: self.add(arith.ConstantOp.from_int_and_width(value, INDEX))  # noqa: E731
+        return self.once(("constant", value), make)
+
+    def index(self, total: Sum) -> SSAValue:
+        """A sum as an index."""
+        return self.once(total, lambda: self._sum(total))
+
+    def _sum(self, total: Sum) -> SSAValue:
+        added = [(product, factor) for product, factor in total.terms if factor > 0]
+        taken = [(product, -factor) for product, factor in total.terms if factor < 0]
+        sides = [self._positive(terms) for terms in (added, taken) if terms]
+        if not sides:
+            return self.constant(0)
+        if not added:
+            sides.insert(0, self.constant(0))
+        return sides[0] if len(sides) == 1 else self.add(arith.SubiOp(sides[0], sides[1]))
+
+    def _positive(self, terms: Sequence[tuple[Product, int]]) -> SSAValue:
+        value: SSAValue | None = None
+        for product, factor in sorted(terms, key=lambda term: (not term[0], term[0])):
+            parts = [self.numbers[number] for number in product]
+            if factor != 1 or not parts:
+                parts.append(self.constant(factor))
+            term = parts[0]
+            for part in parts[1:]:
+                term = self.add(arith.MuliOp(term, part))
+            value = term if value is None else self.add(arith.AddiOp(value, term))
+        assert value is not None
+        return value
+
+    def compare(self, part: Compare) -> SSAValue:
+        """A comparison of uniform numbers."""
+        a, b = self.index(part.a.start), self.index(part.b.start)
+        made = self.add(arith.CmpiOp(a, b, part.predicate))
+        self.compared[made] = part
+        return made
+
+    # Values of the program
+
+    def scalar(self, total: Sum, type: Attribute) -> SSAValue:
+        """A sum as an integer of a type."""
+        if type == INDEX:
+            return self.index(total)
+        for number in total.numbers:
+            cast = self._casts.get(number)
+            if total == Sum.collect({(number,): 1}) and cast is not None and cast.type == type:
+                return cast
+        make = lambda: self.add(arith.IndexCastOp(self.index(total), type))  # noqa: E731
+        return self.once((total, type), make)
+
+    def full(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """A tile of one number."""
+        made = self.add(tile.FullOp(value, shape))
+        self.splats[made] = value
+        return made
+
+    def tile(self, form: Affine, type: Attribute) -> SSAValue:
+        """Integers as a tile."""
+        if form.is_uniform:
+            return self.full(self.scalar(form.start, type), form.shape)
+        ranges: list[SSAValue] = []
+        factors: list[Sum] = []
+        for axis, step in enumerate(form.steps):
+            if step.terms:
+                ranges.append(self._range(form.shape, axis))
+                factors.append(step)
+        scalars = [self.scalar(s, i32) for s in (form.start, *factors)]
+
+        def add(values: Sequence[SSAValue]) -> SSAValue:
+            total = scalars[0] if form.start.terms else None
+            for value, step, factor in zip(values, factors, scalars[1:], strict=True):
+                term = value if step == ONE else self.add(arith.MuliOp(value, factor))
+                total = term if total is None else self.add(arith.AddiOp(total, term))
+            assert total is not None
+            return total if type == i32 else self.add(arith.ExtSIOp(total, IntegerType(64)))
+
+        return self.map(form.shape, type, ranges, add)
+
+    def _range(self, shape: Sequence[int], axis: int) -> SSAValue:
+        """The index along an axis, in a shape."""
+        row = self.add(tile.RangeOp(shape[axis]))
+        flat = [size if number == axis else 1 for number, size in enumerate(shape)]
+        return self.broadcast(self.reshape(row, flat), shape)
+
+    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """A tile in another shape."""
+        same = tile.tile_of(value).shape == tuple(shape)
+        return value if same else self.add(tile.ReshapeOp(value, shape))
+
+    def broadcast(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """A tile whose axes of size 1 are repeated."""
+        same = tile.tile_of(value).shape == tuple(shape)
+        return value if same else self.add(tile.BroadcastOp(value, shape))
+
+    def map(
+        self,
+        shape: Sequence[int],
+        element: Attribute,
+        operands: Sequence[SSAValue],
+        make: Callable[[list[SSAValue]], SSAValue],
+    ) -> SSAValue:
+        """A function of tiles and numbers; of numbers alone where the shape has no axes."""
+        tiles = [value for value in operands if isinstance(value.type, tile.TileType)]
+        if not tiles:
+            value = make(list(operands))
+            return self.full(value, shape) if shape else value
+        block = Block(arg_types=[tile.tile_of(value).element for value in tiles])
+        arguments = iter(block.args)
+        given = [next(arguments) if isinstance(v.type, tile.TileType) else v for v in operands]
+        with self.inside(block):
+            self.insert(tile.YieldOp(make(given)))
+        return self.add(tile.MapOp(tiles, [tile.tile_type(shape, element)], block))
+
+    def flatten(self, value: SSAValue) -> SSAValue:
+        """The number of a tile of one element."""
+        shape = tile.tile_of(value).shape
+        assert prod(shape) == 1
+        element = tile.tile_of(value).element
+        block = Block(arg_types=[element, element])
+        with self.inside(block):
+            self.insert(tile.YieldOp(block.args[0]))
+        return self.add(tile.ReduceOp([value], 0, block))

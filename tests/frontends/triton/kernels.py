@@ -1,0 +1,220 @@
+# pyright: basic
+"""
+Kernels in Triton, whose TTIR stands beside this file.
+
+    python tests/frontends/triton/kernels.py     # writes it anew, with the Triton that is installed
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import triton  # pyright: ignore
+import triton.language as tl  # pyright: ignore
+
+HERE = Path(__file__).parent
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < n
+    tl.store(out + at, tl.load(x + at, inside) + tl.load(y + at, inside), inside)
+
+
+@triton.jit
+def matmul(
+    a, b, c, M, N, K, sa, sb, sc,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
+):  # fmt: skip
+    """Rows and columns beyond the end are the first ones again; tiles in groups of rows."""
+    pid = tl.program_id(0)
+    group = GROUP * tl.cdiv(N, BN)
+    first = pid // group * GROUP
+    rows = min(tl.cdiv(M, BM) - first, GROUP)
+    pid_m = first + pid % group % rows
+    pid_n = pid % group // rows
+    tl.assume(pid_m >= 0)
+    tl.assume(pid_n >= 0)
+    rm = (pid_m * BM + tl.arange(0, BM)) % M
+    rn = (pid_n * BN + tl.arange(0, BN)) % N
+    rk = tl.arange(0, BK)
+    pa = a + rm[:, None] * sa + rk[None, :]
+    pb = b + rk[:, None] * sb + rn[None, :]
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, tl.cdiv(K, BK)):
+        x = tl.load(pa, mask=rk[None, :] < K - k * BK, other=0.0)
+        y = tl.load(pb, mask=rk[:, None] < K - k * BK, other=0.0)
+        total = tl.dot(x, y, total)
+        pa += BK
+        pb += BK * sb
+    cm = pid_m * BM + tl.arange(0, BM)
+    cn = pid_n * BN + tl.arange(0, BN)
+    inside = (cm[:, None] < M) & (cn[None, :] < N)
+    tl.store(c + cm[:, None] * sc + cn[None, :], total.to(tl.float16), inside)
+
+
+@triton.jit
+def product(a, b, c, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, K):
+    """The same by descriptors, which the launch gives."""
+    m, n = tl.program_id(0) * BM, tl.program_id(1) * BN
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        total = tl.dot(a.load([m, k]), b.load([n, k]).T, total)
+    c.store([m, n], total.to(tl.float16))
+
+
+@triton.jit
+def softmax(out, x, stride, rows, columns, BLOCK: tl.constexpr):
+    """Each program has every n-th row, of n programs."""
+    at = tl.arange(0, BLOCK)
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):  # pyright: ignore
+        value = tl.load(x + row * stride + at, mask=at < columns, other=-float("inf"))
+        power = tl.exp(value - tl.max(value, axis=0))
+        tl.store(out + row * stride + at, power / tl.sum(power, axis=0), mask=at < columns)
+
+
+@triton.jit
+def norm(x, y, weight, mean, stride, n, eps, BLOCK: tl.constexpr):
+    """A row in blocks: twice for its statistics, once for its result."""
+    row = tl.program_id(0)
+    x += row * stride
+    y += row * stride
+    sums = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        sums += tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
+    center = tl.sum(sums, axis=0) / n
+    squares = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        value = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
+        value = tl.where(at < n, value - center, 0.0)
+        squares += value * value
+    scale = 1 / tl.sqrt(tl.sum(squares, axis=0) / n + eps)
+    tl.store(mean + row, center)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        value = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
+        w = tl.load(weight + at, mask=at < n)
+        tl.store(y + at, ((value - center) * scale * w).to(tl.float16), mask=at < n)
+
+
+@triton.jit
+def attention(q, k, v, o, scale, n, BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr):
+    """Causal; a row of programs for each head."""
+    head = tl.program_id(1).to(tl.int64) * n * D
+    rm = tl.program_id(0) * BM + tl.arange(0, BM)
+    rd = tl.arange(0, D)
+    place = head + rm[:, None] * D + rd[None, :]
+    x = tl.load(q + place, mask=rm[:, None] < n, other=0.0)
+    top = tl.full((BM,), -1e30, tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    result = tl.zeros((BM, D), tl.float32)
+    for start in range(0, (tl.program_id(0) + 1) * BM, BN):
+        rn = start + tl.arange(0, BN)
+        there = head + rn[:, None] * D + rd[None, :]
+        y = tl.load(k + there, mask=rn[:, None] < n, other=0.0)
+        s = tl.dot(x, tl.trans(y)) * scale
+        s = tl.where(rn[None, :] <= rm[:, None], s, float("-inf"))
+        new = tl.maximum(top, tl.max(s, 1))
+        lost = tl.exp2(top - new)
+        p = tl.exp2(s - new[:, None])
+        total = total * lost + tl.sum(p, 1)
+        w = tl.load(v + there, mask=rn[:, None] < n, other=0.0)
+        result = tl.dot(p.to(w.dtype), w, result * lost[:, None])
+        top = new
+    tl.store(o + place, (result / total[:, None]).to(tl.float16), mask=rm[:, None] < n)
+
+
+@triton.jit
+def double(x):
+    return x * 2
+
+
+@triton.jit
+def picks(x, numbers, out, best, n, BLOCK: tl.constexpr):
+    """A gather, an index of a maximum, a bound below, a branch on a loaded number, a way out."""
+    first = tl.program_id(0) * BLOCK
+    if first >= n:
+        return
+    at = first + tl.arange(0, BLOCK)
+    left = tl.load(x + at - 1, mask=(at >= 1) & (at <= n), other=0.0)
+    value = tl.load(x + tl.load(numbers + at, at < n, other=0), at < n, other=-1e30)
+    _, index = tl.max(value, axis=0, return_indices=True)
+    chosen = tl.load(numbers + first)
+    if chosen % 2 == 0:
+        value = double(value)
+    else:
+        value += left
+    tl.store(best + tl.program_id(0), index)
+    tl.store(out + at, value, at < n)
+
+
+@triton.jit
+def overlapping(x, out, n, BLOCK: tl.constexpr):
+    """Its programs share half of their places."""
+    at = tl.program_id(0) * (BLOCK // 2) + tl.arange(0, BLOCK)
+    value = tl.load(x + at, at < n, other=0.0)
+    tl.store(out + at, value, at < n)
+
+
+@triton.jit
+def load_unmasked(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at), at < n)
+
+
+@triton.jit
+def sum_undefined(x, out, n, BLOCK: tl.constexpr):
+    """Sums elements that its mask leaves out, and that have no value."""
+    at = tl.arange(0, BLOCK)
+    tl.store(out, tl.sum(tl.load(x + at, at < n), 0))
+
+
+@triton.jit
+def counting(x, n):
+    tl.atomic_add(x, n)
+
+
+@triton.jit
+def waiting(x, out):
+    left = tl.load(x)
+    while left > 0:
+        left -= 1
+    tl.store(out, left)
+
+
+f32, f16, i32 = "*fp32", "*fp16", "i32"
+TYPES: dict[str, dict[str, Any]] = {
+    "add": dict(x=f32, y=f32, out=f32, n=i32, BLOCK=64),
+    "matmul": dict(
+        a=f16, b=f16, c=f16, M=i32, N=i32, K=i32, sa=i32, sb=i32, sc=i32,
+        BM=16, BN=16, BK=16, GROUP=2,
+    ),
+    "product": dict(
+        a="tensordesc<fp16[16,16]>", b="tensordesc<fp16[16,16]>", c="tensordesc<fp16[16,16]>",
+        BM=16, BN=16, BK=16, K=i32,
+    ),
+    "softmax": dict(out=f32, x=f32, stride=i32, rows=i32, columns=i32, BLOCK=32),
+    "norm": dict(
+        x=f16, y=f16, weight=f16, mean=f32, stride=i32, n=i32, eps="fp32", BLOCK=32
+    ),
+    "attention": dict(q=f16, k=f16, v=f16, o=f16, scale="fp32", n=i32, BM=16, BN=16, D=16),
+    "picks": dict(x=f32, numbers="*i32", out=f32, best="*i32", n=i32, BLOCK=16),
+    "overlapping": dict(x=f32, out=f32, n=i32, BLOCK=32),
+    "load_unmasked": dict(x=f32, out=f32, n=i32, BLOCK=32),
+    "sum_undefined": dict(x=f32, out=f32, n=i32, BLOCK=32),
+    "counting": dict(x="*i32", n=i32),
+    "waiting": dict(x="*i32", out="*i32"),
+}  # fmt: skip
+
+if __name__ == "__main__":
+    from xdsl_spirv.kernels.triton import ttir_of
+
+    for name, types in TYPES.items():
+        text, _ = ttir_of(globals()[name], types)
+        text = re.sub(r'"[^"]*/(triton/language/)', r'"\1', text).replace(f"{HERE}/", "")
+        (HERE / f"{name}.ttir").write_text(text)

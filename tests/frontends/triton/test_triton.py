@@ -1,0 +1,301 @@
+"""Triton's kernels against numpy: whole tiles, invocations under all checks, and refusals."""
+
+from __future__ import annotations
+
+import importlib.util
+import runpy
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdsl_spirv import kernels as k
+from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.kernels.tile_launch import lower_program
+from xdsl_spirv.kernels.tiles import Unwritten
+from xdsl_spirv.kernels.triton import TritonKernel, from_triton, from_ttir
+from xdsl_spirv.testing.page_blocks import blocks_of
+
+HERE = Path(__file__).parent
+RANDOM = np.random.default_rng(3)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def numbers(*shape: int, dtype: Any = np.float16) -> Array:
+    return RANDOM.standard_normal(shape).astype(dtype)
+
+
+@cache
+def kernel(name: str) -> TritonKernel:
+    return from_ttir(HERE / f"{name}.ttir")
+
+
+def add() -> Any:
+    x, y = numbers(150, dtype=np.float32), numbers(150, dtype=np.float32)
+    return (x, y, Unwritten((150,)), 150), 3, {"out": x + y}
+
+
+def matmul(M: int = 40, N: int = 23, K: int = 20) -> Any:
+    a, b = numbers(M, K), numbers(K, N)
+    grid = -(-M // 16) * -(-N // 16)
+    expected = a.astype(np.float32) @ b.astype(np.float32)
+    return (a, b, Unwritten((M, N)), M, N, K, K, N, N), grid, {"c": expected}
+
+
+def product() -> Any:
+    a, b = numbers(20, 40), numbers(30, 40)
+    expected = a.astype(np.float32) @ b.T.astype(np.float32)
+    return (a, b, Unwritten((20, 30)), 40), (2, 2), {"c": expected}
+
+
+def softmax() -> Any:
+    x = numbers(5, 27, dtype=np.float32)
+    power = np.exp(x - x.max(1, keepdims=True))
+    expected = power / power.sum(1, keepdims=True)
+    return (Unwritten(x.shape), x, 27, 5, 27), 2, {"out": expected}
+
+
+def norm() -> Any:
+    x, weight = numbers(3, 45), numbers(45)
+    wide = x.astype(np.float32)
+    mean = wide.mean(1)
+    centered = wide - mean[:, None]
+    y = centered / np.sqrt((centered**2).mean(1, keepdims=True) + 1e-5) * weight
+    given = x, Unwritten(x.shape), weight, Unwritten((3,)), 45, 45, 1e-5
+    return given, 3, {"y": y, "mean": mean}
+
+
+def attention() -> Any:
+    q, keys, values = (numbers(2, 20, 16) for _ in range(3))
+    scores = np.einsum("hqd,hkd->hqk", q.astype(np.float32), keys.astype(np.float32)) * 0.25
+    scores[:, ~np.tril(np.ones((20, 20), np.bool_))] = -np.inf
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = p / p.sum(-1, keepdims=True) @ values.astype(np.float32)
+    given = q, keys, values, Unwritten(q.shape), 0.25 * 1.442695, 20
+    return given, (2, 2), {"o": expected}
+
+
+def picks() -> Any:
+    x, n, block = numbers(40, dtype=np.float32), 40, 16
+    chosen = RANDOM.integers(0, n, n).astype(np.int32)
+    out, best = x[chosen], np.zeros(4, np.int32)
+    for number, first in enumerate(range(0, n, block)):
+        part = slice(first, min(n, first + block))
+        best[number] = out[part].argmax()
+        left = np.concatenate([[0], x])[part] if first == 0 else x[first - 1 : part.stop - 1]
+        out[part] = out[part] * 2 if chosen[first] % 2 == 0 else out[part] + left
+    return (x, chosen, Unwritten((n,)), np.zeros(4, np.int32), n), 4, {"out": out, "best": best}
+
+
+CASES = {f.__name__: f for f in (add, matmul, product, softmax, norm, attention, picks)}
+
+
+def expect(launched: Any, expected: dict[str, Array]) -> None:
+    for name, wanted in expected.items():
+        found = launched[name].astype(np.float32)
+        np.testing.assert_allclose(found, wanted, atol=0.02, rtol=0.01, err_msg=name)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_kernel_gives_numpys_results_on_whole_tiles(name: str):
+    given, grid, expected = CASES[name]()
+    expect(kernel(name).launch(*given, grid=grid), expected)
+
+
+@pytest.mark.parametrize("name", ["add", "softmax", "picks", "product"])
+def test_a_kernel_gives_numpys_results_by_invocations(name: str):
+    given, grid, expected = CASES[name]()
+    launched = kernel(name).launch(*given, grid=grid, target="lavapipe", sizes="open")
+    expect(launched, expected)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200", "webgpu"])
+@pytest.mark.parametrize("name", CASES)
+def test_a_kernel_has_no_findings_on_targets(name: str, target: str):
+    given, grid, expected = CASES[name]()
+    report = kernel(name).check(*given, grid=grid, target=target)
+    assert {finding.rule for finding in report.findings} <= {"CHOICE-01"}, report
+    expect(kernel(name).launch(*given, grid=grid, target=target), expected)
+
+
+def test_pointers_and_masks_become_boxes_of_views():
+    text = kernel("attention").text
+    assert text.count("tile.load") == 3
+    assert "tile.gather" not in text
+    # Rows that begin again at the first one are numbers, unless tiles divide the sizes.
+    assert kernel("matmul").text.count("tile.gather") == 2
+    divided = (
+        kernel("matmul").trace({"M": 64, "N": 32, "K": 40, "sa": 40, "sb": 32, "sc": 32}).program
+    )
+    assert "tile.gather" not in str(divided)
+    given, grid, expected = matmul(64, 32, 40)
+    expect(kernel("matmul").launch(*given, grid=grid), expected)
+
+
+def refusal(call: Any) -> str:
+    with pytest.raises(k.KernelError) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_faults_of_whole_tiles_name_the_line_of_python():
+    x, out = np.ones(70, np.float32), np.zeros(70, np.float32)
+    said = refusal(lambda: kernel("overlapping").launch(x, out, 70, grid=4))
+    assert "workgroups 0 and 1 both store out[16] (kernels.py:" in said.replace(
+        ": two tiles meet", ""
+    )
+    said = refusal(lambda: kernel("load_unmasked").launch(x, out, 70, grid=3))
+    assert "element 70 of x is used, which has 70 (kernels.py:" in said
+    assert np.isnan(kernel("sum_undefined").launch(x[:20], out[:1], 20, grid=1)["out"][0])
+    said = refusal(lambda: kernel("add").launch(x, Unwritten((70,)), out, 70, grid=2))
+    assert "reads y[0], which was not written" in said
+
+
+def test_findings_of_invocations_name_the_line_of_python():
+    lines = (HERE / "kernels.py").read_text().splitlines()
+    first = lines.index("def overlapping(x, out, n, BLOCK: tl.constexpr):")
+    number = lines.index("    tl.store(out + at, value, at < n)", first) + 1
+    x, out = np.ones(70, np.float32), np.zeros(70, np.float32)
+    report = kernel("overlapping").check(x, out, 70, grid=1, target="lavapipe")
+    assert not report.findings
+    made = lower_program(kernel("overlapping").trace(), "lavapipe")
+    checks = Checks.of("all")
+    made.run({"x": x, "out": out}, {"n": 70}, "interpreter", checks, (4, 1, 1))
+    assert any(f"kernels.py:{number}: tl.store(out + at" in str(f) for f in checks.report.findings)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("counting", "tt.atomic_rmw is not"), ("waiting", "scf.while is not")]
+)
+def test_other_operations_are_refused_with_the_line_of_python(name: str, said: str):
+    assert f"{said} read (kernels.py:" in refusal(lambda: kernel(name))
+
+
+HEAD = "module {\n tt.func public @f(%x: !tt.ptr<f32>, %n: i32) {\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("%a = tt.int_to_ptr %n : i32 -> !tt.ptr<f32>", "tt.int_to_ptr is not read"),
+        ("%p = tt.load %x : !tt.ptr<f32", "'>' expected"),
+        (
+            "%c = arith.constant 1 : i32\n %d = arith.constant -1 : i32\n"
+            " scf.for %i = %n to %c step %d : i32 {\n }",
+            "a loop that counts down",
+        ),
+        ("%a = arith.constant dense<[1, 2]> : tensor<2xi32>", "a constant of several numbers"),
+        (
+            "%c = arith.cmpi slt, %n, %n : i32\n cf.cond_br %c, ^a, ^b\n^a:\n cf.br ^b\n^b:\n"
+            " %k = arith.constant 1 : i32",
+            "a branch that returns to a later line",
+        ),
+    ],
+)
+def test_a_text_that_is_not_read_is_refused(body: str, said: str):
+    assert said in refusal(lambda: from_ttir(f"{HEAD} {body}\n tt.return\n }}\n}}\n"))
+
+
+def test_arguments_that_do_not_fit_are_refused():
+    x = np.ones(70, np.float32)
+    launch = kernel("overlapping").launch
+    assert "x and out have one memory" in refusal(lambda: launch(x, x, 70, grid=4))
+    assert "the grid is None" in refusal(lambda: launch(x, x + 0, 70))
+    assert "float16 [70] was given" in refusal(lambda: launch(x.astype(np.float16), x, 70, grid=1))
+    assert "missing: n" in refusal(lambda: launch(x, x + 0, grid=1))
+    assert "n is i32, and 1.5 was given" in refusal(lambda: launch(x, x + 0, 1.5, grid=1))
+    assert "cannot read the kernel" in refusal(lambda: from_ttir("nowhere.ttir"))
+
+
+def test_triton_itself_is_asked():
+    """The kernels beside this file, through the Triton that is installed."""
+    pytest.importorskip("triton", reason="Triton is not installed")
+    spec = importlib.util.spec_from_file_location("kernels_in_triton", HERE / "kernels.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for name, case in CASES.items():
+        given, grid, expected = case()
+        made = from_triton(getattr(module, name), **module.TYPES[name])
+        expect(made.launch(*given, grid=grid), expected)
+    assert "missing: BLOCK" in refusal(
+        lambda: from_triton(module.add, x="*fp32", y="*fp32", out="*fp32", n="i32")
+    )
+    with pytest.raises(k.KernelError, match=r"tt.atomic_rmw is not read \(kernels.py:\d+\)"):
+        from_triton(module.counting, **module.TYPES["counting"])
+
+
+def test_the_page_says_what_happens(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("triton", reason="Triton is not installed")
+    (block,) = (b for b in blocks_of("docs/triton.md") if b.language == "python")
+    (tmp_path / "page.py").write_text(block.text)
+    runpy.run_path(str(tmp_path / "page.py"))
+    expected = [line.split("# ")[1] for line in block.text.splitlines() if ")  " in line]
+    assert capsys.readouterr().out.splitlines() == [text.strip() for text in expected]
+
+
+def test_a_loop_over_pointers_and_a_library_function_are_read():
+    """Pointers that grow by a loaded number are carried as one index; tanh has a name in CUDA."""
+    body = """
+ %zero = arith.constant 0 : i32
+ %one = arith.constant 1 : i32
+ %r = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+ %s = tt.splat %x : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>
+ %p = tt.addptr %s, %r : tensor<4x!tt.ptr<f32>>, tensor<4xi32>
+ %e = scf.for %i = %zero to %n step %one iter_args(%q = %p) -> (tensor<4x!tt.ptr<f32>>) : i32 {
+   %v = tt.load %q : tensor<4x!tt.ptr<f32>>
+   %t = tt.extern_elementwise %v {libname = "", symbol = "__nv_tanhf"} :
+     (tensor<4xf32>) -> tensor<4xf32>
+   tt.store %q, %t : tensor<4x!tt.ptr<f32>>
+   %w = arith.muli %i, %i : i32
+   %u = arith.addi %w, %one : i32
+   %d = tt.splat %u : i32 -> tensor<4xi32>
+   %m = tt.addptr %q, %d : tensor<4x!tt.ptr<f32>>, tensor<4xi32>
+   scf.yield %m : tensor<4x!tt.ptr<f32>>
+ }
+ %z = tt.load %e : tensor<4x!tt.ptr<f32>>
+ tt.store %p, %z : tensor<4x!tt.ptr<f32>>
+"""
+    made = from_ttir(f"{HEAD}{body}\n tt.return\n }}\n}}\n")
+    x = expected = numbers(16, dtype=np.float32)
+    expected = x.copy()
+    for at in (0, 1, 3):
+        expected[at : at + 4] = np.tanh(expected[at : at + 4])
+    expected[:4] = expected[8:12]
+    found = made.launch(x, 3, grid=1)["x"]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_the_kernel_test_command_takes_ttir(tmp_path: Path):
+    from xdsl_spirv.tools.main import main
+
+    for name in ("add", "overlapping"):
+        shutil.copy(HERE / f"{name}.ttir", tmp_path)
+    shutil.copy(HERE / "kernels.py", tmp_path)
+    (tmp_path / "add.kernel.toml").write_text("""
+kernel = "add.ttir"
+grid = 2
+target = "lavapipe"
+[push-constants]
+n = 100
+[buffers.x]
+type = "f32"
+size = 100
+content = "random"
+[buffers.y]
+type = "f32"
+size = 100
+content = "ones"
+[buffers.out]
+type = "f32"
+size = 100
+content = "zeros"
+expect = "x + y"
+""")
+    assert main(["test", str(tmp_path / "add.ttir")]) == 0
