@@ -219,7 +219,7 @@ class Buffer:
         if converted is not None and self.takes(array.shape):
             return converted
         given = "x".join([*map(str, array.shape), array.dtype.name])
-        remedy = f"reshape it to {'x'.join(map(str, self.shape))}"
+        remedy = f"reshape it to {'x'.join(map(str, self.shape)) or 'a single number'}"
         if self.takes(array.shape):
             remedy = f"convert it with .astype({dtype_of(self.type).name!r})"
         raise ProgramError(
@@ -232,11 +232,19 @@ class Buffer:
         if hasattr(value, "dtype"):
             return np.asarray(value)
         try:
-            return np.array(value, None if self.kind == "scalar" else dtype_of(self.type))
+            array = np.array(value, None if self.kind == "scalar" else dtype_of(self.type))
+            if (
+                self.kind != "scalar"
+                and array.dtype.kind in "iu"
+                and (array != np.array(value)).any()
+            ):
+                raise ValueError("numbers with a fraction")
+            return array
         except (OverflowError, TypeError, ValueError) as error:
-            cause = f"{self.name!r} should be {self}, and the list given does not fit: {error}"
+            cause = f"{self.name!r} should be {self}, and the value given does not fit: {error}"
             place = f"{self.kind} {self.name!r}"
-            raise ProgramError(cause, place, "give numbers in lists of one length") from None
+            remedy = "give numbers of its type, in lists of one length"
+            raise ProgramError(cause, place, remedy) from None
 
     def _number(self, array: Array) -> Array:
         import numpy as np

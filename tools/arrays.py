@@ -92,9 +92,9 @@ def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dic
         if name not in expected:
             remedy = did_you_mean(name, expected, "rename it")
             raise ProgramError(f"there is no input {name!r}", f"inputs: {wanted}", remedy)
-        is_number = expected[name].kind == "scalar" and not path.endswith(".npy")
-        if is_number:
-            value = _number(f"--input {text}", path)
+        is_number = expected[name].shape == () and not path.endswith(".npy")
+        if is_number and not is_media(path):
+            value = _number(f"--input {text}", path).item()
         elif is_media(path):
             value = read_media(path, expected[name], arguments)
         else:

@@ -235,9 +235,9 @@ def kinds(m: Module, i: Instruction) -> Problems:
 def references(m: Module, i: Instruction) -> Problems:
     if "Dref" in i.op:
         if not _is_number(m, m.type_of(i.get("d_ref")), "Float"):
-            yield Problem("Dref is not a 32-bit float", "convert it")
+            yield Problem("Dref is not a 32-bit float", "convert it to 32 bits")
     elif not _is_number(m, m.type_of(i.get("component")), "Int"):
-        yield Problem("Component is not a 32-bit integer", "convert it")
+        yield Problem("Component is not a 32-bit integer", "use 0, 1, 2 or 3")
     elif m.environment.vulkan and not m.is_constant(i.get("component")):
         yield Problem("Component is not a constant", "use 0, 1, 2 or 3")
 

@@ -18,6 +18,7 @@ from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.manifest import PLAIN
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.tools.main import main
 
 SOURCE = """
 #row = affine_map<(m, n, k) -> (m, k)>
@@ -121,3 +122,29 @@ def test_every_pass_keeps_what_follows_from_a_number() -> None:
     report = check_passes(parse_text(SOURCE, ctx=ctx), passes, ctx, inputs=3)
     assert report.finding is None, str(report.finding)
     assert report.inputs == 3
+
+
+def test_numbers_of_other_types_are_given_as_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A scalar argument of a function on tensors, which fills one, from Python and the command."""
+    text = """
+    func.func @f(%a: tensor<4xf32>, %s: f32, %n: i32) -> tensor<4xf32> {
+      %e = tensor.empty() : tensor<4xf32>
+      %b = linalg.fill ins(%s : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+      %r = linalg.add ins(%a, %b : tensor<4xf32>, tensor<4xf32>)
+        outs(%e : tensor<4xf32>) -> tensor<4xf32>
+      return %r : tensor<4xf32>
+    }"""
+    program, a = compile_module(parse_text(text), "lavapipe"), np.arange(4, dtype="f4")
+    assert run(program, {"a": a, "s": 2.5, "n": 3})["result0"].tolist() == [2.5, 3.5, 4.5, 5.5]
+    for wrong in (3.5, 2**40):
+        with pytest.raises(ProgramError, match="'n' should be i32"):
+            run(program, {"a": a, "s": 2.5, "n": wrong})
+    program.save(tmp_path / "p")
+    np.save(tmp_path / "a.npy", a)
+    given = ["--input", f"a={tmp_path / 'a.npy'}", "--input", "s=2.5", "--device", "interpreter"]
+    assert main(["run", str(tmp_path / "p"), *given, "--input", "n=3"]) == 0
+    assert "from 2.5 to 5.5" in capsys.readouterr().out
+    assert main(["run", str(tmp_path / "p"), *given, "--input", "n=3.5"]) == 1
+    assert "'n' should be i32" in capsys.readouterr().err

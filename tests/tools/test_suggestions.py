@@ -125,7 +125,7 @@ def test_lists_are_arrays(program: Program, how: str):
     else:
         (result,) = program.session().run(None, given).values()
     np.testing.assert_allclose(result, np.exp(np.arange(4)), 1e-5)
-    with pytest.raises(ProgramError, match="the list given does not fit"):
+    with pytest.raises(ProgramError, match="the value given does not fit"):
         program([[0, 1], [2]], device="interpreter")
 
 
