@@ -184,10 +184,11 @@ def lower_program(
     device: str = "interpreter",
     subgroups: Sequence[int] = (),
     instruction: str = "",
+    may_raise: bool = True,
 ) -> LoweredProgram | RaisedProgram:
     """
     A program for a target, or for the target of a device; `subgroups` and `instruction` are of a
-    kernel tile by tile.
+    kernel tile by tile, which it also is where the launch gives the grid (not `may_raise`).
 
     Raises `PassFailedException` for features that the target does not have.
     """
@@ -197,7 +198,7 @@ def lower_program(
         from xdsl_spirv.runtime.vulkan.own_target import own_target
 
         target = own_target(device)
-    raised = None if subgroups or instruction else raise_program(traced, target)
+    raised = None if subgroups or instruction or not may_raise else raise_program(traced, target)
     return raised or lower_tiles(traced, target, subgroups, instruction)
 
 

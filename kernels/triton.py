@@ -97,7 +97,8 @@ class TritonKernel(LaunchedKernel):
             else:
                 key = str(settings), device, tuple(options.items())
                 if key not in self._lowered:
-                    made = lower_program(self.trace(*settings), device=device, **options)
+                    traced = self.trace(*settings)
+                    made = lower_program(traced, device=device, may_raise=False, **options)
                     self._lowered[key] = made
                 results = self._lowered[key].run(seen, numbers, device, checks, grid)
                 arrays = {name: results[name].reshape(a.shape) for name, a in arrays.items()}
