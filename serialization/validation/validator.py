@@ -162,10 +162,10 @@ LIMIT = Rule(
 
 def beyond_memory(raw: RawModule, limit: int, says: str) -> list[Finding]:
     """The entry points that use more bytes of Workgroup memory than a limit, which `says` names."""
-    from xdsl_spirv.serialization.validation.workgroup_memory import beyond
+    from xdsl_spirv.serialization.validation.workgroup_memory import find_excess
 
     m = Module(raw)
-    return [_finding(m, LIMIT, problem, problem.at) for problem in beyond(m, limit, says)]
+    return [_finding(m, LIMIT, problem, problem.at) for problem in find_excess(m, limit, says)]
 
 
 def _problems(m: Module) -> Iterator[tuple[Rule, Problem, Instruction | None]]:

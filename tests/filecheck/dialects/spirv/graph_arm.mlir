@@ -26,7 +26,10 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.5, [VulkanMemoryModel, Shader
 
 // MLIR-CUSTOM-ONLY: the generic syntax of MLIR has a dense attribute of an ARM tensor here, xDSL takes none.
 spirv.module Logical Vulkan {
-  spirv.ARM.Graph @constants(%x: !spirv.arm.tensor<1x4xf32>) -> !spirv.arm.tensor<1x4xf32> {
+  spirv.GlobalVariable @in bind(0, 0) : !spirv.ptr<!spirv.arm.tensor<1x4xf32>, UniformConstant>
+  spirv.GlobalVariable @out bind(0, 1) : !spirv.ptr<!spirv.arm.tensor<1x4xf32>, UniformConstant>
+  spirv.ARM.GraphEntryPoint @constants, @in, @out
+  spirv.ARM.Graph @constants(%x: !spirv.arm.tensor<1x4xf32>) -> !spirv.arm.tensor<1x4xf32> attributes {entry_point = true} {
     // CHECK: spirv.Constant dense<{{.*}}1.000000e+00, 2.000000e+00, 3.000000e+00, 4.000000e+00{{.*}}> : !spirv.arm.tensor<1x4xf32>
     %c = spirv.Constant dense<[[1.0, 2.0, 3.0, 4.0]]> : !spirv.arm.tensor<1x4xf32>
     // CHECK: spirv.Constant dense<0> : !spirv.arm.tensor<1xi8>
