@@ -40,6 +40,8 @@ Validate = Callable[..., None]
 ELSEWHERE = {
     "form-attention": ("test_attention.py", "test_every_stage_computes_it"),
     "attention-to-cooperative-matrix": ("test_attention.py", "test_every_stage_computes_it"),
+    # Buffers become results, which `check-passes` does not compare with one another.
+    "raise-tiles": ("test_raise_tiles.py", "test_the_function_computes_what_whole_tiles_do"),
 }
 """Passes that are validated where their programs are made: file and test."""
 
@@ -57,9 +59,6 @@ EXAMPLES = {
 """The first documented example of each pass."""
 
 # A pass that is not named above is validated on its documented example.
-RAISED = next(path for path in FILECHECKS if path.name == "raise-tiles.mlir")
-CASES["raise-tiles"] = RAISED.read_text(), "", "raise-tiles"
-"""Of integers: floats have no bound that two orders of a tile's sums are compared with."""
 CASES.update(
     (name, (EXAMPLES[name]["before"], "", EXAMPLES[name]["passes"]))
     for name in PASSES
@@ -85,7 +84,7 @@ def test_every_pass_is_validated():
     missing = PASSES.keys() - CASES.keys() - ELSEWHERE.keys()
     assert not missing, f"docs/passes has no example of {', '.join(sorted(missing))}"
     for file, test in ELSEWHERE.values():
-        assert f"\ndef {test}(validate: " in (Path(__file__).parent / file).read_text()
+        assert f"\ndef {test}(" in (Path(__file__).parent / file).read_text()
 
 
 def applied(text: str, passes: str) -> tuple[Context, ModuleOp]:

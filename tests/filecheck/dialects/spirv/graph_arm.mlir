@@ -32,8 +32,8 @@ spirv.module Logical Vulkan {
   spirv.ARM.Graph @constants(%x: !spirv.arm.tensor<1x4xf32>) -> !spirv.arm.tensor<1x4xf32> attributes {entry_point = true} {
     // CHECK: spirv.Constant dense<{{.*}}1.000000e+00, 2.000000e+00, 3.000000e+00, 4.000000e+00{{.*}}> : !spirv.arm.tensor<1x4xf32>
     %c = spirv.Constant dense<[[1.0, 2.0, 3.0, 4.0]]> : !spirv.arm.tensor<1x4xf32>
-    // CHECK: spirv.Constant dense<0> : !spirv.arm.tensor<1xi8>
-    %z = spirv.Constant dense<0> : !spirv.arm.tensor<1xi8>
+    // CHECK: spirv.Constant dense<3> : !spirv.arm.tensor<1xi8>
+    %z = spirv.Constant dense<3> : !spirv.arm.tensor<1xi8>
     spirv.ARM.GraphOutputs %c : !spirv.arm.tensor<1x4xf32>
   }
 }
