@@ -153,18 +153,18 @@ class Model:
 
 def prepare(seed: int, folder: Path, target: str, most: int) -> tuple[int, str, Any]:
     """Compiles a model into a folder; returns its seed, how that failed, and (input, wanted)."""
-    import onnxruntime
+    import onnxruntime as runtime  # pyright: ignore[reportMissingTypeStubs]
 
     from xdsl_spirv.compiler.model import compile_model
     from xdsl_spirv.frontends import import_onnx
 
     model = Model(seed, most)
     x = model.input()
-    options = onnxruntime.SessionOptions()
+    options = runtime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     try:
-        session = onnxruntime.InferenceSession(model.make("f32").SerializeToString(), options)
+        session: Any = runtime.InferenceSession(model.make("f32").SerializeToString(), options)
         (wanted,) = session.run(None, {"x": x})
     except Exception:
         return seed, "not a model", None
