@@ -107,8 +107,10 @@ class LoweredProgram:
 
 @dataclass(frozen=True)
 class RaisedProgram:
-    """A program that is compiled as a function on tensors."""
+    """A program that is compiled as a function on tensors, whose numbers are 0 or more."""
 
+    traced: Traced
+    target: str
     compiled: Program
     stored: Sequence[str]
     """The views that are the function's results, in their order."""
@@ -122,6 +124,9 @@ class RaisedProgram:
         grid: tuple[int, int, int] | None = None,
     ) -> dict[str, Array]:
         """The arrays as they are afterwards; the schedule says the grid."""
+        if any(number < 0 for number in numbers.values()):
+            lowered = lower_tiles(self.traced, self.target)
+            return lowered.run(arrays, numbers, device, checks, grid)
         from xdsl_spirv.runtime.execution import run
 
         given = {**arrays, **numbers}
@@ -174,7 +179,7 @@ def raise_program(traced: Traced, target: str) -> RaisedProgram | None:
     if (compiled.manifest.memory or 0) > given:
         return None
     stored = [op.view.name_hint or "" for op in program.walk() if isinstance(op, tile.StoreOp)]
-    return RaisedProgram(compiled, stored)
+    return RaisedProgram(traced, target, compiled, stored)
 
 
 def lower_program(

@@ -133,6 +133,14 @@ def test_whole_tiles_and_invocations_agree_with_numpy(name: str):
         assert np.abs(launched - expected).max() <= near, target
 
 
+def test_a_raised_program_takes_numbers_below_0():
+    kernel, (*views, _), _, near = case("attention")
+    whole = kernel.launch(*views, -2)["o"]
+    launched = kernel.launch(*views, -2, target="nvidia-ada")["o"]
+    assert np.isnan(whole).any()
+    assert np.allclose(launched, whole, atol=near, equal_nan=True)
+
+
 @pytest.mark.parametrize(("name", "target"), [("matmul", "nvidia-h200"), ("attention", "webgpu")])
 def test_open_sizes_keep_all_rules(name: str, target: str):
     kernel, arguments, _, _ = case(name)
