@@ -35,7 +35,8 @@ from xdsl_spirv.frontends.gguf.file import read_file
 from xdsl_spirv.frontends.gguf.graph import STATES, Step, Weights
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
 from xdsl_spirv.frontends.model import ImportedModel, Value, annotate
-from xdsl_spirv.frontends.onnx.building import TensorBuilder, erase_unused
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.functions import erase_unused
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, F16, F32, I32, Array, Element, Tensor
 from xdsl_spirv.frontends.states import tie_states
 from xdsl_spirv.progress import stage

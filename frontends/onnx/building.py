@@ -594,15 +594,3 @@ def _reassociation(groups: list[list[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]
 def _is_few(sizes: Sequence[Size]) -> bool:
     count = product(sizes)
     return isinstance(count, int) and count <= LARGE
-
-
-def erase_unused(block: Block) -> None:
-    """Erase what no result needs: unused shapes and masks."""
-    for op in list(reversed(block.ops)):
-        if op.results and not any(result.uses for result in op.results):
-            op.detach()
-            op.erase()
-            continue
-        for region in op.regions:
-            for inner in region.blocks:
-                erase_unused(inner)

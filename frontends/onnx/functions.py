@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, FunctionType, IndexType, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Region
+from xdsl.ir import Block, Region
 
 from xdsl_spirv.dialects.program import FLOATS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends import onnx_file
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import Node, Value, annotate
-from xdsl_spirv.frontends.onnx.building import erase_unused
 from xdsl_spirv.frontends.onnx.nodes import MOST_ELEMENTS, Nodes, element_numbered, least_count
 from xdsl_spirv.frontends.onnx.values import Array, Listed, Tensor
 from xdsl_spirv.frontends.onnx.weights import Weights, array_of
@@ -155,3 +154,15 @@ def value_of(name: str, t: Tensor) -> Value:
     if t.known is not None and t.numbers is None and t.value is None:
         return Value(name, "index", ())
     return Value(name, t.element.name, tuple(s if isinstance(s, int) else -1 for s in t.sizes))
+
+
+def erase_unused(block: Block) -> None:
+    """Erases the operations that no result needs: unused shapes and masks."""
+    for op in list(reversed(block.ops)):
+        if op.results and not any(result.uses for result in op.results):
+            op.detach()
+            op.erase()
+            continue
+        for region in op.regions:
+            for inner in region.blocks:
+                erase_unused(inner)

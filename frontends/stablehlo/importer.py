@@ -20,8 +20,8 @@ from xdsl.ir import Block, Region
 from xdsl_spirv.dialects.program import FLOATS
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value, annotate
-from xdsl_spirv.frontends.onnx.building import TensorBuilder, erase_unused
-from xdsl_spirv.frontends.onnx.functions import value_of
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.functions import erase_unused, value_of
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import ELEMENTS, Element, Tensor, tensor_type
 from xdsl_spirv.frontends.stablehlo.scalars import BODIES, FOLDS, compare, convert_number

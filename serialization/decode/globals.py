@@ -13,18 +13,7 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    ArrayAttr,
-    FloatAttr,
-    IntAttr,
-    IntegerAttr,
-    IntegerType,
-    Signedness,
-    StringAttr,
-    SymbolRefAttr,
-    VectorType,
-)
+from xdsl.dialects.builtin import FloatAttr, IntAttr, IntegerAttr, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Operation, TypeAttribute
 
 from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
@@ -52,24 +41,12 @@ from xdsl_spirv.dialects.spirv.structure import (
     ModuleVariable,
     UntypedGlobalVariableOp,
 )
-from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    CooperativeMatrixType,
-    PointerType,
-    UntypedPointerType,
-    known,
-)
-from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
+from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.decode.annotations import Annotations, Note
+from xdsl_spirv.serialization.decode.constants import ConstantReader
 from xdsl_spirv.serialization.decode.module_index import EXTENDED, ModuleIndex
-from xdsl_spirv.serialization.decode.types import (
-    TypeReader,
-    dense_of,
-    pack_numbers,
-    tensor_of,
-    zero_of,
-)
+from xdsl_spirv.serialization.decode.types import TypeReader
 from xdsl_spirv.serialization.raw.errors import SPIRVUnknownError
 from xdsl_spirv.serialization.raw.literals import words_of
 from xdsl_spirv.serialization.raw.operands import RawOperand
@@ -115,7 +92,7 @@ class GlobalTable:
         self._used: set[str] = set()
         self._next: dict[str, int] = {}
         """Wanted name -> the first number that may be free behind it."""
-        self._values: dict[int, Attribute | None] = {}
+        self.values = ConstantReader(index, types)
         self._name_entry_points()
 
     def _name_entry_points(self) -> None:
@@ -266,7 +243,7 @@ class GlobalTable:
     def _spec_constant(self, symbol: str, name: str, words: Sequence[int]) -> Operation | None:
         id = self.index.word(words, 2)
         if name == "OpSpecConstant":
-            value = self._scalar(id)
+            value = self.values.scalar(id)
         else:
             value = IntegerAttr.from_bool(name == "OpSpecConstantTrue")
         if not isinstance(value, IntegerAttr | FloatAttr):
@@ -314,10 +291,7 @@ class GlobalTable:
 
         None for an id of a function's own.
         """
-        if id in self._values:
-            value = self._values[id]
-        else:
-            value = self._values[id] = self._value(id)
+        value = self.values.value(id)
         if value is not None:
             return value
         row = self.index.definitions.get(id)
@@ -329,85 +303,6 @@ class GlobalTable:
         if row >= self.index.first_function and name != "OpFunction":
             return None
         return self.symbol_reference(id)
-
-    def _value(self, id: int) -> Attribute | None:
-        """A constant's value as an attribute; None for other instructions."""
-        row = self.index.definitions.get(id)
-        name = None if row is None else self.index.name(row)
-        match name:
-            case "OpConstant":
-                return self._scalar(id)
-            case "OpConstantTrue" | "OpConstantFalse":
-                t = self.types.type(self.index.rows[row or 0][1])
-                is_bool = t == IntegerType(1)
-                return IntegerAttr.from_bool(name == "OpConstantTrue") if is_bool else None
-            case "OpConstantComposite":
-                return self._composite(self.index.rows[row or 0])
-            case "OpConstantNull":
-                t = self.types.type(self.index.rows[row or 0][1])
-                return zero_of(t)
-            case "OpConstantCompositeReplicateEXT":
-                words = self.index.rows[row or 0]
-                t = self.types.type(self.index.word(words, 1))
-                if not isinstance(t, TensorArmType) or not t.extents:
-                    return None
-                return tensor_of(t, [self._part(self.index.word(words, 3))] * t.extents[0])
-            case _:
-                return None
-
-    def _scalar(self, id: int) -> IntegerAttr | FloatAttr | None:
-        row = self.index.definitions[id]
-        at, self.index.at = self.index.at, row
-        operand = self.index.raw[row].operands[2]
-        t = self.types.type(self.index.rows[row][1])
-        self.index.at = at
-        bits = int(operand.value)
-        if isinstance(t, IntegerType):
-            width = t.width.data
-            if bits >> (width - 1) and t.signedness.data is not Signedness.UNSIGNED:
-                bits -= 1 << width
-            return IntegerAttr(bits, t)
-        if not isinstance(t, AnyFloat):
-            raise self.index.error(f"a constant of type {t} has no number")
-        packed = bits.to_bytes(t.compile_time_size, "little")
-        value = next(t.iter_unpack(packed))
-        # A NaN's payload may not survive as a Python float: such a constant is carried.
-        return FloatAttr(value, t) if t.pack((value,)) == packed else None
-
-    def _composite(self, words: Sequence[int]) -> Attribute | None:
-        t = self.types.type(self.index.word(words, 1))
-        parts = words[3:]
-        if any(
-            self.index.definitions.get(p, 1 << 60) >= self.index.definitions[words[2]]
-            for p in parts
-        ):
-            raise self.index.error("a constituent of a constant is not defined before it")
-        if isinstance(t, VectorType):
-            return self._vector(cast("VectorType", t), parts)
-        if isinstance(t, ArrayType) and known(t.length) != len(parts):
-            return None
-        types = constituent_types(t)
-        values = [self._part(p) for p in parts]
-        if isinstance(t, TensorArmType):
-            return tensor_of(t, values)
-        if types is None or len(types) != len(values) or any(v is None for v in values):
-            return None
-        if isinstance(t, CooperativeMatrixType):
-            return values[0] if isinstance(values[0], IntegerAttr | FloatAttr) else None
-        return ArrayAttr([v for v in values if v is not None])
-
-    def _part(self, id: int) -> Attribute | None:
-        if id not in self._values:
-            self._values[id] = self._value(id)
-        return self._values[id]
-
-    def _vector(self, t: VectorType, parts: Sequence[int]) -> Attribute | None:
-        """A `dense` literal of the components' bits."""
-        element = t.get_element_type()
-        if t.get_shape() != (len(parts),) or not isinstance(element, IntegerType | AnyFloat):
-            return None
-        data = pack_numbers([self._part(part) for part in parts], element)
-        return None if data is None else dense_of(t, data)
 
     # Operands.
 
@@ -501,7 +396,7 @@ class GlobalTable:
         if name == "OpConstantDataKHR":
             return ConstantDataOp(words[3:], self._type_of(id))
         if name == "OpConstantCompositeReplicateEXT":
-            value = self._part(self.index.word(words, 3))
+            value = self.values.value(self.index.word(words, 3))
             if value is not None:
                 return ConstantCompositeReplicateOp(value, self._type_of(id))
         if not (

@@ -1,0 +1,119 @@
+"""The values of a binary's constants, as attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    VectorType,
+)
+from xdsl.ir import Attribute
+
+from xdsl_spirv.dialects.spirv.constants import constituent_types
+from xdsl_spirv.dialects.spirv.types import ArrayType, CooperativeMatrixType, known
+from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
+from xdsl_spirv.serialization.decode.module_index import ModuleIndex
+from xdsl_spirv.serialization.decode.types import (
+    TypeReader,
+    dense_of,
+    pack_numbers,
+    tensor_of,
+    zero_of,
+)
+
+
+class ConstantReader:
+    """Reads each constant once."""
+
+    def __init__(self, index: ModuleIndex, types: TypeReader):
+        self.index = index
+        self.types = types
+        self._values: dict[int, Attribute | None] = {}
+
+    def value(self, id: int) -> Attribute | None:
+        """A constant's value; None for other instructions, and for values that no attribute has."""
+        if id not in self._values:
+            self._values[id] = self._read(id)
+        return self._values[id]
+
+    def _read(self, id: int) -> Attribute | None:
+        """A constant's value as an attribute; None for other instructions."""
+        row = self.index.definitions.get(id)
+        name = None if row is None else self.index.name(row)
+        match name:
+            case "OpConstant":
+                return self.scalar(id)
+            case "OpConstantTrue" | "OpConstantFalse":
+                t = self.types.type(self.index.rows[row or 0][1])
+                is_bool = t == IntegerType(1)
+                return IntegerAttr.from_bool(name == "OpConstantTrue") if is_bool else None
+            case "OpConstantComposite":
+                return self._composite(self.index.rows[row or 0])
+            case "OpConstantNull":
+                t = self.types.type(self.index.rows[row or 0][1])
+                return zero_of(t)
+            case "OpConstantCompositeReplicateEXT":
+                words = self.index.rows[row or 0]
+                t = self.types.type(self.index.word(words, 1))
+                if not isinstance(t, TensorArmType) or not t.extents:
+                    return None
+                return tensor_of(t, [self.value(self.index.word(words, 3))] * t.extents[0])
+            case _:
+                return None
+
+    def scalar(self, id: int) -> IntegerAttr | FloatAttr | None:
+        """A scalar constant's number; None for a NaN whose payload a float does not keep."""
+        row = self.index.definitions[id]
+        at, self.index.at = self.index.at, row
+        operand = self.index.raw[row].operands[2]
+        t = self.types.type(self.index.rows[row][1])
+        self.index.at = at
+        bits = int(operand.value)
+        if isinstance(t, IntegerType):
+            width = t.width.data
+            if bits >> (width - 1) and t.signedness.data is not Signedness.UNSIGNED:
+                bits -= 1 << width
+            return IntegerAttr(bits, t)
+        if not isinstance(t, AnyFloat):
+            raise self.index.error(f"a constant of type {t} has no number")
+        packed = bits.to_bytes(t.compile_time_size, "little")
+        value = next(t.iter_unpack(packed))
+        # A NaN's payload may not survive as a Python float: such a constant is carried.
+        return FloatAttr(value, t) if t.pack((value,)) == packed else None
+
+    def _composite(self, words: Sequence[int]) -> Attribute | None:
+        t = self.types.type(self.index.word(words, 1))
+        parts = words[3:]
+        if any(
+            self.index.definitions.get(p, 1 << 60) >= self.index.definitions[words[2]]
+            for p in parts
+        ):
+            raise self.index.error("a constituent of a constant is not defined before it")
+        if isinstance(t, VectorType):
+            return self._vector(cast("VectorType", t), parts)
+        if isinstance(t, ArrayType) and known(t.length) != len(parts):
+            return None
+        types = constituent_types(t)
+        values = [self.value(p) for p in parts]
+        if isinstance(t, TensorArmType):
+            return tensor_of(t, values)
+        if types is None or len(types) != len(values) or any(v is None for v in values):
+            return None
+        if isinstance(t, CooperativeMatrixType):
+            return values[0] if isinstance(values[0], IntegerAttr | FloatAttr) else None
+        return ArrayAttr([v for v in values if v is not None])
+
+    def _vector(self, t: VectorType, parts: Sequence[int]) -> Attribute | None:
+        """A `dense` literal of the components' bits."""
+        element = t.get_element_type()
+        if t.get_shape() != (len(parts),) or not isinstance(element, IntegerType | AnyFloat):
+            return None
+        data = pack_numbers([self.value(part) for part in parts], element)
+        return None if data is None else dense_of(t, data)
