@@ -26,7 +26,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -149,23 +149,16 @@ def kinds_ms(program: Program, times: Any) -> dict[str, float]:
     return {name: round(ms, 4) for name, ms in longest[:16]}
 
 
-def step(
-    device: Any, session: Any, program: Program, function: str, tokens: int, past: int
+def time_function(
+    device: Any, session: Any, program: Program, function: str, inputs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Times of one function at one size."""
-    draw = np.random.default_rng(2)
-    vocabulary = program.function(function).manifest.outputs[0].shape[-1]
-    token = draw.integers(0, vocabulary, tokens).astype(np.int32)
-    logits = session.run(function, token=token, past=past)["logits"]
+    """Times of one function with some inputs."""
+    logits = session.run(function, **inputs)["logits"]
     record: dict[str, Any] = {"finite": bool(np.isfinite(logits).all())}
-    record["host_ms"] = round(median_ms(lambda: session.run(function, token=token, past=past)), 4)
-    if tokens == 1:
-        pasts = itertools.cycle(range(max(0, past - FOLLOWING), past))
-        following = median_ms(lambda: session.run(function, token=token, past=next(pasts)))
-        record["following_ms"] = round(following, 4)
-    inputs = {"token": token, "past": np.array(past)}
-    concrete = program.function(function).at(inputs)
-    device.execute(concrete, inputs)
+    record["host_ms"] = round(median_ms(lambda: session.run(function, **inputs)), 4)
+    arrays = {name: np.asarray(value) for name, value in inputs.items()}
+    concrete = program.function(function).at(arrays)
+    device.execute(concrete, arrays)
     runs = device.times_of_runs(concrete, 1, RUNS, WARM_UP)
     record["run_ms"] = round(statistics.median(runs) / 1e6, 4)
     times = device.times(concrete, RUNS, WARM_UP)
@@ -173,6 +166,21 @@ def step(
     record["device_ms"] = round(sum(measured.median for measured in times) / 1e6, 4)
     record["dispatches"] = len(times)
     record["kernels"] = kinds_ms(concrete, times)
+    return record
+
+
+def step(
+    device: Any, session: Any, program: Program, function: str, tokens: int, past: int
+) -> dict[str, Any]:
+    """Times of one function at one size."""
+    draw = np.random.default_rng(2)
+    vocabulary = program.function(function).manifest.outputs[0].shape[-1]
+    token = draw.integers(0, vocabulary, tokens).astype(np.int32)
+    record = time_function(device, session, program, function, {"token": token, "past": past})
+    if tokens == 1:
+        pasts = itertools.cycle(range(max(0, past - FOLLOWING), past))
+        following = median_ms(lambda: session.run(function, token=token, past=next(pasts)))
+        record["following_ms"] = round(following, 4)
     return record
 
 

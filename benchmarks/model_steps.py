@@ -18,24 +18,21 @@ from __future__ import annotations
 import datetime
 import json
 import math
-import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from device_runs import CUDA, WARM_UP, parser_of
-from language_model import FORMATS, RUNS, blocks_of, gguf, kinds_ms, median_ms
+from device_runs import CUDA, parser_of
+from language_model import FORMATS, blocks_of, gguf, time_function
 from llama_peer import SHAPES, Shapes, copy_bandwidth
 
 from xdsl_spirv.compiler.model import compile_model, products_for
 from xdsl_spirv.frontends.gguf.file import File, read_file
 from xdsl_spirv.frontends.gguf.importer import import_gguf
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
-from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.vulkan.device import open_device
 from xdsl_spirv.runtime.vulkan.sessions import VulkanSession
 from xdsl_spirv.testing.gguf_models import write_declared
@@ -123,26 +120,6 @@ def count_multiplied(file: File, p: Parameters) -> int:
         if len(tensor.shape) > 1 and name not in ("token_embd.weight", "output.weight"):
             total += share * math.prod(tensor.shape)
     return int(total)
-
-
-def time_function(
-    device: Any, session: Any, program: Program, function: str, inputs: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Times of one function with some inputs."""
-    logits = session.run(function, **inputs)["logits"]
-    record: dict[str, Any] = {"finite": bool(np.isfinite(logits).all())}
-    record["host_ms"] = round(median_ms(lambda: session.run(function, **inputs)), 4)
-    arrays = {name: np.asarray(value) for name, value in inputs.items()}
-    concrete = program.function(function).at(arrays)
-    device.execute(concrete, arrays)
-    runs = device.times_of_runs(concrete, 1, RUNS, WARM_UP)
-    record["run_ms"] = round(statistics.median(runs) / 1e6, 4)
-    times = device.times(concrete, RUNS, WARM_UP)
-    device.drop(concrete)
-    record["device_ms"] = round(sum(measured.median for measured in times) / 1e6, 4)
-    record["dispatches"] = len(times)
-    record["kernels"] = kinds_ms(concrete, times)
-    return record
 
 
 def inputs_of(function: str, texts: int, count: int, past: int, vocabulary: int) -> dict[str, Any]:

@@ -183,8 +183,7 @@ def run(case: str, folder: Path, device: Any) -> dict[str, Any]:
             program = Program.load(folder / f"{file_of(case)}_{count}")
             image = image_of(sum_of(count, case)[0])
             (result,) = device.execute(program, {"x": image}).values()
-            device.times(program, 3, WARM_UP)
-            ours.append(float(np.median(device.times_of_runs(program, 12, 9))) / 12e3)
+            ours.append(float(np.median(device.times_of_runs(program, 12, 9, WARM_UP))) / 12e3)
             found, microseconds = time_ncnn(case, count)
             theirs.append(microseconds)
         wanted = compute_exactly(case, MANY) if CUDA else found
