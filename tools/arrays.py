@@ -8,7 +8,7 @@ import io
 import math
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -111,6 +111,23 @@ def read_inputs(arguments: argparse.Namespace, buffers: Iterable[Buffer]) -> dic
             }
         for name, buffer in expected.items():
             inputs.setdefault(name, _random(generator, buffer, sizes))
+    return inputs
+
+
+def read_all_inputs(arguments: argparse.Namespace, buffers: Sequence[Buffer]) -> dict[str, Array]:
+    """
+    The arrays of the options `--input` and `--random`, one for each buffer.
+
+    Raises `ProgramError` as `read_inputs` does, and where one is missing.
+    """
+    inputs = read_inputs(arguments, buffers)
+    missing = [b for b in buffers if b.name not in inputs]
+    if missing:
+        raise ProgramError(
+            f"the input {missing[0].name!r} is missing",
+            ", ".join(f"{b.name}: {b}" for b in buffers),
+            f"give --input {missing[0].name}=x.npy, or --random SEED",
+        )
     return inputs
 
 

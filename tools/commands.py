@@ -95,7 +95,7 @@ def interpret(arguments: argparse.Namespace) -> int:
     from xdsl_spirv.interpreter import interpret as run_module
     from xdsl_spirv.passes.analysis.sizes import extents
     from xdsl_spirv.runtime.expressions import written
-    from xdsl_spirv.tools.arrays import read_inputs, write_results
+    from xdsl_spirv.tools.arrays import read_all_inputs, write_results
     from xdsl_spirv.tools.debugging import (
         LocatingParser,
         interpreting,
@@ -131,14 +131,7 @@ def interpret(arguments: argparse.Namespace) -> int:
             raise ProgramError(f"{name!r} is of type {type}", "", "use tensors")
         shape = tuple(written(size, names.name) for size in extents(argument))
         buffers.append(Buffer(name, "input", str(type.element_type), shape))
-    inputs = read_inputs(arguments, buffers)
-    missing = [b for b in buffers if b.name not in inputs]
-    if missing:
-        raise ProgramError(
-            f"the input {missing[0].name!r} is missing",
-            ", ".join(f"{b.name}: {b}" for b in buffers),
-            f"give --input {missing[0].name}=x.npy, or --random SEED",
-        )
+    inputs = read_all_inputs(arguments, buffers)
     given = [inputs[b.name] for b in buffers]
     with options_of(arguments, module) as options, interpreting(options):
         results = run_module(module, given, function.sym_name.data, options=options)

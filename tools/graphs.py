@@ -14,9 +14,8 @@ from xdsl_spirv.dialects.spirv.graph_arm import GraphConstantOp, GraphOp
 from xdsl_spirv.dialects.spirv.tosa import TosaOp
 from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.interpreter.graphs import run_graph
-from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Buffer
-from xdsl_spirv.tools.arrays import read_inputs, write_results
+from xdsl_spirv.tools.arrays import read_all_inputs, write_results
 from xdsl_spirv.tools.models import read_model
 from xdsl_spirv.tools.report import note
 
@@ -65,14 +64,7 @@ def _execute(program: GraphProgram, arguments: argparse.Namespace) -> int:
     for name, type_ in named.items():
         assert isinstance(type_, TensorArmType)
         buffers.append(Buffer(name, "input", str(type_.element_type), type_.extents))
-    arrays = read_inputs(arguments, buffers)
-    missing = [buffer for buffer in buffers if buffer.name not in arrays]
-    if missing:
-        raise ProgramError(
-            f"the input {missing[0].name!r} is missing",
-            ", ".join(f"{b.name}: {b}" for b in buffers),
-            f"give --input {missing[0].name}=x.npy, or --random SEED",
-        )
+    arrays = read_all_inputs(arguments, buffers)
     constants = program.constants | {number: arrays[name] for name, number in given.items()}
     results = run_graph(graph, [arrays[name] for name in program.inputs], constants)
     write_results(arguments.output, dict(zip(program.outputs, results, strict=True)))
