@@ -117,7 +117,11 @@ from xdsl_spirv.runtime.vulkan.layout import (
     F32, I32, I64, U32, U64, U8, Chained, Handle, Object, Plain, Pointer, Size, Text, structure,
 )
 """
-HEADER = '"""\n{title}\n\nWritten by scripts/generate_vulkan.py from Khronos\' registry.\n"""\n'
+HEADER = (
+    '"""\n{title}\n\n'
+    "Written by scripts/generate_vulkan.py from Khronos' registry; do not edit.\n"
+    '"""\n'
+)
 
 VULKAN: Any = get_vulkan_object()
 

@@ -31,6 +31,9 @@ RESULT = ROOT / "benchmarks" / "results" / "house.json"
 APART = ("tests", "docs", "tutorials", "build")
 """Folders whose code is not counted."""
 
+BESIDE = ("benchmarks", "examples", "scripts", "testing")
+"""Folders that are counted, but are not the product's rooms."""
+
 LINES_OF_FILE, LINES_OF_FUNCTION = 600, 60
 SAY_NOTHING = {"ties", "fixed", "alike", "plans", "unit", "wave", "found", "each", "made"}
 """Names of locals, parameters and attributes that say nothing of what they hold."""
@@ -48,14 +51,20 @@ def trees(root: Path) -> Iterator[tuple[Path, str, ast.Module]]:
 
 
 def counted(root: Path) -> dict[str, Any]:
-    """Lines by folder, long files and functions, names that say nothing, hand-written syntax."""
+    """
+    Lines by folder, long files and functions, names that say nothing, hand-written syntax.
+
+    A file that a script writes says "do not edit" at its top; its lines are counted apart.
+    """
     lines: Counter[str] = Counter()
+    generated: Counter[str] = Counter()
     names: Counter[str] = Counter()
     files = functions = formats = 0
     for place, text, tree in trees(root):
         length = len(text.splitlines())
-        lines[place.parts[0]] += length
-        files += length > LINES_OF_FILE and "do not edit" not in text[:1000]
+        by_script = "do not edit" in text[:1000] and place.parts[0] not in BESIDE
+        (generated if by_script else lines)[place.parts[0]] += length
+        files += length > LINES_OF_FILE and not by_script
         for node in ast.walk(tree):
             names.update(SAY_NOTHING & {*_assigned(node)})
             if isinstance(node, ast.FunctionDef):
@@ -64,8 +73,13 @@ def counted(root: Path) -> dict[str, Any]:
             if isinstance(node, ast.ClassDef) and place.parts[0] == "dialects":
                 formats += _parses(node)
     return {
-        "lines": sum(lines.values()),
+        "lines_written_by_hand": sum(lines.values()),
+        "lines_of_rooms_written_by_hand": sum(
+            count for folder, count in lines.items() if folder not in BESIDE
+        ),
+        "lines_generated": sum(generated.values()),
         "lines_by_folder": dict(sorted(lines.items())),
+        "generated_lines_by_folder": dict(sorted(generated.items())),
         f"files_beyond_{LINES_OF_FILE}_lines_written_by_hand": files,
         f"functions_beyond_{LINES_OF_FUNCTION}_lines": functions,
         "names_that_say_nothing": dict(sorted(names.items())),

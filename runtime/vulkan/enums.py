@@ -1,7 +1,7 @@
 """
 The enumerations of Vulkan that the runtime uses, without VK_.
 
-Written by scripts/generate_vulkan.py from Khronos' registry.
+Written by scripts/generate_vulkan.py from Khronos' registry; do not edit.
 """
 
 from enum import IntEnum, IntFlag

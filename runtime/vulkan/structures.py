@@ -1,7 +1,7 @@
 """
 The structures of Vulkan that the runtime fills or reads.
 
-Written by scripts/generate_vulkan.py from Khronos' registry.
+Written by scripts/generate_vulkan.py from Khronos' registry; do not edit.
 """
 
 import ctypes as c
