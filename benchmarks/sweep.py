@@ -30,7 +30,8 @@ from pathlib import Path
 from typing import Any
 
 from xdsl_spirv.jobs.job import CORES, Job, Result
-from xdsl_spirv.jobs.options import add_options, open_engine, open_store, resource, status_of
+from xdsl_spirv.jobs.options import open_engine, open_store, resource, status_of
+from xdsl_spirv.tools.options import Options
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "sweep.json"
@@ -129,7 +130,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", type=int, metavar="SEED", help="one case, in detail")
     parser.add_argument("--fresh", action="store_true", help="forget the cases that were done")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS)
-    add_options(parser)
+    Options("@scheduler")(parser)
     return parser.parse_args()
 
 

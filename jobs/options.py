@@ -1,8 +1,7 @@
-"""Options with which commands and scripts say where their jobs run, and where results are kept."""
+"""Opens the engine that runs jobs and the store that keeps their results."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -18,21 +17,6 @@ LOCAL = "local"
 VULKAN = "vulkan"
 MOST_LOCAL = 256
 """Workers of this machine."""
-
-
-def add_options(command: argparse.ArgumentParser) -> None:
-    """`--scheduler` and `--store`."""
-    command.add_argument(
-        "--scheduler",
-        metavar="ADDRESS|local[:N]",
-        help="run on the workers of a Dask scheduler, or on N of this machine (in processes of "
-        "this command)",
-    )
-    command.add_argument(
-        "--store",
-        metavar="FILE.db",
-        help="keep results there, and do not run jobs again that it holds",
-    )
 
 
 def open_engine(scheduler: str | None, cores: int, device: str | None = None) -> Engine:

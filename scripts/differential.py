@@ -31,11 +31,12 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from xdsl_spirv.jobs.engine import Engine  # noqa: E402
 from xdsl_spirv.jobs.job import Job, Result  # noqa: E402
-from xdsl_spirv.jobs.options import add_options, open_engine, open_store, resource, status_of  # noqa: E402
+from xdsl_spirv.jobs.options import open_engine, open_store, resource, status_of  # noqa: E402
 from xdsl_spirv.jobs.store import Store  # noqa: E402
 from xdsl_spirv.targets import TargetError  # noqa: E402
 from xdsl_spirv.testing.differential import FAMILIES  # noqa: E402
 from xdsl_spirv.testing.differential.machine import machine  # noqa: E402
+from xdsl_spirv.tools.options import Options  # noqa: E402
 
 SECONDS, MINIMISE_SECONDS = 120.0, 3600.0
 """For a kernel, and for one that is cut down if it disagrees."""
@@ -85,7 +86,7 @@ def arguments_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
         "--target", default="lavapipe", help="what kernels are made for (%(default)s)"
     )
     parser.add_argument("-o", "--output", type=Path, help="also write the figures as JSON")
-    add_options(parser)
+    Options("@scheduler")(parser)
     return parser.parse_args()
 
 

@@ -37,11 +37,12 @@ from typing import Any
 
 from xdsl_spirv.jobs.engine import Engine
 from xdsl_spirv.jobs.job import Job
-from xdsl_spirv.jobs.options import add_options, open_engine, open_store, status_of
+from xdsl_spirv.jobs.options import open_engine, open_store, status_of
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.fuzzing.batch import FUZZ, HANGS, attempt, readers_of, seeds_of
 from xdsl_spirv.testing.fuzzing.coverage import Coverage, Line
+from xdsl_spirv.tools.options import Options
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "tests" / "fuzzing"
@@ -317,7 +318,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "fuzz-output")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="read this input again")
     parser.add_argument("--reduce", type=Path, metavar="GROWN", help="into tests/fuzzing")
-    add_options(parser)
+    Options("@scheduler")(parser)
     arguments = parser.parse_args()
     known = list(readers_of(arguments.readers))
     if unknown := set(arguments.reader or ()) - set(known):

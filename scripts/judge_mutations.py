@@ -22,8 +22,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from xdsl_spirv.jobs.job import Job
-from xdsl_spirv.jobs.options import add_options, open_engine, open_store, status_of
+from xdsl_spirv.jobs.options import open_engine, open_store, status_of
 from xdsl_spirv.serialization.text.assembler import assemble
+from xdsl_spirv.tools.options import Options
 
 ROOT = Path(__file__).resolve().parents[1]
 TOGETHER = 20
@@ -53,7 +54,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--time", type=float, help="stop after about this many seconds")
-    add_options(parser)
+    Options("@scheduler")(parser)
     arguments = parser.parse_args()
     modules = [path.read_bytes() for path in arguments.modules] or cases()
     first = arguments.seed * 1_000_003

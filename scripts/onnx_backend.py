@@ -38,9 +38,10 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from xdsl_spirv.jobs.job import INTERPRETER, Job, Result
-from xdsl_spirv.jobs.options import add_options, open_engine, open_store, status_of
+from xdsl_spirv.jobs.options import open_engine, open_store, status_of
 from xdsl_spirv.onnx_backend import REFERENCE, TARGET
 from xdsl_spirv.testing.node_cases import Case, Outcome, collect
+from xdsl_spirv.tools.options import Options
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPECTED = ROOT / "tests" / "frontends" / "onnx_backend_status.txt"
@@ -221,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--table", action="store_true", help="write the table of reasons, run nothing"
     )
-    add_options(parser)
+    Options("@scheduler")(parser)
     options = parser.parse_args(arguments)
     if options.table:
         write_table()

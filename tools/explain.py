@@ -253,8 +253,7 @@ def _measure_layers(
     from xdsl_spirv.tools.arrays import read_inputs
     from xdsl_spirv.tools.running import times_of
 
-    if arguments.random is None:
-        arguments.random = 0
+    arguments.random = 0
     program = program.function()
     inputs = read_inputs(arguments, program.manifest.inputs)
     return with_times(explanation, times_of(program, inputs, arguments))

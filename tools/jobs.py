@@ -11,62 +11,39 @@ from pathlib import Path
 from xdsl_spirv.jobs.places import here, only
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.tools.program_options import as_json
+from xdsl_spirv.tools.options import Options
 from xdsl_spirv.tools.report import note_row
 
-
-def worker_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--scheduler", metavar="ADDRESS", required=True, help="Dask's: tcp://host:8786"
-    )
-    command.add_argument(
-        "--device",
-        metavar="N",
-        type=int,
-        action="append",
-        help="offer only the GPU vulkan:N (repeat; all)",
-    )
-    command.add_argument(
-        "--cores",
-        metavar="N",
-        type=int,
-        default=os.cpu_count() or 1,
-        help="jobs at a time in addition to jobs on GPUs (%(default)s)",
-    )
+worker_options = Options("""
+--scheduler ADDRESS!  Dask's: tcp://host:8786
+--device N int repeat  offer only the GPU vulkan:N (repeat; all)
+--cores N int  jobs at a time in addition to jobs on GPUs (the cores there are)
+""")
 
 
 def worker(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv worker`: performs jobs until the scheduler stays away, which is status 1."""
-    if arguments.cores < 1:
-        raise ProgramError(
-            f"--cores {arguments.cores} is not a number of jobs", "", "give 1 or more"
-        )
+    cores = arguments.cores if arguments.cores is not None else os.cpu_count() or 1
+    if cores < 1:
+        raise ProgramError(f"--cores {cores} is not a number of jobs", "", "give 1 or more")
     try:
         from xdsl_spirv.jobs.worker import work
     except ImportError as error:
         raise ProgramError(
             "Dask is not installed", "", "pip install 'xdsl-spirv[distributed]'"
         ) from error
-    devices = here() if arguments.device is None else only(here(), arguments.device)
-    work(arguments.scheduler, arguments.cores, devices)
+    devices = here() if not arguments.device else only(here(), arguments.device)
+    work(arguments.scheduler, cores, devices)
     return 0
 
 
-def results_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument("store", metavar="FILE.db", help="a store of results")
-    command.add_argument(
-        "--merge",
-        metavar="OTHER.db",
-        nargs="+",
-        default=[],
-        help="first take over what these have and it has not",
-    )
-    command.add_argument("--failures", action="store_true", help="also list what is not ok")
-    as_json(
-        command,
-        "counts (kind, device, driver, status, count), failures (kind, key, status, cause; with "
-        "--failures), merged (store, results; with --merge)",
-    )
+results_options = Options("""
+store FILE.db  a store of results
+--merge OTHER.db several  first take over what these have and it has not
+--failures  also list what is not ok
+@json counts (kind, device, driver, status, count), failures (kind, key, status, cause; with
+    --failures), merged (store, results; with --merge)
+""")
 
 
 def results(arguments: argparse.Namespace) -> int:

@@ -34,7 +34,7 @@ from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.jobs.engine import Engine
 from xdsl_spirv.jobs.job import INTERPRETER, Job, Wrong
-from xdsl_spirv.jobs.options import add_options, open_engine, open_store, status_of
+from xdsl_spirv.jobs.options import open_engine, open_store, status_of
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.differential.onnx_graphs import ONE, OPEN, RandomGraph, Run, assemble_model
@@ -47,6 +47,7 @@ from xdsl_spirv.testing.differential.onnx_references import (
     run_model,
 )
 from xdsl_spirv.testing.differential.onnx_scripts import alone, script
+from xdsl_spirv.tools.options import Options
 
 SECONDS, MEMORY = 300.0, 16 << 30
 """For a graph."""
@@ -363,7 +364,7 @@ def main() -> int:
     parser.add_argument("--targets", default="", help="compile for these in turn, too")
     parser.add_argument("--out", type=Path, help="JSON lines")
     parser.add_argument("--script", action="store_true", help="print the first graph as a program")
-    add_options(parser)
+    Options("@scheduler")(parser)
     options = parser.parse_args()
     kinds = [kind for kind in options.kinds.split(",") if kind]
     unknown = sorted(set(kinds) - set(KINDS))

@@ -36,8 +36,8 @@ from xdsl_spirv.tools.debugger.connection import Connection
 from xdsl_spirv.tools.debugger.launching import Launched, find_test
 from xdsl_spirv.tools.debugger.showing import Shower
 from xdsl_spirv.tools.debugger.watching import Watch
-from xdsl_spirv.tools.kernel_test.options import launch_options
 from xdsl_spirv.tools.messages import message
+from xdsl_spirv.tools.options import Options
 
 Body = dict[str, Any]
 
@@ -138,7 +138,7 @@ class Adapter:
         if not isinstance(kernel, str):
             raise ProgramError("no kernel is named", "launch", 'write "program": "${file}"')
         parser = _Quiet(add_help=False)
-        launch_options(parser)
+        Options("@launch")(parser)
         options = [str(option) for option in given.get("args") or ()]
         said = parser.parse_args(options, argparse.Namespace(**vars(self.arguments)))
         test, note = find_test(kernel, said)

@@ -8,22 +8,19 @@ import sys
 
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.tools.kernel_test.description import MISUSED
-from xdsl_spirv.tools.kernel_test.options import launch_options
+from xdsl_spirv.tools.options import Options
 from xdsl_spirv.tools.output import take_streams
 from xdsl_spirv.upstream.collection import without_collection
 
-EPILOG = "docs/editor.md has a launch.json and the commands of the console."
-
-
-def add_options(command: argparse.ArgumentParser) -> None:
-    """Declares the options."""
-    command.epilog = EPILOG
-    command.add_argument(
-        "kernel", metavar="KERNEL", nargs="?", help="as for test, if the editor names no other one"
-    )
-    command.add_argument("--dap", action="store_true", help="talk on standard input and output")
-    command.add_argument("--port", type=int, metavar="N", help="or wait for an editor on this port")
-    launch_options(command)
+add_options = Options(
+    """
+kernel KERNEL optional  as for test, if the editor names no other one
+--dap  talk on standard input and output
+--port N int  or wait for an editor on this port
+@launch
+""",
+    epilog="docs/editor.md has a launch.json and the commands of the console.",
+)
 
 
 def debug(arguments: argparse.Namespace) -> int:

@@ -15,12 +15,10 @@ from xdsl_spirv.tools.kernel_test.problems import Location, Sources
 from xdsl_spirv.tools.language.diagnosing import Diagnosis, diagnose
 from xdsl_spirv.tools.language.explaining import definition, hover, lower, word_at
 from xdsl_spirv.tools.messages import message
+from xdsl_spirv.tools.options import Options
 from xdsl_spirv.tools.output import take_streams
 
-
-def add_options(command: argparse.ArgumentParser) -> None:
-    """Declares the options."""
-    command.add_argument("--stdio", action="store_true", help="what editors say; nothing changes")
+add_options = Options("--stdio  what editors say; nothing changes")
 
 
 def serve(arguments: argparse.Namespace) -> int:
