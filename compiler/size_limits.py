@@ -2,6 +2,7 @@
 Derives limits of sizes that are known only at run time, so that operations stay inside tensors.
 
     tensor.insert_slice %new into %cache[0, %past] [8, %n]     past + n <= 2048
+    linalg.conv_1d ins(%x, %window) outs(%y)                   y + window - 1 <= x
 
 Conditions that hold for all numbers are left out; the rest is checked before a program runs.
 """
@@ -11,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects import arith, cf, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr, AffineExpr
 
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, surely_below
@@ -50,8 +53,36 @@ def _needed_limits(function: FuncOp) -> Iterator[AtMost]:
                 yield from ((0, number(size), op) for size in op.dynamic_sizes)
             case cf.AssertOp() if is_size_check(op) and isinstance(op.arg.owner, arith.CmpiOp):
                 yield from _of_comparison(op.arg.owner, op)
+            case LinalgStructuredOperation():
+                yield from _of_windows(op)
             case _:
                 pass
+
+
+def _of_windows(op: LinalgStructuredOperation) -> Iterator[AtMost]:
+    """The last step of the loops reads inside: an index by several loops is below its dimension."""
+    reads = [
+        (expression, extent(value, axis))
+        for value, map in zip((*op.inputs, *op.outputs), op.get_indexing_maps(), strict=True)
+        if isinstance(value.type, TensorType)
+        for axis, expression in enumerate(map.data.results)
+    ]
+    sizes = {e.position: size for e, size in reads if isinstance(e, AffineDimExpr)}
+    for expression, size in reads:
+        used = sorted(expression.used_dims())
+        if isinstance(expression, AffineDimExpr) or any(loop not in sizes for loop in used):
+            continue
+        count = max(used, default=-1) + 1
+        steps = [expression.eval([int(n == loop) for n in range(count)], []) for loop in used]
+        first = expression.eval([0] * count, [])
+        if _is_linear(expression) and min(steps, default=first) >= first >= 0:
+            walks = ((step - first) * (sizes[loop] - 1) for loop, step in zip(used, steps))
+            yield sum(walks, first + 1), size, op
+
+
+def _is_linear(expression: AffineExpr) -> bool:
+    kinds = (AffineBinaryOpKind.Add, AffineBinaryOpKind.Mul)
+    return all(e.kind in kinds for e in expression.dfs() if isinstance(e, AffineBinaryOpExpr))
 
 
 def _of_slice(

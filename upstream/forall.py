@@ -1,14 +1,16 @@
 """
-`scf.forall` on tensors and `tensor.parallel_insert_slice` as MLIR 22 writes them, which xDSL lacks.
-The pull request: they become operations of xDSL's dialects.
+`scf.forall` on tensors and `tensor.parallel_insert_slice` as MLIR 22 writes them, which xDSL lacks,
+and `scf.for ... -> tensor<4xf32>`, whose single type may stand without parentheses. The pull
+request: they become operations of xDSL's dialects, and `scf.for` reads such a type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
-from xdsl.dialects import tensor
+from xdsl.dialects import scf, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, IndexType, TensorType, i64
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
@@ -228,8 +230,36 @@ def _print_shared(printer: Printer, pair: tuple[SSAValue, SSAValue]) -> None:
     printer.print_ssa_value(pair[1])
 
 
+@cache
+def _let_for_take_one_type() -> None:
+    """Lets `scf.for` read a single result's type without parentheses."""
+    parse_for = scf.ForOp.parse
+
+    def parse(cls: type[scf.ForOp], parser: Parser) -> scf.ForOp:
+        read_list = parser.parse_comma_separated_list
+
+        def read_types(delimiter: Any, parse: Callable[[], Any], context: str = "") -> list[Any]:
+            if parse != parser.parse_attribute:
+                return read_list(delimiter, parse, context)
+            # The types of the results come once, before the body, which has lists of its own.
+            vars(parser).pop("parse_comma_separated_list", None)
+            if parser.lexer.input.content.startswith("(", parser.pos):
+                return read_list(delimiter, parse, context)
+            return [parser.parse_type()]
+
+        setattr(parser, "parse_comma_separated_list", read_types)
+        try:
+            return parse_for(parser)
+        finally:
+            vars(parser).pop("parse_comma_separated_list", None)
+
+    setattr(scf.ForOp, "parse", classmethod(parse))
+
+
 def extend(dialect: Dialect) -> Dialect:
     """`scf` or `tensor` with the operations that it lacks."""
+    if dialect.name == scf.Scf.name:
+        _let_for_take_one_type()
     known = {op.name for op in dialect.operations}
     new = [
         op

@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     StringAttr,
+    TensorType,
 )
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
@@ -92,7 +93,8 @@ def contents(module: Operation, names: Names | None = None) -> set[str]:
     These are the names of operations (`scf.for`, and `several scf.for` if there are), of attributes
     and types (`bf16`, `schedule.loops`), of integer types as they are written (`i64`), and the
     words that attributes have as parameters (`schedule.instruction=dot`), the keys of dictionaries
-    (`program.name`), and `affine_map=windows` for maps that walk a dimension by more than a loop.
+    (`program.name`), `affine_map=windows` for maps that walk a dimension by more than a loop, and
+    `arith on tensors` for arithmetic on whole tensors.
     """
     names = Names() if names is None else names
     operations: Counter[str] = Counter()
@@ -101,6 +103,9 @@ def contents(module: Operation, names: Names | None = None) -> set[str]:
     while waiting:
         op = waiting.pop()
         operations[op.name] += 1
+        if op.name.startswith(("arith.", "math.")) and op.operands:
+            if isinstance(op.results[0].type, TensorType):
+                operations["arith on tensors"] += 1
         for result in op.results:
             attributes[id(result.type)] = result.type
         for attribute in op.attributes.values():

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from xdsl.dialects import affine
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -19,8 +20,10 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 
+from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.interpreter.semantics import Function, value
 
 Point = Mapping[int, int]
 """Loops that stand still, and where."""
@@ -67,6 +70,16 @@ def evaluate(expr: AffineExpr, loops: Sequence[Array]) -> Array:
         case _:
             pass
     raise InterpreterError(f"the index expression {expr} is not executed")
+
+
+@value(affine.ApplyOp)
+def apply(op: affine.ApplyOp, context: Context) -> Function:
+    """The map's result at the operands, its dimensions first."""
+    map = op.map.data
+    symbols = [AffineDimExpr(map.num_dims + number) for number in range(map.num_symbols)]
+    dims = [AffineDimExpr(number) for number in range(map.num_dims)]
+    expression = map.results[0].replace_dims_and_symbols(dims, symbols)
+    return lambda *operands: evaluate(expression, operands)
 
 
 class Space:

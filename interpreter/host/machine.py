@@ -24,6 +24,7 @@ from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
 from xdsl_spirv.interpreter.options import Options
+from xdsl_spirv.upstream.scalar_extensions import element_of, of_each_element
 
 HostFunction: TypeAlias = Callable[["Host", Any, Sequence[Any]], Sequence[Any]]
 """(host, operation, operand values) -> result values."""
@@ -168,9 +169,12 @@ class Host:
                     op,
                     "tests/interpreter/test_coverage.py lists what is not executed, and why",
                 )
-            staged = meaning.stage(op, self.context)
+            # Arithmetic on tensors is that of their elements.
+            elements = Block(arg_types=[element_of(value.type) for value in op.operands])
+            one = of_each_element(op, elements.args)
+            staged = meaning.stage(one, self.context)
             if self.context.poison is not None:
-                staged = self.context.poison.watch(op, self.context, staged)
+                staged = self.context.poison.watch(one, self.context, staged)
             self._staged[op] = staged
         return staged
 

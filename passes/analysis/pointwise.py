@@ -47,7 +47,7 @@ def generalized(op: Operation) -> linalg.ops.GenericOp | None:
         case linalg.ops.GenericOp():
             generic = op
         case ElementwiseOperation() | linalg.ops.TransposeOp():
-            generic = _generic(op, op.inputs, op.outputs, op.body, _maps(op), _kinds(op))
+            generic = as_generic(op)
         case linalg.ops.BroadcastOp():
             generic = _broadcast(op)
         case linalg.ops.ReduceOp():
@@ -75,6 +75,11 @@ def _maps(op: LinalgStructuredOperation) -> list[AffineMap]:
 
 def _kinds(op: LinalgStructuredOperation) -> list[bool]:
     return [kind == IteratorTypeAttr.parallel() for kind in op.get_iterator_types()]
+
+
+def as_generic(op: LinalgStructuredOperation) -> linalg.ops.GenericOp:
+    """A named operation in its general form, in its place."""
+    return _generic(op, op.inputs, op.outputs, op.body, _maps(op), _kinds(op))
 
 
 def _generic(

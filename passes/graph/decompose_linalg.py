@@ -5,6 +5,9 @@
     linalg.pack        tensor.pad, tensor.expand_shape, linalg.transpose
     linalg.unpack      linalg.transpose, tensor.collapse_shape, tensor.extract_slice
     linalg.winograd_*  a contraction with a small matrix for the rows, and one for the columns
+    arith.*, math.*    on tensors: the same of each element
+    from_elements      the number of each place, chosen by where it is
+    affine.apply       in a body: sums, products and quotients of `arith`
 
 A contraction of bf16 into bf16 is one into f32 where the target adds no bf16, then a conversion.
 """
@@ -17,7 +20,7 @@ from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects import arith, linalg, math, tensor
+from xdsl.dialects import affine, arith, linalg, math, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
@@ -31,9 +34,18 @@ from xdsl.dialects.builtin import (
     f32,
     i64,
 )
+from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+    AffineSymExpr,
+)
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -47,6 +59,7 @@ from xdsl_spirv.passes.graph.linalg_code import Code, multiply_add
 from xdsl_spirv.passes.graph.winograd import WinogradTransform
 from xdsl_spirv.targets import Target
 from xdsl_spirv.upstream.linalg_packing import PackOp, SoftmaxOp, Tiled, UnpackOp
+from xdsl_spirv.upstream.scalar_extensions import of_each_element
 
 
 @dataclass(frozen=True)
@@ -59,7 +72,8 @@ class DecomposeLinalgPass(ModulePass):
     """A known device's name or the path of a target file; without one bf16 sums are kept."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite_once(op, Softmax(), Pack(), Unpack(), WinogradTransform())
+        named = Softmax(), Pack(), Unpack(), WinogradTransform()
+        rewrite_once(op, *named, Elementwise(), FromElements(), ApplyInBody())
         if self.target:
             rewrite_once(op, WidenSums(load_target(self.target, op, self.name)))
 
@@ -137,6 +151,102 @@ class WidenSums(RewritePattern):
         type = op.results[0].type
         assert isinstance(type, TensorType)
         rewriter.replace(op, [], [code.cast(result, type)])
+
+
+class Elementwise(RewritePattern):
+    """addf(x, y) on tensors -> a generic that adds their elements"""
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        types = [result.type for result in op.results]
+        if not op.name.startswith(("arith.", "math.")) or not op.operands or len(types) != 1:
+            return
+        (type,) = types
+        if not isinstance(type, TensorType) or not isinstance(op.parent_op(), FuncOp):
+            return
+        code, whole = Code(op), AffineMap.identity(type.get_num_dims())
+        tensors = [v for v in op.operands if isinstance(v.type, TensorType)]
+
+        def compute(b: Builder, v: Sequence[SSAValue]) -> Operation:
+            elements = iter(v)
+            operands = [next(elements) if x in tensors else x for x in op.operands]
+            return b.insert(of_each_element(op, operands))
+
+        room = code.empty(extents(tensors[0]), type.element_type)
+        result = code.generic(tensors, room, [whole] * (len(tensors) + 1), compute)
+        rewriter.replace(op, [], [code.cast(result, type)])
+
+
+class FromElements(RewritePattern):
+    """from_elements(a, b, c) -> a generic: c, or a at place 0, b at place 1"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: tensor.FromElementsOp, rewriter: PatternRewriter) -> None:
+        type = op.result.type
+        assert isinstance(type, TensorType)
+        code, sizes = Code(op), type.get_shape()
+
+        def choose(b: Builder, _: Sequence[SSAValue]) -> SSAValue:
+            place: SSAValue = b.insert(arith.ConstantOp(IntegerAttr(0, IndexType()))).result
+            for axis, size in enumerate(sizes):
+                by = b.insert(arith.ConstantOp(IntegerAttr(size, IndexType())))
+                index = b.insert(linalg.ops.IndexOp(axis))
+                place = b.insert(arith.AddiOp(b.insert(arith.MuliOp(place, by)), index)).result
+            chosen = op.elements[-1]
+            for number, element in enumerate(op.elements[:-1]):
+                at = b.insert(arith.ConstantOp(IntegerAttr(number, IndexType())))
+                here = b.insert(arith.CmpiOp(place, at.result, "eq"))
+                chosen = b.insert(arith.SelectOp(here, element, chosen)).result
+            return chosen
+
+        result = room = code.empty(sizes, type.element_type)
+        if len(op.elements) == 1:
+            result = code.insert(linalg.ops.FillOp(op.elements, [room], [type]))
+        elif op.elements:
+            result = code.generic([], room, [AffineMap.identity(len(sizes))], choose)
+        rewriter.replace(op, [], [result])
+
+
+class ApplyInBody(RewritePattern):
+    """affine.apply (d0 * 4 + s0) in the body of a loop -> muli, addi"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: affine.ApplyOp, rewriter: PatternRewriter) -> None:
+        if isinstance(op.parent_op(), FuncOp):
+            # A size, which stays as it is.
+            return
+        code, map = Code(op), op.map.data
+        values = list(op.mapOperands)
+        result = _arithmetic(code, map.results[0], values[: map.num_dims], values[map.num_dims :])
+        rewriter.replace(op, [], [result])
+
+
+def _arithmetic(
+    code: Code, expression: AffineExpr, dims: Sequence[SSAValue], symbols: Sequence[SSAValue]
+) -> SSAValue:
+    """An affine expression's value; `mod` is never negative, as MLIR has it."""
+    match expression:
+        case AffineConstantExpr(value=value):
+            return code.insert(arith.ConstantOp(IntegerAttr(value, IndexType())))
+        case AffineDimExpr(position=position):
+            return dims[position]
+        case AffineSymExpr(position=position):
+            return symbols[position]
+        case AffineBinaryOpExpr(kind=kind):
+            a, b = (_arithmetic(code, e, dims, symbols) for e in (expression.lhs, expression.rhs))
+            if kind == AffineBinaryOpKind.Mod:
+                whole = code.insert(arith.MuliOp(code.insert(arith.FloorDivSIOp(a, b)), b))
+                return code.insert(arith.SubiOp(a, whole))
+            return code.insert(_OF_AFFINE[kind](a, b))
+        case _:
+            raise AssertionError(f"no affine expression: {expression}")
+
+
+_OF_AFFINE = {
+    AffineBinaryOpKind.Add: arith.AddiOp,
+    AffineBinaryOpKind.Mul: arith.MuliOp,
+    AffineBinaryOpKind.FloorDiv: arith.FloorDivSIOp,
+    AffineBinaryOpKind.CeilDiv: arith.CeilDivSIOp,
+}
 
 
 class _Tiles:

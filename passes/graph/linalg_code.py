@@ -63,7 +63,7 @@ class Code:
         inputs: Sequence[SSAValue],
         out: SSAValue,
         maps: Sequence[AffineMap],
-        body: Callable[[Builder, Sequence[SSAValue]], Operation],
+        body: Callable[[Builder, Sequence[SSAValue]], Operation | SSAValue],
     ) -> SSAValue:
         """A generic whose loops are all parallel but for those that the output does not name."""
         assert isinstance(out.type, TensorType)

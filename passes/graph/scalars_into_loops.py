@@ -33,7 +33,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation, NamedOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
@@ -41,9 +41,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.passes.analysis.pointwise import empty_like, generalized
+from xdsl_spirv.passes.analysis.pointwise import as_generic, empty_like, generalized
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, resolve_sizes
-from xdsl_spirv.passes.analysis.values import erase_unused, operands_of
+from xdsl_spirv.passes.analysis.values import erase_unused_ops, operands_of
 from xdsl_spirv.passes.graph.computable import refuse_types
 from xdsl_spirv.passes.graph.grouping import is_computed
 
@@ -82,10 +82,10 @@ def move_scalars(block: Block) -> None:
     for op in list(block.ops):
         if isinstance(op, linalg.ops.FillOp | tensor.SplatOp):
             op = _fill_to_loops(op) or op
-        if isinstance(op, tensor.PadOp):
+        elif isinstance(op, tensor.PadOp):
             op = _pad_to_loops(op) or op
-        if isinstance(op, ElementwiseOperation) and any(map(is_computed, op.inputs)):
-            op = generalized(op) or op
+        elif isinstance(op, NamedOperation) and any(map(is_computed, op.inputs)):
+            op = generalized(op) or as_generic(op)
         if isinstance(op, linalg.ops.GenericOp):
             scalars = [value for value in operands_of(op) if is_computed(value)]
             if scalars and all(_is_movable(value) for value in scalars):
@@ -93,8 +93,7 @@ def move_scalars(block: Block) -> None:
     for op in reversed(list(block.ops)):
         if op.name == "cf.assert" and _is_movable(op.operands[0]):
             Rewriter.erase_op(op)
-        elif _is_scalar(op):
-            erase_unused(op)
+    erase_unused_ops(block, lambda op: isinstance(op, LinalgStructuredOperation) or _is_scalar(op))
 
 
 def _is_scalar(op: Operation) -> bool:

@@ -106,6 +106,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "note-ranges": ("program.value",),
     "decompose-linalg": (
         *("linalg.softmax", "linalg.pack", "linalg.unpack", "bf16"),
+        *("tensor.from_elements", "arith on tensors", "affine.apply"),
         *(f"linalg.winograd_{part}_transform" for part in ("filter", "input", "output")),
     ),
     "unroll-host-loops": ("scf.for", "scf.forall", "scf.if"),
