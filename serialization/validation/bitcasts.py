@@ -20,13 +20,9 @@ def _bits(type_: Type, m: Module) -> int | None:
     return type_.width * ((m.integer(type_.count_id) or 0) if type_.is_vector else 1)
 
 
-@instruction_rule(
-    "CST-01",
-    "3.49.11",
-    "A bitcast is between numbers or pointers of as many bits.",
-    "Bitcast",
-)
+@instruction_rule("CST-01", "3.49.11", "Bitcast")
 def bitcast(m: Module, i: Instruction) -> Problems:
+    """A bitcast is between numbers or pointers of as many bits."""
     result, operand = m.types.get(i.type_id), m.type_of(i.get("operand"))
     if result is None or operand is None:
         return
@@ -69,13 +65,9 @@ def bitcast(m: Module, i: Instruction) -> Problems:
         )
 
 
-@instruction_rule(
-    "CST-02",
-    "3.49.11",
-    "A pointer converts to an integer of Signedness 0 and back, under physical addressing.",
-    "ConvertPtrToU ConvertUToPtr",
-)
+@instruction_rule("CST-02", "3.49.11", "ConvertPtrToU ConvertUToPtr")
 def pointer_conversion(m: Module, i: Instruction) -> Problems:
+    """A pointer converts to an integer of Signedness 0 and back, under physical addressing."""
     result, operand = m.types.get(i.type_id), m.type_of(i.words[3]) if len(i.words) > 3 else None
     if result is None or operand is None:
         return

@@ -13,13 +13,9 @@ from xdsl_spirv.serialization.validation.registry import (
 )
 
 
-@instruction_rule(
-    "FUN-01",
-    "3.49.9",
-    "A function has a function type, its result type and its parameters.",
-    "Function",
-)
+@instruction_rule("FUN-01", "3.49.9", "Function")
 def function(m: Module, i: Instruction) -> Problems:
+    """A function has a function type, its result type and its parameters."""
     type_ = m.types.get(i.get("function_type"))
     if type_ is None or type_.kind != "Function":
         yield Problem(
@@ -49,13 +45,9 @@ def function(m: Module, i: Instruction) -> Problems:
             )
 
 
-@instruction_rule(
-    "FUN-02",
-    "3.49.9",
-    "A call has the function's result type and arguments of its types.",
-    "FunctionCall",
-)
+@instruction_rule("FUN-02", "3.49.9", "FunctionCall")
 def call(m: Module, i: Instruction) -> Problems:
+    """A call has the function's result type and arguments of its types."""
     callee = m.definitions.get(i.get("function"))
     if callee is None:
         return
@@ -116,10 +108,9 @@ def _pointer_argument(m: Module, k: int, id: int, storage: str) -> Problems:
         )
 
 
-@instruction_rule(
-    "FUN-03", "3.49.17", "A returned value is of the function's result type.", "Return ReturnValue"
-)
+@instruction_rule("FUN-03", "3.49.17", "Return ReturnValue")
 def returned(m: Module, i: Instruction) -> Problems:
+    """A returned value is of the function's result type."""
     if i.block is None:
         return
     result = m.types.get(i.block.function.at.type_id)
@@ -145,12 +136,9 @@ def returned(m: Module, i: Instruction) -> Problems:
         yield Problem("under logical addressing no pointer is returned", remedies.INDEX)
 
 
-@module_rule(
-    "FUN-04",
-    "2.16.1",
-    "No function that an entry point reaches calls itself, not even over others.",
-)
+@module_rule("FUN-04", "2.16.1")
 def recursion(m: Module) -> Problems:
+    """No function that an entry point reaches calls itself, not even over others."""
     calls = {
         f.id: sorted({c.words[3] for c in _calls(m, f.id)} & set(m.by_function))
         for f in m.functions
@@ -191,8 +179,9 @@ def _calls(m: Module, function: int) -> list[Instruction]:
     ]
 
 
-@module_rule("FUN-05", "2.16.1", "A function without a body is imported; one with a body is not.")
+@module_rule("FUN-05", "2.16.1")
 def linkage(m: Module) -> Problems:
+    """A function without a body is imported; one with a body is not."""
     for f in m.functions:
         decoration = m.decoration(f.id, "LinkageAttributes")
         imported = decoration is not None and decoration.parameters[-1:] == (1,)

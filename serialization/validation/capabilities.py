@@ -77,8 +77,9 @@ declared_rule(
 declared_rule("EXT-02", "2.4", "Features of a later version need that version.")
 
 
-@module_rule("CAP-01", "2.4", "Every used feature is enabled by a declared capability.")
+@module_rule("CAP-01", "2.4")
 def capabilities(m: Module) -> Problems:
+    """Every used feature is enabled by a declared capability."""
     verdicts: dict[object, list[Problem]] = {}
     for i in m.instructions:
         opcode = i.words[0] & 0xFFFF
@@ -184,21 +185,15 @@ LEAST_VERSIONS: Mapping[str, Version] = {
 """Versions that extensions require."""
 
 
-@instruction_rule(
-    "EXT-03", "2.4", "The module's version is one that the extension requires.", "Extension"
-)
+@instruction_rule("EXT-03", "2.4", "Extension")
 def extension_version(m: Module, i: Instruction) -> Problems:
+    """The module's version is one that the extension requires."""
     yield from _extension_version(m, i, LEAST_VERSIONS)
 
 
-@instruction_rule(
-    "EXT-05",
-    "2.4",
-    "The module's version is one that the extension is written for.",
-    "Extension",
-    severity=Severity.WARNING,
-)
+@instruction_rule("EXT-05", "2.4", "Extension", severity=Severity.WARNING)
 def extension_intended(m: Module, i: Instruction) -> Problems:
+    """The module's version is one that the extension is written for."""
     yield from _extension_version(m, i, WRITTEN_FOR)
 
 
@@ -214,8 +209,9 @@ def _extension_version(m: Module, i: Instruction, table: Mapping[str, Version]) 
         )
 
 
-@module_rule("EXT-04", "2.3", "The environment takes the module's version of SPIR-V.")
+@module_rule("EXT-04", "2.3")
 def environment_version(m: Module) -> Problems:
+    """The environment takes the module's version of SPIR-V."""
     newest = m.environment.version
     if m.version > newest:
         yield Problem(
@@ -260,13 +256,9 @@ WIDTHS: Mapping[str, tuple[str, ...]] = {
 """Scalar -> the capabilities of which one lets its type be declared (SPIR-V 2.16.1)."""
 
 
-@instruction_rule(
-    "CAP-02",
-    "2.16.1",
-    "A type is of a width, length and component that a capability allows.",
-    "TypeInt TypeFloat TypeVector TypeCooperativeMatrixKHR",
-)
+@instruction_rule("CAP-02", "2.16.1", "TypeInt TypeFloat TypeVector TypeCooperativeMatrixKHR")
 def type_capabilities(m: Module, i: Instruction) -> Problems:
+    """A type is of a width, length and component that a capability allows."""
     declared_type = m.types.get(i.result)
     if declared_type is None or declared_type.at is not i or declared_type.scalar is None:
         return
@@ -297,12 +289,10 @@ def _one_of(m: Module, names: tuple[str, ...], what: str, rule: str = "") -> Ite
 
 
 @instruction_rule(
-    "EXT-DOT-TYPES",
-    "docs/rules.md",
-    "Rules DOT-03 to DOT-05, and BF-02.",
-    "SDot UDot SUDot SDotAccSat UDotAccSat SUDotAccSat Dot",
+    "EXT-DOT-TYPES", "docs/rules.md", "SDot UDot SUDot SDotAccSat UDotAccSat SUDotAccSat Dot"
 )
 def dot_capabilities(m: Module, i: Instruction) -> Problems:
+    """Rules DOT-03 to DOT-05, and BF-02."""
     vector = m.type_of(i.get("vector_1"))
     if vector is None:
         return
@@ -348,13 +338,9 @@ def narrow_kinds(type_: Type) -> Iterator[tuple[str, str, Mapping[str, str]]]:
     yield from (row for row in NARROW if row[0] in type_.contains)
 
 
-@instruction_rule(
-    "CAP-03",
-    "2.16.2",
-    "8- and 16-bit data lies in storage that a capability opens to it.",
-    "Variable",
-)
+@instruction_rule("CAP-03", "2.16.2", "Variable")
 def narrow_storage(m: Module, i: Instruction) -> Problems:
+    """8- and 16-bit data lies in storage that a capability opens to it."""
     pointer = m.types.get(i.type_id)
     held = m.pointee(pointer)
     if pointer is None or held is None or not m.is_shader:
@@ -402,12 +388,9 @@ NARROW_USES = frozenset(
 )
 
 
-@module_rule(
-    "CAP-04",
-    "2.16.2",
-    "Without the capability for arithmetic, narrow data is loaded, stored and converted only.",
-)
+@module_rule("CAP-04", "2.16.2")
 def narrow_arithmetic(m: Module) -> Problems:
+    """Without the capability for arithmetic, narrow data is loaded, stored and converted only."""
     if not m.is_shader:
         return
     without = {s for s, arithmetic, _ in NARROW if arithmetic not in m.capabilities}
@@ -436,12 +419,12 @@ def narrow_arithmetic(m: Module) -> Problems:
 @instruction_rule(
     "CAP-05",
     "3.31",
-    "With the Vulkan memory model, the scope Device needs VulkanMemoryModelDeviceScope.",
     "ControlBarrier MemoryBarrier AtomicLoad AtomicStore AtomicExchange AtomicCompareExchange "
     "AtomicIIncrement AtomicIDecrement AtomicIAdd AtomicISub AtomicSMin AtomicUMin AtomicSMax "
     "AtomicUMax AtomicAnd AtomicOr AtomicXor AtomicFAddEXT AtomicFMinEXT AtomicFMaxEXT",
 )
 def device_scope(m: Module, i: Instruction) -> Problems:
+    """With the Vulkan memory model, the scope Device needs VulkanMemoryModelDeviceScope."""
     scope = i.get("memory")
     value = m.integer(scope)
     if m.is_vulkan_model and value == grammar().kind("Scope")["Device"].value:

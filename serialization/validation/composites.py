@@ -60,13 +60,9 @@ def _part_at(m: Module, type_: Type | None, indexes: Sequence[int]) -> Type | st
     return type_
 
 
-@instruction_rule(
-    "CMP-01",
-    "3.49.12",
-    "A composite is constructed of one constituent for each part, of the part's type.",
-    "CompositeConstruct",
-)
+@instruction_rule("CMP-01", "3.49.12", "CompositeConstruct")
 def construct(m: Module, i: Instruction) -> Problems:
+    """A composite is constructed of one constituent for each part, of the part's type."""
     type_ = m.types.get(i.type_id)
     if type_ is None:
         return
@@ -121,23 +117,15 @@ def _construct_vector(m: Module, type_: Type, given: list[Type | None]) -> Probl
         yield Problem("a vector is constructed of at least two constituents", "use OpCopyObject")
 
 
-@instruction_rule(
-    "CMP-02",
-    "3.49.12",
-    "An extraction gives the part of the composite that its indexes name.",
-    "CompositeExtract",
-)
+@instruction_rule("CMP-02", "3.49.12", "CompositeExtract")
 def extract(m: Module, i: Instruction) -> Problems:
+    """An extraction gives the part of the composite that its indexes name."""
     yield from _access(m, i, i.get("composite"), i.rest("indexes"), m.types.get(i.type_id))
 
 
-@instruction_rule(
-    "CMP-03",
-    "3.49.12",
-    "An insertion puts an object of the part's type into a composite of the result's.",
-    "CompositeInsert",
-)
+@instruction_rule("CMP-03", "3.49.12", "CompositeInsert")
 def insert(m: Module, i: Instruction) -> Problems:
+    """An insertion puts an object of the part's type into a composite of the result's."""
     composite = m.type_of(i.get("composite"))
     result = m.types.get(i.type_id)
     if composite is not result:
@@ -170,13 +158,9 @@ def _access(
         yield Problem(f"the part is of {reached}, not {want}", f"use {want} for the part")
 
 
-@instruction_rule(
-    "CMP-04",
-    "3.49.12",
-    "A shuffle takes components of two vectors of the result's component type.",
-    "VectorShuffle",
-)
+@instruction_rule("CMP-04", "3.49.12", "VectorShuffle")
 def shuffle(m: Module, i: Instruction) -> Problems:
+    """A shuffle takes components of two vectors of the result's component type."""
     result = m.types.get(i.type_id)
     first, second = m.type_of(i.get("vector_1")), m.type_of(i.get("vector_2"))
     if result is None or first is None or second is None:
@@ -204,13 +188,9 @@ def shuffle(m: Module, i: Instruction) -> Problems:
             )
 
 
-@instruction_rule(
-    "CMP-05",
-    "3.49.12",
-    "A dynamic extraction or insertion takes a vector, its component and an integer index.",
-    "VectorExtractDynamic VectorInsertDynamic",
-)
+@instruction_rule("CMP-05", "3.49.12", "VectorExtractDynamic VectorInsertDynamic")
 def dynamic(m: Module, i: Instruction) -> Problems:
+    """A dynamic extraction or insertion takes a vector, its component and an integer index."""
     result = m.types.get(i.type_id)
     vector = m.type_of(i.get("vector"))
     index = m.type_of(i.get("index"))
@@ -269,13 +249,9 @@ for _row in (
     register(_row)
 
 
-@instruction_rule(
-    "CMP-07",
-    "3.49.12",
-    "A logical copy is between two types that match part by part.",
-    "CopyLogical",
-)
+@instruction_rule("CMP-07", "3.49.12", "CopyLogical")
 def copy_logical(m: Module, i: Instruction) -> Problems:
+    """A logical copy is between two types that match part by part."""
     result, operand = m.types.get(i.type_id), m.type_of(i.get("operand"))
     if result is None or operand is None:
         return
@@ -315,8 +291,9 @@ def logically_match(m: Module, a: Type, b: Type) -> bool:
     return True
 
 
-@instruction_rule("CMP-08", "3.49.12", "A transposition swaps columns and rows.", "Transpose")
+@instruction_rule("CMP-08", "3.49.12", "Transpose")
 def transpose(m: Module, i: Instruction) -> Problems:
+    """A transposition swaps columns and rows."""
     result, matrix = m.types.get(i.type_id), m.type_of(i.get("matrix"))
     if result is None or matrix is None:
         return
@@ -336,13 +313,9 @@ def transpose(m: Module, i: Instruction) -> Problems:
         )
 
 
-@instruction_rule(
-    "CMP-09",
-    "3.49.15",
-    "OpSelect chooses by a Boolean between two objects of the result's type.",
-    "Select",
-)
+@instruction_rule("CMP-09", "3.49.15", "Select")
 def select(m: Module, i: Instruction) -> Problems:
+    """OpSelect chooses by a Boolean between two objects of the result's type."""
     result = m.types.get(i.type_id)
     condition = m.type_of(i.get("condition"))
     if result is None or condition is None:
@@ -375,13 +348,9 @@ def select(m: Module, i: Instruction) -> Problems:
             )
 
 
-@instruction_rule(
-    "CMP-10",
-    "3.49.17",
-    "OpPhi has one value of the result's type for each predecessor of its block, and no other.",
-    "Phi",
-)
+@instruction_rule("CMP-10", "3.49.17", "Phi")
 def phi(m: Module, i: Instruction) -> Problems:
+    """OpPhi has one value of the result's type for each predecessor of its block, and no other."""
     if i.block is None:
         return
     result = m.types.get(i.type_id)
@@ -419,11 +388,11 @@ def phi(m: Module, i: Instruction) -> Problems:
 @instruction_rule(
     "CMP-11",
     "3.49.12",
-    "A replicated composite is of the result's parts.",
     "CompositeConstructReplicateEXT ConstantCompositeReplicateEXT "
     "SpecConstantCompositeReplicateEXT",
 )
 def replicate(m: Module, i: Instruction) -> Problems:
+    """A replicated composite is of the result's parts."""
     type_ = m.types.get(i.type_id)
     value = m.type_of(i.words[3]) if len(i.words) > 3 else None
     if i.op == "ConstantCompositeReplicateEXT" and m.is_spec(i.words[3]):

@@ -30,13 +30,9 @@ MAX_DEPTH = 1023
 """SPIR-V 2.17: nesting of control-flow constructs."""
 
 
-@instruction_rule(
-    "CFG-01",
-    "3.49.17",
-    "A branch goes to a label of its function, and none to its entry block.",
-    "Branch BranchConditional Switch LoopMerge SelectionMerge",
-)
+@instruction_rule("CFG-01", "3.49.17", "Branch BranchConditional Switch LoopMerge SelectionMerge")
 def targets(m: Module, i: Instruction) -> Problems:
+    """A branch goes to a label of its function, and none to its entry block."""
     block = i.block
     if block is None:
         return
@@ -59,13 +55,9 @@ def targets(m: Module, i: Instruction) -> Problems:
             )
 
 
-@instruction_rule(
-    "CFG-02",
-    "3.49.17",
-    "A condition is a Boolean, a selector an integer; a switch has no literal twice.",
-    "BranchConditional Switch",
-)
+@instruction_rule("CFG-02", "3.49.17", "BranchConditional Switch")
 def conditions(m: Module, i: Instruction) -> Problems:
+    """A condition is a Boolean, a selector an integer; a switch has no literal twice."""
     if len(i.words) < 2:
         return
     type_ = m.type_of(i.words[1])
@@ -88,8 +80,9 @@ def conditions(m: Module, i: Instruction) -> Problems:
         yield Problem("two cases have one literal", "remove one of the two cases")
 
 
-@module_rule("CFG-03", "2.16.1", "A block stands before the blocks that it dominates.")
+@module_rule("CFG-03", "2.16.1")
 def block_order(m: Module) -> Problems:
+    """A block stands before the blocks that it dominates."""
     for f in m.functions:
         if not f.blocks:
             continue
@@ -140,8 +133,9 @@ declared_rule("CFG-11", "2.11.2", "A construct is entered at its header only.")
 declared_rule("CFG-10", "2.11.1", "A case falls through to the next one at most.")
 
 
-@module_rule("CFG-04", "2.11", "A back edge goes to a loop header, which has exactly one.")
+@module_rule("CFG-04", "2.11")
 def structured(m: Module) -> Problems:
+    """A back edge goes to a loop header, which has exactly one."""
     if not m.is_shader:
         return
     for f in m.functions:

@@ -7,17 +7,17 @@ from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.registry import Problem, Problems, instruction_rule
 
 
-@instruction_rule(
-    "DBG-03", "3.49.2", "OpSourceContinued follows OpSource or another one.", "SourceContinued"
-)
+@instruction_rule("DBG-03", "3.49.2", "SourceContinued")
 def continued(m: Module, i: Instruction) -> Problems:
+    """OpSourceContinued follows OpSource or another one."""
     before = m.instructions[i.index - 1].op if i.index else ""
     if before not in ("Source", "SourceContinued"):
         yield Problem("there is no OpSource before", "put an OpSource before it")
 
 
-@instruction_rule("DBG-01", "3.49.2", "A line's and a source's file is an OpString.", "Line Source")
+@instruction_rule("DBG-01", "3.49.2", "Line Source")
 def files(m: Module, i: Instruction) -> Problems:
+    """A line's and a source's file is an OpString."""
     id = i.get("file")
     if id and id in m.definitions and m.op_of(id) != "String":
         yield Problem(
@@ -25,10 +25,9 @@ def files(m: Module, i: Instruction) -> Problems:
         )
 
 
-@instruction_rule(
-    "DBG-02", "3.49.2", "A member's name is of a member that the struct has.", "MemberName"
-)
+@instruction_rule("DBG-02", "3.49.2", "MemberName")
 def member_names(m: Module, i: Instruction) -> Problems:
+    """A member's name is of a member that the struct has."""
     at = m.definitions.get(i.get("type"))
     if at is None:
         return

@@ -27,8 +27,9 @@ MAX_MEMBERS = 16383
 """SPIR-V 2.17: structure nesting depth and members of a structure."""
 
 
-@module_rule("TYP-01", "2.8", "A non-aggregate, non-pointer type is declared once.")
+@module_rule("TYP-01", "2.8")
 def unique_types(m: Module) -> Problems:
+    """A non-aggregate, non-pointer type is declared once."""
     seen: dict[tuple[int, ...], Instruction] = {}
     for type_ in m.types.values():
         i = type_.at
@@ -44,10 +45,9 @@ def unique_types(m: Module) -> Problems:
             )
 
 
-@instruction_rule(
-    "TYP-02", "3.49.6", "Widths are ones there are; Signedness is 0 or 1.", "TypeInt TypeFloat"
-)
+@instruction_rule("TYP-02", "3.49.6", "TypeInt TypeFloat")
 def scalar_widths(m: Module, i: Instruction) -> Problems:
+    """Widths are ones there are; Signedness is 0 or 1."""
     if len(i.words) < 3:
         return
     width = i.words[2]
@@ -81,13 +81,9 @@ def _no_type(m: Module, what: str, id: int) -> Problem:
     return Problem(f"{what} {m.spell(id)} is not a type", remedies.TYPE)
 
 
-@instruction_rule(
-    "TYP-03",
-    "3.49.6",
-    "A vector has 2, 3, 4, 8 or 16 scalar components; a matrix 2 to 4 floating-point columns.",
-    "TypeVector TypeMatrix",
-)
+@instruction_rule("TYP-03", "3.49.6", "TypeVector TypeMatrix")
 def vectors(m: Module, i: Instruction) -> Problems:
+    """A vector has 2, 3, 4, 8 or 16 scalar components; a matrix 2 to 4 floating-point columns."""
     if len(i.words) < 4:
         return
     element, count = _part(m, i.words[2]), i.words[3]
@@ -106,13 +102,11 @@ def vectors(m: Module, i: Instruction) -> Problems:
         yield Problem(f"there is no matrix of {count} columns", "use 2, 3 or 4")
 
 
-@instruction_rule(
-    "TYP-04",
-    "3.49.6",
-    "An array's length is an integer constant of at least 1; its elements are of a concrete type.",
-    "TypeArray TypeRuntimeArray TypeCooperativeVectorNV",
-)
+@instruction_rule("TYP-04", "3.49.6", "TypeArray TypeRuntimeArray TypeCooperativeVectorNV")
 def arrays(m: Module, i: Instruction) -> Problems:
+    """
+    An array's length is an integer constant of at least 1; its elements are of a concrete type.
+    """
     if len(i.words) < 3:
         return
     element = _part(m, i.words[2])
@@ -139,13 +133,9 @@ def arrays(m: Module, i: Instruction) -> Problems:
         yield Problem(f"the length is {value}", "use a length of at least 1")
 
 
-@instruction_rule(
-    "TYP-05",
-    "3.49.6",
-    "A struct's members are types other than void; a runtime array is its last member.",
-    "TypeStruct",
-)
+@instruction_rule("TYP-05", "3.49.6", "TypeStruct")
 def structs(m: Module, i: Instruction) -> Problems:
+    """A struct's members are types other than void; a runtime array is its last member."""
     members = i.words[2:]
     if len(members) > MAX_MEMBERS:
         yield Problem(
@@ -181,13 +171,9 @@ def structs(m: Module, i: Instruction) -> Problems:
             )
 
 
-@instruction_rule(
-    "TYP-06",
-    "3.49.6",
-    "A pointer points to a type; a forward pointer is declared as it says.",
-    "TypePointer TypeForwardPointer",
-)
+@instruction_rule("TYP-06", "3.49.6", "TypePointer TypeForwardPointer")
 def pointers(m: Module, i: Instruction) -> Problems:
+    """A pointer points to a type; a forward pointer is declared as it says."""
     if i.op == "TypePointer":
         pointee = m.types.get(i.words[3]) if len(i.words) > 3 else None
         if len(i.words) > 3 and pointee is None:
@@ -211,10 +197,9 @@ def pointers(m: Module, i: Instruction) -> Problems:
             yield Problem("a forward pointer's pointee is a struct", "announce pointers to structs")
 
 
-@instruction_rule(
-    "TYP-07", "3.49.6", "A function type has parameter types other than void.", "TypeFunction"
-)
+@instruction_rule("TYP-07", "3.49.6", "TypeFunction")
 def function_types(m: Module, i: Instruction) -> Problems:
+    """A function type has parameter types other than void."""
     for k, id in enumerate(i.words[2:]):
         declared_type = _part(m, id)
         if declared_type is None:
@@ -227,20 +212,17 @@ def function_types(m: Module, i: Instruction) -> Problems:
         yield Problem("there are more than 255 parameters (2.17)", "pass a struct of them")
 
 
-@instruction_rule("TYP-09", "3.49.1", "There is no undefined value of void.", "Undef PoisonKHR")
+@instruction_rule("TYP-09", "3.49.1", "Undef PoisonKHR")
 def undefined(m: Module, i: Instruction) -> Problems:
+    """There is no undefined value of void."""
     type_ = m.types.get(i.type_id)
     if type_ is not None and type_.kind in ("Void", "Function"):
         yield Problem(f"an OpUndef of {type_}", "use a type that has values")
 
 
-@instruction_rule(
-    "TYP-08",
-    "3.49.6",
-    "An image's texels, sampling and formats are ones there are.",
-    "TypeImage TypeSampledImage",
-)
+@instruction_rule("TYP-08", "3.49.6", "TypeImage TypeSampledImage")
 def images(m: Module, i: Instruction) -> Problems:
+    """An image's texels, sampling and formats are ones there are."""
     if len(i.words) < 3:
         return
     held = m.types.get(i.words[2])
@@ -281,11 +263,11 @@ def _dimension(value: int) -> str:
 @instruction_rule(
     "CON-01",
     "3.49.7",
-    "A constant is of the type that its instruction makes.",
     "Constant SpecConstant ConstantTrue ConstantFalse SpecConstantTrue SpecConstantFalse "
     "ConstantNull",
 )
 def constants(m: Module, i: Instruction) -> Problems:
+    """A constant is of the type that its instruction makes."""
     type_ = m.types.get(i.type_id)
     if type_ is None:
         return
@@ -331,13 +313,9 @@ def parts_of(type_: Type, m: Module) -> list[Type | None] | None:
             return []
 
 
-@instruction_rule(
-    "CON-02",
-    "3.49.7",
-    "A composite constant has a constant or OpUndef of the right type for each constituent.",
-    "ConstantComposite SpecConstantComposite",
-)
+@instruction_rule("CON-02", "3.49.7", "ConstantComposite SpecConstantComposite")
 def composite_constants(m: Module, i: Instruction) -> Problems:
+    """A composite constant has a constant or OpUndef of the right type for each constituent."""
     type_ = m.types.get(i.type_id)
     if type_ is None:
         return
@@ -374,13 +352,9 @@ def composite_constants(m: Module, i: Instruction) -> Problems:
             yield Problem(f"constituent {k} is of {m.spell_type(id)}, not {want}", f"give {want}")
 
 
-@instruction_rule(
-    "CON-03",
-    "3.49.7",
-    "OpSpecConstantOp has an operation that there is on constants, of constants.",
-    "SpecConstantOp",
-)
+@instruction_rule("CON-03", "3.49.7", "SpecConstantOp")
 def constant_operations(m: Module, i: Instruction) -> Problems:
+    """OpSpecConstantOp has an operation that there is on constants, of constants."""
     if i.read is None:
         return
     number = next((o for o in i.read if o.kind == "LiteralSpecConstantOpInteger"), None)
@@ -432,14 +406,13 @@ def _operation(i: Instruction) -> Instruction:
     return Instruction(i.module, i.index, words)
 
 
-@instruction_rule(
-    "CON-04",
-    "3.49.7",
-    "OpSpecConstantOp has the operand types of its operation.",
-    "SpecConstantOp",
-)
+@instruction_rule("CON-04", "3.49.7", "SpecConstantOp")
 def constant_operands(m: Module, i: Instruction) -> Problems:
-    """Asks the rules of the operation, as if it were an instruction of its own."""
+    """
+    OpSpecConstantOp has the operand types of its operation.
+
+    Asks the rules of the operation, as if it were an instruction of its own.
+    """
     if i.read is None or len(i.words) < 4:
         return
     inner = _operation(i)

@@ -82,8 +82,9 @@ declared_rule("DEC-02", "3.49.4", "A member decoration names a member that the s
 declared_rule("DEC-03", "3.49.4", "An id, or a member, has a decoration once.")
 
 
-@module_rule("DEC-01", "3.20", "A decoration is on a target that it may decorate.")
+@module_rule("DEC-01", "3.20")
 def targets(m: Module) -> Problems:
+    """A decoration is on a target that it may decorate."""
     for id, given in m.decorations.items():
         at = m.definitions.get(id)
         seen: dict[tuple[str, int | None, object], Decoration] = {}
@@ -200,8 +201,9 @@ def _non_writable(m: Module, decoration: Decoration, at: Instruction) -> Problem
         )
 
 
-@module_rule("DEC-04", "3.20", "FPRoundingMode is on a conversion to a narrower float.")
+@module_rule("DEC-04", "3.20")
 def rounding(m: Module) -> Problems:
+    """FPRoundingMode is on a conversion to a narrower float."""
     for id, given in m.decorations.items():
         for decoration in given:
             at = m.definitions.get(id)
@@ -218,12 +220,9 @@ def rounding(m: Module) -> Problems:
 CONVERSIONS = frozenset({"FConvert", "ConvertSToF", "ConvertUToF", "ConvertFToS", "ConvertFToU"})
 
 
-@module_rule(
-    "DEC-05",
-    "3.20",
-    "NoContraction is on arithmetic; a target is not a decoration group in OpGroupDecorate.",
-)
+@module_rule("DEC-05", "3.20")
 def groups(m: Module) -> Problems:
+    """NoContraction is on arithmetic; a target is not a decoration group in OpGroupDecorate."""
     for op in ("GroupDecorate", "GroupMemberDecorate"):
         for i in m.by_op.get(op, ()):
             group = m.op_of(i.words[1]) if len(i.words) > 1 else ""

@@ -20,8 +20,9 @@ INTERFACE_OF_ALL = (1, 4)
 VARIABLES = frozenset({"Variable", "UntypedVariableKHR"})
 
 
-@module_rule("ENT-01", "2.16.1", "A module has an entry point, unless it declares Linkage.")
+@module_rule("ENT-01", "2.16.1")
 def has_entry_point(m: Module) -> Problems:
+    """A module has an entry point, unless it declares Linkage."""
     if (
         not m.entry_points
         and not m.by_op.get("GraphEntryPointARM")
@@ -30,10 +31,9 @@ def has_entry_point(m: Module) -> Problems:
         yield Problem("the module has no entry point", "add OpEntryPoint, or declare Linkage")
 
 
-@instruction_rule(
-    "ENT-02", "3.49.5", "An entry point is a function that takes and gives nothing.", "EntryPoint"
-)
+@instruction_rule("ENT-02", "3.49.5", "EntryPoint")
 def entry_function(m: Module, i: Instruction) -> Problems:
+    """An entry point is a function that takes and gives nothing."""
     entry = next((e for e in m.entry_points if e.at is i), None)
     if entry is None:
         return
@@ -53,10 +53,9 @@ def entry_function(m: Module, i: Instruction) -> Problems:
         yield Problem(f"the entry point's function returns {result}", "make it return void")
 
 
-@module_rule(
-    "ENT-03", "3.49.5", "No two entry points have one name and one execution model; none is called."
-)
+@module_rule("ENT-03", "3.49.5")
 def entry_names(m: Module) -> Problems:
+    """No two entry points have one name and one execution model; none is called."""
     seen: set[tuple[str, str]] = set()
     for entry in m.entry_points:
         if (entry.model, entry.name) in seen:
@@ -70,12 +69,11 @@ def entry_names(m: Module) -> Problems:
             yield Problem("an entry point is called", "call a function with its body", call)
 
 
-@module_rule(
-    "ENT-04",
-    "3.49.5",
-    "The interface lists variables, each once from 1.4 on, before that of Input and Output only.",
-)
+@module_rule("ENT-04", "3.49.5")
 def interface_variables(m: Module) -> Problems:
+    """
+    The interface lists variables, each once from 1.4 on, before that of Input and Output only.
+    """
     for entry in m.entry_points:
         for id in entry.interface:
             at = m.definitions.get(id)
@@ -102,12 +100,9 @@ def interface_variables(m: Module) -> Problems:
             yield Problem("the interface lists a variable twice", "list it once", entry.at)
 
 
-@module_rule(
-    "ENT-05",
-    "3.49.5",
-    "The interface is complete: every Input and Output variable used, from 1.4 on every global.",
-)
+@module_rule("ENT-05", "3.49.5")
 def interface_complete(m: Module) -> Problems:
+    """The interface is complete: every Input and Output variable used, from 1.4 on every global."""
     wanted = {
         i.result: i
         for i in m.outside
@@ -189,10 +184,9 @@ ID_MODES = frozenset(
 """Modes of OpExecutionModeId, which take ids; there are others of later extensions."""
 
 
-@module_rule(
-    "MOD-01", "3.6", "An execution mode is of an entry point whose execution model has it."
-)
+@module_rule("MOD-01", "3.6")
 def modes(m: Module) -> Problems:
+    """An execution mode is of an entry point whose execution model has it."""
     models: dict[int, list[str]] = {}
     for entry in m.entry_points:
         models.setdefault(entry.function, []).append(entry.model)
@@ -211,10 +205,9 @@ def modes(m: Module) -> Problems:
                 yield Problem(f"{name} is not for {models[function][0]}", "remove the mode", at)
 
 
-@module_rule(
-    "MOD-02", "3.49.5", "Modes with ids stand in OpExecutionModeId, others in OpExecutionMode."
-)
+@module_rule("MOD-02", "3.49.5")
 def mode_instructions(m: Module) -> Problems:
+    """Modes with ids stand in OpExecutionModeId, others in OpExecutionMode."""
     for stated in m.modes.values():
         for name, operands, at in stated:
             by_id = name in ID_MODES or any(o.kind == "IdRef" for o in operands)
@@ -240,10 +233,9 @@ def _mode_constants(m: Module, name: str, ids: list[int], at: Instruction) -> Pr
                 yield Problem(f"{m.spell(id)} is of {type_}", "name a 32-bit integer constant", at)
 
 
-@module_rule(
-    "MOD-03", "3.6", "An entry point has a mode once, and one of those that exclude each other."
-)
+@module_rule("MOD-03", "3.6")
 def exclusive_modes(m: Module) -> Problems:
+    """An entry point has a mode once, and one of those that exclude each other."""
     for listed in m.modes.values():
         seen: set[object] = set()
         for name, operands, at in listed:
@@ -273,12 +265,9 @@ PER_OPERAND = frozenset(
 ONCE = PER_OPERAND | {"LocalSize", "LocalSizeId"}
 
 
-@module_rule(
-    "MOD-04",
-    "Vulkan",
-    "A compute entry point has a workgroup size: LocalSize, LocalSizeId or WorkgroupSize.",
-)
+@module_rule("MOD-04", "Vulkan")
 def local_size(m: Module) -> Problems:
+    """A compute entry point has a workgroup size: LocalSize, LocalSizeId or WorkgroupSize."""
     shared = any(
         (scope := m.integer(i.get("scope"))) is not None
         and enumerant("Scope", scope) == "Workgroup"
@@ -310,8 +299,9 @@ def _workgroup_size() -> int:
     return grammar().kind("BuiltIn")["WorkgroupSize"].value
 
 
-@module_rule("MOD-05", "3.6", "A workgroup size is at least 1 in every dimension.")
+@module_rule("MOD-05", "3.6")
 def sizes(m: Module) -> Problems:
+    """A workgroup size is at least 1 in every dimension."""
     for id, decorations in m.decorations.items():
         at = m.definitions.get(id)
         built = any(
@@ -330,8 +320,9 @@ def sizes(m: Module) -> Problems:
                     yield Problem("a workgroup size of 0", "use at least 1", at)
 
 
-@module_rule("MOD-06", "3.6", "A fragment entry point has one origin; Vulkan's is upper left.")
+@module_rule("MOD-06", "3.6")
 def origins(m: Module) -> Problems:
+    """A fragment entry point has one origin; Vulkan's is upper left."""
     for entry in m.entry_points:
         if entry.model != "Fragment":
             continue
@@ -345,12 +336,9 @@ def origins(m: Module) -> Problems:
             yield Problem("Vulkan has no OriginLowerLeft", "use OriginUpperLeft", entry.at)
 
 
-@module_rule(
-    "MOD-07",
-    "3.3",
-    "The memory model is one that the capabilities allow: Vulkan with its own, and only so.",
-)
+@module_rule("MOD-07", "3.3")
 def memory_model(m: Module) -> Problems:
+    """The memory model is one that the capabilities allow: Vulkan with its own, and only so."""
     if not m.memory_models:
         return
     at = m.memory_models[0]
@@ -402,8 +390,9 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 """Instruction -> the execution models that can execute it, where not all can."""
 
 
-@module_rule("MOD-08", "3.49", "An instruction of one execution model is reached from it only.")
+@module_rule("MOD-08", "3.49")
 def limited(m: Module) -> Problems:
+    """An instruction of one execution model is reached from it only."""
     if not any(op in m.by_op for op in ONLY_IN):
         return
     for entry in m.entry_points:

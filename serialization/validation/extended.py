@@ -25,10 +25,9 @@ from xdsl_spirv.serialization.validation.types import Type
 GLSL = "GLSL.std.450"
 
 
-@instruction_rule(
-    "EXS-01", "3.49.4", "An imported instruction set is one there is.", "ExtInstImport"
-)
+@instruction_rule("EXS-01", "3.49.4", "ExtInstImport")
 def known_set(m: Module, i: Instruction) -> Problems:
+    """An imported instruction set is one there is."""
     name = m.imports.get(i.result, "")
     if name.startswith("NonSemantic."):
         if m.version < (1, 6) and "SPV_KHR_non_semantic_info" not in m.extensions:
@@ -43,8 +42,9 @@ def known_set(m: Module, i: Instruction) -> Problems:
         )
 
 
-@module_rule("EXS-04", "SPV_KHR_non_semantic_info", "Nothing semantic uses a non-semantic result.")
+@module_rule("EXS-04", "SPV_KHR_non_semantic_info")
 def semantic_uses(m: Module) -> Problems:
+    """Nothing semantic uses a non-semantic result."""
     if not any(name.startswith("NonSemantic.") for name in m.imports.values()):
         return
     results = {i.result for i in m.by_op.get("ExtInst", ()) if is_non_semantic(m, i)}
@@ -120,13 +120,9 @@ def _as_unsigned(type_: Type) -> str:
     return str(type_).replace("sint", "uint")
 
 
-@instruction_rule(
-    "EXS-02",
-    "GLSL.std.450",
-    "An instruction of GLSL.std.450 takes and gives the types it is for.",
-    "ExtInst",
-)
+@instruction_rule("EXS-02", "GLSL.std.450", "ExtInst")
 def glsl(m: Module, i: Instruction) -> Problems:
+    """An instruction of GLSL.std.450 takes and gives the types it is for."""
     if m.imports.get(i.get("set")) != GLSL or i.read is None or len(i.words) < 5:
         return
     entry = grammar().by_extended_opcode(GLSL, i.words[4])
@@ -236,13 +232,9 @@ def _special(m: Module, name: str, result: Type, operands: list[Type | None]) ->
             return
 
 
-@instruction_rule(
-    "EXS-03",
-    "SPV_KHR_non_semantic_info",
-    "A non-semantic instruction gives void.",
-    "ExtInst",
-)
+@instruction_rule("EXS-03", "SPV_KHR_non_semantic_info", "ExtInst")
 def non_semantic(m: Module, i: Instruction) -> Problems:
+    """A non-semantic instruction gives void."""
     if not m.imports.get(i.get("set"), "").startswith("NonSemantic."):
         return
     result = m.types.get(i.type_id)

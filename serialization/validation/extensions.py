@@ -80,8 +80,9 @@ def _is_extension_instruction(name: str) -> bool:
     return entry is not None and not EXTENSIONS.isdisjoint(entry.extensions)
 
 
-@module_rule("EXT-OPERATION", "docs/rules.md", "An operation's verifier takes the instruction.")
+@module_rule("EXT-OPERATION", "docs/rules.md")
 def operations(m: Module) -> Problems:
+    """An operation's verifier takes the instruction."""
     unknown = _unknown_matrices(m)
     for i in _instructions_of_extensions(m):
         # A type that its declaration's rule refuses has no meaning, so its uses are skipped.
@@ -130,10 +131,9 @@ def _check_conversion(m: Module, op: Operation) -> None:
         cm_19_use(op)
 
 
-@instruction_rule(
-    "EXT-CM-TYPE", "docs/rules.md", "Rules CM-04 to CM-06.", "TypeCooperativeMatrixKHR"
-)
+@instruction_rule("EXT-CM-TYPE", "docs/rules.md", "TypeCooperativeMatrixKHR")
 def matrix_type(m: Module, i: Instruction) -> Problems:
+    """Rules CM-04 to CM-06."""
     if len(i.words) < 7:
         return
     for what, id in zip(("Scope", "Rows", "Columns", "Use"), i.words[3:7], strict=True):
@@ -181,8 +181,9 @@ def matrix_type(m: Module, i: Instruction) -> Problems:
     yield from refused(lambda: lifter(m).matrix(matrix))
 
 
-@instruction_rule("EXT-CM-STORAGE", "docs/rules.md", "Rule CM-07.", "Variable")
+@instruction_rule("EXT-CM-STORAGE", "docs/rules.md", "Variable")
 def matrix_storage(m: Module, i: Instruction) -> Problems:
+    """Rule CM-07."""
     pointer = m.types.get(i.type_id)
     held = m.pointee(pointer)
     if pointer is None or held is None or "CooperativeMatrixKHR" not in held.contains:
@@ -196,10 +197,9 @@ def matrix_storage(m: Module, i: Instruction) -> Problems:
         )
 
 
-@instruction_rule(
-    "EXT-CM-CONSTANT", "docs/rules.md", "Rule CM-08.", "ConstantComposite SpecConstantComposite"
-)
+@instruction_rule("EXT-CM-CONSTANT", "docs/rules.md", "ConstantComposite SpecConstantComposite")
 def matrix_constant(m: Module, i: Instruction) -> Problems:
+    """Rule CM-08."""
     type_ = m.types.get(i.type_id)
     if type_ is not None and type_.kind == "CooperativeMatrixKHR":
         from xdsl_spirv.dialects.spirv.rules import cm_08_one_constituent
@@ -209,12 +209,10 @@ def matrix_constant(m: Module, i: Instruction) -> Problems:
 
 
 @instruction_rule(
-    "EXT-CM-ACCESS",
-    "docs/rules.md",
-    "Rules CM-10 and CM-11.",
-    "CooperativeMatrixLoadKHR CooperativeMatrixStoreKHR",
+    "EXT-CM-ACCESS", "docs/rules.md", "CooperativeMatrixLoadKHR CooperativeMatrixStoreKHR"
 )
 def matrix_access(m: Module, i: Instruction) -> Problems:
+    """Rules CM-10 and CM-11."""
     pointer = m.type_of(i.get("pointer"))
     if pointer is not None and not m.is_kernel:
         if pointer.kind == "Pointer" and points_into_array(m, i.get("pointer")) is False:
@@ -305,8 +303,9 @@ def points_into_array(m: Module, pointer: int) -> bool | None:
     return None
 
 
-@module_rule("EXT-CM-MODEL", "docs/rules.md", "Rule CM-02.")
+@module_rule("EXT-CM-MODEL", "docs/rules.md")
 def matrix_model(m: Module) -> Problems:
+    """Rule CM-02."""
     if not m.memory_models or not any("CooperativeMatrix" in name for name in m.declared):
         return
     from xdsl_spirv.dialects.spirv.attributes import MemoryModelAttr
@@ -337,8 +336,9 @@ POINTER_USERS = frozenset(
 returns have rules of their own."""
 
 
-@module_rule("EXT-CM-POINTER", "docs/rules.md", "Rule CM-16.")
+@module_rule("EXT-CM-POINTER", "docs/rules.md")
 def pointer_users(m: Module) -> Problems:
+    """Rule CM-16."""
     if m.addressing_model != "Logical" or m.capabilities & {
         "VariablePointers",
         "VariablePointersStorageBuffer",

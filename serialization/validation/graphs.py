@@ -31,13 +31,9 @@ def _graph_type(m: Module, graph: Instruction | None) -> tuple[list[int], list[i
     return types[:count], types[count:]
 
 
-@instruction_rule(
-    "GRA-01",
-    SECTION,
-    "A graph's entry point lists a variable for each input and output, of its type.",
-    "GraphEntryPointARM",
-)
+@instruction_rule("GRA-01", SECTION, "GraphEntryPointARM")
 def entry_points(m: Module, i: Instruction) -> Problems:
+    """A graph's entry point lists a variable for each input and output, of its type."""
     parts = _graph_type(m, m.definitions.get(i.get("graph")))
     if parts is None:
         yield Problem(f"{m.spell(i.get('graph'))} is not a graph", "name an OpGraphARM")
@@ -77,10 +73,9 @@ def _graphs(m: Module) -> Iterator[tuple[Instruction, Sequence[Instruction]]]:
         yield graph, members
 
 
-@module_rule(
-    "GRA-02", SECTION, "A graph's inputs and outputs are its type's, and every output is set once."
-)
+@module_rule("GRA-02", SECTION)
 def inputs_and_outputs(m: Module) -> Problems:
+    """A graph's inputs and outputs are its type's, and every output is set once."""
     for graph, members in _graphs(m):
         parts = _graph_type(m, graph)
         if parts is None:
@@ -119,13 +114,9 @@ def inputs_and_outputs(m: Module) -> Problems:
             yield Problem(f"output {number} is not set", "add OpGraphSetOutputARM", graph)
 
 
-@instruction_rule(
-    "GRA-03",
-    SECTION,
-    "Operands of TOSA are tensors, and constants where it asks for them.",
-    "ExtInst",
-)
+@instruction_rule("GRA-03", SECTION, "ExtInst")
 def operators(m: Module, i: Instruction) -> Problems:
+    """Operands of TOSA are tensors, and constants where it asks for them."""
     if m.imports.get(i.get("set")) != EXTENDED_SETS["Tosa"] or i.read is None:
         return
     from xdsl_spirv.dialects.spirv.tosa import PARAMETERS

@@ -51,8 +51,9 @@ POINTER_FORWARD = frozenset({"TypeStruct", "TypeArray", "TypeRuntimeArray", "Typ
 """Types that may name a pointer that OpTypeForwardPointer announced."""
 
 
-@module_rule("GRM-01", "2.3", "Every instruction has the operands that the grammar gives it.")
+@module_rule("GRM-01", "2.3")
 def readable(m: Module) -> Problems:
+    """Every instruction has the operands that the grammar gives it."""
     for i, error in m.unreadable():
         if _is_free(m, i, error):
             continue
@@ -66,20 +67,17 @@ def _is_free(m: Module, i: Instruction, error: SPIRVDecodeError) -> bool:
     return "has no instruction" in error.cause and is_non_semantic(m, i)
 
 
-@module_rule(
-    "GRM-02",
-    "SPV_KHR_non_semantic_info",
-    "The grammar knows the numbers of non-semantic instructions.",
-    severity=Severity.WARNING,
-)
+@module_rule("GRM-02", "SPV_KHR_non_semantic_info", severity=Severity.WARNING)
 def readable_notes(m: Module) -> Problems:
+    """The grammar knows the numbers of non-semantic instructions."""
     for i, error in m.unreadable():
         if _is_free(m, i, error):
             yield Problem(error.cause, "it means nothing, but tools may stumble over it", i)
 
 
-@module_rule("ID-01", "2.16.1", "A result id is defined once.")
+@module_rule("ID-01", "2.16.1")
 def defined_once(m: Module) -> Problems:
+    """A result id is defined once."""
     for i in m.instructions:
         if i.result and m.definitions[i.result] is not i:
             first = m.definitions[i.result]
@@ -97,8 +95,9 @@ declared_rule(
 declared_rule("ID-04", "2.16.1", "A definition in a function dominates its uses.")
 
 
-@module_rule("ID-02", "2.16.1", "Every id that is used is defined.")
+@module_rule("ID-02", "2.16.1")
 def defined_before_use(m: Module) -> Problems:
+    """Every id that is used is defined."""
     definitions = m.definitions
     announced = {i.words[1] for i in m.by_op.get("TypeForwardPointer", ()) if len(i.words) > 1}
     for i in m.instructions:
@@ -214,8 +213,9 @@ def _values_of(i: Instruction) -> Sequence[int]:
     return used[1:] if i.shape.has_type else used
 
 
-@module_rule("ID-05", "2.16.1", "An operand that is a value is one: no type, label or function.")
+@module_rule("ID-05", "2.16.1")
 def values(m: Module) -> Problems:
+    """An operand that is a value is one: no type, label or function."""
     definitions = m.definitions
     for i in m.instructions:
         op = i.op
@@ -231,8 +231,9 @@ def values(m: Module) -> Problems:
                 )
 
 
-@module_rule("ID-06", "2.16.1", "A result type is a type.")
+@module_rule("ID-06", "2.16.1")
 def result_types(m: Module) -> Problems:
+    """A result type is a type."""
     for i in m.instructions:
         if i.type_id and i.type_id in m.definitions and i.type_id not in m.types:
             yield Problem(f"the result type {m.spell(i.type_id)} is not a type", remedies.TYPE, i)
@@ -241,8 +242,9 @@ def result_types(m: Module) -> Problems:
                 yield Problem("the result type is a function type", "name a type of values", i)
 
 
-@module_rule("ID-07", "2.3", "Every id is below the bound, which is at most 4,194,303.")
+@module_rule("ID-07", "2.3")
 def bound(m: Module) -> Problems:
+    """Every id is below the bound, which is at most 4,194,303."""
     limit = m.raw.limits.id_bound
     if not 0 < m.header.bound <= limit:
         yield Problem(f"the id bound is {m.header.bound}", f"use a bound from 1 to {limit}")

@@ -60,8 +60,9 @@ register(
 )  # fmt: skip
 
 
-@instruction_rule("IMG-02", "3.49.10", "An image is of an OpTypeImage.", _with("image"))
+@instruction_rule("IMG-02", "3.49.10", _with("image"))
 def image(m: Module, i: Instruction) -> Problems:
+    """An image is of an OpTypeImage."""
     type_ = m.type_of(i.get("image"))
     sampled_too = i.op.startswith("ImageQuery") or i.op.startswith("ImageSparse")
     if (
@@ -156,11 +157,9 @@ def _texel(m: Module, i: Instruction) -> Type | None:
     return type_.members[1] if type_.kind == "Struct" and len(type_.members) == 2 else None
 
 
-@instruction_rule(
-    "IMG-04", "3.49.10", "A texel is four components of the Sampled Type, a comparison one.",
-    ACCESSING,
-)  # fmt: skip
+@instruction_rule("IMG-04", "3.49.10", ACCESSING)
 def texels(m: Module, i: Instruction) -> Problems:
+    """A texel is four components of the Sampled Type, a comparison one."""
     type_, image = _texel(m, i), read_access(m, i)
     if image is None or image.sampled_type is None:
         return
@@ -179,11 +178,9 @@ def texels(m: Module, i: Instruction) -> Problems:
         )
 
 
-@instruction_rule(
-    "IMG-05", "3.49.10", "Coordinates are 32-bit numbers, one for each dimension and the layer.",
-    f"{ACCESSING} ImageQueryLod",
-)  # fmt: skip
+@instruction_rule("IMG-05", "3.49.10", f"{ACCESSING} ImageQueryLod")
 def coordinates(m: Module, i: Instruction) -> Problems:
+    """Coordinates are 32-bit numbers, one for each dimension and the layer."""
     type_, image = m.type_of(i.get("coordinate")), read_access(m, i)
     if image is None or type_ is None:
         return
@@ -200,10 +197,9 @@ def coordinates(m: Module, i: Instruction) -> Problems:
         yield Problem(f"the coordinate is of {type_}", f"give {least} 32-bit {numbers}")
 
 
-@instruction_rule(
-    "IMG-06", "3.49.10", "The image is of the kind that the instruction reads.", ACCESSING
-)
+@instruction_rule("IMG-06", "3.49.10", ACCESSING)
 def kinds(m: Module, i: Instruction) -> Problems:
+    """The image is of the kind that the instruction reads."""
     image = read_access(m, i)
     if image is None:
         return
@@ -229,10 +225,12 @@ def kinds(m: Module, i: Instruction) -> Problems:
 
 
 @instruction_rule(
-    "IMG-07", "3.49.10", "Dref is a 32-bit float, a gathered Component a constant 32-bit integer.",
+    "IMG-07",
+    "3.49.10",
     " ".join(name for name in READING.split() if "Dref" in name or "Gather" in name),
-)  # fmt: skip
+)
 def references(m: Module, i: Instruction) -> Problems:
+    """Dref is a 32-bit float, a gathered Component a constant 32-bit integer."""
     if "Dref" in i.op:
         if not _is_number(m, m.type_of(i.get("d_ref")), "Float"):
             yield Problem("Dref is not a 32-bit float", "convert it to 32 bits")
@@ -279,8 +277,9 @@ def image_operands(i: Instruction) -> Iterator[tuple[str, list[int]]]:
         ids = ids[count:]
 
 
-@instruction_rule("IMG-08", "3.14", "Image operands fit the instruction and the image.", ACCESSING)
+@instruction_rule("IMG-08", "3.14", ACCESSING)
 def operands(m: Module, i: Instruction) -> Problems:
+    """Image operands fit the instruction and the image."""
     image, given = read_access(m, i), dict(image_operands(i))
     if image is None:
         return
@@ -328,11 +327,9 @@ QUERIES = {
 """Queries and the dimensions of images that have an answer."""
 
 
-@instruction_rule(
-    "IMG-09", "3.49.10", "A query is answered by such images, with one number for each dimension.",
-    " ".join(QUERIES),
-)  # fmt: skip
+@instruction_rule("IMG-09", "3.49.10", " ".join(QUERIES))
 def queries(m: Module, i: Instruction) -> Problems:
+    """A query is answered by such images, with one number for each dimension."""
     image, result = read_access(m, i), m.types.get(i.type_id)
     if image is None or result is None:
         return
@@ -364,11 +361,9 @@ def _format_base(image: Image) -> tuple[str, bool]:
     return "Int" if integers else "Float", integers and not image.format.endswith("ui")
 
 
-@instruction_rule(
-    "VUL-14", "Vulkan", "An image is of 32-bit numbers or 64-bit integers, as its format has them.",
-    "TypeImage", vulkan=True,
-)  # fmt: skip
+@instruction_rule("VUL-14", "Vulkan", "TypeImage", vulkan=True)
 def image_types(m: Module, i: Instruction) -> Problems:
+    """An image is of 32-bit numbers or 64-bit integers, as its format has them."""
     image = image_of(m, m.types.get(i.result))
     if image is None or image.sampled_type is None:
         return
@@ -391,11 +386,9 @@ def image_types(m: Module, i: Instruction) -> Problems:
         yield Problem(f"a storage image of samples needs {name}", remedies.declare(name))
 
 
-@instruction_rule(
-    "VUL-15", "Vulkan", "Numbers of a format with a sign are accessed with a sign.", ACCESSING,
-    vulkan=True,
-)  # fmt: skip
+@instruction_rule("VUL-15", "Vulkan", ACCESSING, vulkan=True)
 def signs(m: Module, i: Instruction) -> Problems:
+    """Numbers of a format with a sign are accessed with a sign."""
     image = read_access(m, i)
     if image is None or image.sampled_type is None or image.format == "Unknown":
         return
@@ -409,11 +402,9 @@ def signs(m: Module, i: Instruction) -> Problems:
         )
 
 
-@instruction_rule(
-    "IMG-10", "3.31", "A storage image's dimensions and format are of declared capabilities.",
-    "ImageRead ImageSparseRead ImageWrite",
-)  # fmt: skip
+@instruction_rule("IMG-10", "3.31", "ImageRead ImageSparseRead ImageWrite")
 def storage(m: Module, i: Instruction) -> Problems:
+    """A storage image's dimensions and format are of declared capabilities."""
     image = read_access(m, i)
     if image is None:
         return

@@ -157,8 +157,9 @@ declared_rule("BLK-05", "Vulkan", "Members of a block do not overlap.")
 declared_rule("BLK-06", "2.16.2", "A block does not contain another one.")
 
 
-@module_rule("BLK-01", "2.16.2", "A variable in a buffer is a block, or an array of blocks.")
+@module_rule("BLK-01", "2.16.2")
 def blocks(m: Module) -> Problems:
+    """A variable in a buffer is a block, or an array of blocks."""
     if not m.is_shader:
         return
     yield from _physical(m)

@@ -17,13 +17,11 @@ from xdsl_spirv.serialization.validation.types import Type, enumerant
 VARIABLE = frozenset({"Variable", "UntypedVariableKHR"})
 
 
-@instruction_rule(
-    "MEM-01",
-    "3.49.8",
-    "A variable is of a pointer type of its storage class: Function in functions, others outside.",
-    "Variable UntypedVariableKHR",
-)
+@instruction_rule("MEM-01", "3.49.8", "Variable UntypedVariableKHR")
 def variable(m: Module, i: Instruction) -> Problems:
+    """
+    A variable is of a pointer type of its storage class: Function in functions, others outside.
+    """
     type_ = m.types.get(i.type_id)
     if type_ is None:
         return
@@ -79,13 +77,9 @@ NOT_INITIALIZED = frozenset(
 )
 
 
-@instruction_rule(
-    "MEM-02",
-    "2.16.2",
-    "A variable holds what its storage class can hold.",
-    "Variable",
-)
+@instruction_rule("MEM-02", "2.16.2", "Variable")
 def held(m: Module, i: Instruction) -> Problems:
+    """A variable holds what its storage class can hold."""
     type_ = m.types.get(i.type_id)
     held_type = m.pointee(type_)
     if type_ is None or held_type is None:
@@ -150,8 +144,9 @@ def _runtime_array(m: Module, i: Instruction, held_type: Type, storage: str) -> 
         yield Problem(f"a struct with a runtime array in {storage}", "use StorageBuffer")
 
 
-@instruction_rule("MEM-03", "3.49.8", "A load gives the pointee's type, from a pointer.", "Load")
+@instruction_rule("MEM-03", "3.49.8", "Load")
 def load(m: Module, i: Instruction) -> Problems:
+    """A load gives the pointee's type, from a pointer."""
     yield from _through(m, i, i.get("pointer"), m.types.get(i.type_id), "result")
 
 
@@ -159,13 +154,9 @@ HANDLES = frozenset({"Image", "Sampler", "SampledImage", "AccelerationStructureK
 """Types of opaque handles, which Vulkan keeps in no memory that a shader writes."""
 
 
-@instruction_rule(
-    "MEM-04",
-    "3.49.8",
-    "A store takes an object of the pointee's type, to a writable pointer.",
-    "Store",
-)
+@instruction_rule("MEM-04", "3.49.8", "Store")
 def store(m: Module, i: Instruction) -> Problems:
+    """A store takes an object of the pointee's type, to a writable pointer."""
     pointer, object_ = i.get("pointer"), i.get("object")
     type_ = m.type_of(pointer)
     if m.op_of(object_) and m.type_of(object_) is None:
@@ -246,10 +237,10 @@ def _bit(name: str) -> int:
 @instruction_rule(
     "MEM-08",
     "3.26",
-    "Memory operands fit: availability of non-private memory, alignments, constant scopes.",
     "Load Store CopyMemory CopyMemorySized CooperativeMatrixLoadKHR CooperativeMatrixStoreKHR",
 )
 def operands(m: Module, i: Instruction) -> Problems:
+    """Memory operands fit: availability of non-private memory, alignments, constant scopes."""
     masks = list(memory_operands(i))
     copy = i.op.startswith("CopyMemory")
     for k, (mask, parameters) in enumerate(masks):
@@ -346,10 +337,9 @@ def _check_alignment(
             )
 
 
-@instruction_rule(
-    "MEM-09", "3.49.8", "A copy of memory is between pointers to one type.", "CopyMemory"
-)
+@instruction_rule("MEM-09", "3.49.8", "CopyMemory")
 def copy_memory(m: Module, i: Instruction) -> Problems:
+    """A copy of memory is between pointers to one type."""
     target, source = m.type_of(i.get("target")), m.type_of(i.get("source"))
     for id in (i.get("target"), i.get("source")):
         if m.type_of(id) is None and m.op_of(id):
@@ -365,13 +355,9 @@ def copy_memory(m: Module, i: Instruction) -> Problems:
         yield Problem("a copy of void", "copy between pointers to a type that has values")
 
 
-@instruction_rule(
-    "MEM-11",
-    "2.18",
-    "Accesses under the Vulkan memory model use neither Coherent nor Volatile decorations.",
-    "Variable",
-)
+@instruction_rule("MEM-11", "2.18", "Variable")
 def vulkan_decorations(m: Module, i: Instruction) -> Problems:
+    """Accesses under the Vulkan memory model use neither Coherent nor Volatile decorations."""
     if not m.is_vulkan_model:
         return
     struct = m.pointee(m.types.get(i.type_id))
@@ -387,13 +373,9 @@ def vulkan_decorations(m: Module, i: Instruction) -> Problems:
                 )
 
 
-@instruction_rule(
-    "MEM-13",
-    "3.49.8",
-    "A sized copy is between pointers, of a number of bytes that is not 0.",
-    "CopyMemorySized",
-)
+@instruction_rule("MEM-13", "3.49.8", "CopyMemorySized")
 def sized_copy(m: Module, i: Instruction) -> Problems:
+    """A sized copy is between pointers, of a number of bytes that is not 0."""
     for name in ("target", "source"):
         type_ = m.type_of(i.get(name))
         if type_ is None and m.op_of(i.get(name)):

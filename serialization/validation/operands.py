@@ -299,7 +299,7 @@ def register(row: Row) -> None:
             )
         return check_row(m, i, row, wanted)
 
-    instruction_rule(row.id, row.section, row.says, row.names)(check)
+    instruction_rule(row.id, row.section, row.names, says=row.says)(check)
 
 
 for _row in TABLE:
@@ -307,12 +307,10 @@ for _row in TABLE:
 
 
 @instruction_rule(
-    "OPR-34",
-    "3.49.13",
-    "Sizes and components of a product with matrices agree.",
-    "VectorTimesMatrix MatrixTimesVector MatrixTimesMatrix OuterProduct",
+    "OPR-34", "3.49.13", "VectorTimesMatrix MatrixTimesVector MatrixTimesMatrix OuterProduct"
 )
 def products(m: Module, i: Instruction) -> Problems:
+    """Sizes and components of a product with matrices agree."""
     cause = _matrix_product(m, i)
     if cause is not None:
         yield Problem(cause, "use matrices of floats whose sizes agree")

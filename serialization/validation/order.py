@@ -64,8 +64,9 @@ def section(i: Instruction) -> int:
     return GRAPHS if op in IN_GRAPHS else FUNCTIONS
 
 
-@module_rule("LAY-01", "2.4", "Instructions stand in the order of the module's sections.")
+@module_rule("LAY-01", "2.4")
 def sections(m: Module) -> Problems:
+    """Instructions stand in the order of the module's sections."""
     reached = 0
     for i in m.outside:
         op = i.op
@@ -97,8 +98,9 @@ def sections(m: Module) -> Problems:
             )
 
 
-@module_rule("LAY-02", "2.4", "There is exactly one OpMemoryModel.")
+@module_rule("LAY-02", "2.4")
 def one_memory_model(m: Module) -> Problems:
+    """There is exactly one OpMemoryModel."""
     if not m.memory_models:
         yield Problem("the module has no OpMemoryModel", "add it behind the extensions and imports")
     for i in m.memory_models[1:]:
@@ -112,8 +114,9 @@ declared_rule("LAY-04", "2.4", "A block begins with OpLabel and ends with its on
 declared_rule("LAY-05", "2.4", "Functions without a body come before those with one.")
 
 
-@module_rule("LAY-06", "2.4", "Every function has an end.")
+@module_rule("LAY-06", "2.4")
 def functions(m: Module) -> Problems:
+    """Every function has an end."""
     yield from _FunctionOrder(m).problems()
 
 
@@ -195,13 +198,9 @@ VARIABLE_COMPANY = frozenset(
 )
 
 
-@instruction_rule(
-    "LAY-07",
-    "2.4",
-    "A function's variables are the first instructions of its first block.",
-    "Variable UntypedVariableKHR",
-)
+@instruction_rule("LAY-07", "2.4", "Variable UntypedVariableKHR")
 def variables_first(m: Module, i: Instruction) -> Problems:
+    """A function's variables are the first instructions of its first block."""
     block = i.block
     if block is None:
         return
@@ -221,10 +220,9 @@ def variables_first(m: Module, i: Instruction) -> Problems:
             return
 
 
-@instruction_rule(
-    "LAY-08", "2.4", "OpPhi stands before all other instructions of its block.", "Phi"
-)
+@instruction_rule("LAY-08", "2.4", "Phi")
 def phi_first(m: Module, i: Instruction) -> Problems:
+    """OpPhi stands before all other instructions of its block."""
     if i.block is None:
         return
     if i.block.order == 0:
@@ -241,13 +239,9 @@ def phi_first(m: Module, i: Instruction) -> Problems:
             return
 
 
-@instruction_rule(
-    "LAY-09",
-    "2.11",
-    "A merge instruction is followed by its block's terminator.",
-    "LoopMerge SelectionMerge",
-)
+@instruction_rule("LAY-09", "2.11", "LoopMerge SelectionMerge")
 def merge_second_to_last(m: Module, i: Instruction) -> Problems:
+    """A merge instruction is followed by its block's terminator."""
     if i.block is None:
         return
     behind = [o for o in i.block.instructions if o.index > i.index]

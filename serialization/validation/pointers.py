@@ -18,12 +18,10 @@ from xdsl_spirv.serialization.validation.types import Type
 
 
 @instruction_rule(
-    "MEM-05",
-    "3.49.8",
-    "An access chain's indexes lead to the result's pointee, in one storage class.",
-    "AccessChain InBoundsAccessChain PtrAccessChain InBoundsPtrAccessChain",
+    "MEM-05", "3.49.8", "AccessChain InBoundsAccessChain PtrAccessChain InBoundsPtrAccessChain"
 )
 def access_chain(m: Module, i: Instruction) -> Problems:
+    """An access chain's indexes lead to the result's pointee, in one storage class."""
     base = i.get("base")
     result, from_ = m.types.get(i.type_id), m.type_of(base)
     if result is None:
@@ -88,13 +86,9 @@ def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None
         yield Problem(f"the indexes lead to {type_}, not {want}", f"point to {type_} instead")
 
 
-@instruction_rule(
-    "MEM-06",
-    "3.49.8",
-    "OpPtrAccessChain needs a base whose elements have a stride.",
-    "PtrAccessChain InBoundsPtrAccessChain",
-)
+@instruction_rule("MEM-06", "3.49.8", "PtrAccessChain InBoundsPtrAccessChain")
 def pointer_chain(m: Module, i: Instruction) -> Problems:
+    """OpPtrAccessChain needs a base whose elements have a stride."""
     from_ = m.type_of(i.get("base"))
     if from_ is None or from_.kind != "Pointer" or not m.is_shader:
         return
@@ -111,13 +105,9 @@ def pointer_chain(m: Module, i: Instruction) -> Problems:
         yield Problem(f"{from_} has no ArrayStride", "decorate its type with ArrayStride")
 
 
-@instruction_rule(
-    "MEM-07",
-    "3.49.8",
-    "OpArrayLength gives a 32-bit unsigned integer, of a struct's last member, a runtime array.",
-    "ArrayLength UntypedArrayLengthKHR",
-)
+@instruction_rule("MEM-07", "3.49.8", "ArrayLength UntypedArrayLengthKHR")
 def array_length(m: Module, i: Instruction) -> Problems:
+    """OpArrayLength gives a 32-bit unsigned integer, of a struct's last member, a runtime array."""
     result = m.types.get(i.type_id)
     if result is None:
         return
@@ -153,13 +143,9 @@ def array_length(m: Module, i: Instruction) -> Problems:
             yield Problem(f"the last member is of {last}", "end the struct with a runtime array")
 
 
-@instruction_rule(
-    "MEM-10",
-    "3.49.8",
-    "Pointers are compared with pointers of their type, to a Boolean.",
-    "PtrEqual PtrNotEqual PtrDiff",
-)
+@instruction_rule("MEM-10", "3.49.8", "PtrEqual PtrNotEqual PtrDiff")
 def pointer_comparison(m: Module, i: Instruction) -> Problems:
+    """Pointers are compared with pointers of their type, to a Boolean."""
     result = m.types.get(i.type_id)
     first, second = m.type_of(i.get("operand_1")), m.type_of(i.get("operand_2"))
     if result is None or first is None or second is None:
@@ -188,11 +174,11 @@ def pointer_comparison(m: Module, i: Instruction) -> Problems:
 @instruction_rule(
     "MEM-12",
     "3.49.8",
-    "An untyped access chain indexes its base type and gives an untyped pointer.",
     "UntypedAccessChainKHR UntypedInBoundsAccessChainKHR UntypedPtrAccessChainKHR "
     "UntypedInBoundsPtrAccessChainKHR",
 )
 def untyped_chain(m: Module, i: Instruction) -> Problems:
+    """An untyped access chain indexes its base type and gives an untyped pointer."""
     result, base = m.types.get(i.type_id), m.type_of(i.get("base"))
     if result is None or base is None:
         return
@@ -243,12 +229,9 @@ def can_vary(m: Module, pointer: Type) -> bool:
     return VARYING.get(pointer.storage) in m.capabilities
 
 
-@module_rule(
-    "MEM-14",
-    "2.16.1",
-    "Under logical addressing a pointer is formed by an access chain, or is a variable pointer.",
-)
+@module_rule("MEM-14", "2.16.1")
 def logical_pointers(m: Module) -> Problems:
+    """Under logical addressing a pointer is formed by an access chain, or is a variable pointer."""
     if m.addressing_model not in ("Logical", "PhysicalStorageBuffer64"):
         return
     logical = {

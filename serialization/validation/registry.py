@@ -69,23 +69,28 @@ def _new(id: str, section: str, says: str, vulkan: bool, severity: Severity) -> 
     return RULES[id]
 
 
+def _first_paragraph(check: Callable[..., Problems]) -> str:
+    """The docstring's first paragraph on one line."""
+    return " ".join((check.__doc__ or "").partition("\n\n")[0].split())
+
+
 def instruction_rule(
     id: str,
     section: str,
-    says: str,
     names: str,
     *,
+    says: str = "",
     vulkan: bool = False,
     severity: Severity = Severity.ERROR,
 ) -> Callable[[InstructionCheck], InstructionCheck]:
     """
-    Registers a function that checks one instruction at a time.
+    Registers a function that checks one instruction at a time; its docstring is the rule's text.
 
     `names` are the instructions' names without `Op`, apart by blanks; empty for all instructions.
     """
-    rule = _new(id, section, says, vulkan, severity)
 
     def register(check: InstructionCheck) -> InstructionCheck:
+        rule = _new(id, section, says or _first_paragraph(check), vulkan, severity)
         INSTRUCTION_CHECKS.append((rule, tuple(f"Op{n}" for n in names.split()), check))
         return check
 
@@ -95,15 +100,14 @@ def instruction_rule(
 def module_rule(
     id: str,
     section: str,
-    says: str,
     *,
     vulkan: bool = False,
     severity: Severity = Severity.ERROR,
 ) -> Callable[[ModuleCheck], ModuleCheck]:
-    """Registers a function that checks a whole module."""
-    rule = _new(id, section, says, vulkan, severity)
+    """Registers a function that checks a whole module; its docstring is the rule's text."""
 
     def register(check: ModuleCheck) -> ModuleCheck:
+        rule = _new(id, section, _first_paragraph(check), vulkan, severity)
         MODULE_CHECKS.append((rule, check))
         return check
 

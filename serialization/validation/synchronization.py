@@ -63,13 +63,9 @@ SCOPED = " ".join(
 """Every instruction with a scope or semantics."""
 
 
-@instruction_rule(
-    "SCO-01",
-    "3.27",
-    "A scope or a memory semantics is a 32-bit integer, with Shader a constant.",
-    SCOPED,
-)
+@instruction_rule("SCO-01", "3.27", SCOPED)
 def scope_type(m: Module, i: Instruction) -> Problems:
+    """A scope or a memory semantics is a 32-bit integer, with Shader a constant."""
     late = "CooperativeMatrixNV" in m.capabilities
     for place, kind in enumerate(i.shape.kinds, 1):
         if kind not in ("IdScope", "IdMemorySemantics") or place >= len(i.words):
@@ -96,13 +92,10 @@ def scope_type(m: Module, i: Instruction) -> Problems:
 
 
 @instruction_rule(
-    "SCO-02",
-    "3.27",
-    "In Vulkan an execution scope is Workgroup or Subgroup, a memory scope none but its own.",
-    f"{SCOPED} {GROUP_INTEGERS} {GROUP_FLOATS} {GROUP_BOOLEANS}",
-    vulkan=True,
+    "SCO-02", "3.27", f"{SCOPED} {GROUP_INTEGERS} {GROUP_FLOATS} {GROUP_BOOLEANS}", vulkan=True
 )
 def vulkan_scopes(m: Module, i: Instruction) -> Problems:
+    """In Vulkan an execution scope is Workgroup or Subgroup, a memory scope none but its own."""
     places = i.shape.places
     if "execution" in places:
         scope = _scope(m, i.get("execution"))
@@ -123,10 +116,10 @@ def vulkan_scopes(m: Module, i: Instruction) -> Problems:
 @instruction_rule(
     "SCO-04",
     "3.49.21",
-    "A non-uniform group operation is one of a Workgroup's or a Subgroup's invocations.",
     " ".join(n for n in SCOPED.split() if n.startswith("Group") and not n.endswith("RotateKHR")),
 )
 def group_scopes(m: Module, i: Instruction) -> Problems:
+    """A non-uniform group operation is one of a Workgroup's or a Subgroup's invocations."""
     scope = _scope(m, i.get("execution")) if "execution" in i.shape.places else None
     # In Vulkan SCO-02 says so.
     if scope not in (None, "Workgroup", "Subgroup") and m.environment.vulkan is None:
@@ -147,13 +140,9 @@ def _bits(names: tuple[str, ...]) -> int:
     return sum(kind[n].value for n in names)
 
 
-@instruction_rule(
-    "SCO-03",
-    "3.25",
-    "Memory semantics have at most one order, and one if they make available or visible.",
-    f"{ATOMICS} {BARRIERS}",
-)
+@instruction_rule("SCO-03", "3.25", f"{ATOMICS} {BARRIERS}")
 def semantics(m: Module, i: Instruction) -> Problems:
+    """Memory semantics have at most one order, and one if they make available or visible."""
     for place, kind in enumerate(i.shape.kinds, 1):
         if kind != "IdMemorySemantics" or place >= len(i.words):
             continue
@@ -221,13 +210,9 @@ def _vulkan_semantics(m: Module, i: Instruction, value: int, order: str) -> Prob
         )
 
 
-@instruction_rule(
-    "ATO-01",
-    "3.49.18",
-    "An atomic works on a pointer to a number, and gives and takes values of its type.",
-    ATOMICS,
-)
+@instruction_rule("ATO-01", "3.49.18", ATOMICS)
 def atomic(m: Module, i: Instruction) -> Problems:
+    """An atomic works on a pointer to a number, and gives and takes values of its type."""
     pointer = m.type_of(i.get("pointer"))
     if pointer is None:
         return
@@ -279,13 +264,9 @@ def _atomic_place(m: Module, i: Instruction, storage: str, width: int, kind: str
             yield Problem(f"Op{i.op} of {width} bits needs {need}", remedies.declare(need))
 
 
-@instruction_rule(
-    "ATO-02",
-    "3.49.18",
-    "A comparison's Unequal semantics are not stronger than Equal and release nothing.",
-    "AtomicCompareExchange",
-)
+@instruction_rule("ATO-02", "3.49.18", "AtomicCompareExchange")
 def unequal(m: Module, i: Instruction) -> Problems:
+    """A comparison's Unequal semantics are not stronger than Equal and release nothing."""
     value, equal = m.integer(i.get("unequal")), m.integer(i.get("equal"))
     if value is None:
         return
@@ -320,13 +301,9 @@ register(
 )  # fmt: skip
 
 
-@instruction_rule(
-    "GRP-02",
-    "3.49.21",
-    "A reduction takes and gives numbers of one type; a cluster's size is a constant.",
-    f"{GROUP_INTEGERS} {GROUP_FLOATS} {GROUP_BOOLEANS}",
-)
+@instruction_rule("GRP-02", "3.49.21", f"{GROUP_INTEGERS} {GROUP_FLOATS} {GROUP_BOOLEANS}")
 def reduction(m: Module, i: Instruction) -> Problems:
+    """A reduction takes and gives numbers of one type; a cluster's size is a constant."""
     result = m.types.get(i.type_id)
     if result is None or len(i.words) < 6:
         return
@@ -389,10 +366,9 @@ register(
 )  # fmt: skip
 
 
-@instruction_rule(
-    "GRP-04", "3.49.21", "A ballot is four 32-bit integers of Signedness 0.", GROUP_BALLOTS
-)
+@instruction_rule("GRP-04", "3.49.21", GROUP_BALLOTS)
 def ballot(m: Module, i: Instruction) -> Problems:
+    """A ballot is four 32-bit integers of Signedness 0."""
     result = m.types.get(i.type_id)
     if result is None:
         return

@@ -19,8 +19,9 @@ from xdsl_spirv.serialization.validation.types import OPAQUE, Type, enumerant
 RESOURCES = frozenset({"StorageBuffer", "Uniform", "UniformConstant"})
 
 
-@module_rule("VUL-01", "Vulkan", "A resource has a DescriptorSet and a Binding.", vulkan=True)
+@module_rule("VUL-01", "Vulkan", vulkan=True)
 def bindings(m: Module) -> Problems:
+    """A resource has a DescriptorSet and a Binding."""
     for i in m.outside:
         type_ = m.types.get(i.type_id)
         if i.op not in VARIABLES or type_ is None or type_.storage not in RESOURCES:
@@ -47,10 +48,9 @@ NOT_VULKAN = frozenset(
 """Capabilities that no version of Vulkan takes, of those that kernels may declare."""
 
 
-@instruction_rule(
-    "VUL-02", "Vulkan", "A capability is one that Vulkan takes.", "Capability", vulkan=True
-)
+@instruction_rule("VUL-02", "Vulkan", "Capability", vulkan=True)
 def capability(m: Module, i: Instruction) -> Problems:
+    """A capability is one that Vulkan takes."""
     name = next((n for n, at in m.declared.items() if at is i), "")
     known = grammar().kind("Capability")
     provided = name in known and any(e in m.extensions for e in known[name].extensions)
@@ -96,14 +96,9 @@ STORAGE = frozenset(
 )
 
 
-@instruction_rule(
-    "VUL-03",
-    "Vulkan",
-    "A storage class is one that Vulkan has.",
-    "TypePointer Variable",
-    vulkan=True,
-)
+@instruction_rule("VUL-03", "Vulkan", "TypePointer Variable", vulkan=True)
 def storage(m: Module, i: Instruction) -> Problems:
+    """A storage class is one that Vulkan has."""
     type_ = m.types.get(i.result if i.op == "TypePointer" else i.type_id)
     if type_ is not None and type_.storage and type_.storage not in STORAGE:
         yield Problem(
@@ -112,15 +107,12 @@ def storage(m: Module, i: Instruction) -> Problems:
         )
 
 
-@instruction_rule(
-    "VUL-04",
-    "Vulkan",
-    "UniformConstant holds images, samplers and acceleration structures only; a resource is in at "
-    "most one array.",
-    "Variable",
-    vulkan=True,
-)
+@instruction_rule("VUL-04", "Vulkan", "Variable", vulkan=True)
 def uniform_constant(m: Module, i: Instruction) -> Problems:
+    """
+    UniformConstant holds images, samplers and acceleration structures only; a resource is in at
+    most one array.
+    """
     type_ = m.types.get(i.type_id)
     held = m.pointee(type_)
     if type_ is None or held is None:
@@ -140,14 +132,9 @@ def uniform_constant(m: Module, i: Instruction) -> Problems:
         )
 
 
-@instruction_rule(
-    "VUL-09",
-    "Vulkan",
-    "A cooperative matrix is of the scope Workgroup or Subgroup.",
-    "TypeCooperativeMatrixKHR",
-    vulkan=False,
-)
+@instruction_rule("VUL-09", "Vulkan", "TypeCooperativeMatrixKHR", vulkan=False)
 def matrix_scope(m: Module, i: Instruction) -> Problems:
+    """A cooperative matrix is of the scope Workgroup or Subgroup."""
     if not m.is_shader:
         return
     value = m.integer(i.get("scope"))
@@ -159,33 +146,29 @@ def matrix_scope(m: Module, i: Instruction) -> Problems:
 @instruction_rule(
     "VUL-11",
     "Vulkan",
-    "Bit fields, bit counts and reversals are of 32-bit integers, without maintenance9.",
     "BitFieldInsert BitFieldSExtract BitFieldUExtract BitReverse BitCount",
     vulkan=True,
 )
 def narrow_or_wide_bits(m: Module, i: Instruction) -> Problems:
+    """Bit fields, bit counts and reversals are of 32-bit integers, without maintenance9."""
     base = m.type_of(i.get("base"))
     scalar = base.element if base is not None and base.is_vector else base
     if scalar is not None and scalar.kind == "Int" and scalar.width != 32:
         yield Problem(f"Op{i.op} takes {base}", "convert to 32 bits, or use shifts and masks")
 
 
-@module_rule("VUL-12", "Vulkan", "A rounding mode is RTE or RTZ.", vulkan=True)
+@module_rule("VUL-12", "Vulkan", vulkan=True)
 def rounding_modes(m: Module) -> Problems:
+    """A rounding mode is RTE or RTZ."""
     for given in m.decorations.values():
         for decoration in given:
             if decoration.name == "FPRoundingMode" and int(decoration.parameters[0]) > 1:
                 yield Problem("the rounding is up or down", "round to even or zero", decoration.at)
 
 
-@instruction_rule(
-    "VUL-13",
-    "Vulkan",
-    "A variable without explicit layout has a type without one.",
-    "Variable UntypedVariableKHR",
-    vulkan=True,
-)
+@instruction_rule("VUL-13", "Vulkan", "Variable UntypedVariableKHR", vulkan=True)
 def no_layout(m: Module, i: Instruction) -> Problems:
+    """A variable without explicit layout has a type without one."""
     pointer = m.types.get(i.type_id)
     if pointer is None or _takes_layout(m, pointer.storage):
         return
@@ -210,10 +193,9 @@ def _takes_layout(m: Module, storage: str) -> bool:
             return storage != "UniformConstant"
 
 
-@module_rule(
-    "VUL-05", "Vulkan", "An entry point uses at most one block of push constants.", vulkan=True
-)
+@module_rule("VUL-05", "Vulkan", vulkan=True)
 def push_constants(m: Module) -> Problems:
+    """An entry point uses at most one block of push constants."""
     variables = {
         i.result
         for i in m.outside
@@ -260,13 +242,9 @@ BUILT_INS = {
 }
 
 
-@module_rule(
-    "VUL-06",
-    "Vulkan",
-    "A kernel's built-in is an input of its type, WorkgroupSize a constant.",
-    vulkan=True,
-)
+@module_rule("VUL-06", "Vulkan", vulkan=True)
 def built_ins(m: Module) -> Problems:
+    """A kernel's built-in is an input of its type, WorkgroupSize a constant."""
     kind = grammar().kind("BuiltIn")
     for id, given in m.decorations.items():
         for decoration in given:
@@ -304,19 +282,17 @@ def _built_in(m: Module, name: str, at: Instruction, decoration: Decoration) -> 
         yield Problem(f"{name} is {want.what}, not {held}", f"make {name} {want.what}", at)
 
 
-@instruction_rule(
-    "VUL-07", "Vulkan", "An execution model is one that Vulkan has.", "EntryPoint", vulkan=True
-)
+@instruction_rule("VUL-07", "Vulkan", "EntryPoint", vulkan=True)
 def model(m: Module, i: Instruction) -> Problems:
+    """An execution model is one that Vulkan has."""
     entry = next((e for e in m.entry_points if e.at is i), None)
     if entry is not None and entry.model == "Kernel":
         yield Problem("Vulkan has no Kernel", "use the execution model GLCompute")
 
 
-@module_rule(
-    "VUL-08", "Vulkan", "A variable of Workgroup storage is of a compute kernel.", vulkan=True
-)
+@module_rule("VUL-08", "Vulkan", vulkan=True)
 def workgroup(m: Module) -> Problems:
+    """A variable of Workgroup storage is of a compute kernel."""
     shared = {
         i.result
         for i in m.outside

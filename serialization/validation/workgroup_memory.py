@@ -23,14 +23,9 @@ GUARANTEED = 16384
 """maxComputeSharedMemorySize is at least this (Vulkan, "Required Limits")."""
 
 
-@module_rule(
-    "VUL-10",
-    "Vulkan",
-    "An entry point uses no more Workgroup memory than every device has: 16,384 bytes.",
-    vulkan=True,
-    severity=Severity.WARNING,
-)
+@module_rule("VUL-10", "Vulkan", vulkan=True, severity=Severity.WARNING)
 def workgroup_memory(m: Module) -> Problems:
+    """An entry point uses no more Workgroup memory than every device has: 16,384 bytes."""
     yield from find_excess(m, GUARANTEED, f"only {GUARANTEED} are guaranteed")
 
 
