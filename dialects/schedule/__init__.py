@@ -29,6 +29,7 @@ from xdsl_spirv.dialects.schedule.operations import (
     FlatViewOp,
     PaddedViewOp,
     ReduceRowsOp,
+    SelectedViewOp,
     YieldOp,
     bit_width,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "ReduceRowsOp",
     "RowsAttr",
     "Schedule",
+    "SelectedViewOp",
     "StagedAttr",
     "WindowAttr",
     "YieldOp",

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     FixedBitwidthType,
     IndexType,
     IntegerAttr,
+    IntegerType,
     MemRefType,
     TensorType,
     VectorType,
@@ -302,6 +303,41 @@ class PaddedViewOp(IRDLOperation):
         shape = tuple(_padded_size(*padded) for padded in sizes)
         if view.get_shape() != shape or view.element_type != source.element_type:
             raise VerifyException(f"{source} padded is {'x'.join(map(str, shape))}, not {view}")
+
+
+@irdl_op_definition
+class SelectedViewOp(IRDLOperation):
+    """
+    The parts of a tensor or memref along its first dimension that have these numbers.
+
+    `schedule.selected_view %w at %n : tensor<8x64xi8> at tensor<5xi32> to tensor<5x64xi8>`: element
+    `[i, j]` of the view is `%w[%n[i], j]`. A kernel reads the elements where they lie.
+    """
+
+    name = "schedule.selected_view"
+    source = operand_def(TensorType | MemRefType)
+    numbers = operand_def(TensorType | MemRefType)
+    result = result_def(TensorType | MemRefType)
+
+    traits = traits_def(NoMemoryEffect())
+
+    assembly_format = (
+        "$source `at` $numbers attr-dict `:` type($source) `at` type($numbers) `to` type($result)"
+    )
+
+    def __init__(self, source: SSAValue, numbers: SSAValue, result_type: Attribute):
+        super().__init__(operands=[source, numbers], result_types=[result_type])
+
+    def verify_(self) -> None:
+        source, numbers, view = (v.type for v in (self.source, self.numbers, self.result))
+        assert isinstance(source, TensorType | MemRefType)
+        assert isinstance(numbers, TensorType | MemRefType)
+        assert isinstance(view, TensorType | MemRefType)
+        if numbers.get_num_dims() != 1 or not isinstance(numbers.element_type, IntegerType):
+            raise VerifyException(f"numbers are a row of integers, not {numbers}")
+        shape = (*numbers.get_shape(), *source.get_shape()[1:])
+        if view.get_shape() != shape or view.element_type != source.element_type:
+            raise VerifyException(f"parts of {source} at {numbers} are not {view}")
 
 
 def _check_yielded(op: Operation, body: Region, element: Attribute) -> None:

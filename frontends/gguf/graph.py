@@ -28,13 +28,13 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.attention import Scores, attend
 from xdsl_spirv.frontends.blocks import FORMATS, BlockFormat, dequantize
+from xdsl_spirv.frontends.gguf.experts import mixture
 from xdsl_spirv.frontends.gguf.file import File, StoredTensor
 from xdsl_spirv.frontends.gguf.parameters import Parameters
-from xdsl_spirv.frontends.onnx.building import Map, TensorBuilder
-from xdsl_spirv.frontends.onnx.order import first_indices
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.reading import Reader, written
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
+from xdsl_spirv.frontends.onnx.values import F32, Array, Element, Tensor
 
 STATES = ("k", "v")
 """States of a block: its keys and its values."""
@@ -228,7 +228,7 @@ class Step:
         self.at(name + "ffn")
         inner = self.before(x, name, 1)
         mixed = self.parameters.has_experts(number)
-        added = self.mixture(inner, name) if mixed else self.network(inner, name)
+        added = mixture(self, inner, name) if mixed else self.network(inner, name)
         return self.add(x, added, name, 1)
 
     def before(self, x: Tensor, block: str, part: int) -> Tensor:
@@ -255,65 +255,6 @@ class Step:
         activation = ACTIVATIONS[self.parameters.architecture.activation]
         return self.b.elementwise(activation, up, gate)
 
-    # Experts
-
-    def mixture(self, x: Tensor, block: str) -> Tensor:
-        """The weighted sum of the results of each token's experts, and of the shared one."""
-        experts = self.parameters.experts
-        assert experts is not None
-        logits = self.product(x, block + "ffn_gate_inp", products=F32)
-        chosen, weights = self.route(logits, block)
-        # Tokens x 1 x columns: all of a token's experts read its row.
-        own = self.b.reshape(x, [x.sizes[0], 1, x.sizes[1]])
-        gate = self.expert_product(own, chosen, block + "ffn_gate_exps")
-        up = self.expert_product(own, chosen, block + "ffn_up_exps")
-        down = self.expert_product(self.activate(up, gate), chosen, block + "ffn_down_exps")
-        tokens, _, width = down.sizes
-        out = (self.b.fill(0, [tokens, width], F32), F32, [tokens, width], [0, 1])
-
-        def add(s: Scalars, weight: Number, x: Number, total: Number) -> Sequence[Number]:
-            return [total + weight * x]
-
-        operands: list[tuple[Tensor, list[int]]] = [(weights, [0, 2]), (down, [0, 2, 1])]
-        result = self.b.generic(operands, [out], 3, add, [2])[0]
-        if not experts.shared:
-            return result
-        shared = self.network(x, block, "_shexp")
-        if experts.router.shared == "gated":
-            gates = self.b.elementwise(
-                lambda s, w, x: x * w, self.vector(block + "ffn_gate_inp_shexp.weight"), x
-            )
-            gates = self.b.reduce(lambda s, x, total: total + x, 0, gates, [1])
-            shared = self.b.elementwise(lambda s, g, x: x / (s.exp(-g) + 1), gates, shared)
-        return self.sum(result, shared)
-
-    def route(self, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
-        """The numbers of each token's experts, tokens x used, and their weights."""
-        experts = self.parameters.experts
-        assert experts is not None
-        router = experts.router
-        scores = logits
-        if router.scores == "softmax":
-            scores = self.softmax(logits)
-        if router.scores == "sigmoid":
-            scores = self.b.elementwise(lambda s, x: 1 / (s.exp(-x) + 1), logits)
-        bias = f"{block}exp_probs_b.bias"
-        ranked = self.sum(self.vector(bias), scores) if bias in self.weights else scores
-        chosen = self.b.convert(first_indices(self.b, ranked, experts.used, 1, True), I32)
-        source = Reader(self.b, scores)
-
-        def read(s: Scalars, expert: Number) -> Number:
-            return source.read(s, [s.index(0), expert])
-
-        weights = written(self.b, F32, chosen.sizes, read, [(chosen, [0, 1])])
-        if router.scores == "chosen":
-            weights = self.softmax(weights)
-        elif router.normalized:
-            total = self.b.reduce(lambda s, x, total: total + x, 0, weights, [1])
-            # The smallest normal number of f16: llama.cpp divides by no less.
-            weights = self.b.elementwise(lambda s, t, x: x / s.maximum(t, 2.0**-14), total, weights)
-        return chosen, self.scale(weights, experts.scale)
-
     def softmax(self, x: Tensor) -> Tensor:
         """Over the last dimension."""
         axis = x.rank - 1
@@ -321,49 +262,6 @@ class Step:
         powers = self.b.elementwise(lambda s, m, x: s.exp(x - m), largest, x)
         total = self.b.reduce(lambda s, x, total: total + x, 0, powers, [axis])
         return self.b.elementwise(lambda s, t, x: x / t, total, powers)
-
-    def expert_product(self, x: Tensor, chosen: Tensor, name: str) -> Tensor:
-        """
-        Rows times the matrices of the tokens' experts: tokens x used x rows of a matrix.
-
-        `x` is tokens x used (or 1) x columns. One operation reads each weight at its expert's
-        place, however many experts there are.
-        """
-        stored, bias = f"{name}.weight", f"{name}.bias"
-        _, rows, columns = self.weights.file.tensors[stored].shape
-        format = self.weights.format(stored)
-        inner = [columns] if format is None else [columns // format.size, *format.loops.values()]
-        readers = {plane: Reader(self.b, t) for plane, t in self.planes(stored).items()}
-        loops = [3 + i for i in range(len(inner))]
-        tokens, used = chosen.sizes
-        x = self.b.reshape(x, [*x.sizes[:2], *inner])
-        biases = Reader(self.b, self.vector(bias)) if bias in self.weights else None
-
-        def read(s: Scalars, plane: str, expert: Number) -> Number:
-            walked = loops
-            if format is not None:
-                letters = list(format.loops)
-                walked = [3, *(4 + letters.index(n) for n in format.planes[plane].loops)]
-            return readers[plane].read(s, [expert, s.index(2), *(s.index(i) for i in walked)])
-
-        def multiply(s: Scalars, expert: Number, x: Number, total: Number) -> Sequence[Number]:
-            if format is None:
-                return [total + x * read(s, "", expert).to(F32)]
-            numbers = [read(s, plane, expert) for plane in format.planes]
-            return [total + x * format.element(s, numbers, 4)]
-
-        sizes = [tokens, used, rows]
-        out = (self.b.fill(0, sizes, F32), F32, sizes, [0, 1, 2])
-        slot = None if x.sizes[1] == 1 else 1
-        operands: list[tuple[Tensor, Map]] = [(chosen, [0, 1]), (x, [0, slot, *loops])]
-        result = self.b.generic(operands, [out], 3 + len(inner), multiply, loops)[0]
-        if biases is None:
-            return result
-
-        def add(s: Scalars, expert: Number, x: Number) -> Number:
-            return x + biases.read(s, [expert, s.index(2)])
-
-        return self.b.mapped(add, [(chosen, [0, 1]), (result, [0, 1, 2])], sizes, F32)
 
     def sum(self, x: Tensor, y: Tensor) -> Tensor:
         return self.b.elementwise(lambda s, x, y: x + y, x, y)

@@ -12,7 +12,7 @@ from xdsl.dialects import arith, bufferization, func, memref, scf, tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, TensorType
 from xdsl.ir import Attribute, Operation
 
-from xdsl_spirv.dialects.schedule import PaddedViewOp
+from xdsl_spirv.dialects.schedule import PaddedViewOp, SelectedViewOp
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.machine import Host, host, on_arrays
@@ -186,6 +186,12 @@ def padded_view(op: PaddedViewOp, array: Array) -> Array:
     """The memory with zeros, or another number, around it."""
     widths = list(zip(op.low.get_values(), op.high.get_values(), strict=True))
     return np.pad(array, widths, constant_values=0 if op.fill is None else op.fill.value.data)
+
+
+@on_arrays(SelectedViewOp)
+def selected_view(op: SelectedViewOp, array: Array, numbers: Array) -> Array:
+    """The parts that have these numbers."""
+    return array[numbers]
 
 
 @host(tensor.PadOp)

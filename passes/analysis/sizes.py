@@ -33,6 +33,7 @@ from xdsl_spirv.dialects.schedule import (
     DispatchOp,
     PackOp,
     PaddedViewOp,
+    SelectedViewOp,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Atom,
@@ -78,6 +79,8 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
         case PaddedViewOp() as op:
             around = op.low.get_values()[dimension] + op.high.get_values()[dimension]
             return extent(op.memref, dimension) + around
+        case SelectedViewOp() as op:
+            return extent(op.source if dimension else op.numbers, dimension)
         case tensor.PadOp() as op:
             around = (op.static_low.get_values()[dimension], op.static_high.get_values()[dimension])
             if DYNAMIC_INDEX not in around:

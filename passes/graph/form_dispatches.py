@@ -265,7 +265,10 @@ def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> 
 
         if unpacks(owner):
             if contraction.unpacking(0 if operand is contraction.a else 1) is not None:
-                group.add(owner)
+                from xdsl_spirv.passes.graph.selected_parts import view_selected_parts
+
+                for op in (*view_selected_parts(owner), owner):
+                    group.add(op)
             return
     padded: tensor.PadOp | None = None
     if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:

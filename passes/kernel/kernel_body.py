@@ -36,6 +36,7 @@ from xdsl_spirv.dialects.schedule import (
     PackedViewOp,
     PackOp,
     PaddedViewOp,
+    SelectedViewOp,
     YieldOp,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
@@ -47,6 +48,8 @@ from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, is_size
 from xdsl_spirv.passes.analysis.values import operands_of
 
 STORAGE_BUFFER = StorageClassAttr(StorageClass.StorageBuffer)
+READ_THROUGH = (tensor.PadOp, linalg.ops.GenericOp, PackedViewOp, SelectedViewOp)
+"""Operations behind whose first operand an operand of a contraction lies."""
 
 
 class Unplaced(ValueError):
@@ -105,7 +108,7 @@ class KernelBody:
             while not isinstance(value, BlockArgument):
                 owner = value.owner
                 assert isinstance(owner, Operation)
-                if not isinstance(owner, tensor.PadOp | linalg.ops.GenericOp | PackedViewOp):
+                if not isinstance(owner, READ_THROUGH):
                     break
                 self._roles[owner] = role
                 value = owner.operands[0]
@@ -219,6 +222,8 @@ class KernelBody:
                 self.ops.append(pack)
             case PackedViewOp():
                 self._packed(op)
+            case SelectedViewOp():
+                self._select_parts(op)
             case AttentionOp(result=result) if result is not None:
                 self._attention(op, self._place(result))
             case AttentionMergeOp(result=result) if result is not None:
@@ -255,6 +260,12 @@ class KernelBody:
         source = self._of(op.source, self._roles.get(op, ""))
         type, numbers = buffer_type(op.result.type, STORAGE_BUFFER), self._numbers(op.numbers)
         view = PackedViewOp(source, op.packing, type, numbers)
+        self.ops.append(view)
+        self._memory[op.result] = view.result
+
+    def _select_parts(self, op: SelectedViewOp) -> None:
+        source, numbers = self._of(op.source, self._roles.get(op, "")), self._of(op.numbers)
+        view = SelectedViewOp(source, numbers, buffer_type(op.result.type, STORAGE_BUFFER))
         self.ops.append(view)
         self._memory[op.result] = view.result
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerType, i32
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerType, i32
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule import FlatViewOp, SelectedViewOp, bit_width
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.analysis.unpacking import VECTOR, Plane, Unpacking
 from xdsl_spirv.passes.emit.emitter import Condition, Index
@@ -40,7 +41,9 @@ class PlaneSource:
     around it have iterations.
     """
 
-    def __init__(self, builder: KernelEmitter, plane: Plane, inner: int, split: int = 1):
+    def __init__(
+        self, builder: KernelEmitter, plane: Plane, batch: Index, inner: int, split: int = 1
+    ):
         self.builder, self.plane = builder, plane
         element = plane.element_type
         self.split = split if inner in plane.loops else 1
@@ -51,8 +54,15 @@ class PlaneSource:
         together = min(bits & -bits, MOST_BITS) // WORD_BITS
         self.type = vector_type(i32, together) if self.in_words else element
         self.loads = share * bit_width(element) // bit_width(self.type)
-        name = plane.value.name_hint or "plane"
-        self.view = builder.at_top(FlatViewOp(plane.value, self.type), f"{name}_elements")
+        memory = plane.value
+        self.batch = batch
+        """The part of the plane that is read: the batch's own, or the one that a number selects."""
+        if isinstance(memory.owner, SelectedViewOp):
+            number = builder.load_once(memory.owner.numbers, (batch,))
+            self.batch = builder.add(arith.IndexCastOp(number, IndexType()))
+            memory = memory.owner.source
+        name = memory.name_hint or "plane"
+        self.view = builder.at_top(FlatViewOp(memory, self.type), f"{name}_elements")
 
     def load(self, place: Address, part: Index) -> list[SSAValue]:
         """The values of a part of the unit at a place, which is in units."""
@@ -79,9 +89,11 @@ class UnitSource:
         split: int = 1,
         part: Index = 0,
     ):
-        self.builder, self.batch, self.part = builder, batch, part
+        self.builder, self.part = builder, part
         inner = len(unpacking.sizes) - 1
-        self.planes = [PlaneSource(builder, plane, inner, split) for plane in unpacking.planes]
+        self.planes = [
+            PlaneSource(builder, plane, batch, inner, split) for plane in unpacking.planes
+        ]
         self.unpacking = unpacking.part(split)
         self.loads = sum(plane.loads for plane in self.planes)
 
@@ -92,7 +104,7 @@ class UnitSource:
         for source in self.planes:
             layout = source.plane.layout
             place = origin(layout)
-            for walk, number in ((BATCH, self.batch), (OUTER, outer), (INNER, unit)):
+            for walk, number in ((BATCH, source.batch), (OUTER, outer), (INNER, unit)):
                 place = place.plus(b, address_along(b, layout.walks[walk], number, 0))
             values += source.load(place, self.part)
         return values

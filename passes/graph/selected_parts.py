@@ -1,0 +1,67 @@
+"""
+Parts of a tensor that numbers select are read where they lie.
+
+    %s = linalg.generic ins(%n) outs(i, j) { tensor.extract %w[%n[i], j] }
+      ->  %s = schedule.selected_view %w at %n
+
+So the weights of a batch that has an expert's number are in memory once.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.dialects.schedule import SelectedViewOp
+from xdsl_spirv.passes.analysis.values import erase_dead
+
+CASTS = arith.IndexCastOp | arith.ExtSIOp | arith.ExtUIOp | arith.TruncIOp
+
+
+def view_selected_parts(op: linalg.ops.GenericOp) -> list[Operation]:
+    """The views that are put in place of operands which an operation copies from parts."""
+    views: list[Operation] = []
+    for number, value in enumerate(op.inputs):
+        selection = _selection_of(value)
+        if selection is None:
+            continue
+        view = SelectedViewOp(*selection, value.type)
+        view.result.name_hint = value.name_hint
+        Rewriter.insert_op(view, InsertPoint.before(op))
+        op.operands[number] = view.result
+        erase_dead(value)
+        views.append(view)
+    return views
+
+
+def _selection_of(value: SSAValue) -> tuple[SSAValue, SSAValue] | None:
+    """The tensor and the numbers of its parts that a value is copied from, one behind the other."""
+    op = value.owner
+    if not isinstance(op, linalg.ops.GenericOp) or len(op.inputs) != 1 or len(op.outputs) != 1:
+        return None
+    read, write = (attribute.data for attribute in op.get_indexing_maps())
+    rank, block = write.num_dims, op.body.block
+    first = AffineMap(rank, 0, (AffineDimExpr(0),))
+    if read != first or write != AffineMap.identity(rank) or block.last_op is None:
+        return None
+    extract = block.last_op.operands[0].owner
+    if not isinstance(extract, tensor.ExtractOp) or not isinstance(extract.tensor.type, TensorType):
+        return None
+    places = [_origin(index) for index in extract.indices]
+    loops = [
+        p.owner.dim.value.data if isinstance(p.owner, linalg.ops.IndexOp) else -1 for p in places
+    ]
+    if places[0] is not block.args[0] or loops[1:] != list(range(1, rank)):
+        return None
+    inside = op.is_ancestor(extract.tensor.owner)
+    return None if inside else (extract.tensor, op.inputs[0])
+
+
+def _origin(index: SSAValue) -> SSAValue:
+    """The number that an index is, whatever its width."""
+    while isinstance(index.owner, CASTS):
+        index = index.owner.operands[0]
+    return index
