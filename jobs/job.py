@@ -67,6 +67,7 @@ KINDS: dict[str, Kind] = {
     "graph": Kind("xdsl_spirv.testing.differential.onnx_judging:graph_job"),
     "judge": Kind("xdsl_spirv.testing.judging:judge"),
     "node case": Kind("xdsl_spirv.testing.node_cases:node_case"),
+    "reduce": Kind("xdsl_spirv.tools.reduce.judging:failures"),
     "sweep": Kind("xdsl_spirv.testing.sweep:sweep"),
 }
 """By name. A store holds the names, so they stay when a function moves."""

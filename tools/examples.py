@@ -38,6 +38,11 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "interpret kernel.spv --grid 4 --buffer 0=a.npy --buffer 1=b.npy --check all",
     ),
     "language-server": ("language-server",),
+    "reduce": (
+        "reduce sum.comp",
+        "reduce model.onnx -o small.onnx",
+        "reduce kernel.spv --command './crashes.sh {}' --says 'Assertion'",
+    ),
     "debug": ("debug kernel.comp --dap",),
     "test": (
         "test sum.comp --init",

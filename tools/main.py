@@ -113,6 +113,11 @@ COMMANDS = {
         "kernel_test.options:add_options",
         "kernel_test.command:test",
     ),
+    "reduce": (
+        "Find the smallest kernel, launch or model that still fails.",
+        "reduce.command:add_options",
+        "reduce.command:reduce",
+    ),
     "debug": (
         "Step through a kernel in an editor (Debug Adapter Protocol).",
         "debugger.command:add_options",

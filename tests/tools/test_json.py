@@ -128,7 +128,7 @@ def test_counts_of_a_store(tmp_path: Path):
 
 WITHOUT_FIGURES = {
     "worker", "translate", "disassemble", "assemble", "completion", "opt", "serve", "debug",
-    "language-server",
+    "language-server", "reduce",
 }  # fmt: skip
 """Commands that write files, another language or to clients, without an object about them."""
 

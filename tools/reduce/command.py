@@ -1,0 +1,267 @@
+"""`xdsl-spirv reduce`: the smallest kernel, launch or model that still fails as the given one."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shlex
+import shutil
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from xdsl_spirv.jobs.engine import Engine, Here
+from xdsl_spirv.jobs.job import Job, Result
+from xdsl_spirv.jobs.store import Store
+from xdsl_spirv.progress import Stage, stage
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.serialization.raw.binary import decode
+from xdsl_spirv.serialization.text.disassembler import disassemble
+from xdsl_spirv.tools.kernel_test.collecting import collect
+from xdsl_spirv.tools.kernel_test.loading import load_kernel
+from xdsl_spirv.tools.kernel_test.options import launch_options
+from xdsl_spirv.tools.kernel_test.overriding import override
+from xdsl_spirv.tools.kernel_test.problems import MISMATCH
+from xdsl_spirv.tools.kernel_test.toml_file import beside
+from xdsl_spirv.tools.output import check_place, write
+from xdsl_spirv.tools.reduce import kernels, models
+from xdsl_spirv.tools.reduce.description import with_absolute_paths, write_description
+from xdsl_spirv.tools.reduce.judging import HERE, fit, plain
+from xdsl_spirv.tools.reduce.searching import Candidates, Case, search
+
+RUN = f"xdsl-spirv run {HERE} --random 0 --no-cache --json"
+"""Judges a model unless another command is given."""
+MODEL = ".onnx"
+TRIES = ".tries"
+"""Ends the name of the folder of an unfinished search: its verdicts, and the candidates tried."""
+EPILOG = """A search that was ended goes on where it was when the same command is given again.
+docs/reduce.md says what counts as the same failure."""
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    command.epilog = EPILOG
+    command.add_argument("failing", metavar="KERNEL|MODEL.onnx", help="as for test, or a model")
+    command.add_argument(
+        "--command",
+        dest="tried",
+        metavar="TEXT",
+        help=f"the command that fails, {HERE} for the file (test, or for models {RUN!r})",
+    )
+    command.add_argument("--status", type=int, help="its exit status (that of the input, not 0)")
+    command.add_argument("--says", default="", metavar="TEXT", help="what it prints when it fails")
+    command.add_argument(
+        "--device", metavar="NAME", help="compare a kernel's results on it with the interpreter's"
+    )
+    command.add_argument(
+        "--failure", metavar="TEXT", help="the one that is to stay, if there are several: RACE-01"
+    )
+    command.add_argument(
+        "--try-seconds", type=float, default=60.0, metavar="N", help="for one try (%(default)g)"
+    )
+    command.add_argument(
+        "--try-memory", type=int, default=8192, metavar="MIB", help="for one try (%(default)s)"
+    )
+    command.add_argument(
+        "--jobs", type=int, default=min(os.cpu_count() or 1, 8), metavar="N", help="tries at a time"
+    )
+    command.add_argument(
+        "-o", "--output", metavar="FILE", help="the smallest: .spv, .spvasm, .onnx (x.reduced.spv)"
+    )
+    launch_options(command)
+
+
+def reduce(arguments: argparse.Namespace) -> int:
+    """`xdsl-spirv reduce`."""
+    path = Path(arguments.failing)
+    case = read_case(path, arguments)
+    default = path.with_name(f"{path.name.partition('.')[0]}.reduced{Path(case.name).suffix}")
+    output = Path(arguments.output or default)
+    check_place(str(output))
+    tries = output.with_name(output.name + TRIES).resolve()
+    with Here(max(arguments.jobs, 1)) as engine, Store(tries / "verdicts.db") as store:
+        with stage(f"reducing {path.name}") as progress:
+            judge = Judge(arguments, case, engine, store, tries, output, progress)
+            try:
+                judge.look_at_original(case)
+            except ProgramError:
+                shutil.rmtree(tries)
+                raise
+            smallest = search(case, judge.ways(case), judge.first_failing)
+    judge.save(smallest)
+    shutil.rmtree(tries)
+    count = kernels.count if case.name.endswith(".spv") else models.count
+    print(
+        f"{judge.wanted}: {count(case.data)} became {count(smallest.data)} in {judge.tried} tries"
+    )
+    print(f"{output}: {judge.again(output)}")
+    return 0
+
+
+def read_case(path: Path, arguments: argparse.Namespace) -> Case:
+    """What is to become smaller; raises `ProgramError`."""
+    tests = collect([str(path)])
+    if path.suffix == MODEL and path.exists():
+        return Case(path.name, models.load(str(path)))
+    for _, error in tests.refused:
+        raise error
+    if len(tests.tests) != 1:
+        raise ProgramError(f"{path} is {len(tests.tests)} tests", "", "name one kernel or test")
+    test = override(tests.tests[0], arguments)
+    name = f"{test.kernel.name.partition('.')[0]}.spv"
+    data = load_kernel(test).binary
+    if arguments.tried is not None:
+        return Case(name, data)
+    return Case(name, data, with_absolute_paths(test, Path(name)))
+
+
+@dataclass
+class Judge:
+    """Tries candidates, keeps the verdicts, and saves the smallest that fails so far."""
+
+    arguments: argparse.Namespace
+    case: Case
+    engine: Engine
+    store: Store
+    folder: Path
+    output: Path
+    progress: Stage
+    wanted: str = ""
+    """The failure that stays."""
+    known: set[str] = field(default_factory=set[str])
+    """Failures of the original: a smaller case has no others."""
+    tried: int = 0
+
+    @property
+    def command(self) -> list[str]:
+        """The words of the command that judges; none for a test."""
+        text = self.arguments.tried or ("" if self.case.test else RUN)
+        words = shlex.split(text)
+        return words if not words or any(HERE in word for word in words) else [*words, HERE]
+
+    def ways(self, case: Case) -> list[Any]:
+        """A result that a test does not expect says nothing of a kernel with other instructions."""
+        if case.name.endswith(MODEL):
+            return list(models.MODEL)
+        whole = [] if self.wanted.startswith(MISMATCH) else list(kernels.MODULE)
+        return [kernels.LAUNCH, *whole]
+
+    def look_at_original(self, case: Case) -> None:
+        """Learns how it fails; raises `ProgramError` if it does not."""
+        result = next(iter(self._results([case])))[1]
+        if result.status == "refused":
+            raise ProgramError(f"it cannot be tried: {result.cause}", self.arguments.failing, "")
+        failures = failures_of(result)
+        passed = f"status {self.arguments.status or 0}" if self.arguments.status is None else None
+        chosen = [
+            one
+            for one in failures
+            if one != passed
+            and (self.arguments.failure or "") in one
+            and (self.arguments.says or "") in one
+            and self.arguments.status in (None, _status(one))
+        ]
+        if not chosen:
+            said = ", ".join(failures) or "no failure"
+            raise ProgramError(
+                f"it does not fail as asked for: {said}",
+                self.arguments.failing,
+                "describe the launch, the command or --device with which it fails",
+            )
+        self.wanted, self.known = chosen[0], set(failures)
+
+    def first_failing(self, way: str, candidates: Candidates) -> tuple[int, Case] | None:
+        """Of the candidates the first that fails as the original."""
+        rest = iter(candidates)
+        while group := list(islice(rest, self.arguments.jobs)):
+            results = dict(self._results([case for _, case in group]))
+            for number, (at, case) in enumerate(group):
+                failures = failures_of(results[number])
+                if self.wanted in failures and self.known.issuperset(failures):
+                    self.save(case)
+                    self.progress.step(f"{way}, {len(case.data):,} bytes")
+                    return at, case
+                self.progress.step(way)
+        return None
+
+    def _results(self, cases: list[Case]) -> Iterator[tuple[int, Result]]:
+        with self._files(cases) as paths:
+            jobs = [self._job(path, case, k) for k, (path, case) in enumerate(paths)]
+            for job, result in self.engine.run(jobs, self.store):
+                self.tried += 1
+                yield job.note, result
+
+    def _job(self, path: Path, case: Case, number: int) -> Job:
+        data = {
+            "path": str(path),
+            "command": self.command,
+            "program": _digest_of_program(self.command),
+            "text": self.arguments.says,
+            "device": self.arguments.device,
+        }
+        seconds, memory = self.arguments.try_seconds, self.arguments.try_memory << 20
+        return Job("reduce", data, seconds=seconds, memory=memory, note=number)
+
+    @contextmanager
+    def _files(self, cases: list[Case]) -> Generator[list[tuple[Path, Case]]]:
+        """Each candidate in a folder that is named after what is in it."""
+        paths: list[tuple[Path, Case]] = []
+        for case in cases:
+            files = {case.name: case.data}
+            if case.test is not None:
+                files[beside(Path(case.name)).name] = write_description(case.test, case.name)
+            digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
+            folder = self.folder / digest
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, data in files.items():
+                (folder / name).write_bytes(data)
+            paths.append((folder / case.name, case))
+        try:
+            yield paths
+        finally:
+            for path, _ in paths:
+                shutil.rmtree(path.parent, ignore_errors=True)
+
+    def save(self, case: Case) -> None:
+        """Writes the smallest so far; a launch without what its kernel has no longer."""
+        data = case.data
+        if self.output.suffix == ".spvasm":
+            data = disassemble(decode(data)).encode()
+        write(str(self.output), data)
+        if case.test is not None:
+            test = fit(replace(case.test, kernel=self.output))
+            description = write_description(test, self.output.name)
+            write(str(beside(self.output)), description)
+
+    def again(self, output: Path) -> str:
+        """The command that shows the failure of the smallest case."""
+        if not self.command:
+            return f"xdsl-spirv test {output}"
+        return shlex.join(word.replace(HERE, str(output)) for word in self.command)
+
+
+def failures_of(result: Result) -> list[str]:
+    """How a candidate failed; empty if it did not, or could not be tried."""
+    if result.ok:
+        return result.value
+    if result.status == "refused":
+        return []
+    return [f"{result.status}: {plain(result.cause.partition(chr(10))[0])}"]
+
+
+def _status(failure: str) -> int | None:
+    word = failure.removeprefix("status ").rstrip(":,").split()[0].rstrip(":,")
+    return int(word) if word.isdecimal() else None
+
+
+def _digest_of_program(command: list[str]) -> str:
+    """A digest of the scripts that a command names, as verdicts are theirs."""
+    digest = hashlib.sha256()
+    for word in command:
+        if Path(word).is_file() and Path(word).stat().st_size < 1 << 20:
+            digest.update(Path(word).read_bytes())
+    return digest.hexdigest()[:16]

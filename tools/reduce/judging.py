@@ -1,0 +1,192 @@
+"""
+How a candidate fails: a kernel's test, alone or beside a device, or a command.
+
+These functions run in processes of their own (`jobs/`), under limits of time and memory: they may
+die of a candidate. Each returns the kinds of failures as texts without names and numbers, so that a
+candidate's can be compared with the original's.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.tools.kernel_test.description import KernelTest
+from xdsl_spirv.tools.kernel_test.problems import MISMATCH
+
+HERE = "{}"
+"""Stands for the candidate's file in a command."""
+OURS = "xdsl-spirv"
+DETAILS = re.compile(r"'[^']*'|`[^`]*`|\"[^\"]*\"|%\w+|\d[\w.]*|\S*/\S*")
+"""Names, numbers and paths: a smaller case has others."""
+WRONG = "wrong beside the device"
+
+
+def failures(data: dict[str, Any]) -> list[str]:
+    """The failures of a candidate, in the order in which they are found: a job's function."""
+    path = Path(data["path"])
+    if data["command"]:
+        words = [word.replace(HERE, str(path)) for word in data["command"]]
+        run = _run_ours if words[0] == OURS else _run
+        return run(words, data["text"])
+    return list(_failures_of_test(path, data["device"]))
+
+
+# Commands.
+
+
+def _run(words: list[str], text: str) -> list[str]:
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except OSError as error:
+        raise ProgramError(f"cannot run {words[0]}: {error.strerror}", "--command", "") from error
+    said = (done.stdout + done.stderr).decode(errors="replace")
+    return [_ending(done.returncode, text, said)]
+
+
+def _ending(status: int, text: str, said: str) -> str:
+    ending = f"status {status}" if status >= 0 else signal.Signals(-status).name
+    return f"{ending}, saying {text!r}" if text and text in said else ending
+
+
+def _run_ours(words: list[str], text: str) -> list[str]:
+    """A command of this package, in this process: it need not be imported again."""
+    from xdsl_spirv.tools.main import main
+
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            status = main(words[1:])
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else 1
+    said = out.getvalue() + err.getvalue()
+    if text or not status:
+        return [_ending(status, text, said)]
+    try:
+        report = json.loads(out.getvalue() or "{}")
+    except ValueError:
+        report = {}
+    if any(not one["passed"] for one in report.get("comparisons", ())):
+        return [f"status {status}: wrong results"]
+    message = next((line for line in err.getvalue().splitlines() if line.startswith("error: ")), "")
+    return [f"status {status}: {plain(message)}"]
+
+
+def plain(text: str) -> str:
+    """A message's words, without what it names and counts."""
+    return " ".join(DETAILS.sub("_", text).split())
+
+
+# Tests of kernels.
+
+
+def _failures_of_test(path: Path, device: str | None) -> Iterator[str]:
+    from xdsl_spirv.tools.kernel_test.running import run_test
+    from xdsl_spirv.tools.kernel_test.toml_file import beside, read_test
+
+    test = fit(read_test(beside(path)))
+    found: dict[str, None] = {}
+    for outcome in run_test(test):
+        if outcome.misuse:
+            raise ProgramError(outcome.misuse, "", "")
+        for problem in outcome.problems:
+            found[f"{problem.rule}: {plain(problem.message)}"] = None
+    yield from found
+    if device is not None and all(one.startswith(MISMATCH) for one in found):
+        yield from _compare_with_device(test, device)
+
+
+def fit(test: KernelTest) -> KernelTest:
+    """The test without buffers and numbers that its kernel has no longer."""
+    from xdsl_spirv.tools.kernel_test.constants import Constants
+    from xdsl_spirv.tools.kernel_test.interface import Interface, by_name, choose_entry
+    from xdsl_spirv.tools.kernel_test.loading import load_kernel
+
+    kernel = load_kernel(test)
+    constants = Constants(kernel.index, {})
+    interface = Interface(kernel.index, choose_entry(kernel.index, test.entry), constants)
+    known = by_name(interface.resources)
+    block = interface.push_constants
+    numbers = {member.name for member in block.members} if block is not None else set[str]()
+    named = {text for one in constants.specialized for text in (one.name, str(one.id))}
+    return replace(
+        test,
+        buffers={name: one for name, one in test.buffers.items() if name in known},
+        push_constants={k: v for k, v in test.push_constants.items() if k in numbers},
+        specialization={k: v for k, v in test.specialization.items() if k in named},
+    )
+
+
+def _compare_with_device(test: KernelTest, device: str) -> Iterator[str]:
+    """Runs the test's launches on a device and compares all buffers with the interpreter's."""
+    from xdsl_spirv.runtime.vulkan.device import open_device
+    from xdsl_spirv.tools.kernel_test.comparing import compare
+    from xdsl_spirv.tools.kernel_test.loading import load_kernel
+    from xdsl_spirv.tools.kernel_test.running import options_of, plan_launch, subgroup_sizes
+
+    kernel = load_kernel(test)
+    with open_device(None if device == "vulkan" else device, timeout=test.timeout) as opened:
+        for size in subgroup_sizes(test):
+            right, other = plan_launch(test, kernel), plan_launch(test, kernel)
+            right.run(right.module(), replace(options_of(test, size), checks=None))
+            _run_on(opened, other, size)
+            for ours, theirs in zip(right.arguments.buffers, other.arguments.buffers, strict=True):
+                for part in ours.parts:
+                    want, got = part.view(ours.data), part.view(theirs.data)
+                    if compare(part.label, got, want, part.contents.tolerance) is not None:
+                        yield WRONG
+                        return
+
+
+def _run_on(device: Any, plan: Any, size: int) -> None:
+    """One launch on a device, which writes to the plan's buffers."""
+    import numpy as np
+
+    from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
+    from xdsl_spirv.tools.kernel_test.constants import dtype
+
+    test, constants = plan.test, plan.interface.constants
+    scalars = {
+        one.id: np.dtype(np.uint32) if one.scalar == "bool" else dtype(one.scalar)
+        for one in constants.specialized
+    }
+    buffers = {str(i): buffer.data for i, buffer in enumerate(plan.arguments.buffers)}
+    step = Step(
+        kernel="kernel",
+        entry_point=plan.interface.entry.name,
+        grid=test.grid,
+        bindings=tuple(
+            (*place, str(i))
+            for i, buffer in enumerate(plan.arguments.buffers)
+            for place in buffer.places
+        ),
+        constants=tuple(
+            (id, np.asarray(value, scalars[id]).tobytes()) for id, value in constants.values.items()
+        ),
+        push=plan.arguments.push_constants,
+    )
+    work = device.load(
+        Work(
+            buffers=tuple(WorkBuffer(name, one.nbytes, "output") for name, one in buffers.items()),
+            kernels={"kernel": plan.kernel.binary},
+            steps=(step,),
+            subgroup_size=size if test.subgroup_sizes else None,
+        )
+    )
+    try:
+        for name, data in buffers.items():
+            work.write(name, data.tobytes(), test.timeout)
+        work.repeat(test.timeout)
+        for name, data in buffers.items():
+            data[:] = np.frombuffer(work.read(name, test.timeout), np.uint8)[: data.nbytes]
+    finally:
+        device.unload(work)

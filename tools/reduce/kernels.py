@@ -1,0 +1,318 @@
+"""Edits of kernels: of a module's functions, of the workgroup's size, of the launch."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+from xdsl_spirv.tools import khronos
+from xdsl_spirv.tools.kernel_test.description import KernelTest
+from xdsl_spirv.tools.reduce.module import (
+    ANNOTATIONS,
+    MERGES,
+    Block,
+    Function,
+    Program,
+    Row,
+    graph_of,
+    make,
+    merge_targets,
+    read,
+    repair,
+    successors,
+)
+from xdsl_spirv.tools.reduce.searching import Case, Edits
+
+Place = tuple[int, int]
+"""A function and a block of it."""
+FIXED = MERGES | {"OpLabel", "OpVariable"}
+INLINE = ("--inline-entry-points-exhaustive", "--eliminate-dead-functions")
+
+
+@lru_cache(maxsize=4)
+def _program(data: bytes) -> Program:
+    return read(data)
+
+
+def of_module(
+    find: Callable[[Program], Iterator[Any]],
+    apply: Callable[[Program, Sequence[Any]], Program | None],
+) -> tuple[Callable[[Case], list[Any]], Callable[[Case, Sequence[Any]], Case | None]]:
+    """Edits of a module as edits of a case: `apply` may leave a module that needs repair."""
+
+    def parts(case: Case) -> list[Any]:
+        return list(find(_program(case.data)))
+
+    def without(case: Case, chosen: Sequence[Any]) -> Case | None:
+        program = _program(case.data)
+        edited = apply(program, chosen)
+        if edited is None:
+            return None
+        types = {row.result: row.type for row in program.rows()}
+        return replace(case, data=repair(edited, types).encode())
+
+    return parts, without
+
+
+def _with_blocks(program: Program, changed: dict[Place, Block]) -> Program:
+    functions = [
+        Function(f.head, tuple(changed.get((i, j), b) for j, b in enumerate(f.blocks)))
+        for i, f in enumerate(program.functions)
+    ]
+    return replace(program, functions=tuple(functions))
+
+
+def _blocks(program: Program) -> Iterator[tuple[Place, Block]]:
+    for i, function in enumerate(program.functions):
+        for j, block in enumerate(function.blocks):
+            yield (i, j), block
+
+
+def _go_to(block: Block, target: int, behind: int) -> Block:
+    """The block without its last instructions, with a branch in their place."""
+    return (*block[:-behind], make("OpBranch", target, refs=1))
+
+
+# Control flow.
+
+
+def _headers(program: Program) -> Iterator[Place]:
+    return (place for place, block in _blocks(program) if merge_targets(block))
+
+
+def _skip_constructs(program: Program, places: Sequence[Place]) -> Program:
+    """Each construct is left out: its header goes on behind it."""
+    blocks = dict(_blocks(program))
+    changed = {at: _go_to(blocks[at], merge_targets(blocks[at])[0], 2) for at in places}
+    return _with_blocks(program, changed)
+
+
+def _ways(program: Program) -> Iterator[tuple[Place, int]]:
+    for place, block in _blocks(program):
+        targets = dict.fromkeys(successors(block))
+        if len(targets) > 1:
+            yield from ((place, target) for target in targets)
+
+
+def _choose_ways(program: Program, ways: Sequence[tuple[Place, int]]) -> Program:
+    """Each branch goes one way; the first that is chosen, where it is to go two."""
+    blocks = dict(_blocks(program))
+    changed: dict[Place, Block] = {}
+    for place, target in reversed(ways):
+        block = blocks[place]
+        behind = 2 if block[-2].op == "OpSelectionMerge" else 1
+        changed[place] = _go_to(block, target, behind)
+    return _with_blocks(program, changed)
+
+
+def _loops(program: Program) -> Iterator[Place]:
+    return (place for place, block in _blocks(program) if len(merge_targets(block)) > 1)
+
+
+def _run_once(program: Program, places: Sequence[Place]) -> Program:
+    """Each loop's body runs once: what went back or left it goes on."""
+    blocks = dict(_blocks(program))
+    graphs = [graph_of(f) if f.blocks else None for f in program.functions]
+    for i, j in places:
+        header = blocks[i, j]
+        merge, onward = merge_targets(header)
+        label = header[0].result
+        blocks[i, j] = (*header[:-2], header[-1])
+        for place, block in list(blocks.items()):
+            graph = graphs[i]
+            if place[0] != i or graph is None or not graph.dominates(label, block[0].result):
+                continue
+            targets = successors(block)
+            if graph.dominates(merge, block[0].result) or not {label, merge, onward} & {*targets}:
+                continue
+            if label in targets:
+                blocks[place] = _go_to(block, merge, 1)
+            elif block[-1].op == "OpBranchConditional" and block[-2].op not in MERGES:
+                others = [to for to in targets if to not in (merge, onward)]
+                blocks[place] = _go_to(block, (others or targets)[0], 1)
+    return _with_blocks(program, blocks)
+
+
+# Instructions.
+
+
+def _instructions(program: Program) -> Iterator[tuple[Place, int]]:
+    """The instructions of functions, the last first: others use its value the least."""
+    for place, block in reversed(list(_blocks(program))):
+        for k in reversed(range(len(block) - 1)):
+            if block[k].op not in FIXED:
+                yield place, k
+
+
+def _leave_out(program: Program, places: Sequence[tuple[Place, int]]) -> Program:
+    gone: dict[Place, set[int]] = defaultdict(set)
+    for place, k in places:
+        gone[place].add(k)
+    blocks = dict(_blocks(program))
+    return _with_blocks(
+        program,
+        {at: tuple(r for k, r in enumerate(blocks[at]) if k not in gone[at]) for at in gone},
+    )
+
+
+def _operands(program: Program) -> Iterator[tuple[int, int]]:
+    """Values that are computed, each with one of their type that it is computed of."""
+    types = {row.result: row.type for row in program.rows() if row.type}
+    for _, block in reversed(list(_blocks(program))):
+        for row in reversed(block):
+            if row.type and row.op not in ("OpPhi", "OpVariable"):
+                same = (id for id in row.used if types.get(id) == row.type)
+                yield from ((row.result, id) for id in dict.fromkeys(same))
+
+
+def _use_operands(program: Program, pairs: Sequence[tuple[int, int]]) -> Program:
+    values: dict[int, int] = {}
+    for result, operand in pairs:
+        values.setdefault(result, operand)
+    for result in values:
+        while values[result] in values:
+            values[result] = values[values[result]]
+    return _with_blocks(
+        program,
+        {
+            place: tuple(row.using(values) for row in block if row.result not in values)
+            for place, block in _blocks(program)
+        },
+    )
+
+
+# What stands before the functions.
+
+
+def _notes(program: Program) -> Iterator[int]:
+    """Names, decorations, capabilities and so on, and last the lines of all instructions."""
+    yield -1
+    for k, row in enumerate(program.globals):
+        if not row.result and row.op not in ("OpMemoryModel", "OpEntryPoint"):
+            yield k
+
+
+def _drop_notes(program: Program, chosen: Sequence[int]) -> Program:
+    gone = set(chosen)
+    kept = [row for k, row in enumerate(program.globals) if k not in gone]
+    if -1 not in gone:
+        return replace(program, globals=tuple(kept))
+
+    def plain(rows: Sequence[Row]) -> Block:
+        return tuple(row._replace(lines=()) for row in rows)
+
+    functions = [Function(plain(f.head), tuple(map(plain, f.blocks))) for f in program.functions]
+    return Program(program.header, plain(kept), tuple(functions))
+
+
+def _sizes(program: Program) -> Iterator[tuple[int, int, int]]:
+    for k, row in enumerate(program.globals):
+        if row.op == "OpExecutionMode" and len(row.words) == 6:
+            for axis in range(3, 6):
+                yield from ((k, axis, size) for size in smaller(row.words[axis]))
+
+
+def _shrink_workgroups(program: Program, chosen: Sequence[tuple[int, int, int]]) -> Program:
+    rows = list(program.globals)
+    for k, axis, size in reversed(chosen):
+        words = list(rows[k].words)
+        words[axis] = size
+        rows[k] = rows[k]._replace(words=tuple(words))
+    return replace(program, globals=tuple(rows))
+
+
+def smaller(size: int) -> list[int]:
+    """The numbers that are tried in the place of one, the smallest first."""
+    return sorted({one for one in (1, 2, size // 2, size - 1) if 0 < one < size})
+
+
+def _calls(case: Case) -> list[Any]:
+    program = _program(case.data)
+    return [0] if len(program.functions) > 1 and khronos.find("spirv-opt") else []
+
+
+def _inline(case: Case, _: Sequence[Any]) -> Case | None:
+    """The functions become parts of their callers, where SPIRV-Tools are there to do it."""
+    command = [khronos.tool("spirv-opt"), *INLINE, "-", "-o", "-"]
+    done = subprocess.run(command, input=case.data, capture_output=True, check=False)
+    return replace(case, data=done.stdout) if done.returncode == 0 else None
+
+
+# The launch.
+
+
+def _launches(case: Case) -> list[Any]:
+    """Changes of the launch's numbers, as functions of its description."""
+    test = case.test
+    if test is None:
+        return []
+    found: list[Callable[[KernelTest], KernelTest]] = []
+    for axis, size in enumerate(test.grid or ()):
+        found += [_with_grid(axis, one) for one in smaller(size)]
+    if len(test.subgroup_sizes) > 1:
+        found += [_with_subgroup(size) for size in test.subgroup_sizes]
+    for name, buffer in test.buffers.items():
+        for axis, size in enumerate(buffer.size or ()):
+            found += [_with_size(name, axis, one) for one in smaller(size)]
+    for name, value in test.push_constants.items():
+        if type(value) is int:
+            found += [_with_constant(name, one) for one in smaller(value)]
+    return found
+
+
+def _with_grid(axis: int, size: int) -> Callable[[KernelTest], KernelTest]:
+    def change(test: KernelTest) -> KernelTest:
+        x, y, z = (size if k == axis else n for k, n in enumerate(test.grid or (1, 1, 1)))
+        return replace(test, grid=(x, y, z))
+
+    return change
+
+
+def _with_subgroup(size: int) -> Callable[[KernelTest], KernelTest]:
+    return lambda test: replace(test, subgroup_sizes=(size,))
+
+
+def _with_size(name: str, axis: int, size: int) -> Callable[[KernelTest], KernelTest]:
+    def change(test: KernelTest) -> KernelTest:
+        buffer = test.buffers[name]
+        sizes = tuple(size if k == axis else n for k, n in enumerate(buffer.size or ()))
+        return replace(test, buffers={**test.buffers, name: replace(buffer, size=sizes)})
+
+    return change
+
+
+def _with_constant(name: str, value: int) -> Callable[[KernelTest], KernelTest]:
+    return lambda test: replace(test, push_constants={**test.push_constants, name: value})
+
+
+def _change_launch(case: Case, changes: Sequence[Any]) -> Case | None:
+    test = case.test
+    for change in reversed(changes):
+        test = change(test)
+    return replace(case, test=test)
+
+
+LAUNCH = Edits("launch", _launches, _change_launch)
+MODULE = (
+    Edits("constructs", *of_module(_headers, _skip_constructs)),
+    Edits("instructions", *of_module(_instructions, _leave_out)),
+    Edits("branches", *of_module(_ways, _choose_ways)),
+    Edits("loops", *of_module(_loops, _run_once)),
+    Edits("operands", *of_module(_operands, _use_operands)),
+    Edits("declarations", *of_module(_notes, _drop_notes)),
+    Edits("workgroup", *of_module(_sizes, _shrink_workgroups)),
+    Edits("calls", _calls, _inline),
+)
+
+
+def count(data: bytes) -> str:
+    """The size of a module, for people."""
+    try:
+        return f"{sum(row.op not in ANNOTATIONS for row in read(data).rows())} instructions"
+    except SPIRVDecodeError:
+        return f"{len(data)} bytes"

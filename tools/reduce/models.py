@@ -1,0 +1,173 @@
+"""
+Edits of ONNX models: nodes, attributes and stored tensors are left out.
+
+Any nodes make a model: a tensor that none of them computes is an input of it, a tensor that none of
+them reads is an output. The types of such tensors follow from ONNX's shape inference; where it does
+not know one, the node that computes the tensor stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.tools.reduce.searching import Case, Edits
+
+
+def load(path: str) -> bytes:
+    """A model's file with all its weights; raises `ProgramError`."""
+    try:
+        import onnx
+    except ImportError as error:
+        remedy = "pip install 'xdsl-spirv[onnx]'"
+        raise ProgramError("onnx is not installed", path, remedy) from error
+    try:
+        data = onnx.load(path).SerializeToString()
+        _parse(data)
+    except OSError:
+        raise
+    except Exception as error:
+        cause = f"the model cannot be read: {error}"
+        raise ProgramError(cause, path, "give an ONNX file of less than 2 GiB") from error
+    return data
+
+
+@lru_cache(maxsize=2)
+def _parse(data: bytes) -> tuple[Any, dict[str, Any]]:
+    """A model, and the declarations of all its tensors whose types are known."""
+    import onnx
+
+    model = onnx.load_from_string(data)
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    known = {one.name: one for one in (*inferred.value_info, *inferred.input, *inferred.output)}
+    for tensor in model.graph.initializer:
+        known.setdefault(
+            tensor.name,
+            onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)),
+        )
+    return model, known
+
+
+def _reads(node: Any) -> Iterator[str]:
+    """Names that a node reads, and nodes of the graphs within it."""
+    yield from filter(None, node.input)
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                yield from _reads(inner)
+            yield from (one.name for one in graph.output)
+
+
+def _rebuild(case: Case, kept: Sequence[Any], stored: set[str]) -> Case | None:
+    """The model of some nodes and stored tensors."""
+    import onnx
+
+    model, known = _parse(case.data)
+    old = model.graph
+    made = {name for node in kept for name in node.output if name}
+    read = {name for node in kept for name in _reads(node)}
+    before = {one.name for one in old.input} | {t.name for t in old.initializer}
+    before |= {name for node in old.node for name in node.output}
+    needed = [n for n in dict.fromkeys(n for node in kept for n in _reads(node))
+              if n in before and n not in made and n not in stored]  # fmt: skip
+    ends = [one.name for one in old.output if one.name in made]
+    optional = {name for node in kept for name in node.output[1:]}
+    more = [n for node in kept for n in node.output if n and n not in read and n not in ends]
+    ends += [n for n in more if n in known or n not in optional]
+    if not kept or not ends or any(name not in known for name in (*needed, *ends)):
+        return None
+    smaller = onnx.ModelProto()
+    smaller.CopyFrom(model)
+    graph = smaller.graph
+    for field in (
+        "node",
+        "initializer",
+        "input",
+        "output",
+        "value_info",
+        "quantization_annotation",
+    ):
+        graph.ClearField(field)
+    graph.node.extend(kept)
+    graph.initializer.extend(t for t in old.initializer if t.name in stored & read)
+    graph.input.extend(known[name] for name in needed)
+    graph.output.extend(known[name] for name in ends)
+    return replace(case, data=smaller.SerializeToString(deterministic=True))
+
+
+def _nodes(case: Case) -> list[int]:
+    return list(reversed(range(len(_parse(case.data)[0].graph.node))))
+
+
+def _without_nodes(case: Case, chosen: Sequence[int]) -> Case | None:
+    graph, gone = _parse(case.data)[0].graph, set(chosen)
+    kept = [node for k, node in enumerate(graph.node) if k not in gone]
+    return _rebuild(case, kept, {tensor.name for tensor in graph.initializer})
+
+
+def _tensors(case: Case) -> list[str]:
+    return [tensor.name for tensor in _parse(case.data)[0].graph.initializer]
+
+
+def _without_tensors(case: Case, chosen: Sequence[str]) -> Case | None:
+    """Stored tensors become inputs."""
+    graph = _parse(case.data)[0].graph
+    return _rebuild(case, list(graph.node), {t.name for t in graph.initializer} - set(chosen))
+
+
+def _attributes(case: Case) -> list[tuple[int, str]]:
+    graph = _parse(case.data)[0].graph
+    return [(k, a.name) for k, node in enumerate(graph.node) for a in node.attribute]
+
+
+def _without_attributes(case: Case, chosen: Sequence[tuple[int, str]]) -> Case | None:
+    import onnx
+
+    model = onnx.load_from_string(case.data)
+    gone = set(chosen)
+    for k, node in enumerate(model.graph.node):
+        left = [one for one in node.attribute if (k, one.name) not in gone]
+        node.ClearField("attribute")
+        node.attribute.extend(left)
+    return replace(case, data=model.SerializeToString(deterministic=True))
+
+
+def _optional(case: Case) -> list[tuple[int, int]]:
+    """Inputs of nodes, the last first."""
+    nodes = _parse(case.data)[0].graph.node
+    return [(k, i) for k, n in enumerate(nodes) for i in reversed(range(1, len(n.input)))]
+
+
+def _without_operands(case: Case, chosen: Sequence[tuple[int, int]]) -> Case | None:
+    import onnx
+
+    model, gone = _parse(case.data)[0], set(chosen)
+    nodes: list[Any] = []
+    for k, node in enumerate(model.graph.node):
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        inputs = ["" if (k, i) in gone else name for i, name in enumerate(node.input)]
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        copy.ClearField("input")
+        copy.input.extend(inputs)
+        nodes.append(copy)
+    return _rebuild(case, nodes, {tensor.name for tensor in model.graph.initializer})
+
+
+MODEL = (
+    Edits("nodes", _nodes, _without_nodes),
+    Edits("stored tensors", _tensors, _without_tensors),
+    Edits("attributes", _attributes, _without_attributes),
+    Edits("operands", _optional, _without_operands),
+)
+
+
+def count(data: bytes) -> str:
+    """The size of a model, for people."""
+    graph = _parse(data)[0].graph
+    nodes, stored = len(graph.node), len(graph.initializer)
+    return f"{nodes} node{'s' * (nodes != 1)}, {stored} stored tensor{'s' * (stored != 1)}"

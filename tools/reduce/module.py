@@ -1,0 +1,412 @@
+"""
+A SPIR-V module taken apart, so that parts of it can be left out.
+
+An edit may leave uses of values that are gone, blocks that nothing reaches, and definitions without
+uses. `repair` makes a module of that again: it puts null constants in the place of such values,
+leaves out instructions that cannot do without them (a load through a pointer that is gone), and
+removes the dead.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import NamedTuple
+
+from xdsl_spirv.grammar import grammar
+from xdsl_spirv.serialization.raw.binary import Header, RawInstruction, RawModule, decode
+from xdsl_spirv.upstream.dominance import Dominators
+
+WITH_NULL = frozenset(
+    {
+        *("OpTypeBool", "OpTypeInt", "OpTypeFloat", "OpTypeVector", "OpTypeMatrix"),
+        *("OpTypeArray", "OpTypeStruct", "OpTypeCooperativeMatrixKHR"),
+    }
+)
+ANNOTATIONS = frozenset(
+    {
+        *("OpName", "OpMemberName", "OpDecorate", "OpMemberDecorate", "OpDecorateId"),
+        *("OpDecorateString", "OpMemberDecorateString", "OpExecutionMode", "OpExecutionModeId"),
+        *("OpGroupDecorate", "OpGroupMemberDecorate", "OpEntryPoint"),
+    }
+)
+"""Instructions whose ids are no uses: what they name may go, and then they go, too."""
+EFFECTS = ("OpAtomic", "OpFunction", "OpLabel", "OpExtension", "OpCooperativeMatrixStore")
+"""Beginnings of the names of instructions that are kept although their results are unused."""
+LINES = frozenset({"OpLine", "OpNoLine"})
+MERGES = frozenset({"OpSelectionMerge", "OpLoopMerge"})
+
+
+class Row(NamedTuple):
+    """An instruction; `refs` are the places of the ids that it uses, `lines` stand before it."""
+
+    op: str
+    words: tuple[int, ...]
+    type: int = 0
+    result: int = 0
+    refs: tuple[int, ...] = ()
+    lines: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def used(self) -> list[int]:
+        """The ids that it uses, its type's not."""
+        return [self.words[at] for at in self.refs]
+
+    def using(self, values: Mapping[int, int]) -> Row:
+        """The instruction with other ids in the place of some that it uses."""
+        if not any(self.words[at] in values for at in self.refs):
+            return self
+        words = list(self.words)
+        for at in self.refs:
+            words[at] = values.get(words[at], words[at])
+        return self._replace(words=tuple(words))
+
+    def without(self, places: Iterable[int]) -> Row:
+        """The instruction without some words, which stand behind all others that it has."""
+        dropped = set(places)
+        words = [word for at, word in enumerate(self.words) if at not in dropped]
+        words[0] = len(words) << 16 | words[0] & 0xFFFF
+        count = len([at for at in self.refs if at not in dropped])
+        return self._replace(words=tuple(words), refs=self.refs[:count])
+
+
+Block = tuple[Row, ...]
+"""From its label to its terminator."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """OpFunction and its parameters, then the blocks."""
+
+    head: Block
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A module: what stands before the functions, and the functions."""
+
+    header: Header
+    globals: tuple[Row, ...]
+    functions: tuple[Function, ...]
+
+    def rows(self) -> Iterator[Row]:
+        """All instructions but OpFunctionEnd and lines."""
+        yield from self.globals
+        for function in self.functions:
+            yield from function.head
+            yield from chain.from_iterable(function.blocks)
+
+    def encode(self) -> bytes:
+        """The module's binary."""
+
+        def rows() -> Iterator[tuple[int, ...]]:
+            end = make("OpFunctionEnd")
+            for part in (self.globals, *(_rows_of(f, end) for f in self.functions)):
+                for row in part:
+                    yield from row.lines
+                    yield row.words
+
+        return RawModule.build(self.header, rows()).encode()
+
+
+def _rows_of(function: Function, end: Row) -> Iterator[Row]:
+    yield from function.head
+    yield from chain.from_iterable(function.blocks)
+    yield end
+
+
+def make(op: str, *words: int, type: int = 0, result: int = 0, refs: int = 0) -> Row:
+    """An instruction whose operands' last `refs` words are ids."""
+    entry = grammar().instruction(op)
+    head = [word for word in (type, result) if word]
+    count = 1 + len(head) + len(words)
+    all_words = (count << 16 | entry.opcode, *head, *words)
+    return Row(op, all_words, type, result, tuple(range(count - refs, count)))
+
+
+def read(binary: bytes) -> Program:
+    """The module of a binary; raises `SPIRVDecodeError`."""
+    raw = decode(binary)
+    before: list[Row] = []
+    functions: list[Function] = []
+    head: list[Row] = []
+    blocks: list[list[Row]] = []
+    lines: list[tuple[int, ...]] = []
+    for instruction in raw:
+        row = _row(instruction, tuple(lines))
+        if row.op in LINES:
+            lines.append(row.words)
+            continue
+        lines = []
+        if row.op == "OpFunctionEnd":
+            functions.append(Function(tuple(head), tuple(map(tuple, blocks))))
+            head, blocks = [], []
+        elif row.op == "OpLabel":
+            blocks.append([row])
+        elif blocks:
+            blocks[-1].append(row)
+        elif row.op == "OpFunction" or head:
+            head.append(row)
+        else:
+            before.append(row)
+    return Program(raw.header, tuple(before), tuple(functions))
+
+
+def _row(instruction: RawInstruction, lines: tuple[tuple[int, ...], ...]) -> Row:
+    type = result = 0
+    refs: list[int] = []
+    for operand in instruction.operands:
+        if operand.kind == "IdResultType":
+            type = int(operand.value)
+        elif operand.kind == "IdResult":
+            result = int(operand.value)
+        elif operand.kind.startswith("Id"):
+            refs.append(operand.word)
+    name = instruction.name or ""
+    return Row(name, tuple(instruction.words), type, result, tuple(refs), lines)
+
+
+# Repair.
+
+
+def repair(program: Program, types: Mapping[int, int]) -> Program:
+    """A module of what an edit left; `types` are the types of all values that there were."""
+    draft = _Draft(program, types)
+    while True:
+        before = draft.globals, draft.functions
+        draft.functions = [draft.connect(function) for function in draft.functions]
+        draft.replace_missing()
+        draft.remove_dead()
+        draft.functions = [merge_blocks(function) for function in draft.functions]
+        if before == (draft.globals, draft.functions):
+            break
+    header = replace(program.header, bound=draft.bound)
+    return Program(header, tuple(draft.globals), tuple(draft.functions))
+
+
+class _Draft:
+    """A module that is being repaired."""
+
+    def __init__(self, program: Program, types: Mapping[int, int]):
+        self.globals = list(program.globals)
+        self.functions = list(program.functions)
+        self.types = types
+        self.bound = program.header.bound
+        self.kinds = {row.result: row.op for row in program.globals}
+        self.nulls = {row.type: row.result for row in program.globals if row.op == "OpConstantNull"}
+
+    def null(self, type: int) -> int:
+        """A null constant of a type, 0 if it has none."""
+        if self.kinds.get(type) not in WITH_NULL:
+            return 0
+        if type not in self.nulls:
+            self.nulls[type] = self.bound
+            self.globals.append(make("OpConstantNull", type=type, result=self.bound))
+            self.bound += 1
+        return self.nulls[type]
+
+    def connect(self, function: Function) -> Function:
+        """The function without unreachable blocks, each OpPhi with the blocks that come before."""
+        if not function.blocks:
+            return function
+        graph = graph_of(function)
+        named = {
+            id for b in function.blocks for id in merge_targets(b) if graph.reaches(b[0].result)
+        }
+        backs = {
+            merge_targets(b)[1]: b[0].result for b in function.blocks if len(merge_targets(b)) > 1
+        }
+        kept: list[Block] = []
+        for block in function.blocks:
+            label = block[0].result
+            if graph.reaches(label):
+                kept.append(block)
+            elif label in named:
+                end = make("OpUnreachable")
+                if label in backs:
+                    end = make("OpBranch", backs[label], refs=1)
+                kept.append((block[0], end))
+        into: dict[int, list[int]] = defaultdict(list)
+        for block in kept:
+            for target in dict.fromkeys(successors(block)):
+                into[target].append(block[0].result)
+        values: dict[int, int] = {}
+        fixed = [self._fix_phis(block, into[block[0].result], values) for block in kept]
+        return Function(function.head, substitute(fixed, values))
+
+    def _fix_phis(self, block: Block, into: list[int], values: dict[int, int]) -> Block:
+        rows: list[Row] = []
+        for row in block:
+            if row.op != "OpPhi":
+                rows.append(row)
+                continue
+            pairs = dict(zip(row.words[4::2], row.words[3::2], strict=True))
+            if pairs.keys() == set(into) and len(into) > 1:
+                rows.append(row)
+                continue
+            ways = {label: pairs.get(label) or self.null(row.type) for label in into}
+            if len(ways) == 1 and row.result not in ways.values():
+                values[row.result] = next(iter(ways.values()))
+            elif ways:
+                words = [word for label, value in ways.items() for word in (value, label)]
+                made = make("OpPhi", *words, type=row.type, result=row.result, refs=len(words))
+                rows.append(made._replace(lines=row.lines))
+        return tuple(rows)
+
+    def replace_missing(self) -> None:
+        """Puts nulls for values that are not defined on every way; users of pointers go."""
+        known = {row.result for row in self.globals} | {
+            row.result for function in self.functions for row in function.head
+        }
+        gone: set[int] = set()
+        functions: list[Function] = []
+        for function in self.functions:
+            where = {row.result: b[0].result for b in function.blocks for row in b if row.result}
+            graph = graph_of(function) if function.blocks else None
+            blocks: list[Block] = []
+            for block in function.blocks:
+                rows: list[Row] = []
+                for row in block:
+                    assert graph is not None
+                    fixed = self._fix_row(row, block[0].result, known, where, graph)
+                    if fixed is None:
+                        gone.add(row.result)
+                    else:
+                        rows.append(fixed)
+                blocks.append(tuple(rows))
+            functions.append(Function(function.head, tuple(blocks)))
+        self.functions = functions
+        self._forget_names()
+
+    def _fix_row(
+        self, row: Row, label: int, known: set[int], where: dict[int, int], graph: Dominators[int]
+    ) -> Row | None:
+        values: dict[int, int] = {}
+        uses = [(id, label) for id in row.used]
+        if row.op == "OpPhi":
+            uses = list(zip(row.words[3::2], row.words[4::2], strict=True))
+        for id, user in uses:
+            at = where.get(id)
+            if id in known or at == id:
+                continue
+            if at is not None and (not graph.reaches(user) or graph.dominates(at, user)):
+                continue
+            values[id] = self.null(self.types.get(id, 0))
+            if not values[id]:
+                return None
+        return row.using(values)
+
+    def _forget_names(self) -> None:
+        """Annotations of what is gone go, too."""
+        defined = {row.result for row in self.globals} | {
+            row.result
+            for function in self.functions
+            for row in chain(function.head, *function.blocks)
+        }
+        rows: list[Row] = []
+        for row in self.globals:
+            missing = [at for at in row.refs if row.words[at] not in defined]
+            if row.op == "OpEntryPoint" and row.used[0] in defined:
+                rows.append(row.without(missing))
+            elif row.op not in ANNOTATIONS or not missing:
+                rows.append(row)
+        self.globals = rows
+
+    def remove_dead(self) -> None:
+        """Leaves out definitions that nothing uses, and functions that nothing calls."""
+        entries = {row.used[0] for row in self.globals if row.op == "OpEntryPoint"}
+        while True:
+            used = set(entries)
+            for row in self._all_rows():
+                if row.op not in ANNOTATIONS:
+                    used.update(row.used, (row.type,))
+            functions = [
+                Function(f.head, tuple(tuple(r for r in b if _lives(r, used)) for b in f.blocks))
+                for f in self.functions
+                if f.head[0].result in used
+            ]
+            rows = [row for row in self.globals if _lives(row, used)]
+            if functions == self.functions and rows == self.globals:
+                break
+            self.functions, self.globals = functions, rows
+        self._forget_names()
+        self.nulls = {row.type: row.result for row in self.globals if row.op == "OpConstantNull"}
+
+    def _all_rows(self) -> Iterator[Row]:
+        yield from self.globals
+        for function in self.functions:
+            yield from function.head
+            yield from chain.from_iterable(function.blocks)
+        # Lines name files.
+        for row in chain(self.globals, *(chain(f.head, *f.blocks) for f in self.functions)):
+            for words in row.lines:
+                if len(words) > 1:
+                    yield Row("OpLine", words, 0, 0, (1,))
+
+
+def _lives(row: Row, used: set[int]) -> bool:
+    return not row.result or row.result in used or row.op.startswith(EFFECTS)
+
+
+def merge_blocks(function: Function) -> Function:
+    """The function with each block and the only one that goes on with it as one block."""
+    blocks = {block[0].result: block for block in function.blocks}
+    into: dict[int, int] = defaultdict(int)
+    for block in function.blocks:
+        for target in (*successors(block), *merge_targets(block)):
+            into[target] += 1
+    renamed: dict[int, int] = {}
+    for label in list(blocks):
+        while label in blocks:
+            block = blocks[label]
+            target = block[-1].used[0] if block[-1].op == "OpBranch" else 0
+            if merge_targets(block) or target in (0, label) or into[target] != 1:
+                break
+            if target not in blocks or blocks[target][1].op == "OpPhi":
+                break
+            blocks[label] = (*block[:-1], *blocks.pop(target)[1:])
+            renamed[target] = label
+    if not renamed:
+        return function
+    for old in renamed:
+        while renamed[old] in renamed:
+            renamed[old] = renamed[renamed[old]]
+    return Function(function.head, substitute(blocks.values(), renamed))
+
+
+def substitute(blocks: Iterable[Block], values: Mapping[int, int]) -> tuple[Block, ...]:
+    """The blocks with other ids; chains of replacements are followed."""
+    if not values:
+        return tuple(blocks)
+    final: dict[int, int] = {}
+    for old in values:
+        new, seen = values[old], {old}
+        while new in values and new not in seen:
+            seen.add(new)
+            new = values[new]
+        final[old] = new
+    return tuple(tuple(row.using(final) for row in block) for block in blocks)
+
+
+def graph_of(function: Function) -> Dominators[int]:
+    """The dominators of a function's blocks, by label."""
+    ways = {block[0].result: successors(block) for block in function.blocks}
+    return Dominators(
+        function.blocks[0][0].result, lambda label: [to for to in ways[label] if to in ways]
+    )
+
+
+def successors(block: Block) -> list[int]:
+    """The labels that a block's terminator names."""
+    end = block[-1]
+    if end.op == "OpBranch":
+        return end.used
+    return end.used[1:] if end.op in ("OpBranchConditional", "OpSwitch") else []
+
+
+def merge_targets(block: Block) -> list[int]:
+    """The merge block and, of a loop, the continue target of a header."""
+    return block[-2].used if len(block) > 1 and block[-2].op in MERGES else []
