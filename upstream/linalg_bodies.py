@@ -10,22 +10,29 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FixedBitwidthType, IntegerType
+from xdsl.dialects.builtin import FixedBitwidthType, IntegerType, i1
 from xdsl.dialects.linalg import ops
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.upstream.linalg_elementwise import FLOATS, INTEGERS, TRUTHS
+
 Body: TypeAlias = Callable[[Sequence[Attribute]], Region]
 """From the element types of the operands to the body."""
+
+
+def arithmetic_of(element: Attribute) -> dict[str, type[Operation]]:
+    """The operations of each kind on floats, integers, or truth values, whose sum is `or`."""
+    return TRUTHS if element == i1 else INTEGERS if isinstance(element, IntegerType) else FLOATS
 
 
 def multiply_add(types: Sequence[Attribute], signed: bool = True) -> Region:
     """`c + cast(a) * cast(b)` of three arguments of these types."""
     block = Block(arg_types=types)
     a, b = (cast_to(block, arg, types[-1], signed) for arg in block.args[:2])
-    integer = isinstance(types[-1], IntegerType)
-    product = (arith.MuliOp if integer else arith.MulfOp)(a, b)
-    total = (arith.AddiOp if integer else arith.AddfOp)(block.args[2], product)
+    of, result = arithmetic_of(types[-1]), types[-1:]
+    product = of["mul"].create(operands=[a, b], result_types=result)
+    total = of["add"].create(operands=[block.args[2], *product.results], result_types=result)
     block.add_ops([product, total, ops.YieldOp(total)])
     return Region(block)
 
@@ -70,6 +77,7 @@ def pool(types: Sequence[Attribute], kind: str) -> Region:
     if kind.endswith("unsigned") and not isinstance(types[-1], IntegerType):
         raise VerifyException(f"an unsigned maximum or minimum of {types[-1]}: floats are signed")
     operation = _POOLED[kind][0 if isinstance(types[-1], IntegerType) else 1]
+    operation = arithmetic_of(i1)["add"] if kind == "sum" and types[-1] == i1 else operation
     combined = operation.create(operands=[block.args[2], value], result_types=[types[-1]])
     block.add_ops([combined, ops.YieldOp(combined)])
     return Region(block)
