@@ -199,19 +199,24 @@ class LoopsCode:
         if not isinstance(condition, SSAValue):
             exact = zip(places, array.strides, strict=True)
             return self.element(part, tuple(b.divided(p, s) for p, s in exact))
-        if isinstance(array.base, Unwritten):
-            return self.element(part, self._existing(condition, places, part.shape, array.strides))
-        if _is_cheap(part) and _is_cheap(array.base):
+        is_alone = isinstance(array.base, Unwritten)
+        if _starts_inside(part) and (is_alone or (_is_cheap(part) and _is_cheap(array.base))):
             at = self._existing(condition, places, part.shape, array.strides)
-            return b.select(condition, self.element(part, at), self.element(array.base, indices))
+            element = self.element(part, at)
+            return (
+                element
+                if is_alone
+                else b.select(condition, element, self.element(array.base, indices))
+            )
 
         def patched() -> list[SSAValue]:
             exact = zip(places, array.strides, strict=True)
             return [self.element(part, tuple(b.divided(p, s) for p, s in exact))]
 
-        return b.choose(
-            condition, [array.element], patched, lambda: [self.element(array.base, indices)]
-        )[0]
+        def unpatched() -> list[SSAValue]:
+            return [b.zero(array.element) if is_alone else self.element(array.base, indices)]
+
+        return b.choose(condition, [array.element], patched, unpatched)[0]
 
     def _padded(self, array: Padded, indices: Point) -> SSAValue:
         b, source = self.b, array.source
@@ -221,7 +226,7 @@ class LoopsCode:
             return self._padding(array)
         if not isinstance(condition, SSAValue):
             return self.element(source, tuple(places))
-        if _is_cheap(source):
+        if _is_cheap(source) and _starts_inside(source):
             at = self._existing(condition, places, source.shape, (1,) * len(places))
             return b.select(condition, self.element(source, at), self._padding(array))
         return b.choose(
@@ -567,5 +572,25 @@ def _is_cheap(array: Array) -> bool:
             return _is_cheap(array.source)
         case Patched():
             return _is_cheap(array.base) and _is_cheap(array.part)
+        case _:
+            return True
+
+
+def _starts_inside(array: Array) -> bool:
+    """
+    Whether there is memory where the first element would be, even if the array is empty.
+
+    A part that begins behind the start may be empty where its size is open: `x[1:]` of one element.
+    """
+    match array:
+        case Computed():
+            return all(_starts_inside(x) for x in array.loops.inputs if isinstance(x, Array))
+        case Reshaped() | Transposed():
+            return _starts_inside(array.source)
+        case Sliced():
+            places = zip(array.offsets, array.shape, strict=True)
+            return _starts_inside(array.source) and not any(
+                offset != 0 and is_dynamic(size) for offset, size in places
+            )
         case _:
             return True

@@ -83,6 +83,22 @@ def test_one_bit_is_added_modulo_2():
             np.testing.assert_array_equal(got, expected)
 
 
+def test_a_product_of_truth_values_sums_with_or():
+    text = """
+    func.func @main(%a: tensor<3x5xi1>, %b: tensor<5x4xi1>, %c: tensor<3x4xi1>) -> tensor<3x4xi1> {
+      %r = linalg.matmul ins(%a, %b : tensor<3x5xi1>, tensor<5x4xi1>) outs(%c : tensor<3x4xi1>)
+        -> tensor<3x4xi1>
+      return %r : tensor<3x4xi1>
+    }"""
+    numbers = np.random.default_rng(1)
+    a, b, c = (numbers.random(sizes) < 0.5 for sizes in ((3, 5), (5, 4), (3, 4)))
+    wanted = c | (a.astype(int) @ b.astype(int) > 0)
+    assert (wanted != c ^ (a.astype(int) @ b.astype(int) % 2 > 0)).any()
+    compiled = run(compile_module(parse_text(text), "lavapipe"), {"a": a, "b": b, "c": c})
+    for got in (*compiled.values(), *interpret(parse_text(text), [a, b, c])):
+        np.testing.assert_array_equal(got, wanted)
+
+
 TILED = """
 func.func @main(%x: tensor<7x9xf32>, %pad: f32) -> (tensor<3x2x4x4xf32>, tensor<7x9xf32>) {
   %e = tensor.empty() : tensor<3x2x4x4xf32>

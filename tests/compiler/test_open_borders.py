@@ -131,3 +131,36 @@ def test_a_sum_whose_size_one_operand_alone_knows():
     np.testing.assert_array_equal(result, x.T @ w)
     with pytest.raises(ProgramError, match="should be 1x3"):
         run(program, {"x": np.ones((2, 3), np.float32), "w": w})
+
+
+ROTATED = """
+func.func @main(%x: tensor<?xf32>) -> tensor<f32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %zero = arith.constant 0.0 : f32
+  %n = tensor.dim %x, %c0 : tensor<?xf32>
+  %m = arith.subi %n, %c1 : index
+  %rest = tensor.extract_slice %x[1] [%m] [1] : tensor<?xf32> to tensor<?xf32>
+  %first = tensor.extract_slice %x[0] [1] [1] : tensor<?xf32> to tensor<1xf32>
+  %room = tensor.empty(%n) : tensor<?xf32>
+  %a = tensor.insert_slice %rest into %room[0] [%m] [1] : tensor<?xf32> into tensor<?xf32>
+  %b = tensor.insert_slice %first into %a[%m] [1] [1] : tensor<1xf32> into tensor<?xf32>
+  %e = tensor.empty() : tensor<f32>
+  %start = linalg.fill ins(%zero : f32) outs(%e : tensor<f32>) -> tensor<f32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(d) -> (d)>, affine_map<(d) -> ()>],
+      iterator_types = ["reduction"]} ins(%b : tensor<?xf32>) outs(%start : tensor<f32>) {
+  ^bb0(%v: f32, %o: f32):
+    %s = arith.addf %o, %v : f32
+    linalg.yield %s : f32
+  } -> tensor<f32>
+  return %sum : tensor<f32>
+}"""
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_a_part_behind_the_start_may_be_empty(size: int):
+    """`x[1:]` of one element has none, so nothing is read where its first one would be."""
+    x = np.arange(1, size + 1, dtype=np.float32)
+    program = compile_module(parse_text(ROTATED), "lavapipe")
+    (total,) = run(program, {"x": x}, "interpreter").values()
+    assert total == x.sum()
