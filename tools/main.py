@@ -42,132 +42,68 @@ first steps:
   xdsl-spirv COMMAND --help             the options of a command, with examples"""
 
 
+TABLE = """
+compile program_options:compile compile:compile
+    Compile a model, or linalg on tensors, into a program for a device.
+run program_options:run commands:run
+    Run a compiled program, or compile, run and compare a model.
+generate program_options:generate generate:generate
+    Let a language model answer.
+serve program_options:serve serve:serve
+    Serve a language model by OpenAI's interface.
+explain program_options:explain explain:explain
+    Say what becomes of a model on a device, and why.
+convert program_options:convert convert:convert
+    Convert an ONNX model to f16 or int8, and say how far its results move.
+devices program_options:devices devices:devices
+    List the Vulkan devices, or describe one for --target.
+doctor program_options:doctor doctor:doctor
+    Find out whether programs run on a Vulkan device, and why not.
+tune tuning.options:tune tune:tune
+    Search the fastest schedules on a Vulkan device.
+worker jobs:worker_options jobs:worker
+    Offer this machine's cores and devices to a Dask scheduler.
+results jobs:results_options jobs:results
+    Show what a store of results holds (tune --store), or merge several.
+translate module_options:translate commands:translate
+    Translate MLIR to a SPIR-V binary, or a binary to MLIR.
+interpret module_options:interpret commands:interpret
+    Run a module or a kernel on the interpreter, at any stage of its lowering.
+test kernel_test.options:add_options kernel_test.command:test
+    Test kernels without a GPU: races, bounds, results.
+reduce reduce.command:add_options reduce.command:reduce
+    Find the smallest kernel, launch or model that still fails.
+debug debugger.command:add_options debugger.command:debug
+    Step through a kernel in an editor (Debug Adapter Protocol).
+language-server language.server:add_options language.server:serve
+    Show findings in an editor as a kernel is saved (Language Server Protocol).
+prove module_options:prove kernel_proving:command
+    Prove that a kernel never goes wrong, in any launch, or show the launch in which it does.
+check-passes module_options:check_passes check_passes:check
+    Run a module before and after every pass, and find the first that changes results.
+validate module_options:validate validate:validate
+    Check a SPIR-V binary against all rules.
+disassemble module_options:disassemble text:disassemble
+    Print a SPIR-V binary as assembly.
+assemble module_options:assemble text:assemble
+    Write SPIR-V assembly as a binary.
+completion module_options:completion completion:completion
+    Print what makes a shell complete this command.
+opt module_options:opt opt:opt
+    Run passes over MLIR or SPIR-V and print it, as xdsl-opt, or step through them.
+"""
+"""
+Each command, the function that declares its options, the function that runs it, and below them what
+it does. The functions are of `tools/`.
+"""
+
 COMMANDS = {
-    "compile": (
-        "Compile a model, or linalg on tensors, into a program for a device.",
-        "program_options:compile",
-        "compile:compile",
-    ),
-    "run": (
-        "Run a compiled program, or compile, run and compare a model.",
-        "program_options:run",
-        "commands:run",
-    ),
-    "generate": (
-        "Let a language model answer.",
-        "program_options:generate",
-        "generate:generate",
-    ),
-    "serve": (
-        "Serve a language model by OpenAI's interface.",
-        "program_options:serve",
-        "serve:serve",
-    ),
-    "explain": (
-        "Say what becomes of a model on a device, and why.",
-        "program_options:explain",
-        "explain:explain",
-    ),
-    "convert": (
-        "Convert an ONNX model to f16 or int8, and say how far its results move.",
-        "program_options:convert",
-        "convert:convert",
-    ),
-    "devices": (
-        "List the Vulkan devices, or describe one for --target.",
-        "program_options:devices",
-        "devices:devices",
-    ),
-    "doctor": (
-        "Find out whether programs run on a Vulkan device, and why not.",
-        "program_options:doctor",
-        "doctor:doctor",
-    ),
-    "tune": (
-        "Search the fastest schedules on a Vulkan device.",
-        "tuning.options:tune",
-        "tune:tune",
-    ),
-    "worker": (
-        "Offer this machine's cores and devices to a Dask scheduler.",
-        "jobs:worker_options",
-        "jobs:worker",
-    ),
-    "results": (
-        "Show what a store of results holds (tune --store), or merge several.",
-        "jobs:results_options",
-        "jobs:results",
-    ),
-    "translate": (
-        "Translate MLIR to a SPIR-V binary, or a binary to MLIR.",
-        "module_options:translate",
-        "commands:translate",
-    ),
-    "interpret": (
-        "Run a module or a kernel on the interpreter, at any stage of its lowering.",
-        "module_options:interpret",
-        "commands:interpret",
-    ),
-    "test": (
-        "Test kernels without a GPU: races, bounds, results.",
-        "kernel_test.options:add_options",
-        "kernel_test.command:test",
-    ),
-    "reduce": (
-        "Find the smallest kernel, launch or model that still fails.",
-        "reduce.command:add_options",
-        "reduce.command:reduce",
-    ),
-    "debug": (
-        "Step through a kernel in an editor (Debug Adapter Protocol).",
-        "debugger.command:add_options",
-        "debugger.command:debug",
-    ),
-    "language-server": (
-        "Show findings in an editor as a kernel is saved (Language Server Protocol).",
-        "language.server:add_options",
-        "language.server:serve",
-    ),
-    "prove": (
-        "Prove that a kernel never goes wrong, in any launch, or show the launch in which it does.",
-        "module_options:prove",
-        "kernel_proving:command",
-    ),
-    "check-passes": (
-        "Run a module before and after every pass, and find the first that changes results.",
-        "module_options:check_passes",
-        "check_passes:check",
-    ),
-    "validate": (
-        "Check a SPIR-V binary against all rules.",
-        "module_options:validate",
-        "validate:validate",
-    ),
-    "disassemble": (
-        "Print a SPIR-V binary as assembly.",
-        "module_options:disassemble",
-        "text:disassemble",
-    ),
-    "assemble": (
-        "Write SPIR-V assembly as a binary.",
-        "module_options:assemble",
-        "text:assemble",
-    ),
-    "completion": (
-        "Print what makes a shell complete this command.",
-        "module_options:completion",
-        "completion:completion",
-    ),
-    "opt": (
-        "Run passes over MLIR or SPIR-V and print it, as xdsl-opt, or step through them.",
-        "module_options:opt",
-        "opt:opt",
-    ),
+    name: (help.strip(), options, function)
+    for row in re.split(r"\n(?=\S)", TABLE.strip())
+    for facts, help in [row.split("\n")]
+    for name, options, function in [facts.split()]
 }
-"""
-Each command's description, the function that declares its options, and the function that runs it:
-functions of `tools/`.
-"""
+"""Each command's description, the function that declares its options, and the one that runs it."""
 
 
 def _import_function(place: str) -> Callable[..., Any]:
