@@ -10,7 +10,8 @@ that became an input in a later opset (`axes`) is an input of the function: a no
 gives it as a constant. So one function serves all opsets that mean the same.
 
 Attributes that several operators share are the fields of a dataclass: a function that takes one by
-keyword has them all.
+keyword has them all. Inputs that belong together, as a tensor, its scale and its zero point, are
+the fields of a NamedTuple, which is one parameter.
 """
 
 from __future__ import annotations
@@ -84,10 +85,31 @@ class Operator:
         return list(signature.parameters.values())[1:]
 
     @cached_property
+    def _positional(self) -> list[inspect.Parameter]:
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return [p for p in self._parameters if p.kind in kinds]
+
+    @cached_property
     def inputs(self) -> list[str]:
         """The names of the inputs, without a variadic last one."""
-        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        return [p.name for p in self._parameters if p.kind in kinds]
+        return [
+            name
+            for p in self._positional
+            for name in (
+                [f"{p.name}_{f}" for f in p.annotation._fields] if _is_group(p) else [p.name]
+            )
+        ]
+
+    def _group_inputs(self, inputs: Sequence[Tensor | None]) -> list[Any]:
+        """Returns the arguments: the inputs, and each NamedTuple of several inputs."""
+        grouped: list[Any] = []
+        start = 0
+        for parameter in self._positional:
+            count = len(parameter.annotation._fields) if _is_group(parameter) else 1
+            given = inputs[start : start + count]
+            grouped += [parameter.annotation(*given)] if _is_group(parameter) else given
+            start += count
+        return [*grouped, *inputs[start:]]
 
     @cached_property
     def is_variadic(self) -> bool:
@@ -121,7 +143,12 @@ class Operator:
         for parameter, (record, names) in self._records.items():
             given = {name: attributes.pop(name) for name in names if name in attributes}
             attributes[parameter] = record(**given)
-        return self.function(b, *inputs, **attributes)
+        return self.function(b, *self._group_inputs(inputs), **attributes)
+
+
+def _is_group(parameter: inspect.Parameter) -> bool:
+    """Whether several inputs belong to the parameter."""
+    return hasattr(parameter.annotation, "_fields")
 
 
 _OPERATORS: dict[tuple[str, str], list[Operator]] = {}

@@ -9,7 +9,7 @@ so that it does not matter which of the forms of a quantized model an exporter w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.dialects import math
@@ -152,6 +152,30 @@ def dequantized(
 def is_zero(zero: Tensor) -> bool:
     """Whether a zero point is known to be 0 everywhere."""
     return zero.numbers is not None and not zero.numbers.astype(np.float32).any()
+
+
+class Quantized(NamedTuple):
+    """An operand in steps of a scale: three inputs of an operator."""
+
+    tensor: Tensor
+    scale: Tensor
+    zero: Tensor | None
+
+    def floats(self, b: Nodes) -> Tensor:
+        """The numbers that the integers stand for."""
+        return dequantized(b, self.tensor, self.scale, self.zero)
+
+
+class Steps(NamedTuple):
+    """The scale and the zero point of a result: two inputs of an operator."""
+
+    scale: Tensor
+    zero: Tensor | None = None
+
+    def quantize(self, b: Nodes, floats: Tensor, given: Tensor) -> Tensor:
+        """Floats in the zero point's type, or in the input's type if there is none."""
+        element = given.element if self.zero is None else self.zero.element
+        return quantized(b, floats, self.scale, self.zero, element)
 
 
 @operator("QuantizeLinear", since=23)
@@ -344,44 +368,26 @@ def scaled(
 
 
 @operator("QLinearMatMul")
-def qlinear_matmul(
-    b: Nodes,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor,
-    y: Tensor,
-    y_scale: Tensor,
-    y_zero: Tensor,
-    z_scale: Tensor,
-    z_zero: Tensor,
-    /,
-) -> Tensor:
-    total = matmul_integer(b, x, y, x_zero, y_zero)
+def qlinear_matmul(b: Nodes, x: Quantized, y: Quantized, z: Steps, /) -> Tensor:
+    total = matmul_integer(b, x.tensor, y.tensor, x.zero, y.zero)
     assert isinstance(total, Tensor)
-    scales = along(b, x_scale, total, total.rank - 2), along(b, y_scale, total, total.rank - 1)
-    return scaled(b, total, scales, z_scale, z_zero)
+    places = along(b, x.scale, total, total.rank - 2), along(b, y.scale, total, total.rank - 1)
+    return scaled(b, total, places, z.scale, z.zero)
 
 
 @operator("QLinearConv")
 def qlinear_conv(
     b: Nodes,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor,
-    w: Tensor,
-    w_scale: Tensor,
-    w_zero: Tensor,
-    y_scale: Tensor,
-    y_zero: Tensor,
+    x: Quantized,
+    w: Quantized,
+    y: Steps,
     bias: Tensor | None = None,
     /,
     *,
     attributes: ConvAttributes,
 ) -> Tensor:
-    window = window_of(b, x.sizes[2:], kernel_of(b, w, attributes.kernel_shape), attributes)
-    total = convolve(
-        b, centered(b, x, x_zero), centered(b, w, w_zero), window, attributes.group, I32
-    )
+    total = conv_integer(b, x.tensor, w.tensor, x.zero, w.zero, attributes=attributes)
+    assert isinstance(total, Tensor)
     total = with_bias(b, total, bias)
-    scales = along(b, x_scale, total, 1), along(b, w_scale, total, 1)
-    return scaled(b, total, scales, y_scale, y_zero)
+    places = along(b, x.scale, total, 1), along(b, w.scale, total, 1)
+    return scaled(b, total, places, y.scale, y.zero)

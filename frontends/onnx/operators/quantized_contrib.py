@@ -8,7 +8,6 @@ are unpacked as they are dequantized.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,12 +17,13 @@ from xdsl_spirv.frontends.blocks import dequantize
 from xdsl_spirv.frontends.onnx.nodes import Nodes
 from xdsl_spirv.frontends.onnx.operators.quantized import (
     MICROSOFT,
+    Quantized,
+    Steps,
     along,
     dequantized,
     dynamic_quantize_linear,
     matmul_integer,
     qlinear_conv,
-    quantized,
     scaled,
 )
 from xdsl_spirv.frontends.onnx.operators.quantized_blocks import (
@@ -33,7 +33,7 @@ from xdsl_spirv.frontends.onnx.operators.quantized_blocks import (
     codes_of,
 )
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of
-from xdsl_spirv.frontends.onnx.operators.windows import ConvAttributes, PoolAttributes
+from xdsl_spirv.frontends.onnx.operators.windows import ConvAttributes
 from xdsl_spirv.frontends.onnx.registry import lookup, operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, U8, Element, Tensor
@@ -48,11 +48,6 @@ def of_onnx(b: Nodes, name: str, *tensors: Maybe, opset: int = 0, **attributes: 
     result = entry(b, *tensors, **attributes)
     assert isinstance(result, Tensor)
     return result
-
-
-def again(b: Nodes, floats: Tensor, scale: Tensor, zero: Maybe, given: Tensor) -> Tensor:
-    """Floats quantized to the zero point's type, or to the input's type if there is none."""
-    return quantized(b, floats, scale, zero, given.element if zero is None else zero.element)
 
 
 def with_channels_first(b: Nodes, x: Tensor, last: int) -> Tensor:
@@ -71,20 +66,8 @@ for _name in ("Add", "Mul"):
 
     def _pointwise(name: str) -> None:
         @operator(f"QLinear{name}", domain=MICROSOFT)
-        def pointwise(
-            b: Nodes,
-            x: Tensor,
-            x_scale: Tensor,
-            x_zero: Maybe,
-            y: Tensor,
-            y_scale: Tensor,
-            y_zero: Maybe,
-            z_scale: Tensor,
-            z_zero: Maybe = None,
-            /,
-        ) -> Tensor:
-            floats = dequantized(b, x, x_scale, x_zero), dequantized(b, y, y_scale, y_zero)
-            return again(b, of_onnx(b, name, *floats), z_scale, z_zero, x)
+        def pointwise(b: Nodes, x: Quantized, y: Quantized, z: Steps, /) -> Tensor:
+            return z.quantize(b, of_onnx(b, name, x.floats(b), y.floats(b)), x.tensor)
 
         del pointwise
 
@@ -92,141 +75,54 @@ for _name in ("Add", "Mul"):
 
 
 @operator("QLinearWhere", domain=MICROSOFT)
-def qlinear_where(
-    b: Nodes,
-    condition: Tensor,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Maybe,
-    y: Tensor,
-    y_scale: Tensor,
-    y_zero: Maybe,
-    z_scale: Tensor,
-    z_zero: Maybe = None,
-    /,
-) -> Tensor:
-    floats = dequantized(b, x, x_scale, x_zero), dequantized(b, y, y_scale, y_zero)
-    return again(b, of_onnx(b, "Where", condition, *floats), z_scale, z_zero, x)
+def qlinear_where(b: Nodes, condition: Tensor, x: Quantized, y: Quantized, z: Steps, /) -> Tensor:
+    return z.quantize(b, of_onnx(b, "Where", condition, x.floats(b), y.floats(b)), x.tensor)
 
 
 @operator("QLinearConcat", domain=MICROSOFT)
-def qlinear_concat(
-    b: Nodes, y_scale: Tensor, y_zero: Tensor, /, *parts: Tensor, axis: int
-) -> Tensor:
+def qlinear_concat(b: Nodes, y: Steps, /, *parts: Tensor, axis: int) -> Tensor:
     """The parts are a tensor, its scale and its zero point, one after the other."""
-    floats = [dequantized(b, parts[i], parts[i + 1], parts[i + 2]) for i in range(0, len(parts), 3)]
-    return again(b, of_onnx(b, "Concat", *floats, axis=axis), y_scale, y_zero, y_zero)
+    assert y.zero is not None
+    floats = [Quantized(*parts[i : i + 3]).floats(b) for i in range(0, len(parts), 3)]
+    return y.quantize(b, of_onnx(b, "Concat", *floats, axis=axis), y.zero)
 
 
-def _through(
-    b: Nodes,
-    name: str,
-    given: Sequence[Maybe],
-    opset: int = 0,
-    last: int = 0,
-    **attributes: Any,
-) -> Tensor:
-    """An operator on floats between x, its scale and zero point, and the result's."""
-    x, x_scale, x_zero, y_scale, y_zero = given
-    assert x is not None
-    assert x_scale is not None
-    assert y_scale is not None
-    floats = with_channels_first(b, dequantized(b, x, x_scale, x_zero), last)
-    result = with_channels_last(b, of_onnx(b, name, floats, opset=opset, **attributes), last)
-    return again(b, result, y_scale, y_zero, x)
+for _name in ("Sigmoid", "LeakyRelu", "GlobalAveragePool", "AveragePool"):
 
+    def _on_floats(name: str) -> None:
+        @operator(f"QLinear{name}", domain=MICROSOFT)
+        def on_floats(
+            b: Nodes, x: Quantized, y: Steps, /, *, channels_last: int = 0, **attributes: Any
+        ) -> Tensor:
+            """Takes the attributes of ONNX's operator."""
+            floats = with_channels_first(b, x.floats(b), channels_last)
+            result = of_onnx(b, name, floats, **attributes)
+            return y.quantize(b, with_channels_last(b, result, channels_last), x.tensor)
 
-@operator("QLinearSigmoid", domain=MICROSOFT)
-def qlinear_sigmoid(
-    b: Nodes, x: Tensor, x_scale: Tensor, x_zero: Maybe, y_scale: Tensor, y_zero: Maybe = None, /
-) -> Tensor:
-    return _through(b, "Sigmoid", (x, x_scale, x_zero, y_scale, y_zero))
+        del on_floats
 
-
-@operator("QLinearLeakyRelu", domain=MICROSOFT)
-def qlinear_leaky_relu(
-    b: Nodes,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Maybe,
-    y_scale: Tensor,
-    y_zero: Maybe = None,
-    /,
-    *,
-    alpha: float = 0.01,
-) -> Tensor:
-    return _through(b, "LeakyRelu", (x, x_scale, x_zero, y_scale, y_zero), alpha=alpha)
+    _on_floats(_name)
 
 
 @operator("QLinearSoftmax", domain=MICROSOFT)
-def qlinear_softmax(
-    b: Nodes,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Maybe,
-    y_scale: Tensor,
-    y_zero: Maybe = None,
-    /,
-    *,
-    opset: int,
-    axis: int = -1,
-) -> Tensor:
-    return _through(b, "Softmax", (x, x_scale, x_zero, y_scale, y_zero), opset, axis=axis)
+def qlinear_softmax(b: Nodes, x: Quantized, y: Steps, /, *, opset: int, axis: int = -1) -> Tensor:
+    return y.quantize(b, of_onnx(b, "Softmax", x.floats(b), opset=opset, axis=axis), x.tensor)
 
 
 @operator("QLinearReduceMean", domain=MICROSOFT)
 def qlinear_reduce_mean(
     b: Nodes,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Maybe,
-    y_scale: Tensor,
-    y_zero: Maybe = None,
+    x: Quantized,
+    y: Steps,
     /,
     *,
     axes: Sequence[int] | None = None,
     keepdims: int = 1,
 ) -> Tensor:
-    which = list(range(x.rank)) if axes is None else list(axes)
+    which = list(range(x.tensor.rank)) if axes is None else list(axes)
     known = Tensor.of(np.array(which, np.int64))
-    floats = dequantized(b, x, x_scale, x_zero)
-    return again(b, of_onnx(b, "ReduceMean", floats, known, keepdims=keepdims), y_scale, y_zero, x)
-
-
-@operator("QLinearGlobalAveragePool", domain=MICROSOFT)
-def qlinear_global_average_pool(
-    b: Nodes,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Maybe,
-    y_scale: Tensor,
-    y_zero: Maybe = None,
-    /,
-    *,
-    channels_last: int = 0,
-) -> Tensor:
-    given = x, x_scale, x_zero, y_scale, y_zero
-    return _through(b, "GlobalAveragePool", given, last=channels_last)
-
-
-@operator("QLinearAveragePool", domain=MICROSOFT)
-def qlinear_average_pool(
-    b: Nodes,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Maybe,
-    y_scale: Tensor,
-    y_zero: Maybe = None,
-    /,
-    *,
-    attributes: PoolAttributes,
-    channels_last: int = 0,
-    count_include_pad: int = 0,
-) -> Tensor:
-    return _through(
-        b, "AveragePool", (x, x_scale, x_zero, y_scale, y_zero), last=channels_last,
-        count_include_pad=count_include_pad, **asdict(attributes),
-    )  # fmt: skip
+    mean = of_onnx(b, "ReduceMean", x.floats(b), known, keepdims=keepdims)
+    return y.quantize(b, mean, x.tensor)
 
 
 # Products
@@ -235,14 +131,9 @@ def qlinear_average_pool(
 @operator("QLinearConv", domain=MICROSOFT)
 def qlinear_conv_of_channels(
     b: Nodes,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor,
-    w: Tensor,
-    w_scale: Tensor,
-    w_zero: Tensor,
-    y_scale: Tensor,
-    y_zero: Tensor,
+    x: Quantized,
+    w: Quantized,
+    y: Steps,
     bias: Maybe = None,
     /,
     *,
@@ -250,10 +141,8 @@ def qlinear_conv_of_channels(
     channels_last: int = 0,
 ) -> Tensor:
     """The weights have their channels first all the same."""
-    result = qlinear_conv(
-        b, with_channels_first(b, x, channels_last), x_scale, x_zero, w, w_scale, w_zero,
-        y_scale, y_zero, bias, attributes=attributes,
-    )  # fmt: skip
+    x = x._replace(tensor=with_channels_first(b, x.tensor, channels_last))
+    result = qlinear_conv(b, x, w, y, bias, attributes=attributes)
     assert isinstance(result, Tensor)
     return with_channels_last(b, result, channels_last)
 
@@ -300,12 +189,8 @@ def dynamic_quantize_matmul(
 @operator("QGemm", domain=MICROSOFT)
 def qgemm(
     b: Nodes,
-    x: Tensor,
-    x_scale: Tensor,
-    x_zero: Tensor,
-    y: Tensor,
-    y_scale: Tensor,
-    y_zero: Tensor,
+    x: Quantized,
+    y: Quantized,
     bias: Maybe = None,
     z_scale: Maybe = None,
     z_zero: Maybe = None,
@@ -316,13 +201,13 @@ def qgemm(
     alpha: float = 1.0,
 ) -> Tensor:
     """The bias is in steps of both scales, and multiplied with alpha, too."""
-    a = b.transpose(x, [1, 0]) if transA else x
-    c = b.transpose(y, [1, 0]) if transB else y
-    total = matmul_integer(b, a, c, x_zero, y_zero)
+    a = b.transpose(x.tensor, [1, 0]) if transA else x.tensor
+    c = b.transpose(y.tensor, [1, 0]) if transB else y.tensor
+    total = matmul_integer(b, a, c, x.zero, y.zero)
     assert isinstance(total, Tensor)
     if bias is not None:
         total = of_onnx(b, "Add", bias, total)
-    places = along(b, x_scale, total, 0), along(b, y_scale, total, 1)
+    places = along(b, x.scale, total, 0), along(b, y.scale, total, 1)
     return scaled(b, total, places, z_scale, z_zero, alpha)
 
 
