@@ -23,10 +23,10 @@ from xdsl_spirv.serialization.raw.binary import decode
 from xdsl_spirv.serialization.text.disassembler import disassemble
 from xdsl_spirv.tools.kernel_test.collecting import collect
 from xdsl_spirv.tools.kernel_test.loading import load_kernel
-from xdsl_spirv.tools.kernel_test.options import launch_options
 from xdsl_spirv.tools.kernel_test.overriding import override
 from xdsl_spirv.tools.kernel_test.problems import MISMATCH
 from xdsl_spirv.tools.kernel_test.toml_file import beside
+from xdsl_spirv.tools.options import Options
 from xdsl_spirv.tools.output import check_place, write
 from xdsl_spirv.tools.reduce import kernels, models
 from xdsl_spirv.tools.reduce.description import with_absolute_paths, write_description
@@ -38,41 +38,26 @@ RUN = f"xdsl-spirv run {HERE} --random 0 --no-cache --json"
 MODEL = ".onnx"
 TRIES = ".tries"
 """Ends the name of the folder of an unfinished search: its verdicts, and the candidates tried."""
-EPILOG = """A search that was ended goes on where it was when the same command is given again.
-docs/reduce.md says what counts as the same failure."""
+JOBS = min(os.cpu_count() or 1, 8)
 
-
-def add_options(command: argparse.ArgumentParser) -> None:
-    """Declares the options."""
-    command.epilog = EPILOG
-    command.add_argument("failing", metavar="KERNEL|MODEL.onnx", help="as for test, or a model")
-    command.add_argument(
-        "--command",
-        dest="tried",
-        metavar="TEXT",
-        help=f"the command that fails, {HERE} for the file (test, or for models {RUN!r})",
-    )
-    command.add_argument("--status", type=int, help="its exit status (that of the input, not 0)")
-    command.add_argument("--says", default="", metavar="TEXT", help="what it prints when it fails")
-    command.add_argument(
-        "--device", metavar="NAME", help="compare a kernel's results on it with the interpreter's"
-    )
-    command.add_argument(
-        "--failure", metavar="TEXT", help="the one that is to stay, if there are several: RACE-01"
-    )
-    command.add_argument(
-        "--try-seconds", type=float, default=60.0, metavar="N", help="for one try (%(default)g)"
-    )
-    command.add_argument(
-        "--try-memory", type=int, default=8192, metavar="MIB", help="for one try (%(default)s)"
-    )
-    command.add_argument(
-        "--jobs", type=int, default=min(os.cpu_count() or 1, 8), metavar="N", help="tries at a time"
-    )
-    command.add_argument(
-        "-o", "--output", metavar="FILE", help="the smallest: .spv, .spvasm, .onnx (x.reduced.spv)"
-    )
-    launch_options(command)
+add_options = Options(
+    f"""
+failing KERNEL|MODEL.onnx  as for test, or a model
+--command TEXT dest=tried
+    the command that fails, {HERE} for the file (test, or for models {RUN!r})
+--status STATUS int  its exit status (that of the input, not 0)
+--says TEXT default=  what it prints when it fails
+--device NAME  compare a kernel's results on it with the interpreter's
+--failure TEXT  the one that is to stay, if there are several: RACE-01
+--try-seconds N float default=60.0  for one try (%(default)g)
+--try-memory MIB int default=8192  for one try (%(default)s)
+--jobs N int default={JOBS}  tries at a time
+-o --output FILE  the smallest: .spv, .spvasm, .onnx (x.reduced.spv)
+@launch
+""",
+    epilog="""A search that was ended goes on where it was when the same command is given again.
+docs/reduce.md says what counts as the same failure.""",
+)
 
 
 def reduce(arguments: argparse.Namespace) -> int:
