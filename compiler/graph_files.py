@@ -65,7 +65,7 @@ def load(path: str) -> GraphProgram:
             constants = {int(key): arrays[key] for key in arrays}
         module = decode((folder / SPIRV).read_bytes())
         return GraphProgram(_graph_in(module), constants, names["inputs"], names["outputs"])
-    except (OSError, ValueError, KeyError, SPIRVDecodeError) as error:
+    except (OSError, ValueError, LookupError, RecursionError, SPIRVDecodeError) as error:
         raise ProgramError(
             f"the graph cannot be read: {error}", path, "compile the model again"
         ) from error

@@ -33,3 +33,16 @@ class FrontendError(Exception):
     def __str__(self) -> str:
         text = f"{self.cause} ({self.place})" if self.place else self.cause
         return spoken(f"{text}; {self.remedy}" if self.remedy else text)
+
+
+UNFORESEEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""Exceptions for nodes and text that a reader lets through: operands that are not there, say."""

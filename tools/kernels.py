@@ -77,7 +77,7 @@ def _push_constants(arguments: argparse.Namespace) -> PushConstants:
         name, equals, value = text.partition("=")
         try:
             push_constants[name] = json.loads(value)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             equals = ""
         if not equals or not name:
             raise ProgramError(

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import NameLoc, NoneAttr, StringAttr
 from xdsl.ir import Block
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import SymbolicSize, UnknownSizeError, surely_below
-from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError
 from xdsl_spirv.frontends.onnx import chosen
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.declared import OF_AXES, Sizes, declared_sizes, deduced, with_data
@@ -63,17 +63,6 @@ MOST_ELEMENTS = (1 << 31) - 1
 QUANTIZED = frozenset(("DequantizeLinear",))
 """Written even where all is known: weights stay integers for contractions of integers."""
 
-
-UNFORESEEN = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""Exceptions for nodes that ONNX's checker lets through: operands that are not there, say."""
 
 MISJUDGED = frozenset(
     "AveragePool BatchNormalization Dropout GlobalAveragePool GlobalLpPool GlobalMaxPool"

@@ -179,5 +179,5 @@ def head_size_beside(model: Any) -> int | None:
     try:
         text = Path(os.fspath(model)).with_name("genai_config.json").read_text()
         return int(json.loads(text)["model"]["decoder"]["head_size"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None

@@ -18,7 +18,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
 from xdsl_spirv.dialects.program import FLOATS
-from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value, annotate
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.functions import erase_unused, value_of
@@ -31,7 +31,6 @@ Function = Callable[..., "Tensor | Sequence[Tensor]"]
 OPERATIONS: dict[str, Function] = {}
 LINE = re.compile(r'"([^"]+)":(\d+):\d+')
 RETURNS = ("func.return", "stablehlo.return")
-UNFORESEEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def operation(*names: str) -> Callable[[Function], Function]:

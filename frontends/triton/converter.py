@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, i1, i32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects import tile
+from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError
 from xdsl_spirv.frontends.triton.dialect import PointerType, element_of
 from xdsl_spirv.frontends.triton.elements import compute, predicate_of
 from xdsl_spirv.frontends.triton.forms import (
@@ -143,12 +144,20 @@ class Converter:
         w.insert(scf.IfOp(condition, [], Region(rest)))
 
     def convert(self, op: Operation) -> None:
-        """Writes one operation."""
+        """Writes one operation; one that Triton would not write is refused where it stands."""
         handler = HANDLERS.get(op.name)
-        if handler is not None:
-            handler(self, op)
-        elif not self._as_sum(op):
-            self.elements(op)
+        try:
+            if handler is not None:
+                handler(self, op)
+            elif not self._as_sum(op):
+                self.elements(op)
+        except FrontendError:
+            raise
+        except UNFORESEEN as error:
+            # Operations of TTIR have no verifiers here: operands, attributes and types may be any.
+            self.writer.refuse(
+                f"{op.name} is not as Triton writes it: {type(error).__name__}: {error}"
+            )
 
     def elements(self, op: Operation) -> None:
         """A function of elements."""

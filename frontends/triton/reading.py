@@ -26,7 +26,7 @@ from xdsl.universe import XDSL_UNIVERSE
 from xdsl.utils.exceptions import ParseError, UnregisteredConstructException, VerifyException
 
 import xdsl_spirv.universe  # pyright: ignore[reportUnusedImport]  # noqa: F401
-from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError
 from xdsl_spirv.frontends.triton.dialect import ASSUME, ON_TENSORS, Triton
 
 _ALIAS = re.compile(r"^(#loc\w*) = (loc\(.*\))$", re.MULTILINE)
@@ -51,7 +51,7 @@ def read(text: str, name: str = "<ttir>") -> ModuleOp:
     try:
         _read_locations(parser, ctx, text)
         return parser.parse_module()
-    except (ParseError, UnregisteredConstructException, VerifyException) as error:
+    except (ParseError, UnregisteredConstructException, VerifyException, *UNFORESEEN) as error:
         line = parser.lexer.input.content.count("\n", 0, parser.pos)
         raise _refusal(parser, text, name, line + 1, error) from None
 
@@ -89,7 +89,7 @@ def _refusal(parser: Parser, text: str, name: str, number: int, error: Exception
     used = next((found for line in lines if (found := _USED.findall(line))), [])
     places = [line_of(parser.attribute_aliases.get(alias)) for alias in used]
     known = [f"{Path(place[0]).name}:{place[1]}" for place in places if place]
-    said = str(error).strip().splitlines()[-1].strip()
+    said = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
     if found := re.search(r"[Oo]peration (\S+) is not registered", said):
         said = f"{found[1]} is not read"
     remedy = "docs/limits.md lists what Triton's kernels may use"

@@ -209,14 +209,14 @@ class LoopsCode:
                 else b.select(condition, element, self.element(array.base, indices))
             )
 
-        def patched() -> list[SSAValue]:
+        def read_part() -> list[SSAValue]:
             exact = zip(places, array.strides, strict=True)
             return [self.element(part, tuple(b.divided(p, s) for p, s in exact))]
 
-        def unpatched() -> list[SSAValue]:
+        def read_base() -> list[SSAValue]:
             return [b.zero(array.element) if is_alone else self.element(array.base, indices)]
 
-        return b.choose(condition, [array.element], patched, unpatched)[0]
+        return b.choose(condition, [array.element], read_part, read_base)[0]
 
     def _padded(self, array: Padded, indices: Point) -> SSAValue:
         b, source = self.b, array.source

@@ -89,7 +89,7 @@ def read_entries(path: Path) -> Mapping[str, str]:
             )
         entries: Mapping[str, Any] = table["entries"]
         return {key: str(entry["schedule"]) for key, entry in entries.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise TargetError(f"{path}: not a tuned table: {error}") from error
 
 

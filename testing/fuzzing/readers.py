@@ -251,6 +251,22 @@ def _read_weights(data: bytes) -> str:
     return "imported"
 
 
+def _read_ttir(data: bytes) -> str:
+    """A kernel of Triton, read and converted to tiles."""
+    from xdsl_spirv.frontends.triton.convert import convert, kernel_of
+    from xdsl_spirv.frontends.triton.reading import read
+
+    convert(kernel_of(read(data.decode(errors="surrogatepass"))))
+    return "converted"
+
+
+def _read_stablehlo(data: bytes) -> str:
+    from xdsl_spirv.frontends import import_stablehlo
+
+    import_stablehlo(data.decode(errors="replace"))
+    return "imported"
+
+
 def _read_gguf(data: bytes) -> str:
     from xdsl_spirv.frontends.gguf.file import read_file
 
@@ -405,6 +421,8 @@ READERS: dict[str, Reader] = {
     "passes": Reader("passes", _damaged_behind_its_passes, _read_and_lower, 4),
     "onnx": Reader("onnx", _damaged_model, _read_onnx, 4),
     "weights": Reader("onnx", _damaged_weights, _read_weights, 2),
+    "ttir": Reader("ttir", _any_text, _read_ttir, 2),
+    "stablehlo": Reader("stablehlo", _any_text, _read_stablehlo, 2),
     "gguf": Reader("gguf", _any_bytes, _read_gguf, 1),
     "safetensors": Reader("safetensors", _any_bytes, _read_safetensors, 1),
     "program": Reader("program", _damaged_program, _read_program, 2),

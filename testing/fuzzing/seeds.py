@@ -83,6 +83,38 @@ def _onnx() -> Iterator[bytes]:
             yield data
 
 
+def _ttir() -> Iterator[bytes]:
+    for path in sorted((TESTS / "frontends" / "triton").glob("*.ttir")):
+        yield path.read_bytes()
+
+
+STABLEHLO = """
+func.func @main(%a: tensor<4x6xf32>, %b: tensor<6x3xf32>, %i: tensor<2x1xi32>) -> tensor<2x3xf32> {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+    : (tensor<4x6xf32>, tensor<6x3xf32>) -> tensor<4x3xf32>
+  %1 = "stablehlo.gather"(%0, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+    collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+    slice_sizes = array<i64: 1, 3>}> : (tensor<4x3xf32>, tensor<2x1xi32>) -> tensor<2x3xf32>
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %2 = stablehlo.reduce(%1 init: %z) applies stablehlo.add across dimensions = [0]
+    : (tensor<2x3xf32>, tensor<f32>) -> tensor<3xf32>
+  %3 = stablehlo.broadcast_in_dim %2, dims = [1] : (tensor<3xf32>) -> tensor<2x3xf32>
+  %4 = stablehlo.slice %3 [0:2:1, 0:3:2] : (tensor<2x3xf32>) -> tensor<2x2xf32>
+  %5 = stablehlo.pad %4, %z, low = [0, 0], high = [0, 0], interior = [0, 1]
+    : (tensor<2x2xf32>, tensor<f32>) -> tensor<2x3xf32>
+  %6 = stablehlo.reshape %5 : (tensor<2x3xf32>) -> tensor<6xf32>
+  %7 = stablehlo.iota dim = 0 : tensor<6xi32>
+  %8 = stablehlo.convert %7 : (tensor<6xi32>) -> tensor<6xf32>
+  %9 = stablehlo.maximum %6, %8 : tensor<6xf32>
+  %10 = stablehlo.reshape %9 : (tensor<6xf32>) -> tensor<2x3xf32>
+  return %10 : tensor<2x3xf32>
+}"""
+
+
+def _stablehlo() -> Iterator[bytes]:
+    yield STABLEHLO.encode()
+
+
 def _gguf() -> Iterator[bytes]:
     from xdsl_spirv.testing.gguf_header import gguf_header
 
@@ -160,6 +192,8 @@ KINDS: Mapping[str, Callable[[], Iterator[bytes]]] = {
     "mlir": _mlir,
     "passes": _passes,
     "onnx": _onnx,
+    "ttir": _ttir,
+    "stablehlo": _stablehlo,
     "gguf": _gguf,
     "safetensors": _safetensors,
     "program": _program,

@@ -79,7 +79,9 @@ def test_a_measured_schedule_is_taken(tmp_path: Path, monkeypatch: pytest.Monkey
     assert lookup(contraction(), LAVAPIPE) is None
 
 
-@pytest.mark.parametrize("content", ["{", "{}", '{"schema_version": 7, "entries": {}}', "[]"])
+@pytest.mark.parametrize(
+    "content", ["{", "{}", '{"schema_version": 7, "entries": {}}', "[]", "[" * 100_000]
+)
 def test_a_broken_table_is_named(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("XDSL_SPIRV_TUNED", str(tmp_path))
     (tmp_path / "lavapipe.json").write_text(content)

@@ -31,7 +31,7 @@ class Connection:
             return None
         try:
             message = json.loads(self._reader.read(min(length or 0, MOST)))
-        except ValueError:
+        except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
             raise ProgramError(

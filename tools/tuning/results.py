@@ -289,7 +289,7 @@ def write_table(
     try:
         if path.is_file():
             entries = json.loads(path.read_text())["entries"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise ProgramError(
             f"not a tuned table: {error}", str(path), "name another with -o, or delete it"
         ) from error

@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 
 from xdsl_spirv import kernels as k
+from xdsl_spirv.frontends import FrontendError
+from xdsl_spirv.frontends.triton.convert import convert, kernel_of
+from xdsl_spirv.frontends.triton.reading import read
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.kernels.tile_launch import lower_program
 from xdsl_spirv.kernels.tiles import Unwritten
@@ -299,3 +302,17 @@ content = "zeros"
 expect = "x + y"
 """)
     assert main(["test", str(tmp_path / "add.ttir")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("%r = arith.extf %x", "IndexError|list index"),
+        ("%r = arith.constant dense<[]> : tensor<0xf32>", "f.ttir:3|tuple index"),
+        ("%r = tt.make_range {end = 4 : i32} : tensor<4xi32>", "tt.make_range is not as Triton"),
+    ],
+)
+def test_text_that_triton_does_not_write_is_refused(line: str, message: str):
+    text = f"tt.func @f(%x: f32) {{\n{line}\ntt.return\n}}"
+    with pytest.raises(FrontendError, match=message):
+        convert(kernel_of(read(text, "f.ttir")))
