@@ -23,23 +23,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from xdsl_spirv.images import Image, Sampler
     from xdsl_spirv.interpreter.api import dispatch, interpret, reference
     from xdsl_spirv.interpreter.errors import InterpreterError
     from xdsl_spirv.interpreter.options import MemoryBudget, Options
 
 __all__ = [
+    "Image",
     "InterpreterError",
     "MemoryBudget",
     "Options",
+    "Sampler",
     "dispatch",
     "interpret",
     "reference",
 ]
 
 _HOMES = {
-    **dict.fromkeys(("dispatch", "interpret", "reference"), "api"),
-    **dict.fromkeys(("MemoryBudget", "Options"), "options"),
-    "InterpreterError": "errors",
+    **dict.fromkeys(("dispatch", "interpret", "reference"), "interpreter.api"),
+    **dict.fromkeys(("MemoryBudget", "Options"), "interpreter.options"),
+    **dict.fromkeys(("Image", "Sampler"), "images"),
+    "InterpreterError": "interpreter.errors",
 }
 
 
@@ -48,4 +52,4 @@ def __getattr__(name: str) -> Any:
 
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"xdsl_spirv.interpreter.{_HOMES[name]}"), name)
+    return getattr(import_module(f"xdsl_spirv.{_HOMES[name]}"), name)

@@ -13,9 +13,11 @@ from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.program import first_value_of, inputs_of
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.images import Image, Sampler
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.machine import Host, check_input
+from xdsl_spirv.interpreter.memories import Place
 from xdsl_spirv.interpreter.options import Options, mapping_of
 from xdsl_spirv.interpreter.spirv.module import Buffers, Compiled, Launch
 from xdsl_spirv.interpreter.structs import PushConstants
@@ -90,6 +92,7 @@ def dispatch(
     *,
     options: Options | None = None,
     compiled: Compiled | None = None,
+    images: Mapping[Place, Image | Sampler] | None = None,
 ) -> None:
     """
     Run the entry point `entry` of a `spirv.module` on `grid` workgroups.
@@ -99,6 +102,7 @@ def dispatch(
     `spec_constants` maps SpecId to the value that replaces the default; `push_constants` are bytes,
     or the values of all members by name (`structs.pack_struct`). `compiled` keeps what is
     compiled for later launches with equal constants and options, of modules that do not change.
+    `images` says which buffers are texels of images, and gives samplers.
 
     Raises `InterpreterError` for an unknown entry point, a missing or read-only buffer, push
     constants that are missing or too short, an operation without semantics, an access outside a
@@ -119,6 +123,7 @@ def dispatch(
         push_constants,
         _options(options, subgroup_size),
         compiled=compiled,
+        images=images or {},
     ).run()
 
 

@@ -8,7 +8,7 @@ here; a launch with other values compiles anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -29,16 +29,20 @@ from xdsl_spirv.dialects.spirv.types import (
 from xdsl_spirv.dialects.spirv.types_declared import (
     CooperativeMatrixNVType,
     CooperativeVectorType,
+    ImageType,
+    SampledImageType,
+    SamplerType,
     TensorArmType,
     TensorLayoutType,
     TensorViewType,
 )
+from xdsl_spirv.images import Image, Sampler
 from xdsl_spirv.interpreter import semantics
 from xdsl_spirv.interpreter.batch import Batch, Geometry
 from xdsl_spirv.interpreter.budget import Budget
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Composite, CooperativeMatrix, Form, Opaque, Plain
-from xdsl_spirv.interpreter.memories import Memories, null_pointer
+from xdsl_spirv.interpreter.memories import Memories, Place, null_pointer
 from xdsl_spirv.interpreter.numbers import Array, scalar_dtype
 from xdsl_spirv.interpreter.options import Debugger, Options
 from xdsl_spirv.interpreter.pointers import written_variables
@@ -87,7 +91,8 @@ class Context:
 
     `specialized` holds the value of every constant by symbol, which `derive` evaluates; `geometry`
     is the launch's. `global_slot` numbers the module's variables in a batch's `globals`, and
-    `creators` makes each of them for a new batch. `memories` has the launch's buffers. `checker`
+    `creators` makes each of them for a new batch. `memories` has the launch's buffers,
+    `images` what of them are images. `checker`
     looks on where the options ask for checks; `products` counts what `magnitudes`
     (options.py) sums, `clock` how often a clock was read; `waited` says that invocations have
     waited for others, `may_wait` that workgroups may wait for each other.
@@ -109,6 +114,7 @@ class Context:
         self.block: Any = None
         """The memory that all Workgroup blocks with a layout of their own share."""
         self.memories = Memories()
+        self.images: Mapping[Place, Image | Sampler] = {}
         self.checker: Observer | None = None
         self.poison: Watcher | None = None
         self.compiler: Callable[[Operation], Any] | None = None
@@ -223,6 +229,9 @@ class Context:
                 | TensorLayoutType()
                 | TensorViewType()
                 | TensorArmType()
+                | ImageType()
+                | SampledImageType()
+                | SamplerType()
             ):
                 return Opaque(str(type))
             case _:

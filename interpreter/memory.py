@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from xdsl_spirv.images import Image, Sampler
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.forms import Mask, Plain
@@ -46,7 +47,8 @@ class Memory:
     `names` are the module's variables that are bound to it; `shadow` is what the checks know of it,
     `address` where a program finds it, `shape` that of the array whose bytes they are, `size` how
     many bytes of a row belong to it, `defined` whether it begins with a value. Accesses outside of
-    a `robust` one read 0 and are not written (robustBufferAccess2).
+    a `robust` one read 0 and are not written (robustBufferAccess2). `image` and `sampler` say what
+    an image's or a sampler's is.
     """
 
     def __init__(
@@ -64,6 +66,8 @@ class Memory:
         self.size: int = data.shape[1]
         self.defined = rows == "shared"
         self.robust = False
+        self.image: Image | None = None
+        self.sampler: Sampler | None = None
 
     @classmethod
     def of_array(cls, array: Array, label: str = "") -> Memory:

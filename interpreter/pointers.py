@@ -5,7 +5,7 @@ through it, and to the variables that a module writes.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -22,6 +22,7 @@ from xdsl_spirv.dialects.spirv.cooperative_vector import (
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.glsl_forms import GLPointerForm
 from xdsl_spirv.dialects.spirv.pointer import CopyMemorySizedOp
+from xdsl_spirv.dialects.spirv.raw import RawOp
 from xdsl_spirv.dialects.spirv.structure import AddressOfOp
 from xdsl_spirv.dialects.spirv.tensor_arm import TensorWriteOp
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
@@ -39,6 +40,7 @@ SHARED = (
     StorageClass.CrossWorkgroup,
     StorageClass.Generic,
     StorageClass.Workgroup,
+    StorageClass.Image,
 )
 """Memory that other invocations may write."""
 
@@ -80,9 +82,26 @@ def is_shared(value: SSAValue) -> bool:
 
 def source_of_pointer(pointer: SSAValue) -> SSAValue:
     """The pointer that access chains and copies began with."""
-    while isinstance(pointer.owner, CHAINS):
-        pointer = pointer.owner.operands[0]
+    owner = pointer.owner
+    while isinstance(owner, CHAINS) or carries(owner, "OpImageTexelPointer"):
+        pointer = owner.operands[0]
+        owner = pointer.owner
     return pointer
+
+
+def carries(op: object, *instructions: str) -> TypeGuard[RawOp]:
+    """Whether an operation carries one of some instructions."""
+    return isinstance(op, RawOp) and op.instruction.data in instructions
+
+
+def image_pointer(op: RawOp) -> SSAValue | None:
+    """The pointer to the variable of the image that an instruction accesses."""
+    if not op.instruction.data.startswith("OpImage") or "Query" in op.instruction.data:
+        return None
+    owner = op.arguments[0].owner
+    while carries(owner, "OpImage", "OpSampledImage", "OpCopyObject"):
+        owner = owner.arguments[0].owner
+    return owner.operands[0] if isinstance(owner, memory_ops.LoadOp) else None
 
 
 def named_variable(pointer: SSAValue) -> str | None:
@@ -115,6 +134,8 @@ def accessed_pointer(op: Operation, write: bool) -> SSAValue | None:
         return op.operands[0 if write else 1]
     if isinstance(op, AtomicOperation):
         return op.pointer  # pyright: ignore
+    if isinstance(op, RawOp):
+        return image_pointer(op)
     return next((o for o in op.operands if storage_of(o) is not None), None)
 
 
@@ -149,7 +170,7 @@ OTHER_STORES = (
 
 def is_write(op: Operation) -> bool:
     """Whether an instruction writes to memory."""
-    return isinstance(op, STORES | OTHER_STORES | TensorWriteOp)
+    return isinstance(op, STORES | OTHER_STORES | TensorWriteOp) or carries(op, "OpImageWrite")
 
 
 def written_variables(module: Operation) -> set[str] | None:

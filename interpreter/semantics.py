@@ -33,6 +33,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from xdsl.ir import Operation
 
+from xdsl_spirv.dialects.spirv.raw import RawOp
 from xdsl_spirv.interpreter.errors import InterpreterError
 
 Env: TypeAlias = list[Any]
@@ -57,8 +58,14 @@ class Semantics:
     stage: Stage
 
 
+Key: TypeAlias = type[Operation] | str
+"""An operation, or the name of an instruction that `spirv.Raw` carries."""
+
 TABLE: dict[type[Operation], Semantics] = {}
 """Every operation that executes in a kernel. `load()` fills it."""
+
+CARRIED: dict[str, Semantics] = {}
+"""The same of instructions that `spirv.Raw` carries, by their names."""
 
 PACKAGES = ("kernel", "spirv", "host")
 """The folders of this package whose modules say what operations mean."""
@@ -73,11 +80,12 @@ def load() -> None:
             import_module(module.name)
 
 
-def _register(kind: Kind, ops: Iterable[type[Operation]], stage: Stage) -> None:
+def _register(kind: Kind, ops: Iterable[Key], stage: Stage) -> None:
     for op in ops:
-        if op in TABLE:
-            raise ValueError(f"{op.name} has semantics already: {TABLE[op].stage.__qualname__}")
-        TABLE[op] = Semantics(kind, stage)
+        table: dict[Any, Semantics] = CARRIED if isinstance(op, str) else TABLE
+        if op in table:
+            raise ValueError(f"{op} has semantics already: {table[op].stage.__qualname__}")
+        table[op] = Semantics(kind, stage)
 
 
 @dataclass(frozen=True)
@@ -86,7 +94,7 @@ class Decorator:
 
     kind: Kind
 
-    def __call__(self, *ops: type[Operation]) -> Callable[[StageT], StageT]:
+    def __call__(self, *ops: Key) -> Callable[[StageT], StageT]:
         def decorate(stage: StageT) -> StageT:
             _register(self.kind, ops, stage)
             return stage
@@ -125,9 +133,16 @@ def _regardless(function: Function) -> Stage:
     return stage
 
 
+def key_of(op: Operation) -> Key:
+    """The key of an operation's meaning: its class, or the carried instruction's name."""
+    name = op.instruction.data if isinstance(op, RawOp) else ""
+    return name if name in CARRIED else type(op)
+
+
 def semantics_of(op: Operation) -> Semantics:
     """The meaning of an operation; `InterpreterError` if it has none."""
-    semantics = TABLE.get(type(op))
+    key = key_of(op)
+    semantics = CARRIED.get(key) if isinstance(key, str) else TABLE.get(key)
     if semantics is None:
         raise InterpreterError(
             f"{op.name} has no semantics in a kernel",

@@ -24,7 +24,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -88,11 +87,13 @@ def interpreter(checks: Checks) -> Runner:
     def run(
         binary: bytes, pipeline: amber.Pipeline, grid: tuple[int, int, int], script: amber.Script
     ) -> None:
-        buffers = {place: script.buffers[name].data for place, name in pipeline.bound.items()}
+        buffers, images = script.arguments(pipeline)
         push = b"" if pipeline.push is None else script.buffers[pipeline.push].data.tobytes()
         options = Options(subgroup_size=pipeline.subgroup_size or SUBGROUP, checks=checks)
         dispatch(
-            decode(binary), pipeline.entry, grid, buffers, pipeline.constants, push, options=options
+            *(decode(binary), pipeline.entry, grid, buffers, pipeline.constants, push),
+            options=options,
+            images=images,
         )
 
     return run
@@ -102,12 +103,12 @@ def on_lavapipe(
     binary: bytes, pipeline: amber.Pipeline, grid: tuple[int, int, int], script: amber.Script
 ) -> None:
     """One dispatch of a script. Raises `Refused` if it fails."""
-    buffers: dict[tuple[int, int], Any] = {
-        place: script.buffers[name].data for place, name in pipeline.bound.items()
-    }
+    buffers, images = script.arguments(pipeline)
     push = b"" if pipeline.push is None else script.buffers[pipeline.push].data.tobytes()
     constants = {id: int(value) for id, value in pipeline.constants.items()}
-    lavapipe_dispatch(Dispatch(binary, pipeline.entry, grid, buffers, (), None, constants, push))
+    lavapipe_dispatch(
+        Dispatch(binary, pipeline.entry, grid, buffers, (), None, constants, push, images)
+    )
 
 
 def lavapipe_dispatch(job: Dispatch) -> None:

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import cycle
-from typing import Any
+from math import prod
+from typing import Any, TypeAlias
 
 import numpy as np
+
+from xdsl_spirv.images import FORMATS, Image, Sampler
+from xdsl_spirv.images import Format as TexelFormat
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -35,6 +39,13 @@ COMPARATORS: dict[str, Callable[[Any, Any], Any]] = {
     "GT": np.greater,
     "GE": np.greater_equal,
 }
+
+
+Place: TypeAlias = tuple[int, ...]
+"""Descriptor set and binding; in an array also the number."""
+TEXEL_BUFFERS = ("uniform_texel_buffer", "storage_texel_buffer")
+IMAGES = ("storage_image", "sampled_image", "combined_image_sampler", *TEXEL_BUFFERS)
+"""Kinds of bindings that are images."""
 
 
 class Unsupported(Exception):
@@ -60,6 +71,8 @@ class Buffer:
     format: Format
     data: Array
     """Its bytes."""
+    image: Image | None = None
+    """An image, or as what a texel buffer is read."""
 
 
 @dataclass
@@ -74,7 +87,10 @@ class Pipeline:
     shader: str = ""
     entry: str = "main"
     constants: dict[int, int | float] = field(default_factory=dict[int, "int | float"])
-    bound: dict[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
+    bound: dict[Place, tuple[str, int]] = field(default_factory=dict[Place, tuple[str, int]])
+    """Buffers and images, and from which byte on."""
+    images: dict[Place, str | None] = field(default_factory=dict[Place, "str | None"])
+    """Places of images, with their samplers' names; samplers by themselves."""
     push: str | None = None
     subgroup_size: int | None = None
 
@@ -96,6 +112,8 @@ class Expectation:
     other: str | None = None
     tolerance: tuple[float, bool] | None = None
     """Allowed difference of the values; True if it is in per cent."""
+    region: tuple[int, ...] = ()
+    """A part of an image: x, y, width, height."""
     line: int = 0
 
 
@@ -103,8 +121,19 @@ class Expectation:
 class Script:
     shaders: dict[str, Shader] = field(default_factory=dict[str, Shader])
     buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
+    samplers: dict[str, Sampler] = field(default_factory=dict[str, Sampler])
     pipelines: dict[str, Pipeline] = field(default_factory=dict[str, Pipeline])
     commands: list[Run | Expectation] = field(default_factory=list["Run | Expectation"])
+
+    def arguments(self, pipeline: Pipeline) -> tuple[dict[Place, Array], dict[Place, Any]]:
+        """The buffers of a pipeline, and the descriptions of its images."""
+        buffers = {at: self.buffers[n].data[o:] for at, (n, o) in pipeline.bound.items()}
+        images: dict[Place, Any] = {}
+        for at, name in pipeline.images.items():
+            sampler = None if name is None else self.samplers[name]
+            image = self.buffers[pipeline.bound[at][0]].image if at in pipeline.bound else None
+            images[at] = sampler if image is None else replace(image, sampler=sampler)
+        return buffers, images
 
 
 def parse(text: str) -> Script:
@@ -164,6 +193,10 @@ class _Parser:
                 self.structs[name] = [self._member(row) for _, row in self._block()]
             case ["BUFFER", name, *rest]:
                 self._buffer(name, rest)
+            case ["IMAGE", name, *rest]:
+                self._image(name, rest)
+            case ["SAMPLER", name, *rest]:
+                self.script.samplers[name] = _sampler(rest)
             case ["PIPELINE", "compute", name]:
                 self._pipeline(name)
             case ["RUN", *rest]:
@@ -217,6 +250,10 @@ class _Parser:
         if match := MATRIX.fullmatch(name):
             column = self._format(f"vec{match[2]}<{match[3]}>", layout)
             return self._array(column, int(match[1]), layout)
+        if name.partition("_")[2] and (texel := _texel_format(name)) is not None:
+            dtype = texel.dtype.str[1:]
+            leaves = [(texel.dtype.itemsize * n, dtype) for n in range(prod(texel.shape))]
+            return Format(leaves, texel.itemsize, texel.itemsize)
         if name not in self.structs:
             raise Unsupported(f"the type {name}")
         leaves, at, align = list[tuple[int, str]](), 0, 16 if layout == "STD140" else 1
@@ -245,6 +282,35 @@ class _Parser:
         rest = [w for w in words[2:] if w != layout]
         if layout == "STD140":
             format.align = max(format.align, 16)
+        self._fill(name, format, rest)
+        texel = _texel_format(words[1])
+        if texel is not None:
+            buffer = self.script.buffers[name]
+            buffer.image = Image(texel.name, (max(1, buffer.data.nbytes // texel.itemsize),))
+
+    def _image(self, name: str, words: list[str]) -> None:
+        said, rest = dict[str, str](), list(words)
+        while rest and rest[0] not in ("DATA", "FILL", "SERIES_FROM"):
+            if rest[0].startswith("DIM_"):
+                said["DIM"], rest = rest[0], rest[1:]
+            else:
+                said[rest[0]], rest = rest[1], rest[2:]
+        kind = said.pop("DATA_TYPE", None) or said.pop("FORMAT", "")
+        texel = _texel_format(kind)
+        axes = ("WIDTH", "HEIGHT", "DEPTH")[: int(said.pop("DIM", "DIM_2D")[4])]
+        sizes = tuple(int(said.pop(axis)) for axis in axes if axis in said)
+        samples, levels = int(said.pop("SAMPLES", 1)), int(said.pop("MIP_LEVELS", 1))
+        if texel is None or len(sizes) != len(axes) or said:
+            raise Unsupported(f"IMAGE {' '.join(said) or kind}")
+        image = Image(texel.name, sizes, levels=levels, samples=samples)
+        count = image.starts()[-1]
+        data = rest if rest[:1] == ["DATA"] else ["SIZE", str(count), *(rest or ["FILL", "0"])]
+        self._fill(name, self._format(texel.vulkan_name, "STD430"), data)
+        self.script.buffers[name].image = image
+        if self.script.buffers[name].data.nbytes != image.nbytes:
+            raise Unsupported("IMAGE DATA of another size")
+
+    def _fill(self, name: str, format: Format, rest: list[str]) -> None:
         match rest:
             case ["DATA", *values]:
                 while "END" not in values:
@@ -280,10 +346,23 @@ class _Parser:
                 case ["BIND", "BUFFER", buffer, "AS", "push_constant"]:
                     pipeline.push = buffer
                 case [
-                    "BIND", "BUFFER", buffer, "AS", "storage" | "uniform",
+                    "BIND", "BUFFER" | "BUFFER_ARRAY" as kind, *names, "AS", way,
+                    "DESCRIPTOR_SET", s, "BINDING", b, "DESCRIPTOR_OFFSET", offset,
+                ] if way in (*IMAGES, "storage", "uniform"):  # fmt: skip
+                    self._bind(pipeline, names, (int(s), int(b)), way, kind, int(offset))
+                case [
+                    "BIND", "BUFFER" | "BUFFER_ARRAY" as kind, *names, "AS", way,
                     "DESCRIPTOR_SET", s, "BINDING", b,
+                ] if way in (*IMAGES, "storage", "uniform"):  # fmt: skip
+                    self._bind(pipeline, names, (int(s), int(b)), way, kind)
+                case [
+                    "BIND", "BUFFER", name, "AS", "combined_image_sampler",
+                    "SAMPLER", sampler, "DESCRIPTOR_SET", s, "BINDING", b,
                 ]:  # fmt: skip
-                    pipeline.bound[int(s), int(b)] = buffer
+                    self._bind(pipeline, [name], (int(s), int(b)), "combined", "BUFFER")
+                    pipeline.images[int(s), int(b)] = sampler
+                case ["BIND", "SAMPLER", sampler, "DESCRIPTOR_SET", s, "BINDING", b]:
+                    pipeline.images[int(s), int(b)] = sampler
                 case ["SUBGROUP" | "COMPILE_OPTIONS", *_]:
                     depth += 1
                 case ["FULLY_POPULATED" | "VARYING_SIZE", *_]:
@@ -294,6 +373,16 @@ class _Parser:
                     raise Unsupported(" ".join(words[:4:3] if len(words) > 3 else words[:1]))
                 case _:
                     pass
+
+    @staticmethod
+    def _bind(
+        pipeline: Pipeline, names: list[str], place: Place, way: str, kind: str, offset: int = 0
+    ) -> None:
+        for number, name in enumerate(names):
+            at = place if kind == "BUFFER" else (*place, number)
+            pipeline.bound[at] = name, offset
+            if way in IMAGES:
+                pipeline.images[at] = None
 
     @staticmethod
     def _attach(pipeline: Pipeline, shader: str, rest: list[str]) -> None:
@@ -315,16 +404,59 @@ class _Parser:
         match words:
             case [buffer, "EQ_BUFFER", other]:
                 return Expectation(buffer, "EQ", other=other, line=line)
+            case [buffer, "IDX", x, y, "SIZE", w, h, "EQ_RGBA" | "EQ_RGB", *values]:
+                region = int(x), int(y), int(w), int(h)
+                return Expectation(buffer, "EQ", values=values, region=region, line=line)
             case [buffer, "IDX", at, "TOLERANCE", bound, "EQ", *values]:
                 percent = bound.endswith("%")
                 tolerance = float(bound.rstrip("%")), percent
-                return Expectation(buffer, "EQ", int(at), values, None, tolerance, line)
+                return Expectation(buffer, "EQ", int(at), values, None, tolerance, line=line)
             case [buffer, "IDX", at, comparator, *values] if comparator in COMPARATORS:
                 return Expectation(buffer, comparator, int(at), values, line=line)
             case [_, *rest]:
                 raise Unsupported(f"EXPECT {rest[0] if rest else ''}")
             case _:
                 raise Unsupported("EXPECT")
+
+
+def _texel_format(name: str) -> TexelFormat | None:
+    """The format of texels of a name of Vulkan's, or with the components of a data type."""
+    vector = VECTOR.fullmatch(name)
+    scalar, count = (vector[2], int(vector[1])) if vector else (name, 1)
+    dtype = np.dtype(SCALARS.get(scalar, "V1"))
+    for format in FORMATS.values():
+        pure = format.kind in ("sfloat", "uint", "sint") and not format.packed
+        if format.vulkan_name == name or (
+            pure and format.dtype == dtype and len(format.bits) == count
+        ):
+            return format
+    return None
+
+
+def _sampler(words: list[str]) -> Sampler:
+    """A sampler by its settings."""
+    said = dict(zip(words[::2], words[1::2], strict=True))
+    modes = [said.pop(f"ADDRESS_MODE_{axis}", "repeat") for axis in "UVW"]
+    settings: dict[str, Any] = {"address": tuple(modes)}
+    for word, name in (("MAG_FILTER", "mag"), ("MIN_FILTER", "min")):
+        settings[name] = said.pop(word, "nearest")
+    for word, name, default in (("MIN_LOD", "min_lod", 0.0), ("MAX_LOD", "max_lod", 1.0)):
+        settings[name] = float(said.pop(word, default))
+    settings["border"] = said.pop("BORDER_COLOR", "float_transparent_black").partition("_")[2]
+    if said.pop("NORMALIZED_COORDS", None) is not None or said:
+        raise Unsupported(f"SAMPLER {' '.join(said)}")
+    return Sampler(**settings)
+
+
+def _region(buffer: Buffer, region: Sequence[int]) -> Array:
+    """The texels of a part of an image, by rows."""
+    if buffer.image is None or buffer.image.texel.dtype != np.uint8:
+        raise Unsupported(f"EXPECT of the colors of {buffer.name}")
+    x, y, w, h = region
+    width, height, _ = buffer.image.extent()
+    return buffer.data.reshape(-1, height, width, *buffer.image.texel.shape)[
+        0, y : y + h, x : x + w
+    ]
 
 
 def _places(format: Format, start: int) -> Iterator[tuple[int, str]]:
@@ -353,6 +485,14 @@ def failures(script: Script, expectation: Expectation) -> Iterator[str]:
     if expectation.other is not None:
         if not np.array_equal(buffer.data, script.buffers[expectation.other].data):
             yield f"line {expectation.line}: {buffer.name} differs from {expectation.other}"
+        return
+    if expectation.region:
+        found = _region(buffer, expectation.region)
+        wanted = np.array([number(v) for v in expectation.values])
+        wrong = (found[..., : wanted.size] != wanted).any(axis=-1)
+        if wrong.any():
+            first = found[wrong][0].tolist()
+            yield f"line {expectation.line}: {wrong.sum()} texels of {buffer.name} are as {first}"
         return
     compare, tolerance = COMPARATORS[expectation.comparator], expectation.tolerance
     values = map(number, expectation.values)

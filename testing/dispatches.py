@@ -10,16 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from xdsl_spirv.images import Image, Sampler
 from xdsl_spirv.runtime.needs import Needs
 from xdsl_spirv.runtime.vulkan.device import VulkanDevice
 from xdsl_spirv.runtime.vulkan.loaded import LoadedWork
-from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
+from xdsl_spirv.runtime.vulkan.work import Bound, Step, Work, WorkBuffer
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 SECONDS = 300.0
@@ -36,11 +37,14 @@ class Dispatch:
     spirv: bytes
     entry_point: str
     groups: tuple[int, int, int]
-    buffers: dict[tuple[int, int], Array]
+    buffers: dict[tuple[int, ...], Array]
     cooperative_matrix: Sequence[tuple[int | str, ...]] = ()
     subgroup_size: int | None = None
     spec_constants: Mapping[int, int] = field(default_factory=dict[int, int])
     push_constants: bytes = b""
+    images: Mapping[tuple[int, ...], Image | Sampler] = field(
+        default_factory=dict[tuple[int, ...], "Image | Sampler"]
+    )
 
 
 def write_jobs(folder: Path, jobs: Sequence[Dispatch]) -> None:
@@ -60,6 +64,9 @@ def write_jobs(folder: Path, jobs: Sequence[Dispatch]) -> None:
                 "subgroup_size": job.subgroup_size,
                 "spec_constants": dict(job.spec_constants),
                 "push_constants": job.push_constants.hex(),
+                "images": [
+                    [place, type(one).__name__, asdict(one)] for place, one in job.images.items()
+                ],
             }
         )
     (folder / "jobs.json").write_text(json.dumps(described))
@@ -90,13 +97,30 @@ def load_jobs(folder: Path) -> list[tuple[Dispatch, dict[str, Any]]]:
             Path(table["spirv"]).read_bytes(),
             table["entry_point"],
             tuple(table["groups"]),
-            {(s, b): array for (s, b), array in zip(table["bindings"], arrays, strict=True)},
+            {tuple(place): a for place, a in zip(table["bindings"], arrays, strict=True)},
             subgroup_size=table.get("subgroup_size"),
             spec_constants={int(n): v for n, v in table.get("spec_constants", {}).items()},
             push_constants=bytes.fromhex(table.get("push_constants", "")),
+            images={
+                tuple(place): sampler_of(one) if kind == "Sampler" else image_of(one)
+                for place, kind, one in table.get("images", ())
+            },
         )
         jobs.append((job, table))
     return jobs
+
+
+def image_of(table: dict[str, Any]) -> Image:
+    """An image as JSON has it."""
+    sampler = table["sampler"] and sampler_of(table["sampler"])
+    settings: dict[str, Any] = {**table, "size": tuple(table["size"]), "sampler": sampler}
+    return Image(**settings)
+
+
+def sampler_of(table: dict[str, Any]) -> Sampler:
+    """A sampler as JSON has it."""
+    settings: dict[str, Any] = {**table, "address": tuple(table["address"])}
+    return Sampler(**settings)
 
 
 def work_of(job: Dispatch) -> Work:
@@ -107,11 +131,16 @@ def work_of(job: Dispatch) -> Work:
         # A number that no constant has is passed over by the driver.
         bits = 8 * sizes.get(number, 4)
         constants.append((number, (int(value) & (1 << bits) - 1).to_bytes(bits // 8, "little")))
+    names = {place: str(i) for i, place in enumerate(job.buffers)}
     step = Step(
         kernel=KERNEL,
         entry_point=job.entry_point,
         grid=job.groups,
-        bindings=tuple((s, b, str(i)) for i, (s, b) in enumerate(job.buffers)),
+        bindings=tuple((p[0], p[1], str(i)) for p, i in names.items() if p not in job.images),
+        images=tuple(
+            Bound(place[0], place[1], sum(place[2:]), one, names.get(place))
+            for place, one in job.images.items()
+        ),
         constants=tuple(constants),
         push=job.push_constants,
     )

@@ -27,7 +27,7 @@ from xdsl_spirv.interpreter.code import RETURNED, WAVE, Code, Compiler, Env, Slo
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.forms import Mask, Merge, merger
 from xdsl_spirv.interpreter.memory import Pointer
-from xdsl_spirv.interpreter.semantics import Function
+from xdsl_spirv.interpreter.semantics import Function, Key, key_of
 from xdsl_spirv.interpreter.variables import VariablePointer
 
 Checked: TypeAlias = Callable[[Batch, list[Any], list[Any]], tuple[Any, Any]]
@@ -46,10 +46,11 @@ MODULES = (
     "copies",
     "tensors",
     "vendor",
+    "images",
 )
 """The modules of this package that say how operations are checked."""
 
-CHECKED: dict[type[Operation], CheckedStage] = {}
+CHECKED: dict[Key, CheckedStage] = {}
 """Operations whose check is not the general rule's. The modules of this package fill it."""
 
 
@@ -57,7 +58,7 @@ GENERAL: dict[str, CheckedStage] = {}
 """By kind of meaning: the check of operations that have none of their own. values.py fills it."""
 
 
-def checked(*ops: type[Operation]) -> Callable[[CheckedStage], CheckedStage]:
+def checked(*ops: Key) -> Callable[[CheckedStage], CheckedStage]:
     """Register the check of some operations."""
 
     def decorate(stage: CheckedStage) -> CheckedStage:
@@ -267,7 +268,7 @@ def load() -> None:
 def stage_of(op: Operation, kind: str) -> CheckedStage:
     """Returns the check of an operation: its own, or that of its kind."""
     load()
-    return CHECKED.get(type(op), GENERAL[kind])
+    return CHECKED.get(key_of(op), GENERAL[kind])
 
 
 def observe(context: Context, checks: Checks) -> None:

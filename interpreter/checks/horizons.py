@@ -23,7 +23,7 @@ from xdsl_spirv.interpreter.forms import Mask
 from xdsl_spirv.interpreter.numbers import Array
 
 EXECUTION, AVAILABLE, VISIBLE, SEEN = range(4)
-STORAGES = 2
+STORAGES = 3
 
 
 @dataclass(frozen=True)

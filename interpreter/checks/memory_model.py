@@ -33,6 +33,7 @@ from xdsl_spirv.dialects.spirv.enums import (
     Scope,
     StorageClass,
 )
+from xdsl_spirv.dialects.spirv.raw import RawOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp, ModuleVariable
 from xdsl_spirv.dialects.spirv.types import PointerType, RuntimeArrayType, StructType
 from xdsl_spirv.interpreter.checks.accessors import (
@@ -43,9 +44,10 @@ from xdsl_spirv.interpreter.checks.accessors import (
 )
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.pointers import CHAINS, accessed_pointer, is_write, root_of, storage_of
+from xdsl_spirv.interpreter.spirv.image import operands_of
 
-WORKGROUPS, BUFFERS = 0, 1
-"""The two kinds of storage that invocations share."""
+WORKGROUPS, BUFFERS, IMAGES = range(3)
+"""The kinds of storage that invocations share, for which barriers have a word each."""
 
 LEVELS = {
     Scope.Invocation: SAME_INVOCATION,
@@ -113,6 +115,7 @@ _ACQUIRING = (
 _STORAGE = (
     (1 << WORKGROUPS, MemorySemantics.WorkgroupMemory),
     (1 << BUFFERS, MemorySemantics.UniformMemory | MemorySemantics.CrossWorkgroupMemory),
+    (1 << IMAGES, MemorySemantics.ImageMemory),
 )
 
 
@@ -156,6 +159,8 @@ class MemoryModel:
 
     def _operand(self, op: Operation, write: bool) -> tuple[MemoryAccess, Scope | None]:
         """The memory operand of one side: of a copy's two, the second is the source's."""
+        if isinstance(op, RawOp):
+            return _texel_operand(op, write)
         names = ["memory_access", "memory_operand"]
         prefix = ""
         if not write and op.properties.get("source_memory_access") is not None:
@@ -284,15 +289,41 @@ def weakest_store(model: MemoryModel, storage: int) -> int:
             continue
         pointer = accessed_pointer(op, True)
         own = storage_of(pointer)
-        if own == StorageClass.Generic or (own == StorageClass.Workgroup) == (
-            storage == WORKGROUPS
+        if (
+            own == StorageClass.Generic
+            or (_STORAGE_OF.get(own, BUFFERS) if own else BUFFERS) == storage
         ):
             weakest = min(weakest, model.facts(op, True).available)
     return weakest
 
 
+_STORAGE_OF = {
+    StorageClass.Workgroup: WORKGROUPS,
+    StorageClass.UniformConstant: IMAGES,
+    StorageClass.Image: IMAGES,
+}
+"""The kind of storage of every class but a buffer's."""
+
+
 def _is_module(module: Operation) -> bool:
     return isinstance(module, ModuleOp)
+
+
+def _texel_operand(op: RawOp, write: bool) -> tuple[MemoryAccess, Scope | None]:
+    """The image operands that say what a memory operand says of a buffer."""
+    operands = operands_of(op)
+    scope = operands.get("MakeTexelAvailable" if write else "MakeTexelVisible")
+    level = None if scope is None else _constant(op.arguments[scope])
+    pairs = (
+        ("NonPrivateTexel", MemoryAccess.NonPrivatePointer),
+        ("VolatileTexel", MemoryAccess.Volatile),
+        ("MakeTexelAvailable", MemoryAccess.MakePointerAvailable),
+        ("MakeTexelVisible", MemoryAccess.MakePointerVisible),
+    )
+    flags = MemoryAccess.None_
+    for name, flag in pairs:
+        flags |= flag if name in operands else MemoryAccess.None_
+    return flags, None if level is None else Scope(level)
 
 
 def _constant(value: SSAValue) -> int | None:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from xdsl_spirv.dialects.spirv.raw import RawOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.checks.report import Finding, Place, Related
@@ -101,7 +102,8 @@ def text_of(op: Operation) -> str:
     head = f"{', '.join(results)} = " if results else ""
     operands = ", ".join(name_of(operand) for operand in op.operands)
     symbol = op.properties.get("variable") or op.properties.get("callee")
-    text = f"#{number_of(op)}: {head}{op.name}"
+    name = f'{op.name} "{op.instruction.data}"' if isinstance(op, RawOp) else op.name
+    text = f"#{number_of(op)}: {head}{name}"
     return " ".join(filter(None, (text, str(symbol) if symbol else "", operands)))
 
 

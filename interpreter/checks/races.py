@@ -43,11 +43,12 @@ from xdsl_spirv.interpreter.checks.accessors import (
 )
 from xdsl_spirv.interpreter.checks.findings import Findings
 from xdsl_spirv.interpreter.checks.history import Histories, History, Region
-from xdsl_spirv.interpreter.checks.horizons import Horizons
+from xdsl_spirv.interpreter.checks.horizons import STORAGES, Horizons
 from xdsl_spirv.interpreter.checks.knowledge import Atomic, Barrier, Knowledge
 from xdsl_spirv.interpreter.checks.knowledge_tables import LEVELS, ROWS, row
 from xdsl_spirv.interpreter.checks.memory_model import (
     BUFFERS,
+    IMAGES,
     WORKGROUPS,
     Facts,
     MemoryModel,
@@ -124,8 +125,8 @@ class Races:
         if not self.started:
             self.started = True
             self.histories.bind(self.checker.context.memories.all())
-            self.weakest = [weakest_store(self.model, s) for s in (WORKGROUPS, BUFFERS)]
-            self.narrow = [self._has_narrow_atomics(storage) for storage in (WORKGROUPS, BUFFERS)]
+            self.weakest = [weakest_store(self.model, s) for s in range(STORAGES)]
+            self.narrow = [self._has_narrow_atomics(storage) for storage in range(STORAGES)]
         self.knowledge.start(self.accessors)
 
     def chunk(self) -> dict[str, Any]:
@@ -228,7 +229,8 @@ class Races:
             who = who | flags
         stamp = self.tick(access.op, facts)
         now = stamp << 32 | who
-        storage = WORKGROUPS if region.rows == "workgroup" else BUFFERS
+        storage = IMAGES if history.memory.image is not None else BUFFERS
+        storage = WORKGROUPS if region.rows == "workgroup" else storage
         writes = region.words["writes"][index]
         self._compare(region, "writes", index, who, writes, storage, access, facts)
         self._note_variable(region, access, facts, index, who, now)
@@ -343,7 +345,7 @@ class Races:
         group = accessors.group_of(who)
         horizon = self.horizons.groups[storage, kind][group - accessors.first]
         ordered = stamp < horizon
-        if storage == BUFFERS:
+        if storage != WORKGROUPS:
             ordered &= group == accessors.group_of(before)
         if self.near_barriers:
             ordered |= self._is_near(earlier, who, storage, kind)

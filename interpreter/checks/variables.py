@@ -43,6 +43,7 @@ from xdsl_spirv.interpreter.semantics import Function
 from xdsl_spirv.interpreter.source.locals import read_by
 from xdsl_spirv.interpreter.spirv.glsl import PARTS
 from xdsl_spirv.interpreter.spirv.memory import (
+    RESOURCES,
     accessed,
     copied_types,
     load_variable,
@@ -194,6 +195,8 @@ class Writer:
 @checked(ops.LoadOp)
 def load(op: ops.LoadOp, compiler: CheckedCompiler, function: Function) -> Checked:
     """A load is within bounds, aligned, of written memory, and does not race."""
+    if isinstance(op.results[0].type, RESOURCES):
+        return lambda batch, values, shadows: (values[0], shadows[0])
     reader = Reader(op, op.pointer, accessed(op.pointer, op.results[0].type), compiler)
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

@@ -26,6 +26,7 @@ from xdsl_spirv.dialects.spirv.types import (
     StructType,
     UntypedPointerType,
 )
+from xdsl_spirv.dialects.spirv.types_declared import ImageType, SampledImageType, SamplerType
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -105,6 +106,8 @@ def address_of(op: structure.AddressOfOp, context: Context) -> Function:
 def load(op: ops.LoadOp, context: Context) -> Function:
     """The value that the pointer points to."""
     type = accessed(op.pointer, op.results[0].type)
+    if isinstance(type.pointee, RESOURCES):
+        return lambda batch, pointer: pointer
     if has_bytes(type):
         read = loader(placed(op.pointer, type.pointee, context), Layout(context))
         return lambda batch, pointer: read(pointer, batch.mask)
@@ -196,9 +199,17 @@ def _chain(
     return lambda pointer, *values: chain.follow(pointer, values)
 
 
-def descriptor_of(type: Attribute) -> StructType | None:
-    """The block of which a variable binds an array of buffers; None for any other type."""
+RESOURCES = (ImageType, SampledImageType, SamplerType)
+"""Types whose values are pointers to the memory of an image or a sampler."""
+
+
+def descriptor_of(type: Attribute) -> Attribute | None:
+    """
+    The block or image of which a variable binds an array of descriptors; None for any other type.
+    """
     element = type.element_type if isinstance(type, ArrayType | RuntimeArrayType) else None
+    if isinstance(element, RESOURCES):
+        return element
     if not isinstance(element, StructType):
         return None
     blocks = (Decoration.Block, Decoration.BufferBlock)

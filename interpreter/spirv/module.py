@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias, cast
 
@@ -30,6 +30,7 @@ from xdsl_spirv.dialects.spirv.types import (
     UntypedPointerType,
 )
 from xdsl_spirv.dialects.spirv.types_declared import DYNAMIC, TensorArmType
+from xdsl_spirv.images import Image, Sampler
 from xdsl_spirv.interpreter.batch import Batch, Geometry
 from xdsl_spirv.interpreter.built_ins import built_in
 from xdsl_spirv.interpreter.checks.places import forget_numbers
@@ -44,7 +45,8 @@ from xdsl_spirv.interpreter.memory import Memory, Pointer, load, start_of
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import MemoryBudget, Options
 from xdsl_spirv.interpreter.source.names import Names
-from xdsl_spirv.interpreter.spirv.memory import descriptor_of, is_block
+from xdsl_spirv.interpreter.spirv.image import image_memory
+from xdsl_spirv.interpreter.spirv.memory import RESOURCES, descriptor_of, is_block
 from xdsl_spirv.interpreter.spirv.specialization import SpecValues, specialize
 from xdsl_spirv.interpreter.spirv.tensor_arm import Tensor
 from xdsl_spirv.interpreter.structs import (
@@ -179,6 +181,10 @@ def creator(
             return _push_constants(op, pointee, context, push_constants)
         case StorageClass.StorageBuffer | StorageClass.Uniform:
             return _buffer(op, context, buffers)
+        case StorageClass.UniformConstant if isinstance(
+            descriptor_of(pointee) or pointee, RESOURCES
+        ):
+            return _images(op, descriptor_of(pointee) or pointee, context, buffers)
         case StorageClass.UniformConstant if isinstance(pointee, TensorArmType):
             return _tensor(op, pointee, context, buffers)
         case _:
@@ -293,6 +299,25 @@ def _tensor(
     return lambda batch: VariablePointer(Variable(form, tensor))
 
 
+def _images(
+    op: VariableOp, type: Attribute, context: Context, buffers: Buffers
+) -> Callable[[Batch], Any] | None:
+    """An image, a sampler, or an array of them, as the launch describes them."""
+    where, name = _place(op), f"@{op.sym_name.data}"
+    found: dict[Place, Memory] = {}
+    for place in context.images:
+        if place[:2] == where:
+            number = ", number ".join(map(str, place[1:]))
+            label = f"the image {name} (set {place[0]}, binding {number})"
+            found[place] = image_memory(context, place, type, buffers, label)
+    if not found or (where in found) == (op.object_type is not type):
+        return None
+    if where in found:
+        return lambda batch: start_of(found[where])
+    descriptors = Descriptors({place[2]: one for place, one in found.items()}, name)
+    return lambda batch: descriptors
+
+
 def _place(op: VariableOp) -> tuple[int, int]:
     """The descriptor set and binding of a buffer."""
     if op.descriptor_set is None or op.binding is None:
@@ -337,6 +362,8 @@ class Launch:
     originals: Buffers | None = None
     """Buffers whose addresses are meant, if `buffers` are copies of them."""
     compiled: Compiled | None = None
+    images: Mapping[Place, Image | Sampler] = field(default_factory=dict[Place, "Image | Sampler"])
+    """Descriptions of the buffers that are images, and samplers."""
 
     def run(self) -> None:
         """Run it, with the checks of the options."""
@@ -392,7 +419,7 @@ def run_workgroups(launch: Launch, workgroups: int | None = None) -> Context:
 
             observe(context, options.checks)
         specialize(context, launch.spec_values)
-    context.options, context.clock = options, 0
+    context.options, context.clock, context.images = options, 0, launch.images
     context.memories.bind(buffers, buffers if launch.originals is None else launch.originals)
     context.geometry = geometry_of(launch.grid, workgroup_size(context, function), options)
     _add_variables(context, function, launch)
@@ -412,12 +439,14 @@ def _add_variables(context: Context, function: FuncOp, launch: Launch) -> None:
             continue
         make = creator(op, context, launch.buffers, launch.push_constants)
         if make is None:
-            array = op.object_type is not None and descriptor_of(op.object_type) is not None
+            element = None if op.object_type is None else descriptor_of(op.object_type)
+            image = isinstance(element or op.object_type, RESOURCES)
             uses = f"the entry point @{launch.entry} uses @{op.sym_name.data}"
             raise InterpreterError(
-                f"{Names(launch.module).renamed(uses)}, but got no buffer for it",
-                "buffers",
-                f"pass one under {(*_place(op), 0) if array else _place(op)}",
+                f"{Names(launch.module).renamed(uses)}, but got no "
+                f"{'image or sampler' if image else 'buffer'} for it",
+                "images" if image else "buffers",
+                f"pass one under {_place(op) if element is None else (*_place(op), 0)}",
             )
         context.add_global(op.sym_name.data, make)
     if not isinstance(launch.push_constants, bytes) and launch.push_constants:

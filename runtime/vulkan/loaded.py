@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes as c
 import statistics as numbers
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,10 +29,11 @@ from xdsl_spirv.runtime.vulkan.enums import (
     ShaderStage,
 )
 from xdsl_spirv.runtime.vulkan.errors import VulkanError
+from xdsl_spirv.runtime.vulkan.images import Images, interfaces
 from xdsl_spirv.runtime.vulkan.layout import array, pointer
 from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
 from xdsl_spirv.runtime.vulkan.memory import Buffers, Copy, Staging, from_staging, to_staging
-from xdsl_spirv.runtime.vulkan.pipelines import Pipeline, Pipelines
+from xdsl_spirv.runtime.vulkan.pipelines import Pipeline, Pipelines, interface_of
 from xdsl_spirv.runtime.vulkan.structures import (
     BufferCopy,
     DescriptorBufferInfo,
@@ -78,6 +80,7 @@ class LoadedWork:
         """`subgroup_size` is what pipelines are made to have, None for the device's own choice."""
         self.device, self.work = device, work
         self.buffers: Buffers | None = None
+        self.images: Images | None = None
         self.staging: Staging | None = None
         self.pool = self.queries = 0
         self.commands: dict[str, int] = {}
@@ -93,7 +96,9 @@ class LoadedWork:
         work = self.work
         self.steps = self.pipelines.of(work.steps, work.kernels)
         sizes = {buffer.name: buffer.size for buffer in work.buffers}
-        buffers = self.buffers = Buffers(self.device, sizes, work.lifetimes(), free)
+        pictured = any(step.images for step in work.steps)
+        buffers = self.buffers = Buffers(self.device, sizes, work.lifetimes(), free, pictured)
+        self.images = Images(self.device, buffers, work) if pictured else None
         self.sets = self._descriptors(buffers)
         moved = sum(-(-b.size // 16) * 16 for b in work.named("input", "state", "output"))
         weights = max((b.size for b in work.named("weight")), default=0)
@@ -104,11 +109,20 @@ class LoadedWork:
     def _descriptors(self, buffers: Buffers) -> list[list[int]]:
         """The descriptor sets of each step, written."""
         count = sum(len(pipeline.sets) for pipeline in self.steps)
-        bound = sum(len(step.bindings) for step in self.work.steps)
         if not count:
             return [[] for _ in self.steps]
-        size = DescriptorPoolSize(type=DescriptorType.STORAGE_BUFFER, descriptorCount=max(1, bound))
-        create = DescriptorPoolCreateInfo(maxSets=count, poolSizeCount=1, pPoolSizes=pointer(size))
+        wanted = Counter[DescriptorType]({DescriptorType.STORAGE_BUFFER: 1})
+        for step in self.work.steps:
+            for slots in interface_of(step, self.work.kernels[step.kernel]):
+                for _, kind, number in slots:
+                    wanted[kind] += number
+        sizes = array(
+            DescriptorPoolSize,
+            (DescriptorPoolSize(type=kind, descriptorCount=n) for kind, n in wanted.items()),
+        )
+        create = DescriptorPoolCreateInfo(
+            maxSets=count, poolSizeCount=len(sizes), pPoolSizes=pointer(sizes)
+        )
         self.pool = self.device.made("DescriptorPool", create)
         return [
             self._write(step, pipeline, buffers)
@@ -133,21 +147,34 @@ class LoadedWork:
                 for _, _, name in step.bindings
             ),
         )
+        kept: list[object] = []
         writes = array(
             WriteDescriptorSet,
-            (
-                WriteDescriptorSet(
-                    dstSet=handles[number],
-                    dstBinding=binding,
-                    descriptorCount=1,
-                    descriptorType=DescriptorType.STORAGE_BUFFER,
-                    pBufferInfo=c.addressof(infos) + i * c.sizeof(DescriptorBufferInfo),
-                )
-                for i, (number, binding, _) in enumerate(step.bindings)
-            ),
+            [
+                *self._image_writes(step, list(handles), kept),
+                *(
+                    WriteDescriptorSet(
+                        dstSet=handles[number],
+                        dstBinding=binding,
+                        descriptorCount=1,
+                        descriptorType=DescriptorType.STORAGE_BUFFER,
+                        pBufferInfo=c.addressof(infos) + i * c.sizeof(DescriptorBufferInfo),
+                    )
+                    for i, (number, binding, _) in enumerate(step.bindings)
+                ),
+            ],
         )
         device.call("vkUpdateDescriptorSets", device.handle, len(writes), pointer(writes), 0, None)
         return list(handles)
+
+    def _image_writes(
+        self, step: Step, sets: Sequence[int], kept: list[object]
+    ) -> Iterator[WriteDescriptorSet]:
+        known = interfaces(self.work.kernels[step.kernel]) if step.images else {}
+        for bound in step.images:
+            assert self.images is not None
+            place = known[bound.set, bound.binding]
+            yield self.images.write_of(bound, place, sets[bound.set], kept)
 
     # ---- recording
 
@@ -174,6 +201,8 @@ class LoadedWork:
 
         `after_step` records something behind every step, also those done once; a barrier follows.
         """
+        if self.images is not None:
+            self.images.record(commands, False)
         for index, step in enumerate(self.work.steps):
             if step.once and after_step is None:
                 continue
@@ -182,6 +211,9 @@ class LoadedWork:
             self._record(commands, step, self.steps[index], self.sets[index])
             if after_step is not None:
                 after_step(index)
+        if self.images is not None:
+            self.images.record(commands, True)
+            self._barrier(commands, COPIED, COPYING)
 
     def _record(self, commands: int, step: Step, pipeline: Pipeline, sets: list[int]) -> None:
         call = self.device.call
@@ -552,6 +584,8 @@ class LoadedWork:
         self.queries = self.pool = 0
         if self.staging is not None:
             self.staging.close()
+        if self.images is not None:
+            self.images.close()
         if self.buffers is not None:
             self.buffers.close()
         self.pipelines.close()

@@ -129,8 +129,10 @@ class Buffers:
         sizes: Mapping[str, int],
         lives: Mapping[str, tuple[int, int]],
         free: Sequence[int],
+        texels: bool = False,
     ):
-        self.device = device
+        """With `texels` they may be texel buffers, too."""
+        self.device, self.texels = device, texels
         self.handles: dict[str, int] = {}
         self.places: dict[str, Place] = {}
         self.memory: list[int] = []
@@ -148,6 +150,8 @@ class Buffers:
         free: Sequence[int],
     ) -> None:
         usage = BufferUsage.STORAGE_BUFFER | BufferUsage.TRANSFER_SRC | BufferUsage.TRANSFER_DST
+        if self.texels:
+            usage |= BufferUsage.UNIFORM_TEXEL_BUFFER | BufferUsage.STORAGE_TEXEL_BUFFER
         if self.addressable:
             usage |= BufferUsage.SHADER_DEVICE_ADDRESS
         items: list[Item] = []

@@ -9,6 +9,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from xdsl_spirv.runtime.vulkan.enums import (
     DescriptorType,
@@ -18,6 +19,7 @@ from xdsl_spirv.runtime.vulkan.enums import (
     ShaderStage,
 )
 from xdsl_spirv.runtime.vulkan.errors import VulkanError
+from xdsl_spirv.runtime.vulkan.images import interfaces
 from xdsl_spirv.runtime.vulkan.layout import array, pointer
 from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
 from xdsl_spirv.runtime.vulkan.structures import (
@@ -76,7 +78,7 @@ class Pipelines:
         self.statistics = statistics and STATISTICS in on
         self.texts = texts and STATISTICS in on
         self._modules: dict[str, int] = {}
-        self._sets: dict[tuple[int, ...], int] = {}
+        self._sets: dict[tuple[Slot, ...], int] = {}
         self._layouts: dict[tuple[tuple[int, ...], int], int] = {}
         self._made: dict[object, Pipeline] = {}
 
@@ -86,11 +88,15 @@ class Pipelines:
 
         Drivers compile for tens of milliseconds a kernel, so several threads ask them to.
         """
-        keys = [(s.kernel, s.entry_point, s.constants, _interface(s), len(s.push)) for s in steps]
+        shapes = [interface_of(step, kernels[step.kernel]) for step in steps]
+        keys = [
+            (s.kernel, s.entry_point, s.constants, shape, len(s.push))
+            for s, shape in zip(steps, shapes, strict=True)
+        ]
         wanted = {key: step for key, step in zip(keys, steps, strict=True) if key not in self._made}
         missing: list[tuple[object, Step, int, Pipeline]] = []
         for key, step in wanted.items():
-            sets = tuple(self._set_layout(descriptors) for descriptors in _interface(step))
+            sets = tuple(self._set_layout(descriptors) for descriptors in key[3])
             layout = self._layout(sets, len(step.push))
             module = self._module(step.kernel, kernels[step.kernel])
             missing.append((key, step, module, Pipeline(0, layout, sets)))
@@ -115,16 +121,16 @@ class Pipelines:
             self._modules[name] = self.device.made("ShaderModule", create)
         return self._modules[name]
 
-    def _set_layout(self, bindings: tuple[int, ...]) -> int:
+    def _set_layout(self, bindings: tuple[Slot, ...]) -> int:
         if bindings not in self._sets:
             records = [
                 DescriptorSetLayoutBinding(
                     binding=binding,
-                    descriptorType=DescriptorType.STORAGE_BUFFER,
-                    descriptorCount=1,
+                    descriptorType=kind,
+                    descriptorCount=count,
                     stageFlags=ShaderStage.COMPUTE,
                 )
-                for binding in bindings
+                for binding, kind, count in bindings
             ]
             layout_bindings = array(DescriptorSetLayoutBinding, records)
             create = DescriptorSetLayoutCreateInfo(
@@ -265,11 +271,24 @@ class Pipelines:
             table.clear()
 
 
-def _interface(step: Step) -> tuple[tuple[int, ...], ...]:
+Slot: TypeAlias = tuple[int, DescriptorType, int]
+"""A binding of a set: its number, the kind of its descriptors, and how many there are."""
+
+
+def interface_of(step: Step, spirv: bytes) -> tuple[tuple[Slot, ...], ...]:
     """The bindings of each descriptor set."""
-    last = max((s for s, _, _ in step.bindings), default=-1)
+    slots = {(s, b): (DescriptorType.STORAGE_BUFFER, 1) for s, b, _ in step.bindings}
+    known = interfaces(spirv) if step.images else {}
+    for bound in step.images:
+        place = bound.set, bound.binding
+        if place not in known:
+            raise VulkanError(f"the kernel binds no image at {place}", "", "leave it out")
+        count = max(bound.number + 1, slots.get(place, (known[place].kind, 0))[1])
+        slots[place] = known[place].kind, count
+    last = max((s for s, _ in slots), default=-1)
     return tuple(
-        tuple(sorted(b for s, b, _ in step.bindings if s == number)) for number in range(last + 1)
+        tuple((b, *slots[s, b]) for s, b in sorted(slots) if s == number)
+        for number in range(last + 1)
     )
 
 

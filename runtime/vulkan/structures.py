@@ -267,6 +267,123 @@ class MemoryBarrier(Chained):
 
 
 @structure()
+class ImageSubresourceRange(Plain):
+    aspectMask: U32
+    baseMipLevel: U32
+    levelCount: U32
+    baseArrayLayer: U32
+    layerCount: U32
+
+
+@structure(45)
+class ImageMemoryBarrier(Chained):
+    srcAccessMask: U32
+    dstAccessMask: U32
+    oldLayout: I32
+    newLayout: I32
+    srcQueueFamilyIndex: U32
+    dstQueueFamilyIndex: U32
+    image: Handle
+    subresourceRange: ImageSubresourceRange
+
+
+@structure(14)
+class ImageCreateInfo(Chained):
+    flags: U32
+    imageType: I32
+    format: I32
+    extent: Extent3D
+    mipLevels: U32
+    arrayLayers: U32
+    samples: U32
+    tiling: I32
+    usage: U32
+    sharingMode: I32
+    queueFamilyIndexCount: U32
+    pQueueFamilyIndices: Pointer
+    initialLayout: I32
+
+
+@structure()
+class ComponentMapping(Plain):
+    r: I32
+    g: I32
+    b: I32
+    a: I32
+
+
+@structure(15)
+class ImageViewCreateInfo(Chained):
+    flags: U32
+    image: Handle
+    viewType: I32
+    format: I32
+    components: ComponentMapping
+    subresourceRange: ImageSubresourceRange
+
+
+@structure(13)
+class BufferViewCreateInfo(Chained):
+    flags: U32
+    buffer: Handle
+    format: I32
+    offset: U64
+    range: U64
+
+
+@structure(31)
+class SamplerCreateInfo(Chained):
+    flags: U32
+    magFilter: I32
+    minFilter: I32
+    mipmapMode: I32
+    addressModeU: I32
+    addressModeV: I32
+    addressModeW: I32
+    mipLodBias: F32
+    anisotropyEnable: U32
+    maxAnisotropy: F32
+    compareEnable: U32
+    compareOp: I32
+    minLod: F32
+    maxLod: F32
+    borderColor: I32
+    unnormalizedCoordinates: U32
+
+
+@structure()
+class DescriptorImageInfo(Plain):
+    sampler: Handle
+    imageView: Handle
+    imageLayout: I32
+
+
+@structure()
+class Offset3D(Plain):
+    x: I32
+    y: I32
+    z: I32
+
+
+@structure()
+class ImageSubresourceLayers(Plain):
+    aspectMask: U32
+    mipLevel: U32
+    baseArrayLayer: U32
+    layerCount: U32
+
+
+@structure()
+class BufferImageCopy(Plain):
+    bufferOffset: U64
+    bufferRowLength: U32
+    bufferImageHeight: U32
+    imageSubresource: ImageSubresourceLayers
+    imageOffset: Offset3D
+    imageExtent: Extent3D
+
+
+@structure()
 class BufferCopy(Plain):
     srcOffset: U64
     dstOffset: U64

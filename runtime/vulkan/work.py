@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from xdsl_spirv.images import Image, Sampler
 from xdsl_spirv.runtime.errors import ProgramError
 
 BufferKind = Literal["input", "weight", "state", "output", "temporary"]
@@ -32,6 +33,17 @@ class WorkBuffer:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """An image or a sampler at a set, binding and number there; `buffer` has the texels."""
+
+    set: int
+    binding: int
+    number: int
+    resource: Image | Sampler
+    buffer: str | None = None
+
+
+@dataclass(frozen=True)
 class Step:
     """
     One dispatch; it sees what earlier ones wrote.
@@ -50,11 +62,14 @@ class Step:
     addresses: tuple[tuple[int, str], ...] = ()
     once: bool = False
     """Whether it runs before the first run only: what it writes stays."""
+    images: tuple[Bound, ...] = ()
+    """Images, whose texels are in buffers, and samplers; they are in no `bindings`."""
 
     @property
     def buffers(self) -> list[str]:
         """The buffers that it may read or write."""
-        return [name for _, _, name in self.bindings] + [name for _, name in self.addresses]
+        names = [name for _, _, name in self.bindings] + [name for _, name in self.addresses]
+        return names + [bound.buffer for bound in self.images if bound.buffer is not None]
 
 
 @dataclass(frozen=True)

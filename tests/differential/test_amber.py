@@ -51,7 +51,7 @@ def test_a_script():
     assert buffers["mixed"].data.view(np.float32)[[4, 5, 6, 7, 8]].tolist() == [1, 2, 3, 4, 5]
     pipeline = script.pipelines["pipeline"]
     assert (pipeline.entry, pipeline.constants, pipeline.push) == ("other", {3: 4}, "mixed")
-    assert (pipeline.bound, pipeline.subgroup_size) == ({(1, 2): "plain"}, 16)
+    assert (pipeline.bound, pipeline.subgroup_size) == ({(1, 2): ("plain", 0)}, 16)
     assert script.commands[:2] == [Run("pipeline", (4, 5, 6))] * 2
     right, less, near = script.commands[2:]
     assert list(failures(script, right)) == []  # pyright: ignore
@@ -63,10 +63,10 @@ def test_a_script():
     ("line", "reason"),
     [
         ("SHADER vertex v GLSL", "a vertex shader"),
-        ("IMAGE texture FORMAT x", "IMAGE texture"),
+        ("IMAGE texture FORMAT x", "IMAGE x"),
         ("BUFFER b DATA_TYPE int32 SIZE 3 FILE TEXT x.txt", "BUFFER SIZE"),
         ("EXPECT plain EQ_RGB 1", "EXPECT EQ_RGB"),
-        ("BUFFER b DATA_TYPE R8_UNORM DATA 1 END", "the type R8_UNORM"),
+        ("BUFFER b DATA_TYPE R8_SRGB DATA 1 END", "the type R8_SRGB"),
     ],
 )
 def test_the_rest_is_refused(line: str, reason: str):
