@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.runtime.program import Program, check_place
-from xdsl_spirv.tools.program_options import functions_of, jobs_of, limits_of
+from xdsl_spirv.tools.options import functions_of, jobs_of, limits_of
 
 if TYPE_CHECKING:
     from xdsl_spirv.tools.trace import Trace

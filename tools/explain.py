@@ -171,7 +171,7 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
             raise
         reasons, tried = _refused_nodes(path, arguments)
         return refused(path, target, original, reasons, [str(error)], tried)
-    from xdsl_spirv.tools.program_options import jobs_of, limits_of
+    from xdsl_spirv.tools.options import jobs_of, limits_of
 
     before = model.module.clone()
     try:

@@ -44,7 +44,7 @@ def total(numbers: Sequence[float | int | None]) -> int | None:
 
 def rows_of(explanation: ExplanationData, order: str = "order", group: bool = False) -> list[Row]:
     """
-    The rows, in an order of `program_options.ORDERS`; with `group`, all dispatches of a kernel are
+    The rows, in an order of `explain --sort`; with `group`, all dispatches of a kernel are
     one.
     """
     groups: dict[object, list[ExplainedLayer]] = {}

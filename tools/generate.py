@@ -27,7 +27,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.vulkan.worker import open_isolated
-from xdsl_spirv.tools.program_options import jobs_of
+from xdsl_spirv.tools.options import jobs_of
 from xdsl_spirv.tools.report import is_wanted, note, note_row, plain
 
 ENDS = {

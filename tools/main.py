@@ -43,21 +43,21 @@ first steps:
 
 
 TABLE = """
-compile program_options:compile compile:compile
+compile options:compile compile:compile
     Compile a model, or linalg on tensors, into a program for a device.
-run program_options:run commands:run
+run options:run commands:run
     Run a compiled program, or compile, run and compare a model.
-generate program_options:generate generate:generate
+generate options:generate generate:generate
     Let a language model answer.
-serve program_options:serve serve:serve
+serve options:serve serve:serve
     Serve a language model by OpenAI's interface.
-explain program_options:explain explain:explain
+explain options:explain explain:explain
     Say what becomes of a model on a device, and why.
-convert program_options:convert convert:convert
+convert options:convert convert:convert
     Convert an ONNX model to f16 or int8, and say how far its results move.
-devices program_options:devices devices:devices
+devices options:devices devices:devices
     List the Vulkan devices, or describe one for --target.
-doctor program_options:doctor doctor:doctor
+doctor options:doctor doctor:doctor
     Find out whether programs run on a Vulkan device, and why not.
 tune tuning.options:tune tune:tune
     Search the fastest schedules on a Vulkan device.

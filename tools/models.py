@@ -37,7 +37,7 @@ from xdsl_spirv.tools.arrays import (
 )
 from xdsl_spirv.tools.listing import list_model, list_onnx, list_program
 from xdsl_spirv.tools.media import is_media
-from xdsl_spirv.tools.program_options import functions_of, jobs_of, limits_of
+from xdsl_spirv.tools.options import functions_of, jobs_of, limits_of
 from xdsl_spirv.tools.report import note
 from xdsl_spirv.tools.running import INTERPRETER, execute_checked, limited
 from xdsl_spirv.tools.tracing import tracing

@@ -19,7 +19,7 @@ from xdsl_spirv.llm.queueing import Queue
 from xdsl_spirv.llm.serving import Server
 from xdsl_spirv.llm.texts import Texts
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.tools.program_options import jobs_of
+from xdsl_spirv.tools.options import jobs_of
 
 
 def serve(arguments: argparse.Namespace) -> int:
