@@ -314,16 +314,12 @@ class Knowledge:
 
     def rows(self, lanes: Array, codes: Array, storage: int) -> Array:
         """(n, ROWS): the times up to which each invocation knows of the accesses of a code."""
-        times = np.zeros((codes.size, ROWS), np.int64)
-        nodes: dict[Node, list[int]] = {}
-        for lane in np.unique(lanes).tolist():
+        questions = np.unique(np.stack([lanes, codes]), axis=1, return_inverse=True)
+        (asking, about), place = questions[0].tolist(), questions[1].reshape(-1)
+        answers = np.zeros((len(asking), ROWS), np.int64)
+        for number, (lane, code) in enumerate(zip(asking, about, strict=True)):
             node = self.nodes.get(lane)
             if node is not None:
-                nodes.setdefault(node, []).append(lane)
-        for node, own in nodes.items():
-            table = self.tables.table(node)[storage]
-            here = np.isin(lanes, own)
-            unique, inverse = np.unique(codes[here], return_inverse=True)
-            rows = np.stack([self.tables.row_of(table, int(code)) for code in unique])
-            times[here] = rows[inverse.reshape(-1)]
-        return times
+                table = self.tables.table(node)
+                answers[number] = self.tables.row_of(table, code, storage)
+        return answers[place]

@@ -94,47 +94,61 @@ class Join:
 Node = Release | Acquire | Join
 
 
+@dataclass(eq=False)
+class Table:
+    """
+    The knowledge at a node: (storage, row, party), of the parties of which anything is known.
+
+    Most invocations hear of few others, so a table has no columns for the rest.
+    """
+
+    codes: Array
+    """The parties, in order."""
+    times: Array
+
+    def of(self, codes: Array) -> Array:
+        """A copy for more parties, of which nothing is known."""
+        if self.codes.size == codes.size:
+            return self.times.copy()
+        wider = np.zeros((STORAGES, ROWS, codes.size), np.int64)
+        wider[:, :, codes.searchsorted(self.codes)] = self.times
+        return wider
+
+    def row_of(self, code: int, storage: int) -> Array:
+        """What is known of one party, nothing if there is no column."""
+        column = int(self.codes.searchsorted(code))
+        if column == self.codes.size or self.codes[column] != code:
+            return NOTHING
+        return self.times[storage, :, column]
+
+
+NOTHING = np.zeros(ROWS, np.int64)
+EMPTY = Table(np.zeros(0, np.int64), np.zeros((STORAGES, ROWS, 0), np.int64))
+
+
 class Tables:
-    """The tables of a launch's nodes, and the parties that are their columns."""
+    """The tables of a launch's nodes."""
 
     def __init__(self, accessors: Accessors):
         self.accessors = accessors
-        self.columns: dict[int, int] = {}
-        self.codes: list[int] = []
-        self.states: dict[Node, Array] = {}
+        self.parties: set[int] = set()
+        self.states: dict[Node, Table] = {}
+        self.held = 0
+        """Number of entries of all tables."""
 
-    def column(self, code: int) -> int:
-        """The column of a party, made for it if there is none."""
-        column = self.columns.get(code)
-        if column is None:
-            if len(self.codes) >= PARTIES and code & KIND == LANE:
-                return self.column(WORKGROUP | code // self.accessors.per_workgroup)
-            column = self.columns[code] = len(self.codes)
-            self.codes.append(code)
-        return column
+    def party(self, code: int) -> int:
+        """The party as which one counts: itself, or its workgroup if there are too many."""
+        if code not in self.parties:
+            if len(self.parties) >= PARTIES and code & KIND == LANE:
+                return self.party(WORKGROUP | code // self.accessors.per_workgroup)
+            self.parties.add(code)
+        return code
 
-    def empty(self) -> Array:
-        """A table that says nothing."""
-        return np.zeros((STORAGES, ROWS, len(self.codes)), np.int64)
-
-    def widen(self, table: Array) -> Array:
-        """A table made when there were fewer parties."""
-        if len(self.codes) == table.shape[2]:
-            return table
-        wider = self.empty()
-        wider[:, :, : table.shape[2]] = table
-        return wider
-
-    def levels(self, lane: int) -> Array:
+    def levels(self, codes: Array, lane: int) -> Array:
         """Distance of each party from an invocation."""
-        return self.accessors.distance(np.array(self.codes, np.int64), np.int64(lane))
+        return self.accessors.distance(codes, np.int64(lane))
 
-    def columns_of(self, code: int) -> list[int]:
-        """The columns for a party, wider groups last."""
-        codes = [code, *self.accessors.wider(code)]
-        return [self.columns[c] for c in codes if c in self.columns]
-
-    def table(self, node: Node) -> Array:
+    def table(self, node: Node) -> Table:
         """Returns the knowledge at a node, computed from the nodes before it."""
         waiting: list[Node] = [node]
         while waiting:
@@ -146,75 +160,88 @@ class Tables:
             if missing:
                 waiting += missing
                 continue
-            self.states[top] = self._compute(top)
+            made = self.states[top] = self._compute(top)
+            self.held += made.times.size
             waiting.pop()
-        table = self.widen(self.states[node])
-        if len(self.states) * table.size > TABLES:
-            self.states = {node: table}
+        table = self.states[node]
+        if self.held > TABLES:
+            self.states, self.held = {node: table}, table.times.size
         return table
 
-    def _compute(self, node: Node) -> Array:
+    def _compute(self, node: Node) -> Table:
         lane = node.lane
-        own = self.column(lane) if isinstance(node, Release) else 0
         local = () if isinstance(node, Join) else self._local(lane, node.local)
-        table = self.empty()
-        if node.before is not None:
-            table = self.widen(self.states[node.before]).copy()
-        for column, level, times in local:
-            _add_local(table[:, :, column], level, times)
+        before = None if node.before is None else self.states[node.before]
+        sources: list[tuple[Node, int, int, int]] = []
+        if isinstance(node, Join):
+            sources = [self._through(lane, *other, node) for other in node.others]
+        elif isinstance(node, Acquire):
+            sources = list(self._taken_over(node))
+        parts = [np.array([code for code, _, _ in local], np.int64)]
+        parts += [self.states[source].codes for source, *_ in sources]
+        if before is not None:
+            parts.append(before.codes)
         if isinstance(node, Release):
+            parts.append(np.array([self.party(lane)], np.int64))
+        codes = np.unique(np.concatenate(parts))
+        table = (before or EMPTY).of(codes)
+        for code, level, times in local:
+            _add_local(table[:, :, codes.searchsorted(code)], level, times)
+        if isinstance(node, Release):
+            own = codes.searchsorted(self.party(lane))
             table[:, EXECUTION, own] = node.stamp
             for storage in range(STORAGES):
                 if node.semantics.release & 1 << storage:
                     for k in range(SAME_SUBGROUP, node.semantics.available + 1):
                         table[storage, row(0, k), own] = node.stamp
-            push(table, self.levels(lane), node.semantics)
-            return table
-        if isinstance(node, Join):
-            for other, source in node.others:
-                self._through(table, lane, other, self.states[source], node)
-        else:
-            self._take_over(table, node)
-        pull(table, self.levels(lane), node.semantics)
-        return table
+            push(table, self.levels(codes, lane), node.semantics)
+            return Table(codes, table)
+        for source, other, storages, level in sources:
+            theirs = self.states[source].of(codes)
+            if isinstance(node, Join):
+                # One of those who come to a barrier makes available what it can.
+                push(theirs, self.levels(codes, other), node.semantics)
+            pass_over(table, theirs, storages, level)
+        pull(table, self.levels(codes, lane), node.semantics)
+        return Table(codes, table)
 
-    def _take_over(self, table: Array, node: Acquire) -> None:
-        """Takes over the knowledge in the releases that a read synchronizes with."""
+    def _taken_over(self, node: Acquire) -> Iterable[tuple[Node, int, int, int]]:
+        """The releases that a read synchronizes with: who released which storage, how far away."""
         for release, before in _synchronizing(node.chain):
             level = self.accessors.between(release.lane, node.lane)
             if level > min(release.semantics.scope, node.semantics.scope):
                 continue
             storages = release.semantics.release & node.semantics.acquire
-            pass_over(table, self.states[release], storages, level)
+            if storages:
+                yield release, release.lane, storages, level
             if _covers(release, before, storages):
                 return
 
-    def _through(self, table: Array, lane: int, other: int, source: Array, node: Join) -> None:
-        """One of those who come to a barrier makes available what it can, and passes it on."""
-        source = self.widen(source).copy()
-        push(source, self.levels(other), node.semantics)
+    def _through(
+        self, lane: int, other: int, source: Node, node: Join
+    ) -> tuple[Node, int, int, int]:
+        """One of those who come to a barrier, as `_taken_over` gives it."""
         storages = node.semantics.release & node.semantics.acquire
         level = self.accessors.between(other, lane)
         # One node stands for several invocations, so only what is known to all of a scope counts.
-        pass_over(table, source, storages, max(level, min(node.level, SAME_WORKGROUP)))
+        return source, other, storages, max(level, min(node.level, SAME_WORKGROUP))
 
     def _local(self, lane: int, local: Snapshot) -> list[tuple[int, int, Array]]:
-        """The order that barriers gave an invocation: columns, their levels, and times."""
+        """The order that barriers gave an invocation: parties, their levels, and times."""
         subgroup, group = self.accessors.wider(lane)
-        wide, near = self.column(group), self.column(subgroup)
         w, s = (group & NUMBER) - local.first, (subgroup & NUMBER) % self.accessors.subgroups_each
         return [
-            (wide, SAME_WORKGROUP, local.groups[:, :, w]),
-            (near, SAME_SUBGROUP, local.near[:, :, w, s]),
+            (self.party(group), SAME_WORKGROUP, local.groups[:, :, w]),
+            (self.party(subgroup), SAME_SUBGROUP, local.near[:, :, w, s]),
         ]
 
-    def row_of(self, table: Array, code: int) -> Array:
+    def row_of(self, table: Table, code: int, storage: int) -> Array:
         """Returns a table's row for one party: for a group, at least the rows of all members."""
-        columns = [c for c in self.columns_of(code) if c < table.shape[1]]
-        best = table[:, columns].max(axis=1) if columns else np.zeros(ROWS, np.int64)
+        parties = [code, *self.accessors.wider(code)]
+        best = np.max([table.row_of(party, storage) for party in parties], axis=0)
         members = self.accessors.members(code)
         if members:
-            least = np.min([self.row_of(table, member) for member in members], axis=0)
+            least = np.min([self.row_of(table, one, storage) for one in members], axis=0)
             best = np.maximum(best, least)
         return best
 
@@ -254,10 +281,9 @@ def pull(table: Array, levels: Array, semantics: Semantics) -> None:
 
 
 def pass_over(table: Array, source: Array, storages: int, level: int) -> None:
-    """An invocation learns what another one, so far away, knew, maybe of fewer parties."""
+    """An invocation learns what another one, so far away, knew of the same parties."""
     if not storages:
         return
-    table = table[:, :, : source.shape[2]]
     for storage in range(STORAGES):
         if storages & 1 << storage:
             np.maximum(table[storage, 0], source[storage, 0], out=table[storage, 0])
