@@ -106,7 +106,7 @@ class Table:
     """The parties, in order."""
     times: Array
 
-    def of(self, codes: Array) -> Array:
+    def spread(self, codes: Array) -> Array:
         """A copy for more parties, of which nothing is known."""
         if self.codes.size == codes.size:
             return self.times.copy()
@@ -115,7 +115,7 @@ class Table:
         return wider
 
     def row_of(self, code: int, storage: int) -> Array:
-        """What is known of one party, nothing if there is no column."""
+        """The times of one party; zeros if there is no column."""
         column = int(self.codes.searchsorted(code))
         if column == self.codes.size or self.codes[column] != code:
             return NOTHING
@@ -184,7 +184,7 @@ class Tables:
         if isinstance(node, Release):
             parts.append(np.array([self.party(lane)], np.int64))
         codes = np.unique(np.concatenate(parts))
-        table = (before or EMPTY).of(codes)
+        table = (before or EMPTY).spread(codes)
         for code, level, times in local:
             _add_local(table[:, :, codes.searchsorted(code)], level, times)
         if isinstance(node, Release):
@@ -197,7 +197,7 @@ class Tables:
             push(table, self.levels(codes, lane), node.semantics)
             return Table(codes, table)
         for source, other, storages, level in sources:
-            theirs = self.states[source].of(codes)
+            theirs = self.states[source].spread(codes)
             if isinstance(node, Join):
                 # One of those who come to a barrier makes available what it can.
                 push(theirs, self.levels(codes, other), node.semantics)

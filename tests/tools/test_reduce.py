@@ -140,8 +140,135 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_kernel_with_its_launch(tmp_path: Path, capsys: Any, quick: None) -> None:
-    """Control flow, calculation and launch go; what remains is the store, and it races."""
+    """Control flow, calculation and launch go; only the racing store remains."""
     path = save(tmp_path / "race.spv", RACE)
+    launch = ["--grid", "2", "--buffer", "B=u32:8:zeros", "--jobs", "1", "--failure", "RACE-01"]
+    assert main(["reduce", str(path), *launch]) == 0
+    smallest = tmp_path / "race.reduced.spv"
+    assert {"OpPhi", "OpLoopMerge", "OpUDiv", "OpIAdd"}.isdisjoint(rows(smallest))
+    assert rows(smallest).count("OpStore") == 1
+    assert "size = [1]" in (tmp_path / "race.reduced.kernel.toml").read_text()
+    assert main(["test", str(smallest)]) == 1
+    assert "RACE-01" in capsys.readouterr().out
+    assert not list(tmp_path.glob("*.tries"))
+
+
+def test_an_interrupted_search_goes_on(tmp_path: Path) -> None:
+    """It is killed on its way; no candidate is tried again, and the result is the same."""
+    path = save(tmp_path / "race.spv", RACE)
+    log = tmp_path / "log"
+    wrapped = script(
+        tmp_path / "crashes.sh",
+        f"echo $1 >> {log}; sleep 0.02; od -An -v -t x4 -w4 $1 | grep -q 00050086 && kill -SEGV $$",
+    )
+    entry = "import sys; from xdsl_spirv.tools.main import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", entry, "reduce", str(path), "--jobs", "1"]
+    command += ["--command", wrapped]
+    for count in (9, None):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        while count is not None and process.poll() is None:
+            time.sleep(0.01)
+            if log.exists() and len(log.read_text().split()) >= count:
+                process.send_signal(signal.SIGKILL)
+                break
+        assert process.wait(60) == (0 if count is None else -signal.SIGKILL)
+    tried = log.read_text().split()
+    # The one that was being tried when the search was killed is tried again.
+    assert len(tried) - len(set(tried)) <= 1
+    first = (tmp_path / "race.reduced.spv").read_bytes()
+    assert "OpUDiv" in rows(tmp_path / "race.reduced.spv")
+    assert main(["reduce", str(path), "--command", wrapped, "--jobs", "3"]) == 0
+    assert (tmp_path / "race.reduced.spv").read_bytes() == first
+
+
+def test_a_model(tmp_path: Path, quick: None) -> None:
+    """A node deep in a model crashes a tool; nothing else is left."""
+    path = tmp_path / "m.onnx"
+    onnx.save(large_model("Erf", 8), str(path))
+    wrapped = script(tmp_path / "crashes.sh", "! grep -q Erf $1")
+    assert main(["reduce", str(path), "--command", wrapped, "-o", str(tmp_path / "s.onnx")]) == 0
+    smallest = onnx.load(str(tmp_path / "s.onnx"))
+    assert [node.op_type for node in smallest.graph.node] == ["Erf"]
+    assert not smallest.graph.initializer
+    onnx.checker.check_model(smallest, full_check=True)
+
+
+REFUSED = {
+    "passes": (["--command", "true"], "it does not fail as asked for: status 0"),
+    "another status": (["--command", "false", "--status", "3"], "fail as asked for: status 1"),
+    "other words": (["--command", "false", "--says", "Assertion"], "fail as asked for: status 1"),
+    "no command": (["--command", "./there-is-none"], "cannot run ./there-is-none"),
+    "no launch": ([], "the number of workgroups is not given"),
+    "no output": (["-o", "none/x.spv", "--command", "false"], "cannot write the output"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals(name: str, tmp_path: Path, capsys: Any, quick: None) -> None:
+    options, cause = REFUSED[name]
+    path = save(tmp_path / "race.spv", RACE)
+    assert main(["reduce", str(path), "--jobs", "1", *options]) != 0
+    assert cause in capsys.readouterr().err
+    assert not list(tmp_path.glob("race.reduced*"))
+
+
+# The measurement: each failure is reduced to at most 1.5 times the smallest known size.
+
+SHARE = 1.5
+SECONDS = 600.0
+WRONG_TOOL = f"{sys.executable} -m xdsl_spirv.testing.seeded_failures"
+
+
+def reduced_size(path: Path, options: list[str]) -> int:
+    """The size of the reduced file in instructions or nodes; the search ends in time."""
+    start = time.monotonic()
+    assert main(["reduce", str(path), "--jobs", "2", *options]) == 0
+    assert time.monotonic() - start < SECONDS
+    suffix = ".onnx" if path.suffix == ".onnx" else ".spv"
+    data = path.with_name(f"{path.name.partition('.')[0]}.reduced{suffix}").read_bytes()
+    return len(onnx.load_from_string(data).graph.node) if suffix == ".onnx" else size_of(data)
+
+
+def size_of(binary: bytes) -> int:
+    return int(kernels.count(binary).split()[0])
+
+
+def launch_of(text: str) -> list[str]:
+    """Both buffers, if a kernel reads the first."""
+    first = ["--buffer", "0.0=f32:128:random"] if " a[" in text or "(a[" in text else []
+    return ["--grid", "2", "--buffer", "0.1=f32:128:zeros", *first]
+
+
+def no_launch(text: str) -> list[str]:
+    return []
+
+
+def check_seed(
+    seed: Seed,
+    number: int,
+    folder: Path,
+    options: list[str],
+    launch: Callable[[str], list[str]] = no_launch,
+) -> None:
+    """
+    A failure in a large kernel is reduced to the size of the smallest known one: a kernel that is
+    written by hand, after `spirv-opt -O`, or that kernel reduced.
+    """
+    small = compile_glsl(small_kernel(seed), folder / "small")
+    known = [reduced_size(small, [*options, *launch(seed.small)])]
+    optimize(small)
+    known.append(size_of(small.read_bytes()))
+    large = compile_glsl(large_kernel(seed.planted, number), folder / "large")
+    start = time.monotonic()
+    found = reduced_size(large, [*options, *launch(" a[")])
+    before = size_of(large.read_bytes())
+    print(f"{before} to {found}, known {min(known)}, {time.monotonic() - start:.0f} s")
+    assert found <= SHARE * min(known)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rule", FINDINGS)
+def test_a_finding_deep_in_a_kernel(rule: str, tmp_path: Path, glslang: list[str]) -> None:
     check_seed(FINDINGS[rule], len(rule), tmp_path, ["--failure", rule], launch_of)
 
 
