@@ -18,6 +18,14 @@ pytest.importorskip("onnx.reference")
 
 CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
     # the model, sizes at which it is right, sizes that the run refuses
+    "Slice backwards to the largest number": (
+        "(float[n, 6] x) => (float[n, 6] z) <int64[2] s = {-1, -1},"
+        " int64[2] e = {9223372036854775807, 2147483647},"
+        " int64[2] a = {0, 1}, int64[2] t = {-1, -1}>"
+        " { z = Slice(x, s, e, a, t) }",
+        [{"n": 1}, {"n": 5}],
+        [],
+    ),
     "Squeeze of all ones": (
         "(float[n, 1, 4] x) => (float[a, 4] z) { y = Squeeze(x) z = Add(y, y) }",
         [{"n": 2}, {"n": 5}],

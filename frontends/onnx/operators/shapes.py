@@ -348,8 +348,21 @@ def _slice_fold(
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         # Backwards from before the start is from the start, other than in Python.
         first = max(int(start), -np.shape(x)[int(axis)]) if step < 0 else int(start)
-        index[int(axis)] = slice(first, int(end), int(step))
+        index[int(axis)] = slice(first, _end_of(int(end), int(step)), int(step))
     return x[tuple(index)]
+
+
+NO_END = ((1 << 31) - 1, (1 << 63) - 1)
+"""The largest i32 and i64, which stand for the end of a dimension of any size."""
+
+
+def _end_of(end: Size, step: int) -> Size:
+    """
+    Where a slice ends; backwards from the largest number on it ends at the first element.
+
+    onnxruntime has it so. ONNX's text would make it empty, which no exporter means.
+    """
+    return -(1 << 63) if step < 0 and end in NO_END else end
 
 
 @operator("Slice", fold=_slice_fold)
@@ -374,7 +387,8 @@ def slice_(
     step = [1] * x.rank
     backwards: list[int] = []
     for axis, start, end, stride in zip(along, first, last, by, strict=True):
-        begin[axis], count[axis] = span_of(b, x.sizes[axis], start, end, stride)
+        stop = _end_of(end, stride)
+        begin[axis], count[axis] = span_of(b, x.sizes[axis], start, stop, stride)
         step[axis] = abs(stride)
         if stride < 0:
             backwards.append(axis)
