@@ -2,11 +2,15 @@
 Find how many registers kernels for a target may fill, by asking a driver's compiler what it spills.
 
     scripts/fit_registers.py qualcomm:740
+    scripts/fit_registers.py intel:bmg --only registers
 
-For each of the target's two numbers it tries the largest first: `scalar_results`, elements of a
-product that an invocation computes without cooperative matrices, and `held_registers`, 32-bit
-registers of an invocation for an attention's queries and results. It prints the largest of which
-the driver spills nothing in any program, and the spills of the others.
+`registers` are those of a subgroup: candidates for products of each type with cooperative matrices
+are compiled, and `kept` is what the driver needs beside the bytes of the largest fragments that it
+compiles without spills, before the first that it spills. For the target's other two numbers it
+tries the largest first: `scalar_results`, elements of a product that an invocation computes without
+cooperative matrices, and `held_registers`, 32-bit registers of an invocation for an attention's
+queries and results. It prints the largest of which the driver spills nothing in any program, and
+the spills of the others.
 """
 
 from __future__ import annotations
@@ -15,27 +19,48 @@ import argparse
 import json
 import sys
 import tempfile
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import xdsl_spirv.targets
 from xdsl_spirv.compiler.api import compile
+from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.space import candidates
 from xdsl_spirv.runtime.vulkan.compilers import Compiler, find, work_of
+from xdsl_spirv.targets import load
 from xdsl_spirv.testing.driver_cases import write_cases
+from xdsl_spirv.tools.tune import matmul
+from xdsl_spirv.tools.tuning.kinds import pricing_of
+from xdsl_spirv.tools.tuning.static import StaticBench
+from xdsl_spirv.tools.tuning.together import sources_of
 
 TRIED = {"scalar_results": (64, 32, 16, 8, 4), "held_registers": (128, 64, 32, 16)}
+WORDS = {"RADV": 256, "ANV": 128, "NVK": 255}
+"""32-bit registers of an invocation, by driver, where kernels have cooperative matrices."""
+NAMES = {"f16": "f16", "bf16": "bf16", "f32": "f32", "s8": "i8", "s32": "i32"}
 PROGRAMS = {"scalar_results": ("matmul", "conv"), "held_registers": ("attention",)}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Fit a target's numbers of registers.")
     parser.add_argument("device", help="as `xdsl-spirv devices --drivers` lists it")
-    driver = find(parser.parse_args().device)
+    parser.add_argument("--only", choices=(*TRIED, "registers"), help="only this number")
+    parser.add_argument("--candidates", type=int, default=32, metavar="N", help="of a product (32)")
+    arguments = parser.parse_args()
+    driver = find(arguments.device)
     own = Path(xdsl_spirv.targets.__file__).parent / f"{driver.target}.json"
     fields = json.loads(own.read_text())
-    fitted: dict[str, int | None] = {}
+    fitted: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, Compiler(driver) as compiler:
+        if arguments.only in (None, "registers"):
+            trial = Path(folder, "registers.json")
+            trial.write_text(json.dumps({k: v for k, v in fields.items() if k != "registers"}))
+            fitted |= _fit_registers(compiler, str(trial), arguments.candidates)
         cases = list(write_cases(Path(folder)))
         for name, values in TRIED.items():
+            if arguments.only not in (None, name):
+                continue
             programs = [path for case, path in cases if case.startswith(PROGRAMS[name])]
             fitted[name] = None
             for value in values:
@@ -50,7 +75,38 @@ def main() -> int:
     return 0 if None not in fitted.values() else 1
 
 
-def fitted_so_far(fitted: dict[str, int | None]) -> dict[str, int]:
+def _fit_registers(compiler: Compiler, target: str, most: int) -> dict[str, Any]:
+    """The section `registers`; empty where the driver spills nothing of what is tried."""
+    device = load(target)
+    tried: list[tuple[int, str, str]] = []
+    for types in dict.fromkeys((p.a, p.b, p.result) for p in device.cooperative_matrix):
+        if types[0] != types[1] or not {types[0], types[2]} <= NAMES.keys():
+            continue
+        text = matmul(f"1024x1024x1024:{NAMES[types[0]]}->{NAMES[types[2]]}")
+        [source] = sources_of(text, target, (), print)
+        pricing, bench = pricing_of(source), StaticBench.on(compiler)
+        if not device.properties_for(pricing.contraction.types):
+            continue
+        for schedule in candidates(pricing.contraction, device, most):
+            [outcome] = bench.measure(source, [str(schedule)], 1)
+            needed = plan(pricing.contraction, schedule, device).fragment_bytes
+            tried.append((needed, outcome.cause, str(schedule)))
+            print(f"{needed} bytes: {outcome.cause or 'nothing is spilled'} {schedule}", flush=True)
+    bytes = 4 * WORDS[compiler.driver.title] * device.subgroup_size
+    least = min((needed for needed, cause, _ in tried if cause), default=0)
+    good = [needed for needed, cause, _ in tried if not cause]
+    if not least:
+        print(f"registers: nothing is spilled up to {max(good, default=0)} bytes of {bytes}")
+        return {}
+    beyond = sum(needed >= least for needed in good)
+    print(f"registers: {len(tried)} tried, {beyond} without spills beyond the first that spills")
+    room = max((needed for needed in good if needed < least), default=0)
+    how = f"scripts/fit_registers.py {compiler.driver.device}, Mesa {compiler.driver.mesa}"
+    fit = {"date": date.today().isoformat(), "how": how}
+    return {"registers": {"bytes": bytes, "kept": bytes - room, "fitted": fit}}
+
+
+def fitted_so_far(fitted: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fitted.items() if value is not None}
 
 

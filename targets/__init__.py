@@ -18,7 +18,7 @@ from xdsl_spirv.targets.fields import ELEMENT_TYPES as ELEMENT_TYPES
 from xdsl_spirv.targets.fields import Fields, read_record
 from xdsl_spirv.targets.fields import TargetError as TargetError
 from xdsl_spirv.targets.linear import Linear
-from xdsl_spirv.targets.model import Model, read_model
+from xdsl_spirv.targets.model import Fit, Model, read_model
 
 SCHEMA_VERSION = 1
 
@@ -117,6 +117,19 @@ class Residency:
     def bytes_for(self, subgroups: int) -> int:
         """Workgroup memory up to which workgroups of so many subgroups keep a unit full."""
         return self.memory_bytes * min(subgroups, self.subgroups) // self.subgroups
+
+
+@dataclass(frozen=True)
+class Registers:
+    """
+    A subgroup's registers in `bytes`, and the part that the driver keeps for other values than
+    fragments of cooperative matrices: kernels that leave it less spill.
+    """
+
+    bytes: int
+    kept: int
+    fitted: Fit
+    """When and how `kept` was found: by scripts/fit_registers.py, with a driver."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +234,8 @@ class Target:
     Most 32-bit registers of an invocation that queries and results of an attention by lanes take;
     None where no driver was asked.
     """
+    registers: Registers | None
+    """The registers of a subgroup; None where no driver was asked."""
     features: frozenset[str]
     schedules: tuple[ScheduleCandidate, ...]
     word_order: Mapping[str, tuple[int, ...]]
@@ -411,6 +426,11 @@ def _target(fields: Fields) -> Target:
         model=read_model(fields, processor),
         held_registers=(
             fields.positive("held_registers") if "held_registers" in fields.data else None
+        ),
+        registers=(
+            read_record(Registers, fields.fields("registers"))
+            if "registers" in fields.data
+            else None
         ),
         features=frozenset(fields.texts("features")),
         schedules=tuple(_candidate(c) for c in fields.objects("schedules")),

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from xdsl_spirv.jobs.engine import Engine
 from xdsl_spirv.jobs.job import LAVAPIPE
@@ -23,6 +23,7 @@ from xdsl_spirv.tools.report import note, note_row
 from xdsl_spirv.tools.tuning.bench import MEASURE, DeviceBench, Replay
 from xdsl_spirv.tools.tuning.candidates import Source
 from xdsl_spirv.tools.tuning.results import (
+    ESTIMATED_MARGIN,
     MARGIN,
     STATUSES,
     Known,
@@ -35,6 +36,9 @@ from xdsl_spirv.tools.tuning.results import (
 )
 from xdsl_spirv.tools.tuning.search import Options
 from xdsl_spirv.tools.tuning.together import Together, sources_of
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.vulkan.compilers import Driver
 
 AT_ONCE = 3
 """Contractions that are searched side by side for each device."""
@@ -55,6 +59,7 @@ func.func @main(%A: tensor<{m}x{k}x{a}>, %B: tensor<{k}x{n}x{b}>) -> tensor<{m}x
 
 def tune(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv tune`: exit status 1 if no candidate of some contraction is right."""
+    driver = _driver(arguments)
     target = load(arguments.target)
     table = Path(arguments.output) if arguments.output else path_for(target.name)
     options = Options(
@@ -66,7 +71,9 @@ def tune(arguments: argparse.Namespace) -> int:
         load_ahead=arguments.load_ahead,
         until_gain=_share(arguments.until_gain),
     )
-    if arguments.replay is not None:
+    if driver is not None:
+        searched = _estimate_outcomes(arguments, options, driver)
+    elif arguments.replay is not None:
         searched = _replay_outcomes(arguments, options)
     else:
         searched = _search_outcomes(arguments, options, target)
@@ -78,6 +85,37 @@ def tune(arguments: argparse.Namespace) -> int:
 
         write_page(Path(arguments.page), target.name, outcomes, together.searches)
     return 0 if all([_report(key, tried) for key, tried in outcomes.items()]) else 1
+
+
+def _driver(arguments: argparse.Namespace) -> Driver | None:
+    """The driver that estimates instead of a device; its target is the default one."""
+    if arguments.driver is None:
+        if arguments.target is None:
+            raise ProgramError("no target is named", "", "give --target, or --driver")
+        return None
+    for option in ("device", "replay"):
+        if getattr(arguments, option) is not None:
+            raise ProgramError(f"--driver estimates, --{option} measures", "", "give one of them")
+    from xdsl_spirv.runtime.vulkan.compilers import find
+
+    driver = find(arguments.driver)
+    arguments.target = arguments.target or driver.target
+    return driver
+
+
+def _estimate_outcomes(
+    arguments: argparse.Namespace, options: Options, driver: Driver
+) -> tuple[Mapping[str, list[Outcome]], Together]:
+    """The outcomes of candidates by the code that a driver makes of them."""
+    from xdsl_spirv.runtime.vulkan.compilers import Compiler
+    from xdsl_spirv.tools.tuning.static import StaticBench
+
+    with Compiler(driver) as compiler:
+        bench = StaticBench.on(compiler)
+        together = Together(lambda source: bench, options, _say)
+        outcomes = together.run(_sources(arguments))
+    print(f"estimates at 1 GHz by the code of {driver}: nothing ran")
+    return outcomes, together
 
 
 def _search_outcomes(
@@ -219,7 +257,8 @@ def _report(key: str, tried: list[Outcome]) -> bool:
     if gain is not None:
         print(f"  {gain:.2f} times as fast as without the table ({tried[0].microseconds:.2f} us)")
     if not deserves_entry(tried):
-        print(f"  no entry in the table: the default is not beaten by {MARGIN:.0%} twice")
+        margin = ESTIMATED_MARGIN if best.estimated else MARGIN
+        print(f"  no entry in the table: the default is not beaten by {margin:.0%} twice")
     return True
 
 
@@ -244,7 +283,7 @@ def _sources(arguments: argparse.Namespace) -> list[Source]:
     """The contractions of a file, and the named ones."""
     if (arguments.input is None) == (not arguments.contraction):
         raise ProgramError("what to tune is not said", "", "give an .mlir file or --contraction")
-    texts = [_matmul(shape) for shape in arguments.contraction]
+    texts = [matmul(shape) for shape in arguments.contraction]
     if arguments.input is not None:
         try:
             texts = [Path(arguments.input).read_text()]
@@ -257,7 +296,7 @@ def _sources(arguments: argparse.Namespace) -> list[Source]:
     return list(dict.fromkeys(sources))
 
 
-def _matmul(contraction: str) -> str:
+def matmul(contraction: str) -> str:
     """The text of a module with one matmul."""
     shape = SHAPE.fullmatch(contraction.replace(" ", ""))
     if shape is None or not {shape[4], shape[5] or shape[4], shape[6]} <= set(TYPES):

@@ -415,6 +415,7 @@ def _limits(plan: Plan) -> Iterator[str]:
             f"{plan.invocations} invocations, {target.name} allows {target.max_invocations}: at "
             f"most {fitting} subgroups"
         )
+    yield from _registers(plan)
     if plan.workgroup_bytes > target.workgroup_memory_bytes:
         yield (
             f"Workgroup memory of {plan.workgroup_bytes} bytes (A {plan.a.workgroup_bytes}, B "
@@ -436,6 +437,19 @@ def _limits(plan: Plan) -> Iterator[str]:
                 f"{name} has {size} bytes, a storage buffer of {target.name} at most "
                 f"{target.storage_buffer_max_bytes}: split the contraction"
             )
+
+
+def _registers(plan: Plan) -> Iterator[str]:
+    """The reason why a subgroup's fragments do not fit into its registers."""
+    registers = plan.target.registers
+    if registers is None or not plan.is_cooperative:
+        return
+    if plan.fragment_bytes > (room := registers.bytes - registers.kept):
+        yield (
+            f"fragments of {plan.fragment_bytes} bytes in a subgroup's registers, of which "
+            f"{plan.target.name} has {registers.bytes} and its driver keeps {registers.kept}: it "
+            f"would spill; more subgroups or a smaller workgroup_tile with {room} bytes would not"
+        )
 
 
 def _bytes(operand: SSAValue, tile: Tile) -> Size:

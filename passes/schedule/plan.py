@@ -97,6 +97,23 @@ class Plan:
         return ceil_div(tile.pieces, self.invocations)
 
     @property
+    def fragment_bytes(self) -> int:
+        """
+        Bytes of a subgroup's registers for fragments: results, those of A and B in a K tile, which
+        drivers load early, and words that wait to be staged.
+        """
+        m, n, k = self.schedule.instruction.sizes
+        along_m, along_n, along_k = self.schedule.fragments
+        types = self.contraction.element_types
+        a, b, result = (bit_width(type) // 8 for type in types)
+        held = along_m * along_n * m * n * result
+        held += along_k * k * (along_m * m * a + along_n * n * b)
+        waiting = self.staged if self.prefetches else ()
+        return held + self.target.subgroup_size * sum(
+            self.moves(tile) * tile.vector * tile.element_bytes for tile in waiting
+        )
+
+    @property
     def is_looped(self) -> bool:
         """Whether K may be more than one tile deep."""
         return is_dynamic(self.contraction.k) or self.contraction.k > self.schedule.tile[2]

@@ -23,12 +23,15 @@ from xdsl_spirv.jobs.job import Result
 from xdsl_spirv.jobs.store import Record
 from xdsl_spirv.passes.schedule.tuned import SCHEMA_VERSION
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.serialization.files import write_atomically
 
 PRUNED, UNMEASURED = "pruned", "not measured"
 STATUSES = (*RESULTS, PRUNED, UNMEASURED)
 MARGIN = 0.03
 """Least gain of an entry over the default."""
+ESTIMATED_MARGIN = 0.25
+"""The same where a driver's statistics estimate the times."""
 UNSTEADY = 0.05
 """A reference that changes by more while a candidate is timed speaks against the time."""
 OTHER_CLOCK = 0.25
@@ -63,6 +66,8 @@ class Outcome:
     again_beside: float = 0.0
     at: float = 0.0
     digests: Mapping[str, str] = field(default_factory=dict[str, str])
+    estimated: bool = False
+    """Whether its time comes from a driver's statistics, and nothing ran."""
 
     @property
     def right(self) -> bool:
@@ -246,6 +251,7 @@ def deserves_entry(tried: Sequence[Outcome], margin: float = MARGIN) -> bool:
         return True
     if best.again is None:
         return False
+    margin = ESTIMATED_MARGIN if best.estimated else margin
     times = ((tried[0].ratio, best.ratio), (tried[0].latest, best.again))
     return all(default > (1 + margin) * tuned for default, tuned in times)
 
@@ -262,7 +268,8 @@ def entry_of(tried: Sequence[Outcome]) -> dict[str, Any]:
     best = best_of(tried)
     assert best is not None
     default = tried[0].microseconds if tried[0].right else None
-    return {
+    code = {"estimated": True, "code": str(heaviest(best.statistics))} if best.estimated else {}
+    return code | {
         "schedule": best.schedule,
         "microseconds": round(time_of(tried), 3),
         "default_microseconds": default and round(default, 3),
@@ -282,8 +289,8 @@ def write_table(
     Bring the tuned table up to date; returns its entries.
 
     A contraction whose best deserves it gets an entry, another one that was searched loses it, and
-    entries of other contractions stay. No file is made without entries. Raises `ProgramError` for a
-    file that cannot be read or written.
+    entries of other contractions stay, and so do measured ones where times are estimates. No file
+    is made without entries. Raises `ProgramError` for a file that cannot be read or written.
     """
     entries: dict[str, Any] = {}
     try:
@@ -294,7 +301,9 @@ def write_table(
             f"not a tuned table: {error}", str(path), "name another with -o, or delete it"
         ) from error
     for key, tried in outcomes.items():
-        if best_of(tried) is None:
+        best = best_of(tried)
+        measured = key in entries and not entries[key].get("estimated")
+        if best is None or (best.estimated and measured):
             continue
         entries.pop(key, None)
         if deserves_entry(tried, margin):

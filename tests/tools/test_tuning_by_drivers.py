@@ -1,0 +1,123 @@
+"""Schedules that a driver's code estimates, and the registers that candidates must fit into."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from xdsl_spirv.passes.schedule.fit import problems_of
+from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.space import candidates
+from xdsl_spirv.passes.schedule.tuned import parse_schedule
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.vulkan.compilers import list_drivers
+from xdsl_spirv.runtime.vulkan.statistics import Code
+from xdsl_spirv.tools.main import main
+from xdsl_spirv.tools.tune import matmul
+from xdsl_spirv.tools.tuning.candidates import Source
+from xdsl_spirv.tools.tuning.kinds import pricing_of
+from xdsl_spirv.tools.tuning.results import Outcome, write_table
+from xdsl_spirv.tools.tuning.static import cycles_of, loop_share
+from xdsl_spirv.tools.tuning.together import sources_of
+
+LOOPS = {
+    "RADV": "BB0:\n\ts_a\nBB1:\n\tv_b\n\tv_c\n\ts_cbranch_scc0 BB1 ; bfa1\nBB5:\n\ts_endpgm",
+    "ANV": "mov\nadd\nLABEL3:\nmul\n(+f0) break(16) JIP: LABEL1\nLABEL1:\nwhile(16) JIP: LABEL3\nsend",
+    "NVK": "block.u 0 L2 [] -> {\nmov\nblock.u 1 L1 [0, 1] -> {\nffma\nffma\nbra pT L1\nexit // L1\n}",
+    "Turnip": "mov\nadd\nl9:\nmad\nbr p0.x, #l12\njump #l9\nl12:\nend",
+}
+
+
+@pytest.mark.parametrize("driver", LOOPS)
+def test_loops_are_found_in_every_driver_s_machine_code(driver: str):
+    lines = LOOPS[driver].splitlines()
+    looped = {"RADV": 4, "ANV": 5, "NVK": 4, "Turnip": 4}[driver]
+    assert loop_share(LOOPS[driver]) == looped / len(lines)
+
+
+def test_a_loop_counts_by_its_own_iterations():
+    """RADV counts a body 8 times: half of the lines of code are 8 of 9 parts of its cycles."""
+    code = Code("k", 0.1, ({"Latency": 900},), {"Assembly": LOOPS["RADV"]})
+    assert cycles_of(code, 8) == 900
+    assert cycles_of(code, 1) == 200
+    assert cycles_of(code, 32) == 3300
+
+
+def source(target: str) -> Source:
+    return sources_of(matmul("1024x1024x1024:f16->f32"), target, (), print)[0]
+
+
+def test_candidates_that_would_spill_are_refused_with_the_number():
+    """ANV spills 69 values of the first schedule on Battlemage, and none of the second."""
+    pricing = pricing_of(source("intel-xe2"))
+    text = (
+        "#schedule.contraction<workgroup_tile = [128, 128, 16], subgroups = [{}, 4], instruction = "
+        "coopmat 8x16x16, a = staged<padding = 8, vector = 8>, b = staged<padding = 8, vector = 8>,"
+        " raster = rows>"
+    )
+    spilling, fitting = (
+        list(problems_of(plan(pricing.contraction, parse_schedule(text.format(n)), pricing.target)))
+        for n in (4, 8)
+    )
+    assert fitting == []
+    assert len(spilling) == 1
+    assert "fragments of 6144 bytes" in spilling[0]
+    assert "has 8192 and its driver keeps 4096" in spilling[0]
+    listed = candidates(pricing.contraction, pricing.target, 24)
+    assert len(listed) == 24
+    needed = [plan(pricing.contraction, s, pricing.target).fragment_bytes for s in listed]
+    assert max(needed) <= 4096
+
+
+def test_an_estimate_leaves_measured_entries(tmp_path: Path):
+    def tried(estimated: bool, best: float) -> list[Outcome]:
+        return [
+            Outcome("k", name, "d", "1", "ok", took, 2.0, 9, again=took / 2.0, estimated=estimated)
+            for name, took in (("default", 2.0), ("other", best))
+        ]
+
+    path = tmp_path / "table.json"
+    assert "estimated" not in write_table(path, "t", {"k": tried(False, 1.0)})["k"]
+    measured = path.read_text()
+    write_table(path, "t", {"k": tried(True, 0.5)})
+    assert path.read_text() == measured
+    path.unlink()
+    assert write_table(path, "t", {"k": tried(True, 1.9)}) == {}
+    assert write_table(path, "t", {"k": tried(True, 1.0)})["k"]["estimated"] is True
+    assert write_table(path, "t", {"k": tried(False, 1.0)})["k"]["microseconds"] == 1.0
+
+
+def _radv() -> bool:
+    try:
+        return any(driver.device == "amd:navi31" for driver in list_drivers()[0])
+    except ProgramError:
+        return False
+
+
+@pytest.mark.skipif(not _radv(), reason="no drivers: scripts/fetch_drivers.py")
+def test_tune_estimates_by_a_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    table = tmp_path / "table.json"
+    command = ["tune", "--driver", "amd:navi31", "--contraction", "256x256x256:f16->f32"]
+    assert main([*command, "--candidates", "3", "-o", str(table), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    [row] = data["contractions"]
+    assert row["statuses"]["ok"] == row["candidates"] == 3
+    [tried] = data["outcomes"].values()
+    assert all(one["estimated"] and one["device"] == "amd:navi31" for one in tried)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "no target is named"),
+        (["--driver", "amd:navi31", "--device", "vulkan"], "--driver estimates, --device measures"),
+        (["--driver", "amd:navi31", "--replay", "x.db"], "--driver estimates, --replay measures"),
+    ],
+)
+def test_tune_refuses_options_that_exclude_each_other(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["tune", "--contraction", "64x64x64:f16->f32", *options]) == 1
+    assert said in capsys.readouterr().err

@@ -1,0 +1,119 @@
+"""
+Answers a search without a device: a driver compiles each candidate, and its statistics say how
+long it may take.
+
+Cycles of a subgroup come from the driver. Drivers count a loop's body a fixed number of times, so
+it is counted anew by the loop's own length. Subgroups that run side by side hide each other's
+waiting, but share the unit: the square root of their number stands for both. That is an estimate;
+`benchmarks/static_ranking.py` compares its order with measured times.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil, prod, sqrt
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.tuned import parse_schedule
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.vulkan.compilers import Compiler, work_of
+from xdsl_spirv.runtime.vulkan.statistics import Code
+from xdsl_spirv.tools.tuning.bench import Replay
+from xdsl_spirv.tools.tuning.candidates import Source, compiled
+from xdsl_spirv.tools.tuning.kinds import PACKING, pricing_of
+from xdsl_spirv.tools.tuning.results import PRUNED, Known, Outcome
+
+WEIGHTS = {"latency": 8, "cycles": 10, "static cycle count": 10}
+"""A driver's statistic of cycles -> how often it counts the body of a loop (RADV, ANV, NVK)."""
+LABEL = re.compile(r"^(?:block\S* \d+ )?(\w+)(?::| \[)")
+"""A place in the machine code that instructions branch to."""
+CLOCK = 1000.0
+"""Cycles of an estimated microsecond: a clock of 1 GHz."""
+
+
+def loop_share(assembly: str) -> float:
+    """The share of the lines of machine code that lie in loops: before a branch back to a label."""
+    lines = assembly.splitlines()
+    labels: dict[str, int] = {}
+    looped: set[int] = set()
+    for number, line in enumerate(lines):
+        if label := LABEL.match(line):
+            labels[label[1]] = number
+        else:
+            for name in re.findall(r"\w+", line.split("//")[0]):
+                looped.update(range(labels.get(name, number + 1), number + 1))
+    return len(looped) / max(1, len(lines))
+
+
+def cycles_of(code: Code, trips: int) -> float:
+    """Cycles of a subgroup whose loops have so many iterations; its instructions without cycles."""
+    share = loop_share(code.assembly)
+    names = {name.strip().lower() for table in code.tables for name in table}
+    weight = next((n for name, n in WEIGHTS.items() if name in names), 1)
+    cycles = code.resources.cycles or code.resources.instructions or 0
+    return cycles * (1 - share + share * trips) / (1 - share + share * weight)
+
+
+def estimate(source: Source, schedule: str, program: Program, codes: Sequence[Code]) -> float:
+    """Microseconds of a candidate at 1 GHz; packing of operands that are not weights included."""
+    target = pricing_of(source).target
+    planned = plan(pricing_of(source).contraction, parse_schedule(schedule), target)
+    depth = planned.schedule.tile[2] * (1 + planned.alternates)
+    by_name = {code.kernel: code for code in codes}
+    total = 0.0
+    for dispatch in program.manifest.dispatches:
+        if dispatch.once:
+            continue
+        code, groups = by_name[dispatch.entry_point], prod(dispatch.workgroups)
+        own = not dispatch.entry_point.startswith(PACKING)
+        trips = ceil(typical(planned.contraction.k) / depth) if own else 1
+        subgroups = groups * (planned.schedule.subgroup_count if own else 1)
+        side = code.resources.subgroups or 1
+        rounds = max(1.0, subgroups / (target.compute_units * sqrt(side)))
+        total += cycles_of(code, trips) * rounds
+    return total / CLOCK
+
+
+@dataclass
+class StaticBench(Replay):
+    """A bench whose answers are estimates by the code of a driver, which runs nothing."""
+
+    compiler: Compiler = field(kw_only=True)
+    found: dict[tuple[str, str], Outcome] = field(default_factory=dict[tuple[str, str], Outcome])
+    defaults: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
+    """The outcome of each contraction's default, which is asked for first."""
+
+    @staticmethod
+    def on(compiler: Compiler) -> StaticBench:
+        driver = compiler.driver
+        named = f"{driver.title} of Mesa {driver.mesa}"
+        return StaticBench(Known(), driver.device, named, compiler=compiler)
+
+    def _outcome(self, source: Source, schedule: str, turn: int) -> Outcome:
+        place = source.key, schedule
+        if place not in self.found:
+            with self.lock:
+                self.found[place] = self._estimated(source, schedule)
+            self.defaults.setdefault(source.key, self.found[place])
+        found, default = self.found[place], self.defaults[source.key]
+        return replace(found, reference=default.microseconds if found.right else 0.0)
+
+    def _estimated(self, source: Source, schedule: str) -> Outcome:
+        outcome = Outcome(
+            *(source.key, schedule, self.device, self.driver, "refused"), estimated=True
+        )
+        program = compiled(source, schedule)
+        if isinstance(program, ProgramError):
+            return replace(outcome, cause=program.cause)
+        codes = self.compiler.compile(work_of(program))
+        if wrong := next((code.error for code in codes if code.error), ""):
+            return replace(outcome, status="failed", cause=wrong)
+        tables = [dict(table) for code in codes for table in code.tables]
+        if spilled := max((code.resources.spilled or 0 for code in codes), default=0):
+            return replace(outcome, status=PRUNED, cause=f"spills {spilled}", statistics=tables)
+        took = estimate(source, schedule, program, codes)
+        return replace(outcome, status="ok", microseconds=took, runs=1, statistics=tables)
