@@ -1,5 +1,5 @@
 """
-How well estimates by a driver's statistics order schedules that were measured on another device.
+Compares the order of estimates by a driver's statistics with times on another device.
 
     benchmarks/static_ranking.py nvidia:ga102 benchmarks/results/h200-schedules.json
 

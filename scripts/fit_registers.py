@@ -4,7 +4,7 @@ Find how many registers kernels for a target may fill, by asking a driver's comp
     scripts/fit_registers.py qualcomm:740
     scripts/fit_registers.py intel:bmg --only registers
 
-`registers` are those of a subgroup: candidates for products of each type with cooperative matrices
+`registers` describe a subgroup: candidates for products of each type with cooperative matrices
 are compiled, and `kept` is what the driver needs beside the bytes of the largest fragments that it
 compiles without spills, before the first that it spills. For the target's other two numbers it
 tries the largest first: `scalar_results`, elements of a product that an invocation computes without
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def _fit_registers(compiler: Compiler, target: str, most: int) -> dict[str, Any]:
-    """The section `registers`; empty where the driver spills nothing of what is tried."""
+    """The section `registers`; empty where the driver spills no candidate."""
     device = load(target)
     tried: list[tuple[int, str, str]] = []
     for types in dict.fromkeys((p.a, p.b, p.result) for p in device.cooperative_matrix):

@@ -72,21 +72,21 @@ def test_candidates_that_would_spill_are_refused_with_the_number():
 
 
 def test_an_estimate_leaves_measured_entries(tmp_path: Path):
-    def tried(estimated: bool, best: float) -> list[Outcome]:
+    def make_outcomes(estimated: bool, best: float) -> list[Outcome]:
         return [
             Outcome("k", name, "d", "1", "ok", took, 2.0, 9, again=took / 2.0, estimated=estimated)
             for name, took in (("default", 2.0), ("other", best))
         ]
 
     path = tmp_path / "table.json"
-    assert "estimated" not in write_table(path, "t", {"k": tried(False, 1.0)})["k"]
+    assert "estimated" not in write_table(path, "t", {"k": make_outcomes(False, 1.0)})["k"]
     measured = path.read_text()
-    write_table(path, "t", {"k": tried(True, 0.5)})
+    write_table(path, "t", {"k": make_outcomes(True, 0.5)})
     assert path.read_text() == measured
     path.unlink()
-    assert write_table(path, "t", {"k": tried(True, 1.9)}) == {}
-    assert write_table(path, "t", {"k": tried(True, 1.0)})["k"]["estimated"] is True
-    assert write_table(path, "t", {"k": tried(False, 1.0)})["k"]["microseconds"] == 1.0
+    assert write_table(path, "t", {"k": make_outcomes(True, 1.9)}) == {}
+    assert write_table(path, "t", {"k": make_outcomes(True, 1.0)})["k"]["estimated"] is True
+    assert write_table(path, "t", {"k": make_outcomes(False, 1.0)})["k"]["microseconds"] == 1.0
 
 
 def _radv() -> bool:

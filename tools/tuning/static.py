@@ -97,12 +97,12 @@ class StaticBench(Replay):
         place = source.key, schedule
         if place not in self.found:
             with self.lock:
-                self.found[place] = self._estimated(source, schedule)
+                self.found[place] = self._estimate(source, schedule)
             self.defaults.setdefault(source.key, self.found[place])
         found, default = self.found[place], self.defaults[source.key]
         return replace(found, reference=default.microseconds if found.right else 0.0)
 
-    def _estimated(self, source: Source, schedule: str) -> Outcome:
+    def _estimate(self, source: Source, schedule: str) -> Outcome:
         outcome = Outcome(
             *(source.key, schedule, self.device, self.driver, "refused"), estimated=True
         )
