@@ -99,8 +99,8 @@ class Plan:
     @property
     def fragment_bytes(self) -> int:
         """
-        Bytes of a subgroup's registers for fragments: results, the fragments of A and B in a K tile,
-        which drivers load early, and words that wait to be staged.
+        Bytes of a subgroup's registers for fragments: results, the fragments of A and B in a K
+        tile, which drivers load early, and words that wait to be staged.
         """
         m, n, k = self.schedule.instruction.sizes
         along_m, along_n, along_k = self.schedule.fragments
