@@ -24,8 +24,8 @@ from xdsl_spirv.tools.tuning.together import sources_of
 
 LOOPS = {
     "RADV": "BB0:\n\ts_a\nBB1:\n\tv_b\n\tv_c\n\ts_cbranch_scc0 BB1 ; bfa1\nBB5:\n\ts_endpgm",
-    "ANV": "mov\nadd\nLABEL3:\nmul\n(+f0) break(16) JIP: LABEL1\nLABEL1:\nwhile(16) JIP: LABEL3\nsend",
-    "NVK": "block.u 0 L2 [] -> {\nmov\nblock.u 1 L1 [0, 1] -> {\nffma\nffma\nbra pT L1\nexit // L1\n}",
+    "ANV": "mov\nadd\nLABEL3:\nmul\nbreak(16) JIP: LABEL1\nLABEL1:\nwhile(16) JIP: LABEL3\nsend",
+    "NVK": "block.u 0 L2 [] -> {\nmov\nblock.u 1 L1 [0, 1] -> {\nffma\nffma\nbra pT L1\nexit // L1",
     "Turnip": "mov\nadd\nl9:\nmad\nbr p0.x, #l12\njump #l9\nl12:\nend",
 }
 
