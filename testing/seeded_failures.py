@@ -126,7 +126,7 @@ SWAPPED = {
     "OpUMod": "OpUDiv",
     "OpULessThan": "OpUGreaterThanEqual",
 }
-"""Instructions that the tool gets wrong, and what it makes of them."""
+"""Instructions that the tool gets wrong, and the instructions in their place."""
 WRONG: Mapping[str, Seed] = {
     "OpFDiv": Seed("float w = {x} / 3.0;", "void main() { b[0] = a[0] / 3.0; }", 1),
     "OpISub": Seed(
@@ -161,7 +161,7 @@ CRASHES: Mapping[str, Seed] = {
         1,
     ),
 }
-"""By what a tool's text of a kernel has where the tool crashes."""
+"""Seeds by the word in a kernel's text at which the tool crashes."""
 
 
 def is_wrong(path: str, op: str) -> bool:

@@ -88,7 +88,7 @@ def reduce(arguments: argparse.Namespace) -> int:
 
 
 def read_case(path: Path, arguments: argparse.Namespace) -> Case:
-    """What is to become smaller; raises `ProgramError`."""
+    """Reads the kernel or model that will become smaller; raises `ProgramError`."""
     tests = collect([str(path)])
     if path.suffix == MODEL and path.exists():
         return Case(path.name, models.load(str(path)))
@@ -129,7 +129,7 @@ class Judge:
         return words if not words or any(HERE in word for word in words) else [*words, HERE]
 
     def ways(self, case: Case) -> list[Any]:
-        """A result that a test does not expect says nothing of a kernel with other instructions."""
+        """Edits to try: of the launch alone where a test expects its instructions' results."""
         if case.name.endswith(MODEL):
             return list(models.MODEL)
         whole = [] if self.wanted.startswith(MISMATCH) else list(kernels.MODULE)
@@ -160,7 +160,7 @@ class Judge:
         self.wanted, self.known = chosen[0], set(failures)
 
     def first_failing(self, way: str, candidates: Candidates) -> tuple[int, Case] | None:
-        """Of the candidates the first that fails as the original."""
+        """Returns the first candidate that fails as the original."""
         rest = iter(candidates)
         while group := list(islice(rest, self.arguments.jobs)):
             results = dict(self._results([case for _, case in group]))
@@ -230,7 +230,7 @@ class Judge:
 
 
 def failures_of(result: Result) -> list[str]:
-    """How a candidate failed; empty if it did not, or could not be tried."""
+    """The failures of a candidate; empty if it did not fail, or could not be tried."""
     if result.ok:
         return result.value
     if result.status == "refused":

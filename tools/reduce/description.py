@@ -18,15 +18,15 @@ def write_description(test: KernelTest, kernel: str) -> bytes:
     """The text of a test whose kernel has that name."""
     lines = [f"kernel = {_value(kernel)}"]
     buffers = test.buffers
-    for name, value in _said(replace(test, buffers={})).items():
+    for name, value in _read_fields(replace(test, buffers={})).items():
         lines.append(f"{name} = {_value(value)}")
     for name, buffer in buffers.items():
         lines.append(f"\n[buffers.{key(name)}]")
-        lines += [f"{name} = {_value(value)}" for name, value in _said(buffer).items()]
+        lines += [f"{name} = {_value(value)}" for name, value in _read_fields(buffer).items()]
     return ("\n".join(lines) + "\n").encode()
 
 
-def _said(record: Any) -> dict[str, Any]:
+def _read_fields(record: Any) -> dict[str, Any]:
     """The fields of a record that differ from their defaults, by their names in TOML."""
     plain = type(record)(Path(), Path()) if isinstance(record, KernelTest) else type(record)()
     values = {one.name: getattr(record, one.name) for one in fields(record)}
@@ -39,7 +39,7 @@ def _said(record: Any) -> dict[str, Any]:
 
 def _value(value: Any) -> str:
     if is_dataclass(value) and not isinstance(value, type):
-        value = _said(value)
+        value = _read_fields(value)
     elif isinstance(value, Mapping):
         value = {key(name): one for name, one in value.items()}
     if isinstance(value, dict):

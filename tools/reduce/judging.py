@@ -1,5 +1,5 @@
 """
-How a candidate fails: a kernel's test, alone or beside a device, or a command.
+Tries a candidate: by a kernel's test, alone or beside a device, or by a command.
 
 These functions run in processes of their own (`jobs/`), under limits of time and memory: they may
 die of a candidate. Each returns the kinds of failures as texts without names and numbers, so that a

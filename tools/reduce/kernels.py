@@ -48,7 +48,7 @@ def of_module(
     def parts(case: Case) -> list[Any]:
         return list(find(_program(case.data)))
 
-    def without(case: Case, chosen: Sequence[Any]) -> Case | None:
+    def leave_out(case: Case, chosen: Sequence[Any]) -> Case | None:
         program = _program(case.data)
         edited = apply(program, chosen)
         if edited is None:
@@ -56,7 +56,7 @@ def of_module(
         types = {row.result: row.type for row in program.rows()}
         return replace(case, data=repair(edited, types).encode())
 
-    return parts, without
+    return parts, leave_out
 
 
 def _with_blocks(program: Program, changed: dict[Place, Block]) -> Program:
@@ -186,7 +186,7 @@ def _use_operands(program: Program, pairs: Sequence[tuple[int, int]]) -> Program
     )
 
 
-# What stands before the functions.
+# Instructions before the functions.
 
 
 def _notes(program: Program) -> Iterator[int]:

@@ -32,7 +32,7 @@ ANNOTATIONS = frozenset(
         *("OpGroupDecorate", "OpGroupMemberDecorate", "OpEntryPoint"),
     }
 )
-"""Instructions whose ids are no uses: what they name may go, and then they go, too."""
+"""Instructions whose ids do not count as uses: they go with the value that they name."""
 EFFECTS = ("OpAtomic", "OpFunction", "OpLabel", "OpExtension", "OpCooperativeMatrixStore")
 """Beginnings of the names of instructions that are kept although their results are unused."""
 LINES = frozenset({"OpLine", "OpNoLine"})
@@ -63,7 +63,7 @@ class Row(NamedTuple):
             words[at] = values.get(words[at], words[at])
         return self._replace(words=tuple(words))
 
-    def without(self, places: Iterable[int]) -> Row:
+    def drop_words(self, places: Iterable[int]) -> Row:
         """The instruction without some words, which stand behind all others that it has."""
         dropped = set(places)
         words = [word for at, word in enumerate(self.words) if at not in dropped]
@@ -173,7 +173,7 @@ def _row(instruction: RawInstruction, lines: tuple[tuple[int, ...], ...]) -> Row
 
 
 def repair(program: Program, types: Mapping[int, int]) -> Program:
-    """A module of what an edit left; `types` are the types of all values that there were."""
+    """Makes a module of the instructions that an edit left; `types` are all values' types."""
     draft = _Draft(program, types)
     while True:
         before = draft.globals, draft.functions
@@ -300,7 +300,7 @@ class _Draft:
         return row.using(values)
 
     def _forget_names(self) -> None:
-        """Annotations of what is gone go, too."""
+        """Drops annotations of values that are gone."""
         defined = {row.result for row in self.globals} | {
             row.result
             for function in self.functions
@@ -310,7 +310,7 @@ class _Draft:
         for row in self.globals:
             missing = [at for at in row.refs if row.words[at] not in defined]
             if row.op == "OpEntryPoint" and row.used[0] in defined:
-                rows.append(row.without(missing))
+                rows.append(row.drop_words(missing))
             elif row.op not in ANNOTATIONS or not missing:
                 rows.append(row)
         self.globals = rows

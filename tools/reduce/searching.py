@@ -39,7 +39,7 @@ class Edits:
 
 Candidates: TypeAlias = Iterable[tuple[int, Case]]
 FirstFailing: TypeAlias = Callable[[str, Candidates], tuple[int, Case] | None]
-"""Of numbered candidates of a way's name, the first that fails as the original did."""
+"""Returns the first of numbered candidates of a way that fails as the original did."""
 
 
 def search(case: Case, ways: Sequence[Edits], first_failing: FirstFailing) -> Case:
