@@ -72,7 +72,7 @@ class Buffer:
     data: Array
     """Its bytes."""
     image: Image | None = None
-    """An image, or as what a texel buffer is read."""
+    """An image, or the view by which a texel buffer is read."""
 
 
 @dataclass

@@ -1,5 +1,5 @@
 """
-Options of commands as texts that read like a manual, and those of compiling, running and tuning.
+Options of commands as texts that read like a manual, and the options to compile, run and tune.
 
     input INPUT.onnx|.gguf  a model
     -o --output DIR!  where to write the program
