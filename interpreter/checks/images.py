@@ -17,11 +17,13 @@ from xdsl_spirv.interpreter.memory import Memory
 from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function
 from xdsl_spirv.interpreter.spirv.image import Read, TexelAccess, Write, describe
+from xdsl_spirv.interpreter.spirv.image_sampling import Sample
 
 ACCESSES: dict[str, type[Any]] = {
     "OpImageRead": Read,
     "OpImageFetch": Read,
     "OpImageWrite": Write,
+    "OpImageSampleExplicitLod": Sample,
 }
 """Instructions that access texels, and the second stages that take another access to them."""
 

@@ -174,6 +174,10 @@ class Images:
 
     def _sampler(self, sampler: Sampler) -> int:
         filters = {"nearest": 0, "linear": 1}
+        if "mirror_clamp_to_edge" in sampler.address:
+            raise VulkanError(
+                "devices are not asked for samplerMirrorClampToEdge", "", "run on the interpreter"
+            )
         modes = [ADDRESS_MODES.index(mode) for mode in sampler.address]
         create = SamplerCreateInfo(
             magFilter=filters[sampler.mag],

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from xdsl_spirv.images import FORMATS, Image, Sampler
+from xdsl_spirv.images import ADDRESS_MODES, FORMATS, Image, Sampler
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.texels import decode_texels
@@ -143,6 +143,69 @@ void main() {{
     )
 
 
+def sampled_case(dim: str, sampler: Sampler, access: str, number: int) -> Case:
+    """Samples an image at places inside, between and beyond its texels."""
+    count = 200
+    levels = 1 if sampler.unnormalized else 3
+    image = Image("rgba32f", SIZES[dim], LAYERS.get(dim, 1), levels=levels, sampler=sampler)
+    vector = {1: "float", 2: "vec2", 3: "vec3"}[DIMENSIONS[dim]]
+    spatial = len(SIZES[dim])
+    swizzle = "xyz"[: DIMENSIONS[dim]]
+    lod = access.format(
+        offset=("1", "ivec2(1, -2)", "ivec3(1, -2, 2)")[spatial - 1], place=f"{vector}(p.{swizzle})"
+    )
+    source = (
+        HEADER
+        + f"""
+layout(binding = 0) uniform sampler{dim} a;
+layout(binding = 1) buffer Out {{ vec4 sampled[]; }};
+layout(binding = 2) readonly buffer In {{ vec4 given[]; }};
+void main() {{
+  int id = int(gl_GlobalInvocationID.x);
+  if (id < {count}) {{
+    vec4 p = given[id];
+    sampled[id] = {lod};
+  }}
+}}
+"""
+    )
+    generator = np.random.default_rng(number)
+    given = generator.uniform(-1.2, 2.2, (count, 4)).astype(np.float32)
+    if sampler.unnormalized:
+        given *= SIZES[dim][0]
+    if dim in LAYERS:
+        given[:, spatial] = generator.integers(-1, LAYERS[dim] + 1, count)
+    given[:, 3] = generator.uniform(-0.8, 3, count)
+    buffers: dict[tuple[int, ...], Array] = {
+        (0, 0): texels(image, number),
+        (0, 1): np.zeros((count, 4), np.float32),
+        (0, 2): given,
+    }
+    name = f"{dim} {sampler} {access}"
+    return Case(name, source, buffers, {(0, 0): image}, (4, 1, 1), tolerance=8 / 256)
+
+
+def every_sampled_case() -> Iterator[Case]:
+    number = 0
+    for dim in ("1D", "2D", "3D", "1DArray", "2DArray"):
+        for mode in ADDRESS_MODES[:4]:
+            for filter in ("nearest", "linear"):
+                number += 1
+                sampler = Sampler(
+                    mag=filter,
+                    min=filter,
+                    mipmap=filter,
+                    address=(mode, mode, mode),
+                    border="opaque_white",
+                )
+                access = (
+                    "textureLodOffset(a, {place}, p.w, {offset})"
+                    if number % 3 == 0
+                    else ("textureLod(a, {place}, p.w)")
+                )
+                yield sampled_case(dim, sampler, access, number)
+
+
 def compile_kernel(glslang: Sequence[str], source: str, folder: Path) -> bytes:
     path, binary = folder / "kernel.comp", folder / "kernel.spv"
     path.write_text(source)
@@ -217,6 +280,15 @@ def every_storage_case() -> Iterator[Case]:
 
 def test_loads_and_stores(both: Both):
     both([storage_case("Rgba8", "2D"), storage_case("R11fG11fB10f", "3D")])
+
+
+def test_sampling(both: Both):
+    both([case for number, case in enumerate(every_sampled_case()) if number in (11, 13)])
+
+
+@pytest.mark.long
+def test_every_dimension_address_mode_and_filter(both: Both):
+    both(list(every_sampled_case()))
 
 
 @pytest.mark.long
