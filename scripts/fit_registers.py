@@ -19,6 +19,7 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ TRIED = {"scalar_results": (64, 32, 16, 8, 4), "held_registers": (128, 64, 32, 1
 WORDS = {"RADV": 256, "ANV": 128, "NVK": 255}
 """32-bit registers of an invocation, by driver, where kernels have cooperative matrices."""
 NAMES = {"f16": "f16", "bf16": "bf16", "f32": "f32", "s8": "i8", "s32": "i32"}
-PROGRAMS = {"scalar_results": ("matmul", "conv"), "held_registers": ("attention",)}
+PROGRAMS = {"scalar_results": ("matmul", "conv"), "held_registers": ("attention", "q4_row")}
 
 
 def main() -> int:
@@ -54,9 +55,8 @@ def main() -> int:
     fitted: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, Compiler(driver) as compiler:
         if arguments.only in (None, "registers"):
-            trial = Path(folder, "registers.json")
-            trial.write_text(json.dumps({k: v for k, v in fields.items() if k != "registers"}))
-            fitted |= _fit_registers(compiler, str(trial), arguments.candidates)
+            trials = [_write_trial(Path(folder), fields, times) for times in (1, 2)]
+            fitted |= _fit_registers(compiler, trials, arguments.candidates)
         cases = list(write_cases(Path(folder)))
         for name, values in TRIED.items():
             if arguments.only not in (None, name):
@@ -75,10 +75,35 @@ def main() -> int:
     return 0 if None not in fitted.values() else 1
 
 
-def _fit_registers(compiler: Compiler, target: str, most: int) -> dict[str, Any]:
-    """The section `registers`; empty where the driver spills no candidate."""
+def _write_trial(folder: Path, fields: dict[str, Any], times: int) -> str:
+    """A target without the section `registers`, whose schedules stage so many times the bytes."""
+    schedules = [s | {"k_bytes": times * s["k_bytes"]} for s in fields["schedules"]]
+    trial = {k: v for k, v in fields.items() if k != "registers"} | {"schedules": schedules}
+    path = folder / f"registers-{times}.json"
+    path.write_text(json.dumps(trial))
+    return str(path)
+
+
+def _fit_registers(compiler: Compiler, targets: list[str], most: int) -> dict[str, Any]:
+    """The section `registers`; empty where the driver spills no candidate for any target."""
+    tried = [row for target in targets for row in _try_products(compiler, target, most)]
+    bytes = 4 * WORDS[compiler.driver.title] * load(targets[0]).subgroup_size
+    least = min((needed for needed, cause in tried if cause), default=0)
+    good = [needed for needed, cause in tried if not cause]
+    if not least:
+        print(f"registers: nothing is spilled up to {max(good, default=0)} bytes of {bytes}")
+        return {}
+    beyond = sum(needed >= least for needed in good)
+    print(f"registers: {len(tried)} tried, {beyond} without spills beyond the first that spills")
+    room = max((needed for needed in good if needed < least), default=0)
+    how = f"scripts/fit_registers.py {compiler.driver.device}, Mesa {compiler.driver.mesa}"
+    fit = {"date": date.today().isoformat(), "how": how}
+    return {"registers": {"bytes": bytes, "kept": bytes - room, "fitted": fit}}
+
+
+def _try_products(compiler: Compiler, target: str, most: int) -> Iterator[tuple[int, str]]:
+    """Bytes of the fragments of candidates, each with the reason why it will not do, if any."""
     device = load(target)
-    tried: list[tuple[int, str, str]] = []
     for types in dict.fromkeys((p.a, p.b, p.result) for p in device.cooperative_matrix):
         if types[0] != types[1] or not {types[0], types[2]} <= NAMES.keys():
             continue
@@ -90,20 +115,8 @@ def _fit_registers(compiler: Compiler, target: str, most: int) -> dict[str, Any]
         for schedule in candidates(pricing.contraction, device, most):
             [outcome] = bench.measure(source, [str(schedule)], 1)
             needed = plan(pricing.contraction, schedule, device).fragment_bytes
-            tried.append((needed, outcome.cause, str(schedule)))
             print(f"{needed} bytes: {outcome.cause or 'nothing is spilled'} {schedule}", flush=True)
-    bytes = 4 * WORDS[compiler.driver.title] * device.subgroup_size
-    least = min((needed for needed, cause, _ in tried if cause), default=0)
-    good = [needed for needed, cause, _ in tried if not cause]
-    if not least:
-        print(f"registers: nothing is spilled up to {max(good, default=0)} bytes of {bytes}")
-        return {}
-    beyond = sum(needed >= least for needed in good)
-    print(f"registers: {len(tried)} tried, {beyond} without spills beyond the first that spills")
-    room = max((needed for needed in good if needed < least), default=0)
-    how = f"scripts/fit_registers.py {compiler.driver.device}, Mesa {compiler.driver.mesa}"
-    fit = {"date": date.today().isoformat(), "how": how}
-    return {"registers": {"bytes": bytes, "kept": bytes - room, "fitted": fit}}
+            yield needed, outcome.cause
 
 
 def fitted_so_far(fitted: dict[str, Any]) -> dict[str, Any]:

@@ -231,8 +231,8 @@ class Target:
     """The constants by which times are estimated."""
     held_registers: int | None
     """
-    Most 32-bit registers of an invocation that queries and results of an attention by lanes take;
-    None where no driver was asked.
+    Most 32-bit registers of an invocation that queries and results of an attention by lanes take,
+    or the steps of few rows that are under way; None where no driver was asked.
     """
     registers: Registers | None
     """The registers of a subgroup; None where no driver was asked."""

@@ -1,6 +1,6 @@
 """
-The standard set of kernels that drivers compile: contractions in their types, few rows, packed
-weights, convolutions, attention, norms.
+The standard set of kernels that drivers compile: contractions in their types, few rows, weights
+of 4 bits, convolutions, attention, norms, scans, sorts.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from xdsl_spirv.targets import Target
+from xdsl_spirv.testing.decoder_models import MICROSOFT, Decoder
 
 MATMUL = """
 func.func @main(%A: tensor<{m}x{k}x{a}>, %B: tensor<{k}x{n}x{a}>) -> tensor<{m}x{n}x{c}> {{
@@ -55,6 +58,12 @@ WINDOWS = {
         "tensor<1x64x56x56xf32>",
         "conv_2d_nchw_fchw",
     ),
+    "conv_nchw_f16": (
+        "tensor<1x64x58x58xf16>",
+        "tensor<64x64x3x3xf16>",
+        "tensor<1x64x56x56xf32>",
+        "conv_2d_nchw_fchw",
+    ),
     "depthwise_f32": (
         "tensor<1x58x58x64xf32>",
         "tensor<3x3x64xf32>",
@@ -63,6 +72,39 @@ WINDOWS = {
     ),
 }
 HEADS = (64, 128, 256)
+PACKED = {"q4_row": 1, "q4_rows": 128}
+"""Rows of products with weights of 4 bits."""
+MODELS = (
+    "softmax",
+    "layer_norm",
+    "conv_transpose_f32",
+    "conv_transpose_f16",
+    "scan",
+    "top_k",
+    "sort",
+)
+PROGRAMS = (*MATMULS, *WINDOWS, *MODELS, *(f"attention_{n}" for n in HEADS), *PACKED)
+"""The names of the whole set."""
+
+FEW_ROWS = {"row_f16_f32", "rows_f16_f32", "q4_row"}
+"""Products of which matrices would be mostly empty."""
+HALVES = {
+    "conv_nhwc_f16",
+    "conv_nchw_f16",
+    "conv_transpose_f16",
+    "q4_rows",
+    *(f"attention_{n}" for n in HEADS),
+}
+"""Programs besides `MATMULS` that multiply f16 x f16 -> f32."""
+
+
+def fills_matrices(program: str, target: Target) -> bool:
+    """Whether a target lists matrices of a program's types, and the program has rows enough."""
+    a, c = MATMULS[program][3:] if program in MATMULS else ("f16", "f32")
+    if program in FEW_ROWS or program not in HALVES | MATMULS.keys():
+        return False
+    a, c = a.replace("i8", "s8"), c.replace("i32", "s32")
+    return any(target.properties_for((a, a, c)))
 
 
 def write_cases(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -101,6 +143,19 @@ def _models() -> Iterator[tuple[str, list[Any], dict[str, list[int]], dict[str, 
         ]
         inputs = {name: shape for name in ("hq", "hk", "hv")}
         yield f"attention_{head}", nodes, inputs, {"scale": np.array(head**-0.5, np.float16)}
+    for kind, size in (("f32", "x"), ("f16", "hx")):
+        nodes = [make_node("ConvTranspose", [size, "w"], ["y"], strides=[2, 2], pads=[1, 1, 1, 1])]
+        weights = np.ones((64, 64, 4, 4), np.float16 if kind == "f16" else np.float32)
+        yield f"conv_transpose_{kind}", nodes, {size: [1, 64, 28, 28]}, {"w": weights}
+    axis = {"axis": np.array(-1)}
+    yield "scan", [make_node("CumSum", ["x", "axis"], ["y"])], square, axis
+    for name, count in (("top_k", 16), ("sort", 1024)):
+        node = make_node("TopK", ["x", "k"], ["y", "i"], axis=-1)
+        yield name, [node], square, {"k": np.array([count])}
+    for name, rows in PACKED.items():
+        decoder = Decoder(dtype=np.float16, bits=4)
+        decoder.product("hx", "y", 4096, 4096)
+        yield name, decoder.nodes, {"hx": [rows, 4096]}, decoder.constants
 
 
 def _model(
@@ -117,8 +172,9 @@ def _model(
         list(nodes),
         path.stem,
         [make_tensor_value_info(name, type_of(name), shape) for name, shape in inputs.items()],
-        [make_tensor_value_info("y", type_of(first), inputs[first])],
+        [make_tensor_value_info("y", type_of(first), None)],
         [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
-    onnx.save(make_model(graph, opset_imports=[make_opsetid("", 17)], ir_version=9), path)
+    opsets = [make_opsetid("", 17), make_opsetid(MICROSOFT, 1)]
+    onnx.save(make_model(graph, opset_imports=opsets, ir_version=9), path)
     return path

@@ -67,13 +67,14 @@ def form(block: Block, target: Target | None) -> None:
         if contraction is None:
             continue
         try:
-            attention = _Match(contraction, normal).attention()
+            match = _Match(contraction, normal)
         except (NotTraced, NotAContraction):
             continue
         try:
-            replace_attention(attention, block, target)
-        except (NotTraced, ScheduleDoesNotFit) as reason:
-            note_before_schedules(op, ATTENTION, str(reason))
+            replace_attention(match.attention(), block, target)
+        except (NotTraced, NotAContraction, ScheduleDoesNotFit) as reason:
+            if match.has_softmax:
+                note_before_schedules(op, ATTENTION, str(reason))
 
 
 def _exponentials(block: Block) -> list[Operation]:
@@ -120,6 +121,7 @@ class _Match:
             for map in last.maps
         ]
         self.trees = Trees(whole("n", self.sizes["n"]), normal)
+        self.has_softmax = False
 
     def attention(self) -> Attention:
         """Raises `NotTraced` where there is none."""
@@ -130,7 +132,9 @@ class _Match:
         node, nan_to_zero = without_nan(self.trees.element(p, self.places[0]))
         self.scale, self.cap, self.band, self.mask = 1.0, None, Band(), None
         self.finite = self.narrow = False
-        scores = self._scores(softmax(node))
+        probabilities = softmax(node)
+        self.has_softmax = True
+        scores = self._scores(probabilities)
         queries = self._queries()
         self.whole = {queries, "n", "d", "e"}
         q, k = self._first(scores, queries)

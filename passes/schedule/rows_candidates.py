@@ -6,7 +6,7 @@ contractions with few rows. `rows` defines the meaning and the cost of such a sc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
+from math import inf, prod
 
 from xdsl.dialects.builtin import IntegerType, f32
 
@@ -127,6 +127,7 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         yield from _across(plan, few)
     bytes, unit_size = _load(plan, max(1, min(MOST_SPREAD, MOST_BESIDE // rows)))
     units = typical(plan.units) * prod(plan.unit.values()) // unit_size
+    room = target.held_registers or inf
     wanted = target.model.rows.busy * target.compute_units
     # Packed weights are less to load and more to compute: more of them under way hide both.
     packed = any(unpacking is not None for unpacking in plan.contraction.unpackings)
@@ -135,6 +136,8 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         own = max(width, side_by_side)
         if rows * own > max(MOST_SUMS, rows * side_by_side):
             continue
+        # Registers of a step: the loads of the columns, and the elements of the rows beside them.
+        held = (own * bytes // LEAST_BYTES + rows * unit_size) // side_by_side
         for lanes in (target.subgroup_size,) if side_by_side == 1 else (4, 1):
             subgroups = ceil_div(columns, own * target.subgroup_size // lanes)
             subgroups *= batch * ceil_div(few, rows)
@@ -145,7 +148,7 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
                 continue
             while along:
                 steps = max(1, under_way * MOST_BYTES // bytes * side_by_side // own // rows)
-                while steps > 1 and units < steps * along * lanes:
+                while steps > 1 and (units < steps * along * lanes or steps * held > room):
                     steps //= 2
                 yield RowsAttr(rows, own, lanes, steps, (along, max(1, 4 // along)), bytes)
                 along //= 2

@@ -4,6 +4,7 @@ Attention of open sizes and of few queries: what a language model's cache needs,
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.targets import load
 from xdsl_spirv.testing.attention_states import KINDS, StateAttention
+from xdsl_spirv.testing.attention_workloads import AttentionWorkload
 from xdsl_spirv.tools import khronos
 
 STEPS = (("prefill", 5), ("decode", 1), ("prefill", 2), ("decode", 1))
@@ -194,6 +196,27 @@ def test_registers_that_a_driver_would_spill_are_refused():
     )
     unknown = replace(target, held_registers=None)
     assert list(problems(LanesPlan(op, schedule, unknown))) == []
+
+
+@pytest.mark.parametrize("target", ["intel-xe2", "amd-rdna3", "nvidia-ada", "nvidia-ampere"])
+def test_an_attention_of_two_products_says_what_the_target_lacks(target: str):
+    module = parse_text(AttentionWorkload(4, 8, 256, 256, 64, 64).text())
+    assert form_attention(module, target) == []
+    reasons = [note.reason.data for op in module.walk() for note in considered_before(op)]
+    assert reasons == [f"{target} does not list how it distributes fragments over invocations"]
+
+
+def test_a_softmax_whose_attention_has_another_form_says_why():
+    """The scores are a result, too: one kernel would not store them."""
+    text = AttentionWorkload(1, 2, 16, 16, 8, 8).text()
+    scores = re.search(r"-> (tensor<1x2x16x16xf32>)", text)
+    assert scores
+    text = re.sub(r"(func.*) -> (tensor<\S+>) {", rf"\1 -> (\2, {scores[1]}) {{", text, count=1)
+    text = re.sub(r"return (%\S+) : (\S+)", rf"return \1, %s : \2, {scores[1]}", text)
+    module = parse_text(text)
+    assert form_attention(module) == []
+    notes = [str(note.reason.data) for op in module.walk() for note in considered_before(op)]
+    assert notes == ["somebody else reads the scores"]
 
 
 def test_an_attention_that_is_not_formed_says_why():

@@ -372,6 +372,12 @@ def write_packed(n: int, blocks: int, rows: int, schedule: str | None = None) ->
     }}"""
 
 
+def test_steps_under_way_fit_into_registers():
+    """Four steps of four columns would fit but for the registers: Turnip spills them."""
+    program = compile_module(parse_text(write_packed(4096, 128, 1)), "qualcomm-adreno")
+    assert "columns = 4, lanes = 64, steps = 2, " in program.layers[0].schedule
+
+
 HUGE = """
 func.func @main(%a: tensor<4x64xf32>, %b: tensor<64x64xf32>) -> tensor<4x64xf32> {{
   %z = arith.constant 0.0 : f32

@@ -15,16 +15,13 @@ from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan.compilers import Compiler, Driver, list_drivers, work_of
 from xdsl_spirv.runtime.vulkan.describe import feature_names
 from xdsl_spirv.targets import load
-from xdsl_spirv.testing.driver_cases import HEADS, MATMULS, WINDOWS, write_cases
+from xdsl_spirv.testing.driver_cases import PROGRAMS, fills_matrices, write_cases
 
-PROGRAMS = [*MATMULS, *WINDOWS, "softmax", "layer_norm", *(f"attention_{n}" for n in HEADS)]
 SECONDS = 5.0
 """Longest that a driver's compiler may take for one kernel."""
 
 NOT_YET = {"amd:gfx1201": "Mesa 25.0 offers no cooperative matrices and no bfloat16 on GFX12"}
 """Devices whose driver lacks what newer ones have."""
-MATRIX_TYPES = {"matmul_f16_f32", "matmul_f16_f16", "matmul_i8_i32", "conv_nhwc_f16"}
-"""Programs of types that every target with cooperative matrices lists."""
 
 
 def _drivers() -> list[Driver]:
@@ -80,5 +77,5 @@ def test_standard_kernels_spill_nothing(compiler: Compiler, tmp_path: Path, prog
     assert [code.error for code in codes if code.error] == []
     assert {c.kernel: c.resources.spilled for c in codes if c.resources.spilled} == {}
     assert max(code.seconds for code in codes) < SECONDS
-    if target.cooperative_matrix and program in MATRIX_TYPES:
+    if fills_matrices(program, target):
         assert any(code.matrix_instructions for code in codes)
