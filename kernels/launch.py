@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from xdsl.ir import Operation
 
+from xdsl_spirv.images import Image, Sampler
 from xdsl_spirv.kernels.tracer import KernelError, three
 from xdsl_spirv.serialization.raw.binary import decode as decode_words
 from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.validator import environment_of
-from xdsl_spirv.tools.kernel_test.arguments import flat
+from xdsl_spirv.tools.kernel_test.arguments import flat, pack_scalar
 from xdsl_spirv.tools.kernel_test.constants import Constants, checked, dtype
-from xdsl_spirv.tools.kernel_test.description import Misuse
+from xdsl_spirv.tools.kernel_test.description import Contents, Misuse, suggest
+from xdsl_spirv.tools.kernel_test.images import view_texels
 from xdsl_spirv.tools.kernel_test.interface import (
     Interface,
     Leaf,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.interpreter.checks import Checks, Report
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Textures: TypeAlias = dict[Any, Image | Sampler]
 OPTIONS = ("device", "checks", "subgroup_size", "entry")
 """Options of a launch, in addition to the kernel's arguments."""
 
@@ -105,6 +108,7 @@ def launch(
     subgroup_size: int | None = None,
     device: str = "interpreter",
     checks: str | Checks | None = None,
+    images: Mapping[str, Image | Sampler] | None = None,
 ) -> Launched:
     """
     Run a kernel on `grid` workgroups.
@@ -115,7 +119,8 @@ def launch(
     constants, by member or in order; `constants` specialization constants by name or id. Arrays
     are not changed. `subgroup_size` is 32 on the interpreter where nothing says another. `device`
     is `interpreter`, `vulkan` or `vulkan:N`. `checks` looks for undefined behaviour on the
-    interpreter: "all", a list of checks (docs/checks.md), or `Checks`.
+    interpreter: "all", a list of checks (docs/checks.md), or `Checks`. `images` says by name which
+    buffers are texels of images, and gives samplers.
 
     Raises `KernelError` for arguments that do not fit, `SPIRVDecodeError` for a damaged kernel,
     `InterpreterError` and `VulkanError`.
@@ -126,19 +131,20 @@ def launch(
         interface = Interface(
             module, choose_entry(module, entry), Constants(module, constants or {})
         )
-        arrays = _arrays(interface.resources, buffers)
+        resources, textures = _textures(interface.resources, images or {})
+        arrays = _arrays(resources, buffers)
         block = _push(interface, push)
     except Misuse as error:
         raise KernelError(error.cause, error.place, error.remedy) from error
     size = three(grid, "number of workgroups")
     if device == "interpreter":
-        report = _interpret(binary, interface, size, arrays, block, subgroup_size, checks)
+        report = _interpret(binary, interface, size, arrays, textures, block, subgroup_size, checks)
     elif checks is not None:
         raise KernelError(f"{device} has no checks", "checks", "run on the interpreter")
     else:
         report = None
-        arrays = _on_device(device, binary, interface, size, arrays, block, subgroup_size)
-    return Launched(_results(interface.resources, buffers, arrays), device, report)
+        arrays = _on_device(device, binary, interface, size, arrays, textures, block, subgroup_size)
+    return Launched(_results(resources, buffers, arrays), device, report)
 
 
 def check(
@@ -189,6 +195,33 @@ def _index(binary: bytes) -> Module:
 
 
 # Buffers
+
+
+def _textures(
+    resources: list[Resource], given: Mapping[str, Image | Sampler]
+) -> tuple[list[Resource], Textures]:
+    """The resources that have memory, images as arrays of texels; images and samplers by place."""
+    placed: Textures = {}
+    memory: list[Resource] = []
+    known = by_name(r for r in resources if r.texture is not None)
+    for name in given:
+        if name not in known:
+            raise Misuse(f"the kernel has no image {name!r}", "images", suggest(name, known))
+    for one in resources:
+        image = next((given[n] for n in one.names if n in given), None)
+        if one.texture is None:
+            memory.append(one)
+        elif image is None or not one.texture.fits(image):
+            raise KernelError(
+                f"{one.names[0]!r} is {one.texture}, but is described as {image}", "images",
+                f"give images={{{one.names[0]!r}: Image(FORMAT, SIZE)}}, or Sampler()",
+            )  # fmt: skip
+        else:
+            placed[one.place] = image
+            if isinstance(image, Image):
+                scalar, shape, _ = view_texels(one.texture, image, Contents())
+                memory.append(replace(one, block=pack_scalar(scalar, shape)))
+    return memory, placed
 
 
 def _arrays(resources: list[Resource], given: Any) -> dict[Any, Array]:
@@ -328,6 +361,7 @@ def _interpret(
     interface: Interface,
     grid: tuple[int, int, int],
     arrays: dict[Any, Array],
+    textures: Textures,
     block: bytes,
     subgroup_size: int | None,
     checks: str | Checks | None,
@@ -348,6 +382,7 @@ def _interpret(
         spec_constants=interface.constants.values,
         push_constants=block,
         options=options,
+        images=textures,
     )
     return None if looking is None else looking.report
 
@@ -358,37 +393,19 @@ def _on_device(
     interface: Interface,
     grid: tuple[int, int, int],
     arrays: Mapping[Any, Array],
+    textures: Textures,
     block: bytes,
     subgroup_size: int | None,
 ) -> dict[Any, Array]:
-    from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
     from xdsl_spirv.runtime.vulkan.worker import open_isolated
+    from xdsl_spirv.tools.kernel_test.devices import work_of
 
     _refuse_invalid(interface.module)
+    if any(len(place) > 2 and place not in textures for place in arrays):
+        raise KernelError("arrays of buffers do not run on a device", "", "use the interpreter")
     names = {place: "_".join(map(str, place)) for place in arrays}
-    for place in arrays:
-        if len(place) > 2:
-            raise KernelError("arrays of buffers do not run on a device", "", "use the interpreter")
-    constants = {
-        c.id: interface.constants.values[c.id]
-        for c in interface.constants.specialized
-        if c.id in interface.constants.values
-    }
-    kinds = {c.id: c.scalar for c in interface.constants.specialized}
-    step = Step(
-        "kernel",
-        interface.entry.name,
-        grid,
-        tuple((*place[:2], name) for place, name in names.items()),
-        tuple((id, _constant_bytes(value, kinds[id])) for id, value in constants.items()),
-        block,
-    )
-    work = Work(
-        buffers=tuple(WorkBuffer(names[p], a.nbytes, "input") for p, a in arrays.items()),
-        kernels={"kernel": binary},
-        steps=(step,),
-        subgroup_size=subgroup_size,
-    )
+    buffers = {name: ("input", arrays[place].nbytes) for place, name in names.items()}
+    work = work_of(interface, binary, grid, names, buffers, textures, block, subgroup_size)
     with open_isolated(device) as opened:
         loaded = opened.load(work)
         loaded.run({names[p]: a.tobytes() for p, a in arrays.items()}, opened.timeout)
@@ -398,10 +415,6 @@ def _on_device(
             .copy()
             for place, array in arrays.items()
         }
-
-
-def _constant_bytes(value: Any, scalar: str) -> bytes:
-    return (np.uint32(value) if scalar == "bool" else dtype(scalar).type(value)).tobytes()
 
 
 def _refuse_invalid(module: Module) -> None:

@@ -121,8 +121,8 @@ GROUPS = {
 --spec NAME=VALUE repeat  a specialization constant, by name or SpecId (repeat)
 --push NAME=VALUE repeat  a member of the push constants (repeat)
 --buffer NAME=TYPE:SIZE:CONTENT[:SEED] repeat dest=buffers
-    f32:1000:random, u32:4x4:zeros, or x.npy; NAME is the block's, the variable's, or SET.BINDING
-    (repeat)
+    f32:1000:random, u32:4x4:zeros, of an image rgba8:16x16:random, or x.npy; NAME is the block's,
+    the variable's, or SET.BINDING (repeat)
 --expect NAME=EXPRESSION|x.npy repeat
     what a buffer holds afterwards: numpy over first contents and constants (repeat)
 --tolerance T  1e-5, or absolute=1e-6,relative=1e-5,ulp=2

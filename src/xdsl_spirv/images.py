@@ -129,6 +129,8 @@ class Sampler:
     compare: str | None = None
 
     def __post_init__(self) -> None:
+        if len(self.address) != 3:
+            raise ValueError(f"a sampler has 3 address modes, not {len(self.address)}")
         choices = {"mag": ("nearest", "linear"), "border": BORDERS, "compare": (*COMPARES, None)}
         choices |= {"min": choices["mag"], "mipmap": choices["mag"]}
         rows = [(name, getattr(self, name), known) for name, known in choices.items()]

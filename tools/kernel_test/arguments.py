@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from xdsl_spirv.images import Image, Sampler
 from xdsl_spirv.tools.kernel_test.constants import checked, dtype
 from xdsl_spirv.tools.kernel_test.contents import Array, make, read_npy
 from xdsl_spirv.tools.kernel_test.description import Contents, Given, Misuse, suggest
+from xdsl_spirv.tools.kernel_test.images import describe, view_texels
 from xdsl_spirv.tools.kernel_test.interface import (
     Interface,
     Leaf,
@@ -81,6 +83,8 @@ class Buffer:
     parts: list[Part]
     bytes: int
     data: Array = field(default_factory=lambda: np.empty(0, np.uint8))
+    image: Image | Sampler | None = None
+    """The image whose texels these are, or a sampler, which has none."""
 
     @property
     def array(self) -> Array:
@@ -97,7 +101,7 @@ class Buffer:
             for name in part.path[:-1]:
                 node = node.setdefault(name, {})
             node[part.path[-1]] = part.view(self.data).copy()
-        return tree[self.name]
+        return tree.get(self.name)
 
 
 @dataclass
@@ -111,6 +115,10 @@ class Arguments:
     def arrays(self) -> dict[Place, Array]:
         """Arrays by descriptor set and binding; an alias has the same array."""
         return {place: b.array for b in self.buffers for place in b.places}
+
+    def images(self) -> dict[Place, Image | Sampler]:
+        """Images and samplers by place."""
+        return {place: b.image for b in self.buffers if b.image for place in b.places}
 
 
 def prepare(
@@ -198,6 +206,14 @@ def _buffer(
     base: Path,
     number: int,
 ) -> Buffer:
+    if resource is not None and resource.texture is not None:
+        image = describe(f"buffers.{name}", resource.texture, contents)
+        buffer = Buffer(name, [resource.place], list(resource.names), [], 0, image=image)
+        if isinstance(image, Image):
+            scalar, shape, contents = view_texels(resource.texture, image, contents)
+            buffer.parts = [Part((name,), pack_scalar(scalar, shape), 0, contents)]
+            buffer.bytes = image.nbytes
+        return buffer
     block = Struct("", ()) if resource is None else resource.block
     parts = list(_parts((name,), block, contents, base))
     end = max((part.end for part in parts), default=0)
@@ -226,6 +242,8 @@ def _join(
 def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) -> Iterator[Part]:
     """The regular parts of a block as they are described."""
     label = "buffers." + ".members.".join(path)
+    if (contents.format, contents.levels, contents.sampler) != (None, 1, None):
+        raise Misuse(f"{label} is a buffer", "", "leave out format, levels and sampler")
     if contents.members:
         yield from _members(path, node, contents, base)
         return
@@ -253,7 +271,7 @@ def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) ->
             "",
             "leave out size, or describe all of the memory by type and size",
         )
-    yield Part(path, _pack_scalar(leaf.scalar, shape), offset, contents)
+    yield Part(path, pack_scalar(leaf.scalar, shape), offset, contents)
 
 
 def _members(path: tuple[str, ...], node: Node, contents: Contents, base: Path) -> Iterator[Part]:
@@ -311,7 +329,8 @@ def flat(node: Node) -> tuple[int, Leaf] | None:
     return (offset, node) if isinstance(node, Leaf) else None
 
 
-def _pack_scalar(scalar: str, shape: tuple[int, ...]) -> Leaf:
+def pack_scalar(scalar: str, shape: tuple[int, ...]) -> Leaf:
+    """An array without padding."""
     steps = [Leaf(scalar).itemsize]
     for length in reversed(shape[1:]):
         steps.append(steps[-1] * length)
@@ -483,6 +502,8 @@ def key(name: str) -> str:
 def template(resource: Resource, length: int = 1) -> str:
     """An example of a buffer's description, in TOML; runtime arrays have that length."""
     table = f"buffers.{key(resource.names[0])}"
+    if resource.texture is not None:
+        return "\n".join([f"[{table}]", *resource.texture.example(resource.written)])
     return "\n".join(_lines(table, resource.block, resource.written, length))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from xdsl_spirv.images import Sampler
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.speech import did_you_mean
 
@@ -87,6 +88,7 @@ class Contents:
     `size` is a shape in elements of `type`; both follow from a fixed block or a `.npy` file if they
     are not said. `content` is a pattern's name, a number, a list, or the path of a `.npy` file.
     `low` and `high` bound random numbers. `alias` is another buffer whose memory this one is.
+    An image has a format, and no type; its size is width, height, depth and layers.
     """
 
     type: str | None = None
@@ -99,6 +101,9 @@ class Contents:
     tolerance: Tolerance = Tolerance()
     alias: str | None = None
     members: Mapping[str, Contents] = field(default_factory=dict[str, "Contents"])
+    format: str | None = None
+    levels: int = 1
+    sampler: Sampler | None = None
 
 
 @dataclass(frozen=True)

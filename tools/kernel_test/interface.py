@@ -16,12 +16,15 @@ from functools import cached_property
 from typing import TypeAlias
 
 from xdsl_spirv.serialization.validation.entry_points import reachable
+from xdsl_spirv.serialization.validation.images import image_of
 from xdsl_spirv.serialization.validation.module import EntryPoint, Module
 from xdsl_spirv.serialization.validation.types import Type
 from xdsl_spirv.tools.kernel_test.constants import Constants
 from xdsl_spirv.tools.kernel_test.description import Misuse, suggest
+from xdsl_spirv.tools.kernel_test.images import Texture
 
 BUFFERS = ("StorageBuffer", "Uniform")
+TEXTURES = ("Image", "SampledImage", "Sampler")
 ENCODINGS = {"BFloat16KHR": "bf16", "Float8E4M3EXT": "u8", "Float8E5M2EXT": "u8"}
 BOOLEAN_BYTES = 4
 
@@ -116,6 +119,8 @@ class Resource:
     block: Node
     written: bool = True
     read: bool = True
+    texture: Texture | None = None
+    """The type of an image or a sampler, whose block is bytes."""
 
 
 @dataclass
@@ -170,7 +175,8 @@ class Interface:
     def _bindings(self, id: int, type_: Type) -> Iterator[tuple[Place, Type]]:
         """The place of a variable, or the places of an array of buffers."""
         place, element = self._place(id), type_.element
-        if type_.kind not in ("Array", "RuntimeArray") or not element or element.kind != "Struct":
+        arrays = type_.kind in ("Array", "RuntimeArray")
+        if not arrays or not element or element.kind not in ("Struct", *TEXTURES):
             yield place, type_
             return
         if type_.kind == "RuntimeArray":
@@ -203,7 +209,13 @@ class Interface:
         names[f"{place[0]}.{place[1]}"] = None
         number = "".join(f"[{n}]" for n in place[2:])
         largest = max(blocks, key=lambda node: node.size)
-        return Resource(place, tuple(n + number for n in names), largest, written, read)
+        labels, kind = tuple(n + number for n in names), variables[0][1].kind
+        image = image_of(m, variables[0][1])
+        texel_buffer = image is not None and image.dim == "Buffer"
+        sampler = kind in TEXTURES[1:] and not texel_buffer
+        texture = Texture(image, sampler) if kind in TEXTURES else None
+        written = written and (image is None or image.sampled == 2)
+        return Resource(place, labels, largest, written, read, texture)
 
     def _all(self, id: int, type_: Type, decoration: str) -> bool:
         """Whether a variable or all members of its block have a decoration."""
@@ -255,6 +267,8 @@ class Interface:
                 return _matrix(column, type_.lanes, stride, row_major)
             case "Pointer" | "UntypedPointerKHR":
                 return Leaf("u64")
+            case "Image" | "SampledImage" | "Sampler":
+                return Leaf("u8", (None,), (1,))
             case _:
                 return Leaf(self.scalar(type_))
 

@@ -121,7 +121,8 @@ def _buffers(
     for name, text in _pairs("--buffer", arguments.buffers):
         old = buffers.get(name, Contents())
         given = read.contents(table, f"--buffer {name}", _buffer(text))
-        buffers[name] = replace(given, expect=old.expect, tolerance=old.tolerance)
+        kept = {"expect": old.expect, "tolerance": old.tolerance, "levels": old.levels}
+        buffers[name] = replace(given, **kept, sampler=old.sampler)
     for name, text in _pairs("--expect", arguments.expect):
         if name not in buffers:
             raise Misuse(f"--expect {name}: the buffer is not described", "", "give --buffer too")
@@ -157,7 +158,7 @@ def _is_text(text: str) -> bool:
 
 
 def _buffer(text: str) -> dict[str, Any]:
-    """`f32:1000:random`, `f32:10x4:zeros`, `u32:1000:random:SEED`, or `x.npy`."""
+    """`f32:1000:random`, `f32:10x4:zeros`, `rgba8:16x16:random:SEED`, or `x.npy`."""
     if text.endswith(".npy") and ":" not in text:
         return {"content": text}
     parts = text.split(":")
@@ -168,7 +169,7 @@ def _buffer(text: str) -> dict[str, Any]:
     kind, size, content, *seed = parts
     description: dict[str, Any] = {"size": _numbers("--buffer", size)}
     if kind:
-        description["type"] = kind
+        description["format" if kind[0] in "rR" else "type"] = kind
     named = not content or (content[0].isalpha() and content not in ("inf", "nan"))
     description["content"] = content if named else _constant("--buffer", content)
     if seed:

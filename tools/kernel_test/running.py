@@ -267,6 +267,7 @@ class Plan:
             self.arguments.arrays(),
             push_constants=self.arguments.push_constants,
             options=options,
+            images=self.arguments.images(),
         )
 
     def mismatches(self) -> Iterator[Problem]:
@@ -340,7 +341,7 @@ def _named_values(constants: Constants) -> dict[str, Any]:
 def _limits(plan: Plan, size: int, target: Target | None) -> Iterator[Problem]:
     assert plan.test.grid is not None
     interface = plan.interface
-    bytes_of = {buffer.name: buffer.bytes for buffer in plan.arguments.buffers}
+    bytes_of = {b.name: b.bytes for b in plan.arguments.buffers if b.image is None}
     launch = Launch(plan.test.grid, workgroup_size(interface), size, bytes_of)
     for breach in breaches(interface, launch, target):
         text = f"{breach.rule}: {breach.cause}\n  {breach.remedy}"

@@ -7,9 +7,11 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from xdsl_spirv.images import Sampler
 from xdsl_spirv.tools.kernel_test.description import (
     DEFAULT_TIMEOUT,
     ELEMENT_TYPES,
@@ -233,6 +235,9 @@ def contents(table: Table, key: str, value: Any) -> Contents:
         tolerance=inner.take("tolerance", Tolerance(), tolerance),
         alias=inner.take("alias", None, text),
         members=inner.take("members", {}, buffers),
+        format=inner.take("format", None, text),
+        levels=inner.take("levels", 1, count),
+        sampler=inner.take("sampler", None, sampler),
     )
     inner.finish()
     _refuse_contradictions(inner, description)
@@ -254,6 +259,24 @@ def _refuse_contradictions(table: Table, description: Contents) -> None:
     bounded = (description.low, description.high) != (None, None)
     if bounded and description.content != "random":
         raise table.error("only random numbers have bounds", 'write content = "random"', "low")
+
+
+def sampler(table: Table, key: str, value: Any) -> Sampler:
+    """The settings of a sampler, as `Sampler` calls them; one address mode is that of all axes."""
+    inner = subtable(table, key, value)
+    readers: dict[type, Callable[[Table, str, Any], Any]] = {
+        bool: flag, float: number,
+        tuple: lambda t, k, v: texts(t, k, [v] * 3 if isinstance(v, str) else v),
+    }  # fmt: skip
+    settings: dict[str, Any] = {
+        f.name: inner.take(f.name, f.default, readers.get(type(f.default), text))
+        for f in fields(Sampler)
+    }
+    inner.finish()
+    try:
+        return Sampler(**settings)
+    except ValueError as error:
+        raise table.error(str(error), "write one of them", key) from None
 
 
 def buffers(table: Table, key: str, value: Any) -> dict[str, Contents]:

@@ -151,36 +151,17 @@ def _run_on(device: Any, plan: Any, size: int) -> None:
     """One launch on a device, which writes to the plan's buffers."""
     import numpy as np
 
-    from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
-    from xdsl_spirv.tools.kernel_test.constants import dtype
+    from xdsl_spirv.tools.kernel_test.devices import work_of
 
-    test, constants = plan.test, plan.interface.constants
-    scalars = {
-        one.id: np.dtype(np.uint32) if one.scalar == "bool" else dtype(one.scalar)
-        for one in constants.specialized
-    }
-    buffers = {str(i): buffer.data for i, buffer in enumerate(plan.arguments.buffers)}
-    step = Step(
-        kernel="kernel",
-        entry_point=plan.interface.entry.name,
-        grid=test.grid,
-        bindings=tuple(
-            (*place, str(i))
-            for i, buffer in enumerate(plan.arguments.buffers)
-            for place in buffer.places
-        ),
-        constants=tuple(
-            (id, np.asarray(value, scalars[id]).tobytes()) for id, value in constants.values.items()
-        ),
-        push=plan.arguments.push_constants,
-    )
+    test, given = plan.test, plan.arguments
+    filled = {str(i): one for i, one in enumerate(given.buffers) if one.parts}
+    buffers = {name: one.data for name, one in filled.items()}
+    names = {place: name for name, one in filled.items() for place in one.places}
+    sizes = {name: ("output", data.nbytes) for name, data in buffers.items()}
+    subgroup_size = size if test.subgroup_sizes else None
+    binary, block, images = plan.kernel.binary, given.push_constants, given.images()
     work = device.load(
-        Work(
-            buffers=tuple(WorkBuffer(name, one.nbytes, "output") for name, one in buffers.items()),
-            kernels={"kernel": plan.kernel.binary},
-            steps=(step,),
-            subgroup_size=size if test.subgroup_sizes else None,
-        )
+        work_of(plan.interface, binary, test.grid, names, sizes, images, block, subgroup_size)
     )
     try:
         for name, data in buffers.items():

@@ -34,10 +34,10 @@ def test_the_example(
     capsys: pytest.CaptureFixture[str],
 ):
     monkeypatch.chdir(tmp_path)
-    (kernel,), (description,) = blocks("glsl"), blocks("toml")
+    (kernel, blur), (description, blurred) = blocks("glsl"), blocks("toml")
     Path("sum.comp").write_text(kernel)
     Path("sum.kernel.toml").write_text(description)
-    failed, passed = blocks("text")
+    failed, passed, sharp = blocks("text")
     assert main(["test", "sum.comp"]) == 1
     assert_printed(capsys.readouterr().out, failed)
     assert (ROOT / "examples" / "sum.comp").read_text() == kernel
@@ -46,6 +46,10 @@ def test_the_example(
     Path("sum.comp").write_text("\n".join([*lines[:10], "    barrier();", *lines[10:]]))
     assert main(["test", "sum.comp"]) == 0
     assert_printed(capsys.readouterr().out, passed)
+    Path("blur.comp").write_text(blur)
+    Path("blur.kernel.toml").write_text(blurred)
+    assert main(["test", "blur.comp"]) == 0
+    assert_printed(capsys.readouterr().out, sharp)
     namespace: dict[str, object] = {}
     exec(blocks("python")[0], namespace)
     assert capsys.readouterr().out == "1 True\n64 True\n65 True\n100 True\n"
