@@ -404,8 +404,8 @@ def _on_device(
     if any(len(place) > 2 and place not in textures for place in arrays):
         raise KernelError("arrays of buffers do not run on a device", "", "use the interpreter")
     names = {place: "_".join(map(str, place)) for place in arrays}
-    buffers = {name: ("input", arrays[place].nbytes) for place, name in names.items()}
-    work = work_of(interface, binary, grid, names, buffers, textures, block, subgroup_size)
+    sizes = {name: arrays[place].nbytes for place, name in names.items()}
+    work = work_of(interface, binary, grid, names, "input", sizes, textures, block, subgroup_size)
     with open_isolated(device) as opened:
         loaded = opened.load(work)
         loaded.run({names[p]: a.tobytes() for p, a in arrays.items()}, opened.timeout)

@@ -18,12 +18,13 @@ def work_of(
     binary: bytes,
     grid: tuple[int, int, int],
     names: Mapping[Place, str],
-    buffers: Mapping[str, tuple[BufferKind, int]],
+    kind: BufferKind,
+    sizes: Mapping[str, int],
     textures: Mapping[Place, Image | Sampler],
     block: bytes,
     subgroup_size: int | None,
 ) -> Work:
-    """A launch as a device takes it: names of buffers by place, their kinds and bytes by name."""
+    """A launch as a device takes it: names of buffers by place, their bytes by name."""
     kinds = {c.id: c.scalar for c in interface.constants.specialized}
     constants = interface.constants.values.items()
     step = Step(
@@ -37,7 +38,7 @@ def work_of(
             Bound(p[0], p[1], sum(p[2:]), one, names.get(p)) for p, one in textures.items()
         ),
     )
-    known = tuple(WorkBuffer(name, size, kind) for name, (kind, size) in buffers.items())
+    known = tuple(WorkBuffer(name, size, kind) for name, size in sizes.items())
     return Work(known, kernels={"kernel": binary}, steps=(step,), subgroup_size=subgroup_size)
 
 

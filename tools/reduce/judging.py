@@ -157,11 +157,13 @@ def _run_on(device: Any, plan: Any, size: int) -> None:
     filled = {str(i): one for i, one in enumerate(given.buffers) if one.parts}
     buffers = {name: one.data for name, one in filled.items()}
     names = {place: name for name, one in filled.items() for place in one.places}
-    sizes = {name: ("output", data.nbytes) for name, data in buffers.items()}
+    sizes = {name: data.nbytes for name, data in buffers.items()}
     subgroup_size = size if test.subgroup_sizes else None
     binary, block, images = plan.kernel.binary, given.push_constants, given.images()
     work = device.load(
-        work_of(plan.interface, binary, test.grid, names, sizes, images, block, subgroup_size)
+        work_of(
+            plan.interface, binary, test.grid, names, "output", sizes, images, block, subgroup_size
+        )
     )
     try:
         for name, data in buffers.items():

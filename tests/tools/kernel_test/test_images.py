@@ -1,4 +1,4 @@
-"""Kernels with images are described as those with buffers are, and their bugs are found."""
+"""Images are described in kernel tests as buffers are, and their bugs are found."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_samplers_layers_and_formats(run_glsl: Run):
         ("[buffers.nearest]\nsampler = {}\n", "", r"describe it:\n *\[buffers.nearest\]"),
     ],
 )
-def test_what_is_missing_or_does_not_fit_is_refused(
+def test_a_wrong_description_is_refused_by_name(
     run_glsl: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     old: str, new: str, message: str,
 ):  # fmt: skip
