@@ -45,6 +45,9 @@ PAGES = [
 LANGUAGES = {"c", "glsl", "json", "mermaid", "mlir", "python", "sh", "text", "toml", "yaml"}
 
 ELSEWHERE = {
+    ("docs/interpreter.md", "from xdsl_spirv.interpreter import Image, Sampler"): (
+        "tests/interpreter/checks/test_images.py::test_findings"
+    ),
     ("docs/kernel-tests.md", "from dataclasses import replace"): (
         "tests/tools/kernel_test/test_documentation.py::test_the_example"
     ),
