@@ -42,6 +42,7 @@ def test_the_wheel_holds_every_module_and_data_file(wheel: zipfile.ZipFile):
     }
     own = (
         "__init__.py",
+        "images.py",
         "onnx_backend.py",
         "progress.py",
         "py.typed",
