@@ -12,16 +12,15 @@ from __future__ import annotations
 import ctypes as c
 import statistics as numbers
 import struct
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.phases import HOST, LOAD, HostClock, Phase, device_phases, length
+from xdsl_spirv.runtime.vulkan.descriptors import Descriptors
 from xdsl_spirv.runtime.vulkan.enums import (
     Access,
-    DescriptorType,
     PipelineBindPoint,
     PipelineStage,
     QueryResult,
@@ -29,26 +28,16 @@ from xdsl_spirv.runtime.vulkan.enums import (
     ShaderStage,
 )
 from xdsl_spirv.runtime.vulkan.errors import VulkanError
-from xdsl_spirv.runtime.vulkan.images import Images, interfaces
+from xdsl_spirv.runtime.vulkan.images import Images
 from xdsl_spirv.runtime.vulkan.layout import array, pointer
 from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
 from xdsl_spirv.runtime.vulkan.memory import Buffers, Copy, Staging, from_staging, to_staging
-from xdsl_spirv.runtime.vulkan.pipelines import Pipeline, Pipelines, interface_of
-from xdsl_spirv.runtime.vulkan.structures import (
-    BufferCopy,
-    DescriptorBufferInfo,
-    DescriptorPoolCreateInfo,
-    DescriptorPoolSize,
-    DescriptorSetAllocateInfo,
-    MemoryBarrier,
-    QueryPoolCreateInfo,
-    WriteDescriptorSet,
-)
+from xdsl_spirv.runtime.vulkan.pipelines import Pipeline, Pipelines
+from xdsl_spirv.runtime.vulkan.structures import BufferCopy, MemoryBarrier, QueryPoolCreateInfo
 from xdsl_spirv.runtime.vulkan.work import Step, Work
 
 STAGING_BYTES = 64 << 20
 """The most that the host holds beside the caller's arrays."""
-WHOLE_SIZE = 0xFFFF_FFFF_FFFF_FFFF
 Bytes = bytes | bytearray | memoryview
 
 
@@ -82,7 +71,8 @@ class LoadedWork:
         self.buffers: Buffers | None = None
         self.images: Images | None = None
         self.staging: Staging | None = None
-        self.pool = self.queries = 0
+        self.descriptors: Descriptors | None = None
+        self.queries = 0
         self.commands: dict[str, int] = {}
         self.prepared = False
         self.pipelines = Pipelines(device, subgroup_size, set(full_subgroups), statistics)
@@ -99,82 +89,17 @@ class LoadedWork:
         pictured = any(step.images for step in work.steps)
         buffers = self.buffers = Buffers(self.device, sizes, work.lifetimes(), free, pictured)
         self.images = Images(self.device, buffers, work) if pictured else None
-        self.sets = self._descriptors(buffers)
+        self._bind(buffers)
         moved = sum(-(-b.size // 16) * 16 for b in work.named("input", "state", "output"))
         weights = max((b.size for b in work.named("weight")), default=0)
         self.staging = Staging(self.device, max(256, min(STAGING_BYTES, max(moved, weights))))
         self.in_one_go = moved <= self.staging.size
         self.order = barriers(work, buffers.overlapping)
 
-    def _descriptors(self, buffers: Buffers) -> list[list[int]]:
-        """The descriptor sets of each step, written."""
-        count = sum(len(pipeline.sets) for pipeline in self.steps)
-        if not count:
-            return [[] for _ in self.steps]
-        wanted = Counter[DescriptorType]({DescriptorType.STORAGE_BUFFER: 1})
-        for step in self.work.steps:
-            for slots in interface_of(step, self.work.kernels[step.kernel]):
-                for _, kind, number in slots:
-                    wanted[kind] += number
-        sizes = array(
-            DescriptorPoolSize,
-            (DescriptorPoolSize(type=kind, descriptorCount=n) for kind, n in wanted.items()),
-        )
-        create = DescriptorPoolCreateInfo(
-            maxSets=count, poolSizeCount=len(sizes), pPoolSizes=pointer(sizes)
-        )
-        self.pool = self.device.made("DescriptorPool", create)
-        return [
-            self._write(step, pipeline, buffers)
-            for step, pipeline in zip(self.work.steps, self.steps, strict=True)
-        ]
-
-    def _write(self, step: Step, pipeline: Pipeline, buffers: Buffers) -> list[int]:
-        if not pipeline.sets:
-            return []
-        device = self.device
-        layouts, handles = array(c.c_uint64, pipeline.sets), (c.c_uint64 * len(pipeline.sets))()
-        allocate = DescriptorSetAllocateInfo(
-            descriptorPool=self.pool,
-            descriptorSetCount=len(layouts),
-            pSetLayouts=pointer(layouts),
-        )
-        device.call("vkAllocateDescriptorSets", device.handle, pointer(allocate), pointer(handles))
-        infos = array(
-            DescriptorBufferInfo,
-            (
-                DescriptorBufferInfo(buffer=buffers.handles[name], range=WHOLE_SIZE)
-                for _, _, name in step.bindings
-            ),
-        )
-        kept: list[object] = []
-        writes = array(
-            WriteDescriptorSet,
-            [
-                *self._image_writes(step, list(handles), kept),
-                *(
-                    WriteDescriptorSet(
-                        dstSet=handles[number],
-                        dstBinding=binding,
-                        descriptorCount=1,
-                        descriptorType=DescriptorType.STORAGE_BUFFER,
-                        pBufferInfo=c.addressof(infos) + i * c.sizeof(DescriptorBufferInfo),
-                    )
-                    for i, (number, binding, _) in enumerate(step.bindings)
-                ),
-            ],
-        )
-        device.call("vkUpdateDescriptorSets", device.handle, len(writes), pointer(writes), 0, None)
-        return list(handles)
-
-    def _image_writes(
-        self, step: Step, sets: Sequence[int], kept: list[object]
-    ) -> Iterator[WriteDescriptorSet]:
-        known = interfaces(self.work.kernels[step.kernel]) if step.images else {}
-        for bound in step.images:
-            assert self.images is not None
-            place = known[bound.set, bound.binding]
-            yield self.images.write_of(bound, place, sets[bound.set], kept)
+    def _bind(self, buffers: Buffers) -> None:
+        """Writes the descriptor sets of all steps."""
+        bound = Descriptors(self.device, self.work, self.steps, buffers, self.images)
+        self.descriptors, self.sets = bound, bound.sets
 
     # ---- recording
 
@@ -580,8 +505,9 @@ class LoadedWork:
         device.free_command_buffers(self.commands.values())
         self.commands.clear()
         device.destroy("QueryPool", self.queries)
-        device.destroy("DescriptorPool", self.pool)
-        self.queries = self.pool = 0
+        self.queries = 0
+        if self.descriptors is not None:
+            self.descriptors.close()
         if self.staging is not None:
             self.staging.close()
         if self.images is not None:
@@ -589,7 +515,7 @@ class LoadedWork:
         if self.buffers is not None:
             self.buffers.close()
         self.pipelines.close()
-        self.staging = self.buffers = None
+        self.staging = self.buffers = self.images = self.descriptors = None
 
 
 COMPUTED = (PipelineStage.COMPUTE_SHADER, Access.SHADER_WRITE)

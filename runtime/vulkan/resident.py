@@ -106,7 +106,7 @@ class ResidentWork(LoadedWork):
         lives = {name: life for name, life in work.lifetimes().items() if name in self.sizes}
         own = Buffers(self.device, self.sizes, lives, free)
         self.work, self.buffers = work, Together(self.kept, own)
-        self.sets = self._descriptors(self.buffers)
+        self._bind(self.buffers)
         moved = sum(-(-b.size // 16) * 16 for b in work.named("input", "output"))
         shared = max((b.size for b in work.named(*SHARED)), default=0)
         size = max(256, min(STAGING_BYTES, max(moved, shared)))
@@ -141,8 +141,9 @@ class ResidentWork(LoadedWork):
         """Take back what names the memory that may become larger, and that memory."""
         self.device.free_command_buffers(self.commands.values())
         self.commands.clear()
-        self.device.destroy("DescriptorPool", self.pool)
-        self.pool = 0
+        if self.descriptors is not None:
+            self.descriptors.close()
+        self.descriptors = None
         if self.buffers is not None:
             self.buffers.close()
         self.buffers = None

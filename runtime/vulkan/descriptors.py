@@ -1,0 +1,109 @@
+"""Descriptor sets: which buffers and images each step of a work is bound to."""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from xdsl_spirv.runtime.vulkan.enums import DescriptorType
+from xdsl_spirv.runtime.vulkan.images import WHOLE_SIZE, Images, interfaces
+from xdsl_spirv.runtime.vulkan.layout import array, pointer
+from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
+from xdsl_spirv.runtime.vulkan.memory import Buffers
+from xdsl_spirv.runtime.vulkan.pipelines import Pipeline, interface_of
+from xdsl_spirv.runtime.vulkan.structures import (
+    DescriptorBufferInfo,
+    DescriptorPoolCreateInfo,
+    DescriptorPoolSize,
+    DescriptorSetAllocateInfo,
+    WriteDescriptorSet,
+)
+from xdsl_spirv.runtime.vulkan.work import Step, Work
+
+
+class Descriptors:
+    """A pool, and in `sets` the written descriptor sets of each step."""
+
+    def __init__(
+        self,
+        device: LogicalDevice,
+        work: Work,
+        pipelines: Sequence[Pipeline],
+        buffers: Buffers,
+        images: Images | None,
+    ):
+        self.device, self.work, self.buffers, self.images = device, work, buffers, images
+        self.pool = self._make_pool(sum(len(pipeline.sets) for pipeline in pipelines))
+        try:
+            self.sets = [self._write(*one) for one in zip(work.steps, pipelines, strict=True)]
+        except BaseException:
+            self.close()
+            raise
+
+    def _make_pool(self, count: int) -> int:
+        """A pool with room for so many sets; 0 without sets."""
+        if not count:
+            return 0
+        wanted = Counter[DescriptorType]({DescriptorType.STORAGE_BUFFER: 1})
+        for step in self.work.steps:
+            for slots in interface_of(step, self.work.kernels[step.kernel]):
+                for _, kind, number in slots:
+                    wanted[kind] += number
+        sizes = array(
+            DescriptorPoolSize,
+            (DescriptorPoolSize(type=kind, descriptorCount=n) for kind, n in wanted.items()),
+        )
+        create = DescriptorPoolCreateInfo(
+            maxSets=count, poolSizeCount=len(sizes), pPoolSizes=pointer(sizes)
+        )
+        return self.device.made("DescriptorPool", create)
+
+    def _write(self, step: Step, pipeline: Pipeline) -> list[int]:
+        """The sets of a step."""
+        if not pipeline.sets:
+            return []
+        device = self.device
+        layouts, handles = array(c.c_uint64, pipeline.sets), (c.c_uint64 * len(pipeline.sets))()
+        allocate = DescriptorSetAllocateInfo(
+            descriptorPool=self.pool,
+            descriptorSetCount=len(layouts),
+            pSetLayouts=pointer(layouts),
+        )
+        device.call("vkAllocateDescriptorSets", device.handle, pointer(allocate), pointer(handles))
+        infos = array(
+            DescriptorBufferInfo,
+            (
+                DescriptorBufferInfo(buffer=self.buffers.handles[name], range=WHOLE_SIZE)
+                for _, _, name in step.bindings
+            ),
+        )
+        kept: list[object] = []
+        of_buffers = (
+            WriteDescriptorSet(
+                dstSet=handles[number],
+                dstBinding=binding,
+                descriptorCount=1,
+                descriptorType=DescriptorType.STORAGE_BUFFER,
+                pBufferInfo=c.addressof(infos) + i * c.sizeof(DescriptorBufferInfo),
+            )
+            for i, (number, binding, _) in enumerate(step.bindings)
+        )
+        of_images = self._image_writes(step, list(handles), kept)
+        writes = array(WriteDescriptorSet, [*of_images, *of_buffers])
+        device.call("vkUpdateDescriptorSets", device.handle, len(writes), pointer(writes), 0, None)
+        return list(handles)
+
+    def _image_writes(
+        self, step: Step, sets: Sequence[int], kept: list[object]
+    ) -> Iterator[WriteDescriptorSet]:
+        known = interfaces(self.work.kernels[step.kernel]) if step.images else {}
+        for bound in step.images:
+            assert self.images is not None
+            place = known[bound.set, bound.binding]
+            yield self.images.write_of(bound, place, sets[bound.set], kept)
+
+    def close(self) -> None:
+        """Takes the pool back, and the sets with it."""
+        self.device.destroy("DescriptorPool", self.pool)
+        self.pool = 0
