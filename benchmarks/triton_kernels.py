@@ -1,12 +1,13 @@
 # pyright: basic
 """
-A product and a causal attention written in Triton, on a Vulkan device: medians of interleaved runs.
+A product and an attention written in Triton, on a Vulkan device: medians of interleaved runs.
 
     python benchmarks/triton_kernels.py --device vulkan [--size 4096] [--heads 16] [-o RESULT.json]
 
-Each kernel is compiled from Triton tile by tile, beside the built-in kernel for the same operands
-on the same device. Where PyTorch sees a GPU, Triton's own compiler runs the same text under a CUDA
-graph. Times are the device's; results are compared with numpy's before.
+Each kernel is compiled from Triton as a launch does it, and tile by tile with a given deal of
+subgroups, beside the built-in kernel for the same operands on the same device. Where PyTorch sees a
+GPU, Triton's own compiler runs the same text under a CUDA graph. Times are the device's; results
+are compared with numpy's before.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import workloads
 from tiles import ROWS, Launch, attention_case, built_in, matmul_case, medians
 
 import xdsl_spirv as xs
-from xdsl_spirv.kernels.tile_launch import lower_program
+from xdsl_spirv.kernels.tile_launch import RaisedProgram, lower_program
 from xdsl_spirv.runtime.vulkan.own_target import own_target
 from xdsl_spirv.targets import load
 from xdsl_spirv.testing.attention_workloads import AttentionWorkload
@@ -93,7 +94,10 @@ def from_triton(name, kernel, sizes, numbers, grid, target, tiles, subgroups) ->
     names = [n for n, t in POINTERS[name].items() if "*" in t]
     shapes = {n: (size,) for n, size in zip(names, sizes, strict=True)}
     traced = made.trace(numbers, shapes)
-    lowered = lower_program(traced, target, may_raise=False, subgroups=subgroups)
+    places = dict(grid=grid, numbers=numbers)
+    lowered = lower_program(traced, target, subgroups=subgroups, **places)
+    if isinstance(lowered, RaisedProgram):
+        return Launch(lowered.work, "result0", "raised")
     bytes_of = {n: np.zeros(size * (4 if POINTERS[name][p] == "*fp32" else 2), np.uint8)
                 for n, (p, size) in enumerate(zip(names, sizes, strict=True))}  # fmt: skip
     order = [argument.name_hint for argument in lowered.program.body.block.args]

@@ -67,6 +67,8 @@ class Launched:
     buffers: Mapping[str, Array]
     device: str
     report: Report | None = None
+    way: str = ""
+    """The way in which a program over tiles was compiled."""
 
     def __getitem__(self, name: str | int) -> Array:
         return list(self.buffers.values())[name] if isinstance(name, int) else self.buffers[name]

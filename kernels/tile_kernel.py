@@ -218,7 +218,7 @@ class TileKernel(LaunchedKernel):
         }
         numbers = {n: given[n] for n, p in self.parameters.items() if isinstance(p, PushType)}
         shapes = {n: a.shape for n, a in arrays.items()}
-        is_open = options.pop("sizes", "static") == "open"
+        is_open, way = options.pop("sizes", "static") == "open", "on whole tiles"
         with refusals(self.name):
             traced = self.trace(None if is_open else shapes)
             if device == "interpreter" and "target" not in options:
@@ -227,8 +227,9 @@ class TileKernel(LaunchedKernel):
                 key = is_open or tuple(shapes.items()), device, tuple(options.items())
                 if key not in self._lowered:
                     self._lowered[key] = lower_program(traced, device=device, **options)
-                arrays = self._lowered[key].run(arrays, numbers, device, checks)
-        return Launched(arrays, device, checks and checks.report)
+                made = self._lowered[key]
+                arrays, way = made.run(arrays, numbers, device, checks), made.way
+        return Launched(arrays, device, checks and checks.report, way)
 
 
 OPTIONS = ("target", "subgroups", "instruction", "sizes")

@@ -6,7 +6,7 @@ where it has that form (`raise-tiles`), tile by tile (`lower-tiles`) elsewhere.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ class LoweredProgram:
     pushed: Sequence[tuple[int, int]]
     """The argument and the axis of each size or number that the launch gives."""
     target: Target
+    way: str = "tile by tile"
+    """The way it was compiled, and the cause why not as a function on tensors."""
 
     def run(
         self,
@@ -114,6 +116,9 @@ class RaisedProgram:
     compiled: Program
     stored: Sequence[str]
     """The views that are the function's results, in their order."""
+    shapes: Mapping[str, Sequence[int]]
+    """The sizes of views as the function has them."""
+    way = "as a function on tensors"
 
     def run(
         self,
@@ -124,14 +129,14 @@ class RaisedProgram:
         grid: tuple[int, int, int] | None = None,
     ) -> dict[str, Array]:
         """The arrays as they are afterwards; the schedule says the grid."""
-        if any(number < 0 for number in numbers.values()):
-            lowered = lower_tiles(self.traced, self.target)
-            return lowered.run(arrays, numbers, device, checks, grid)
         from xdsl_spirv.runtime.execution import run
 
-        given = {**arrays, **numbers}
         names = [b.name for b in self.compiled.manifest.buffers if b.kind in ("input", "scalar")]
-        results = run(self.compiled, {name: given[name] for name in names}, device, checks)
+        if any(numbers[name] < 0 for name in names if name in numbers):
+            lowered = lower_tiles(self.traced, self.target)
+            return lowered.run(arrays, numbers, device, checks, grid)
+        given = {n: a.reshape(self.shapes[n]) for n, a in arrays.items()}
+        results = run(self.compiled, {n: {**given, **numbers}[n] for n in names}, device, checks)
         return {**arrays, **dict(zip(self.stored, results.values(), strict=True))}
 
     @property
@@ -158,28 +163,48 @@ def _in_words(value: Array) -> Array:
     return octets
 
 
-def raise_program(traced: Traced, target: str) -> RaisedProgram | None:
+def raise_program(
+    traced: Traced,
+    target: str,
+    grid: Sequence[int] | None = None,
+    numbers: Mapping[str, Any] | None = None,
+) -> RaisedProgram:
     """
-    A program compiled as a function on tensors.
+    A program compiled as a function on tensors; of a `grid` of workgroups, and of these numbers,
+    where the program itself does not say its places.
 
-    None where it has no such form, where the target refuses it, and where its temporaries would
-    take more memory than its arguments: tiles that are never stored are then better.
+    Raises `NotRaised` where it has no such form, where the target refuses it, and where its
+    temporaries would take more memory than its arguments: tiles that are never stored are better.
     """
     from xdsl_spirv.compiler import compile_module
+    from xdsl_spirv.passes.graph.place_tiles import placed_programs
     from xdsl_spirv.passes.graph.raise_tiles import raise_program
     from xdsl_spirv.passes.graph.tile_nodes import NotRaised
 
-    program = traced.program
-    views = [a.type for a in program.body.block.args if isinstance(a.type, tile.ViewType)]
-    try:
-        compiled = compile_module(ModuleOp([raise_program(program)]), target)
-    except (NotRaised, PassFailedException):
-        return None
-    given = sum(prod(view.shape) * view.element.bitwidth // 8 for view in views)  # pyright: ignore
-    if (compiled.manifest.memory or 0) > given:
-        return None
-    stored = [op.view.name_hint or "" for op in program.walk() if isinstance(op, tile.StoreOp)]
-    return RaisedProgram(traced, target, compiled, stored)
+    program, known = traced.program, dict[int, Any]()
+    for argument in program.body.block.args:
+        if not isinstance(argument.type, tile.ViewType) and argument.name_hint in (numbers or {}):
+            known[argument.index] = (numbers or {})[argument.name_hint or ""]
+    places = [program] if grid is None else placed_programs(program, grid, known)
+    cause: Exception = NotRaised("it has no place")
+    for placed in places:
+        try:
+            compiled = compile_module(ModuleOp([raise_program(placed)]), target)
+        except (NotRaised, PassFailedException) as error:
+            cause = error
+            continue
+        views = {
+            a.name_hint or "": a.type
+            for a in placed.body.block.args
+            if isinstance(a.type, tile.ViewType)
+        }
+        given = sum(prod(v.shape) * v.element.bitwidth // 8 for v in views.values())  # pyright: ignore
+        if (compiled.manifest.memory or 0) > given:
+            raise NotRaised("its temporaries would take more memory than its arguments")
+        stored = [op.view.name_hint or "" for op in placed.walk() if isinstance(op, tile.StoreOp)]
+        shapes = {name: view.shape for name, view in views.items()}
+        return RaisedProgram(traced, target, compiled, stored, shapes)
+    raise NotRaised(str(cause))
 
 
 def lower_program(
@@ -189,22 +214,29 @@ def lower_program(
     device: str = "interpreter",
     subgroups: Sequence[int] = (),
     instruction: str = "",
-    may_raise: bool = True,
+    grid: Sequence[int] | None = None,
+    numbers: Mapping[str, Any] | None = None,
 ) -> LoweredProgram | RaisedProgram:
     """
     A program for a target, or for the target of a device; `subgroups` and `instruction` are of a
-    kernel tile by tile, which it also is where the launch gives the grid (not `may_raise`).
+    kernel tile by tile. `grid` and `numbers` are for `raise_program`.
 
     Raises `PassFailedException` for features that the target does not have.
     """
+    from xdsl_spirv.passes.graph.tile_nodes import NotRaised
+
     if target is None:
         if device == "interpreter":
             raise KernelError("no target is named", "target", 'write target="nvidia-h200"')
         from xdsl_spirv.runtime.vulkan.own_target import own_target
 
         target = own_target(device)
-    raised = None if subgroups or instruction or not may_raise else raise_program(traced, target)
-    return raised or lower_tiles(traced, target, subgroups, instruction)
+    if subgroups or instruction:
+        return lower_tiles(traced, target, subgroups, instruction)
+    try:
+        return raise_program(traced, target, grid, numbers)
+    except NotRaised as error:
+        return replace(lower_tiles(traced, target), way=f"tile by tile: {error}")
 
 
 def lower_tiles(

@@ -89,20 +89,29 @@ class TritonKernel(LaunchedKernel):
         seen |= {p.name: arrays[p.name].reshape(-1) for p in self.parameters if p.rank == 1}
         constants = {n: v for n, v in numbers.items() if isinstance(v, int)}
         settings = constants, {n: a.shape for n, a in seen.items()}
+        places: dict[str, Any] = {"grid": grid, "numbers": numbers}
         if options.pop("sizes", "static") == "open":
-            settings = {}, {}
+            settings, places = ({}, {}), {}
+        way = "on whole tiles"
         with refusals(self.name):
             if device == "interpreter" and "target" not in options:
                 self._run_whole(self.trace(*settings), seen | numbers, given, grid)
             else:
-                key = str(settings), device, tuple(options.items())
-                if key not in self._lowered:
-                    traced = self.trace(*settings)
-                    made = lower_program(traced, device=device, may_raise=False, **options)
-                    self._lowered[key] = made
-                results = self._lowered[key].run(seen, numbers, device, checks, grid)
+                made = self._lower(settings, places, {"device": device, **options})
+                results, way = made.run(seen, numbers, device, checks, grid), made.way
                 arrays = {name: results[name].reshape(a.shape) for name, a in arrays.items()}
-        return Launched(arrays, device, checks and checks.report)
+        return Launched(arrays, device, checks and checks.report, way)
+
+    def _lower(
+        self, settings: tuple[Any, Any], places: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> LoweredProgram | RaisedProgram:
+        """The kernel of a launch; only of a function on tensors its floats are a part."""
+        key = str(settings), tuple(options.items()), places.get("grid")
+        exact = *key, str(places)
+        if key not in self._lowered and exact not in self._lowered:
+            made = lower_program(self.trace(*settings), **places, **options)
+            self._lowered[exact if isinstance(made, RaisedProgram) else key] = made
+        return self._lowered[exact if exact in self._lowered else key]
 
     def _run_whole(
         self,

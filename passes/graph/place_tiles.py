@@ -1,0 +1,400 @@
+"""
+Programs over tiles of a known launch say which workgroup has which tile.
+
+    %p = tile.program_id 0                                 %i, %j = tile.place %c tile [64, 64] ...
+    %v = tile.view_of %a[f(%p)] sizes ... strides ...  ->  %x = tile.load %a[%i, %at]
+    %x = tile.load %v[%zero, %zero]
+
+f is anything that numbers can do: it is computed for every workgroup of the launch. A buffer gets
+the axes that its boxes walk, and these must divide all of it: so no two workgroups store one
+element, and nothing is left out. Masks that boxes never reach vanish; others are the sizes of axes.
+Whatever does not have this form for every workgroup is refused by `NotRaised`, with the cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+from math import prod
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, UnitAttr
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.transforms.dead_code_elimination import region_dce
+
+from xdsl_spirv.dialects import tile
+from xdsl_spirv.passes.graph.program_numbers import Digits, Number, Numbers
+from xdsl_spirv.passes.graph.tile_nodes import NotRaised
+
+INDEX = IndexType()
+
+Source: TypeAlias = int | SSAValue | None
+"""The digit of workgroups or the loop that walks an axis, if one does."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of a buffer: `extent` elements, of which a box takes `tile`, its axis `number`."""
+
+    stride: int
+    tile: int
+    extent: int
+    source: Source
+    number: int | None
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load or store: the element that its box begins at, and the steps along its axes."""
+
+    op: tile.LoadOp | tile.StoreOp
+    buffer: BlockArgument
+    start: Number
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    rooms: tuple[Number | None, ...]
+    """The elements of each axis from there on, where a mask may leave out some of the box."""
+
+
+def placed_programs(
+    program: tile.ProgramOp, grid: Sequence[int], given: Mapping[int, int | float]
+) -> Iterator[tile.ProgramOp]:
+    """
+    Programs that do the same for this grid and these numbers of arguments, and say their places.
+
+    They differ in whether a workgroup's digit goes along a tile's axis or has an axis of its own.
+    Raises `NotRaised` if there is none.
+    """
+    if not any(isinstance(op, tile.MultiplyAddOp) for op in program.walk()):
+        raise NotRaised("no product")
+    numbers = Numbers(program, grid, given)
+    ops = [op for op in program.walk() if isinstance(op, tile.LoadOp | tile.StoreOp)]
+    accesses = [_access(numbers, op) for op in ops]
+    stores = [a for a in accesses if isinstance(a.op, tile.StoreOp)]
+    if not stores or any(a.start.factors for a in stores):
+        raise NotRaised("it stores in a loop" if stores else "it stores no box")
+    held = [a.start.start for a in accesses]
+    held += [room.start for a in accesses for room in a.rooms if room]
+    digits = Digits(stores[0].start.start, held)
+    cause: NotRaised | None = None
+    every = range(len(digits.counts))
+    for count in reversed(range(len(every) + 1)):
+        for joined in combinations(every, count):
+            try:
+                made = _Placed(numbers, digits, accesses, frozenset(joined)).write(program)
+            except NotRaised as error:
+                cause = cause or error
+            else:
+                yield made
+    if cause is not None:
+        raise cause
+
+
+def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
+    """An access as elements of its buffer."""
+    view, known, made = op.view, numbers.known, op.view.owner
+    box = tile.tile_of(op.result if isinstance(op, tile.LoadOp) else op.tile).shape
+    is_cut = op.clipped if isinstance(op, tile.StoreOp) else op.any or op.outside
+    parts = (made.offset, *made.sizes, *made.strides) if isinstance(made, tile.ViewOp) else ()
+    if any(value not in known for value in (*parts, *op.indices)):
+        raise NotRaised("a place is not a sum of the workgroup's and the loops' numbers")
+    start = Number(np.zeros_like(numbers.ids[0]))
+    strides: list[int | None]
+    if isinstance(made, tile.ViewOp):
+        view, start = made.source, known[made.offset]
+        sizes = [known[value] for value in made.sizes]
+        strides = [known[value].constant for value in made.strides]
+    else:
+        shape = tile.view_of(view).shape
+        sizes = [Number(start.start + size) for size in shape]
+        strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    if not isinstance(view, BlockArgument):
+        raise NotRaised("a view of a view")
+    box, rooms = (1,) * (len(sizes) - len(box)) + box, list[Number | None]()
+    for index, size, step, count in zip(op.indices, sizes, strides, box, strict=True):
+        if step is None or step < (count > 1):
+            raise NotRaised("elements along an axis of a box are not a constant number apart")
+        start = start.plus(known[index], step)
+        room = size.plus(known[index], -1)
+        if is_cut and numbers.least(known[index]) < 0:
+            raise NotRaised("a box begins before its view")
+        rooms.append(room if is_cut and numbers.least(room) < count else None)
+    return Access(op, view, start, box, tuple(s or 0 for s in strides), tuple(rooms))
+
+
+class _Placed:
+    """A program while it is written; `joined` are the digits that go along axes of tiles."""
+
+    def __init__(
+        self, numbers: Numbers, digits: Digits, accesses: Sequence[Access], joined: frozenset[int]
+    ):
+        self.numbers, self.digits, self.joined = numbers, digits, joined
+        self.tiles: dict[Source, int] = {d: 1 for d in range(len(digits.counts)) if d not in joined}
+        """The elements from one value of a digit or index of a loop to the next."""
+        self.extents: dict[Source, int] = {}
+        self.axes: dict[Operation, list[Axis]] = {a.op: self._axes(a) for a in accesses}
+        self.accesses: dict[Operation, Access] = {a.op: a for a in accesses}
+        self.shapes: dict[BlockArgument, tuple[int, ...]] = {}
+        for access in accesses:
+            shape = tuple(axis.extent for axis in self.axes[access.op])
+            if self.shapes.setdefault(access.buffer, shape) != shape:
+                raise NotRaised("the boxes of a buffer have several forms")
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.firsts: dict[Source, SSAValue] = {}
+
+    # Axes of buffers
+
+    def _axes(self, access: Access) -> list[Axis]:
+        """The axes that a box walks, the slowest first; they divide the whole buffer."""
+        split, loops = self.digits.split(access.start.start), self.numbers.loops
+        if split is None:
+            raise NotRaised("the workgroups' boxes have no rows and columns")
+        (start, factors), walks = split, list[tuple[Source, int, int]]()
+        for digit, factor in enumerate(factors):
+            if factor:
+                walks.append((digit, factor, self.digits.counts[digit]))
+        for index, factor in access.start.factors.items():
+            start += factor * loops[index].lower
+            if loops[index].most > 1:
+                walks.append((index, factor * loops[index].step, loops[index].most))
+        made = list[Axis]()
+        for number, size in enumerate(access.shape):
+            if size > 1:
+                made.append(self._axis(access, number, walks))
+            elif access.rooms[number] is not None:
+                raise NotRaised("a mask leaves out whole boxes")
+        for source, step, count in walks:
+            self._agree(self.tiles, source, 1)
+            self._agree(self.extents, source, count)
+            made.append(Axis(step, 1, count, source, None))
+        made.sort(key=lambda axis: -axis.stride)
+        left = prod(tile.view_of(access.buffer).shape)
+        for axis in made:
+            if start or axis.stride * axis.extent != left:
+                raise NotRaised("the boxes of all workgroups do not divide a buffer")
+            left = axis.stride
+        if left != 1:
+            raise NotRaised("a buffer's last axis has steps")
+        return made
+
+    def _axis(self, access: Access, number: int, walks: list[tuple[Source, int, int]]) -> Axis:
+        """An axis of a tile; the digit or loop that goes along it is taken out of `walks`."""
+        size, stride = access.shape[number], access.strides[number]
+        room = access.rooms[number]
+        source, count = None, 1
+        for walk in walks:
+            may_join = not isinstance(walk[0], int) or walk[0] in self.joined
+            if may_join and walk[1] == size * stride:
+                source, count = walk[0], walk[2]
+                walks.remove(walk)
+                break
+        extent = size * count if room is None else self._extent(room, source, size)
+        if -(-extent // size) != count:
+            raise NotRaised("a mask leaves out whole boxes")
+        if source is not None:
+            self._agree(self.tiles, source, size)
+            self._agree(self.extents, source, extent)
+        return Axis(stride, size, extent, source, number)
+
+    def _extent(self, room: Number, source: Source, size: int) -> int:
+        """The size of an axis of which a mask leaves less from each tile on."""
+        split = self.digits.split(room.start)
+        extent, factors = split or (0, [])
+        steps: dict[Source, int] = {d: factor for d, factor in enumerate(factors) if factor}
+        for index, factor in room.factors.items():
+            loop = self.numbers.loops[index]
+            extent += factor * loop.lower
+            steps |= {index: factor * loop.step} if loop.most > 1 else {}
+        if split is None or steps != ({} if source is None else {source: -size}):
+            raise NotRaised("a mask is not the end of an axis")
+        return extent
+
+    def _agree(self, known: dict[Source, int], source: Source, number: int) -> None:
+        if known.setdefault(source, number) != number:
+            raise NotRaised("the boxes of two buffers differ in size or step along one axis")
+
+    # The program
+
+    def write(self, program: tile.ProgramOp) -> tile.ProgramOp:
+        """The whole program, as a changed copy."""
+        made = program.clone(value_mapper=self.values)
+        block, pairs = made.body.block, list(zip(program.walk(), made.walk(), strict=True))
+        for argument, shape in self.shapes.items():
+            type = tile.view_type(shape, tile.view_of(argument).element)
+            new = Rewriter.replace_value_with_new_type(self.values[argument], type)
+            self.values[argument] = new
+        self._place(next(op for op in self.axes if isinstance(op, tile.StoreOp)), block)
+        for old, op in pairs[1:]:
+            self.b, self.location = Builder(InsertPoint.before(op)), old.location
+            match old:
+                case tile.LoadOp():
+                    self._load(old, op)
+                case tile.StoreOp():
+                    self._store(old, op)
+                case tile.GatherOp() | tile.ScatterOp() | tile.PlaceOp():
+                    raise NotRaised(f"{op.name} has no box of a workgroup")
+                case scf.ForOp():
+                    self._loop(old, op)
+                case _ if not set(old.results) & self.numbers.known.keys():
+                    for number, value in enumerate(old.operands):
+                        if value in self.numbers.known:
+                            op.operands[number] = self.value(value)
+                case _:
+                    pass
+        for old, op in reversed(pairs):
+            self._inline(old, op)
+        region_dce(made.body)
+        for argument in list(block.args):
+            if not isinstance(argument.type, tile.ViewType) and argument.first_use is None:
+                block.erase_arg(argument)
+        made.verify()
+        return made
+
+    def _place(self, store: tile.StoreOp, block: Block) -> None:
+        """Says which workgroup has which tile of the stored buffer."""
+        sources = [axis.source for axis in self.axes[store]]
+        digits = [d for d in reversed(range(len(self.digits.counts))) if d in sources]
+        if len(digits) < len(self.digits.counts) or len(digits) > 3:
+            raise NotRaised("a grid of more than three axes")
+        if digits:
+            tiles, axes = [self.tiles[d] for d in digits], [sources.index(d) for d in digits]
+            place = tile.PlaceOp(self.values[self.accesses[store].buffer], tiles, axes)
+            place.location = store.location
+            Builder(InsertPoint.at_start(block)).insert(place)
+            self.firsts.update(zip(digits, place.firsts, strict=True))
+
+    def _add(self, op: Operation) -> SSAValue:
+        op.location = self.location
+        return self.b.insert(op).results[0]
+
+    def value(self, value: SSAValue) -> SSAValue:
+        """A value of the program; sums of places are written down where they are used."""
+        known, op = self.numbers.known.get(value), value.owner
+        if known is None:
+            return self.values[value]
+        if (constant := known.constant) is not None:
+            return self._constant(constant, value.type)
+        total = None if value.type == IntegerType(1) else self._sum(known)
+        if total is not None:
+            return total if value.type == INDEX else self._add(arith.IndexCastOp(total, value.type))
+        if not isinstance(op, Operation) or isinstance(op, tile.ProgramIdOp):
+            raise NotRaised("a workgroup's number is used for more than places")
+        operands = [self.value(operand) for operand in op.operands]
+        types = [value.type]
+        return self._add(op.create(operands=operands, result_types=types, properties=op.properties))
+
+    def _constant(self, number: Any, type: Attribute) -> SSAValue:
+        attribute = FloatAttr if isinstance(type, AnyFloat) else IntegerAttr
+        return self._add(arith.ConstantOp(attribute(number, cast(Any, type))))
+
+    def _sum(self, number: Number) -> SSAValue | None:
+        """A sum of the first indices of tiles; None if a number is none."""
+        split = self.digits.split(number.start)
+        if split is None:
+            return None
+        constant, factors = split
+        terms: dict[Source, int] = dict(enumerate(factors))
+        for index, factor in number.factors.items():
+            loop = self.numbers.loops[index]
+            constant, terms[index] = constant + factor * loop.lower, factor * loop.step
+        if any(factor % self.tiles[source] for source, factor in terms.items()):
+            return None
+        parts = [
+            self._add(arith.MuliOp(self.firsts[source], self._constant(share, INDEX)))
+            if (share := factor // self.tiles[source]) != 1
+            else self.firsts[source]
+            for source, factor in terms.items()
+            if factor
+        ]
+        if constant or not parts:
+            parts.append(self._constant(constant, INDEX))
+        return reduce(lambda a, b: self._add(arith.AddiOp(a, b)), parts)
+
+    def _loop(self, old: scf.ForOp, op: Operation) -> None:
+        """A loop counts elements of the axis that its boxes walk."""
+        index = old.body.block.args[0]
+        if (loop := self.numbers.loops.get(index)) is None:
+            raise NotRaised("a loop whose first index, step or end is not known")
+        self.firsts[index] = op.regions[0].block.args[0]
+        step = self.tiles.setdefault(index, loop.step)
+        upper = self._constant(self.extents.get(index, loop.most * step), INDEX)
+        if (loop.trips != loop.most).any():
+            if loop.step != step or loop.lower:
+                raise NotRaised("a loop whose end differs, and that counts no elements")
+            upper = self._add(arith.MinSIOp(upper, self.value(loop.upper)))
+        bounds = self._constant(0, INDEX), upper, self._constant(step, INDEX)
+        for number, bound in enumerate(bounds):
+            op.operands[number] = bound
+
+    def _inline(self, old: Operation, op: Operation) -> None:
+        """Replaces loops of one iteration, and branches that all workgroups take, by their code."""
+        region, values = None, list[SSAValue]()
+        if isinstance(old, scf.ForOp):
+            if (self.numbers.loops[old.body.block.args[0]].trips == 1).all():
+                region, zero = op.regions[0], arith.ConstantOp(IntegerAttr(0, INDEX))
+                Rewriter.insert_op(zero, InsertPoint.before(op))
+                values = [zero.result, *op.operands[3:]]
+        elif isinstance(old, scf.IfOp):
+            known = self.numbers.known.get(old.cond)
+            if known is None or known.constant is None:
+                raise NotRaised("a branch that workgroups or iterations take differently")
+            region = op.regions[0 if known.constant else 1]
+        if region is not None and region.blocks:
+            end = region.block.last_op
+            assert end is not None
+            for result, value in zip(op.results, end.operands, strict=True):
+                result.replace_all_uses_with(value)
+            Rewriter.erase_op(end)
+            Rewriter.inline_block(region.block, InsertPoint.before(op), values)
+        if region is not None:
+            Rewriter.erase_op(op)
+
+    # Boxes
+
+    def _box(self, op: tile.LoadOp | tile.StoreOp) -> tuple[list[SSAValue], list[int], bool]:
+        """The first indices of a box, its sizes, and whether it may reach beyond the buffer."""
+        axes = self.axes[op]
+        indices = [
+            self._constant(0, INDEX) if a.source is None else self.firsts[a.source] for a in axes
+        ]
+        return indices, [a.tile for a in axes], any(a.extent % a.tile for a in axes)
+
+    def _orders(self, op: Operation) -> tuple[list[int], bool]:
+        """The sizes of a tile's axes above 1, and whether its buffer has them the other way."""
+        access, axes = self.accesses[op], self.axes[op]
+        order = [axis.number for axis in axes if axis.number is not None]
+        turned = order != sorted(order)
+        if turned and len(order) > 2:
+            raise NotRaised("a transposition of more than two axes")
+        return [size for size in access.shape if size > 1] or [1], turned
+
+    def _move(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        same = tile.tile_of(value).shape == tuple(shape)
+        return value if same else self._add(tile.ReshapeOp(value, shape))
+
+    def _load(self, old: tile.LoadOp, op: Operation) -> None:
+        view = self.values[self.accesses[old].buffer]
+        (indices, shape, is_cut), (sizes, turned) = self._box(old), self._orders(old)
+        load = tile.LoadOp(view, indices, shape, old.outside if is_cut else None)
+        if is_cut and old.any is not None:
+            load.properties["any"] = UnitAttr()
+        value = self._add(load)
+        if turned:
+            value = self._add(tile.TransposeOp(self._move(value, sizes[::-1])))
+        self.values[old.result] = self._move(value, tile.tile_of(old.result).shape)
+        Rewriter.replace_op(op, [], [self.values[old.result]])
+
+    def _store(self, old: tile.StoreOp, op: Operation) -> None:
+        view, value = self.values[self.accesses[old].buffer], self.value(old.tile)
+        (indices, shape, is_cut), (sizes, turned) = self._box(old), self._orders(old)
+        if turned:
+            value = self._add(tile.TransposeOp(self._move(value, sizes)))
+        store = tile.StoreOp(self._move(value, shape), view, indices, is_cut)
+        store.location = old.location
+        Rewriter.replace_op(op, [store], [])
