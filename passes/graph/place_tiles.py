@@ -8,7 +8,7 @@ Programs over tiles of a known launch say which workgroup has which tile.
 f is anything that numbers can do: it is computed for every workgroup of the launch. A buffer gets
 the axes that its boxes walk, and these must divide all of it: so no two workgroups store one
 element, and nothing is left out. Masks that boxes never reach vanish; others are the sizes of axes.
-Whatever does not have this form for every workgroup is refused by `NotRaised`, with the cause.
+`NotRaised` refuses programs that do not have this form for every workgroup, with the cause.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ class _Placed:
         return self._add(arith.ConstantOp(attribute(number, cast(Any, type))))
 
     def _sum(self, number: Number) -> SSAValue | None:
-        """A sum of the first indices of tiles; None if a number is none."""
+        """A sum of the first indices of tiles; None if it is not one."""
         split = self.digits.split(number.start)
         if split is None:
             return None

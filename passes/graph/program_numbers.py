@@ -194,7 +194,7 @@ class Digits:
         self._values = [number // s % n for s, n in zip(self.steps, self.counts, strict=True)]
 
     def split(self, number: Array) -> tuple[int, list[int]] | None:
-        """The number at the first workgroup, and a factor of each digit; None if it is not a sum."""
+        """The number at the first workgroup and the factor of each digit; None if it has none."""
         held = number[self._order]
         first = int(held[0])
         factors = [int(held[step]) - first for step in self.steps]
