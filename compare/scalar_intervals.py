@@ -272,16 +272,29 @@ def _on_bits(function: Callable[[Any, Any], Any]) -> Function:
     def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
         x, y = operands
         if not (x.is_point and y.is_point):
-            shape = np.broadcast(x.low, y.low).shape
-            least, most = (
-                (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-            )
-            return Interval(np.full(shape, least), np.full(shape, most), dtype)
+            return _anything(np.broadcast(x.low, y.low).shape, dtype)
         bits = np.dtype(f"u{dtype.itemsize}")
         result = function(x.low.astype(bits), y.low.astype(bits))
         return exact(np.asarray(result, bits).view(dtype))
 
     return apply
+
+
+def _anything(shape: tuple[int, ...], dtype: DType) -> Interval:
+    """Every number of a type."""
+    if is_float(dtype):
+        least, most = -np.inf, np.inf
+    else:
+        least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return Interval(np.full(shape, least), np.full(shape, most), dtype)
+
+
+def _reinterpret(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
+    """The bits of known numbers as another type; unknown ones give any number."""
+    (x,) = operands
+    if not x.is_point:
+        return _anything(x.low.shape, dtype)
+    return exact(np.asarray(x.low.astype(x.dtype)).view(dtype))
 
 
 def _same(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
@@ -319,6 +332,7 @@ SCALARS: dict[type[Operation], Function] = {
     arith.UIToFPOp: _to_float,
     arith.FPToSIOp: _to_integer,
     arith.FPToUIOp: _to_integer,
+    arith.BitcastOp: _reinterpret,
     arith.CmpfOp: _compare,
     arith.CmpiOp: _compare,
     arith.SelectOp: _select,

@@ -241,5 +241,8 @@ def dequantizes(op: Operation) -> bool:
     return (
         narrow
         and any(isinstance(r.type, TensorType) for r in op.results)
-        and any(isinstance(inner, arith.SIToFPOp | arith.UIToFPOp) for inner in op.walk())
+        and any(
+            isinstance(inner, arith.SIToFPOp | arith.UIToFPOp | arith.BitcastOp)
+            for inner in op.walk()
+        )
     )

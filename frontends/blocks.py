@@ -21,10 +21,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.dimensions import product
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import BF16, F16, F32, I8, I32, U8, Array, Element, Tensor
+from xdsl_spirv.frontends.onnx.values import F16, F32, I8, I32, U8, U16, Array, Element, Tensor
 
 Numbers: TypeAlias = Mapping[str, Number]
 
@@ -193,16 +194,15 @@ def _six_k(x: Numbers, i: Numbers) -> Number:
 
 def _four_float(x: Numbers, i: Numbers) -> Number:
     """
-    Twice an element of f4 (E2M1): 0, 1, 2, 3, 4, 6, 8, 12 and their negatives.
+    An element of f4 (E2M1) times the power of two of its block.
 
-    Bit by bit, for bytes have no other arithmetic: exponents 0 to 3 give 000m, 001m, 01m0, 1m00.
+    Its bits are the first ones of the number of binary16 that is 2^-14 times as large, subnormal
+    ones too: the scale's exponent has that 14 more.
     """
-    q = _low(x, i)
-    m, e, f = q & 1, q >> 1 & 1, q >> 2 & 1
-    bits = m & (f ^ 1) | (e & (f ^ 1) | f & (e ^ 1) & m) << 1
-    bits = bits | (f & (e ^ 1) | f & e & m) << 2 | (f & e) << 3
-    sign = (q >> 3 & 1).to(F32) * -2 + 1
-    return bits.to(F32) * sign * x["d"]
+    q, s = _low(x, i), x["q"].scalars
+    first = (q & 7) << 1 | (q & 8) << 4
+    scale = s.reinterpret(x["d"].to(I32) << 23, F32)
+    return s.reinterpret(first.to(U16) << 8, F16).to(F32) * scale
 
 
 def _two_k(x: Numbers, i: Numbers) -> Number:
@@ -294,9 +294,20 @@ def _look_up(blocks: Array) -> Array:
     return FOUR_BITS[unpacked(blocks["q"], 4, 16)]
 
 
-def _power(blocks: Array) -> Array:
-    """Half of the power of two that a byte is the exponent of, which f16 may not hold."""
-    return np.ldexp(np.float32(0.5), blocks["d"].astype(np.int32) - 127)
+def _exponent(blocks: Array) -> Array:
+    """
+    The exponent of a block's power of two, biased as f32's are, and 14 more.
+
+    Raises `FrontendError` for a power beyond 2^113.
+    """
+    biased = blocks["d"].astype(np.int32) + 14
+    if (most := biased.max(initial=0)) > 254:
+        raise FrontendError(
+            f"a block is scaled by 2^{most - 141}",
+            "a tensor in MXFP4",
+            "convert the model again with scales of at most 2^113",
+        )
+    return biased
 
 
 def _three_k_scales(blocks: Array) -> Array:
@@ -385,10 +396,10 @@ FORMATS: dict[str, BlockFormat] = {
         BlockFormat(
             "MXFP4",
             _HALVES,
-            {"q": Plane(U8, "j"), "d": Plane(BF16)},
+            {"q": Plane(U8, "j"), "d": Plane(U8)},
             _four_float,
             np.dtype([("d", "u1"), ("q", "u1", 16)]),
-            {"d": _power},
+            {"d": _exponent},
         ),
         BlockFormat(
             "IQ4_NL",

@@ -29,7 +29,9 @@ def planes_of(format: BlockFormat, rows: int, columns: int) -> dict[str, Array]:
         if plane.element.is_float:
             arrays[name] = random.normal(0, 0.1, shape).astype(plane.element.dtype)
         else:
-            bytes = random.integers(0, 256, prod(shape), np.uint8)
+            # A byte of a whole block is an exponent, as f32's is biased.
+            least, most = (0, 256) if plane.loops else (134, 142)
+            bytes = random.integers(least, most, prod(shape), np.uint8)
             arrays[name] = bytes.view(plane.element.dtype).reshape(shape)
     return arrays
 

@@ -48,7 +48,13 @@ ON_BYTES = (arith.ShRUIOp, arith.ShLIOp, arith.AndIOp, arith.OrIOp, arith.XOrIOp
 
 ON_WORDS = (*ON_BYTES, arith.ShRSIOp, arith.AddiOp, arith.SubiOp, arith.MuliOp)
 
-OF_INTEGERS = (arith.ExtUIOp, arith.ExtSIOp, arith.UIToFPOp, arith.SIToFPOp)
+OF_INTEGERS = (
+    arith.ExtUIOp,
+    arith.ExtSIOp,
+    arith.UIToFPOp,
+    arith.SIToFPOp,
+    arith.BitcastOp,
+)
 
 ON_FLOATS = (
     arith.AddfOp,

@@ -43,6 +43,8 @@ FOUR_BYTES = VectorType(i8, [VECTOR])
 
 ALL_BITS = 0xFF
 
+BYTE_BITS, HALF_BITS = 8, 16
+
 IN_EACH_BYTE = 0x01010101
 
 INDEX_BITS = 64
@@ -167,6 +169,8 @@ class UnitCode:
                 return constant_of(self.builder, value)
             case linalg.ops.IndexOp():
                 return self._counter(op.dim.value.data, at)
+            case arith.BitcastOp() if (halves := self._halves_of_bytes(op, at)) is not None:
+                return halves
             case arith.TruncFOp() if (narrowed := self._narrowed(op, at)) is not None:
                 return narrowed
             case _:
@@ -398,6 +402,21 @@ class UnitCode:
             else:
                 pairs.append(b.add(arith.SubfOp(biased, least)))
         return pairs
+
+    def _halves_of_bytes(self, op: arith.BitcastOp, at: tuple[int, ...]) -> SSAValue | None:
+        """Numbers of binary16 whose first bytes these are: each word has two, and so moved two."""
+        shift = op.input.owner
+        if op.result.type != f16 or not isinstance(shift, arith.ShLIOp):
+            return None
+        distance, widening = self._value(shift.rhs, at), shift.lhs.owner
+        if distance != HALF_BITS - BYTE_BITS or not isinstance(widening, arith.ExtUIOp):
+            return None
+        x, b = self._value(widening.input, at), self.builder
+        if not isinstance(x, Bytes):
+            return None
+        upper = b.number(ALL_BITS * IN_EACH_HALF << BYTE_BITS, i32)
+        words = b.add(arith.ShLIOp(x.word, b.i32(BYTE_BITS))), x.word
+        return self._four_of([b.add(BitcastOp(b.add(arith.AndIOp(w, upper)), PAIR)) for w in words])
 
     def _widened(self, x: Bytes, signed: bool) -> SSAValue:
         """Bytes as numbers of binary32, by way of binary16: GPUs convert integers slowly."""

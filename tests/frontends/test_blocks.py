@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
 from xdsl_spirv.frontends.blocks import FORMATS, BlockFormat, dequantize
+from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.values import F32, Tensor
 from xdsl_spirv.interpreter import reference
@@ -34,6 +35,8 @@ def random_blocks(format: BlockFormat) -> Array:
             scales = random.normal(0, 1, count).astype("<f2")
             scales[: len(SPECIAL)] = SPECIAL
             blocks[name] = random.permutation(scales)[:, None]
+    if format.name == "MXFP4":
+        blocks["d"] %= 241
     return blocks.view(np.uint8)
 
 
@@ -70,6 +73,13 @@ def test_a_table_of_several_dimensions_and_its_transpose() -> None:
     split = {name: array.reshape(2, 3, *array.shape[1:]) for name, array in planes.items()}
     np.testing.assert_array_equal(interpreted(format, split), rows.reshape(2, 3, -1))
     np.testing.assert_array_equal(interpreted(format, planes, transposed=True), rows.T)
+
+
+def test_scales_that_leave_f32_are_refused() -> None:
+    blocks = np.zeros(17, np.uint8)
+    blocks[0] = 241
+    with pytest.raises(FrontendError, match=r"scaled by 2\^114"):
+        FORMATS["MXFP4"].planes_of(blocks, 1)
 
 
 def test_bytes_that_are_no_rows_of_blocks() -> None:
