@@ -186,12 +186,12 @@ def raise_program(
         if not isinstance(argument.type, tile.ViewType) and argument.name_hint in (numbers or {}):
             known[argument.index] = (numbers or {})[argument.name_hint or ""]
     places = [program] if grid is None else placed_programs(program, grid, known)
-    cause: Exception = NotRaised("it has no place")
+    cause: Exception | None = None
     for placed in places:
         try:
             compiled = compile_module(ModuleOp([raise_program(placed)]), target)
         except (NotRaised, PassFailedException) as error:
-            cause = error
+            cause = cause or error
             continue
         views = {
             a.name_hint or "": a.type

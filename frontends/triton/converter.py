@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl_spirv.dialects import tile
 from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError
 from xdsl_spirv.frontends.triton.dialect import PointerType, element_of
-from xdsl_spirv.frontends.triton.elements import compute, predicate_of
+from xdsl_spirv.frontends.triton.elements import compute
 from xdsl_spirv.frontends.triton.forms import (
     ONE,
     Affine,
@@ -235,7 +235,7 @@ class Converter:
 
     def _compare(self, op: Operation, a: Affine, b: Affine) -> Form | None:
         w = self.writer
-        predicate = predicate_of(op)
+        predicate = arith.CMPI_COMPARISON_OPERATIONS[cast(arith.CmpiOp, op).predicate.value.data]
         if predicate[0] == "u":
             sides = [s for form in (a, b) for s in (form.start, *form.steps)]
             if not all(map(w.is_not_negative, sides)):

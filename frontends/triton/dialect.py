@@ -202,15 +202,6 @@ def _index_store_types(count: int, types: list[Attribute]) -> Types:
     return [types[0], *[i32] * (count - 2), types[1]], []
 
 
-def _compare(count: int, types: list[Attribute]) -> Types:
-    return types * 2, [shaped_like(types[0], i1)]
-
-
-def _select(count: int, types: list[Attribute]) -> Types:
-    condition = types[0] if len(types) > 1 else i1
-    return [condition, types[-1], types[-1]], [types[-1]]
-
-
 _SYNTAX: dict[Typing, str] = {
     _list_types: "get_program_id get_num_programs make_range reduce extern_elementwise",
     _converting: "splat expand_dims broadcast trans reshape fp_to_fp bitcast clampf join "
@@ -234,13 +225,3 @@ _OPERATIONS: list[type[Operation]] = [
 Triton = Dialect("tt", _OPERATIONS, [PointerType, DescriptorType])
 
 ASSUME = _operation("llvm.intr.assume", _list_types)
-
-_CASTS = "bitcast extf extsi extui fptosi fptoui sitofp truncf trunci uitofp"
-
-ON_TENSORS: list[type[Operation]] = [
-    _operation("arith.cmpi", _compare),
-    _operation("arith.cmpf", _compare),
-    _operation("arith.select", _select),
-    *(_operation(f"arith.{name}", _converting) for name in _CASTS.split()),
-]
-"""Operations that xDSL reads of scalars only, or with a condition that is one."""

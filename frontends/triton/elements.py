@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
     AnyFloat,
-    ArrayAttr,
     BFloat16Type,
     Float16Type,
     Float32Type,
@@ -22,9 +20,6 @@ from xdsl_spirv.frontends.triton.writing import Writer
 
 FLOATS = (BFloat16Type, Float16Type, Float32Type, Float64Type)
 
-OF_SCALARS: dict[str, type[Operation]] = {op.name: op for op in arith.Arith.operations}
-"""xDSL's operations, also of those that Triton's text has in classes of their own."""
-
 LIBRARY: dict[str, type[Operation]] = {
     "abs": math.AbsFOp, "ceil": math.CeilOp, "cos": math.CosOp, "erf": math.ErfOp,
     "exp": math.ExpOp, "exp2": math.Exp2Op, "fabs": math.AbsFOp, "floor": math.FloorOp,
@@ -33,12 +28,6 @@ LIBRARY: dict[str, type[Operation]] = {
     "tanh": math.TanhOp,
 }  # fmt: skip
 """Functions of the devices' libraries, `__nv_tanhf` or `__ocml_tanh_f32`, by their names."""
-
-
-def predicate_of(op: Operation) -> str:
-    """The predicate of a comparison."""
-    (word, *_) = cast(ArrayAttr[StringAttr], op.attributes["words"])
-    return word.data
 
 
 def check_element(writer: Writer, type: Attribute) -> None:
@@ -53,12 +42,7 @@ def compute(writer: Writer, op: Operation, values: Sequence[SSAValue], type: Att
     for value in values:
         check_element(writer, value.type)
     given, name = {**op.attributes, **op.properties}, op.name
-    if name in ("arith.cmpi", "arith.cmpf"):
-        kind = arith.CmpiOp if name == "arith.cmpi" else arith.CmpfOp
-        return writer.add(kind(values[0], values[1], predicate_of(op)))
     match name:
-        case "arith.select":
-            return writer.add(arith.SelectOp(*values))
         case "tt.precise_sqrt":
             return writer.add(math.SqrtOp(values[0]))
         case "tt.precise_divf":
@@ -80,9 +64,8 @@ def compute(writer: Writer, op: Operation, values: Sequence[SSAValue], type: Att
         case "tt.extern_elementwise":
             return _call(writer, given["symbol"], values)
         case _ if name.startswith(("arith.", "math.")):
-            kind = OF_SCALARS.get(name, op)
             return writer.add(
-                kind.create(operands=values, result_types=[type], properties=op.properties)
+                op.create(operands=values, result_types=[type], properties=op.properties)
             )
         case _:
             writer.refuse(f"{name} is not read")

@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import ParseError, UnregisteredConstructException, Ve
 
 import xdsl_spirv.universe  # pyright: ignore[reportUnusedImport]  # noqa: F401
 from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError
-from xdsl_spirv.frontends.triton.dialect import ASSUME, ON_TENSORS, Triton
+from xdsl_spirv.frontends.triton.dialect import ASSUME, Triton
 
 _ALIAS = re.compile(r"^(#loc\w*) = (loc\(.*\))$", re.MULTILINE)
 _USED = re.compile(r"#loc\w*")
@@ -42,9 +42,8 @@ def read(text: str, name: str = "<ttir>") -> ModuleOp:
     Raises `FrontendError` for text that is not TTIR and for operations that are not known.
     """
     ctx = Context()
-    for dialect in ("builtin", "cf", "math", "scf"):
+    for dialect in ("arith", "builtin", "cf", "math", "scf"):
         ctx.register_dialect(dialect, XDSL_UNIVERSE.all_dialects[dialect])
-    ctx.register_dialect("arith", _arith)
     ctx.register_dialect("tt", lambda: Triton)
     ctx.register_dialect("llvm", lambda: Dialect("llvm", [ASSUME]))
     parser = Parser(ctx, _ALIAS.sub("", text), name)
@@ -54,13 +53,6 @@ def read(text: str, name: str = "<ttir>") -> ModuleOp:
     except (ParseError, UnregisteredConstructException, VerifyException, *UNFORESEEN) as error:
         line = parser.lexer.input.content.count("\n", 0, parser.pos)
         raise _refusal(parser, text, name, line + 1, error) from None
-
-
-def _arith() -> Dialect:
-    """xDSL's dialect, with conditions that are tensors."""
-    replaced = {operation.name for operation in ON_TENSORS}
-    kept = [op for op in XDSL_UNIVERSE.all_dialects["arith"]().operations]
-    return Dialect("arith", [*(op for op in kept if op.name not in replaced), *ON_TENSORS])
 
 
 def _read_locations(parser: Parser, ctx: Context, text: str) -> None:

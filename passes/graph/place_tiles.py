@@ -82,18 +82,19 @@ def placed_programs(
     held = [a.start.start for a in accesses]
     held += [room.start for a in accesses for room in a.rooms if room]
     digits = Digits(stores[0].start.start, held)
-    cause: NotRaised | None = None
-    every = range(len(digits.counts))
-    for count in reversed(range(len(every) + 1)):
-        for joined in combinations(every, count):
-            try:
-                made = _Placed(numbers, digits, accesses, frozenset(joined)).write(program)
-            except NotRaised as error:
-                cause = cause or error
-            else:
-                yield made
-    if cause is not None:
-        raise cause
+    if (count := len(digits.counts)) > 3:
+        raise NotRaised("the workgroups' tiles are dealt along more than three axes")
+    causes, found = list[NotRaised](), False
+    for joined in (c for n in range(count, -1, -1) for c in combinations(range(count), n)):
+        try:
+            made = _Placed(numbers, digits, accesses, frozenset(joined)).write(program)
+        except NotRaised as error:
+            causes.append(error)
+        else:
+            found = True
+            yield made
+    if not found:
+        raise causes[0]
 
 
 def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
@@ -259,9 +260,7 @@ class _Placed:
     def _place(self, store: tile.StoreOp, block: Block) -> None:
         """Says which workgroup has which tile of the stored buffer."""
         sources = [axis.source for axis in self.axes[store]]
-        digits = [d for d in reversed(range(len(self.digits.counts))) if d in sources]
-        if len(digits) < len(self.digits.counts) or len(digits) > 3:
-            raise NotRaised("a grid of more than three axes")
+        digits = list(reversed(range(len(self.digits.counts))))
         if digits:
             tiles, axes = [self.tiles[d] for d in digits], [sources.index(d) for d in digits]
             place = tile.PlaceOp(self.values[self.accesses[store].buffer], tiles, axes)
@@ -323,14 +322,22 @@ class _Placed:
             raise NotRaised("a loop whose first index, step or end is not known")
         self.firsts[index] = op.regions[0].block.args[0]
         step = self.tiles.setdefault(index, loop.step)
-        upper = self._constant(self.extents.get(index, loop.most * step), INDEX)
+        extent = self.extents.get(index, loop.most * step)
+        upper = self._constant(extent, INDEX)
         if (loop.trips != loop.most).any():
             if loop.step != step or loop.lower:
                 raise NotRaised("a loop whose end differs, and that counts no elements")
-            upper = self._add(arith.MinSIOp(upper, self.value(loop.upper)))
+            ends = [loop.upper]
+            if isinstance(loop.upper.owner, arith.MinSIOp):  # of the size and another number
+                ends = list(loop.upper.owner.operands)
+            others = [end for end in ends if self.numbers.known[end].constant != extent]
+            upper = reduce(self._least, [upper, *map(self.value, others)])
         bounds = self._constant(0, INDEX), upper, self._constant(step, INDEX)
         for number, bound in enumerate(bounds):
             op.operands[number] = bound
+
+    def _least(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self._add(arith.MinSIOp(a, b))
 
     def _inline(self, old: Operation, op: Operation) -> None:
         """Replaces loops of one iteration, and branches that all workgroups take, by their code."""

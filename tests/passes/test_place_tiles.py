@@ -75,11 +75,6 @@ GROUPED = """
   %i = arith.addi %first, %within : index
   %j = arith.divsi %in, %rows : index
 """
-READ = """
-  %other = arith.xori %p, %1 : index
-  %word = arith.index_cast %other : index to i32
-  %w = tile.full %word : i32 -> !tile.tile<4xi32>
-"""
 PERMUTED = f"""
   %m = arith.muli %p, %factor : index
   %q = arith.remsi %m, %12 : index
@@ -137,10 +132,9 @@ def test_workgroups_in_any_order_have_places_and_those_that_meet_have_none(facto
         ("do not divide a buffer", {"place": PLAIN + WHOLE, "grid": 8}),
         ("do not divide a buffer", {"place": PLAIN + WHOLE, "size": 256}),
         ("rows and columns", {"place": PLAIN + WHOLE, "grid": 11}),
-        ("used for more", {"place": PLAIN + WHOLE + READ}),
     ],
     ids=["tiles overlap", "rows are left out", "rows are missing", "the buffer is larger",
-         "a tile is missing", "the number is read"],
+         "a tile is missing"],
 )  # fmt: skip
 def test_a_launch_that_does_not_store_every_element_once_stays(said: str, options: dict[str, Any]):
     assert said in cause(**options)

@@ -307,7 +307,7 @@ expect = "x + y"
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("%r = arith.extf %x", "IndexError|list index"),
+        ("%r = tt.splat %x", "IndexError|list index"),
         ("%r = arith.constant dense<[]> : tensor<0xf32>", "f.ttir:3|tuple index"),
         ("%r = tt.make_range {end = 4 : i32} : tensor<4xi32>", "tt.make_range is not as Triton"),
     ],
