@@ -181,8 +181,13 @@ class View:
             shadow = 0 if bytes is None else load(place, Plain(U8), mask)
         else:
             checks = self.context.options.checks
-            fresh = isinstance(pointer, Pointer) and not pointer.memory.defined
-            shadow = checks is not None and checks.undefined and fresh
+            knows = isinstance(pointer, Pointer) and checks is not None and checks.undefined
+            fresh = knows and pointer.memory.defined < pointer.memory.size
+            shadow = (
+                pointer.index * pointer.scale + pointer.base >= pointer.memory.defined
+                if fresh
+                else 0
+            )
         shadow = np.asarray(shadow) != 0
         return shadow if shadow.ndim else shadow.reshape(1, 1, 1)
 

@@ -46,9 +46,9 @@ class Memory:
     One memory object. `data` is uint8 (rows, bytes), C-contiguous; `label` names it in messages,
     `names` are the module's variables that are bound to it; `shadow` is what the checks know of it,
     `address` where a program finds it, `shape` that of the array whose bytes they are, `size` how
-    many bytes of a row belong to it, `defined` whether it begins with a value. Accesses outside of
-    a `robust` one read 0 and are not written (robustBufferAccess2). `image` and `sampler` say what
-    an image's or a sampler's is.
+    many bytes of a row belong to it, `defined` how many of them begin with a value. Accesses
+    outside of a `robust` one read 0 and are not written (robustBufferAccess2). `image` and
+    `sampler` say what an image's or a sampler's is.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Memory:
         self.address: int = data.ctypes.data
         self.shape: tuple[int, ...] = data.shape
         self.size: int = data.shape[1]
-        self.defined = rows == "shared"
+        self.defined = self.size if rows == "shared" else 0
         self.robust = False
         self.image: Image | None = None
         self.sampler: Sampler | None = None

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import FixedBitwidthType, IntegerType, i1
+from xdsl.dialects import arith, complex
+from xdsl.dialects.builtin import ComplexType, FixedBitwidthType, IndexType, IntegerType, i1
 from xdsl.dialects.linalg import ops
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -23,7 +23,10 @@ Body: TypeAlias = Callable[[Sequence[Attribute]], Region]
 
 def arithmetic_of(element: Attribute) -> dict[str, type[Operation]]:
     """The operations of each kind on floats, integers, or truth values, whose sum is `or`."""
-    return TRUTHS if element == i1 else INTEGERS if isinstance(element, IntegerType) else FLOATS
+    if isinstance(element, ComplexType):
+        return {"add": complex.AddOp, "mul": complex.MulOp}
+    is_integer = isinstance(element, IntegerType | IndexType)
+    return TRUTHS if element == i1 else INTEGERS if is_integer else FLOATS
 
 
 def multiply_add(types: Sequence[Attribute], signed: bool = True) -> Region:

@@ -36,6 +36,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
+from xdsl.utils.type import get_element_type_or_self
 
 from xdsl_spirv.upstream import linalg_elementwise, linalg_packing, linalg_winograd
 from xdsl_spirv.upstream.linalg_bodies import Body, multiply_add, multiply_add_quantized, pool
@@ -440,7 +441,13 @@ def parse_named(cls: type[NamedOperation], parser: Parser) -> Any:
     )
 
 
+def body_arg_types(operands: Sequence[SSAValue]) -> Sequence[Attribute]:
+    """The element types of operands, of any kind: xDSL asserts that they are floats or integers."""
+    return [get_element_type_or_self(value.type) for value in operands]
+
+
 setattr(NamedOperation, "parse", classmethod(parse_named))
+setattr(NamedOperation, "body_arg_types", staticmethod(body_arg_types))
 
 
 class GenericOp(ops.GenericOp):

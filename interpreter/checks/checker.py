@@ -88,6 +88,6 @@ class Checker(Findings):
     def shadow_of(self, memory: Memory) -> MemoryShadow:
         """Returns the shadow of a memory."""
         if memory.shadow is None:
-            undefined = self.checks.undefined and not memory.defined
+            undefined = self.checks.undefined and memory.defined < memory.size
             memory.shadow = MemoryShadow(memory, undefined)
         return memory.shadow

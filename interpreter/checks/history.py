@@ -180,6 +180,7 @@ class MemoryShadow:
         self.tracked: bool | None = None
         if undefined:
             data = np.full(memory.data.shape, UNWRITTEN, np.uint8)
+            data[:, : memory.defined] = 0
             self.undefined = Memory(data, memory.rows, memory.batch)
 
     def history(self, histories: Histories, granule: int) -> History | None:

@@ -21,8 +21,8 @@ from xdsl_spirv.interpreter.checks.places import relate
 from xdsl_spirv.interpreter.checks.report import Related
 from xdsl_spirv.interpreter.numbers import Array
 
-SINGLE_READS = "single reads"
-"""The words of readers that were alone before others read the place, too."""
+LAST_READS, OTHER_READS = "last reads", "other reads"
+"""Words of places with several readers: of the last reader, and of the last other one before it."""
 
 ORDERED, OPEN, HIDDEN, KEPT_PRIVATE, NARROW = range(5)
 """Verdicts: not ordered; ordered but not available or visible; private; atomics too narrow."""
@@ -251,16 +251,19 @@ class RaceReports:
         The word of the earlier access.
 
         A word of several readers has the time of the last one. If that is the writer itself, the
-        earlier access is a single reader before it.
+        earlier access is the last one by others.
         """
-        word = int(conflicts.earlier[first])
-        if conflicts.which != "reads" or word & KIND == LANE or SINGLE_READS not in region.words:
+        word, place = int(conflicts.earlier[first]), int(conflicts.index[first])
+        if conflicts.which != "reads" or word & KIND == LANE or LAST_READS not in region.words:
             return word
-        single = int(region.words[SINGLE_READS][int(conflicts.index[first])])
-        stamps = single >> 32, word >> 32
-        is_own = (single ^ int(conflicts.who[first])) & IDENTITY == 0
-        stale = any(stamps[0] < time < stamps[1] for time, _ in self.races.passed)
-        return word if not single or is_own or stale else single
+        last = int(region.words[LAST_READS][place])
+        if last >> 32 != word >> 32:
+            return word
+        if (last ^ int(conflicts.who[first])) & IDENTITY:
+            return last
+        other = int(region.words_of(OTHER_READS)[place])
+        stale = any(other >> 32 < time < word >> 32 for time, _ in self.races.passed)
+        return word if not other or stale else other
 
     def _failure(self, conflicts: Conflicts, first: int) -> Failure | None:
         """Atomics between the two accesses that do not synchronize."""

@@ -58,10 +58,11 @@ from xdsl_spirv.interpreter.checks.memory_model import (
 from xdsl_spirv.interpreter.checks.race_reports import (
     HIDDEN,
     KEPT_PRIVATE,
+    LAST_READS,
     NARROW,
     OPEN,
     ORDERED,
-    SINGLE_READS,
+    OTHER_READS,
     RaceReports,
 )
 from xdsl_spirv.interpreter.forms import Mask
@@ -501,18 +502,23 @@ class Races:
             return
         if fresh.any():
             fresh = fresh & self._is_open(earlier, who, storage, kinds.EXECUTION)
-            self._keep_single(region, index, now, earlier, fresh)
+            self._keep_last(region, index, now, earlier, fresh)
         self._join(region, "reads", index, now, earlier, fresh)
 
     @staticmethod
-    def _keep_single(
-        region: Region, index: Array, now: Array, earlier: Array, fresh: Array
-    ) -> None:
-        """Keep a single reader whom another follows, for reports of conflicts with the first."""
-        single = fresh & ((earlier & KIND) == LANE) & ((earlier ^ now) & IDENTITY != 0)
-        if single.any():
-            places = np.broadcast_to(index, single.shape)[single]
-            region.words_of(SINGLE_READS)[places] = np.broadcast_to(earlier, single.shape)[single]
+    def _keep_last(region: Region, index: Array, now: Array, earlier: Array, fresh: Array) -> None:
+        """Keep the last reader and the last before it by others, for reports of conflicts."""
+        several = fresh & ((earlier ^ now) & IDENTITY != 0)
+        if not several.any():
+            return
+        places, before, own = (
+            np.broadcast_to(words, several.shape)[several] for words in (index, earlier, now)
+        )
+        last = region.words_of(LAST_READS)
+        before = np.where(last[places] >> 32 == before >> 32, last[places], before)
+        others = (before ^ own) & IDENTITY != 0
+        region.words_of(OTHER_READS)[places[others]] = before[others]
+        last[places] = own
 
     def _change(self, region: Region, index: Array, now: Array, earlier: Array) -> None:
         """Keep who changed a place by atomics, all that have since it was written otherwise."""
@@ -560,7 +566,7 @@ class Races:
         codes = np.broadcast_to(self.accessors.workgroups, lead)
         codes = _column(codes.reshape(-1) if chosen is None else codes[chosen], tail)
         shared = now & ~np.int64(WHO) | codes | now & PRIVATE
-        self._keep_single(region, index, now, earlier, fresh)
+        self._keep_last(region, index, now, earlier, fresh)
         several = fresh & ((earlier ^ now) & IDENTITY != 0)
         new = np.where(several, shared, now) if several.any() else now
         words = region.words["reads"]

@@ -53,12 +53,26 @@ def on_arrays(*ops: type[Operation]) -> Callable[[ArrayFunctionT], ArrayFunction
     def decorate(function: ArrayFunctionT) -> ArrayFunctionT:
         def run(machine: Host, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
             result = function(op, *operands)
-            return () if result is None else (result,)
+            if result is None:
+                return ()
+            refuse_other_sizes(op, result)
+            return (result,)
 
         host(*ops)(run)
         return function
 
     return decorate
+
+
+def refuse_other_sizes(op: Operation, array: Any) -> None:
+    """Raises `InterpreterError` where a result's sizes contradict its type."""
+    type = op.results[0].type if op.results else None
+    if not isinstance(type, TensorType | MemRefType) or not isinstance(array, np.ndarray):
+        return
+    sizes = zip(type.get_shape(), array.shape, strict=True)
+    if any(size not in (DYNAMIC_INDEX, given) for size, given in sizes):
+        shape = "x".join(map(str, array.shape))
+        raise InterpreterError(f"{op.name} gives {shape} elements, not {type}: they do not fit", op)
 
 
 class Host:

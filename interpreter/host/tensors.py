@@ -65,7 +65,7 @@ on_arrays(bufferization.ToBufferOp, bufferization.ToTensorOp, bufferization.Clon
     lambda op, array, *_: array.copy()
 )
 on_arrays(bufferization.MaterializeInDestinationOp, memref.CopyOp)(lambda op, source, _: source)
-on_arrays(memref.MemorySpaceCastOp)(lambda op, array: array)
+on_arrays(memref.CastOp, tensor.CastOp, memref.MemorySpaceCastOp)(lambda op, array: array)
 on_arrays(tensor.ExpandShapeOp, memref.ExpandShapeOp)(
     lambda op, array, *sizes: _reshape(op, array, _shape_and_dtype(op.results[0].type, sizes)[0])
 )
@@ -77,18 +77,6 @@ on_arrays(tensor.ExtractOp, memref.LoadOp)(
     lambda op, array, *indexes: np.asarray(array[_place(indexes)])
 )
 on_arrays(tensor.ConcatOp)(lambda op, *arrays: np.concatenate(arrays, axis=op.dim.value.data))
-
-
-@on_arrays(memref.CastOp, tensor.CastOp)
-def cast(op: memref.CastOp | tensor.CastOp, array: Array) -> Array:
-    """The same elements. Raises `InterpreterError` where the sizes differ from the type's."""
-    type = op.results[0].type
-    if isinstance(type, TensorType | MemRefType):
-        sizes = zip(type.get_shape(), array.shape, strict=True)
-        if any(size not in (DYNAMIC_INDEX, given) for size, given in sizes):
-            shape = "x".join(map(str, array.shape))
-            raise InterpreterError(f"{op.name} of {shape} elements to {type}: they do not fit", op)
-    return array
 
 
 @on_arrays(bufferization.AllocTensorOp)

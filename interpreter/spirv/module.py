@@ -212,7 +212,7 @@ def _workgroup(op: VariableOp, pointee: Attribute, context: Context) -> Callable
         if first:
             context.block = _fresh(context.block_bytes, batch, label, zero=False)
         if op.initializer is not None:
-            _clear(context.block)
+            _clear(context.block, size)
         context.block.names.add(op.sym_name.data)
         return start_of(context.block)
 
@@ -223,13 +223,14 @@ def _fresh(size: int, batch: Batch, label: str, *, zero: bool) -> Memory:
     """A variable of each workgroup; the only initializer that there is for one is null."""
     memory = Memory.unwritten(size, "workgroup", batch, label)
     if zero:
-        _clear(memory)
+        _clear(memory, size)
     return memory
 
 
-def _clear(memory: Memory) -> None:
-    memory.data[:] = 0
-    memory.defined = True
+def _clear(memory: Memory, size: int) -> None:
+    """Sets the first bytes of each row to 0; a larger block that aliases them stays unwritten."""
+    memory.data[:, :size] = 0
+    memory.defined = max(memory.defined, size)
 
 
 def _push_constants(

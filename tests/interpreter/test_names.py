@@ -109,11 +109,15 @@ def test_an_instruction_of_another_set_is_named() -> None:
         dispatch(module, "k.main", (1, 1, 1), {(0, 0): np.zeros(8, np.uint32)})
 
 
-def test_a_valid_instruction_without_a_meaning_is_unsupported() -> None:
+@pytest.mark.parametrize("name", ["IAdd", "IMul", "UMin", "UMax", "BitwiseXor"])
+@pytest.mark.parametrize("group", ["Reduce", "InclusiveScan", "ExclusiveScan"])
+def test_a_valid_instruction_without_a_meaning_is_unsupported(name: str, group: str) -> None:
     """Whether it is valid is not the interpreter's to say."""
-    wanted = "%sum = OpGroupNonUniformIAdd %u32 %two PartitionedReduceNV %i %i"
+    wanted = f"%sum = OpGroupNonUniform{name} %u32 %two Partitioned{group}NV %i %i"
     line = next(line for line in KERNEL.splitlines() if line.startswith("%sum ="))
     module = decode(assemble(KERNEL.replace(line, wanted)).encode())
-    with pytest.raises(InterpreterError, match="is not supported with PartitionedReduceNV") as info:
+    with pytest.raises(
+        InterpreterError, match=f"is not supported with Partitioned{group}NV"
+    ) as info:
         dispatch(module, "k.main", (1, 1, 1), {(0, 0): np.zeros(8, np.uint32)})
     assert "not valid" not in str(info.value)

@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
-from xdsl_spirv.interpreter import dispatch
+from xdsl_spirv.interpreter import Options, dispatch
+from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.text.assembler import assemble
 
-ALIASED = """
+BLOCKS = """
 OpCapability Shader
 OpCapability WorkgroupMemoryExplicitLayoutKHR
 OpExtension "SPV_KHR_workgroup_memory_explicit_layout"
 OpMemoryModel Logical GLSL450
 OpEntryPoint GLCompute %main "main" %out INTERFACE
 OpExecutionMode %main LocalSize 1 1 1
-OpDecorate %block Block
-OpMemberDecorate %block 0 Offset 0
-OpDecorate %words ArrayStride 4
 OpDecorate %out DescriptorSet 0
 OpDecorate %out Binding 0
-OpDecorate %cleared Aliased
-OpDecorate %plain Aliased
+ANNOTATIONS
 %void = OpTypeVoid
 %fn = OpTypeFunction %void
 %u32 = OpTypeInt 32 0
-%four = OpConstant %u32 4
-%words = OpTypeArray %u32 %four
-%block = OpTypeStruct %words
-%null = OpConstantNull %block
-%p_out = OpTypePointer StorageBuffer %block
-%p_wg = OpTypePointer Workgroup %block
+VARIABLES
+%p_out = OpTypePointer StorageBuffer %blockREAD
 %out = OpVariable %p_out StorageBuffer
-%cleared = OpVariable %p_wg Workgroup %null
-%plain = OpVariable %p_wg Workgroup
 %main = OpFunction %void None %fn
 %entry = OpLabel
-OpCopyMemory %out %plain
+OpCopyMemory %out %bREAD
 OpReturn
 OpFunctionEnd
 """
@@ -54,7 +47,7 @@ OpDecorate %block Block
 OpMemberDecorate %block 0 Offset 0
 OpDecorate %out DescriptorSet 0
 OpDecorate %out Binding 0
-OpDecorate %p_wg ArrayStride 8
+OpDecorate %p_wg ArrayStride BYTES
 DECORATIONS
 %void = OpTypeVoid
 %fn = OpTypeFunction %void
@@ -80,7 +73,7 @@ OpStore %d0 %u0
 OpStore %d1 %u1
 %d2 = OpAccessChain %p_wg %data %u0 %u2
 OpStore %d2 %u2
-%next = OpPtrAccessChain %p_wg %d0 %u1
+%next = OpPtrAccessChain %p_wg %d0 %uSTEP
 %v = OpLoad %u32 %next
 %o = OpAccessChain %p_out %out %u0
 OpStore %o %v
@@ -90,24 +83,48 @@ OpFunctionEnd
 EXPLICIT = """
 OpDecorate %held Block
 OpMemberDecorate %held 0 Offset 0
-OpDecorate %words ArrayStride 8
+OpDecorate %words ArrayStride BYTES
 """
 
 
-def run(assembly: str, count: int) -> list[int]:
+def run(assembly: str, count: int, checks: Checks | None = None) -> list[int]:
     out = np.ones(count, np.uint32)
-    dispatch(decode(assemble(assembly).encode()), "main", (1, 1, 1), {(0, 0): out})
+    module, options = decode(assemble(assembly).encode()), Options(checks=checks)
+    dispatch(module, "main", (1, 1, 1), {(0, 0): out}, options=options)
     return out.tolist()
 
 
-def test_a_block_of_the_interface_clears_those_that_alias_it():
-    assert run(ALIASED.replace("INTERFACE", "%cleared %plain"), 4) == [0] * 4
+@pytest.mark.parametrize("seed", range(16))
+def test_words_that_an_initializer_of_the_interface_covers(seed: int):
+    """One of several aliased blocks, in any order of sizes, is copied out."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.permutation([2, 3, 5, 8])[: int(rng.integers(2, 5))].tolist()
+    cleared, listed = rng.random((2, len(sizes))) < 0.5
+    read = int(rng.integers(len(sizes)))
+    listed[read] = True
+    annotations, variables = "", ""
+    for k, size in enumerate(sizes):
+        annotations += f"OpDecorate %b{k} Aliased\nOpMemberDecorate %block{k} 0 Offset 0\n"
+        annotations += f"OpDecorate %block{k} Block\nOpDecorate %words{k} ArrayStride 4\n"
+        variables += f"%n{k} = OpConstant %u32 {size}\n%words{k} = OpTypeArray %u32 %n{k}\n"
+        variables += f"%block{k} = OpTypeStruct %words{k}\n%null{k} = OpConstantNull %block{k}\n"
+        variables += f"%p{k} = OpTypePointer Workgroup %block{k}\n"
+        initializer = f"%null{k}" if cleared[k] else ""
+        variables += f"%b{k} = OpVariable %p{k} Workgroup {initializer}\n"
+    text = BLOCKS.replace("ANNOTATIONS", annotations).replace("VARIABLES", variables)
+    interface = " ".join(f"%b{k}" for k in range(len(sizes)) if listed[k])
+    text = text.replace("INTERFACE", interface).replace("READ", str(read))
+    words = run(text, sizes[read])
+    covered = max([0, *np.array(sizes)[cleared & listed].tolist()])
+    assert [word == 0 for word in words] == [k < covered for k in range(sizes[read])]
+    checks = Checks.of("undefined")
+    run(text, sizes[read], checks)
+    assert bool(list(checks.report)) == (covered < sizes[read]), str(checks.report)
 
 
-def test_a_block_beside_the_interface_clears_nothing():
-    assert run(ALIASED.replace("INTERFACE", "%plain"), 4) != [0] * 4
-
-
-@pytest.mark.parametrize("decorations", ["", EXPLICIT])
-def test_a_step_goes_to_the_next_element(decorations: str):
-    assert run(STRIDE.replace("DECORATIONS", decorations), 1) == [1]
+@pytest.mark.parametrize(
+    ("decorations", "stride", "step"), list(product(["", EXPLICIT], [4, 8, 12, 32], [1, 2]))
+)
+def test_a_step_goes_to_the_next_element(decorations: str, stride: int, step: int):
+    text = STRIDE.replace("DECORATIONS", decorations).replace("BYTES", str(stride))
+    assert run(text.replace("STEP", str(step)), 1) == [step]

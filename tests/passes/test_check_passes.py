@@ -20,8 +20,9 @@ import pytest
 from xdsl.context import Context
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i16, i32
-from xdsl.passes import ModulePass
+from xdsl.passes import ModulePass, PassPipeline
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.universe import Universe
 
 from xdsl_spirv.compare.translation import Finding, Input, Report
 from xdsl_spirv.compare.translation.inputs import draw, edges
@@ -36,6 +37,7 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands, MemoryAccess
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
+from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode import encoder
 from xdsl_spirv.serialization.raw.binary import decode
 from xdsl_spirv.tools.main import main
@@ -347,6 +349,26 @@ def test_a_sum_that_lacks_an_element_is_found(report_of: ReportOf):
     cut = next(i for i, each in enumerate(lowered) if each.name == "kernel-to-spirv")
     report = report_of(SUM.format(k=8, by="addf", start="0.0"), [*lowered[:cut], Shorter()])
     assert report.finding is not None
+
+
+NEED_MORE = {"assign-schedule", "outline-dispatches", "linalg-to-spirv", "spirv-specialize"}
+"""Passes that need a target, or a kernel."""
+
+
+def test_a_pass_is_compared_where_it_changes_something(report_of: ReportOf):
+    """Every registered pass by itself on one module, which few of them match."""
+    matched: set[str] = set()
+    for name in PASSES.keys() - NEED_MORE:
+        ctx = context()
+        module = parse_text(MODULES["f16-f32"], ctx=ctx)
+        before = text_of(module)
+        PassPipeline.parse_spec(Universe.get_multiverse().all_passes, name).apply(ctx, module)
+        report = report_of(MODULES["f16-f32"], name, inputs=1)
+        changed = text_of(module) != before
+        assert (report.shares[name] is not None) == changed == (not report.compares_nothing), name
+        matched |= {name} if changed else set()
+    assert {"linalg-to-contraction", "form-dispatches"} <= matched
+    assert len(matched) < 9
 
 
 def test_a_pass_that_changes_nothing_shows_nothing(
