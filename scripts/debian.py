@@ -77,8 +77,12 @@ def _archive() -> str:
     return DEFAULT_ARCHIVE
 
 
-def _apt(suite: str, work: Path, kind: str = "deb") -> list[str]:
-    """Make `work` a place of apt-get's own for a suite; returns the command that uses it."""
+def _apt(suite: str, work: Path, kind: str = "deb", machine: str = "") -> list[str]:
+    """
+    Make `work` a place of apt-get's own for a suite; returns the command that uses it.
+
+    `machine` is Debian's name of another machine, whose packages are wanted.
+    """
     for folder in ("sources", "lists/partial", "cache/archives/partial"):
         (work / folder).mkdir(parents=True)
     (work / "status").touch()
@@ -102,14 +106,17 @@ def _apt(suite: str, work: Path, kind: str = "deb") -> list[str]:
         "APT::Sandbox::User": "",
         "Debug::NoLocking": "true",
     }
+    if machine:
+        options |= {"APT::Architecture": machine, "APT::Architectures": machine}
     apt = ["apt-get", "-qq", "-y", *(f"-o{key}={value}" for key, value in options.items())]
     command(*apt, "update", "--error-on=any")
     return apt
 
 
-def download(suite: str, packages: list[str], work: Path) -> Path:
+def download(suite: str, packages: list[str], work: Path, machine: str = "") -> Path:
     """Download `packages` and what they depend on, and unpack all of it; returns where to."""
-    command(*_apt(suite, work), "--download-only", "-t", suite, "install", *packages)
+    apt = _apt(suite, work, machine=machine)
+    command(*apt, "--download-only", "-t", suite, "install", *packages)
     unpacked = work / "unpacked"
     archives = sorted((work / "cache/archives").glob("*.deb"))
     if not archives:
@@ -146,12 +153,16 @@ def libraries_of(unpacked: Path) -> dict[str, Path]:
     return libraries
 
 
-def closure(roots: list[str], libraries: dict[str, Path], loader: Path) -> set[str]:
-    """The names of `roots` and of every library they load, as the loader itself finds them."""
+def closure(roots: list[str], libraries: dict[str, Path], *loader: Path) -> set[str]:
+    """
+    The names of `roots` and of every library they load, as the loader itself finds them.
+
+    A loader of another machine is given behind the emulator that runs it.
+    """
     path = ":".join(sorted({str(p.parent) for p in libraries.values()}))
     names = set(roots)
     for root in roots:
-        listed = command(loader, "--library-path", path, "--list", libraries[root])
+        listed = command(*loader, "--library-path", path, "--list", libraries[root])
         names.update(re.findall(r"^\s*(\S+) => ", listed, re.MULTILINE))
     return names & libraries.keys()
 

@@ -7,6 +7,10 @@ RADV (25.0) has a null device; the other drivers stand on no-op kernel shims, sm
 answer for the kernel's driver. The shims are compiled from Debian's source package of Mesa, with
 this machine's C compiler. PREFIX/drivers.json lists the devices, and why other drivers are missing.
 
+Debian has PanVK for 64-bit Arm only. Elsewhere QEMU's emulator of programs runs it together with a
+Python for Arm, which stands in for the one that `run` is told to start (no other program can load
+the driver); its shim needs the compiler of the package gcc-aarch64-linux-gnu.
+
     scripts/fetch_drivers.py                   all of them into .drivers
     scripts/fetch_drivers.py --only radv,anv   some of them
 """
@@ -16,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -30,13 +35,16 @@ from fetch_lavapipe import C_LIBRARY
 STABLE, NEWER = "trixie", "trixie-backports"
 PACKAGES = ["mesa-vulkan-drivers", "libvulkan1", "libstdc++6"]
 BUILD_PACKAGES = ["libdrm-dev", "zlib1g-dev", "python3-mako"]
+ARM = "arm64"
+PYTHON_PACKAGES = ["python3-minimal", "libpython3-stdlib", "python3-numpy"]
 
 
 @dataclass(frozen=True)
 class Driver:
     """
-    A driver: its library's name, the suite it comes from, its shim's name, and the variable that
-    selects its GPU, with the GPUs' names here -> there, and the target it compiles for.
+    A driver: its library's name, the suite it comes from, its shim's name, the variable that
+    selects its GPU, the GPUs' names here -> there with the target it compiles for, and Debian's
+    name of the only machine that has it, if there is one.
     """
 
     title: str
@@ -46,6 +54,12 @@ class Driver:
     variable: str
     devices: dict[str, tuple[str, str]]
     environment: dict[str, str] = field(default_factory=dict[str, str])
+    machine: str = ""
+
+    @property
+    def emulated(self) -> str:
+        """Debian's name of the machine that has to be emulated; empty on that machine."""
+        return "" if platform.machine() == "aarch64" else self.machine
 
 
 DRIVERS = {
@@ -99,6 +113,7 @@ DRIVERS = {
         "PAN_GPU_ID",
         {"arm:g610": ("a867", "arm-mali")},
         {"PAN_I_WANT_A_BROKEN_VULKAN_DRIVER": "1"},
+        ARM,
     ),
     "honeykrisp": Driver(
         "Honeykrisp", "asahi", NEWER, "asahi", "ASAHI_CHIP", {"apple:m1": ("g13g", "apple-m1")}
@@ -143,25 +158,41 @@ FLAGS = """-c -O1 -fPIC -DNDEBUG
 RUN = """#!/bin/sh
 # run DEVICE PROGRAM ARGUMENTS...: a program of this machine on a driver that compiles for DEVICE.
 here=$(cd "$(dirname "$0")" && pwd)
-device=$1 program=$2 shim=; shift 2
+device=$1 program=$2 shim= machine=; shift 2
 case $device in
 {cases}
   *) echo "no driver here compiles for $device" >&2; exit 2;;
 esac
 case $program in */*) ;; *) program=$(command -v "$program");; esac
+here="$here$machine"
 export VK_DRIVER_FILES="$here/$driver.json" VK_ICD_FILENAMES="$here/$driver.json"
 export VK_LOADER_LAYERS_DISABLE='~implicit~' MESA_SHADER_CACHE_DISABLE=true
+if [ -n "$machine" ]; then
+  case ${{program##*/}} in
+    python*) ;;
+    *) echo "the driver for $device is emulated: it runs with Python only" >&2; exit 2;;
+  esac
+  # This machine's packages stay on the path, but not the standard library of its Python.
+  packages=$(printf %s "$PYTHONPATH" | tr : '\\n' \\
+    | grep -vE 'python3[0-9.]*(/lib-dynload|\\.zip)?$' | paste -sd:)
+  export PYTHONPATH="$here/usr/lib/python3/dist-packages:$packages"
+  export PYTHONHOME="$here/usr" PYTHONPYCACHEPREFIX="$here/cache"
+  exec "$here/qemu-aarch64" -cpu cortex-a72 "$here/lib/ld-linux-aarch64.so.1" \\
+    ${{shim:+--preload "$here/$shim"}} --library-path "$here/lib" "$here/usr/bin/python3" "$@"
+fi
 exec "$here/lib/{loader}" --argv0 "$program" ${{shim:+--preload "$here/$shim"}} \\
   --library-path "$here/lib:/usr/lib/{triplet}:/lib/{triplet}" "$(readlink -f "$program")" "$@"
 """
 
 
-def compiler() -> str:
-    """This machine's C compiler; raises `Unavailable` without one."""
-    for name in (os.environ.get("CC", "cc"), "gcc", "clang"):
+def compiler(machine: str) -> str:
+    """A C compiler for this machine or the emulated one; raises `Unavailable` without one."""
+    here = (os.environ.get("CC", "cc"), "gcc", "clang")
+    for name in ("aarch64-linux-gnu-gcc",) if machine else here:
         if shutil.which(name):
             return name
-    raise debian.Unavailable("this machine has no C compiler, which the shim is built with")
+    what = "aarch64-linux-gnu-gcc (package gcc-aarch64-linux-gnu)" if machine else "C compiler"
+    raise debian.Unavailable(f"this machine has no {what}, which the shim is built with")
 
 
 class Shims:
@@ -172,8 +203,9 @@ class Shims:
         self.failure: debian.Unavailable | None = None
         self.flags: list[str] = []
 
-    def build(self, name: str, output: Path) -> None:
-        """Build a shim; raises `Unavailable` with the reason."""
+    def build(self, name: str, output: Path, machine: str) -> None:
+        """Build a shim for this machine or an emulated one; raises `Unavailable`."""
+        program = compiler(machine)
         if name in UNSUPPORTED:
             raise debian.Unavailable(UNSUPPORTED[name])
         if self.failure is None and not self.flags:
@@ -186,21 +218,21 @@ class Shims:
         sources = [self.source / "src" / path for path in SHIM_SOURCES[name]]
         if name == "intel":
             sources += self._generate_intel()
-        objects = self._objects(sources, name)
-        common = self._objects([self.source / "src" / path for path in COMMON], "common")
+        objects = self._objects(program, sources, name)
+        shared = [self.source / "src" / path for path in COMMON]
+        common = self._objects(program, shared, f"common{machine}")
         # Only the two files of the shim itself have to be there whole; of Mesa's utilities as
         # much is taken as they call.
         archive = self.work / "libutil.a"
         archive.unlink(missing_ok=True)
         debian.command("ar", "rcs", archive, *common[2:])
         debian.command(
-            *(compiler(), "-shared", "-fPIC", "-o", output, *objects, *common[:2]),
+            *(program, "-shared", "-fPIC", "-o", output, *objects, *common[:2]),
             *("-Wl,--gc-sections", "-Wl,-z,defs", archive, "-lm", "-ldl", "-lpthread"),
         )
 
     def _prepare(self) -> None:
         """Fetch Mesa's source and what its build reads besides."""
-        compiler()
         self.source = debian.download_source(STABLE, "mesa", self.work / "source")
         unpacked = debian.download(STABLE, BUILD_PACKAGES, self.work / "tools")
         self.python_path = unpacked / "usr/lib/python3/dist-packages"
@@ -242,14 +274,14 @@ class Shims:
             debian.command(*python, scripts / script, *arguments)
         return sources
 
-    def _objects(self, sources: list[Path], name: str) -> list[Path]:
+    def _objects(self, program: str, sources: list[Path], name: str) -> list[Path]:
         """Compile what is not compiled yet, on all cores."""
         folder = self.work / "objects" / name
         folder.mkdir(parents=True, exist_ok=True)
         objects = [folder / f"{number}-{path.stem}.o" for number, path in enumerate(sources)]
         left = [pair for pair in zip(sources, objects, strict=True) if not pair[1].exists()]
         running = [
-            (source, subprocess.Popen([compiler(), *self.flags, source, "-o", made], stderr=-1))
+            (source, subprocess.Popen([program, *self.flags, source, "-o", made], stderr=-1))
             for source, made in left
             if source.is_file()
         ]
@@ -263,62 +295,88 @@ class Shims:
         return [made for made in objects if made.exists()]
 
 
-def lay_out(unpacked: dict[str, Path], prefix: Path, wanted: list[str], work: Path) -> None:
+def lay_out(
+    unpacked: dict[tuple[str, str], Path], prefix: Path, wanted: list[str], work: Path
+) -> None:
     """Put the drivers, their libraries and shims, `run` and drivers.json into `prefix`."""
     triplet, loader = debian.machine()
-    (prefix / "lib").mkdir(parents=True)
     shims = Shims(work)
     devices: list[dict[str, str]] = []
     unavailable: dict[str, str] = {}
     cases: list[str] = []
     for name in wanted:
         driver = DRIVERS[name]
+        packages = unpacked[driver.suite, driver.emulated]
         try:
-            _add(name, driver, unpacked[driver.suite], prefix, shims)
+            _add(name, driver, packages, prefix, shims)
         except debian.Unavailable as error:
             unavailable[name] = str(error)
             print(f"no {driver.title}: {error}", file=sys.stderr)
             continue
-        mesa = version(unpacked[driver.suite].parent)
+        mesa = version(packages.parent)
         for device, (chip, target) in driver.devices.items():
             facts = {"device": device, "driver": driver.title, "mesa": mesa, "target": target}
             devices.append(facts)
             settings = driver.environment | {driver.variable: chip}
             exports = " ".join(f"{key}={value}" for key, value in settings.items())
             shim = f" shim={driver.shim}.so" if driver.shim else ""
-            cases.append(f"  {device}) export {exports}; driver={name}{shim};;")
+            machine = f" machine=/{driver.emulated}" if driver.emulated else ""
+            cases.append(f"  {device}) export {exports}; driver={name}{shim}{machine};;")
     if not devices:
         reasons = "; ".join(f"{name}: {why}" for name, why in unavailable.items())
         raise debian.Unavailable(reasons)
     run = prefix / "run"
     run.write_text(RUN.format(cases="\n".join(cases), loader=loader, triplet=triplet))
     run.chmod(0o755)
-    (prefix / "lib" / loader).chmod(0o755)
     listed = {"devices": devices, "unavailable": unavailable}
     (prefix / "drivers.json").write_text(json.dumps(listed, indent=1) + "\n")
-    probe = "import ctypes; ctypes.CDLL('libvulkan.so.1')"
-    debian.command(run, devices[0]["device"], sys.executable, "-c", probe)
+    for facts in devices:
+        probe = "import ctypes; ctypes.CDLL('libvulkan.so.1')"
+        debian.command(run, facts["device"], sys.executable, "-c", probe)
 
 
 def _add(name: str, driver: Driver, unpacked: Path, prefix: Path, shims: Shims) -> None:
     """Puts a driver, its libraries and its shim into `prefix`; raises `Unavailable`."""
-    _, loader = debian.machine()
+    machine = driver.emulated
+    home = prefix / machine
+    loader = "ld-linux-aarch64.so.1" if machine else debian.machine()[1]
     libraries = debian.libraries_of(unpacked)
     library = f"libvulkan_{driver.library}.so"
     if library not in libraries:
         mesa = version(unpacked.parent)
         raise debian.Unavailable(f"Debian's Mesa {mesa} has no {library} for this machine")
+    (home / "lib").mkdir(parents=True, exist_ok=True)
     if driver.shim:
-        shims.build(driver.shim, prefix / f"{driver.shim}.so")
-    names = debian.closure(["libvulkan.so.1", library], libraries, libraries[loader])
+        shims.build(driver.shim, home / f"{driver.shim}.so", machine)
+    roots, emulator = ["libvulkan.so.1", library], []
+    if machine:
+        modules = _add_python(unpacked, home, shims.work)
+        roots, emulator = roots + modules, [home / "qemu-aarch64"]
+    names = debian.closure(roots, libraries, *emulator, libraries[loader])
     names |= set(C_LIBRARY) & libraries.keys() | {loader}
-    for needed in sorted(names - {library}):
-        if not (prefix / "lib" / needed).exists():
-            shutil.copyfile(libraries[needed], prefix / "lib" / needed)
-    shutil.copyfile(libraries[library], prefix / f"{name}.so")
+    for needed in sorted(names - {library, *roots[2:]}):
+        if not (home / "lib" / needed).exists():
+            shutil.copyfile(libraries[needed], home / "lib" / needed)
+    (home / "lib" / loader).chmod(0o755)
+    shutil.copyfile(libraries[library], home / f"{name}.so")
     icd = {"api_version": "1.4.335", "library_path": f"./{name}.so"}
     manifest = {"file_format_version": "1.0.1", "ICD": icd}
-    (prefix / f"{name}.json").write_text(json.dumps(manifest))
+    (home / f"{name}.json").write_text(json.dumps(manifest))
+
+
+def _add_python(unpacked: Path, home: Path, work: Path) -> list[str]:
+    """Put an emulated machine's Python and the emulator into `home`; returns binary modules."""
+    qemu = debian.download(STABLE, ["qemu-user"], work / "qemu") / "usr/bin/qemu-aarch64"
+    shutil.copy(qemu, home)
+    [program] = unpacked.glob("usr/bin/python3.*[0-9]")
+    modules: list[str] = []
+    for folder in (f"usr/lib/{program.name}", "usr/lib/python3/dist-packages/numpy"):
+        left_out = shutil.ignore_patterns("tests", "__pycache__", "*.pyi", "*.a")
+        shutil.copytree(unpacked / folder, home / folder, ignore=left_out, symlinks=True)
+        modules += [path.name for path in (home / folder).rglob("*-linux-gnu.so")]
+    (home / "usr/bin").mkdir()
+    shutil.copy(program, home / "usr/bin/python3")
+    return modules
 
 
 def version(work: Path) -> str:
@@ -334,12 +392,17 @@ def fetch(arguments: argparse.Namespace, prefix: Path) -> None:
     if unknown:
         known = ", ".join(DRIVERS)
         raise debian.Unavailable(f"--only {unknown[0]}: the drivers are {known}")
-    suites = dict.fromkeys(DRIVERS[name].suite for name in wanted)
+    kinds = dict.fromkeys((DRIVERS[name].suite, DRIVERS[name].emulated) for name in wanted)
     prefix.parent.mkdir(parents=True, exist_ok=True)
     debian.machine()
     with tempfile.TemporaryDirectory(dir=prefix.parent, prefix=f"{prefix.name}-new-") as folder:
         work, staging = Path(folder, "work"), Path(folder, "prefix")
-        unpacked = {suite: debian.download(suite, PACKAGES, work / suite) for suite in suites}
+        unpacked = {
+            kind: debian.download(
+                kind[0], PACKAGES + PYTHON_PACKAGES * bool(kind[1]), work / "-".join(kind), kind[1]
+            )
+            for kind in kinds
+        }
         lay_out(unpacked, staging, wanted, work)
         shutil.rmtree(prefix, ignore_errors=True)
         os.rename(staging, prefix)

@@ -36,11 +36,20 @@ from xdsl_spirv.tools.tuning.kinds import pricing_of
 from xdsl_spirv.tools.tuning.static import StaticBench
 from xdsl_spirv.tools.tuning.together import sources_of
 
-TRIED = {"scalar_results": (64, 32, 16, 8, 4), "held_registers": (128, 64, 32, 16)}
+TRIED = {
+    "scalar_depth": (16, 8, 4),
+    "scalar_results": (64, 32, 16, 8, 4),
+    "held_registers": (128, 64, 32, 16, 8),
+}
 WORDS = {"RADV": 256, "ANV": 128, "NVK": 255}
 """32-bit registers of an invocation, by driver, where kernels have cooperative matrices."""
 NAMES = {"f16": "f16", "bf16": "bf16", "f32": "f32", "s8": "i8", "s32": "i32"}
-PROGRAMS = {"scalar_results": ("matmul", "conv"), "held_registers": ("attention", "q4_row")}
+SCALAR = ("matmul", "conv")
+PROGRAMS = {
+    "scalar_depth": SCALAR,
+    "scalar_results": SCALAR,
+    "held_registers": ("attention", "q4_row", "row"),
+}
 
 
 def main() -> int:
@@ -54,7 +63,7 @@ def main() -> int:
     fields = json.loads(own.read_text())
     fitted: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, Compiler(driver) as compiler:
-        if arguments.only in (None, "registers"):
+        if arguments.only in (None, "registers") and fields["cooperative_matrix"]:
             trials = [_write_trial(Path(folder), fields, times) for times in (1, 2)]
             fitted |= _fit_registers(compiler, trials, arguments.candidates)
         cases = list(write_cases(Path(folder)))

@@ -69,6 +69,9 @@ CORRECTIONS = (
 SCALAR_RESULTS = 64
 """Elements of a result in an invocation's registers, where a target's file says nothing."""
 
+SCALAR_DEPTH = 16
+"""32-bit words of K that a workgroup stages at a time, where a target's file says nothing."""
+
 
 @dataclass(frozen=True)
 class ScheduleCandidate:
@@ -227,6 +230,11 @@ class Target:
     """False if the driver miscompiles multiplying an f16 by a select of the same value."""
     scalar_results: int
     """Most elements of a contraction's result that an invocation computes by multiply-adds."""
+    scalar_depth: int
+    """
+    Elements of K, or words of four, that a workgroup stages at a time without matrices: drivers
+    keep an address in a register for each that an invocation reads.
+    """
     model: Model
     """The constants by which times are estimated."""
     held_registers: int | None
@@ -423,6 +431,7 @@ def _target(fields: Fields) -> Target:
         exact_division=fields.flag("exact_division", default=False),
         selected_halves=fields.flag("selected_halves", default=True),
         scalar_results=fields.positive("scalar_results", SCALAR_RESULTS),
+        scalar_depth=fields.positive("scalar_depth", SCALAR_DEPTH),
         model=read_model(fields, processor),
         held_registers=(
             fields.positive("held_registers") if "held_registers" in fields.data else None

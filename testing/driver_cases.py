@@ -1,11 +1,13 @@
 """
 The standard set of kernels that drivers compile: contractions in their types, few rows, weights
-of 4 bits, convolutions, attention, norms, scans, sorts.
+of 4 bits, convolutions, attention, softmaxes, norms, scans, sorts, and whole models: an encoder of
+MiniLM's sizes, a block of a Llama, and the models of rapidocr-onnxruntime where it is installed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +76,14 @@ WINDOWS = {
 HEADS = (64, 128, 256)
 PACKED = {"q4_row": 1, "q4_rows": 128}
 """Rows of products with weights of 4 bits."""
+SOFTMAXES = {
+    "softmax": ("x", [512, 1024], -1),
+    "softmax_short": ("hx", [8192, 64], -1),
+    "softmax_long": ("x", [4, 50000], -1),
+    "softmax_middle": ("x", [16, 256, 196], 1),
+}
 MODELS = (
-    "softmax",
+    *SOFTMAXES,
     "layer_norm",
     "conv_transpose_f32",
     "conv_transpose_f16",
@@ -83,7 +91,13 @@ MODELS = (
     "top_k",
     "sort",
 )
-PROGRAMS = (*MATMULS, *WINDOWS, *MODELS, *(f"attention_{n}" for n in HEADS), *PACKED)
+BLOCKS = {"llama_step": 1, "llama_prompt": 128}
+"""Tokens that a block of a Llama takes at a time."""
+OCR = {"ocr_det": [1, 3, 160, 160], "ocr_rec": [1, 3, 48, 192]}
+OCR_PACKAGE = "rapidocr_onnxruntime"
+WHOLE = (*BLOCKS, "minilm", *(OCR if find_spec(OCR_PACKAGE) else ()))
+"""Whole models."""
+PROGRAMS = (*MATMULS, *WINDOWS, *MODELS, *(f"attention_{n}" for n in HEADS), *PACKED, *WHOLE)
 """The names of the whole set."""
 
 FEW_ROWS = {"row_f16_f32", "rows_f16_f32", "q4_row"}
@@ -117,6 +131,8 @@ def write_cases(folder: Path) -> Iterator[tuple[str, Path]]:
         yield name, _write(folder / f"{name}.mlir", WINDOW.format(x=x, w=w, y=y, op=op))
     for name, nodes, inputs, constants in _models():
         yield name, _model(folder / f"{name}.onnx", nodes, inputs, constants)
+    for name, model, sizes in _whole_models():
+        yield name, _save(folder / f"{name}.onnx", model, sizes)
 
 
 def _write(path: Path, text: str) -> Path:
@@ -128,8 +144,9 @@ def _models() -> Iterator[tuple[str, list[Any], dict[str, list[int]], dict[str, 
     """The models: name, nodes, inputs of binary32 or (`h...`) binary16, and constants."""
     from onnx.helper import make_node
 
+    for name, (x, shape, at) in SOFTMAXES.items():
+        yield name, [make_node("Softmax", [x], ["y"], axis=at)], {x: shape}, {}
     square = {"x": [512, 1024]}
-    yield "softmax", [make_node("Softmax", ["x"], ["y"], axis=-1)], square, {}
     norm = make_node("LayerNormalization", ["x", "s", "b"], ["y"], axis=-1)
     yield "layer_norm", [norm], square, {n: np.ones(1024, np.float32) for n in "sb"}
     for head in HEADS:
@@ -162,6 +179,15 @@ def _model(
     path: Path, nodes: Sequence[Any], inputs: dict[str, list[int]], constants: dict[str, Any]
 ) -> Path:
     import onnx
+
+    onnx.save(_proto(path.stem, nodes, inputs, constants), path)
+    return path
+
+
+def _proto(
+    name: str, nodes: Sequence[Any], inputs: dict[str, list[int]], constants: dict[str, Any]
+) -> Any:
+    import onnx
     from onnx.helper import make_graph, make_model, make_opsetid, make_tensor_value_info
 
     def type_of(name: str) -> int:
@@ -170,11 +196,85 @@ def _model(
     first = next(iter(inputs))
     graph = make_graph(
         list(nodes),
-        path.stem,
+        name,
         [make_tensor_value_info(name, type_of(name), shape) for name, shape in inputs.items()],
         [make_tensor_value_info("y", type_of(first), None)],
         [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
-    opsets = [make_opsetid("", 17), make_opsetid(MICROSOFT, 1)]
-    onnx.save(make_model(graph, opset_imports=opsets, ir_version=9), path)
+    opsets = [make_opsetid("", 20), make_opsetid(MICROSOFT, 1)]
+    return make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def _whole_models() -> Iterator[tuple[str, Any, dict[str, Sequence[int]]]]:
+    """Whole models, and the sizes of their inputs."""
+    import onnx
+
+    for name, tokens in BLOCKS.items():
+        decoder = Decoder(
+            dtype=np.float16, bits=4, longest=512, vocabulary=64,
+            width=2048, heads=32, shared=8, hidden=5632,
+        )  # fmt: skip
+        past = [1, 8, 256, 64]
+        yield (
+            name,
+            decoder.model(),
+            {
+                "input_ids": [1, tokens],
+                "attention_mask": [1, 256 + tokens],
+                "past_key_values.0.key": past,
+                "past_key_values.0.value": past,
+            },
+        )
+    yield "minilm", _encoder(), {"x": [1, 64, 384], "mask": [1, 1, 1, 64]}
+    if spec := find_spec(OCR_PACKAGE):
+        [folder] = spec.submodule_search_locations or []
+        for name, shape in OCR.items():
+            file = f"models/ch_PP-OCRv4_{name[4:]}_infer.onnx"
+            yield name, onnx.load(Path(folder, file)), {"x": shape}
+
+
+def _encoder() -> Any:
+    """A layer of MiniLM-L6 for 64 tokens: 12 heads of 32 elements, 384 and 1,536 wide."""
+    layer = Decoder(width=384, heads=12)
+    shape = layer.constant("shape", np.array([1, 64, 12, 32]))
+    scale = layer.constant("scale", np.array(32**-0.5, np.float32))
+
+    def linear(x: str, name: str, rows: int, columns: int) -> str:
+        bias = layer.weight(f"{name}.bias", columns)
+        return layer.node("Add", [layer.product(x, f"{name}.sum", rows, columns), bias], name)
+
+    def heads(name: str, order: Sequence[int]) -> str:
+        split = layer.node("Reshape", [linear("x", name, 384, 384), shape], f"{name}.split")
+        return layer.node("Transpose", [split], f"{name}.heads", perm=order)
+
+    def add_norm(x: str, more: str, name: str) -> str:
+        total = layer.node("Add", [x, more], f"{name}.total")
+        weights = [layer.weight(f"{name}.{part}", 384) for part in ("weight", "shift")]
+        return layer.node("LayerNormalization", [total, *weights], name, axis=-1)
+
+    q, k, v = heads("q", (0, 2, 1, 3)), heads("k", (0, 2, 3, 1)), heads("v", (0, 2, 1, 3))
+    scores = layer.node("Mul", [layer.node("MatMul", [q, k], "scores"), scale], "scaled")
+    masked = layer.node("Add", [scores, "mask"], "masked")
+    weights = layer.node("Softmax", [masked], "weights", axis=-1)
+    joined = layer.node("MatMul", [weights, v], "attended")
+    joined = layer.node("Transpose", [joined], "joined", perm=(0, 2, 1, 3))
+    joined = layer.node("Reshape", [joined, layer.constant("flat", np.array([1, 64, 384]))], "rows")
+    inner = add_norm("x", linear(joined, "out", 384, 384), "first")
+    wide = layer.node("Gelu", [linear(inner, "wide", 384, 1536)], "gelu")
+    add_norm(inner, linear(wide, "narrow", 1536, 384), "y")
+    return _proto("minilm", layer.nodes, {"x": [], "mask": []}, layer.constants)
+
+
+def _save(path: Path, model: Any, sizes: Mapping[str, Sequence[int]]) -> Path:
+    """Write a model whose inputs have these sizes, from which the sizes of its results follow."""
+    import onnx
+
+    for value in model.graph.input:
+        value.type.CopyFrom(
+            onnx.helper.make_tensor_type_proto(value.type.tensor_type.elem_type, sizes[value.name])
+        )
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    del model.graph.value_info[:]
+    onnx.save(model, path)
     return path

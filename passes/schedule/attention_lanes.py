@@ -402,7 +402,8 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
         for name in ("k", "v")
     )
     # A processor's registers are few anyway: there more keys are more work between two exchanges.
-    room = MOST_KEYS * loaded if target.processor else LOADED_REGISTERS
+    most_loaded = min(LOADED_REGISTERS, target.held_registers or LOADED_REGISTERS)
+    room = MOST_KEYS * loaded if target.processor else most_loaded
     keys = max(1, min(MOST_KEYS, _power_of_two(room // loaded)))
     plan = LanesPlan(op, AttentionLanesAttr(rows, lanes, keys, subgroups, across, ahead), target)
     check_lanes(plan)

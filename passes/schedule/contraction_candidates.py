@@ -234,19 +234,12 @@ SCALAR_SHAPES = ((8, 8), (8, 4), (4, 8), (4, 4), (2, 4), (4, 2), (1, 4), (4, 1),
 
 SCALAR_GRIDS = ((2, 2), (1, 2), (2, 1), (4, 1), (1, 4), (1, 1))
 
-SCALAR_DEPTH = 16
-"""Elements of K that a workgroup stages at a time."""
-
-
-DOT_DEPTH = 64
-"""8-bit elements of K that a workgroup stages at a time."""
-
 
 def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Candidate]:
     """Schedules in which every invocation computes a few elements of the result."""
     size = typical(contraction.k)
-    k = 4 if size > 2 else size
-    tile_k = _whole_units(contraction, min(SCALAR_DEPTH, ceil_div(size, k) * k), k)
+    k = min(4, target.scalar_depth) if size > 2 else size
+    tile_k = _whole_units(contraction, min(target.scalar_depth, ceil_div(size, k) * k), k)
     for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
         both = paths(contraction, (m, n, k), 4)
         instruction = InstructionAttr("fma", (m, n, k))
@@ -258,8 +251,8 @@ def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Can
 def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Candidate]:
     """The same by packed dot products."""
     size = typical(contraction.k)
-    k = min(16, ceil_div(size, 4) * 4)
-    tile_k = min(DOT_DEPTH, ceil_div(size, k) * k)
+    k = min(16, 4 * target.scalar_depth, ceil_div(size, 4) * 4)
+    tile_k = min(4 * target.scalar_depth, ceil_div(size, k) * k)
     a_layout, b_layout, _ = contraction.layouts
     a, b = _dot_path(a_layout, k), _dot_path(b_layout, k)
     for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):

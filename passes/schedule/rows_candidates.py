@@ -6,7 +6,7 @@ contractions with few rows. `rows` defines the meaning and the cost of such a sc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf, prod
+from math import prod
 
 from xdsl.dialects.builtin import IntegerType, f32
 
@@ -43,6 +43,9 @@ that lanes read beside them lie too far apart.
 
 MOST_BESIDE = 64
 """Elements of the rows that an invocation holds beside a unit."""
+
+MOST_HELD = 1 << 16
+"""Registers of an invocation, where a target's file says nothing: more than any schedule takes."""
 
 LEAST_BYTES = 4
 """Least bytes of a load."""
@@ -125,16 +128,18 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     yield from _in_groups(plan, few)
     if side_by_side > 1:
         yield from _across(plan, few)
-    bytes, unit_size = _load(plan, max(1, min(MOST_SPREAD, MOST_BESIDE // rows)))
+    room = target.held_registers or MOST_HELD
+    rows = ceil_div(rows, ceil_div(rows * side_by_side, room))
+    beside = min(MOST_BESIDE, room) // rows
+    bytes, unit_size = _load(plan, max(1, min(MOST_SPREAD, beside)))
     units = typical(plan.units) * prod(plan.unit.values()) // unit_size
-    room = target.held_registers or inf
     wanted = target.model.rows.busy * target.compute_units
     # Packed weights are less to load and more to compute: more of them under way hide both.
     packed = any(unpacking is not None for unpacking in plan.contraction.unpackings)
     under_way = UNDER_WAY * (2 if packed else 1)
     for width in (4, 2, 1):
         own = max(width, side_by_side)
-        if rows * own > max(MOST_SUMS, rows * side_by_side):
+        if rows * own > max(min(MOST_SUMS, room), rows * side_by_side):
             continue
         # Registers of a step: the loads of the columns, and the elements of the rows beside them.
         held = (own * bytes // LEAST_BYTES + rows * unit_size) // side_by_side

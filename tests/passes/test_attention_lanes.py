@@ -198,6 +198,14 @@ def test_registers_that_a_driver_would_spill_are_refused():
     assert list(problems(LanesPlan(op, schedule, unknown))) == []
 
 
+def test_loads_that_are_under_way_fit_the_held_registers():
+    target = load("arm-mali")
+    (op,) = form_attention(parse_text(StateAttention(1, 64, 64, 0).text()), target.name)
+    assert [choose_lanes(op, replace(target, held_registers=n)).keys.data for n in (16, 32)] == [
+        *(2, 4)
+    ]
+
+
 @pytest.mark.parametrize("target", ["intel-xe2", "amd-rdna3", "nvidia-ada", "nvidia-ampere"])
 def test_an_attention_of_two_products_says_what_the_target_lacks(target: str):
     module = parse_text(AttentionWorkload(4, 8, 256, 256, 64, 64).text())

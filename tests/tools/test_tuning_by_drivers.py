@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from xdsl_spirv.compiler.api import compile
+from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
 from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.passes.schedule.space import candidates
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.vulkan.compilers import list_drivers
 from xdsl_spirv.runtime.vulkan.statistics import Code
+from xdsl_spirv.targets import load
+from xdsl_spirv.testing.driver_cases import MATMUL
 from xdsl_spirv.tools.main import main
 from xdsl_spirv.tools.tune import matmul
 from xdsl_spirv.tools.tuning.candidates import Source
@@ -69,6 +74,29 @@ def test_candidates_that_would_spill_are_refused_with_the_number():
     assert len(listed) == 24
     needed = [plan(pricing.contraction, s, pricing.target).fragment_bytes for s in listed]
     assert max(needed) <= 4096
+
+
+@pytest.mark.parametrize("types", ["f32->f32", "f16->f32", "i8->i32"])
+def test_tiles_along_k_are_no_deeper_than_a_target_says(types: str):
+    """PanVK keeps an address in registers for each vector of a tile that is read, and spills."""
+    [one] = sources_of(matmul(f"1024x1024x1024:{types}"), "arm-mali", (), print)
+    pricing = pricing_of(one)
+    tiles = {
+        (path, candidate.schedule.tile[2])
+        for path, found in candidates_of(pricing.contraction, pricing.target)
+        for candidate in found
+    }
+    depth = load("arm-mali").scalar_depth
+    assert depth == 4
+    assert tiles <= {("fma", depth), ("dot", 4 * depth)}
+
+
+def test_sums_of_few_rows_fit_the_held_registers():
+    """8 rows of 8 columns that lie side by side were 64 sums, of which PanVK spilled 69 values."""
+    sizes = {"m": 8, "n": 4096, "k": 4096, "a": "f16", "c": "f32", "zero": "0.0"}
+    [layer] = compile(parse_text(MATMUL.format(**sizes)), "arm-mali").layers
+    assert layer.schedule.startswith("#schedule.rows<rows = 2, columns = 8,")
+    assert load("arm-mali").held_registers == 16
 
 
 def test_an_estimate_leaves_measured_entries(tmp_path: Path):

@@ -1,0 +1,59 @@
+"""The launcher of drivers that `scripts/fetch_drivers.py` writes, and what it needs to build."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return __import__("fetch_drivers")
+
+
+def test_an_emulated_driver_starts_python_with_this_machine_s_packages(
+    tmp_path: Path, script: ModuleType
+):
+    case = "  arm:g610) export GPU=a867; driver=panvk shim=s.so machine=/arm64;;"
+    run = tmp_path / "run"
+    run.write_text(script.RUN.format(cases=case, loader="ld.so", triplet="t"))
+    run.chmod(0o755)
+    emulator = tmp_path / "arm64/qemu-aarch64"
+    emulator.parent.mkdir()
+    emulator.write_text('#!/bin/sh\necho "$GPU $PYTHONPATH"\nfor a in "$@"; do echo "$a"; done\n')
+    emulator.chmod(0o755)
+    library = "/usr/lib/python311.zip:/usr/lib/python3.11:/usr/lib/python3.11/lib-dynload"
+    packages = "/venv/lib/python3.11/site-packages:/work/src"
+
+    def start(*command: str) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"PYTHONPATH": f"{library}:{packages}"}
+        arguments = [str(run), *command]
+        return subprocess.run(
+            arguments, capture_output=True, text=True, env=environment, check=False
+        )
+
+    done = start("arm:g610", "/usr/bin/python3.11", "-c", "a b")
+    home = tmp_path / "arm64"
+    said = done.stdout.splitlines()
+    assert said[0] == f"a867 {home}/usr/lib/python3/dist-packages:{packages}"
+    assert said[-3:] == [f"{home}/usr/bin/python3", "-c", "a b"]
+    assert f"{home}/s.so" in said
+    refused = start("arm:g610", "/bin/ls")
+    assert refused.returncode == 2
+    assert "emulated: it runs with Python only" in refused.stderr
+    assert start("arm:g1", "/bin/ls").returncode == 2
+
+
+def test_a_missing_compiler_for_arm_is_named_with_its_package(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(script.debian.Unavailable, match="package gcc-aarch64-linux-gnu"):
+        script.compiler("arm64")
