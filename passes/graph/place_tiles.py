@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from math import prod
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 from xdsl.builder import Builder
@@ -29,13 +29,11 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.transforms.dead_code_elimination import region_dce
 
 from xdsl_spirv.dialects import tile
-from xdsl_spirv.passes.graph.program_numbers import Digits, Number, Numbers
+from xdsl_spirv.interpreter.numbers import Array
+from xdsl_spirv.passes.graph.program_numbers import Digits, Numbers, Source, constant
 from xdsl_spirv.passes.graph.tile_nodes import NotRaised
 
 INDEX = IndexType()
-
-Source: TypeAlias = int | SSAValue | None
-"""The digit of workgroups or the loop that walks an axis, if one does."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +53,10 @@ class Access:
 
     op: tile.LoadOp | tile.StoreOp
     buffer: BlockArgument
-    start: Number
+    start: Array
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    rooms: tuple[Number | None, ...]
+    rooms: tuple[Array | None, ...]
     """The elements of each axis from there on, where a mask may leave out some of the box."""
 
 
@@ -77,12 +75,11 @@ def placed_programs(
     ops = [op for op in program.walk() if isinstance(op, tile.LoadOp | tile.StoreOp)]
     accesses = [_access(numbers, op) for op in ops]
     stores = [a for a in accesses if isinstance(a.op, tile.StoreOp)]
-    if not stores or any(a.start.factors for a in stores):
-        raise NotRaised("it stores in a loop" if stores else "it stores no box")
-    held = [a.start.start for a in accesses]
-    held += [room.start for a in accesses for room in a.rooms if room]
-    digits = Digits(stores[0].start.start, held)
-    if (count := len(digits.counts)) > 3:
+    if not stores or any(a.op.parent_op() is not program for a in stores):
+        raise NotRaised("it stores in a loop or branch" if stores else "it stores no box")
+    rooms = [room for access in accesses for room in access.rooms if room is not None]
+    digits = Digits(numbers, stores[0].start, [*(a.start for a in accesses), *rooms])
+    if (count := digits.digits) > 3:
         raise NotRaised("the workgroups' tiles are dealt along more than three axes")
     causes, found = list[NotRaised](), False
     for joined in (c for n in range(count, -1, -1) for c in combinations(range(count), n)):
@@ -105,27 +102,24 @@ def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
     parts = (made.offset, *made.sizes, *made.strides) if isinstance(made, tile.ViewOp) else ()
     if any(value not in known for value in (*parts, *op.indices)):
         raise NotRaised("a place is not a sum of the workgroup's and the loops' numbers")
-    start = Number(np.zeros_like(numbers.ids[0]))
-    strides: list[int | None]
     if isinstance(made, tile.ViewOp):
         view, start = made.source, known[made.offset]
-        sizes = [known[value] for value in made.sizes]
-        strides = [known[value].constant for value in made.strides]
+        sizes: Sequence[Any] = [known[value] for value in made.sizes]
+        strides: Sequence[Any] = [constant(known[value]) for value in made.strides]
     else:
-        shape = tile.view_of(view).shape
-        sizes = [Number(start.start + size) for size in shape]
-        strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        sizes, start = tile.view_of(view).shape, np.asarray(0)
+        strides = [prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
     if not isinstance(view, BlockArgument):
         raise NotRaised("a view of a view")
-    box, rooms = (1,) * (len(sizes) - len(box)) + box, list[Number | None]()
+    box, rooms = (1,) * (len(sizes) - len(box)) + box, list[Array | None]()
     for index, size, step, count in zip(op.indices, sizes, strides, box, strict=True):
         if step is None or step < (count > 1):
             raise NotRaised("elements along an axis of a box are not a constant number apart")
-        start = start.plus(known[index], step)
-        room = size.plus(known[index], -1)
-        if is_cut and numbers.least(known[index]) < 0:
+        start = start + known[index] * step
+        room = size - known[index]
+        if is_cut and known[index].min() < 0:
             raise NotRaised("a box begins before its view")
-        rooms.append(room if is_cut and numbers.least(room) < count else None)
+        rooms.append(room if is_cut and room.min() < count else None)
     return Access(op, view, start, box, tuple(s or 0 for s in strides), tuple(rooms))
 
 
@@ -136,7 +130,7 @@ class _Placed:
         self, numbers: Numbers, digits: Digits, accesses: Sequence[Access], joined: frozenset[int]
     ):
         self.numbers, self.digits, self.joined = numbers, digits, joined
-        self.tiles: dict[Source, int] = {d: 1 for d in range(len(digits.counts)) if d not in joined}
+        self.tiles: dict[Source, int] = {d: 1 for d in range(digits.digits) if d not in joined}
         """The elements from one value of a digit or index of a loop to the next."""
         self.extents: dict[Source, int] = {}
         self.axes: dict[Operation, list[Axis]] = {a.op: self._axes(a) for a in accesses}
@@ -153,27 +147,20 @@ class _Placed:
 
     def _axes(self, access: Access) -> list[Axis]:
         """The axes that a box walks, the slowest first; they divide the whole buffer."""
-        split, loops = self.digits.split(access.start.start), self.numbers.loops
-        if split is None:
+        walks = self.digits.split(access.start)
+        if walks is None:
             raise NotRaised("the workgroups' boxes have no rows and columns")
-        (start, factors), walks = split, list[tuple[Source, int, int]]()
-        for digit, factor in enumerate(factors):
-            if factor:
-                walks.append((digit, factor, self.digits.counts[digit]))
-        for index, factor in access.start.factors.items():
-            start += factor * loops[index].lower
-            if loops[index].most > 1:
-                walks.append((index, factor * loops[index].step, loops[index].most))
+        start = walks.pop(None)
         made = list[Axis]()
         for number, size in enumerate(access.shape):
             if size > 1:
                 made.append(self._axis(access, number, walks))
             elif access.rooms[number] is not None:
                 raise NotRaised("a mask leaves out whole boxes")
-        for source, step, count in walks:
+        for source, step in walks.items():
             self._agree(self.tiles, source, 1)
-            self._agree(self.extents, source, count)
-            made.append(Axis(step, 1, count, source, None))
+            self._agree(self.extents, source, self.digits.counts[source])
+            made.append(Axis(step, 1, self.digits.counts[source], source, None))
         made.sort(key=lambda axis: -axis.stride)
         left = prod(tile.view_of(access.buffer).shape)
         for axis in made:
@@ -184,17 +171,16 @@ class _Placed:
             raise NotRaised("a buffer's last axis has steps")
         return made
 
-    def _axis(self, access: Access, number: int, walks: list[tuple[Source, int, int]]) -> Axis:
+    def _axis(self, access: Access, number: int, walks: dict[Source, int]) -> Axis:
         """An axis of a tile; the digit or loop that goes along it is taken out of `walks`."""
         size, stride = access.shape[number], access.strides[number]
-        room = access.rooms[number]
-        source, count = None, 1
-        for walk in walks:
-            may_join = not isinstance(walk[0], int) or walk[0] in self.joined
-            if may_join and walk[1] == size * stride:
-                source, count = walk[0], walk[2]
-                walks.remove(walk)
+        room, source = access.rooms[number], None
+        for walk in (w for w, step in walks.items() if step == size * stride):
+            if not isinstance(walk, int) or walk in self.joined:
+                source = walk
+                del walks[walk]
                 break
+        count = self.digits.counts.get(source, 1)
         extent = size * count if room is None else self._extent(room, source, size)
         if -(-extent // size) != count:
             raise NotRaised("a mask leaves out whole boxes")
@@ -203,16 +189,11 @@ class _Placed:
             self._agree(self.extents, source, extent)
         return Axis(stride, size, extent, source, number)
 
-    def _extent(self, room: Number, source: Source, size: int) -> int:
+    def _extent(self, room: Array, source: Source, size: int) -> int:
         """The size of an axis of which a mask leaves less from each tile on."""
-        split = self.digits.split(room.start)
-        extent, factors = split or (0, [])
-        steps: dict[Source, int] = {d: factor for d, factor in enumerate(factors) if factor}
-        for index, factor in room.factors.items():
-            loop = self.numbers.loops[index]
-            extent += factor * loop.lower
-            steps |= {index: factor * loop.step} if loop.most > 1 else {}
-        if split is None or steps != ({} if source is None else {source: -size}):
+        terms = self.digits.split(room) or {}
+        extent = terms.pop(None, 0)
+        if terms != ({} if source is None else {source: -size}):
             raise NotRaised("a mask is not the end of an axis")
         return extent
 
@@ -260,7 +241,7 @@ class _Placed:
     def _place(self, store: tile.StoreOp, block: Block) -> None:
         """Says which workgroup has which tile of the stored buffer."""
         sources = [axis.source for axis in self.axes[store]]
-        digits = list(reversed(range(len(self.digits.counts))))
+        digits = list(reversed(range(self.digits.digits)))
         if digits:
             tiles, axes = [self.tiles[d] for d in digits], [sources.index(d) for d in digits]
             place = tile.PlaceOp(self.values[self.accesses[store].buffer], tiles, axes)
@@ -277,8 +258,8 @@ class _Placed:
         known, op = self.numbers.known.get(value), value.owner
         if known is None:
             return self.values[value]
-        if (constant := known.constant) is not None:
-            return self._constant(constant, value.type)
+        if (number := constant(known)) is not None:
+            return self._constant(number, value.type)
         total = None if value.type == IntegerType(1) else self._sum(known)
         if total is not None:
             return total if value.type == INDEX else self._add(arith.IndexCastOp(total, value.type))
@@ -292,16 +273,12 @@ class _Placed:
         attribute = FloatAttr if isinstance(type, AnyFloat) else IntegerAttr
         return self._add(arith.ConstantOp(attribute(number, cast(Any, type))))
 
-    def _sum(self, number: Number) -> SSAValue | None:
+    def _sum(self, number: Array) -> SSAValue | None:
         """A sum of the first indices of tiles; None if it is not one."""
-        split = self.digits.split(number.start)
-        if split is None:
+        terms = self.digits.split(number)
+        if terms is None:
             return None
-        constant, factors = split
-        terms: dict[Source, int] = dict(enumerate(factors))
-        for index, factor in number.factors.items():
-            loop = self.numbers.loops[index]
-            constant, terms[index] = constant + factor * loop.lower, factor * loop.step
+        rest = terms.pop(None)
         if any(factor % self.tiles[source] for source, factor in terms.items()):
             return None
         parts = [
@@ -309,28 +286,28 @@ class _Placed:
             if (share := factor // self.tiles[source]) != 1
             else self.firsts[source]
             for source, factor in terms.items()
-            if factor
         ]
-        if constant or not parts:
-            parts.append(self._constant(constant, INDEX))
+        if rest or not parts:
+            parts.append(self._constant(rest, INDEX))
         return reduce(lambda a, b: self._add(arith.AddiOp(a, b)), parts)
 
     def _loop(self, old: scf.ForOp, op: Operation) -> None:
         """A loop counts elements of the axis that its boxes walk."""
         index = old.body.block.args[0]
-        if (loop := self.numbers.loops.get(index)) is None:
+        if (trips := self.numbers.trips.get(index)) is None:
             raise NotRaised("a loop whose first index, step or end is not known")
         self.firsts[index] = op.regions[0].block.args[0]
-        step = self.tiles.setdefault(index, loop.step)
-        extent = self.extents.get(index, loop.most * step)
+        own_step = constant(self.numbers.known[old.step])
+        step = self.tiles.setdefault(index, own_step)
+        extent = self.extents.get(index, int(trips.max()) * step)
         upper = self._constant(extent, INDEX)
-        if (loop.trips != loop.most).any():
-            if loop.step != step or loop.lower:
+        if (trips != trips.max()).any():
+            if own_step != step or self.numbers.known[old.lb].any():
                 raise NotRaised("a loop whose end differs, and that counts no elements")
-            ends = [loop.upper]
-            if isinstance(loop.upper.owner, arith.MinSIOp):  # of the size and another number
-                ends = list(loop.upper.owner.operands)
-            others = [end for end in ends if self.numbers.known[end].constant != extent]
+            ends = [old.ub]
+            if isinstance(old.ub.owner, arith.MinSIOp):  # of the size and another number
+                ends = list(old.ub.owner.operands)
+            others = [end for end in ends if constant(self.numbers.known[end]) != extent]
             upper = reduce(self._least, [upper, *map(self.value, others)])
         bounds = self._constant(0, INDEX), upper, self._constant(step, INDEX)
         for number, bound in enumerate(bounds):
@@ -343,15 +320,15 @@ class _Placed:
         """Replaces loops of one iteration, and branches that all workgroups take, by their code."""
         region, values = None, list[SSAValue]()
         if isinstance(old, scf.ForOp):
-            if (self.numbers.loops[old.body.block.args[0]].trips == 1).all():
+            if (self.numbers.trips[old.body.block.args[0]] == 1).all():
                 region, zero = op.regions[0], arith.ConstantOp(IntegerAttr(0, INDEX))
                 Rewriter.insert_op(zero, InsertPoint.before(op))
                 values = [zero.result, *op.operands[3:]]
         elif isinstance(old, scf.IfOp):
-            known = self.numbers.known.get(old.cond)
-            if known is None or known.constant is None:
+            chosen = constant(self.numbers.known.get(old.cond))
+            if chosen is None:
                 raise NotRaised("a branch that workgroups or iterations take differently")
-            region = op.regions[0 if known.constant else 1]
+            region = op.regions[0 if chosen else 1]
         if region is not None and region.blocks:
             end = region.block.last_op
             assert end is not None

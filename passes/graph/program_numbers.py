@@ -1,19 +1,18 @@
 """
-The numbers of a tile program for every workgroup of a launch at once, as the interpreter has them.
+The numbers of a tile program for every workgroup of a launch and every iteration of its loops, as
+the interpreter computes them: arrays, with an axis for workgroups and one for each loop.
 
-A number is an array over the workgroups, plus factors of the indices of loops around it. `Digits`
-sorts the workgroups by the places that they store, and writes a number as a sum of digits in that
-order where this holds for every workgroup: grouped, reversed or otherwise permuted places are plain
-rows and columns again.
+`Digits` sorts the workgroups by the places that they store, and writes a number as a sum of digits
+in that order and of loops' iterations, where this holds for all of them: grouped, reversed or
+otherwise permuted places are plain rows and columns again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects import scf
@@ -27,45 +26,20 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.passes.graph.tile_nodes import NotRaised
 
-MOST = 1 << 20
-"""Workgroups of a launch whose numbers are computed."""
+MOST = 1 << 22
+"""Workgroups times iterations whose numbers are computed."""
+
+Source: TypeAlias = int | SSAValue | None
+"""What a number grows with: a digit of the workgroups or a loop; None for its constant part."""
 
 
-@dataclass(frozen=True)
-class Number:
-    """A number of each workgroup, plus factors of the indices of loops."""
-
-    start: Array
-    factors: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-
-    def plus(self, other: Number, factor: int = 1) -> Number:
-        """self + factor * other."""
-        loops = {**self.factors, **other.factors}
-        sums = {i: self.factors.get(i, 0) + factor * other.factors.get(i, 0) for i in loops}
-        start = self.start + factor * other.start
-        return Number(start, {i: total for i, total in sums.items() if total})
-
-    @property
-    def constant(self) -> Any:
-        """Its value, if all workgroups have the same one in all iterations."""
-        first = self.start.flat[0]
-        same = np.array_equal(self.start, np.full_like(self.start, first), equal_nan=True)
-        return first.item() if same and not self.factors else None
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A loop's first index, step, and number of iterations, of which there are `most` at most."""
-
-    lower: int
-    step: int
-    trips: Array
-    upper: SSAValue
-
-    @property
-    def most(self) -> int:
-        """The iterations of the workgroup that has most."""
-        return int(self.trips.max())
+def constant(number: Array | None) -> Any:
+    """The value of a number that is the same everywhere."""
+    if number is None:
+        return None
+    first = number.flat[0]
+    same = np.array_equal(number, np.full_like(number, first), equal_nan=True)
+    return first.item() if same else None
 
 
 class Numbers:
@@ -74,12 +48,12 @@ class Numbers:
     def __init__(
         self, program: tile.ProgramOp, grid: Sequence[int], given: Mapping[int, int | float]
     ):
-        self.grid, count = grid, prod(grid)
-        if count > MOST:
-            raise NotRaised(f"{count} workgroups are too many to look at each")
-        self.ids = np.unravel_index(np.arange(count), tuple(reversed(grid)))[::-1]
-        self.known: dict[SSAValue, Number] = {}
-        self.loops: dict[SSAValue, Loop] = {}
+        self.grid, self.count = grid, prod(grid)
+        self._rank = 1 + sum(isinstance(op, scf.ForOp) for op in program.walk())
+        self.known: dict[SSAValue, Array] = {}
+        self.trips: dict[SSAValue, Array] = {}
+        """The iterations of each workgroup, by the index of the loop."""
+        self.axes: dict[SSAValue, int] = {}
         self._host = Host(ModuleOp([]), Options())
         for argument in program.body.block.args:
             if argument.index in given:
@@ -87,19 +61,24 @@ class Numbers:
                 self._define(argument, np.asarray(given[argument.index], kind))
         self._read(program.body.block)
 
-    def _define(self, value: SSAValue, held: Array) -> None:
-        self.known[value] = Number(np.broadcast_to(held, self.ids[0].shape))
+    def _define(self, value: SSAValue, held: Any) -> None:
+        if self.count * prod(np.shape(held)[1:]) > MOST:
+            raise NotRaised("its workgroups and iterations are too many to look at each")
+        self.known[value] = np.reshape(held, np.shape(held) or (1,) * self._rank)
 
     def _read(self, block: Block) -> None:
         for op in block.ops:
             match op:
                 case tile.ProgramIdOp():
-                    axis = op.axis.value.data
-                    held = self.ids[axis] if op.count is None else np.asarray(self.grid[axis])
-                    self._define(op.result, held.astype(np.int64))
+                    axis, held = op.axis.value.data, np.asarray(self.grid)
+                    if op.count is None:
+                        held = np.indices(tuple(reversed(self.grid))).reshape(3, -1)[::-1]
+                        shape = -1, *[1] * (self._rank - 1)
+                        self._define(op.result, held[axis].reshape(shape).astype(np.int64))
+                    else:
+                        self._define(op.result, held[axis])
                 case tile.SizeOp():
-                    size = tile.view_of(op.view).shape[op.axis.value.data]
-                    self._define(op.result, np.asarray(size, np.int64))
+                    self._define(op.result, tile.view_of(op.view).shape[op.axis.value.data])
                 case scf.ForOp():
                     self._enter(op)
                 case _ if len(op.results) == 1 and not op.regions:
@@ -110,63 +89,32 @@ class Numbers:
                 self._read(region.block)
 
     def _enter(self, op: scf.ForOp) -> None:
-        bounds = [self.known.get(value) for value in (op.lb, op.ub, op.step)]
-        if None in bounds or any(bound.factors for bound in bounds if bound):
+        """The index of a loop, along an axis of its own; its bounds are not from other loops."""
+        lower, upper, step = (self.known.get(value) for value in (op.lb, op.ub, op.step))
+        size = constant(step)
+        if lower is None or upper is None or not size or size < 0:
             return
-        lower, upper, step = (bound for bound in bounds if bound)
-        if lower.constant is None or not step.constant or step.constant < 0:
+        if prod(lower.shape[1:]) * prod(upper.shape[1:]) > 1:
             return
-        trips = np.maximum(0, -(-(upper.start - lower.constant) // step.constant))
-        index = op.body.block.args[0]
-        self.loops[index] = Loop(lower.constant, step.constant, trips, op.ub)
-        self.known[index] = Number(np.zeros_like(self.ids[0]), {index: 1})
+        index, axis = op.body.block.args[0], len(self.axes) + 1
+        self.axes[index] = axis
+        self.trips[index] = trips = np.maximum(0, -(-(upper - lower) // size))
+        shape = [-1 if number == axis else 1 for number in range(self._rank)]
+        steps = np.arange(max(1, trips.max()), dtype=np.int64) * size
+        self._define(index, lower + steps.reshape(shape))
 
     def _compute(self, op: Operation) -> None:
         """The result of an operation on numbers, if its operands are known."""
         result = op.results[0]
-        if not isinstance(result.type, IndexType | IntegerType | AnyFloat):
-            return
-        given = [self.known.get(value) for value in op.operands]
-        operands = [number for number in given if number is not None]
-        if len(operands) < len(given):
-            return
-        if any(number.factors for number in operands):
-            made = _on_sums(op.name, operands)
-            if made is not None:
-                self.known[result] = made
+        operands = [self.known[value] for value in op.operands if value in self.known]
+        is_number = isinstance(result.type, IndexType | IntegerType | AnyFloat)
+        if not is_number or len(operands) < len(op.operands):
             return
         try:
-            (held,) = self._host.evaluate(op, [number.start for number in operands])
+            (held,) = self._host.evaluate(op, operands)
         except InterpreterError:  # of a division by 0, for one: the program keeps it
             return
         self._define(result, np.asarray(held))
-
-    def least(self, number: Number) -> int:
-        """A number that no workgroup is below in any iteration."""
-        low = int(number.start.min())
-        for index, factor in number.factors.items():
-            loop = self.loops[index]
-            ends = loop.lower, loop.lower + max(0, loop.most - 1) * loop.step
-            low += min(factor * end for end in ends)
-        return low
-
-
-def _on_sums(name: str, operands: Sequence[Number]) -> Number | None:
-    """Sums, products with a constant and casts of numbers that change in a loop."""
-    a, b = operands[0], operands[-1]
-    match name.removeprefix("arith."):
-        case "addi":
-            return a.plus(b)
-        case "subi":
-            return a.plus(b, -1)
-        case "muli":
-            known, other = (a, b) if a.constant is not None else (b, a)
-            zero = Number(np.zeros_like(other.start))
-            return None if known.constant is None else zero.plus(other, known.constant)
-        case "index_cast" | "extsi" | "trunci":
-            return a
-        case _:
-            return None
 
 
 class Digits:
@@ -176,32 +124,52 @@ class Digits:
     Raises `NotRaised` where two workgroups have one `pivot`, and where `numbers` have no digits.
     """
 
-    def __init__(self, pivot: Array, numbers: Sequence[Array]):
-        self._order = np.argsort(pivot, kind="stable")
-        count, cuts = len(pivot), {len(pivot)}
-        if not np.diff(pivot[self._order]).all():
+    def __init__(self, numbers: Numbers, pivot: Array, others: Sequence[Array]):
+        self._numbers, count = numbers, numbers.count
+        self._order = np.argsort(self._first(pivot), kind="stable")
+        if not np.diff(self._first(pivot)[self._order]).all():
             raise NotRaised("two workgroups store one place")
-        for number in (pivot, *numbers):
-            cuts |= _cuts(number[self._order])
+        cuts = {count}.union(*(_cuts(self._first(n)[self._order]) for n in (pivot, *others)))
         steps = [1, *sorted(cuts - {1})]
         if any(big % small for small, big in pairwise(steps)):
             raise NotRaised("tiles of workgroups have no rows and columns")
-        self.steps = steps[:-1] if count > 1 else []
-        """The workgroups from one value of a digit to the next."""
-        self.counts = [b // a for a, b in pairwise(steps)]
-        """The values of each digit."""
-        number = np.arange(count)
-        self._values = [number // s % n for s, n in zip(self.steps, self.counts, strict=True)]
+        self.digits = len(steps) - 1
+        self.counts: dict[Source, int] = {}
+        """The values of each digit, and the iterations of each loop."""
+        self._values: dict[Source, Array] = {}
+        shape = -1, *[1] * (pivot.ndim - 1)
+        for digit, (small, big) in enumerate(pairwise(steps)):
+            self.counts[digit] = big // small
+            self._values[digit] = (np.arange(count) // small % (big // small)).reshape(shape)
+        for index, axis in numbers.axes.items():
+            if (most := int(numbers.trips[index].max())) > 1:
+                self.counts[index] = most
+                shape = [-1 if number == axis else 1 for number in range(pivot.ndim)]
+                self._values[index] = np.arange(most).reshape(shape)
 
-    def split(self, number: Array) -> tuple[int, list[int]] | None:
-        """The number at the first workgroup and the factor of each digit; None if it has none."""
-        held = number[self._order]
-        first = int(held[0])
-        factors = [int(held[step]) - first for step in self.steps]
-        total = first + sum(
-            (f * v for f, v in zip(factors, self._values, strict=True)), np.asarray(0)
-        )
-        return (first, factors) if (held == total).all() else None
+    def _first(self, number: Array) -> Array:
+        """A number of each workgroup, in the first iterations."""
+        first = number.reshape(len(number), -1)[:, 0]
+        return np.broadcast_to(first, (self._numbers.count,))
+
+    def split(self, number: Array) -> dict[Source, int] | None:
+        """The factors that are not 0 of a number as a sum; None if it is not one."""
+        held = number[self._order] if len(number) > 1 else number
+        start = int(held.flat[0])
+        terms: dict[Source, int] = {None: start}
+        total = np.asarray(start)
+        for source, values in self._values.items():
+            axis = int(np.argmax(values.shape))
+            if held.shape[axis] == 1:
+                continue
+            place = int(np.argmax(values.reshape(-1)))  # the first one with the greatest value
+            at = tuple(place if n == axis else 0 for n in range(held.ndim))
+            share, rest = divmod(int(held[at]) - start, int(values.max()))
+            if rest:
+                return None
+            if share:
+                terms[source], total = share, total + share * values
+        return terms if (held == total).all() else None
 
 
 def _cuts(number: Array) -> set[int]:
