@@ -43,8 +43,10 @@ class OnlineSoftmax:
         top, total, result = self._order(yields)
         new = yields[top]
         start = number_of(self.starts[top])
-        zeros = all(is_number(self.starts[n], 0) for n in (total, result))
-        _require(start is not None and start <= LEAST and zeros, "it begins with other numbers")
+        sums = number_of(self.starts[total])
+        # The first sum is multiplied by exp(-inf - new), which is 0.
+        begins = is_number(self.starts[result], 0) and (sums == 0 or (sums and start == -inf))
+        _require(start is not None and start <= LEAST and begins, "it begins with other numbers")
         power, values = yields[result].children[:2]
         lost = self._times(yields[result].children[2], result)
         added = self._other(yields[total], lambda n: n.kind == "reduce_part")

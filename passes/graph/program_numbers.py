@@ -30,7 +30,7 @@ MOST = 1 << 22
 """Workgroups times iterations whose numbers are computed."""
 
 Source: TypeAlias = int | SSAValue | None
-"""What a number grows with: a digit of the workgroups or a loop; None for its constant part."""
+"""A digit of the workgroups or a loop that a number grows with; None for its constant part."""
 
 
 def constant(number: Array | None) -> Any:

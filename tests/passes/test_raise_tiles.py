@@ -111,8 +111,12 @@ def attention(
     power: Any = t.exp2,
     late: float = 0.0,
     finish: Callable[..., Any] = lambda result, total, top: result / total.column,
+    first: tuple[float, float] = (-t.inf, 0.0),
 ) -> Case:
-    """An attention of 2 heads; `late` is a factor of scores after their maximum."""
+    """
+    An attention of 2 heads; `late` is a factor of scores after their maximum, `first` what the
+    maximum and the sum begin with.
+    """
 
     @t.kernel
     def kernel(
@@ -123,7 +127,7 @@ def attention(
     ):
         row, head = t.place(o, 8, axes=(1, 0))
         x = q.load(head, row, 0, 8, 16) if late else q.load(head, row, 0, 8, 16) * 0.25
-        top, total = t.variable(t.full(-t.inf, k.f32, 8)), t.variable(t.zeros(k.f32, 8))
+        top, total = (t.variable(t.full(number, k.f32, 8)) for number in first)
         result = t.variable(t.zeros(k.f32, 8, 24))
         for at in t.range(0, end(row, kk.size(1)), 16):
             s = t.multiply_add(x, kk.load(head, at, 0, 16, 16).T, t.zeros(k.f32, 8, 16))
@@ -159,6 +163,7 @@ RAISED: dict[str, Callable[[], Case]] = {
     "attention": lambda: attention(32),
     "keys behind the last are hidden": lambda: attention(29, lambda i, j, n: j < n, power=t.exp),
     "a factor of both": lambda: attention(32, late=0.25),
+    "a sum that begins with 1": lambda: attention(32, first=(-t.inf, 1.0)),
     "a loop that ends behind the diagonal": lambda: attention(29, causal, clamp_scores(8 + 3)),
 }
 STAY: dict[str, tuple[Callable[[], Case], str]] = {
@@ -172,6 +177,7 @@ STAY: dict[str, tuple[Callable[[], Case], str]] = {
         lambda: attention(32, finish=lambda result, total, top: result + total.column),
         "is read by itself",
     ),
+    "a maximum that begins with 0": (lambda: attention(32, first=(0.0, 1.0)), "other numbers"),
     "a product of parts": (lambda: squares(16, turned=False), "part|dimension"),
     "a product of parts with their transpose": (lambda: squares(16, turned=True), "two axes|part"),
     "a square, whose rows and columns would be one": (

@@ -116,6 +116,24 @@ def test_a_kernel_gives_numpys_results_by_invocations(name: str):
     expect(launched, expected)
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "way"),
+    [
+        ("matmul", (64, 32, 40), "as a function on tensors"),
+        ("matmul", (40, 23, 20), "tile by tile: tile.gather has no box of a workgroup"),
+        ("product", (), "as a function on tensors"),
+        ("attention", (), "as a function on tensors"),
+        ("add", (), "tile by tile: no product"),
+    ],
+)
+def test_a_launch_finds_products_and_attentions(name: str, given: Any, way: str):
+    """Programs in groups, descriptors, masks at odd ends, a float as a factor, a causal loop."""
+    arguments, grid, expected = globals()[name](*given)
+    launched = kernel(name).launch(*arguments, grid=grid, target="lavapipe")
+    assert launched.way == way
+    expect(launched, expected)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200", "webgpu"])
 @pytest.mark.parametrize("name", CASES)
