@@ -161,10 +161,12 @@ def _attribute(default: Attribute) -> Key:
 
 
 def _enumerant(cls: type[EnumerationAttr[Any]]) -> Key:
-    return Key(
-        lambda parser: cls(cls.parse_parameter(parser)),
-        lambda printer, value: value.print_parameter(printer),
-    )
+    def parse(parser: AttrParser) -> Attribute:
+        """`<Subgroup>` as MLIR prints it, or the whole attribute, `#spirv.scope<Subgroup>`."""
+        whole = parser.parse_optional_attribute()
+        return cls(cls.parse_parameter(parser)) if whole is None else whole
+
+    return Key(parse, lambda printer, value: value.print_parameter(printer))
 
 
 def _parse_sizes(parser: AttrParser) -> DenseArrayBase:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -44,6 +45,7 @@ class _Callable(CallableOpInterface):
 
 
 _ARGUMENT = tuple[Parser.Argument | None, Attribute, dict[str, Attribute]]
+_OUTPUT = tuple[Attribute, dict[str, Attribute]]
 
 
 class FuncOp(SPIRVOp, name="spirv.func"):
@@ -95,11 +97,7 @@ class FuncOp(SPIRVOp, name="spirv.func"):
 
     @classmethod
     def parse(cls, parser: Parser) -> FuncOp:
-        name = parser.parse_symbol_name().data
-        arguments = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: _parse_argument(parser)
-        )
-        outputs = _parse_outputs(parser)
+        name, arguments, outputs = parse_signature(parser)
         control = FunctionControlAttr.parse_quoted(parser)
         attributes = parser.parse_optional_attr_dict_with_keyword()
         named = [argument for argument, _, _ in arguments if argument is not None]
@@ -108,27 +106,13 @@ class FuncOp(SPIRVOp, name="spirv.func"):
         body = parser.parse_optional_region(named or None) or Region()
         inputs = [type for _, type, _ in arguments]
         op = cls(name, (inputs, [type for type, _ in outputs]), body, control)
-        if any(own for _, _, own in arguments):
-            op.arg_attrs = ArrayAttr([DictionaryAttr(own) for _, _, own in arguments])
-        if any(own for _, own in outputs):
-            op.res_attrs = ArrayAttr([DictionaryAttr(own) for _, own in outputs])
+        set_signature_attributes(op, arguments, outputs)
         if attributes is not None:
             set_attributes(op, attributes.data)
         return op
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_symbol_name(self.sym_name.data)
-        inputs = self.function_type.inputs.data
-        own = self.arg_attrs.data if self.arg_attrs else (None,) * len(inputs)
-        with printer.in_parens():
-            if self.body.blocks:
-                arguments = list(zip(self.body.blocks[0].args, own, strict=True))
-                printer.print_list(arguments, lambda a: print_func_argument(printer, *a))
-            else:
-                declared = list(zip(inputs, own, strict=True))
-                printer.print_list(declared, lambda a: print_func_output(printer, *a))
-        self._print_outputs(printer)
+        print_signature(printer, self)
         control = self.function_control
         printer.print_string(f' "{control.spell(control.data)}"')
         hidden = {"sym_name", "function_type", "function_control", "arg_attrs", "res_attrs"}
@@ -137,19 +121,6 @@ class FuncOp(SPIRVOp, name="spirv.func"):
         if self.body.blocks:
             printer.print_string(" ")
             printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
-
-    def _print_outputs(self, printer: Printer) -> None:
-        outputs = self.function_type.outputs.data
-        if not outputs:
-            return
-        printer.print_string(" -> ")
-        if self.res_attrs is None and len(outputs) == 1:
-            printer.print_attribute(outputs[0])
-            return
-        own = self.res_attrs.data if self.res_attrs else (None,) * len(outputs)
-        with printer.in_parens():
-            results = list(zip(outputs, own, strict=True))
-            printer.print_list(results, lambda r: print_func_output(printer, *r))
 
     @property
     def result_type(self) -> Attribute | None:
@@ -192,6 +163,51 @@ class FuncOp(SPIRVOp, name="spirv.func"):
                 )
 
 
+def parse_signature(parser: Parser) -> tuple[str, list[_ARGUMENT], list[_OUTPUT]]:
+    """The name, the arguments and the results of a function or a graph, with their attributes."""
+    name = parser.parse_symbol_name().data
+    arguments = parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, lambda: _parse_argument(parser)
+    )
+    return name, arguments, _parse_outputs(parser)
+
+
+def set_signature_attributes(
+    op: SPIRVOp, arguments: Sequence[_ARGUMENT], outputs: Sequence[_OUTPUT]
+) -> None:
+    """Gives a function or a graph the attributes of its arguments and results, if it has any."""
+    if any(own for _, _, own in arguments):
+        entries = [DictionaryAttr(own) for _, _, own in arguments]
+        op.properties["arg_attrs"] = ArrayAttr(entries)
+    if any(own for _, own in outputs):
+        op.properties["res_attrs"] = ArrayAttr([DictionaryAttr(own) for _, own in outputs])
+
+
+def print_signature(printer: Printer, op: Any) -> None:
+    """Prints the name, the arguments and the results of a function or a graph."""
+    printer.print_string(" ")
+    printer.print_symbol_name(op.sym_name.data)
+    inputs, outputs = op.function_type.inputs.data, op.function_type.outputs.data
+    own = op.arg_attrs.data if op.arg_attrs else (None,) * len(inputs)
+    with printer.in_parens():
+        if op.body.blocks:
+            arguments = list(zip(op.body.blocks[0].args, own, strict=True))
+            printer.print_list(arguments, lambda a: print_func_argument(printer, *a))
+        else:
+            declared = list(zip(inputs, own, strict=True))
+            printer.print_list(declared, lambda a: print_func_output(printer, *a))
+    if not outputs:
+        return
+    printer.print_string(" -> ")
+    if op.res_attrs is None and len(outputs) == 1:
+        printer.print_attribute(outputs[0])
+        return
+    own = op.res_attrs.data if op.res_attrs else (None,) * len(outputs)
+    with printer.in_parens():
+        results = list(zip(outputs, own, strict=True))
+        printer.print_list(results, lambda r: print_func_output(printer, *r))
+
+
 def _parse_argument(parser: Parser) -> _ARGUMENT:
     """`%x: f32 {...}`, or `f32 {...}` in a declaration."""
     argument = parser.parse_optional_argument()
@@ -201,7 +217,7 @@ def _parse_argument(parser: Parser) -> _ARGUMENT:
     return argument, type, own
 
 
-def _parse_outputs(parser: Parser) -> list[tuple[Attribute, dict[str, Attribute]]]:
+def _parse_outputs(parser: Parser) -> list[_OUTPUT]:
     """`-> f32`, `-> (f32 {...})`, `-> ()` or nothing."""
     if not parser.parse_optional_punctuation("->"):
         return []

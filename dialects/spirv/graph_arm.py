@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import (
     ArrayAttr,
     BoolAttr,
+    DictionaryAttr,
     FlatSymbolRefAttrConstr,
     FunctionType,
     IntegerAttr,
@@ -39,7 +40,12 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv.base import SPIRVOp
 from xdsl_spirv.dialects.spirv.constraints import Value
 from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.function import set_attributes
+from xdsl_spirv.dialects.spirv.function import (
+    parse_signature,
+    print_signature,
+    set_attributes,
+    set_signature_attributes,
+)
 from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.dialects.spirv.structure import FurtherSymbols
 from xdsl_spirv.dialects.spirv.types import PointerType
@@ -54,6 +60,8 @@ class GraphOp(SPIRVOp, name="spirv.ARM.Graph"):
     sym_name = prop_def(SymbolNameConstraint())
     function_type = prop_def(FunctionType)
     entry_point = opt_prop_def(BoolAttr)
+    arg_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
+    res_attrs = opt_prop_def(ArrayAttr[DictionaryAttr])
     body = region_def("single_block")
     traits = lazy_traits_def(
         lambda: (Isolated(), SymbolOpInterface(), HasParent(ModuleOp, BuiltinModuleOp))
@@ -79,32 +87,17 @@ class GraphOp(SPIRVOp, name="spirv.ARM.Graph"):
 
     @classmethod
     def parse(cls, parser: Parser) -> GraphOp:
-        name = parser.parse_symbol_name().data
-        inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument)
-        outputs: Sequence[Attribute] = ()
-        if parser.parse_optional_punctuation("->"):
-            outputs = parser.parse_optional_comma_separated_list(
-                parser.Delimiter.PAREN, parser.parse_type
-            ) or [parser.parse_type()]
+        name, arguments, outputs = parse_signature(parser)
         attributes = parser.parse_optional_attr_dict_with_keyword()
-        body = parser.parse_region(inputs)
-        op = cls(name, ([argument.type for argument in inputs], outputs), body)
+        body = parser.parse_region([name for name, _, _ in arguments if name is not None])
+        types = [type for _, type, _ in arguments], [type for type, _ in outputs]
+        op = cls(name, types, body)
+        set_signature_attributes(op, arguments, outputs)
         set_attributes(op, {} if attributes is None else attributes.data)
         return op
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_symbol_name(self.sym_name.data)
-        with printer.in_parens():
-            printer.print_list(self.body.block.args, printer.print_block_argument)
-        outputs = self.function_type.outputs.data
-        if outputs:
-            printer.print_string(" -> ")
-            if len(outputs) == 1:
-                printer.print_attribute(outputs[0])
-            else:
-                with printer.in_parens():
-                    printer.print_list(outputs, printer.print_attribute)
+        print_signature(printer, self)
         own = {} if self.entry_point is None else {"entry_point": self.entry_point}
         printer.print_op_attributes(own | self.attributes, print_keyword=True)
         printer.print_string(" ")

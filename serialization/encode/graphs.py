@@ -30,6 +30,12 @@ def write_graph(module: ModuleEncoder, op: Operation) -> None:
         _add(module, Section.GRAPH_ENTRY_POINTS, "OpGraphEntryPointARM", operands)
         return
     assert isinstance(op, GraphOp)
+    if op.arg_attrs is not None or op.res_attrs is not None:
+        raise SPIRVEncodeError(
+            "attributes of a graph's inputs and outputs have no SPIR-V form: bind variables to "
+            "them by spirv.ARM.GraphEntryPoint",
+            op,
+        )
     inputs, outputs = op.function_type.inputs.data, op.function_type.outputs.data
     types = [module.type(t, op) for t in (*inputs, *outputs)]
     declare = module.declarations.declare

@@ -51,6 +51,22 @@ def test_poison_is_a_finding_unless_a_select_replaces_it(
         assert len(checks.report.findings) == count, str(checks.report)
 
 
+@pytest.mark.parametrize(("source", "result", "bad", "operation"), SHIFTS + QUOTIENTS + CASTS)
+def test_poison_of_whole_tensors(source: str, result: str, bad: str, operation: str):
+    dtype = np.dtype({"f32": "f4", "i16": "i2"}[source])
+    x, y = np.array([7, 9, 3, 1], dtype), np.array([1, float(bad), 2, 3], dtype)
+    before, types = operation.replace("%a", "%x").replace("%b", "%y").split(" : ")
+    types = " to ".join(f"tensor<4x{each}>" for each in types.split(" to "))
+    checks = Checks(undefined=True)
+    module = parse_text(f"""
+    func.func @main(%x: tensor<4x{source}>, %y: tensor<4x{source}>) -> tensor<4x{result}> {{
+      %v = arith.{before} : {types}
+      return %v : tensor<4x{result}>
+    }}""")
+    interpret(module, [x, y], options=Options(checks=checks))
+    assert len(checks.report.findings) == 1, str(checks.report)
+
+
 def test_check_passes_names_poison_before_any_pass():
     ctx = context()
     module = parse_text(PROGRAM.format(*SHIFTS[0], "cmpi eq", "%v"), ctx=ctx)

@@ -21,6 +21,11 @@ from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.serialization.raw import binary
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.serialization.text.assembler import assemble
+from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS
+from xdsl_spirv.serialization.validation.module import Module
+from xdsl_spirv.tools.kernel_test import running
+from xdsl_spirv.tools.kernel_test.constants import Constants
+from xdsl_spirv.tools.kernel_test.interface import Interface, choose_entry
 
 MODULE = """
 OpCapability Shader
@@ -89,13 +94,15 @@ def test_an_instruction_is_carried(name: str, parts: dict[str, str]):
 
 
 def test_a_replicated_constant_is_a_workgroup_size():
-    decoded = decode(
-        module(
-            capability="OpCapability ReplicatedCompositesEXT",
-            annotation="OpDecorate %size BuiltIn WorkgroupSize",
-            declaration="%size = OpConstantCompositeReplicateEXT %v3 %four",
-        )
+    data = module(
+        capability="OpCapability ReplicatedCompositesEXT",
+        annotation="OpDecorate %size BuiltIn WorkgroupSize",
+        declaration="%size = OpConstantCompositeReplicateEXT %v3 %four",
     )
+    index = Module(binary.decode(data), ENVIRONMENTS["vulkan1.3"])
+    interface = Interface(index, choose_entry(index, None), Constants(index, {}))
+    assert running.workgroup_size(interface) == (4, 4, 4)
+    decoded = decode(data)
     context = Context(decoded, Options(), Geometry((0, 0, 0), (1, 1, 1), 1))
     specialize(context, {})
     assert workgroup_size(context, find_entry(decoded, "main")) == (4, 4, 4)

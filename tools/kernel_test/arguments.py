@@ -443,6 +443,8 @@ def _write(
     part = Part(("",), node, offset, Contents())
     if isinstance(value, str) and value.startswith(ADDRESS):
         value = _address(value, addresses, where)
+        if (node.scalar, node.shape) == ("u32", (2,)):
+            value = [value & 0xFFFFFFFF, value >> 32]
     if isinstance(value, dict | str) or isinstance(value, list) != bool(node.shape):
         raise Misuse(f"{where} is {value!r}, but {node} is wanted", "", f"give {node}")
     if node.shape:

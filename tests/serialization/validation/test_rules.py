@@ -108,6 +108,14 @@ def test_broken_module(case: Case, spirv_val: str):
     assert unknown == [], "spirv-val accepts it, and no difference is known"
 
 
+@pytest.mark.parametrize("vector", ["%uu", "%uuu"])
+def test_a_dot_of_integers_is_advised_to_be_one(vector: str):
+    text = (FOLDER / "operands.spvasm").read_text().split("; ---")[0]
+    text = text.replace("%r7 = OpDot %f32 %ff %ff", f"%r7 = OpDot %u32 {vector} {vector}")
+    (finding,) = (f for f in validate(assemble(text).encode(), "spv1.6") if f.rule == "OPR-07")
+    assert "OpSDot or OpUDot" in finding.remedy
+
+
 def test_every_rule_has_a_case():
     universal = {r.id for r in rules().values() if r.section != "docs/rules.md"}
     assert universal - {c.rule for c in BROKEN} == OTHERS & universal

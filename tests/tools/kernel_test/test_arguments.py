@@ -183,15 +183,16 @@ alias = "A"
     passed(run_glsl(source, text))
 
 
-def test_the_address_of_a_buffer(run_glsl: Run):
+@pytest.mark.parametrize(("type", "pointer"), [("Ref", "p.r"), ("uvec2", "Ref(p.r)")])
+def test_the_address_of_a_buffer(run_glsl: Run, type: str, pointer: str):
     source = (
         HEAD
-        + """
-#extension GL_EXT_buffer_reference : require
-layout(buffer_reference, std430) buffer Ref { uint v[]; };
-layout(push_constant) uniform P { Ref r; } p;
-layout(std430, binding = 0) buffer Out { uint y[]; };
-void main() { y[0] = p.r.v[2]; }
+        + f"""
+#extension GL_EXT_buffer_reference_uvec2 : require
+layout(buffer_reference, std430) buffer Ref {{ uint v[]; }};
+layout(push_constant) uniform P {{ {type} r; }} p;
+layout(std430, binding = 0) buffer Out {{ uint y[]; }};
+void main() {{ y[0] = {pointer}.v[2]; }}
 """
     )
     text = f"""grid = 1

@@ -12,7 +12,7 @@
 "test.op"() {target = #spirv.target_env<#spirv.vce<v1.6, [Shader], []>, #spirv.resource_limits<>>} : () -> ()
 "test.op"() {target = #spirv.target_env<#spirv.vce<v1.6, [Shader], []>, api=Vulkan, NVIDIA:DiscreteGPU:42, #spirv.resource_limits<subgroup_size = 32, max_compute_workgroup_invocations = 1024>>} : () -> ()
 "test.op"() {target = #spirv.target_env<#spirv.vce<v1.6, [Shader], []>, AMD, #spirv.resource_limits<>>} : () -> ()
-"test.op"() {limits = #spirv.resource_limits<min_subgroup_size = 32, max_subgroup_size = 64, cooperative_matrix_properties_khr = [#spirv.coop_matrix_props_khr<m_size = 16, n_size = 16, k_size = 16, a_type = f16, b_type = f16, c_type = f32, result_type = f32, acc_sat = false, scope = <Subgroup>>]>} : () -> ()
+"test.op"() {limits = #spirv.resource_limits<min_subgroup_size = 32, max_subgroup_size = 64, cooperative_matrix_properties_khr = [#spirv.coop_matrix_props_khr<m_size = 16, n_size = 16, k_size = 16, a_type = f16, b_type = f16, c_type = f32, result_type = f32, acc_sat = false, scope = #spirv.scope<Subgroup>>]>} : () -> ()
 "test.op"() {linkage = #spirv.linkage_attributes<linkage_name = "f", linkage_type = <Export>>} : () -> ()
 
 // Enumerations, alone and as masks.
