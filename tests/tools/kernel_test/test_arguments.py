@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from xdsl_spirv.tools.kernel_test.problems import Outcome
 
 Run = Callable[..., list[Outcome]]
