@@ -71,6 +71,8 @@ def placed_programs(
     """
     if not any(isinstance(op, tile.MultiplyAddOp) for op in program.walk()):
         raise NotRaised("no product")
+    if any(isinstance(op, tile.GatherOp | tile.ScatterOp) for op in program.walk()):
+        raise NotRaised("elements are gathered or scattered")
     numbers = Numbers(program, grid, given)
     ops = [op for op in program.walk() if isinstance(op, tile.LoadOp | tile.StoreOp)]
     accesses = [_access(numbers, op) for op in ops]
@@ -161,7 +163,7 @@ class _Placed:
             self._agree(self.tiles, source, 1)
             self._agree(self.extents, source, self.digits.counts[source])
             made.append(Axis(step, 1, self.digits.counts[source], source, None))
-        made.sort(key=lambda axis: -axis.stride)
+        made.sort(key=lambda axis: (-axis.stride, -axis.extent))
         left = prod(tile.view_of(access.buffer).shape)
         for axis in made:
             if start or axis.stride * axis.extent != left:
@@ -219,10 +221,10 @@ class _Placed:
                     self._load(old, op)
                 case tile.StoreOp():
                     self._store(old, op)
-                case tile.GatherOp() | tile.ScatterOp() | tile.PlaceOp():
-                    raise NotRaised(f"{op.name} has no box of a workgroup")
                 case scf.ForOp():
                     self._loop(old, op)
+                case tile.ViewOp():
+                    pass
                 case _ if not set(old.results) & self.numbers.known.keys():
                     for number, value in enumerate(old.operands):
                         if value in self.numbers.known:

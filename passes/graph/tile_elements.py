@@ -120,7 +120,7 @@ class Elements(Nodes):
             raise NotRaised("axes of two sizes meet")
         if not a.startswith("d") or (x.extent is not None and y.extent is None):
             a, b, x = b, a, y
-        if not a.startswith("d") or x.extent not in (None, x.tile):
+        if not a.startswith("d") or (x.extent is not None and x.extent > x.tile):
             raise NotRaised("two dimensions meet of which tiles take parts")
         self.names[a] = b
         raise _Renamed
@@ -129,7 +129,7 @@ class Elements(Nodes):
         """The dimension that a box walks along an axis of a view."""
         terms = terms_of(index)
         if not set(terms) - {ONE}:
-            if terms.get(ONE, 0) != 0 or size != extent:
+            if terms.get(ONE, 0) != 0 or size < extent:
                 raise NotRaised("a box at a constant index is not the whole axis")
             return self.fresh(size, extent)
         if list(terms.values()) != [1] or (name := next(iter(terms)))[0] != "first":

@@ -41,14 +41,13 @@ tile.program @product {{
   %from = arith.muli %row, %8 : index
   %sum = scf.for %k = %0 to %2 step %1 iter_args(%t = %zero) -> (!tile.tile<4x4xf32>) {{
     %k4 = arith.muli %k, %4 : index
-    %x0 = arith.addi %from, %k4 : index
     %y0 = arith.muli %k4, %16 : index
     %y1 = arith.addi %y0, %column : index
-    %va = tile.view_of %a[%x0] sizes[%4, %4] strides[%8, %1]
+    %va = tile.view_of %a[%from] sizes[%4, %8] strides[%8, %1]
       : !tile.view<96xf32> -> !tile.view<?x?xf32>
     %vb = tile.view_of %b[%y1] sizes[%4, %4] strides[%16, %1]
       : !tile.view<128xf32> -> !tile.view<?x?xf32>
-    %x = tile.load %va[%0, %0] : !tile.view<?x?xf32> -> !tile.tile<4x4xf32>
+    %x = tile.load %va[%0, %k4] : !tile.view<?x?xf32> -> !tile.tile<4x4xf32>
     %y = tile.load %vb[%0, %0] : !tile.view<?x?xf32> -> !tile.tile<4x4xf32>
     %u = tile.mma %x, %y, %t
       : !tile.tile<4x4xf32>, !tile.tile<4x4xf32>, !tile.tile<4x4xf32> -> !tile.tile<4x4xf32>

@@ -92,6 +92,26 @@ def rows() -> Case:
     return kernel, [a, b, (20, 8)]
 
 
+def few_rows() -> Case:
+    """A product whose tiles have more rows than it."""
+
+    @t.kernel
+    def kernel(
+        a: Any = t.view(k.f32, None, None),
+        b: Any = t.view(k.f32, None, None),
+        c: Any = t.view(k.f32, None, None),
+    ):
+        j = t.place(c, 8, axes=(1,))
+        total = t.variable(t.zeros(k.f32, 16, 8))
+        for at in t.range(0, a.size(1), 8):
+            y = b.load(at, j, 8, 8)
+            total.value = t.multiply_add(a.load(0, at, 16, 8), y, total.value)
+        c.store(0, j, total.value)
+
+    a, b = (floats(*shape, dtype=np.float32) for shape in ((10, 24), (24, 20)))
+    return kernel, [a, b, (10, 20)]
+
+
 def squares(size: int, turned: bool) -> Case:
     """Each tile times itself, or times its transpose."""
 
@@ -160,6 +180,7 @@ RAISED: dict[str, Callable[[], Case]] = {
     "batches": batches,
     "gates": gates,
     "rows": rows,
+    "few rows": few_rows,
     "attention": lambda: attention(32),
     "keys behind the last are hidden": lambda: attention(29, lambda i, j, n: j < n, power=t.exp),
     "a factor of both": lambda: attention(32, late=0.25),

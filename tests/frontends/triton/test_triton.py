@@ -120,7 +120,7 @@ def test_a_kernel_gives_numpys_results_by_invocations(name: str):
     ("name", "given", "way"),
     [
         ("matmul", (64, 32, 40), "as a function on tensors"),
-        ("matmul", (40, 23, 20), "tile by tile: tile.gather has no box of a workgroup"),
+        ("matmul", (40, 23, 20), "tile by tile: elements are gathered or scattered"),
         ("product", (), "as a function on tensors"),
         ("attention", (), "as a function on tensors"),
         ("add", (), "tile by tile: no product"),
