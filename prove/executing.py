@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl_spirv.dialects.spirv import control_flow as flow
 from xdsl_spirv.dialects.spirv import exits, memory, structure
 from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.types import PointerType, StructType
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType, StructType
 from xdsl_spirv.interpreter import semantics
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.context import symbol_name
@@ -188,7 +188,7 @@ class Executor:
             arguments = tuple(choose(edge.guard, x, y) for x, y in pairs)
         return Edge(either([e.guard for e in edges]), state, arguments)
 
-    def unset(self, type: Attribute) -> Scalar:
+    def unset(self, type: Attribute) -> Value:
         """The value of memory that was never written."""
         return Scalar(constant_term(0, type), ALWAYS)
 
@@ -382,7 +382,7 @@ class Executor:
         if isinstance(type, VectorType):
             return type.element_type
         parts = getattr(type, "element_type", None) or getattr(type, "column_type", None)
-        if parts is None:
+        if parts is None or isinstance(type, CooperativeMatrixType):
             raise Unsupported(f"an index into {type}")
         return parts
 

@@ -4,74 +4,89 @@ A kernel executed once for any invocation of any launch: its accesses, barriers 
 Symbols have levels: symbols of the launch (grid, lengths, push constants, contents that are never
 written) are equal for all invocations, symbols of a workgroup or of an iteration between barriers
 within it, all others belong to one invocation. A second invocation is the same terms with its own
-symbols in the place of the first one's. A load from memory that the kernel writes gives any number.
-
-Accesses stand in intervals between barriers. A loop without barriers is executed once, from a state
-in which the variables that it changes have any value that fulfils inductive facts. A loop with
-barriers is executed three times: the first iteration up to its barrier, a general one, and the head
-of the next; its variables are the workgroup's where their terms say so.
+symbols in the place of the first one's. Accesses stand in intervals between barriers. A cooperative
+matrix in memory is accessed by its subgroup: each of its elements, by any of the invocations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from itertools import count
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, VectorType, i32
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.dialects.builtin import IntAttr, IntegerType, Signedness, VectorType, i32, i64
+from xdsl.ir import Attribute, Operation
+from xdsl.traits import Pure
 
-from xdsl_spirv.dialects.spirv import control_flow as flow
 from xdsl_spirv.dialects.spirv import memory
-from xdsl_spirv.dialects.spirv.atomic import AtomicLoadOp, AtomicOperation, AtomicStoreOp
+from xdsl_spirv.dialects.spirv.atomic import (
+    AtomicIAddOp,
+    AtomicIIncrementOp,
+    AtomicLoadOp,
+    AtomicOperation,
+    AtomicStoreOp,
+)
+from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixLayoutAttr, ScopeAttr
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp, MemoryBarrierOp
+from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.cooperative_matrix import (
+    CooperativeMatrixLengthOp,
+    CooperativeMatrixLoadOp,
+    CooperativeMatrixStoreOp,
+    MatrixMemoryOperation,
+)
 from xdsl_spirv.dialects.spirv.enums import Scope, StorageClass
-from xdsl_spirv.dialects.spirv.group import GroupNonUniformOperation
+from xdsl_spirv.dialects.spirv.group import GroupNonUniformElectOp, GroupNonUniformOperation
 from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
+from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp
-from xdsl_spirv.dialects.spirv.types import RuntimeArrayType, StructType
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, RuntimeArrayType, StructType
 from xdsl_spirv.interpreter import Options
 from xdsl_spirv.interpreter.batch import Geometry
-from xdsl_spirv.interpreter.checks.accessors import SAME_WORKGROUP
-from xdsl_spirv.interpreter.checks.memory_model import BUFFERS, WORKGROUPS, Facts, MemoryModel
+from xdsl_spirv.interpreter.checks.accessors import SAME_SUBGROUP, SAME_WORKGROUP
+from xdsl_spirv.interpreter.checks.memory_model import (
+    BUFFERS,
+    WORKGROUPS,
+    Facts,
+    MemoryModel,
+    Semantics,
+)
+from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.context import Context
-from xdsl_spirv.interpreter.pointers import accessed_pointer, is_write, root_of
+from xdsl_spirv.interpreter.pointers import accessed_pointer, is_write, root_of, storage_of
 from xdsl_spirv.interpreter.spirv.module import find_entry, workgroup_size
-from xdsl_spirv.prove.executing import Edge, Executor, Frame, Place, order_blocks
-from xdsl_spirv.prove.meaning import UNDEFINED
-from xdsl_spirv.prove.solvers import Limits, ask
+from xdsl_spirv.prove.executing import INVOCATION, Place
+from xdsl_spirv.prove.loops import (
+    INTERVAL,
+    LAUNCH,
+    NEAR,
+    ONE,
+    WORKGROUP,
+    Contents,
+    Log,
+    LoopExecutor,
+    is_number,
+    map_leaves,
+)
+from xdsl_spirv.prove.meaning import UNDEFINED, resize
 from xdsl_spirv.prove.values import (
-    NEVER,
+    ALWAYS,
     Scalar,
     Term,
-    Terms,
     Unsupported,
     Value,
     both,
     build,
     choose_term,
     constant_term,
-    constants_of,
     known_number,
     parts_of,
     scalars,
-    variable_term,
     z3,
 )
 
-LAUNCH, WORKGROUP, ITERATION, ONE = range(4)
-"""Levels of symbols."""
-
 MOST_GROUPS = 65535
-INTERVAL = "interval"
-QUICK = Limits(seconds=2, work=1_000_000)
-ORDERS: tuple[Callable[[Term, Term], Term], ...] = (
-    z3.ULE,
-    z3.UGE,
-    lambda x, y: x <= y,
-    lambda x, y: x >= y,
-)
-"""Relations of a variable to its first value that may hold in every iteration."""
+MOST_LANES = 128
 SHARED = (StorageClass.Workgroup, StorageClass.StorageBuffer, StorageClass.Uniform)
 
 
@@ -85,8 +100,45 @@ class Access:
     write: bool
     atomic: bool
     facts: Facts
-    intervals: frozenset[int] | None
-    """The intervals it may be in; None if no barrier orders it."""
+    intervals: frozenset[int]
+    """The intervals between the workgroup's barriers that it may be in."""
+    near: frozenset[int]
+    """The intervals between the subgroup's barriers."""
+    matrix: Attribute | None = None
+    """The type of a cooperative matrix: its whole subgroup makes the access."""
+
+    @property
+    def kind(self) -> int:
+        """The kind of storage, for which barriers have a word each."""
+        return WORKGROUPS if self.place.storage is StorageClass.Workgroup else BUFFERS
+
+
+@dataclass(frozen=True)
+class Order:
+    """Whether all barriers of a scope order a storage, and make it available and visible."""
+
+    level: int
+    runs: bool
+    available: bool
+    visible: bool
+
+    def holds(self, *accesses: Access) -> bool:
+        """Whether accesses in different intervals are ordered."""
+        return self.runs and all(
+            not a.facts.private
+            and (self.available if a.write else self.visible)
+            | ((a.facts.available if a.write else a.facts.visible) >= self.level)
+            for a in accesses
+        )
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """The result of an atomic on a counter that only grows: no other invocation gets it."""
+
+    term: Term
+    guard: Term
+    place: Place
 
 
 @dataclass(frozen=True)
@@ -101,31 +153,40 @@ class Demand:
     """The length of the runtime array that an index must stay below."""
 
 
-class Kernel(Executor):
+class Kernel(LoopExecutor):
     """The accesses, barriers and demands of an entry point."""
 
-    def __init__(self, module: ModuleOp, entry: str):
-        super().__init__(module, Terms())
+    def __init__(self, module: ModuleOp, entry: str, fixed: Mapping[str, int]):
+        super().__init__(module)
+        self.fixed = fixed
         context = Context(module, Options(), Geometry((0, 0, 0), (1, 1, 1), 32))
         self.model = MemoryModel(context)
         self.function = find_entry(module, entry)
         self.size = workgroup_size(context, self.function)
-        self.levels: dict[str, int] = {}
-        self.facts: list[Term] = []
         self.accesses: list[Access] = []
-        self.barriers: list[tuple[Operation, Term]] = []
+        self.barriers: list[tuple[ControlBarrierOp, Term]] = []
         self.demands: list[Demand] = []
         self.lengths: dict[tuple[Hashable, int], Term] = {}
         self.pushed: dict[tuple[int, ...], Term] = {}
-        self._numbers = count(1)
-        self._cut = False
-        self._quiet = 0
-        self.ordered = self._find_ordered()
+        self.contents: dict[str, list[tuple[Term, bool]]] = {}
+        """The integers that are read of buffers that are never written, and their types."""
+        self.elements: dict[str, tuple[str, int, int]] = {}
+        """Functions that give contents: of which buffer, and which of how many parts of an item."""
+        self.tickets: list[Ticket] = []
+        self.elected: list[tuple[Term, Term]] = []
+        """The conditions under which one invocation of a subgroup is elected, and the results."""
+        self.orders = [
+            [self._find_order(kind, level) for kind in (WORKGROUPS, BUFFERS)]
+            for level in (SAME_SUBGROUP, SAME_WORKGROUP)
+        ]
         self.written = {
             root_of(pointer)
             for op in module.walk()
-            if is_write(op) and (pointer := accessed_pointer(op, True)) is not None
+            if is_write(op)
+            and (pointer := accessed_pointer(op, True)) is not None
+            and storage_of(pointer) not in INVOCATION
         }
+        self.counters = self._find_counters()
         self.group, self.local, self.grid = (
             [self.symbol(f"{name}.{axis}", i32, level) for axis in "xyz"]
             for name, level in (("workgroup", WORKGROUP), ("local", ONE), ("grid", LAUNCH))
@@ -135,17 +196,83 @@ class Kernel(Executor):
         ):
             self.facts += [z3.ULT(group, grid), z3.ULT(local, size), z3.ULE(grid, MOST_GROUPS)]
 
-    def _find_ordered(self) -> list[bool]:
-        """Whether every barrier of the workgroup orders Workgroup memory, and buffers."""
-        barriers = [op for op in self.module.walk() if isinstance(op, ControlBarrierOp)]
-        said = [self.model.semantics(op) for op in barriers]
-        return [
-            all(
-                s.both >> kind & 1 and min(s.scope, s.available, s.visible) >= SAME_WORKGROUP
-                for s in said
-            )
-            for kind in (WORKGROUPS, BUFFERS)
+        self._count_subgroups()
+
+    def _count_subgroups(self) -> None:
+        """Symbols of the subgroup, the place in it, the size of subgroups, and their number."""
+        one = (("subgroup", ONE), ("lane", ONE), ("subgroup.size", LAUNCH), ("subgroups", LAUNCH))
+        self.subgroup, lane, size, number = (self.symbol(name, i32, level) for name, level in one)
+        self.built_ins = {
+            "SubgroupId": self.subgroup,
+            "SubgroupLocalInvocationId": lane,
+            "SubgroupSize": size,
+            "NumSubgroups": number,
+        }
+        threads = self.size[0] * self.size[1] * self.size[2]
+        self.facts += [
+            *(z3.ULT(lane, size), z3.ULT(self.subgroup, number), size & (size - 1) == 0),
+            *(z3.ULE(size, MOST_LANES), z3.ULE(number, threads), z3.UGE(size * number, threads)),
         ]
+        blocks = self.subgroup * size + lane == self.index()
+        self.consecutive = z3.And(blocks, z3.ULT(number * size, size + threads))
+        """Whether subgroups are consecutive invocations of the workgroup."""
+
+    def _find_counters(self) -> set[Hashable]:
+        """Variables that only atomic additions of positive constants change."""
+        other = set[Hashable]()
+        for op in self.module.walk():
+            pointer = accessed_pointer(op, True) if is_write(op) else None
+            if pointer is None:
+                continue
+            grows = isinstance(op, AtomicIIncrementOp)
+            if isinstance(op, AtomicIAddOp) and isinstance(
+                made := op.operands[1].owner, ConstantOp
+            ):
+                grows = 0 < attribute_array(made.value).reshape(-1).view("i4")[0]
+            if not grows:
+                other.add(root_of(pointer))
+        return set[Hashable](self.written) - other
+
+    def index(self) -> Term:
+        """LocalInvocationIndex."""
+        x, y, z = self.local
+        return x + y * self.size[0] + z * (self.size[0] * self.size[1])
+
+    def _find_order(self, kind: int, level: int) -> Order:
+        """What all control barriers do that hold up a scope."""
+        scopes = [Scope.Workgroup] + [Scope.Subgroup] * (level == SAME_SUBGROUP)
+        said = [
+            self._semantics(op)
+            for op in self.module.walk()
+            if isinstance(op, ControlBarrierOp) and op.execution_scope.data in scopes
+        ]
+        return Order(
+            level,
+            all(s.both >> kind & 1 and s.scope >= level for s in said),
+            all(s.available >= level for s in said),
+            all(s.visible >= level for s in said),
+        )
+
+    def _semantics(self, op: ControlBarrierOp) -> Semantics:
+        """A barrier with the fences that stand directly before it and behind it."""
+        own = self.model.semantics(op)
+        before, behind = (self._fence(op, back) for back in (True, False))
+        if before is None or behind is None:
+            return own
+        return replace(
+            own,
+            release=own.release | before.release,
+            acquire=own.acquire | behind.acquire,
+            available=max(own.available, before.available),
+            visible=max(own.visible, behind.visible),
+            scope=max(own.scope, min(before.scope, behind.scope)),
+        )
+
+    def _fence(self, op: Operation, back: bool) -> Semantics | None:
+        beside = op.prev_op if back else op.next_op
+        while beside is not None and beside.has_trait(Pure):
+            beside = beside.prev_op if back else beside.next_op
+        return self.model.semantics(beside) if isinstance(beside, MemoryBarrierOp) else None
 
     def run(self) -> None:
         """Executes the entry point."""
@@ -158,30 +285,18 @@ class Kernel(Executor):
             raise Unsupported("two variables share a binding")
         if any("aliased" in op.attributes for op in self.module.body.block.ops):
             raise Unsupported("a buffer that is declared to alias another")
-        self.state = {INTERVAL: self._interval()}
+        self.state = {INTERVAL: self.interval(), NEAR: self.interval()}
+        self.state |= {("stores", root): Log() for root in self.written if root is not None}
         self.call(self.function, [])
 
-    def _interval(self) -> frozenset[int]:
-        return frozenset([next(self._numbers)])
-
-    def symbol(self, name: str, type: Attribute, level: int) -> Term:
-        """A symbol of a level."""
-        self.levels[name] = level
-        return variable_term(name, type)
-
-    def fresh(self, type: Attribute, level: int, what: str) -> Value:
-        """A value of which nothing is known."""
-        made = lambda t: Scalar(self.symbol(f"{what}!{next(self._numbers)}", t, level))  # noqa: E731
-        return build(type, made, self.length)
-
-    def join(self, guard: Term, one: Value, other: Value) -> Value:
-        """Intervals are united where paths meet."""
-        if isinstance(one, frozenset):
-            return one | other
-        return super().join(guard, one, other)
+    def record(self) -> tuple[list[Any], ...]:
+        """The lists that executing makes longer."""
+        return (self.accesses, self.barriers, self.demands, self.tickets, self.elected)
 
     def initial(self, key: Hashable) -> Value:
         """Private variables begin with any value."""
+        if isinstance(key, tuple):
+            return Log()
         op = self.symbols[str(key)]
         assert isinstance(op, GlobalVariableOp)
         self.state[key] = self.fresh(op.type.pointee, ONE, "private")
@@ -209,8 +324,17 @@ class Kernel(Executor):
             raise Unsupported(f"memory of storage class {place.storage.name}", op)
         self._access(place, op, False)
         if place.storage is not StorageClass.Workgroup and not {place.root, None} & self.written:
-            return build(place.type, _Contents(place), self.length)
-        return self.fresh(place.type, ONE, "load")
+            contents = Contents(place)
+            value = build(place.type, contents, self.length)
+            for number, label in enumerate(contents.labels):
+                self.elements[label] = (self.name_of(place.root), number, len(contents.labels))
+            element = element_of(place.type)
+            if isinstance(element, IntegerType) and element.width.data > 1:
+                signed = element.signedness.data is Signedness.SIGNED
+                read = self.contents.setdefault(self.name_of(place.root), [])
+                read += [(leaf.term, signed) for leaf in scalars(value)]
+            return value
+        return self.held(place)
 
     def store(self, place: Place, value: Value, op: Operation) -> None:
         """Records a write."""
@@ -218,15 +342,45 @@ class Kernel(Executor):
             raise Unsupported(f"memory of storage class {place.storage.name}", op)
         self._check_path(place, op)
         self._access(place, op, True)
+        self.keep_store(place, value)
 
-    def _access(self, place: Place, op: Operation, write: bool) -> None:
-        if self._quiet:
+    def _access(
+        self, place: Place, op: Operation, write: bool, matrix: Attribute | None = None
+    ) -> None:
+        if self.quiet:
             return
-        kind = WORKGROUPS if place.storage is StorageClass.Workgroup else BUFFERS
-        facts = self.model.facts(op, write)
-        intervals = self.state[INTERVAL] if self.ordered[kind] and not facts.private else None
-        atomic = isinstance(op, AtomicOperation)
-        self.accesses.append(Access(op, place, self.guard, write, atomic, facts, intervals))
+        facts, atomic = self.model.facts(op, write), isinstance(op, AtomicOperation)
+        between = (self.state[INTERVAL], self.state[NEAR])
+        self.accesses.append(Access(op, place, self.guard, write, atomic, facts, *between, matrix))
+
+    def _access_matrix(self, place: Value, op: Operation, operands: Sequence[Value]) -> None:
+        """A load or store of a cooperative matrix: of each element, at any row and column."""
+        store = isinstance(op, CooperativeMatrixStoreOp)
+        type = (op.operands[1] if store else op.results[0]).type
+        assert isinstance(op, MatrixMemoryOperation)
+        layout = op.matrix_layout
+        if (
+            not isinstance(place, Place)
+            or not isinstance(type, CooperativeMatrixType)
+            or not (place.path and place.type == type.element_type)
+            or not isinstance(layout, CooperativeMatrixLayoutAttr)
+            or not isinstance(type.scope, ScopeAttr)
+            or type.scope.data is not Scope.Subgroup
+            or op.stride is None
+        ):
+            raise Unsupported("a cooperative matrix of this layout, scope or element", op)
+        lines, width = self.length(type.rows), self.length(type.columns)
+        if "Row" not in layout.data.name:
+            lines, width = width, lines
+        line, item = (self.symbol(f"{n}!{next(self.numbers)}", i64, ONE) for n in ("line", "item"))
+        self.facts += [z3.ULT(line, lines), z3.ULT(item, width)]
+        stride = resize(dict(zip(op.operands, operands, strict=True))[op.stride].term, 64, False)
+        element = Scalar(resize(place.path[-1].term, 64, True) + line * stride + item)
+        each = replace(place, path=(*place.path[:-1], element))
+        self._check_path(each, op)
+        self._access(each, op, store, type)
+        if store:
+            self.keep_store(place, None)
 
     def _check_path(self, place: Place, op: Operation) -> None:
         type, seen = place.whole, ()
@@ -271,7 +425,7 @@ class Kernel(Executor):
         self, question: str, what: str, op: Operation, wrong: Term, length: Term | None = None
     ) -> None:
         wrong = z3.simplify(wrong)
-        if not self._quiet and not z3.is_false(wrong):
+        if not self.quiet and not z3.is_false(wrong):
             self.demands.append(Demand(question, what, op, both(self.guard, wrong), length))
 
     def _read_push_constant(self, place: Place) -> Value:
@@ -283,6 +437,8 @@ class Kernel(Executor):
             key = (*[n or 0 for n in path], len(made))
             made.append(type)
             name = self._member_name(place.whole, key)
+            if name in self.fixed and isinstance(type, IntegerType):
+                return Scalar(constant_term(self.fixed[name], type))
             term = self.pushed.setdefault(key, self.symbol(name, type, LAUNCH))
             return Scalar(term)
 
@@ -310,9 +466,10 @@ class Kernel(Executor):
                 g * n + x if n > 1 else g for g, n, x in zip(group, size, local, strict=True)
             ],
         }
-        index = local[0] + local[1] * size[0] + local[2] * (size[0] * size[1])
         if name == "LocalInvocationIndex":
-            return Scalar(z3.simplify(index) if size[1] * size[2] > 1 else local[0])
+            return Scalar(z3.simplify(self.index()) if size[1] * size[2] > 1 else local[0])
+        if name in self.built_ins:
+            return Scalar(self.built_ins[name])
         if name not in triples:
             return self.fresh(place.type, ONE, name)
         leaves = tuple(Scalar(term) for term in triples[name])
@@ -322,18 +479,20 @@ class Kernel(Executor):
 
     # Instructions.
 
-    def unset(self, type: Attribute) -> Scalar:
+    def unset(self, type: Attribute) -> Value:
         """A value that was never written is any number."""
-        return Scalar(self.symbol(f"unset!{next(self._numbers)}", type, ONE))
+        if isinstance(type, CooperativeMatrixType):
+            return ()
+        return Scalar(self.symbol(f"unset!{next(self.numbers)}", type, ONE))
 
     def settle(self, results: Sequence[Value]) -> Sequence[Value]:
         """Results that are undefined are any numbers there."""
-        return [_map_leaves(r, self._settle_leaf) if _is_number(r) else r for r in results]
+        return [map_leaves(r, self._settle_leaf) if is_number(r) else r for r in results]
 
     def _settle_leaf(self, leaf: Scalar) -> Scalar:
         if z3.is_false(leaf.undefined):
             return leaf
-        name = f"undefined!{next(self._numbers)}"
+        name = f"undefined!{next(self.numbers)}"
         self.levels[name] = ONE
         anything = z3.Const(name, leaf.term.sort())
         return Scalar(choose_term(leaf.undefined, anything, leaf.term))
@@ -345,6 +504,8 @@ class Kernel(Executor):
             return
         columns = [list(scalars(operand)) for operand in operands]
         question = "shifts" if "Shift" in op.name else "division"
+        if not columns[0]:
+            self._demand(question, "components of a cooperative matrix", op, ALWAYS)
         for row in zip(*columns, strict=False):
             wrong = undefined(*[leaf.term for leaf in row])
             self._demand(question, "operands with a result", op, wrong)
@@ -365,6 +526,11 @@ class Kernel(Executor):
                 not isinstance(op, AtomicLoadOp)
             ):
                 self._access(place, op, write)
+            if not isinstance(op, AtomicLoadOp):
+                self.keep_store(place, None)
+            return self._atomic_results(op, place)
+        elif isinstance(op, CooperativeMatrixLoadOp | CooperativeMatrixStoreOp):
+            self._access_matrix(operands[0], op, operands)
         elif isinstance(op, memory.ArrayLengthOp):
             place = operands[0]
             member = op.array_member.value.data
@@ -372,217 +538,38 @@ class Kernel(Executor):
             return (Scalar(self.array_length(place.root, 1, [index])),)
         elif not isinstance(op, GroupNonUniformOperation):
             raise Unsupported(f"{op.name} is not supported", op)
-        return tuple(self.fresh(result.type, ONE, op.name) for result in op.results)
+        results = tuple(self.fresh(result.type, ONE, op.name) for result in op.results)
+        if isinstance(op, GroupNonUniformElectOp) and not self.quiet and not self.inside:
+            self.elected.append((self.guard, results[0].term))
+        return results
+
+    def _atomic_results(self, op: Operation, place: Place) -> tuple[Value, ...]:
+        """Any numbers; of a counter that only ever grows, numbers that no other atomic returns."""
+        results = tuple(self.fresh(result.type, ONE, op.name) for result in op.results)
+        if results and place.root in self.counters and not self.quiet:
+            self.tickets.append(Ticket(results[0].term, self.guard, place))
+        return results
+
+    def _compute(self, op: Operation, operands: Sequence[Value]) -> Sequence[Value]:
+        """Nothing is known of the components of cooperative matrices."""
+        if isinstance(op, CooperativeMatrixLengthOp):
+            name = f"elements of {op.cooperative_matrix_type}"
+            return (Scalar(self.symbol(name, i32, LAUNCH)),)
+        types = [value.type for value in (*op.results, *op.operands)]
+        memory_op = isinstance(op, CooperativeMatrixLoadOp | CooperativeMatrixStoreOp)
+        if any(isinstance(t, CooperativeMatrixType) for t in types) and not memory_op:
+            return [self.fresh(result.type, ONE, op.name) for result in op.results]
+        return super()._compute(op, operands)
 
     def _barrier(self, op: ControlBarrierOp) -> None:
-        if op.execution_scope.data is not Scope.Workgroup:
+        scope = op.execution_scope.data
+        if scope not in (Scope.Workgroup, Scope.Subgroup):
             return
-        if not self._quiet:
+        if not self.quiet:
             self.barriers.append((op, self.guard))
-        self.state[INTERVAL] = self._interval()
-        if self._cut:
-            self.guard = NEVER
-
-    # Loops.
-
-    def run_loop(self, op: flow.LoopOp, frame: Frame) -> None:
-        """Executes a loop for any number of iterations."""
-        blocks = order_blocks(op.body)[:-1]
-        (entry,) = frame.edges.pop(blocks[0])
-        self.guard, self.state = entry.guard, dict(entry.state)
-        self.run_block(blocks[0], entry, frame)
-        (start,) = frame.edges.pop(blocks[1], [None])
-        if start is None:
-            return
-        if any(self._waits(inner) for inner in op.walk()):
-            self._run_waiting(blocks[1:], start, frame, op)
-        else:
-            general, _ = self._general(blocks[1:], start, frame, ONE, op)
-            self._iterate(blocks[1:], general, frame)
-
-    def _waits(self, op: Operation) -> bool:
-        if isinstance(op, flow.FunctionCallOp):
-            callee = self.symbols[op.callee.string_value()]
-            return any(self._waits(inner) for inner in callee.walk())
-        return isinstance(op, ControlBarrierOp) and op.execution_scope.data is Scope.Workgroup
-
-    def _iterate(self, blocks: Sequence[Block], start: Edge, frame: Frame) -> list[Edge]:
-        """Executes one iteration; returns the edges back to the header."""
-        frame.edges[blocks[0]] = [start]
-        self.run_blocks(blocks, frame)
-        return frame.edges.pop(blocks[0], [])
-
-    def _try(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp):
-        """An iteration without a trace: only the edges back."""
-        kept = {block: list(edges) for block, edges in frame.edges.items()}
-        returns, cut, escapes = list(frame.returns), self._cut, frame.escapes
-        self._quiet, self._cut = self._quiet + 1, False
-        back = self._iterate(blocks, start, frame)
-        self._quiet, self._cut = self._quiet - 1, cut
-        frame.edges, frame.returns, frame.escapes = kept, returns, escapes
-        return back
-
-    def _general(
-        self, blocks: Sequence[Block], start: Edge, frame: Frame, level: int, op: flow.LoopOp
-    ) -> tuple[Edge, list[Edge]]:
-        """
-        The head of any iteration: what the body changes is unknown, at the level of the workgroup
-        if it stays so, with the facts that are inductive.
-        """
-        changed: dict[Hashable, int] = {}
-        while True:
-            edge = self._forgotten(start, changed, level)
-            back = self._try(blocks, edge, frame, op)
-            more = dict[Hashable, int]()
-            for key, value in _cells(edge):
-                new = [dict(_cells(b)).get(key) for b in back]
-                if all(n is value or n == value for n in new):
-                    continue
-                uniform = level == ITERATION and all(
-                    self.is_uniform(n) for n in [dict(_cells(start))[key], *new] if n is not None
-                )
-                wanted = ITERATION if uniform else ONE
-                if changed.get(key, -1) < wanted:
-                    more[key] = wanted
-            if not more:
-                self._assume_inductive(start, edge, back, changed)
-                return edge, back
-            changed.update(more)
-
-    def _forgotten(self, start: Edge, changed: dict[Hashable, int], level: int) -> Edge:
-        def forget(key: Hashable, value: Value) -> Value:
-            if key not in changed:
-                return value
-            return _map_leaves(value, lambda leaf: self._any_like(leaf, changed[key]))
-
-        state = {key: forget(key, value) for key, value in start.state.items()}
-        if level == ITERATION:
-            state[INTERVAL] = self._interval()
-        arguments = tuple(forget(n, value) for n, value in enumerate(start.arguments))
-        return Edge(start.guard, state, arguments)
-
-    def _any_like(self, leaf: Scalar, level: int) -> Scalar:
-        name = f"iteration!{next(self._numbers)}"
-        self.levels[name] = level
-        return Scalar(z3.Const(name, leaf.term.sort()))
-
-    def is_uniform(self, value: Value) -> bool:
-        """Whether a value is made of symbols of the launch, the workgroup and iterations only."""
-        if isinstance(value, Place | frozenset):
-            return True
-        return all(
-            self.levels.get(str(c), ONE) < ONE
-            for leaf in scalars(value)
-            for c in constants_of([leaf.term])
-        )
-
-    def _assume_inductive(
-        self, start: Edge, edge: Edge, back: Sequence[Edge], changed: dict[Hashable, int]
-    ) -> None:
-        """
-        Facts of variables that every iteration keeps: they move by a multiple of a power of two
-        (that survives overflow), and stay on one side of their first value.
-        """
-        first, head = dict(_cells(start)), dict(_cells(edge))
-        kept: list[tuple[Callable[[Term], Term], Hashable]] = []
-        for key in changed:
-            value = head.get(key)
-            if not isinstance(value, Scalar) or not z3.is_bv(value.term):
-                continue
-            begin = first[key].term
-            moves = [known_number(dict(_cells(b))[key].term - value.term) for b in back]
-            steps = [m & -m for m in moves if m]
-            if steps and None not in moves:
-                low = z3.BitVecVal(min(steps) - 1, value.term.size())
-                self.facts.append((value.term - begin) & low == 0)
-            kept += [(_order(compare, begin), key) for compare in ORDERS]
-        self.facts += self._keep_inductive(kept, head, back)
-
-    def _keep_inductive(
-        self,
-        kept: list[tuple[Callable[[Term], Term], Hashable]],
-        head: dict[Hashable, Value],
-        back: Sequence[Edge],
-    ) -> list[Term]:
-        """The candidates, all true at first, that an iteration keeps if all hold before it."""
-        while True:
-            held = [holds(head[key].term) for holds, key in kept]
-            lost = []
-            for holds, key in kept:
-                for b in back:
-                    after = holds(dict(_cells(b))[key].term)
-                    asked = [*self.facts, *held, b.guard, z3.Not(after)]
-                    if ask(asked, limits=QUICK).verdict != "never":
-                        lost.append((holds, key))
-                        break
-            if not lost:
-                return held
-            kept = [candidate for candidate in kept if candidate not in lost]
-
-    def _run_waiting(
-        self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp
-    ) -> None:
-        """A loop with barriers: the first head, a general iteration, and the next head."""
-        general, _ = self._general(blocks, start, frame, ITERATION, op)
-        cut = self._cut
-        self._head(blocks, start, frame, op)
-        if cut:
-            return
-        merge = op.merge_block
-        assert merge is not None
-        left = frame.edges.pop(merge, [])
-        back = self._iterate(blocks, general, frame)
-        head = general.state[INTERVAL]
-        # The heads have all exits before a barrier, the general ones too.
-        after = [e for e in frame.edges.pop(merge, []) if e.state[INTERVAL] != head]
-        if any(not head.isdisjoint(e.state[INTERVAL]) for e in [*back, *after]):
-            raise Unsupported("a loop with barriers, of which an iteration may meet none", op)
-        frame.edges[merge] = [*left, *after]
-        if back:
-            self._head(blocks, self.merge(back), frame, op)
-
-    def _head(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp) -> None:
-        cut, self._cut = self._cut, True
-        if self._iterate(blocks, start, frame):
-            raise Unsupported("a loop with barriers, of which an iteration may meet none", op)
-        self._cut = cut
-
-
-class _Contents:
-    """The contents of memory that is never written: a function of the indexes."""
-
-    def __init__(self, place: Place):
-        self.place, self.number = place, 0
-
-    def __call__(self, type: Attribute) -> Scalar:
-        self.number += 1
-        indexes = [i.term for i in self.place.path if not z3.is_bv_value(i.term)]
-        fixed = [str(i.term) for i in self.place.path if z3.is_bv_value(i.term)]
-        label = "/".join(["contents", str(self.place.root), *fixed, f"part {self.number}"])
-        label += "".join(f" {i.sort()}" for i in indexes)
-        result = variable_term("sort", type).sort()
-        if not indexes:
-            return Scalar(z3.Const(label, result))
-        return Scalar(z3.Function(label, *[i.sort() for i in indexes], result)(*indexes))
-
-
-def _order(compare: Callable[[Term, Term], Term], begin: Term) -> Callable[[Term], Term]:
-    return lambda term: compare(term, begin)
-
-
-def _cells(edge: Edge) -> list[tuple[Hashable, Value]]:
-    """The variables and arguments of an edge, by their holders."""
-    named = [(k, v) for k, v in edge.state.items() if k != INTERVAL]
-    return [*named, *enumerate(edge.arguments)]
-
-
-def _is_number(value: Value) -> bool:
-    return isinstance(value, Scalar) or (isinstance(value, tuple) and all(map(_is_number, value)))
-
-
-def _map_leaves(value: Value, leaf: object) -> Value:
-    if isinstance(value, tuple):
-        return tuple(_map_leaves(part, leaf) for part in value)
-    if isinstance(value, Scalar):
-        return leaf(value)  # pyright: ignore
-    raise Unsupported("a pointer that a loop changes")
+        if scope is Scope.Workgroup:
+            self.cross_barrier(near=False)
+            self.cut_iteration()
+        elif not self.inside:
+            # In a loop that is executed once for all iterations it would order too much.
+            self.cross_barrier(near=True)

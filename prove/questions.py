@@ -7,20 +7,21 @@ unknown. Two invocations are the same terms twice, the second with its own symbo
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations, combinations_with_replacement
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement, product
 from typing import TypeAlias
 
 from xdsl.ir import Operation
 
-from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.enums import Scope, StorageClass
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter.checks.accessors import SAME_DEVICE, SAME_WORKGROUP
-from xdsl_spirv.prove.kernel import ITERATION, LAUNCH, ONE, WORKGROUP, Access, Demand, Kernel
+from xdsl_spirv.prove.executing import Place
+from xdsl_spirv.prove.kernel import Access, Demand, Kernel
+from xdsl_spirv.prove.loops import ITERATION, LAUNCH, ONE, WORKGROUP, equal
 from xdsl_spirv.prove.solvers import Limits, ask
-from xdsl_spirv.prove.values import Term, constants_of, either, negate, z3
+from xdsl_spirv.prove.values import Term, constants_of, either, known_number, negate, z3
 
 Renaming: TypeAlias = Callable[[Term], Term]
 """Gives the terms of another invocation."""
@@ -41,6 +42,10 @@ class Question:
     result: str = "unknown"
     reason: str = ""
     launch: dict[str, int] = field(default_factory=dict[str, int])
+    needed: set[str] = field(default_factory=set[str])
+    """The offers that its proof stands on."""
+    held: Sequence[Term] = ()
+    """What the launch fulfils."""
 
 
 @dataclass
@@ -53,6 +58,8 @@ class Proof:
     offered: list[str] = field(default_factory=list[str])
     """Premises that the tool added to make a proof."""
     unreached: list[Operation] = field(default_factory=list[Operation])
+    complete: bool = False
+    """Whether everything was proved under the premises and the offers together."""
 
     @property
     def result(self) -> str:
@@ -60,102 +67,168 @@ class Proof:
         results = {q.result for q in self.questions}
         if "candidate" in results:
             return "candidate"
-        return "unknown" if "unknown" in results or self.unreached else "proved"
+        return "proved" if self.complete and not self.unreached else "unknown"
 
 
-def execute(module: ModuleOp, entry: str) -> Kernel:
-    """Executes an entry point symbolically; raises `Unsupported` where that cannot be."""
-    kernel = Kernel(module, entry)
+def execute(module: ModuleOp, entry: str, fixed: Mapping[str, int] | None = None) -> Kernel:
+    """
+    Executes an entry point symbolically, with some push constants' numbers given; raises
+    `Unsupported` where that cannot be.
+    """
+    kernel = Kernel(module, entry, fixed or {})
     kernel.run()
     return kernel
 
 
 def prove(
-    kernel: Kernel, premises: dict[str, Term], offers: dict[str, Term], limits: Limits = Limits()
+    kernel: Kernel,
+    premises: dict[str, Term],
+    offers: Sequence[dict[str, Term]],
+    limits: Limits = Limits(),
 ) -> Proof:
     """
-    Asks everything under the premises. Open questions are asked under the offers, too; the
-    proof names the offers that it needs.
+    Asks everything under the premises. The offers, one set after the other, are taken where they
+    make a proof, and the proof names those that it needs; if none does, all is asked without.
     """
     questions = list(_questions(kernel))
     proof = Proof(kernel, questions, list(premises))
     held = [*kernel.facts, *premises.values()]
+    known = {text: term for chosen in offers for text, term in chosen.items()}
+    if all(_ask_under(question, held, offers, limits) for question in questions):
+        proof.offered = _find_needed(held, known, questions, limits)
+        held += [known[text] for text in proof.offered]
+        proof.unreached = list(_find_unreached(kernel, held, limits))
+        proof.complete = True
+        return proof
+    # What holds under the offers is no bug: the others are asked for a launch that fulfils them.
+    held += offers[0].values() if offers else ()
     for question in questions:
-        _ask(question, held, kernel, limits)
-    wanting = [q for q in questions if q.result != "proved"]
-    # Products of two symbols are hard on solvers: they are offered if nothing else suffices.
-    plain = {text: term for text, term in offers.items() if not _is_product(text)}
-    for chosen in (plain, offers) if len(plain) < len(offers) else (plain,):
-        if not wanting or not chosen:
-            break
-        for question in wanting:
-            _ask(question, [*held, *chosen.values()], kernel, limits)
-        if all(q.result == "proved" for q in wanting):
-            proof.offered = _find_needed(held, chosen, wanting, limits)
-            break
-    held += [offers[text] for text in proof.offered]
-    for access in kernel.accesses:
-        if ask([*held, access.guard], limits=limits).verdict != "holds":
-            proof.unreached.append(access.op)
+        if question.result != "proved" and not _ask_under(question, held, offers[1:], limits):
+            _ask(question, held, kernel, limits)
     return proof
 
 
+def _find_unreached(kernel: Kernel, held: Sequence[Term], limits: Limits) -> Iterator[Operation]:
+    """Accesses that are never made: what is proved of them would say nothing."""
+    guards: dict[Operation, list[Term]] = {}
+    for access in kernel.accesses:
+        guards.setdefault(access.op, []).append(access.guard)
+    for op, reached in guards.items():
+        if ask([*held, either(reached)], limits=limits).verdict != "holds":
+            yield op
+
+
+def _ask_under(
+    question: Question, held: Sequence[Term], offers: Sequence[dict[str, Term]], limits: Limits
+) -> bool:
+    """Whether a question is proved under the first of some sets of premises, or more of them."""
+    texts, terms = list[str](), list[Term]()
+    for number, chosen in enumerate(offers or [{}]):
+        texts += chosen
+        terms += chosen.values()
+        # What the first solver does not decide at once is easier with more premises.
+        solvers = limits.solvers if number >= len(offers) - 1 else 1
+        answer = ask([*held, question.wrong], (), replace(limits, solvers=solvers), terms)
+        if answer.verdict == "never":
+            question.result, question.needed = "proved", {texts[n] for n in answer.needed}
+            return True
+    return False
+
+
 def _find_needed(
-    held: Sequence[Term], offers: dict[str, Term], proved: Sequence[Question], limits: Limits
+    held: Sequence[Term], known: dict[str, Term], proved: Sequence[Question], limits: Limits
 ) -> list[str]:
-    """The offers without any of which something would not be proved."""
-    needed, size = list(offers), max(1, len(offers) // 2)
-    while True:
-        for start in range(0, len(needed), size)[::-1]:
-            rest = [*needed[:start], *needed[start + size :]]
-            terms = [*held, *[offers[text] for text in rest]]
-            if all(ask([*terms, q.wrong], limits=limits).verdict == "never" for q in proved):
-                needed = rest
-        if size == 1:
-            return needed
-        size //= 2
-
-
-def _is_product(text: str) -> bool:
-    """Whether a premise multiplies two unknown numbers."""
-    right = text.partition(">=")[2].split(" * ")
-    return sum(not part.strip().isdecimal() for part in right) > 1
+    """Offers without any of which something would not be proved."""
+    needed = {text: None for q in proved for text in known if text in q.needed}
+    for text in [t for t in known if t in needed][::-1]:
+        rest = [t for t in needed if t != text]
+        found = dict[int, set[str]]()
+        for number, q in enumerate(proved):
+            if text not in q.needed:
+                continue
+            answer = ask([*held, q.wrong], (), limits, [known[t] for t in rest])
+            if answer.verdict != "never":
+                break
+            found[number] = {rest[n] for n in answer.needed}
+        else:
+            for number, texts in found.items():
+                proved[number].needed = texts
+            del needed[text]
+    return [text for text in known if text in needed]
 
 
 def _ask(question: Question, held: Sequence[Term], kernel: Kernel, limits: Limits) -> None:
-    """Asks one question; a launch that answers it is the smallest of some sizes."""
-    question.result, question.reason = "unknown", ""
-    numbers, lengths = kernel.pushed.values(), kernel.lengths.values()
-    wanted = [*kernel.grid, *numbers, *lengths]
+    """Asks one question: what does not hold may be a launch that shows it."""
+    wanted = _wanted(kernel)
     answer = ask([*held, question.wrong], wanted, limits)
-    if answer.verdict != "holds":
-        question.result = "proved" if answer.verdict == "never" else "unknown"
-        question.reason = answer.reason
-        return
+    results = {"never": "proved", "holds": "candidate", "unknown": "unknown"}
+    question.result, question.reason = results[answer.verdict], answer.reason
+    question.launch, question.held = answer.values, held
+
+
+def _wanted(kernel: Kernel) -> list[Term]:
+    return [*kernel.grid, *kernel.pushed.values(), *kernel.lengths.values()]
+
+
+Items: TypeAlias = dict[str, dict[int, int]]
+"""The bits of some elements of buffers."""
+
+
+def find_launch(question: Question, kernel: Kernel, limits: Limits) -> tuple[dict[str, int], Items]:
+    """The smallest launch, of some sizes, that answers a question, and what it reads."""
+    reads = [t for t in _applications(question.wrong) if t.decl().name() in kernel.elements]
+    wanted = [*_wanted(kernel), *reads, *[t.arg(0) for t in reads]]
+    numbers, lengths = kernel.pushed.values(), kernel.lengths.values()
     for groups, elements in SIZES:
         small = [z3.ULE(g, groups) for g in kernel.grid]
         small += [z3.ULE(n - 1, elements) for n in lengths]
         small += [z3.ULE(p, elements) for p in numbers if z3.is_bv(p)]
-        smaller = ask([*held, question.wrong, *small], wanted, limits)
+        smaller = ask([*question.held, question.wrong, *small], wanted, limits)
         if smaller.verdict == "holds":
-            answer = smaller
-            break
-    question.result, question.launch = "candidate", answer.values
+            values, items = smaller.values, Items()
+            for read in reads:
+                name, part, parts = kernel.elements[read.decl().name()]
+                place = values.get(str(read.arg(0)), known_number(read.arg(0)) or 0)
+                items.setdefault(name, {})[place * parts + part] = values[str(read)]
+            return {str(t): values[str(t)] for t in _wanted(kernel)}, items
+    return question.launch, {}
+
+
+def _applications(term: Term) -> list[Term]:
+    """The applications of functions of one index in a term."""
+    seen, pending, found = set[int](), [term], list[Term]()
+    while pending:
+        term = pending.pop()
+        if term.get_id() not in seen:
+            seen.add(term.get_id())
+            pending += term.children()
+            if term.num_args() == 1 and term.decl().kind() == z3.Z3_OP_UNINTERPRETED:
+                found.append(term)
+    return found
 
 
 def _questions(kernel: Kernel) -> Iterator[Question]:
-    for demand in kernel.demands:
-        yield _of_demand(demand)
-    other = rename_for(kernel, ONE)
-    for op, guard in kernel.barriers:
-        wrong = z3.And(guard, other(negate(guard)), *_facts(kernel, ONE))
-        if not z3.is_false(z3.simplify(wrong)):
-            yield Question("barriers", "all invocations of the workgroup come", (op,), wrong)
-    yield from _races(kernel)
+    """Each thing that may go wrong at an instruction, or at two, is one question."""
+    found: dict[tuple[object, ...], list[Question]] = {}
+    for question in (*map(_of_demand, kernel.demands), *_of_barriers(kernel), *_races(kernel)):
+        found.setdefault((question.name, question.what, question.ops), []).append(question)
+    for alike in found.values():
+        yield replace(alike[0], wrong=either([q.wrong for q in alike]))
 
 
 def _of_demand(demand: Demand) -> Question:
     return Question(demand.question, demand.what, (demand.op,), demand.wrong, demand.length)
+
+
+def _of_barriers(kernel: Kernel) -> Iterator[Question]:
+    other = rename_for(kernel, ONE)
+    for op, guard in kernel.barriers:
+        near = op.execution_scope.data is Scope.Subgroup
+        members = [kernel.subgroup == _prime(kernel.subgroup)] if near else []
+        wrong = z3.And(guard, other(negate(guard)), *members, *_facts(kernel, other))
+        if not z3.is_false(z3.simplify(wrong)):
+            scope = "subgroup" if near else "workgroup"
+            yield Question("barriers", f"all invocations of the {scope} come", (op,), wrong)
 
 
 def rename_for(kernel: Kernel, level: int) -> Renaming:
@@ -165,9 +238,12 @@ def rename_for(kernel: Kernel, level: int) -> Renaming:
         for c in _symbols(kernel)
         if kernel.levels.get(str(c), LAUNCH) >= level
     ]
+    made: dict[int, tuple[Term, Term]] = {}
 
     def other(term: Term) -> Term:
-        return z3.substitute(term, *own)
+        if term.get_id() not in made:
+            made[term.get_id()] = (term, z3.substitute(term, *own))
+        return made[term.get_id()][1]
 
     return other
 
@@ -175,31 +251,69 @@ def rename_for(kernel: Kernel, level: int) -> Renaming:
 def _symbols(kernel: Kernel) -> list[Term]:
     indexes = [i.term for a in kernel.accesses for i in a.place.path]
     guards = [a.guard for a in kernel.accesses] + [guard for _, guard in kernel.barriers]
-    return constants_of([*kernel.facts, *indexes, *guards])
+    guards += [t for e in kernel.tickets for t in (e.term, e.guard)]
+    guards += [t for pair in kernel.elected for t in pair]
+    guards += [d.wrong for d in kernel.demands]
+    read = [term for terms in kernel.contents.values() for term, _ in terms]
+    return constants_of([*kernel.facts, *indexes, *guards, *read])
 
 
-def _facts(kernel: Kernel, level: int) -> list[Term]:
-    other = rename_for(kernel, level)
+def _facts(kernel: Kernel, other: Renaming) -> list[Term]:
     return [other(fact) for fact in kernel.facts]
+
+
+def _of_events(kernel: Kernel, other: Renaming, level: int) -> list[Term]:
+    """No two invocations get the same ticket, or are both elected in a subgroup."""
+    facts = list[Term]()
+    for guard, term in kernel.elected if level == ONE else ():
+        same = kernel.subgroup == other(kernel.subgroup)
+        facts.append(negate(z3.And(guard, term, other(guard), other(term), same)))
+    for e, f in product(kernel.tickets, repeat=2):
+        if e.place.root == f.place.root and e.term.sort() == f.term.sort():
+            met = z3.And(e.guard, other(f.guard), *_same_place(e.place, f.place, other))
+            facts.append(z3.Implies(met, e.term != other(f.term)))
+    return facts
 
 
 def _races(kernel: Kernel) -> Iterator[Question]:
     """Each pair of accesses, of one workgroup and of two."""
     # Levels from which the other invocation has its own symbols.
-    ways = {level: (rename_for(kernel, level), _facts(kernel, level))
-            for level in (WORKGROUP, ITERATION, ONE)}  # fmt: skip
-    same = z3.And(*[x == _prime(x) for x in kernel.local])
+    ways = list[tuple[Renaming, list[Term], list[Term]]]()
+    for level in (WORKGROUP, ITERATION, ONE):
+        other = rename_for(kernel, level)
+        ways.append((other, _facts(kernel, other), _of_events(kernel, other, level)))
     apart = either([x != _prime(x) for x in kernel.group])
     for a, b in combinations_with_replacement(kernel.accesses, 2):
         if a.place.root != b.place.root or not (a.write or b.write):
             continue
-        if not _is_safe(a, b, SAME_WORKGROUP) and _meet(a, b):
-            shared = a.intervals is not None and b.intervals is not None
-            other, facts = ways[ONE if shared else ITERATION]
-            yield _pair(a, b, "in a workgroup", [negate(same), *facts], other)
+        between = kernel.orders[1][a.kind].holds(a, b)
+        if not _is_safe(a, b, SAME_WORKGROUP) and not (
+            between and a.intervals.isdisjoint(b.intervals)
+        ):
+            other, facts, events = ways[2 if between else 1]
+            distinct = _distinct(kernel, a, b, other)
+            if (a.matrix is None and b.matrix is None) or a.matrix == b.matrix:
+                distinct += events
+            yield from _pair(a, b, "in a workgroup", [*distinct, *facts], other)
         if a.place.storage is not StorageClass.Workgroup and not _is_safe(a, b, SAME_DEVICE):
-            other, facts = ways[WORKGROUP]
-            yield _pair(a, b, "between workgroups", [apart, *facts], other)
+            other, facts, events = ways[0]
+            yield from _pair(a, b, "between workgroups", [apart, *events, *facts], other)
+
+
+def _distinct(kernel: Kernel, a: Access, b: Access, other: Renaming) -> list[Term]:
+    """
+    That two accesses of a workgroup are of different invocations, and not ordered by barriers of
+    the subgroup. A matrix is accessed by a whole subgroup, in an order of its own.
+    """
+    subgroup = kernel.subgroup != other(kernel.subgroup)
+    near = kernel.orders[0][a.kind].holds(a, b) and a.near.isdisjoint(b.near)
+    if near or (a.matrix is not None and a.matrix == b.matrix):
+        return [subgroup]
+    if a.matrix is not None or b.matrix is not None:
+        return []
+    lane = kernel.built_ins["SubgroupLocalInvocationId"]
+    apart = either([x != _prime(x) for x in kernel.local])
+    return [apart, z3.Or(subgroup, lane != other(lane))]
 
 
 def _prime(symbol: Term) -> Term:
@@ -210,116 +324,16 @@ def _is_safe(a: Access, b: Access, level: int) -> bool:
     return a.atomic and b.atomic and min(a.facts.scope, b.facts.scope) >= level
 
 
-def _meet(a: Access, b: Access) -> bool:
-    return a.intervals is None or b.intervals is None or not a.intervals.isdisjoint(b.intervals)
+def _same_place(x: Place, y: Place, other: Renaming) -> Iterator[Term]:
+    """That two paths select the same part of a variable."""
+    for a, b in zip(x.path, y.path, strict=False):
+        yield equal(a.term, other(b.term))
 
 
 def _pair(
-    a: Access, b: Access, where: str, apart: Sequence[Term], other: Callable[[Term], Term]
-) -> Question:
-    conditions = [a.guard, other(b.guard), *apart]
-    for x, y in zip(a.place.path, b.place.path, strict=False):
-        size = max(x.term.size(), y.term.size())
-        first, second = (z3.SignExt(size - t.size(), t) for t in (x.term, other(y.term)))
-        conditions.append(first == second)
-    wrong = z3.And(*conditions)
-    return Question("races", f"two invocations {where}", (a.op, b.op), wrong)
-
-
-def offered_premises(kernel: Kernel, lengths: dict[str, int]) -> dict[str, Term]:
-    """
-    Premises that kernels often stand on: a flat grid, and buffers that hold what is counted;
-    `lengths` are the lengths of a launch that is meant to be right.
-    """
-    x, y, z = kernel.grid
-    offers = {"grid.y == 1": y == 1, "grid.z == 1": z == 1, "grid.x == 1": x == 1}
-    numbers = [t for t in kernel.pushed.values() if z3.is_bv(t) and t.size() == 32]
-    wide = {str(n): z3.ZeroExt(32, n) for n in numbers}
-    counts = {**wide, "grid.x": z3.ZeroExt(32, x)}
-    counts[f"grid.x * {kernel.size[0]}"] = counts["grid.x"] * kernel.size[0]
-    threads = f"grid.x * {kernel.size[0]}"
-    for name in wide:
-        for groups in ("grid.x", threads):
-            counts[f"{groups} * {name}"] = counts[groups] * wide[name]
-    counts |= {f"{a} * {b}": wide[a] * wide[b] for a, b in combinations(wide, 2)}
-    for length in map(str, kernel.lengths.values()):
-        term = z3.ZeroExt(32, z3.BitVec(length, 32))
-        for name, number in counts.items():
-            for part in (1, 2, 4, 8, 16, 32) if name in wide else (1,):
-                text = f"{length} >= {name}" if part == 1 else f"{length} * {part} >= {name}"
-                offers[text] = z3.UGE(term * part, number)
-        if length in lengths:
-            offers[f"{length} >= {lengths[length]}"] = z3.UGE(term, lengths[length])
-    for number in numbers:
-        offers[f"{number} >= 1"] = z3.UGE(number, 1)
-        offers[f"{number} < 2147483648"] = z3.ULT(number, 1 << 31)
-    return offers
-
-
-def that_hold(offers: dict[str, Term], values: dict[str, int]) -> dict[str, Term]:
-    """
-    The offers that a launch fulfils, of several multiples of a length the tightest; without a
-    launch, those that are usual.
-    """
-    if not values:
-        usual = (t for t in offers if " * " not in t.partition(">=")[0] and not _is_product(t))
-        return {t: offers[t] for t in usual if t != "grid.x == 1"}
-    pairs = [(z3.BitVec(name, 32), z3.BitVecVal(value, 32)) for name, value in values.items()]
-    held = {t: o for t, o in offers.items() if z3.is_true(z3.simplify(z3.substitute(o, *pairs)))}
-    seen = set[tuple[str, str]]()
-    tight: dict[str, Term] = {}
-    for text, term in held.items():
-        left, _, right = text.partition(" >= ")
-        key = (left.partition(" * ")[0], right)
-        if not right or key not in seen:
-            tight[text] = term
-        seen.add(key)
-    return tight
-
-
-def premise(text: str, kernel: Kernel) -> Term:
-    """
-    A premise of names, numbers, `+ - * //` and comparisons, on integers without overflow.
-
-    Raises `ValueError` for anything else.
-    """
-    symbols = [*kernel.grid, *kernel.pushed.values(), *kernel.lengths.values()]
-    known = {str(t): z3.ZeroExt(96, t) for t in symbols if z3.is_bv(t) and t.size() == 32}
-
-    def term(node: ast.expr) -> Term:
-        spelled = ast.unparse(node)
-        if spelled in known:
-            return known[spelled]
-        if isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 0:
-            return z3.BitVecVal(node.value, 128)
-        if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-            return _ARITHMETIC[type(node.op)](term(node.left), term(node.right))
-        raise ValueError(f"{spelled!r} is not known; there are: {', '.join(known)}")
-
-    try:
-        parsed = ast.parse(text, mode="eval").body
-    except SyntaxError as error:
-        raise ValueError(f"{text!r} is not a comparison") from error
-    if not isinstance(parsed, ast.Compare):
-        raise ValueError(f"{text!r} is not a comparison")
-    terms = [term(node) for node in (parsed.left, *parsed.comparators)]
-    made = [
-        _COMPARISONS[type(o)](x, y) for o, x, y in zip(parsed.ops, terms, terms[1:], strict=False)
-    ]
-    return z3.And(*made)
-
-
-_ARITHMETIC: dict[type[ast.operator], Callable[[Term, Term], Term]] = {
-    ast.Add: lambda x, y: x + y,
-    ast.Sub: lambda x, y: x - y,
-    ast.Mult: lambda x, y: x * y,
-    ast.FloorDiv: z3.UDiv,
-}
-_COMPARISONS: dict[type[ast.cmpop], Callable[[Term, Term], Term]] = {
-    ast.Lt: lambda x, y: x < y,
-    ast.LtE: lambda x, y: x <= y,
-    ast.Gt: lambda x, y: x > y,
-    ast.GtE: lambda x, y: x >= y,
-    ast.Eq: lambda x, y: x == y,
-    ast.NotEq: lambda x, y: x != y,
-}
+    a: Access, b: Access, where: str, apart: Sequence[Term], other: Renaming
+) -> Iterator[Question]:
+    same = [z3.simplify(c) for c in _same_place(a.place, b.place, other)]
+    if not any(z3.is_false(c) for c in same):
+        wrong = z3.And(a.guard, other(b.guard), *same, *apart)
+        yield Question("races", f"two invocations {where}", (a.op, b.op), wrong)

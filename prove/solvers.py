@@ -29,6 +29,10 @@ class Limits:
     megabytes: int = 2048
     work: int = 4_000_000
     """z3's counted work: about ten seconds."""
+    solvers: int = 3
+    """How many solvers are asked."""
+    until: float = float("inf")
+    """The time, on the clock of `perf_counter`, from which nothing more is asked."""
 
 
 @dataclass
@@ -40,21 +44,32 @@ class Answer:
     seconds: float = 0.0
     values: dict[str, int] = field(default_factory=dict[str, int])
     reason: str = ""
+    needed: list[int] = field(default_factory=list[int])
+    """The numbers of the premises without which the answer is not known to be never."""
 
 
-Backend: TypeAlias = Callable[[Sequence[Term], Sequence[Term], Limits], Answer]
+Backend: TypeAlias = Callable[[Sequence[Term], Sequence[Term], Sequence[Term], Limits], Answer]
 
 
 def ask(
-    conditions: Iterable[Term], wanted: Sequence[Term] = (), limits: Limits = Limits()
+    conditions: Iterable[Term],
+    wanted: Sequence[Term] = (),
+    limits: Limits = Limits(),
+    premises: Sequence[Term] = (),
 ) -> Answer:
-    """Whether all conditions can hold at once, and values of the wanted constants if so."""
+    """
+    Whether all conditions and premises can hold at once, and values of the wanted constants if so;
+    if not, premises that suffice for that.
+    """
     listed = [c for c in conditions if not z3.is_true(c)]
     if any(z3.is_false(c) for c in listed):
         return Answer("never", "simplification")
     start, reasons = time.perf_counter(), list[str]()
-    for name, backend in _portfolio(listed):
-        answer = backend(listed, wanted, limits)
+    for name, backend in _portfolio([*listed, *premises])[: limits.solvers]:
+        if time.perf_counter() > limits.until:
+            reasons.append("the kernel's time is over")
+            break
+        answer = backend(listed, wanted, premises, limits)
         answer.solver, answer.seconds = name, time.perf_counter() - start
         if answer.verdict != "unknown":
             return answer
@@ -89,16 +104,21 @@ def smt_lib(conditions: Sequence[Term]) -> str:
     return re.sub(r"\b(bv[us](?:div|rem|mod))_i\b", r"\1", solver.sexpr())
 
 
-def ask_z3(conditions: Sequence[Term], wanted: Sequence[Term], limits: Limits) -> Answer:
+def ask_z3(
+    conditions: Sequence[Term], wanted: Sequence[Term], premises: Sequence[Term], limits: Limits
+) -> Answer:
     """z3, limited by its counted work; time only ends what does not count."""
     solver = z3.Solver()
     solver.set("rlimit", limits.work)
     solver.set("timeout", int(limits.seconds * 4000))
     solver.set("max_memory", limits.megabytes)
     solver.add(*conditions)
-    result = solver.check()
+    names = {f"premise!{number}": number for number in range(len(premises))}
+    for name, premise in zip(names, premises, strict=True):
+        solver.add(z3.Implies(z3.Bool(name), premise))
+    result = solver.check(*map(z3.Bool, names))
     if result == z3.unsat:
-        return Answer("never")
+        return Answer("never", needed=sorted(names[str(c)] for c in solver.unsat_core()))
     if result == z3.unknown:
         return Answer("unknown", reason=str(solver.reason_unknown()))
     model, values = solver.model(), dict[str, int]()
@@ -111,21 +131,29 @@ def ask_z3(conditions: Sequence[Term], wanted: Sequence[Term], limits: Limits) -
     return Answer("holds", values=values)
 
 
-def ask_bitwuzla(conditions: Sequence[Term], wanted: Sequence[Term], limits: Limits) -> Answer:
+def ask_bitwuzla(
+    conditions: Sequence[Term], wanted: Sequence[Term], premises: Sequence[Term], limits: Limits
+) -> Answer:
     """bitwuzla, limited by time and memory."""
     bitwuzla: Any = import_module("bitwuzla")
 
     manager, options = bitwuzla.TermManager(), bitwuzla.Options()
     options.set(bitwuzla.Option.PRODUCE_MODELS, True)
+    options.set(bitwuzla.Option.PRODUCE_UNSAT_ASSUMPTIONS, True)
     options.set(bitwuzla.Option.TIME_LIMIT_PER, int(limits.seconds * 1000))
     options.set(bitwuzla.Option.MEMORY_LIMIT, limits.megabytes)
     parser = bitwuzla.Parser(manager, options)
     try:
         # A wanted constant may not occur in the conditions: equal to itself, it does.
-        parser.parse(smt_lib([*conditions, *_mention(wanted)]), True, False)
-        result = parser.bitwuzla().check_sat()
+        named = [(z3.Bool(f"premise!{number}"), p) for number, p in enumerate(premises)]
+        implied = [z3.Implies(name, premise) for name, premise in named]
+        text = smt_lib([*conditions, *implied, *_mention(wanted)])
+        parser.parse(text, True, False)
+        assumed = [parser.parse_term(name.sexpr()) for name, _ in named]
+        result = parser.bitwuzla().check_sat(*assumed)
         if result == bitwuzla.Result.UNSAT:
-            return Answer("never")
+            failed = {str(t) for t in parser.bitwuzla().get_unsat_assumptions()}
+            return Answer("never", needed=[n for n, t in enumerate(assumed) if str(t) in failed])
         if result != bitwuzla.Result.SAT:
             return Answer("unknown", reason=f"{limits.seconds:g} s are not enough")
         values = {str(t): _bits(parser, t) for t in wanted}
@@ -144,7 +172,9 @@ def _bits(parser: Any, term: Term) -> int:
     return int(value.value()) if z3.is_bool(term) else int(value.value(10))
 
 
-def ask_cvc5(conditions: Sequence[Term], wanted: Sequence[Term], limits: Limits) -> Answer:
+def ask_cvc5(
+    conditions: Sequence[Term], wanted: Sequence[Term], premises: Sequence[Term], limits: Limits
+) -> Answer:
     """cvc5, limited by time; it is asked last, and whether it holds, not with which values."""
     cvc5: Any = import_module("cvc5")
 
@@ -152,7 +182,9 @@ def ask_cvc5(conditions: Sequence[Term], wanted: Sequence[Term], limits: Limits)
     solver.setOption("tlimit-per", str(int(limits.seconds * 1000)))
     solver.setLogic("ALL")
     parser = cvc5.InputParser(solver)
-    parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, smt_lib(conditions), "obligation")
+    parser.setStringInput(
+        cvc5.InputLanguage.SMT_LIB_2_6, smt_lib([*conditions, *premises]), "obligation"
+    )
     try:
         while not (command := parser.nextCommand()).isNull():
             command.invoke(solver, parser.getSymbolManager())
@@ -160,5 +192,5 @@ def ask_cvc5(conditions: Sequence[Term], wanted: Sequence[Term], limits: Limits)
     except RuntimeError as error:
         return Answer("unknown", reason=str(error).splitlines()[0])
     if result.isUnsat():
-        return Answer("never")
+        return Answer("never", needed=list(range(len(premises))))
     return Answer("unknown", reason="it holds, without values" if result.isSat() else "too long")

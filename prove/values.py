@@ -146,7 +146,7 @@ def parts_of(type: Attribute, lengths: Callable[[Any], int]) -> Sequence[Attribu
             return None
 
 
-def build(type: Attribute, leaf: Callable[[Attribute], Scalar], lengths: Any = None) -> Value:
+def build(type: Attribute, leaf: Callable[[Attribute], Value], lengths: Any = None) -> Value:
     """A value of a type, made of `leaf` of each number's type."""
     parts = parts_of(type, lengths or _plain_length)
     if parts is None:

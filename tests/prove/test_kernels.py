@@ -34,6 +34,9 @@ def own_glslang(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GLSLANG", str(fetched))
 
 
+FAST = ("coopmat-store-overlap", "scan-double-buffer")
+
+
 def prove(name: str) -> Result:
     return prove_kernel(read_test(KERNELS / f"{name}.kernel.toml"), (), LIMITS)
 
@@ -58,6 +61,33 @@ def test_a_loop_with_barriers_is_proved():
         *("grid.y == 1", "grid.z == 1"),
         *("len(Input) >= grid.x * 256", "len(Sums) >= grid.x"),
     ]
+
+
+PAIRS = {
+    "barrier-of-subgroup-scope": "accesses make available, the barrier only orders",
+    "barrier-trip-count": "Workgroup memory holds one number for all; contents have a bound",
+    "coopmat-store-overlap": "a subgroup stores a matrix, row by row",
+    "int-min-quotient": "contents are not zero",
+    "layer-norm-two-passes": "one invocation of a subgroup is elected",
+    "local-array-index": "a counter stays below the number that the loop compares it with",
+    "scan-double-buffer": "a loop of known trips is unrolled",
+    "transpose-tile": "the sizes of the launch make products of unknown numbers linear",
+}
+"""Kernels whose repair is proved, whose bug is not, and what that needs."""
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in FAST else pytest.param(n, marks=pytest.mark.long) for n in PAIRS]
+)
+def test_a_repair_is_proved_and_its_bug_is_not(name: str):
+    assert prove(f"{name}/repaired").verdict == "proved", PAIRS[name]
+    assert prove(f"{name}/broken").verdict != "proved"
+
+
+def test_a_premise_of_contents_is_needed():
+    test = read_test(KERNELS / "int-min-quotient/repaired.kernel.toml")
+    result = prove_kernel(replace(test, grid=None), ("len(Output) >= grid.x * 8",), LIMITS)
+    assert result.verdict != "proved"
 
 
 def test_premises_that_are_given_suffice():

@@ -1,0 +1,483 @@
+"""
+Loops of any number of iterations, and what is known of memory between barriers.
+
+A loop whose exits are decided by known numbers is unrolled. Any other without barriers is executed
+once, from a state in which the variables that it changes have any value that fulfils inductive
+facts. One with barriers is executed three times: the first iteration up to its barrier, a general
+one, and the head of the next; its variables are the workgroup's where their terms say so.
+
+Memory that invocations share keeps what it holds from one barrier to the next, but for what the
+invocation itself writes: anything else would be a race, which is asked by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Attribute, Block, Operation
+
+from xdsl_spirv.dialects.spirv import control_flow as flow
+from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
+from xdsl_spirv.dialects.spirv.enums import Scope
+from xdsl_spirv.dialects.spirv.structure import ModuleOp
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.prove.executing import Edge, Executor, Frame, Place, order_blocks
+from xdsl_spirv.prove.solvers import Limits, ask
+from xdsl_spirv.prove.values import (
+    NEVER,
+    Scalar,
+    Term,
+    Terms,
+    Unsupported,
+    Value,
+    both,
+    build,
+    choose,
+    constants_of,
+    known_number,
+    negate,
+    scalars,
+    variable_term,
+    z3,
+)
+
+LAUNCH, WORKGROUP, ITERATION, ONE = range(4)
+"""Levels of symbols."""
+
+INTERVAL, NEAR = "interval", "near"
+"""The intervals between a workgroup's barriers, and between a subgroup's."""
+
+UNROLLED = 64
+"""Most iterations of a loop that is unrolled."""
+
+MOST_STORES = 16
+QUICK = Limits(seconds=0.5, solvers=1)
+ORDERS: tuple[Callable[[Term, Term], Term], ...] = (
+    z3.ULE,
+    z3.UGE,
+    lambda x, y: x <= y,
+    lambda x, y: x >= y,
+)
+"""Relations of a variable to its first value that may hold in every iteration."""
+
+
+Cells: TypeAlias = dict[Hashable, Value]
+Candidate: TypeAlias = Callable[[Cells], Term]
+"""A fact of the variables at the head of a loop that may hold in every iteration."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A store of the invocation since the last barrier."""
+
+    guard: Term
+    place: Place
+    value: Value
+
+
+@dataclass(frozen=True)
+class Log:
+    """The stores of the invocation to a variable since the last barrier; some may be unknown."""
+
+    stores: tuple[Stored, ...] = ()
+    lost: bool = False
+
+
+class Contents:
+    """The contents of memory between two barriers: a function of the indexes."""
+
+    def __init__(self, place: Place, epoch: Term | None = None):
+        self.place, self.number, self.epoch = place, 0, epoch
+        self.labels: list[str] = []
+
+    def __call__(self, type: Attribute) -> Scalar:
+        self.number += 1
+        indexes = [i.term for i in self.place.path if not z3.is_bv_value(i.term)]
+        fixed = [str(i.term) if z3.is_bv_value(i.term) else "?" for i in self.place.path]
+        label = "/".join(["contents", str(self.place.root), *fixed, f"part {self.number}"])
+        label += "".join(f" {i.sort()}" for i in indexes) + f" {type}"
+        self.labels.append(label)
+        indexes += [] if self.epoch is None else [self.epoch]
+        result = variable_term("sort", type).sort()
+        if not indexes:
+            return Scalar(z3.Const(label, result))
+        return Scalar(z3.Function(label, *[i.sort() for i in indexes], result)(*indexes))
+
+
+class LoopExecutor(Executor):
+    """Executes loops; symbols have levels, and facts hold for them."""
+
+    def __init__(self, module: ModuleOp):
+        super().__init__(module, Terms())
+        self.levels: dict[str, int] = {}
+        self.facts: list[Term] = []
+        self.numbers = count(1)
+        self.quiet = 0
+        self._cut = False
+        self.inside: list[flow.LoopOp] = []
+        """The loops around that are executed once for all iterations."""
+        self._probed: list[tuple[flow.LoopOp, list[bool]]] = []
+
+    def record(self) -> tuple[list[object], ...]:
+        """The lists that executing makes longer."""
+        raise NotImplementedError
+
+    def interval(self) -> frozenset[int]:
+        """A new interval between barriers."""
+        return frozenset([next(self.numbers)])
+
+    def symbol(self, name: str, type: Attribute, level: int) -> Term:
+        """A symbol of a level."""
+        self.levels[name] = level
+        return variable_term(name, type)
+
+    def fresh(self, type: Attribute, level: int, what: str) -> Value:
+        """A value of which nothing is known."""
+
+        def made(t: Attribute) -> Value:
+            # Nothing is known of the components of a cooperative matrix.
+            if isinstance(t, CooperativeMatrixType):
+                return ()
+            return Scalar(self.symbol(f"{what}!{next(self.numbers)}", t, level))
+
+        return build(type, made, self.length)
+
+    def cut_iteration(self) -> None:
+        """Ends what is executed at a barrier, where only the way to it counts."""
+        if self._cut:
+            self.guard = NEVER
+
+    # Memory between barriers.
+
+    def join(self, guard: Term, one: Value, other: Value) -> Value:
+        """Intervals and stores are united where paths meet."""
+        if isinstance(one, frozenset):
+            return one | other
+        if not isinstance(one, Log):
+            return super().join(guard, one, other)
+        stores = [s for s in one.stores if s in other.stores]
+        for log, there in ((one, guard), (other, negate(guard))):
+            for s in log.stores:
+                if s not in stores:
+                    stores.append(Stored(both(there, s.guard), s.place, s.value))
+        return Log(tuple(stores), one.lost or other.lost)
+
+    def keep_store(self, place: Place, value: Value | None) -> None:
+        """Remembers a store, or that something unknown was stored."""
+        log = self._log(place.root)
+        if value is None or len(log.stores) == MOST_STORES:
+            self.state["stores", place.root] = Log((), True)
+        else:
+            stored = Stored(self.guard, place, value)
+            self.state["stores", place.root] = Log((*log.stores, stored), log.lost)
+
+    def _log(self, root: Hashable) -> Log:
+        return self.state.get(("stores", root)) or Log()
+
+    def held(self, place: Place) -> Value:
+        """
+        What memory holds: what the invocation stored last, or what the barrier left.
+
+        Only another invocation's store could change it, and that is a race.
+        """
+        log = self._log(place.root)
+        alike = all(len(s.place.path) == len(place.path) for s in log.stores)
+        if log.lost or not alike:
+            return self.fresh(place.type, ONE, "load")
+        epoch = f"epoch {sorted(self.state[INTERVAL])}"
+        value = build(place.type, Contents(place, self.symbol(epoch, i32, ITERATION)), self.length)
+        for stored in log.stores:
+            same = [equal(x.term, y.term) for x, y in
+                    zip(stored.place.path, place.path, strict=True)]  # fmt: skip
+            hit = z3.simplify(z3.And(stored.guard, *same))
+            value = choose(hit, stored.value, value)
+        return value
+
+    def cross_barrier(self, near: bool) -> None:
+        """A barrier of the workgroup, or of the subgroup."""
+        self.state[NEAR] = self.interval()
+        if near:
+            return
+        self.state[INTERVAL] = self.interval()
+        for key in [k for k, v in self.state.items() if isinstance(v, Log)]:
+            self.state[key] = Log()
+
+    # Loops.
+
+    def run_loop(self, op: flow.LoopOp, frame: Frame) -> None:
+        """Executes a loop for any number of iterations."""
+        blocks = order_blocks(op.body)[:-1]
+        (entry,) = frame.edges.pop(blocks[0])
+        self.guard, self.state = entry.guard, dict(entry.state)
+        self.run_block(blocks[0], entry, frame)
+        (start,) = frame.edges.pop(blocks[1], [None])
+        if start is None or self._unroll(blocks[1:], start, frame, op):
+            return
+        if any(self.waits(inner) for inner in op.walk()):
+            self._run_waiting(blocks[1:], start, frame, op)
+        else:
+            self.inside.append(op)
+            general, _ = self._general(blocks[1:], start, frame, ONE, op)
+            self._iterate(blocks[1:], general, frame)
+            self.inside.pop()
+
+    def _unroll(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp) -> bool:
+        """Executes a loop whose conditions are known, iteration by iteration, or undoes it."""
+        lengths = [len(made) for made in self.record()]
+        kept = {block: list(edges) for block, edges in frame.edges.items()}
+        returns, escapes, cut = list(frame.returns), frame.escapes, self._cut
+        edges = [start]
+        for _ in range(UNROLLED + 1):
+            decided: list[bool] = []
+            self._probed.append((op, decided))
+            edges = self._iterate(blocks, self.merge(edges), frame)
+            self._probed.pop()
+            if not decided or not all(decided):
+                break
+            edges = [e for e in edges if not z3.is_false(z3.simplify(e.guard))]
+            if not edges:
+                return True
+        for made, length in zip(self.record(), lengths, strict=True):
+            del made[length:]
+        frame.edges, frame.returns, frame.escapes, self._cut = kept, returns, escapes, cut
+        return False
+
+    def condition(self, value: Scalar, op: Operation) -> Term:
+        """Notes whether the exits of the loop that is unrolled are decided."""
+        term = super().condition(value, op)
+        if self._probed and op.parent_op() is self._probed[-1][0]:
+            merge = self._probed[-1][0].merge_block
+            if merge in op.successors:
+                self._probed[-1][1].append(z3.is_true(term) or z3.is_false(term))
+        return term
+
+    def waits(self, op: Operation) -> bool:
+        """Whether an operation waits for the workgroup."""
+        if isinstance(op, flow.FunctionCallOp):
+            callee = self.symbols[op.callee.string_value()]
+            return any(self.waits(inner) for inner in callee.walk())
+        return isinstance(op, ControlBarrierOp) and op.execution_scope.data is Scope.Workgroup
+
+    def _iterate(self, blocks: Sequence[Block], start: Edge, frame: Frame) -> list[Edge]:
+        """Executes one iteration; returns the edges back to the header."""
+        frame.edges[blocks[0]] = [start]
+        self.run_blocks(blocks, frame)
+        return frame.edges.pop(blocks[0], [])
+
+    def _try(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp):
+        """An iteration without a trace: only the edges back."""
+        kept = {block: list(edges) for block, edges in frame.edges.items()}
+        returns, cut, escapes = list(frame.returns), self._cut, frame.escapes
+        self.quiet, self._cut = self.quiet + 1, False
+        back = self._iterate(blocks, start, frame)
+        self.quiet, self._cut = self.quiet - 1, cut
+        frame.edges, frame.returns, frame.escapes = kept, returns, escapes
+        return back
+
+    def _general(
+        self, blocks: Sequence[Block], start: Edge, frame: Frame, level: int, op: flow.LoopOp
+    ) -> tuple[Edge, list[Edge]]:
+        """
+        The head of any iteration: what the body changes is unknown, at the level of the workgroup
+        if it stays so, with the facts that are inductive.
+        """
+        changed: dict[Hashable, int] = {}
+        while True:
+            edge = self._forgotten(start, changed, level)
+            back = self._try(blocks, edge, frame, op)
+            more = dict[Hashable, int]()
+            for key, value in _cells(edge):
+                new = [dict(_cells(b)).get(key) for b in back]
+                if all(n is value or n == value for n in new):
+                    continue
+                if isinstance(value, Log):
+                    if key not in changed:
+                        more[key] = ONE
+                    continue
+                uniform = level == ITERATION and all(
+                    self.is_uniform(n) for n in [dict(_cells(start))[key], *new] if n is not None
+                )
+                wanted = ITERATION if uniform else ONE
+                if changed.get(key, -1) < wanted:
+                    more[key] = wanted
+            if not more:
+                self._assume_inductive(start, edge, back, changed)
+                return edge, back
+            changed.update(more)
+
+    def _forgotten(self, start: Edge, changed: dict[Hashable, int], level: int) -> Edge:
+        def forget(key: Hashable, value: Value) -> Value:
+            if key not in changed:
+                return value
+            if isinstance(value, Log):
+                return Log((), True)
+            return map_leaves(value, lambda leaf: self._any_like(leaf, changed[key]))
+
+        state = {key: forget(key, value) for key, value in start.state.items()}
+        if level == ITERATION:
+            state[INTERVAL], state[NEAR] = self.interval(), self.interval()
+        arguments = tuple(forget(n, value) for n, value in enumerate(start.arguments))
+        return Edge(start.guard, state, arguments)
+
+    def _any_like(self, leaf: Scalar, level: int) -> Scalar:
+        name = f"iteration!{next(self.numbers)}"
+        self.levels[name] = level
+        return Scalar(z3.Const(name, leaf.term.sort()))
+
+    def is_uniform(self, value: Value) -> bool:
+        """Whether a value is made of symbols of the launch, the workgroup and iterations only."""
+        if isinstance(value, Place | frozenset):
+            return True
+        return all(
+            self.levels.get(str(c), ONE) < ONE
+            for leaf in scalars(value)
+            for c in constants_of([leaf.term])
+        )
+
+    def _assume_inductive(
+        self, start: Edge, edge: Edge, back: Sequence[Edge], changed: dict[Hashable, int]
+    ) -> None:
+        """
+        Facts of variables that every iteration keeps: they move by a multiple of a power of two
+        (that survives overflow), and stay on one side of their first value, of a number that the
+        loop compares with, or of each other.
+        """
+        first, head = dict(_cells(start)), dict(_cells(edge))
+        kept: list[Candidate] = []
+        numbers = {
+            key: head[key].term
+            for key in changed
+            if isinstance(head.get(key), Scalar) and z3.is_bv(head[key].term)
+        }
+        bounds = _bounds([b.guard for b in back], list(numbers.values()))
+        for key, term in numbers.items():
+            begin = first[key].term
+            moves = [known_number(dict(_cells(b))[key].term - term) for b in back]
+            steps = [m & -m for m in moves if m]
+            if steps and None not in moves:
+                low = z3.BitVecVal(min(steps) - 1, term.size())
+                self.facts.append((term - begin) & low == 0)
+            kept += [_against(compare, key, begin) for compare in ORDERS]
+            alike = [t for t in bounds if t.size() == term.size()]
+            kept += [_against(compare, key, t) for t in alike for compare in (z3.ULE, _sle)]
+            kept += [
+                _between(key, other)
+                for other, t in numbers.items()
+                if other != key and t.size() == term.size() and len(numbers) <= 4
+            ]
+        begins = [*self.facts, start.guard]
+        kept = [
+            c for c in kept if ask([*begins, z3.Not(c(first))], limits=QUICK).verdict == "never"
+        ]
+        held = self._keep_inductive(kept, head, back)
+        self.facts += [z3.Implies(start.guard, fact) for fact in held]
+
+    def _keep_inductive(
+        self, kept: list[Candidate], head: Cells, back: Sequence[Edge]
+    ) -> list[Term]:
+        """The candidates, all true at first, that an iteration keeps if all hold before it."""
+        while True:
+            held = [holds(head) for holds in kept]
+            asked = [[*self.facts, *held, b.guard] for b in back]
+            cells = [dict(_cells(b)) for b in back]
+            still = [
+                holds
+                for holds in kept
+                if all(
+                    ask([*known, z3.Not(holds(after))], limits=QUICK).verdict == "never"
+                    for known, after in zip(asked, cells, strict=True)
+                )
+            ]
+            if len(still) == len(kept):
+                return held
+            kept = still
+
+    def _run_waiting(
+        self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp
+    ) -> None:
+        """A loop with barriers: the first head, a general iteration, and the next head."""
+        general, _ = self._general(blocks, start, frame, ITERATION, op)
+        cut = self._cut
+        self._head(blocks, start, frame, op)
+        if cut:
+            return
+        merge = op.merge_block
+        assert merge is not None
+        left = frame.edges.pop(merge, [])
+        back = self._iterate(blocks, general, frame)
+        head = general.state[INTERVAL]
+        # The heads have all exits before a barrier, the general ones too.
+        after = [e for e in frame.edges.pop(merge, []) if e.state[INTERVAL] != head]
+        if any(not head.isdisjoint(e.state[INTERVAL]) for e in [*back, *after]):
+            raise Unsupported("a loop with barriers, of which an iteration may meet none", op)
+        frame.edges[merge] = [*left, *after]
+        if back:
+            self._head(blocks, self.merge(back), frame, op)
+
+    def _head(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp) -> None:
+        cut, self._cut = self._cut, True
+        if self._iterate(blocks, start, frame):
+            raise Unsupported("a loop with barriers, of which an iteration may meet none", op)
+        self._cut = cut
+
+
+def _sle(x: Term, y: Term) -> Term:
+    return x <= y
+
+
+def _against(compare: Callable[[Term, Term], Term], key: Hashable, bound: Term) -> Candidate:
+    return lambda cells: compare(cells[key].term, bound)
+
+
+def _between(key: Hashable, other: Hashable) -> Candidate:
+    return lambda cells: z3.ULE(cells[key].term, cells[other].term)
+
+
+def _bounds(guards: Sequence[Term], moving: Sequence[Term]) -> list[Term]:
+    """What moving variables are compared with, and does not move."""
+    found, seen, pending = list[Term](), set[int](), list(guards)
+    while pending and len(found) < 4:
+        term = pending.pop()
+        if term.get_id() in seen:
+            continue
+        seen.add(term.get_id())
+        sides = term.children()
+        if len(sides) != 2 or not z3.is_bv(sides[0]):
+            pending += sides if z3.is_bool(term) else []
+            continue
+        for side, other in (sides, sides[::-1]):
+            if any(side.eq(m) for m in moving) and not any(
+                c.eq(m) for c in constants_of([other]) for m in moving
+            ):
+                found.append(other)
+    return found
+
+
+def _cells(edge: Edge) -> list[tuple[Hashable, Value]]:
+    """The variables and arguments of an edge, by their holders."""
+    named = [(k, v) for k, v in edge.state.items() if k not in (INTERVAL, NEAR)]
+    return [*named, *enumerate(edge.arguments)]
+
+
+def is_number(value: Value) -> bool:
+    """Whether a value is made of numbers."""
+    return isinstance(value, Scalar) or (isinstance(value, tuple) and all(map(is_number, value)))
+
+
+def map_leaves(value: Value, leaf: object) -> Value:
+    """A value with each number replaced."""
+    if isinstance(value, tuple):
+        return tuple(map_leaves(part, leaf) for part in value)
+    if isinstance(value, Scalar):
+        return leaf(value)  # pyright: ignore
+    raise Unsupported("a pointer that a loop changes")
+
+
+def equal(x: Term, y: Term) -> Term:
+    """Whether two indexes are the same number; narrow ones are signed."""
+    size = max(x.size(), y.size())
+    return z3.SignExt(size - x.size(), x) == z3.SignExt(size - y.size(), y)

@@ -1,0 +1,164 @@
+"""
+Premises: what a user assumes of launches, and what the tool offers to assume.
+
+    len(Output) >= n      grid.y == 1      all(Indices) < 256      subgroups.consecutive
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from math import prod
+
+from xdsl_spirv.prove.kernel import Kernel
+from xdsl_spirv.prove.loops import ITERATION, ONE, WORKGROUP
+from xdsl_spirv.prove.questions import rename_for
+from xdsl_spirv.prove.values import Term, known_number, z3
+
+CONSECUTIVE = "subgroups.consecutive"
+"""Subgroups are consecutive invocations of the workgroup, all full but the last."""
+
+
+def offer_premises(kernel: Kernel, launch: dict[str, int]) -> list[dict[str, Term]]:
+    """
+    Sets of premises, the usual ones first: a flat grid and buffers that hold what is counted;
+    then products, and contents and sizes of a launch that is meant to be right.
+    """
+    offers = that_hold(_general(kernel), launch)
+    plain = {text: term for text, term in offers.items() if not _is_product(text)}
+    texts = [CONSECUTIVE]
+    for name, value in launch.items():
+        if name.startswith("all("):
+            texts.append(name)
+        elif name.startswith(("len(", "subgroup.size")):
+            texts.append(f"{name} >= {value}")
+        if name.startswith(("grid.", "subgroup.size")):
+            texts.append(f"{name} <= {value}")
+    sizes = {text: premise(text, kernel) for text in texts}
+    return [plain, offers, sizes] if launch else [plain, {CONSECUTIVE: sizes[CONSECUTIVE]}]
+
+
+def _general(kernel: Kernel) -> dict[str, Term]:
+    x, y, z = kernel.grid
+    offers = {"grid.y == 1": y == 1, "grid.z == 1": z == 1, "grid.x == 1": x == 1}
+    numbers = [t for t in kernel.pushed.values() if z3.is_bv(t) and t.size() == 32]
+    wide = {str(n): z3.ZeroExt(32, n) for n in numbers if known_number(n) is None}
+    counts = {**wide, "grid.x": z3.ZeroExt(32, x)}
+    for size in dict.fromkeys((kernel.size[0], prod(kernel.size))):
+        counts[f"grid.x * {size}"] = counts["grid.x"] * size
+    threads = list(counts)[-1]
+    for name in wide:
+        for groups in ("grid.x", threads):
+            counts[f"{groups} * {name}"] = counts[groups] * wide[name]
+    counts |= {f"{a} * {b}": wide[a] * wide[b] for a, b in combinations(wide, 2)}
+    for length in map(str, kernel.lengths.values()):
+        term = z3.ZeroExt(32, z3.BitVec(length, 32))
+        for name, number in counts.items():
+            for part in (1, 2, 4, 8, 16, 32) if name in (*wide, threads) else (1,):
+                text = f"{length} >= {name}" if part == 1 else f"{length} * {part} >= {name}"
+                offers[text] = z3.UGE(term * part, number)
+            for part in (2, 4, 8, 16) if name in ("grid.x", threads) else ():
+                offers[f"{length} >= {name} * {part}"] = z3.UGE(term, number * part)
+    for name in wide:
+        number = z3.BitVec(name, 32)
+        offers[f"{name} >= 1"] = z3.UGE(number, 1)
+        offers[f"{name} < 2147483648"] = z3.ULT(number, 1 << 31)
+    return offers
+
+
+def that_hold(offers: dict[str, Term], values: dict[str, int]) -> dict[str, Term]:
+    """
+    The offers that a launch fulfils, of several multiples of a length the tightest; without a
+    launch, those that are usual.
+    """
+    if not values:
+        usual = (t for t in offers if " * " not in t.partition(">=")[0] and not _is_product(t))
+        return {t: offers[t] for t in usual if t != "grid.x == 1"}
+    pairs = [(z3.BitVec(name, 32), z3.BitVecVal(value, 32)) for name, value in values.items()]
+    held = {t: o for t, o in offers.items() if z3.is_true(z3.simplify(z3.substitute(o, *pairs)))}
+    seen = set[tuple[str, str]]()
+    tight: dict[str, Term] = {}
+    for text, term in held.items():
+        left, _, right = text.partition(" >= ")
+        key = (left.partition(" * ")[0], right)
+        if not right or key not in seen:
+            tight[text] = term
+        seen.add(key)
+    return tight
+
+
+def premise(text: str, kernel: Kernel) -> Term:
+    """
+    A premise of names, numbers, `+ - * //` and comparisons, on integers without overflow; or
+    `all(Buffer)` with comparisons, of each number that is read of a buffer that is only read.
+
+    Raises `ValueError` for anything else.
+    """
+    if text.strip() == CONSECUTIVE:
+        return _of_all(kernel, [kernel.consecutive])
+    symbols = [*kernel.grid, *kernel.pushed.values(), *kernel.lengths.values()]
+    symbols += [kernel.built_ins["SubgroupSize"]]
+    known = {str(t): z3.ZeroExt(96, t) for t in symbols if z3.is_bv(t) and t.size() == 32}
+
+    def term(node: ast.expr) -> Term:
+        spelled = ast.unparse(node)
+        if spelled in known:
+            return known[spelled]
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return z3.BitVecVal(node.value, 128)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -term(node.operand)
+        if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+            return _ARITHMETIC[type(node.op)](term(node.left), term(node.right))
+        raise ValueError(f"{spelled!r} is not known; there are: {', '.join(known)}")
+
+    def compare(parsed: ast.Compare) -> Term:
+        terms = [term(node) for node in (parsed.left, *parsed.comparators)]
+        pairs = zip(parsed.ops, terms, terms[1:], strict=False)
+        return z3.And(*[_COMPARISONS[type(o)](x, y) for o, x, y in pairs])
+
+    try:
+        parsed = ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        raise ValueError(f"{text!r} is not a comparison") from error
+    if not isinstance(parsed, ast.Compare):
+        raise ValueError(f"{text!r} is not a comparison")
+    asked = {ast.unparse(node) for node in ast.walk(parsed)}
+    for name, leaves in kernel.contents.items():
+        if f"all({name})" in asked:
+            each = list[Term]()
+            for leaf, signed in leaves:
+                size = 128 - leaf.size()
+                known[f"all({name})"] = (z3.SignExt if signed else z3.ZeroExt)(size, leaf)
+                each.append(compare(parsed))
+            return _of_all(kernel, each)
+    return compare(parsed)
+
+
+def _of_all(kernel: Kernel, terms: Sequence[Term]) -> Term:
+    """Conditions for every invocation that a question is about."""
+    others = [rename_for(kernel, level) for level in (WORKGROUP, ITERATION, ONE)]
+    return z3.And(*terms, *[other(term) for other in others for term in terms])
+
+
+def _is_product(text: str) -> bool:
+    """Whether a premise multiplies two unknown numbers, or one by two known ones."""
+    right = text.partition(">=")[2].split(" * ")
+    return len(right) > 2 or sum(not part.strip().isdecimal() for part in right) > 1
+
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[Term, Term], Term]] = {
+    ast.Add: lambda x, y: x + y,
+    ast.Sub: lambda x, y: x - y,
+    ast.Mult: lambda x, y: x * y,
+    ast.FloorDiv: z3.UDiv,
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Term, Term], Term]] = {
+    ast.Lt: lambda x, y: x < y,
+    ast.LtE: lambda x, y: x <= y,
+    ast.Gt: lambda x, y: x > y,
+    ast.GtE: lambda x, y: x >= y,
+    ast.Eq: lambda x, y: x == y,
+    ast.NotEq: lambda x, y: x != y,
+}
