@@ -239,7 +239,7 @@ class Kernel(LoopExecutor):
         return x + y * self.size[0] + z * (self.size[0] * self.size[1])
 
     def _find_order(self, kind: int, level: int) -> Order:
-        """What all control barriers do that hold up a scope."""
+        """Reads the order that all control barriers of a scope make."""
         scopes = [Scope.Workgroup] + [Scope.Subgroup] * (level == SAME_SUBGROUP)
         said = [
             self._semantics(op)
@@ -334,7 +334,7 @@ class Kernel(LoopExecutor):
                 read = self.contents.setdefault(self.name_of(place.root), [])
                 read += [(leaf.term, signed) for leaf in scalars(value)]
             return value
-        return self.held(place)
+        return self.read_shared(place)
 
     def store(self, place: Place, value: Value, op: Operation) -> None:
         """Records a write."""

@@ -1,13 +1,13 @@
 """
-Loops of any number of iterations, and what is known of memory between barriers.
+Executes loops of any number of iterations, and keeps the contents of memory between barriers.
 
 A loop whose exits are decided by known numbers is unrolled. Any other without barriers is executed
 once, from a state in which the variables that it changes have any value that fulfils inductive
 facts. One with barriers is executed three times: the first iteration up to its barrier, a general
 one, and the head of the next; its variables are the workgroup's where their terms say so.
 
-Memory that invocations share keeps what it holds from one barrier to the next, but for what the
-invocation itself writes: anything else would be a race, which is asked by itself.
+Memory that invocations share keeps its contents from one barrier to the next, but for the stores
+of the invocation itself: a store of another one would be a race, which is asked by itself.
 """
 
 from __future__ import annotations
@@ -138,13 +138,13 @@ class LoopExecutor(Executor):
     def fresh(self, type: Attribute, level: int, what: str) -> Value:
         """A value of which nothing is known."""
 
-        def made(t: Attribute) -> Value:
+        def make(t: Attribute) -> Value:
             # Nothing is known of the components of a cooperative matrix.
             if isinstance(t, CooperativeMatrixType):
                 return ()
             return Scalar(self.symbol(f"{what}!{next(self.numbers)}", t, level))
 
-        return build(type, made, self.length)
+        return build(type, make, self.length)
 
     def cut_iteration(self) -> None:
         """Ends what is executed at a barrier, where only the way to it counts."""
@@ -178,9 +178,9 @@ class LoopExecutor(Executor):
     def _log(self, root: Hashable) -> Log:
         return self.state.get(("stores", root)) or Log()
 
-    def held(self, place: Place) -> Value:
+    def read_shared(self, place: Place) -> Value:
         """
-        What memory holds: what the invocation stored last, or what the barrier left.
+        Gives the contents of memory: the invocation's last store, or else the barrier's state.
 
         Only another invocation's store could change it, and that is a race.
         """
@@ -438,7 +438,7 @@ def _between(key: Hashable, other: Hashable) -> Candidate:
 
 
 def _bounds(guards: Sequence[Term], moving: Sequence[Term]) -> list[Term]:
-    """What moving variables are compared with, and does not move."""
+    """Finds the fixed terms that moving variables are compared with."""
     found, seen, pending = list[Term](), set[int](), list(guards)
     while pending and len(found) < 4:
         term = pending.pop()

@@ -1,5 +1,5 @@
 """
-Premises: what a user assumes of launches, and what the tool offers to assume.
+Premises about launches: those that a user gives, and those that the tool offers.
 
     len(Output) >= n      grid.y == 1      all(Indices) < 256      subgroups.consecutive
 """

@@ -45,7 +45,7 @@ class Question:
     needed: set[str] = field(default_factory=set[str])
     """The offers that its proof stands on."""
     held: Sequence[Term] = ()
-    """What the launch fulfils."""
+    """Conditions that the launch fulfils."""
 
 
 @dataclass
@@ -100,7 +100,7 @@ def prove(
         proof.unreached = list(_find_unreached(kernel, held, limits))
         proof.complete = True
         return proof
-    # What holds under the offers is no bug: the others are asked for a launch that fulfils them.
+    # Only the questions that the offers leave open are asked for a launch.
     held += offers[0].values() if offers else ()
     for question in questions:
         if question.result != "proved" and not _ask_under(question, held, offers[1:], limits):
@@ -126,7 +126,7 @@ def _ask_under(
     for number, chosen in enumerate(offers or [{}]):
         texts += chosen
         terms += chosen.values()
-        # What the first solver does not decide at once is easier with more premises.
+        # A question that the first solver leaves open is easier with more premises.
         solvers = limits.solvers if number >= len(offers) - 1 else 1
         answer = ask([*held, question.wrong], (), replace(limits, solvers=solvers), terms)
         if answer.verdict == "never":
@@ -159,14 +159,14 @@ def _find_needed(
 
 def _ask(question: Question, held: Sequence[Term], kernel: Kernel, limits: Limits) -> None:
     """Asks one question: what does not hold may be a launch that shows it."""
-    wanted = _wanted(kernel)
+    wanted = _list_numbers(kernel)
     answer = ask([*held, question.wrong], wanted, limits)
     results = {"never": "proved", "holds": "candidate", "unknown": "unknown"}
     question.result, question.reason = results[answer.verdict], answer.reason
     question.launch, question.held = answer.values, held
 
 
-def _wanted(kernel: Kernel) -> list[Term]:
+def _list_numbers(kernel: Kernel) -> list[Term]:
     return [*kernel.grid, *kernel.pushed.values(), *kernel.lengths.values()]
 
 
@@ -175,9 +175,9 @@ Items: TypeAlias = dict[str, dict[int, int]]
 
 
 def find_launch(question: Question, kernel: Kernel, limits: Limits) -> tuple[dict[str, int], Items]:
-    """The smallest launch, of some sizes, that answers a question, and what it reads."""
+    """Finds the smallest launch, of some sizes, that answers a question, and the items it reads."""
     reads = [t for t in _applications(question.wrong) if t.decl().name() in kernel.elements]
-    wanted = [*_wanted(kernel), *reads, *[t.arg(0) for t in reads]]
+    wanted = [*_list_numbers(kernel), *reads, *[t.arg(0) for t in reads]]
     numbers, lengths = kernel.pushed.values(), kernel.lengths.values()
     for groups, elements in SIZES:
         small = [z3.ULE(g, groups) for g in kernel.grid]
@@ -190,7 +190,7 @@ def find_launch(question: Question, kernel: Kernel, limits: Limits) -> tuple[dic
                 name, part, parts = kernel.elements[read.decl().name()]
                 place = values.get(str(read.arg(0)), known_number(read.arg(0)) or 0)
                 items.setdefault(name, {})[place * parts + part] = values[str(read)]
-            return {str(t): values[str(t)] for t in _wanted(kernel)}, items
+            return {str(t): values[str(t)] for t in _list_numbers(kernel)}, items
     return question.launch, {}
 
 

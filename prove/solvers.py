@@ -30,7 +30,7 @@ class Limits:
     work: int = 4_000_000
     """z3's counted work: about ten seconds."""
     solvers: int = 3
-    """How many solvers are asked."""
+    """The number of solvers that are asked."""
     until: float = float("inf")
     """The time, on the clock of `perf_counter`, from which nothing more is asked."""
 

@@ -73,7 +73,7 @@ PAIRS = {
     "scan-double-buffer": "a loop of known trips is unrolled",
     "transpose-tile": "the sizes of the launch make products of unknown numbers linear",
 }
-"""Kernels whose repair is proved, whose bug is not, and what that needs."""
+"""Kernels whose repair is proved and whose bug is not, with the mechanism that this needs."""
 
 
 @pytest.mark.parametrize(
