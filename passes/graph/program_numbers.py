@@ -26,7 +26,7 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.passes.graph.tile_nodes import NotRaised
 
-MOST = 1 << 22
+MOST = 1 << 24
 """Workgroups times iterations whose numbers are computed."""
 
 Source: TypeAlias = int | SSAValue | None
@@ -49,6 +49,7 @@ class Numbers:
         self, program: tile.ProgramOp, grid: Sequence[int], given: Mapping[int, int | float]
     ):
         self.grid, self.count = grid, prod(grid)
+        self._check_count(1)
         self._rank = 1 + sum(isinstance(op, scf.ForOp) for op in program.walk())
         self.known: dict[SSAValue, Array] = {}
         self.trips: dict[SSAValue, Array] = {}
@@ -62,9 +63,12 @@ class Numbers:
         self._read(program.body.block)
 
     def _define(self, value: SSAValue, held: Any) -> None:
-        if self.count * prod(np.shape(held)[1:]) > MOST:
-            raise NotRaised("its workgroups and iterations are too many to look at each")
+        self._check_count(prod(np.shape(held)[1:]))
         self.known[value] = np.reshape(held, np.shape(held) or (1,) * self._rank)
+
+    def _check_count(self, iterations: int) -> None:
+        if self.count * iterations > MOST:
+            raise NotRaised("its workgroups and iterations are too many to look at each")
 
     def _read(self, block: Block) -> None:
         for op in block.ops:

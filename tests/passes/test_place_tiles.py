@@ -131,9 +131,10 @@ def test_workgroups_in_any_order_have_places_and_those_that_meet_have_none(facto
         ("do not divide a buffer", {"place": PLAIN + WHOLE, "grid": 8}),
         ("do not divide a buffer", {"place": PLAIN + WHOLE, "size": 256}),
         ("rows and columns", {"place": PLAIN + WHOLE, "grid": 11}),
+        ("too many", {"place": PLAIN + WHOLE, "grid": 1 << 25}),
     ],
     ids=["tiles overlap", "rows are left out", "rows are missing", "the buffer is larger",
-         "a tile is missing"],
+         "a tile is missing", "there are too many"],
 )  # fmt: skip
 def test_a_launch_that_does_not_store_every_element_once_stays(said: str, options: dict[str, Any]):
     assert said in cause(**options)
