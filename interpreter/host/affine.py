@@ -44,7 +44,27 @@ def loop_sizes(maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]]) -> 
     missing = [loop for loop in range(maps[0].num_dims) if loop not in sizes]
     if missing:
         raise InterpreterError(f"no operand gives the size of loop d{missing[0]}")
-    return [sizes[loop] for loop in range(maps[0].num_dims)]
+    listed = [sizes[loop] for loop in range(maps[0].num_dims)]
+    _refuse_outside(maps, shapes, listed)
+    return listed
+
+
+def _refuse_outside(
+    maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]], sizes: Sequence[int]
+) -> None:
+    """Raises `InterpreterError` where an index that is computed leaves its dimension."""
+    loops = np.ix_(*map(np.arange, sizes))
+    for map_, shape in zip(maps, shapes, strict=True):
+        for expr, size in zip(map_.results, shape, strict=True):
+            if isinstance(expr, AffineDimExpr):
+                continue
+            places = evaluate(expr, loops)
+            if places.size and (places.min() < 0 or places.max() >= size):
+                raise InterpreterError(
+                    f"{expr} goes from {places.min()} to {places.max()}, but its dimension has "
+                    f"{size} elements",
+                    remedy="the operands' shapes do not fit the index maps",
+                )
 
 
 def evaluate(expr: AffineExpr, loops: Sequence[Array]) -> Array:

@@ -126,7 +126,8 @@ def pack(op: PackOp, x: Array, dest: Array, *rest: Array) -> Array:
         raise InterpreterError("a tile is not full, and there is no padding_value", op)
     whole = np.pad(x, lacking, constant_values=0 if padding is None else padding.item())
     pairs = [n for size, t in zip(whole.shape, tiles, strict=True) for n in (size // t, t)]
-    return whole.reshape(pairs).transpose([*order, *_of_one(order, x.ndim)]).reshape(dest.shape)
+    packed = whole.reshape(pairs).transpose([*order, *_of_one(order, x.ndim)])
+    return _fitting(op, packed.reshape(packed.shape[: dest.ndim]), dest)
 
 
 @on_arrays(UnpackOp)
@@ -139,7 +140,15 @@ def unpack(op: UnpackOp, x: Array, dest: Array, *given: Array) -> Array:
         pairs[at] = size
     apart = x.reshape([pairs[at] for at in order]).transpose(np.argsort(order))
     whole = apart.reshape([n * t for n, t in zip(pairs[::2], tiles, strict=True)])
-    return whole[tuple(slice(size) for size in dest.shape)].copy()
+    return _fitting(op, whole[tuple(slice(size) for size in dest.shape)].copy(), dest)
+
+
+def _fitting(op: PackOp | UnpackOp, result: Array, dest: Array) -> Array:
+    """The result; raises `InterpreterError` where its destination has other sizes."""
+    if result.shape != dest.shape:
+        made, given = ("x".join(map(str, array.shape)) for array in (result, dest))
+        raise InterpreterError(f"{op.name} gives {made} elements, but its output has {given}", op)
+    return result
 
 
 def _of_one(order: Sequence[int], rank: int) -> list[int]:

@@ -12,7 +12,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException
 
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.interpreter import interpret
+from xdsl_spirv.interpreter import InterpreterError, interpret
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run
@@ -197,3 +197,49 @@ def test_operations_are_those_of_xdsl():
             known = ctx.get_optional_op(name)
             assert known is not None, name
             assert issubclass(known, op) or name == "linalg.generic"
+
+
+UNPACKED_OPEN = """
+func.func @main(%x: tensor<?x4xf32>) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %c4 = arith.constant 4 : index
+  %n = tensor.dim %x, %c0 : tensor<?x4xf32>
+  %m = arith.addi %n, %c4 : index
+  %e = tensor.empty(%m) : tensor<?xf32>
+  %p = linalg.unpack %x inner_dims_pos = [0] inner_tiles = [4] into %e
+      : tensor<?x4xf32> -> tensor<?xf32>
+  return %p : tensor<?xf32>
+}"""
+SUMS_OPEN = """
+func.func @main(%x: tensor<?xf32>, %w: tensor<3xf32>, %like: tensor<?xf32>) -> tensor<?xf32> {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %like, %c0 : tensor<?xf32>
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+  %p = linalg.conv_1d ins(%x, %w : tensor<?xf32>, tensor<3xf32>) outs(%f : tensor<?xf32>)
+      -> tensor<?xf32>
+  return %p : tensor<?xf32>
+}"""
+OPEN_OUTPUTS = {
+    "unpack": (UNPACKED_OPEN, [[(2, 4)]], [[(1, 4)]]),
+    "convolution": (SUMS_OPEN, [[(8,), (3,), (6,)], [(8,), (3,), (5,)]], [[(8,), (3,), (7,)]]),
+}
+
+
+@pytest.mark.parametrize("name", OPEN_OUTPUTS)
+def test_an_output_of_another_size_is_refused(name: str):
+    """By the program before it runs, and by the interpreter, with both sizes."""
+    text, right, wrong = OPEN_OUTPUTS[name]
+    program = compile_module(parse_text(text), "lavapipe")
+    for shapes in [*right, *wrong]:
+        given = [np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for shape in shapes]
+        inputs = dict(zip(("x", "w", "like"), given, strict=False))
+        if shapes in wrong:
+            with pytest.raises(ProgramError):
+                run(program, inputs)
+            with pytest.raises(InterpreterError, match=r"gives 4 .* has 5|to 8, .* has 8"):
+                interpret(parse_text(text), given)
+            continue
+        (found,), (expected,) = run(program, inputs).values(), interpret(parse_text(text), given)
+        np.testing.assert_array_equal(found, expected)

@@ -13,6 +13,7 @@ import random
 import sys
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,73 @@ def test_shaders_of_glslang_are_valid(glsl_modules: dict[str, bytes]):
         "coop_benchmark-gVS",
         "coop_matrix2-gVS",
     }
+
+
+POINTERS = """
+OpCapability Shader
+CAPABILITY
+OpExtension "SPV_KHR_variable_pointers"
+OpExtension "SPV_KHR_storage_buffer_storage_class"
+OpMemoryModel Logical GLSL450
+OpEntryPoint GLCompute %main "main"
+OpExecutionMode %main LocalSize 1 1 1
+OpDecorate %block Block
+OpMemberDecorate %block 0 Offset 0
+OpDecorate %b1 DescriptorSet 0
+OpDecorate %b1 Binding 0
+OpDecorate %b2 DescriptorSet 0
+OpDecorate %b2 Binding 1
+%void = OpTypeVoid
+%fn = OpTypeFunction %void
+%bool = OpTypeBool
+%u32 = OpTypeInt 32 0
+%zero = OpConstant %u32 0
+%true = OpConstantTrue %bool
+%block = OpTypeStruct %u32
+%blocks = OpTypePointer StorageBuffer %block
+%StorageBuffer = OpTypePointer StorageBuffer %u32
+%Workgroup = OpTypePointer Workgroup %u32
+%Private = OpTypePointer Private %u32
+%Function = OpTypePointer Function %u32
+%other = OpTypePointer STORAGE POINTEE
+%b1 = OpVariable %blocks StorageBuffer
+%b2 = OpVariable %blocks StorageBuffer
+%Workgroup1 = OpVariable %Workgroup Workgroup
+%Workgroup2 = OpVariable %Workgroup Workgroup
+%Private1 = OpVariable %Private Private
+%Private2 = OpVariable %Private Private
+%main = OpFunction %void None %fn
+%entry = OpLabel
+%Function1 = OpVariable %Function Function
+%Function2 = OpVariable %Function Function
+%StorageBuffer1 = OpAccessChain %StorageBuffer %b1 %zero
+%StorageBuffer2 = OpAccessChain %StorageBuffer %b2 %zero
+OpSelectionMerge %last None
+OpBranchConditional %true %then %last
+%then = OpLabel
+OpBranch %last
+%last = OpLabel
+%chosen = OpFORM
+%value = OpLoad %u32 %chosen
+OpReturn
+OpFunctionEnd
+"""
+FORMS = (
+    "Phi %STORAGE %STORAGE1 %entry %STORAGE2 %then",
+    "Select %STORAGE %true %STORAGE1 %STORAGE2",
+    "CopyObject %STORAGE %STORAGE1",
+)
+
+
+@pytest.mark.parametrize("storage", ["StorageBuffer", "Workgroup", "Private", "Function"])
+@pytest.mark.parametrize("pointee", ["%u32", "%block", "%void", "%fn"])
+def test_pointers_by_where_they_are_formed(storage: str, pointee: str, spirv_val: str):
+    capabilities = ("", "VariablePointersStorageBuffer", "VariablePointers")
+    for form, capability in product(FORMS, capabilities):
+        text = POINTERS.replace("FORM", form).replace("POINTEE", pointee)
+        text = text.replace("CAPABILITY", capability and f"OpCapability {capability}")
+        binary = assemble(text.replace("STORAGE", storage)).encode()
+        assert difference(binary, "spv1.3") is None, (form, capability)
 
 
 def mutated(count: int, first: int, modules: dict[str, bytes]) -> Iterator[tuple[int, str, bytes]]:
