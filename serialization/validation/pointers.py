@@ -245,6 +245,12 @@ def logical_pointers(m: Module) -> Problems:
                 continue
             type_ = m.types[i.type_id]
             if op in VARIABLE_MAKERS and can_vary(m, type_):
+                if "VariablePointers" not in m.capabilities and len(_variables(m, i.result)) > 1:
+                    yield Problem(
+                        f"Op{op} chooses between pointers into several variables",
+                        remedies.declare("VariablePointers"),
+                        i,
+                    )
                 continue
             need = VARYING.get(type_.storage) if op in VARIABLE_MAKERS else None
             yield Problem(
@@ -252,3 +258,29 @@ def logical_pointers(m: Module) -> Problems:
                 remedies.declare(need) if need else remedies.INDEX,
                 i,
             )
+
+
+def _variables(m: Module, id: int) -> set[int]:
+    """The variables that a pointer may point into, as far as it is chosen or formed from others."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    waiting = [id]
+    while waiting:
+        id = waiting.pop()
+        at = m.definitions.get(id)
+        if at is None or id in seen:
+            continue
+        seen.add(id)
+        if at.op in ("Variable", "UntypedVariableKHR"):
+            found.add(id)
+        elif at.op == "Phi":
+            waiting += at.words[3::2]
+        elif at.op == "Select":
+            waiting += at.words[4:6]
+        elif at.op in ("CopyObject", "AccessChain", "InBoundsAccessChain", *POINTER_STEPS):
+            waiting.append(at.words[3])
+    return found
+
+
+POINTER_STEPS = ("PtrAccessChain", "InBoundsPtrAccessChain")
+"""Instructions that step from a pointer to another element of the same array."""

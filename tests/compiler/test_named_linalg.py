@@ -234,7 +234,7 @@ def test_an_output_of_another_size_is_refused(name: str):
     program = compile_module(parse_text(text), "lavapipe")
     for shapes in [*right, *wrong]:
         given = [np.arange(np.prod(shape), dtype=np.float32).reshape(shape) for shape in shapes]
-        inputs = dict(zip(("x", "w", "like"), given, strict=False))
+        inputs: dict[str, Array] = dict(zip(("x", "w", "like"), given, strict=False))
         if shapes in wrong:
             with pytest.raises(ProgramError):
                 run(program, inputs)

@@ -21,8 +21,11 @@ from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.passes.spirv.update_vce import update
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.serialization.validation import validate
 from xdsl_spirv.tools import khronos
 
@@ -157,3 +160,15 @@ def test_faulty_graphs_are_refused(old: str, new: str, cause: str):
     assert old in CONSTANTS
     with pytest.raises((ParseError, ProgramError), match=cause):
         read(CONSTANTS.replace(old, new))
+
+
+def test_attributes_of_inputs_are_refused():
+    type, bound = "!spirv.arm.tensor<2xi8>", "{spirv.interface_var_abi = #spirv.interface_var_abi"
+    module = parse_text(f"""
+    spirv.module Logical Vulkan {{
+      spirv.ARM.Graph @g(%x: {type} {bound}<(0, 0)>}}) -> {type} {{
+        spirv.ARM.GraphOutputs %x : {type}
+      }}
+    }}""")
+    with pytest.raises(SPIRVEncodeError, match="no SPIR-V form: bind variables"):
+        encode(find_module(module))

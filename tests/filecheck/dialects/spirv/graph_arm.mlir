@@ -20,10 +20,14 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.5, [VulkanMemoryModel, Shader
   spirv.ARM.Graph @two(%x: !spirv.arm.tensor<2xi8>, %y: !spirv.arm.tensor<2xi8>) -> (!spirv.arm.tensor<2xi8>, !spirv.arm.tensor<2xi8>) {
     spirv.ARM.GraphOutputs %y, %x : !spirv.arm.tensor<2xi8>, !spirv.arm.tensor<2xi8>
   }
-  // CHECK: spirv.ARM.Graph @bound(%{{.*}}: !spirv.arm.tensor<2xi8> {spirv.interface_var_abi = #spirv.interface_var_abi<(0, 0)>}) -> (!spirv.arm.tensor<2xi8> {spirv.interface_var_abi = #spirv.interface_var_abi<(0, 1)>}) {
-  spirv.ARM.Graph @bound(%x: !spirv.arm.tensor<2xi8> {spirv.interface_var_abi = #spirv.interface_var_abi<(0, 0)>}) -> (!spirv.arm.tensor<2xi8> {spirv.interface_var_abi = #spirv.interface_var_abi<(0, 1)>}) {
-    spirv.ARM.GraphOutputs %x : !spirv.arm.tensor<2xi8>
-  }
+}
+
+// -----
+
+// MLIR-CUSTOM-ONLY: MLIR prints a graph's type as a function's, which its parser refuses.
+// CHECK: spirv.ARM.Graph @bound(%{{.*}}: !spirv.arm.tensor<2xi8> {spirv.interface_var_abi = #spirv.interface_var_abi<(0, 0)>}) -> (!spirv.arm.tensor<2xi8> {spirv.interface_var_abi = #spirv.interface_var_abi<(0, 1)>}) {
+spirv.ARM.Graph @bound(%x: !spirv.arm.tensor<2xi8> {spirv.interface_var_abi = #spirv.interface_var_abi<(0, 0)>}) -> (!spirv.arm.tensor<2xi8> {spirv.interface_var_abi = #spirv.interface_var_abi<(0, 1)>}) {
+  spirv.ARM.GraphOutputs %x : !spirv.arm.tensor<2xi8>
 }
 
 // -----
