@@ -165,7 +165,7 @@ def test_faulty_graphs_are_refused(old: str, new: str, cause: str):
 def test_attributes_of_inputs_are_refused():
     type, bound = "!spirv.arm.tensor<2xi8>", "{spirv.interface_var_abi = #spirv.interface_var_abi"
     module = parse_text(f"""
-    spirv.module Logical Vulkan {{
+    spirv.module Logical Vulkan requires #spirv.vce<v1.5, [TensorsARM, GraphARM], []> {{
       spirv.ARM.Graph @g(%x: {type} {bound}<(0, 0)>}}) -> {type} {{
         spirv.ARM.GraphOutputs %x : {type}
       }}
