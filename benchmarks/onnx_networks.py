@@ -1,5 +1,5 @@
 """
-Networks as PyTorch exports them to ONNX, in f16 with random weights, beside PyTorch at its best.
+Networks as PyTorch exports them to ONNX, with random weights, beside PyTorch at its best.
 
     python benchmarks/onnx_networks.py prepare DIR [--target nvidia-h200] [--only vit] [--jobs 8]
     python benchmarks/onnx_networks.py run DIR [--device vulkan] -o FILE
@@ -7,9 +7,9 @@ Networks as PyTorch exports them to ONNX, in f16 with random weights, beside PyT
 `prepare` exports and compiles each network into a folder. `run` compares its result with PyTorch's
 in f32 and times both: ours by the device's clock, a share of many runs in one submission, each
 waiting for the one before; PyTorch's under CUDA graphs, channels last, eager and by
-`torch.compile`, whichever takes less. Both commands need torchvision, and build the same weights
-from one seed. Networks without fixed sizes are left out, and so is the time that the host adds
-to a call.
+`torch.compile`, whichever takes less. With `--type f32` PyTorch, too, multiplies in f32 (no TF32).
+Both commands need torchvision, and build the same weights from one seed. Networks without fixed
+sizes are left out, and so is the time that the host adds to a call.
 """
 
 from __future__ import annotations
@@ -181,6 +181,9 @@ NETWORKS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
 }
 
 
+TYPES = {"f16": (np.float16, torch.float16), "f32": (np.float32, torch.float32)}
+
+
 def file_of(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name)
 
@@ -199,12 +202,12 @@ def network_of(name: str) -> Any:
     return network
 
 
-def input_of(name: str) -> np.ndarray[Any, Any]:
+def input_of(name: str, kind: str) -> np.ndarray[Any, Any]:
     shape = NETWORKS[name][1]
-    return np.random.default_rng(3).standard_normal(shape, np.float32).astype(np.float16)
+    return np.random.default_rng(3).standard_normal(shape, np.float32).astype(TYPES[kind][0])
 
 
-def prepare(name: str, folder: Path, target: str) -> str:
+def prepare(name: str, folder: Path, target: str, kind: str) -> str:
     """Exports and compiles a network; returns a line that says what became of it."""
     import time
 
@@ -212,10 +215,9 @@ def prepare(name: str, folder: Path, target: str) -> str:
     from xdsl_spirv.frontends import import_onnx
 
     try:
-        given = (torch.from_numpy(input_of(name)),)
-        exported = torch.onnx.export(
-            network_of(name).half(), given, dynamo=True, optimize=True, verbose=False
-        )
+        given = (torch.from_numpy(input_of(name, kind)),)
+        network = network_of(name).to(TYPES[kind][1])
+        exported = torch.onnx.export(network, given, dynamo=True, optimize=True, verbose=False)
         assert exported is not None
         start = time.perf_counter()
         program = compile_model(import_onnx(exported.model_proto), target)
@@ -227,14 +229,14 @@ def prepare(name: str, folder: Path, target: str) -> str:
     return f"{name}: {kernels}, compiled in {took:.1f} s"
 
 
-def run(name: str, folder: Path, device: Any) -> dict[str, Any]:
+def run(name: str, folder: Path, device: Any, kind: str) -> dict[str, Any]:
     """Results and times of a network, beside PyTorch's."""
     record: dict[str, Any] = {"network": name, "ok": False}
-    wanted = peer_of(name, record)
+    wanted = peer_of(name, record, kind)
     try:
         program = Program.load(folder / file_of(name))
         (given,) = program.manifest.inputs
-        result = next(iter(device.execute(program, {given.name: input_of(name)}).values()))
+        result = next(iter(device.execute(program, {given.name: input_of(name, kind)}).values()))
         difference = np.abs(result.astype(np.float64) - wanted).max()
         record["error"] = float(difference / np.abs(wanted).max())
         record["ok"] = record["error"] < max(0.01, 2 * record.get("torch_error", 0))
@@ -252,16 +254,17 @@ def run(name: str, folder: Path, device: Any) -> dict[str, Any]:
     return record
 
 
-def peer_of(name: str, record: dict[str, Any]) -> np.ndarray[Any, Any]:
+def peer_of(name: str, record: dict[str, Any], kind: str) -> np.ndarray[Any, Any]:
     """PyTorch's result in f32; on a GPU its times go into the record."""
     network, place = network_of(name), "cuda" if CUDA else "cpu"
-    x = torch.from_numpy(input_of(name)).to(place)
+    x = torch.from_numpy(input_of(name, kind)).to(place)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     with torch.no_grad():
         network.to(place)
         wanted = network(x.float()).cpu().numpy().astype(np.float64)
         if not CUDA:
             return wanted
-        network.half()
+        network.to(TYPES[kind][1])
         if x.ndim == 4:
             network.to(memory_format=torch.channels_last)
             x = x.to(memory_format=torch.channels_last)
@@ -279,11 +282,11 @@ def peer_of(name: str, record: dict[str, Any]) -> np.ndarray[Any, Any]:
     return wanted
 
 
-def write(path: Path, device: Any, records: list[dict[str, Any]]) -> None:
+def write(path: Path, device: Any, kind: str, records: list[dict[str, Any]]) -> None:
     """Writes the figures, and the geometric mean of the ratios."""
     ratios = [record["ratio"] for record in records if "ratio" in record]
     document = {
-        "what": "networks exported by PyTorch, f16, through Vulkan, beside PyTorch under CUDA "
+        "what": f"networks exported by PyTorch, {kind}, through Vulkan, beside PyTorch under CUDA "
         "graphs (the faster of eager channels last and torch.compile); microseconds of a run by "
         "the device's clock",
         "date": datetime.date.today().isoformat(),
@@ -306,13 +309,14 @@ def main() -> int:
     parser.add_argument("--device", default="vulkan", help="where to run")
     parser.add_argument("--only", default="", help="names that contain one of these, by |")
     parser.add_argument("--jobs", type=int, default=1, help="processes that compile")
+    parser.add_argument("--type", choices=TYPES, default="f16", help="of inputs and weights")
     parser.add_argument("-o", "--output", type=Path, help="where to write the figures")
     options = parser.parse_args()
     chosen = [n for n in NETWORKS if any(p.lower() in n.lower() for p in options.only.split("|"))]
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.action == "prepare":
         with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-            given = [(name, options.folder, options.target) for name in chosen]
+            given = [(name, options.folder, options.target, options.type) for name in chosen]
             for line in pool.map(prepare, *zip(*given, strict=True)):
                 print(line, flush=True)
         return 0
@@ -320,14 +324,14 @@ def main() -> int:
     device = open_isolated(options.device)
     info = device.info
     for name in (each for each in chosen if (options.folder / file_of(each)).is_dir()):
-        record = run(name, options.folder, device)
+        record = run(name, options.folder, device, options.type)
         if "failure" in record:
             device.close()
             device = open_isolated(options.device)
         records.append(record)
         print(json.dumps(record), flush=True)
         if options.output is not None:
-            write(options.output, info, records)
+            write(options.output, info, options.type, records)
     return 0 if records and all(record["ok"] for record in records) else 1
 
 

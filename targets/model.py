@@ -88,6 +88,22 @@ class AttentionModel:
 
 
 @dataclass(frozen=True)
+class ScalarModel:
+    """Products by multiply-adds; without `rate` they are estimated as any other tile is."""
+
+    rate: float = 0.0
+    """TFLOPS of a compute unit that does nothing else."""
+    operand_weight: float = 0.0
+    """Cost of a row's or column's element of an invocation's tile, in multiply-adds."""
+    tile_weight: float = 0.0
+    """The same of a workgroup's tile."""
+    wait: float = 0.0
+    """Seconds that a subgroup waits in each step along K, which only others can fill."""
+    product: float = 0.0
+    """Seconds in which a subgroup alone on a unit does a multiply-add of each invocation."""
+
+
+@dataclass(frozen=True)
 class ContractionModel:
     load_weight: float
     """Cost of fetching a row or column of a tile, in multiplications, where no rate is known."""
@@ -101,6 +117,7 @@ class ContractionModel:
     """Workgroups of a compute unit up to which it is known how long some of them take."""
     narrow: Mapping[str, float]
     """Share of a rate that remains where an operand moves by so many bytes at a time, not 16."""
+    scalar: ScalarModel = ScalarModel()
 
 
 @dataclass(frozen=True)

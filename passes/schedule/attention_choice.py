@@ -56,15 +56,18 @@ def choose_attention(op: AttentionOp, target: Target) -> Schedule:
 
 
 def is_better_apart(op: AttentionOp, target: Target) -> bool:
-    """Whether there are rows enough for two products by matrices to beat one kernel without."""
+    """Whether there are rows enough for two products in tiles to beat one kernel without."""
     name = type_name(element_type_of(op.query), True)
     have_one_type = all(
         element_type_of(value) == element_type_of(op.query) for value in (op.key, op.value)
     )
     plan = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
-    matrices = have_one_type and any(target.properties_for((name, name, "f32")))
+    scores = 4 * prod(map(typical, op.sizes[:-2]))
+    by_scalars = f"fma {name}" in target.rates and not op.is_dynamic
+    fits = scores <= target.storage_buffer_max_bytes
+    tiles = any(target.properties_for((name, name, "f32"))) or (by_scalars and fits)
     many = typical(plan.row_count) > target.model.attention.many_rows
-    return matrices and not target.processor and many
+    return have_one_type and tiles and not target.processor and many
 
 
 def is_few(op: AttentionOp, target: Target) -> bool:

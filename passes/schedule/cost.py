@@ -23,7 +23,7 @@ from xdsl_spirv.passes.analysis.contraction import packing_of, shape_of
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.plan import Plan, ceil_div
 from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
-from xdsl_spirv.targets.model import ContractionModel
+from xdsl_spirv.targets.model import ContractionModel, ScalarModel
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ def _weight_bytes(plan: Plan) -> int:
 
 def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> float:
     """Seconds that the tiles are likely to take by their rates alone."""
+    if plan.schedule.instruction.kind.data == "fma" and plan.target.model.contraction.scalar.rate:
+        return _by_invocations(plan, plan.target.model.contraction.scalar)
     tile_m, tile_n, tile_k = plan.schedule.tile
     units = plan.target.compute_units
     rounds = ceil_div(_workgroups(plan), units)
@@ -77,6 +79,25 @@ def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> f
             return work * _in_waves(rounds, residents, rate, alone)
     shared = rounds * work / rate if rounds > 1 or alone is None else 0.0
     return max(shared, work / (alone or rate))
+
+
+def _by_invocations(plan: Plan, model: ScalarModel) -> float:
+    """
+    Seconds of multiply-adds: as long as a unit takes for all of its subgroups at its rate, and at
+    least as long as one of them takes, which waits in each step along K.
+
+    Between the two, where neither hides the other, it takes somewhat longer than both.
+    """
+    m, n, _ = plan.schedule.instruction.sizes
+    tile_m, tile_n, _ = plan.schedule.tile
+    steps = _k_tiles(plan) * plan.schedule.tile[2]
+    share = prod(_share(tile, plan.target.model.contraction) for tile in plan.staged)
+    share *= m * n / (m * n + model.operand_weight * (m + n))
+    share *= tile_m * tile_n / (tile_m * tile_n + model.tile_weight * (tile_m + tile_n))
+    rounds = ceil_div(_workgroups(plan), plan.target.compute_units)
+    together = rounds * 2.0 * tile_m * tile_n * steps / (model.rate * 1e12 * share)
+    alone = steps * (model.wait + model.product * m * n)
+    return (together**3 + alone**3) ** (1 / 3)
 
 
 def _in_waves(rounds: int, residents: int, rate: float, alone: float) -> float:

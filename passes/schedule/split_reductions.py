@@ -42,7 +42,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -119,7 +119,7 @@ class SplitReductionsPass(ModulePass):
         if self.parts:
             return self.parts if cut.divides(self.parts) else 1
         limits = Limits(self.only, self.barred)
-        return _best(cut, target, limits) if target is not None and cut.is_estimated else 1
+        return _best(cut, target, limits) if target is not None else 1
 
 
 @dataclass(frozen=True)
@@ -133,11 +133,6 @@ class _Cut:
     size: int
     unpacked: int | None = None
     """The operand that is computed from packed planes, A (0) or B (1); the loop counts blocks."""
-
-    @property
-    def is_estimated(self) -> bool:
-        """Whether anybody has measured such cuts, so that an estimate may choose."""
-        return self.unpacked is not None or not self.contraction.is_dynamic
 
     @property
     def source(self) -> linalg.ops.GenericOp | None:
@@ -193,8 +188,18 @@ def _sums_from_zero(op: linalg.ops.GenericOp) -> bool:
 def _is_plain(value: SSAValue) -> bool:
     """Whether an operand is in memory anyhow: nothing that would be computed as it is read."""
     owner = value.owner
-    return isinstance(value, BlockArgument) or isinstance(
-        owner, arith.ConstantOp | tensor.ExpandShapeOp | tensor.CollapseShapeOp
+    if isinstance(owner, Block | arith.ConstantOp | tensor.ExpandShapeOp | tensor.CollapseShapeOp):
+        return True
+    return not value.has_one_use() or _follows_sum(owner)
+
+
+def _follows_sum(op: Operation) -> bool:
+    """Whether an operation sums, or is computed with a sum that nothing else reads."""
+    if not isinstance(op, linalg.ops.GenericOp):
+        return False
+    return any(_reduced_loops(op)) or any(
+        isinstance(x.owner, Operation) and x.has_one_use() and _follows_sum(x.owner)
+        for x in op.inputs
     )
 
 

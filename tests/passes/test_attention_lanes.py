@@ -242,3 +242,13 @@ def test_an_attention_that_is_not_formed_says_why():
     decisions.note(op, "fma", "nothing else is left", taken=True)
     decisions.write()
     assert [note.path.data for note in considered_before(op)] == ["attention", "fma"]
+
+
+@pytest.mark.parametrize(("rows", "heads", "fused"), [(128, 2, False), (8192, 32, True)])
+def test_many_rows_of_f32_are_two_products_while_their_scores_fit_a_buffer(
+    rows: int, heads: int, fused: bool
+):
+    case = AttentionWorkload(1, heads, rows, rows, 32, 32, "f32", out="f32", softmax="f32")
+    program = compile_module(parse_text(case.text()), "nvidia-h200")
+    paths = [layer.path for layer in program.layers]
+    assert paths == (["attention"] if fused else ["fma", "loops", "fma"])

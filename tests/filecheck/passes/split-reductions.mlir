@@ -107,3 +107,37 @@ func.func @packed(%x: tensor<?x4096xf16>, %q: tensor<16x128x16xi8>, %d: tensor<1
   } -> tensor<?x16xf32>
   func.return %y : tensor<?x16xf32>
 }
+
+// -----
+
+// Multiply-adds that few workgroups do, whatever M is: an operand is cut that is computed with the product before it.
+
+// CHECK-LABEL: @scalars
+// CHECK:       tensor.expand_shape %c {{.*}} into tensor<8x256x128xf32>
+func.func @scalars(%a: tensor<?x64xf32>, %b: tensor<64x2048xf32>, %c: tensor<2048x128xf32>) -> tensor<?x128xf32> {
+  %zero = arith.constant 0.0 : f32
+  %i = arith.constant 0 : index
+  %m = tensor.dim %a, %i : tensor<?x64xf32>
+  %wide = tensor.empty(%m) : tensor<?x2048xf32>
+  %empty = tensor.empty(%m) : tensor<?x128xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%wide : tensor<?x2048xf32>) -> tensor<?x2048xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<?x64xf32>, tensor<64x2048xf32>) outs(%f : tensor<?x2048xf32>) {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %u = arith.mulf %x, %y : f32
+    %t = arith.addf %s, %u : f32
+    linalg.yield %t : f32
+  } -> tensor<?x2048xf32>
+  %q = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<?x2048xf32>) outs(%wide : tensor<?x2048xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %u = math.exp %x : f32
+    linalg.yield %u : f32
+  } -> tensor<?x2048xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<?x128xf32>) -> tensor<?x128xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%q, %c : tensor<?x2048xf32>, tensor<2048x128xf32>) outs(%init : tensor<?x128xf32>) {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %u = arith.mulf %x, %y : f32
+    %t = arith.addf %s, %u : f32
+    linalg.yield %t : f32
+  } -> tensor<?x128xf32>
+  func.return %r : tensor<?x128xf32>
+}
