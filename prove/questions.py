@@ -44,8 +44,8 @@ class Question:
     launch: dict[str, int] = field(default_factory=dict[str, int])
     needed: set[str] = field(default_factory=set[str])
     """The offers that its proof stands on."""
-    held: Sequence[Term] = ()
-    """Conditions that the launch fulfils."""
+    ways: list[Sequence[Term]] = field(default_factory=list[Sequence[Term]])
+    """Conditions under which there are launches that may show a bug."""
 
 
 @dataclass
@@ -101,10 +101,12 @@ def prove(
         proof.complete = True
         return proof
     # Only the questions that the offers leave open are asked for a launch.
-    held += offers[0].values() if offers else ()
+    ways = [held]
+    for chosen in offers:
+        ways.insert(0, [*ways[0], *chosen.values()])
     for question in questions:
-        if question.result != "proved" and not _ask_under(question, held, offers[1:], limits):
-            _ask(question, held, kernel, limits)
+        if question.result != "proved" and not _ask_under(question, held, offers, limits):
+            _ask(question, ways, kernel, limits)
     return proof
 
 
@@ -157,13 +159,16 @@ def _find_needed(
     return [text for text in known if text in needed]
 
 
-def _ask(question: Question, held: Sequence[Term], kernel: Kernel, limits: Limits) -> None:
-    """Asks one question: what does not hold may be a launch that shows it."""
-    wanted = _list_numbers(kernel)
-    answer = ask([*held, question.wrong], wanted, limits)
-    results = {"never": "proved", "holds": "candidate", "unknown": "unknown"}
-    question.result, question.reason = results[answer.verdict], answer.reason
-    question.launch, question.held = answer.values, held
+def _ask(
+    question: Question, ways: Sequence[Sequence[Term]], kernel: Kernel, limits: Limits
+) -> None:
+    """Asks one question under some conditions or others, for launches that may show a bug."""
+    for held in ways:
+        answer = ask([*held, question.wrong], _list_numbers(kernel), limits)
+        question.reason = answer.reason
+        if answer.verdict == "holds":
+            question.result, question.launch = "candidate", answer.values
+            question.ways.append(held)
 
 
 def _list_numbers(kernel: Kernel) -> list[Term]:
@@ -174,7 +179,9 @@ Items: TypeAlias = dict[str, dict[int, int]]
 """The bits of some elements of buffers."""
 
 
-def find_launch(question: Question, kernel: Kernel, limits: Limits) -> tuple[dict[str, int], Items]:
+def find_launch(
+    question: Question, held: Sequence[Term], kernel: Kernel, limits: Limits
+) -> tuple[dict[str, int], Items]:
     """Finds the smallest launch, of some sizes, that answers a question, and the items it reads."""
     reads = [t for t in _applications(question.wrong) if t.decl().name() in kernel.elements]
     wanted = [*_list_numbers(kernel), *reads, *[t.arg(0) for t in reads]]
@@ -183,7 +190,7 @@ def find_launch(question: Question, kernel: Kernel, limits: Limits) -> tuple[dic
         small = [z3.ULE(g, groups) for g in kernel.grid]
         small += [z3.ULE(n - 1, elements) for n in lengths]
         small += [z3.ULE(p, elements) for p in numbers if z3.is_bv(p)]
-        smaller = ask([*question.held, question.wrong, *small], wanted, limits)
+        smaller = ask([*held, question.wrong, *small], wanted, limits)
         if smaller.verdict == "holds":
             values, items = smaller.values, Items()
             for read in reads:

@@ -37,7 +37,8 @@ from xdsl_spirv.tools.report import note
 
 ALWAYS = (
     "buffers are memory of their own and have less than 2^31 elements, the grid at most 65535 "
-    "workgroups along an axis; loops end; specialization constants have the given values"
+    "workgroups along an axis; loops end; specialization constants have the given values; "
+    "a counter that atomics raise does not wrap around; all subgroups have one size, at most 128"
 )
 """Premises of every proof."""
 
@@ -163,21 +164,29 @@ def _judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
         if question.result != "candidate":
             unsure.append(f"{text}: {question.reason}")
             continue
-        launch, items = find_launch(question, proof.kernel, limits)
-        said = ", ".join(f"{name} = {value}" for name, value in launch.items())
-        said += "".join(f", {name}[{n}] has the bits {bits:#x}" for name, some in items.items()
-                        for n, bits in sorted(some.items()) if bits)  # fmt: skip
-        if said not in tried:
-            tried[said] = _run(launch, items, test, proof.kernel)
-        found = [p for p in tried[said] if p.rule.startswith(RULES[question.name])]
-        if found:
-            shown = [f"refuted by the launch {said}", *found[0].text.splitlines()]
-            return Result("refuted", [text, *shown], rules=[p.rule for p in found])
+        said = ""
+        for held in question.ways:
+            launch, items = find_launch(question, held, proof.kernel, limits)
+            said = _describe(launch, items)
+            if said not in tried:
+                tried[said] = _run(launch, items, test, proof.kernel)
+            found = [p for p in tried[said] if p.rule.startswith(RULES[question.name])]
+            if found:
+                shown = [f"refuted by the launch {said}", *found[0].text.splitlines()]
+                return Result("refuted", [text, *shown], rules=[p.rule for p in found])
         unsure.append(f"{text}: a solver's launch shows nothing on the interpreter ({said})")
     if proof.result != "proved":
         unsure = unsure or ["it is proved in parts only: --seconds may give it more time"]
         result.verdict, result.lines = "unknown", unsure
     return result
+
+
+def _describe(launch: dict[str, int], items: Items) -> str:
+    """A launch in words."""
+    said = [f"{name} = {value}" for name, value in launch.items()]
+    said += [f"{name}[{n}] has the bits {bits:#x}" for name, some in items.items()
+             for n, bits in sorted(some.items()) if bits]  # fmt: skip
+    return ", ".join(said)
 
 
 def _because(reason: str, op: Operation | None) -> str:
