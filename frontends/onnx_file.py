@@ -373,7 +373,7 @@ def refuse_open_dimensions(model: Model, kept: Collection[str] = ()) -> None:
             ", ".join(describe(value) for value in inputs_of(model)),
             "give "
             + " ".join(f"--dim {name}=N" for name in missing)
-            + ", or ? in the place of a size that is known only when it runs",
+            + ", or ? (None in Python) in the place of a size that is known only when it runs",
         )
 
 
