@@ -72,6 +72,12 @@ WINDOWS = {
         "tensor<1x56x56x64xf32>",
         "depthwise_conv_2d_nhwc_hwc",
     ),
+    "depthwise_5x5_f32": (
+        "tensor<1x60x60x64xf32>",
+        "tensor<5x5x64xf32>",
+        "tensor<1x56x56x64xf32>",
+        "depthwise_conv_2d_nhwc_hwc",
+    ),
 }
 HEADS = (64, 128, 256)
 PACKED = {"q4_row": 1, "q4_rows": 128}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import gcd, prod
+from math import gcd, inf, prod
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, MemRefType, TensorType
 from xdsl.ir import Attribute, SSAValue
@@ -402,8 +402,11 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
         for name in ("k", "v")
     )
     # A processor's registers are few anyway: there more keys are more work between two exchanges.
-    most_loaded = min(LOADED_REGISTERS, target.held_registers or LOADED_REGISTERS)
-    room = MOST_KEYS * loaded if target.processor else most_loaded
+    most_loaded = target.held_registers or inf
+    if ahead:
+        # These stay beside queries and results, each step's by themselves.
+        most_loaded = (most_loaded - plan.registers) // (1 + ahead)
+    room = MOST_KEYS * loaded if target.processor else int(min(LOADED_REGISTERS, most_loaded))
     keys = max(1, min(MOST_KEYS, _power_of_two(room // loaded)))
     plan = LanesPlan(op, AttentionLanesAttr(rows, lanes, keys, subgroups, across, ahead), target)
     check_lanes(plan)

@@ -440,9 +440,18 @@ def _limits(plan: Plan) -> Iterator[str]:
 
 
 def _registers(plan: Plan) -> Iterator[str]:
-    """The reason why a subgroup's fragments do not fit into its registers."""
-    registers = plan.target.registers
-    if registers is None or not plan.is_cooperative:
+    """The reason why fragments, or values of an invocation, do not fit into registers."""
+    registers, held = plan.target.registers, plan.target.held_registers
+    if not plan.is_cooperative:
+        m, n, _ = plan.schedule.instruction.sizes
+        words = m * n + plan.waiting_bytes // 4
+        if held is not None and plan.prefetches and words > held:
+            yield (
+                f"{words} registers of an invocation for results and what waits to be staged, of "
+                f"which {plan.target.name} holds {held}: stages = 1 or more subgroups would fit"
+            )
+        return
+    if registers is None:
         return
     if plan.fragment_bytes > (room := registers.bytes - registers.kept):
         yield (

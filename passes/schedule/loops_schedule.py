@@ -10,7 +10,7 @@ memory again, while a workgroup keeps them in registers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import inf, prod
 
 from xdsl.dialects.builtin import FixedBitwidthType, f16, f32, i8, i16, i32
 from xdsl.ir import Attribute
@@ -62,6 +62,12 @@ cost the most.
 SHORT = 32
 """Steps of a reduction that an invocation had better do by itself."""
 
+LONG = 128
+"""
+Steps of a reduction from which neighbouring invocations would read places too far apart, where
+each reduced a row by itself and rows do not lie side by side.
+"""
+
 MOST_INVOCATIONS = 2**30
 """
 Most invocations of a launch: its index and the step to the next element add up to a signed number
@@ -82,6 +88,12 @@ WIDTHS = (8, 4, 2)
 
 MOST_BITS = 128
 """Most bits that an invocation moves at a time."""
+
+WINDOWS_HELD = 4
+"""
+Registers that windows and their weights may take for each of a target's `held_registers`: more are
+spilled by ANV and PanVK, which load windows of 5 x 5 of 4 neighbours before they multiply.
+"""
 
 LEAST_BESIDE = 8
 """Rows that lie side by side which are worth being read together."""
@@ -208,9 +220,11 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
     ]
     longest = max(map(typical, totals), default=1)
     splits = all(combinations_of(loops) is not None for loops, _ in reductions)
-    if longest < SHORT or not splits or rows >= 4 * busy:
+    strided = _is_strided(reductions, rows)
+    beside = strided or target.processor or longest < LONG
+    if longest < SHORT or not splits or (rows >= 4 * busy and beside):
         return _alone(nest, rows, longest, target)
-    if _is_strided(reductions, rows):
+    if strided:
         side_by_side = _side_by_side(nest, rows, longest, target)
         if side_by_side is not None:
             return side_by_side
@@ -301,8 +315,10 @@ def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:
     elements = 1
     if nest.shape and _loads_vectors(nest):
         bits = _bits(nest, rows)
+        room = WINDOWS_HELD * (target.held_registers or inf)
         for width in WIDTHS:
             fits = is_run(nest.shape, width) and width * bits <= MOST_BITS
+            fits = fits and 2 * width * longest <= room
             if fits and rows >= width * busy:
                 elements = width
                 break

@@ -108,10 +108,13 @@ class Plan:
         a, b, result = (bit_width(type) // 8 for type in types)
         held = along_m * along_n * m * n * result
         held += along_k * k * (along_m * m * a + along_n * n * b)
+        return held + self.target.subgroup_size * self.waiting_bytes
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of an invocation that wait to be staged while a tile is multiplied."""
         waiting = self.staged if self.prefetches else ()
-        return held + self.target.subgroup_size * sum(
-            self.moves(tile) * tile.vector * tile.element_bytes for tile in waiting
-        )
+        return sum(self.moves(tile) * tile.vector * tile.element_bytes for tile in waiting)
 
     @property
     def is_looped(self) -> bool:

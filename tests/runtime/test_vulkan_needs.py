@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import re
 import subprocess
 from pathlib import Path
 
@@ -30,8 +31,11 @@ from xdsl_spirv.runtime.vulkan.fit import lacks
 from xdsl_spirv.runtime.vulkan.loader import Commands
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo, Heap, MemoryTypeInfo, QueueFamily
 from xdsl_spirv.runtime.vulkan.work import Step
+from xdsl_spirv.runtime.vulkan.worker import Offered
 from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.targets import CooperativeMatrixProperty, load
+from xdsl_spirv.tools import devices
+from xdsl_spirv.tools.main import main
 
 KERNELS = Path(__file__).parent / "vulkan"
 F16 = CooperativeMatrixProperty(16, 16, 16, "f16", "f16", "f32", "f32", False, "Subgroup")
@@ -439,3 +443,15 @@ def test_a_target_file_says_that_a_driver_executes_on_a_processor(tmp_path: Path
         assert target.processor == (kind == "CPU")
         assert target.model == model
         assert (target.residency.subgroups == 1) == target.processor
+
+
+def test_clocks_of_an_infinite_period_are_not_listed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """RADV's null device has a frequency of 0, which is a period of inf ns."""
+    for period, said in ((1.0, "64 bits of 1 ns"), (float("inf"), "none")):
+        info = dataclasses.replace(DEVICE, timestamp_period=period)
+        offered = Offered("", (1, 3, 0), (info,))
+        monkeypatch.setattr(devices, "list_devices", lambda offered=offered: offered)
+        assert main(["devices"]) == 0
+        assert re.search(rf"timestamps +{said}\n", capsys.readouterr().out)

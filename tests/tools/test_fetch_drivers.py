@@ -1,4 +1,4 @@
-"""The launcher of drivers that `scripts/fetch_drivers.py` writes, and what it needs to build."""
+"""The launcher of drivers that `scripts/fetch_drivers.py` writes, and the compiler of its shims."""
 
 from __future__ import annotations
 

@@ -91,6 +91,15 @@ def test_tiles_along_k_are_no_deeper_than_a_target_says(types: str):
     assert tiles <= {("fma", depth), ("dot", 4 * depth)}
 
 
+def test_a_tile_that_waits_to_be_staged_fits_the_held_registers():
+    """ANV spilled 6 values of products of 24 rows by one subgroup, which reads a tile ahead."""
+    sizes = {"m": 24, "n": 120, "k": 120, "a": "f32", "c": "f32", "zero": "0.0"}
+    module = parse_text(MATMUL.format(**sizes))
+    for target, ahead in (("intel-xe2", False), ("amd-rdna3", True)):
+        [layer] = compile(module, target).layers
+        assert ("stages = 2" in layer.schedule) == ahead
+
+
 def test_sums_of_few_rows_fit_the_held_registers():
     """8 rows of 8 columns that lie side by side were 64 sums, of which PanVK spilled 69 values."""
     sizes = {"m": 8, "n": 4096, "k": 4096, "a": "f16", "c": "f32", "zero": "0.0"}
