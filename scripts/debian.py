@@ -22,7 +22,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-DEFAULT_ARCHIVE = "http://deb.debian.org/debian"
+ARCHIVE = "DEBIAN_ARCHIVE"
+"""The environment's variable that names an archive, where apt knows none of Debian."""
+
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 LOADERS = {
     "x86_64": ("x86_64-linux-gnu", "ld-linux-x86-64.so.2"),
@@ -67,14 +69,18 @@ def command(*arguments: str | Path) -> str:
 
 
 def _archive() -> str:
-    """The Debian archive that this machine's apt uses."""
+    """The Debian archive that the environment names, or that this machine's apt uses."""
+    if named := os.environ.get(ARCHIVE):
+        return named
     sources = [*Path("/etc/apt/sources.list.d").glob("*"), Path("/etc/apt/sources.list")]
     for file in sources:
         text = file.read_text(errors="replace") if file.is_file() else ""
         for uri in re.findall(r"^(?:URIs:|deb(?:\s+\[.*?\])?)\s+(\S+)", text, re.MULTILINE):
             if uri.rstrip("/").endswith("/debian"):
                 return uri
-    return DEFAULT_ARCHIVE
+    raise Unavailable(
+        f"this machine's apt names no Debian archive: set {ARCHIVE} to the URI of one"
+    )
 
 
 def _apt(suite: str, work: Path, kind: str = "deb", machine: str = "") -> list[str]:

@@ -3,7 +3,7 @@ Fit the estimate of products by multiply-adds to measured times: `model.contract
 
     scripts/fit_scalars.py nvidia-h200 benchmarks/results/h200-scalar-products.json
 
-The records are those of `benchmarks/contractions.py --variants` for products of f32. Starting from
+`benchmarks/contractions.py --variants` writes the records, of products of f32. Starting from
 the numbers of the target's file, each is changed by a tenth or a half as long as estimates come
 nearer to the times, or choose better. It prints the section, how far estimates are off in the
 geometric mean, and how much longer than the best measured schedule the one with the least estimate

@@ -1,4 +1,4 @@
-"""Schedules of loops that depend on what a target's registers and units are."""
+"""Schedules of loops by the registers and units of a target."""
 
 from __future__ import annotations
 
