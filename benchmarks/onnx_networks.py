@@ -5,11 +5,11 @@ Networks as PyTorch exports them to ONNX, with random weights, beside PyTorch at
     python benchmarks/onnx_networks.py run DIR [--device vulkan] -o FILE
 
 `prepare` exports and compiles each network into a folder. `run` compares its result with PyTorch's
-in f32 and times both: ours by the device's clock, a share of many runs in one submission, each
-waiting for the one before; PyTorch's under CUDA graphs, channels last, eager and by
-`torch.compile`, whichever takes less. With `--type f32` PyTorch, too, multiplies in f32 (no TF32).
-Both commands need torchvision, and build the same weights from one seed. Networks without fixed
-sizes are left out, and so is the time that the host adds to a call.
+in f32 and times both. Our time is the device's: one submission runs the network many times, one
+after the other, and the time is divided by their number. PyTorch's time is the lower one of eager
+and `torch.compile`, both under CUDA graphs and channels last. With `--type f32` PyTorch, too,
+multiplies in f32 (no TF32). Both commands need torchvision, and build equal weights from one seed.
+Networks without fixed sizes are left out. Times do not include the host's work for a call.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ A product and an attention written in Triton, on a Vulkan device: medians of int
 
     python benchmarks/triton_kernels.py --device vulkan [--size 4096] [--heads 16] [-o RESULT.json]
 
-Each kernel is compiled from Triton as a launch does it, and tile by tile with a given deal of
-subgroups, beside the built-in kernel for the same operands on the same device. Where PyTorch sees a
-GPU, Triton's own compiler runs the same text under a CUDA graph. Times are the device's; results
-are compared with numpy's before.
+Each kernel is compiled from Triton twice: as a launch compiles it, and tile by tile with a given
+grid of subgroups. Both are timed beside the built-in kernel for the same operands. If PyTorch sees
+a GPU, Triton's own compiler runs the same source under a CUDA graph. Times are the device's.
+Results are compared with numpy's before the measurement.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-Several functions become one program: what they name alike is one buffer.
+Joins several functions into one program, where values of the same name share a buffer.
 
-Weights that are equal are one, too, whatever they were made from; others whose names meet, because
-two functions were folded alike, are called after their function.
+Equal weights share a buffer, too. Different weights of the same name (constant folding names them
+alike in two functions) get the name of their function in addition.
 """
 
 from __future__ import annotations

@@ -296,7 +296,7 @@ def _look_up(blocks: Array) -> Array:
 
 def _exponent(blocks: Array) -> Array:
     """
-    The exponent of a block's power of two, biased as f32's are, and 14 more.
+    The exponent of a block's power of two, with the bias of f32 and 14 added.
 
     Raises `FrontendError` for a power beyond 2^113.
     """

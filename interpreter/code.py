@@ -251,7 +251,7 @@ class Compiler:
         return lambda env: [env[s] if convert is None else convert(env[s]) for s, convert in pairs]
 
     def assigner(self, slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Any], None]:
-        """How to put what a reader read into other slots."""
+        """Returns a function that writes the values of a reader into other slots."""
         return assigner(slots, merges)
 
     def terminator(self, op: Operation, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
@@ -378,7 +378,7 @@ def link(function: Function, arguments: Slots, results: Slots, merges: list[Merg
 
 
 def assigner(slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Sequence[Any]], None]:
-    """`assign(env, values)`: merged with the old value where the region has parted its lanes."""
+    """Returns `assign(env, values)`. Where lanes have diverged, it changes only the active ones."""
     targets = list(zip(slots, merges, strict=True))
 
     def assign(env: Env, values: Sequence[Any]) -> None:

@@ -43,12 +43,12 @@ _LOAD = "a cooperative load"
 
 class Memory:
     """
-    One memory object. `data` is uint8 (rows, bytes), C-contiguous; `label` names it in messages,
-    `names` are the module's variables that are bound to it; `shadow` is what the checks know of it,
-    `address` where a program finds it, `shape` that of the array whose bytes they are, `size` how
-    many bytes of a row belong to it, `defined` how many of them begin with a value. Accesses
-    outside of a `robust` one read 0 and are not written (robustBufferAccess2). `image` and
-    `sampler` say what an image's or a sampler's is.
+    One memory object. `data` is uint8 (rows, bytes), C-contiguous. `label` names it in messages;
+    `names` are the module's variables that are bound to it; `shadow` holds the state of the checks;
+    `address` is the address that programs see; `shape` is the shape of the bound array; `size` is
+    the bytes of a row that belong to it, and `defined` how many of them have a value at first. If
+    it is `robust`, reads outside give 0 and writes outside are dropped (robustBufferAccess2).
+    `image` and `sampler` describe an image's format or a sampler's settings.
     """
 
     def __init__(

@@ -90,7 +90,7 @@ def source_of_pointer(pointer: SSAValue) -> SSAValue:
 
 
 def carries(op: object, *instructions: str) -> TypeGuard[RawOp]:
-    """Whether an operation carries one of some instructions."""
+    """True for a raw operation that stands for one of the named instructions."""
     return isinstance(op, RawOp) and op.instruction.data in instructions
 
 

@@ -68,7 +68,7 @@ class Launched:
     device: str
     report: Report | None = None
     way: str = ""
-    """The way in which a program over tiles was compiled."""
+    """The way in which a tile program was compiled: raised to tensors, or tile by tile."""
 
     def __getitem__(self, name: str | int) -> Array:
         return list(self.buffers.values())[name] if isinstance(name, int) else self.buffers[name]

@@ -126,7 +126,9 @@ class LaunchedKernel(ABC):
         return text_of(ModuleOp([self.trace().program.clone()]))
 
     def on(self, target: str, **options: Any) -> str:
-        """The kernel for a target, tile by tile, as text: what its invocations do."""
+        """
+        Lowers the kernel tile by tile for a target. Returns the code of its invocations as text.
+        """
         from xdsl_spirv.runtime.modules import text_of
 
         with refusals(self.name):
@@ -366,7 +368,7 @@ def _trace(kernel: TileKernel, shapes: Mapping[str, tuple[int, ...]]) -> Traced:
         result = kernel.function(**bound, **kernel.constants)
         if result is not None or tracer.fault:
             cause = tracer.fault or f"the kernel returns {result!r}"
-            raise KernelError(cause, kernel.name, "store results in a view; loops run to the end")
+            raise KernelError(cause, kernel.name, "store results in views; never break or return")
     program = tile.ProgramOp(
         properties={"sym_name": StringAttr(kernel.name)}, regions=[Region(block)]
     )

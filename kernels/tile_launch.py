@@ -1,6 +1,7 @@
 """
-A tile program for a target, and launches of it: as a product or an attention of a model is compiled
-where it has that form (`raise-tiles`), tile by tile (`lower-tiles`) elsewhere.
+Compiles a tile program for a target and launches it. Programs that are a product or an attention
+are raised to tensors and compiled as a model's (`raise-tiles`), others tile by tile
+(`lower-tiles`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class LoweredProgram:
     """The argument and the axis of each size or number that the launch gives."""
     target: Target
     way: str = "tile by tile"
-    """The way it was compiled, and the cause why not as a function on tensors."""
+    """
+    The way of compilation, with the reason why the program could not be raised to tensors.
+    """
 
     def run(
         self,
@@ -117,7 +120,7 @@ class RaisedProgram:
     stored: Sequence[str]
     """The views that are the function's results, in their order."""
     shapes: Mapping[str, Sequence[int]]
-    """The sizes of views as the function has them."""
+    """Shapes of the views in the compiled function."""
     way = "as a function on tensors"
 
     def run(
@@ -170,8 +173,8 @@ def raise_program(
     numbers: Mapping[str, Any] | None = None,
 ) -> RaisedProgram:
     """
-    A program compiled as a function on tensors; of a `grid` of workgroups, and of these numbers,
-    where the program itself does not say its places.
+    Compiles a program as a function on tensors. A program without `tile.place` needs the `grid` of
+    workgroups and the numbers of the launch.
 
     Raises `NotRaised` where it has no such form, where the target refuses it, and where its
     temporaries would take more memory than its arguments: tiles that are never stored are better.
@@ -218,8 +221,8 @@ def lower_program(
     numbers: Mapping[str, Any] | None = None,
 ) -> LoweredProgram | RaisedProgram:
     """
-    A program for a target, or for the target of a device; `subgroups` and `instruction` are of a
-    kernel tile by tile. `grid` and `numbers` are for `raise_program`.
+    Compiles a program for a target, or for a device's target. `subgroups` and `instruction` apply
+    to lowering tile by tile, `grid` and `numbers` to `raise_program`.
 
     Raises `PassFailedException` for features that the target does not have.
     """

@@ -105,7 +105,10 @@ class TritonKernel(LaunchedKernel):
     def _lower(
         self, settings: tuple[Any, Any], places: Mapping[str, Any], options: Mapping[str, Any]
     ) -> LoweredProgram | RaisedProgram:
-        """The kernel of a launch; only of a function on tensors its floats are a part."""
+        """
+        Compiles the kernel of a launch. Its float arguments are constants only if it is raised to
+        tensors.
+        """
         key = str(settings), tuple(options.items()), places.get("grid")
         exact = *key, str(places)
         if key not in self._lowered and exact not in self._lowered:

@@ -1,11 +1,12 @@
 """
-A kernel executed once for any invocation of any launch: its accesses, barriers and demands.
+Executes a kernel symbolically, once for any invocation of any launch, and records its accesses,
+barriers and demands.
 
 Symbols have levels: symbols of the launch (grid, lengths, push constants, contents that are never
 written) are equal for all invocations, symbols of a workgroup or of an iteration between barriers
-within it, all others belong to one invocation. A second invocation is the same terms with its own
-symbols in the place of the first one's. Accesses stand in intervals between barriers. A cooperative
-matrix in memory is accessed by its subgroup: each of its elements, by any of the invocations.
+within it, all others belong to one invocation. A second invocation has the same terms with symbols
+of its own. Each access lies in an interval between barriers. A cooperative matrix in memory is
+accessed by its subgroup: any invocation may access any of its elements.
 """
 
 from __future__ import annotations
@@ -101,21 +102,24 @@ class Access:
     atomic: bool
     facts: Facts
     intervals: frozenset[int]
-    """The intervals between the workgroup's barriers that it may be in."""
+    """The intervals between barriers of the workgroup in which the access may happen."""
     near: frozenset[int]
-    """The intervals between the subgroup's barriers."""
+    """The intervals between barriers of the subgroup in which the access may happen."""
     matrix: Attribute | None = None
-    """The type of a cooperative matrix: its whole subgroup makes the access."""
+    """The type of a cooperative matrix, if the whole subgroup makes the access."""
 
     @property
     def kind(self) -> int:
-        """The kind of storage, for which barriers have a word each."""
+        """The kind of storage: barriers list those that they order."""
         return WORKGROUPS if self.place.storage is StorageClass.Workgroup else BUFFERS
 
 
 @dataclass(frozen=True)
 class Order:
-    """Whether all barriers of a scope order a storage, and make it available and visible."""
+    """
+    Whether all barriers of a scope order one kind of storage, and make writes to it available and
+    visible.
+    """
 
     level: int
     runs: bool
@@ -199,7 +203,9 @@ class Kernel(LoopExecutor):
         self._count_subgroups()
 
     def _count_subgroups(self) -> None:
-        """Symbols of the subgroup, the place in it, the size of subgroups, and their number."""
+        """
+        Makes symbols of the subgroup's number, the lane, the subgroup size and the subgroup count.
+        """
         one = (("subgroup", ONE), ("lane", ONE), ("subgroup.size", LAUNCH), ("subgroups", LAUNCH))
         self.subgroup, lane, size, number = (self.symbol(name, i32, level) for name, level in one)
         self.built_ins = {
@@ -239,7 +245,7 @@ class Kernel(LoopExecutor):
         return x + y * self.size[0] + z * (self.size[0] * self.size[1])
 
     def _find_order(self, kind: int, level: int) -> Order:
-        """Reads the order that all control barriers of a scope make."""
+        """Finds the order that all control barriers of a scope guarantee."""
         scopes = [Scope.Workgroup] + [Scope.Subgroup] * (level == SAME_SUBGROUP)
         said = [
             self._semantics(op)
@@ -254,7 +260,7 @@ class Kernel(LoopExecutor):
         )
 
     def _semantics(self, op: ControlBarrierOp) -> Semantics:
-        """A barrier with the fences that stand directly before it and behind it."""
+        """The semantics of a barrier, joined with memory barriers directly before and behind it."""
         own = self.model.semantics(op)
         before, behind = (self._fence(op, back) for back in (True, False))
         if before is None or behind is None:
@@ -290,7 +296,7 @@ class Kernel(LoopExecutor):
         self.call(self.function, [])
 
     def record(self) -> tuple[list[Any], ...]:
-        """The lists that executing makes longer."""
+        """The lists to which execution appends."""
         return (self.accesses, self.barriers, self.demands, self.tickets, self.elected)
 
     def initial(self, key: Hashable) -> Value:
@@ -354,7 +360,7 @@ class Kernel(LoopExecutor):
         self.accesses.append(Access(op, place, self.guard, write, atomic, facts, *between, matrix))
 
     def _access_matrix(self, place: Value, op: Operation, operands: Sequence[Value]) -> None:
-        """A load or store of a cooperative matrix: of each element, at any row and column."""
+        """Records an access to the element at any row and column of a cooperative matrix."""
         store = isinstance(op, CooperativeMatrixStoreOp)
         type = (op.operands[1] if store else op.results[0]).type
         assert isinstance(op, MatrixMemoryOperation)
@@ -544,14 +550,16 @@ class Kernel(LoopExecutor):
         return results
 
     def _atomic_results(self, op: Operation, place: Place) -> tuple[Value, ...]:
-        """Any numbers; of a counter that only ever grows, numbers that no other atomic returns."""
+        """
+        Returns unknown numbers. Numbers of a counter that only grows are tickets: no two are equal.
+        """
         results = tuple(self.fresh(result.type, ONE, op.name) for result in op.results)
         if results and place.root in self.counters and not self.quiet:
             self.tickets.append(Ticket(results[0].term, self.guard, place))
         return results
 
     def _compute(self, op: Operation, operands: Sequence[Value]) -> Sequence[Value]:
-        """Nothing is known of the components of cooperative matrices."""
+        """Computes an operation; the components of cooperative matrices stay unknown."""
         if isinstance(op, CooperativeMatrixLengthOp):
             name = f"elements of {op.cooperative_matrix_type}"
             return (Scalar(self.symbol(name, i32, LAUNCH)),)

@@ -1,13 +1,14 @@
 """
 Executes loops of any number of iterations, and keeps the contents of memory between barriers.
 
-A loop whose exits are decided by known numbers is unrolled. Any other without barriers is executed
+A loop whose exits depend on known numbers only is unrolled. Any other without barriers is executed
 once, from a state in which the variables that it changes have any value that fulfils inductive
-facts. One with barriers is executed three times: the first iteration up to its barrier, a general
-one, and the head of the next; its variables are the workgroup's where their terms say so.
+facts. A loop with barriers is executed three times: the first iteration up to its barrier, a
+general one, and the head of the next. Its variables are uniform in the workgroup if their terms
+are.
 
-Memory that invocations share keeps its contents from one barrier to the next, but for the stores
-of the invocation itself: a store of another one would be a race, which is asked by itself.
+Between two barriers, shared memory changes only by stores of the invocation itself: a store of
+another one would be a race, and races are a question of their own.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ Candidate: TypeAlias = Callable[[Cells], Term]
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A store of the invocation since the last barrier."""
+    """One store by the invocation since the last barrier."""
 
     guard: Term
     place: Place
@@ -81,7 +82,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Log:
-    """The stores of the invocation to a variable since the last barrier; some may be unknown."""
+    """The invocation's stores to a variable since the last barrier; `lost` if some are unknown."""
 
     stores: tuple[Stored, ...] = ()
     lost: bool = False
@@ -109,7 +110,10 @@ class Contents:
 
 
 class LoopExecutor(Executor):
-    """Executes loops; symbols have levels, and facts hold for them."""
+    """
+    Executes loops. Each symbol has a level (launch, workgroup, iteration or invocation), and
+    `facts` hold for the symbols.
+    """
 
     def __init__(self, module: ModuleOp):
         super().__init__(module, Terms())
@@ -119,11 +123,11 @@ class LoopExecutor(Executor):
         self.quiet = 0
         self._cut = False
         self.inside: list[flow.LoopOp] = []
-        """The loops around that are executed once for all iterations."""
+        """The enclosing loops that are executed once for all iterations."""
         self._probed: list[tuple[flow.LoopOp, list[bool]]] = []
 
     def record(self) -> tuple[list[object], ...]:
-        """The lists that executing makes longer."""
+        """The lists to which execution appends."""
         raise NotImplementedError
 
     def interval(self) -> frozenset[int]:
@@ -131,12 +135,12 @@ class LoopExecutor(Executor):
         return frozenset([next(self.numbers)])
 
     def symbol(self, name: str, type: Attribute, level: int) -> Term:
-        """A symbol of a level."""
+        """Makes a symbol of a level."""
         self.levels[name] = level
         return variable_term(name, type)
 
     def fresh(self, type: Attribute, level: int, what: str) -> Value:
-        """A value of which nothing is known."""
+        """Makes an unknown value of a level."""
 
         def make(t: Attribute) -> Value:
             # Nothing is known of the components of a cooperative matrix.
@@ -147,14 +151,14 @@ class LoopExecutor(Executor):
         return build(type, make, self.length)
 
     def cut_iteration(self) -> None:
-        """Ends what is executed at a barrier, where only the way to it counts."""
+        """Stops execution at a barrier if only the code before the barrier is of interest."""
         if self._cut:
             self.guard = NEVER
 
     # Memory between barriers.
 
     def join(self, guard: Term, one: Value, other: Value) -> Value:
-        """Intervals and stores are united where paths meet."""
+        """Unites intervals and stores where paths meet."""
         if isinstance(one, frozenset):
             return one | other
         if not isinstance(one, Log):
@@ -167,7 +171,7 @@ class LoopExecutor(Executor):
         return Log(tuple(stores), one.lost or other.lost)
 
     def keep_store(self, place: Place, value: Value | None) -> None:
-        """Remembers a store, or that something unknown was stored."""
+        """Records a store. A `value` of None means that something unknown was stored."""
         log = self._log(place.root)
         if value is None or len(log.stores) == MOST_STORES:
             self.state["stores", place.root] = Log((), True)
@@ -180,7 +184,8 @@ class LoopExecutor(Executor):
 
     def read_shared(self, place: Place) -> Value:
         """
-        Gives the contents of memory: the invocation's last store, or else the barrier's state.
+        Reads shared memory: the invocation's last store there, or else the state at the last
+        barrier.
 
         Only another invocation's store could change it, and that is a race.
         """
@@ -198,7 +203,9 @@ class LoopExecutor(Executor):
         return value
 
     def cross_barrier(self, near: bool) -> None:
-        """A barrier of the workgroup, or of the subgroup."""
+        """
+        Begins a new interval after a barrier: of the subgroup if `near`, else of the workgroup.
+        """
         self.state[NEAR] = self.interval()
         if near:
             return
@@ -226,7 +233,10 @@ class LoopExecutor(Executor):
             self.inside.pop()
 
     def _unroll(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp) -> bool:
-        """Executes a loop whose conditions are known, iteration by iteration, or undoes it."""
+        """
+        Executes a loop iteration by iteration while its conditions are known. Else undoes
+        everything and returns false.
+        """
         lengths = [len(made) for made in self.record()]
         kept = {block: list(edges) for block, edges in frame.edges.items()}
         returns, escapes, cut = list(frame.returns), frame.escapes, self._cut
@@ -247,7 +257,9 @@ class LoopExecutor(Executor):
         return False
 
     def condition(self, value: Scalar, op: Operation) -> Term:
-        """Notes whether the exits of the loop that is unrolled are decided."""
+        """
+        Evaluates a condition, and notes if it decides an exit of the loop that is being unrolled.
+        """
         term = super().condition(value, op)
         if self._probed and op.parent_op() is self._probed[-1][0]:
             merge = self._probed[-1][0].merge_block
@@ -256,7 +268,10 @@ class LoopExecutor(Executor):
         return term
 
     def waits(self, op: Operation) -> bool:
-        """Whether an operation waits for the workgroup."""
+        """
+        Whether an operation waits at a barrier of the workgroup, itself or in a function that it
+        calls.
+        """
         if isinstance(op, flow.FunctionCallOp):
             callee = self.symbols[op.callee.string_value()]
             return any(self.waits(inner) for inner in callee.walk())
@@ -269,7 +284,9 @@ class LoopExecutor(Executor):
         return frame.edges.pop(blocks[0], [])
 
     def _try(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp):
-        """An iteration without a trace: only the edges back."""
+        """
+        Executes one iteration without recording anything. Returns the edges back to the header.
+        """
         kept = {block: list(edges) for block, edges in frame.edges.items()}
         returns, cut, escapes = list(frame.returns), self._cut, frame.escapes
         self.quiet, self._cut = self.quiet + 1, False
@@ -282,8 +299,8 @@ class LoopExecutor(Executor):
         self, blocks: Sequence[Block], start: Edge, frame: Frame, level: int, op: flow.LoopOp
     ) -> tuple[Edge, list[Edge]]:
         """
-        The head of any iteration: what the body changes is unknown, at the level of the workgroup
-        if it stays so, with the facts that are inductive.
+        Returns the state at the head of any iteration: variables that the body changes are unknown,
+        but uniform at `level` if every iteration keeps them so, and fulfil the inductive facts.
         """
         changed: dict[Hashable, int] = {}
         while True:
@@ -342,9 +359,9 @@ class LoopExecutor(Executor):
         self, start: Edge, edge: Edge, back: Sequence[Edge], changed: dict[Hashable, int]
     ) -> None:
         """
-        Facts of variables that every iteration keeps: they move by a multiple of a power of two
-        (that survives overflow), and stay on one side of their first value, of a number that the
-        loop compares with, or of each other.
+        Adds facts that every iteration preserves. A variable moves by multiples of a power of two
+        (overflow preserves that), and it stays on one side of its first value, of a bound that the
+        loop compares with, or of another variable.
         """
         first, head = dict(_cells(start)), dict(_cells(edge))
         kept: list[Candidate] = []
@@ -379,7 +396,10 @@ class LoopExecutor(Executor):
     def _keep_inductive(
         self, kept: list[Candidate], head: Cells, back: Sequence[Edge]
     ) -> list[Term]:
-        """The candidates, all true at first, that an iteration keeps if all hold before it."""
+        """
+        Filters the candidate facts to those that an iteration preserves, given that all hold
+        before.
+        """
         while True:
             held = [holds(head) for holds in kept]
             asked = [[*self.facts, *held, b.guard] for b in back]
@@ -399,7 +419,7 @@ class LoopExecutor(Executor):
     def _run_waiting(
         self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp
     ) -> None:
-        """A loop with barriers: the first head, a general iteration, and the next head."""
+        """Executes a loop with barriers: the first head, a general iteration, and the next head."""
         general, _ = self._general(blocks, start, frame, ITERATION, op)
         cut = self._cut
         self._head(blocks, start, frame, op)
@@ -413,7 +433,7 @@ class LoopExecutor(Executor):
         # The heads have all exits before a barrier, the general ones too.
         after = [e for e in frame.edges.pop(merge, []) if e.state[INTERVAL] != head]
         if any(not head.isdisjoint(e.state[INTERVAL]) for e in [*back, *after]):
-            raise Unsupported("a loop with barriers, of which an iteration may meet none", op)
+            raise Unsupported("an iteration of a loop with barriers may reach none of them", op)
         frame.edges[merge] = [*left, *after]
         if back:
             self._head(blocks, self.merge(back), frame, op)
@@ -421,7 +441,7 @@ class LoopExecutor(Executor):
     def _head(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp) -> None:
         cut, self._cut = self._cut, True
         if self._iterate(blocks, start, frame):
-            raise Unsupported("a loop with barriers, of which an iteration may meet none", op)
+            raise Unsupported("an iteration of a loop with barriers may reach none of them", op)
         self._cut = cut
 
 
@@ -458,18 +478,18 @@ def _bounds(guards: Sequence[Term], moving: Sequence[Term]) -> list[Term]:
 
 
 def _cells(edge: Edge) -> list[tuple[Hashable, Value]]:
-    """The variables and arguments of an edge, by their holders."""
+    """The variables and block arguments of an edge, with their keys."""
     named = [(k, v) for k, v in edge.state.items() if k not in (INTERVAL, NEAR)]
     return [*named, *enumerate(edge.arguments)]
 
 
 def is_number(value: Value) -> bool:
-    """Whether a value is made of numbers."""
+    """Whether a value consists of numbers only."""
     return isinstance(value, Scalar) or (isinstance(value, tuple) and all(map(is_number, value)))
 
 
 def map_leaves(value: Value, leaf: object) -> Value:
-    """A value with each number replaced."""
+    """Applies `leaf` to each number of a value."""
     if isinstance(value, tuple):
         return tuple(map_leaves(part, leaf) for part in value)
     if isinstance(value, Scalar):
@@ -478,6 +498,6 @@ def map_leaves(value: Value, leaf: object) -> Value:
 
 
 def equal(x: Term, y: Term) -> Term:
-    """Whether two indexes are the same number; narrow ones are signed."""
+    """The condition that two indexes are equal; the narrower one is sign-extended."""
     size = max(x.size(), y.size())
     return z3.SignExt(size - x.size(), x) == z3.SignExt(size - y.size(), y)

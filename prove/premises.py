@@ -1,5 +1,5 @@
 """
-Premises about launches: those that a user gives, and those that the tool offers.
+Premises about launches: users give some, and the tool offers others.
 
     len(Output) >= n      grid.y == 1      all(Indices) < 256      subgroups.consecutive
 """
@@ -22,8 +22,8 @@ CONSECUTIVE = "subgroups.consecutive"
 
 def offer_premises(kernel: Kernel, launch: dict[str, int]) -> list[dict[str, Term]]:
     """
-    Sets of premises, the usual ones first: a flat grid and buffers that hold what is counted;
-    then products, and contents and sizes of a launch that is meant to be right.
+    Returns sets of premises, usual ones first: a flat grid, and buffers as long as the counts say;
+    then products of numbers, and the contents and sizes of a launch that is meant to be correct.
     """
     offers = that_hold(_general(kernel), launch)
     plain = {text: term for text, term in offers.items() if not _is_product(text)}
@@ -69,8 +69,8 @@ def _general(kernel: Kernel) -> dict[str, Term]:
 
 def that_hold(offers: dict[str, Term], values: dict[str, int]) -> dict[str, Term]:
     """
-    The offers that a launch fulfils, of several multiples of a length the tightest; without a
-    launch, those that are usual.
+    Selects the offers that a launch fulfils, and of several multiples of a length the tightest.
+    Without a launch it selects the usual offers.
     """
     if not values:
         usual = (t for t in offers if " * " not in t.partition(">=")[0] and not _is_product(t))
@@ -90,8 +90,9 @@ def that_hold(offers: dict[str, Term], values: dict[str, int]) -> dict[str, Term
 
 def premise(text: str, kernel: Kernel) -> Term:
     """
-    A premise of names, numbers, `+ - * //` and comparisons, on integers without overflow; or
-    `all(Buffer)` with comparisons, of each number that is read of a buffer that is only read.
+    Parses a premise: comparisons of names and numbers with `+ - * //`, on integers without
+    overflow; or comparisons of `all(Buffer)`, which hold for each number that is read from a
+    read-only buffer.
 
     Raises `ValueError` for anything else.
     """
@@ -137,7 +138,7 @@ def premise(text: str, kernel: Kernel) -> Term:
 
 
 def _of_all(kernel: Kernel, terms: Sequence[Term]) -> Term:
-    """Conditions for every invocation that a question is about."""
+    """Applies a condition to both invocations of a question."""
     others = [rename_for(kernel, level) for level in (WORKGROUP, ITERATION, ONE)]
     return z3.And(*terms, *[other(term) for other in others for term in terms])
 

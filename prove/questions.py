@@ -43,14 +43,14 @@ class Question:
     reason: str = ""
     launch: dict[str, int] = field(default_factory=dict[str, int])
     needed: set[str] = field(default_factory=set[str])
-    """The offers that its proof stands on."""
+    """The offered premises that its proof depends on."""
     ways: list[Sequence[Term]] = field(default_factory=list[Sequence[Term]])
-    """Conditions under which there are launches that may show a bug."""
+    """Sets of conditions under which a solver found a launch that may show a bug."""
 
 
 @dataclass
 class Proof:
-    """The answers of a kernel, and the premises that they stand on."""
+    """The answers for a kernel, and the premises that they depend on."""
 
     kernel: Kernel
     questions: list[Question]
@@ -63,7 +63,7 @@ class Proof:
 
     @property
     def result(self) -> str:
-        """Proved if everything is; refuted if something is."""
+        """`proved` if every question is; `candidate` if a launch may show a bug; else `unknown`."""
         results = {q.result for q in self.questions}
         if "candidate" in results:
             return "candidate"
@@ -72,8 +72,8 @@ class Proof:
 
 def execute(module: ModuleOp, entry: str, fixed: Mapping[str, int] | None = None) -> Kernel:
     """
-    Executes an entry point symbolically, with some push constants' numbers given; raises
-    `Unsupported` where that cannot be.
+    Executes an entry point symbolically; `fixed` gives the values of some push constants. Raises
+    `Unsupported` if the kernel cannot be executed.
     """
     kernel = Kernel(module, entry, fixed or {})
     kernel.run()
@@ -87,8 +87,8 @@ def prove(
     limits: Limits = Limits(),
 ) -> Proof:
     """
-    Asks everything under the premises. The offers, one set after the other, are taken where they
-    make a proof, and the proof names those that it needs; if none does, all is asked without.
+    Asks all questions under the premises and the offers, one set of offers after the other. If all
+    are proved, the proof names the offers that it needs; else it asks the open questions without.
     """
     questions = list(_questions(kernel))
     proof = Proof(kernel, questions, list(premises))
@@ -111,7 +111,7 @@ def prove(
 
 
 def _find_unreached(kernel: Kernel, held: Sequence[Term], limits: Limits) -> Iterator[Operation]:
-    """Accesses that are never made: what is proved of them would say nothing."""
+    """Finds accesses that no launch makes: a proof about them would be empty."""
     guards: dict[Operation, list[Term]] = {}
     for access in kernel.accesses:
         guards.setdefault(access.op, []).append(access.guard)
@@ -123,7 +123,7 @@ def _find_unreached(kernel: Kernel, held: Sequence[Term], limits: Limits) -> Ite
 def _ask_under(
     question: Question, held: Sequence[Term], offers: Sequence[dict[str, Term]], limits: Limits
 ) -> bool:
-    """Whether a question is proved under the first of some sets of premises, or more of them."""
+    """Tries to prove a question; adds the sets of offers one by one until it is proved."""
     texts, terms = list[str](), list[Term]()
     for number, chosen in enumerate(offers or [{}]):
         texts += chosen
@@ -140,7 +140,7 @@ def _ask_under(
 def _find_needed(
     held: Sequence[Term], known: dict[str, Term], proved: Sequence[Question], limits: Limits
 ) -> list[str]:
-    """Offers without any of which something would not be proved."""
+    """Finds a minimal set of offers with which all questions are still proved."""
     needed = {text: None for q in proved for text in known if text in q.needed}
     for text in [t for t in known if t in needed][::-1]:
         rest = [t for t in needed if t != text]
@@ -162,7 +162,7 @@ def _find_needed(
 def _ask(
     question: Question, ways: Sequence[Sequence[Term]], kernel: Kernel, limits: Limits
 ) -> None:
-    """Asks one question under some conditions or others, for launches that may show a bug."""
+    """Looks for launches that may show a bug, under each set of conditions in turn."""
     for held in ways:
         answer = ask([*held, question.wrong], _list_numbers(kernel), limits)
         question.reason = answer.reason
@@ -182,7 +182,9 @@ Items: TypeAlias = dict[str, dict[int, int]]
 def find_launch(
     question: Question, held: Sequence[Term], kernel: Kernel, limits: Limits
 ) -> tuple[dict[str, int], Items]:
-    """Finds the smallest launch, of some sizes, that answers a question, and the items it reads."""
+    """
+    Finds the smallest launch that may show the bug of a question, and the items that it reads.
+    """
     reads = [t for t in _applications(question.wrong) if t.decl().name() in kernel.elements]
     wanted = [*_list_numbers(kernel), *reads, *[t.arg(0) for t in reads]]
     numbers, lengths = kernel.pushed.values(), kernel.lengths.values()
@@ -202,7 +204,7 @@ def find_launch(
 
 
 def _applications(term: Term) -> list[Term]:
-    """The applications of functions of one index in a term."""
+    """Finds the applications of functions with one index in a term."""
     seen, pending, found = set[int](), [term], list[Term]()
     while pending:
         term = pending.pop()
@@ -215,7 +217,9 @@ def _applications(term: Term) -> list[Term]:
 
 
 def _questions(kernel: Kernel) -> Iterator[Question]:
-    """Each thing that may go wrong at an instruction, or at two, is one question."""
+    """
+    Yields one question for each fault that is possible at an instruction or at a pair of them.
+    """
     found: dict[tuple[object, ...], list[Question]] = {}
     for question in (*map(_of_demand, kernel.demands), *_of_barriers(kernel), *_races(kernel)):
         found.setdefault((question.name, question.what, question.ops), []).append(question)
@@ -270,7 +274,7 @@ def _facts(kernel: Kernel, other: Renaming) -> list[Term]:
 
 
 def _of_events(kernel: Kernel, other: Renaming, level: int) -> list[Term]:
-    """No two invocations get the same ticket, or are both elected in a subgroup."""
+    """Facts: no two invocations get the same ticket, and a subgroup elects only one."""
     facts = list[Term]()
     for guard, term in kernel.elected if level == ONE else ():
         same = kernel.subgroup == other(kernel.subgroup)
@@ -309,8 +313,8 @@ def _races(kernel: Kernel) -> Iterator[Question]:
 
 def _distinct(kernel: Kernel, a: Access, b: Access, other: Renaming) -> list[Term]:
     """
-    That two accesses of a workgroup are of different invocations, and not ordered by barriers of
-    the subgroup. A matrix is accessed by a whole subgroup, in an order of its own.
+    Conditions that two accesses of a workgroup are made by different invocations and not ordered by
+    barriers of the subgroup. Accesses to a matrix belong to a whole subgroup, which orders them.
     """
     subgroup = kernel.subgroup != other(kernel.subgroup)
     near = kernel.orders[0][a.kind].holds(a, b) and a.near.isdisjoint(b.near)
@@ -332,7 +336,7 @@ def _is_safe(a: Access, b: Access, level: int) -> bool:
 
 
 def _same_place(x: Place, y: Place, other: Renaming) -> Iterator[Term]:
-    """That two paths select the same part of a variable."""
+    """Conditions that two paths select the same part of a variable."""
     for a, b in zip(x.path, y.path, strict=False):
         yield equal(a.term, other(b.term))
 

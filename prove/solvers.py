@@ -30,9 +30,9 @@ class Limits:
     work: int = 4_000_000
     """z3's counted work: about ten seconds."""
     solvers: int = 3
-    """The number of solvers that are asked."""
+    """Number of solvers to ask, one after the other."""
     until: float = float("inf")
-    """The time, on the clock of `perf_counter`, from which nothing more is asked."""
+    """The time on the clock of `perf_counter` after which no solver is asked."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Answer:
     values: dict[str, int] = field(default_factory=dict[str, int])
     reason: str = ""
     needed: list[int] = field(default_factory=list[int])
-    """The numbers of the premises without which the answer is not known to be never."""
+    """Indices of the premises that the verdict `never` depends on."""
 
 
 Backend: TypeAlias = Callable[[Sequence[Term], Sequence[Term], Sequence[Term], Limits], Answer]
@@ -58,8 +58,8 @@ def ask(
     premises: Sequence[Term] = (),
 ) -> Answer:
     """
-    Whether all conditions and premises can hold at once, and values of the wanted constants if so;
-    if not, premises that suffice for that.
+    Decides whether all conditions and premises can hold together. If they can, the answer has
+    values of the wanted constants; else it has premises that suffice for the contradiction.
     """
     listed = [c for c in conditions if not z3.is_true(c)]
     if any(z3.is_false(c) for c in listed):
@@ -175,7 +175,7 @@ def _bits(parser: Any, term: Term) -> int:
 def ask_cvc5(
     conditions: Sequence[Term], wanted: Sequence[Term], premises: Sequence[Term], limits: Limits
 ) -> Answer:
-    """cvc5, limited by time; it is asked last, and whether it holds, not with which values."""
+    """Asks cvc5 within a time limit, as the last solver. It gives a verdict without values."""
     cvc5: Any = import_module("cvc5")
 
     solver = cvc5.Solver()

@@ -38,8 +38,8 @@ REMEDY = "compile the program again, or see what is wrong with xdsl-spirv valida
 @dataclass(frozen=True)
 class Interface:
     """
-    The interface of an entry point: `blocks` are the bytes of the storage buffers' types by (set,
-    binding), a runtime array counting nothing, `push` the bytes of its push constants.
+    The interface of an entry point. `blocks` has the bytes of each storage buffer's type by (set,
+    binding), without its runtime array; `push` is the bytes of its push constants.
     """
 
     workgroup_size: tuple[int, int, int]

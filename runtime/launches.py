@@ -67,7 +67,7 @@ def _check_buffer(buffer: Buffer, place: str) -> None:
 
 
 def room_of(sizes: Sequence[int]) -> int:
-    """The elements of a shape, a size of 0 counted as 1."""
+    """Number of elements of a shape, where sizes of 0 count as 1."""
     return math.prod(max(size, 1) for size in sizes)
 
 

@@ -185,7 +185,7 @@ def send(stream: IO[bytes], value: object) -> None:
 
 
 def receive(stream: IO[bytes]) -> Any:
-    """Raises `EOFError` at the end."""
+    """Reads the next value that `send` wrote. Raises `EOFError` at the end of the stream."""
     head = stream.read(8)
     if len(head) < 8:
         raise EOFError

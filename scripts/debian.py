@@ -85,9 +85,9 @@ def _archive() -> str:
 
 def _apt(suite: str, work: Path, kind: str = "deb", machine: str = "") -> list[str]:
     """
-    Make `work` a place of apt-get's own for a suite; returns the command that uses it.
+    Set up `work` as a separate root for apt-get and a suite; returns the command that uses it.
 
-    `machine` is Debian's name of another machine, whose packages are wanted.
+    `machine` is Debian's name of another architecture whose packages are wanted.
     """
     for folder in ("sources", "lists/partial", "cache/archives/partial"):
         (work / folder).mkdir(parents=True)
@@ -163,7 +163,7 @@ def closure(roots: list[str], libraries: dict[str, Path], *loader: Path) -> set[
     """
     The names of `roots` and of every library they load, as the loader itself finds them.
 
-    A loader of another machine is given behind the emulator that runs it.
+    To run the loader of another architecture, put its emulator before it.
     """
     path = ":".join(sorted({str(p.parent) for p in libraries.values()}))
     names = set(roots)

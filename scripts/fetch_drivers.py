@@ -1,15 +1,15 @@
 """
-Mesa's Vulkan drivers as compilers for GPUs that this machine does not have, as scripts/debian.py
-has them: `PREFIX/run DEVICE PROGRAM` starts a program of the machine on a driver that believes it
-has that GPU. It compiles shaders to the GPU's machine code, and runs none.
+Fetches Mesa's Vulkan drivers, as compilers for GPUs that this machine does not have (see
+scripts/debian.py). `PREFIX/run DEVICE PROGRAM` starts a program on a driver that believes it has
+that GPU. The driver compiles shaders to the GPU's machine code, and runs none of them.
 
 RADV (25.0) has a null device; the other drivers stand on no-op kernel shims, small libraries that
 answer for the kernel's driver. The shims are compiled from Debian's source package of Mesa, with
 this machine's C compiler. PREFIX/drivers.json lists the devices, and why other drivers are missing.
 
-Debian has PanVK for 64-bit Arm only. Elsewhere QEMU's emulator of programs runs it together with a
-Python for Arm, which stands in for the one that `run` is told to start (no other program can load
-the driver); its shim needs the compiler of the package gcc-aarch64-linux-gnu.
+Debian has PanVK for 64-bit Arm only. On other machines, QEMU's user-mode emulator runs it in a
+Python for Arm. `run` starts that one instead of the given Python; other programs cannot load the
+driver. PanVK's shim needs the compiler of the package gcc-aarch64-linux-gnu.
 
     scripts/fetch_drivers.py                   all of them into .drivers
     scripts/fetch_drivers.py --only radv,anv   some of them
@@ -58,7 +58,7 @@ class Driver:
 
     @property
     def emulated(self) -> str:
-        """Debian's name of the machine that has to be emulated; empty on that machine."""
+        """Debian's name of the architecture to emulate; empty if this machine has it."""
         return "" if platform.machine() == "aarch64" else self.machine
 
 

@@ -3,11 +3,10 @@ Fit the estimate of products by multiply-adds to measured times: `model.contract
 
     scripts/fit_scalars.py nvidia-h200 benchmarks/results/h200-scalar-products.json
 
-`benchmarks/contractions.py --variants` writes the records, of products of f32. Starting from
-the numbers of the target's file, each is changed by a tenth or a half as long as estimates come
-nearer to the times, or choose better. It prints the section, how far estimates are off in the
-geometric mean, and how much longer than the best measured schedule the one with the least estimate
-takes.
+`benchmarks/contractions.py --variants` writes the records, of products of f32. The search starts
+from the numbers in the target's file, and changes each by a tenth or a half as long as estimates
+come nearer to the times, or choose better schedules. It prints the section, the geometric mean
+error of the estimates, and how much slower the schedule of the least estimate is than the best.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def _estimate(model: ScalarModel, of: Plan) -> float:
 
 
 def _measure_error(model: ScalarModel, trials: list[Trial]) -> float:
-    """The root of the mean square of the logarithms by which estimates are off."""
+    """The root mean square of the logarithms of estimated over measured times."""
     squares = [log(_estimate(model, schedule) / seconds) ** 2 for _, schedule, seconds in trials]
     return (sum(squares) / len(squares)) ** 0.5
 

@@ -193,7 +193,7 @@ class Target:
     copy_bytes_per_second: int
     """Bytes read and written in a second by a copy in the device's memory."""
     measured_copy: int | None
-    """The same where it was measured; None where a default stands in its place."""
+    """Measured bytes per second of such a copy; None if `copy_bytes_per_second` is a default."""
     corrections: Mapping[str, float]
     """Factors of terms of an estimate (`CORRECTIONS`), learned from measurements."""
     store_rates: Mapping[str, float]
@@ -232,8 +232,8 @@ class Target:
     """Most elements of a contraction's result that an invocation computes by multiply-adds."""
     scalar_depth: int
     """
-    Elements of K, or words of four, that a workgroup stages at a time without matrices: drivers
-    keep an address in a register for each that an invocation reads.
+    Elements of K (or words of four) that a workgroup stages at a time without matrices. Drivers
+    keep a register with an address for each element that an invocation reads.
     """
     model: Model
     """The constants by which times are estimated."""

@@ -46,7 +46,7 @@ class Linear:
         return sorted({place[axis] for place in self.places})
 
     def groups(self, axis: int) -> dict[int, list[int]]:
-        """The numbers whose places share one along an axis, by that one, in order."""
+        """Groups the numbers by their place along an axis, in order."""
         groups: dict[int, list[int]] = {value: [] for value in self.values(axis)}
         for number, place in enumerate(self.places):
             groups[place[axis]].append(number)

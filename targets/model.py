@@ -21,7 +21,9 @@ FITTED, FITTED_ON_PROCESSOR = "nvidia-h200", "lavapipe"
 
 @dataclass(frozen=True)
 class Structure:
-    """The way of a subgroup through keys where probabilities stay in registers, and its time."""
+    """
+    A subgroup's walk through the keys if probabilities stay in registers, and its time.
+    """
 
     strips: int
     key_fragments: int
@@ -30,7 +32,7 @@ class Structure:
     time: float
     """Time of one operation, relative to the best structure."""
     causal: float
-    """The same with a mask by index."""
+    """Time of one operation with a mask by index, relative to the best structure."""
     pieces: float
     """Factor where keys are read as they lie, in wide pieces."""
 
@@ -44,15 +46,17 @@ class AttentionModel:
     registers: int
     """32-bit registers of an invocation for fragments; addresses and scalars take the rest."""
     most_registers: int
-    """The same above which a schedule is refused; some of them are then in memory."""
+    """
+    32-bit registers for fragments above which a schedule is refused; the driver spills some below.
+    """
     held: int
-    """The same for fragments where probabilities stay in registers."""
+    """Registers for fragments if probabilities stay in registers."""
     held_reading: int
-    """The same where queries are read again for each tile of keys, which the driver reads early."""
+    """As `held`, if queries are read again for each tile of keys (the driver reads them early)."""
     most_held: int
-    """The same with words that are read ahead."""
+    """As `held`, counting also the words that are read ahead."""
     spills: float
-    """Factor of a kernel's time where it needs more registers."""
+    """Factor of a kernel's time if it spills, times the ratio of needed to available registers."""
     late_reads: float
     """
     Factor of a kernel's time where the driver cannot hold the words that are read ahead, times the
@@ -61,7 +65,7 @@ class AttentionModel:
     subgroups: tuple[int, ...]
     """Subgroups of a workgroup, best first, where scores go through memory."""
     subgroups_in_registers: tuple[int, ...]
-    """The same where probabilities stay in registers."""
+    """Subgroups of a workgroup, best first, if probabilities stay in registers."""
     strips: tuple[int, ...]
     """Strips of rows of a subgroup, best first."""
     key_fragments: tuple[int, ...]
@@ -74,13 +78,13 @@ class AttentionModel:
     turned: float
     """Factor where values are read as they lie, in wide pieces, and have to be transposed."""
     turned_by_one: float
-    """The same where a subgroup has only one strip of rows."""
+    """As `turned`, if a subgroup has only one strip of rows."""
     key_parts: tuple[int, ...]
     """Subgroups that share rows where sizes are open."""
     merging: float
     """Factor where parts of keys are merged although there are workgroups enough without."""
     merging_values_ahead: float
-    """The same where one strip's values are read ahead."""
+    """As `merging`, if one strip's values are read ahead."""
     rate: float
     """TFLOPS where the target's file gives no rate."""
     share: float
@@ -89,18 +93,26 @@ class AttentionModel:
 
 @dataclass(frozen=True)
 class ScalarModel:
-    """Products by multiply-adds; without `rate` they are estimated as any other tile is."""
+    """
+    Estimates products by multiply-adds; without `rate` they are estimated like any other tile.
+    """
 
     rate: float = 0.0
-    """TFLOPS of a compute unit that does nothing else."""
+    """TFLOPS of a compute unit that only multiplies and adds."""
     operand_weight: float = 0.0
-    """Cost of a row's or column's element of an invocation's tile, in multiply-adds."""
+    """
+    Cost of an operand's element for each row or column of an invocation's tile, in multiply-adds.
+    """
     tile_weight: float = 0.0
-    """The same of a workgroup's tile."""
+    """
+    Cost of an operand's element for each row or column of a workgroup's tile, in multiply-adds.
+    """
     wait: float = 0.0
-    """Seconds that a subgroup waits in each step along K, which only others can fill."""
+    """Seconds that a subgroup waits in each step along K; only other subgroups can hide them."""
     product: float = 0.0
-    """Seconds in which a subgroup alone on a unit does a multiply-add of each invocation."""
+    """
+    Seconds of one multiply-add by all invocations of a subgroup that is alone on a compute unit.
+    """
 
 
 @dataclass(frozen=True)
@@ -125,7 +137,7 @@ class RowsModel:
     conversion: float
     """Time to convert a streamed element to a float, in multiply-adds."""
     conversion_of_packed: float
-    """The same for a packed element."""
+    """Time to convert a streamed packed element to a float, in multiply-adds."""
     product: float
     """Time to multiply an element by a row, in multiply-adds."""
     busy: int
@@ -143,7 +155,7 @@ class ReductionsModel:
     worthwhile: float
     """Share of the estimated time that cutting must come down to."""
     worthwhile_of_blocks: float
-    """The same where an operand is in packed planes and both are computed on matrices."""
+    """As `worthwhile`, if an operand is in packed planes and both ways run on matrices."""
     cached: float
     """Rate at which parts are stored and summed, relative to a copy: caches hold some of them."""
 

@@ -1,7 +1,7 @@
 """
-The standard set of kernels that drivers compile: contractions in their types, few rows, weights
-of 4 bits, convolutions, attention, softmaxes, norms, scans, sorts, and whole models: an encoder of
-MiniLM's sizes, a block of a Llama, and the models of rapidocr-onnxruntime where it is installed.
+The standard set of kernels for compiling on drivers: contractions by type, contractions of few
+rows, 4-bit weights, convolutions, attention, softmaxes, norms, scans, sorts, and whole models: an
+encoder of MiniLM's sizes, a block of a Llama, and rapidocr-onnxruntime's models if it is installed.
 """
 
 from __future__ import annotations

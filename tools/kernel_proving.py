@@ -240,7 +240,7 @@ def _buffers(
 
 
 def _with_items(contents: Contents, size: tuple[int, ...], items: dict[int, int]) -> Given:
-    """The contents with some elements' bits replaced."""
+    """Replaces the bits of some elements in a buffer's contents."""
     assert contents.type is not None
     made = make(contents, contents.type, size, "", Path()).reshape(-1)
     words = made.view(f"u{made.dtype.itemsize}")

@@ -239,7 +239,7 @@ class Terminal(cmd.Cmd):
         self._write(text, self.session.text())
 
     def do_help(self, arg: str) -> None:
-        """help [COMMAND]: what there is."""
+        """help [COMMAND]: list all commands, or explain one."""
         for name in [SHORT.get(arg, arg)] if arg else self._commands():
             method = getattr(self, f"do_{name}", None)
             if method is None:

@@ -442,7 +442,7 @@ def parse_named(cls: type[NamedOperation], parser: Parser) -> Any:
 
 
 def body_arg_types(operands: Sequence[SSAValue]) -> Sequence[Attribute]:
-    """The element types of operands, of any kind: xDSL asserts that they are floats or integers."""
+    """The element types of operands. It allows any type, where xDSL asserts floats or integers."""
     return [get_element_type_or_self(value.type) for value in operands]
 
 

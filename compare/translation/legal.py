@@ -55,7 +55,7 @@ class Legal:
     def wrong(
         self, results: dict[str, Array], before: dict[str, Array], where: tuple[str, int]
     ) -> Wrong:
-        """The element of a result, for the report."""
+        """Describes a wrong element of a result for the report."""
         name, number = where
         computed, centre = results[name], self.centre[name]
         return Wrong(

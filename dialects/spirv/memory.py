@@ -88,7 +88,7 @@ class PointerOfClass(CustomDirective):
     def parse_pointer(
         self, parser: Parser, state: ParsingState
     ) -> PointerType | UntypedPointerType:
-        """Reads the type, and sets what follows from it."""
+        """Parses the pointer's type, and sets the operation's types that follow from it."""
         start = parser.pos
         type = parser.parse_type()
         if not isinstance(type, PointerType | UntypedPointerType):

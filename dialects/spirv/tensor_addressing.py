@@ -59,7 +59,7 @@ def check_values(op: Operation, values: Sequence[SSAValue], wanted: int | None) 
 
 
 class TensorLayoutChange(SPIRVOp, ABC):
-    """The layout with other numbers, `PER_DIMENSION` of them for each dimension."""
+    """Copies a layout and replaces one of its fields, by `PER_DIMENSION` numbers per dimension."""
 
     PER_DIMENSION: ClassVar[int] = 1
     T: ClassVar = VarConstraint("T", BaseAttr(TensorLayoutType))
@@ -86,26 +86,26 @@ class TensorLayoutChange(SPIRVOp, ABC):
 
 
 class TensorLayoutSetDimensionOp(TensorLayoutChange, name="spirv.NV.TensorLayoutSetDimension"):
-    """The extents, the slowest dimension first; the part meant becomes all of the tensor."""
+    """Sets the extents, slowest dimension first, and resets the slice to the whole tensor."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"dim": "values"}
 
 
 class TensorLayoutSetStrideOp(TensorLayoutChange, name="spirv.NV.TensorLayoutSetStride"):
-    """The distances of neighbours in elements, by dimension."""
+    """Sets the stride of each dimension, in elements."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"stride": "values"}
 
 
 class TensorLayoutSliceOp(TensorLayoutChange, name="spirv.NV.TensorLayoutSlice"):
-    """The part that is meant: an offset and a span for each dimension."""
+    """Selects a slice of the tensor by an offset and a span for each dimension."""
 
     PER_DIMENSION: ClassVar[int] = 2
     FIELDS: ClassVar[Mapping[str, str]] = {"operands": "values"}
 
 
 class TensorLayoutSetBlockSizeOp(TensorLayoutChange, name="spirv.NV.TensorLayoutSetBlockSize"):
-    """The elements that one block in memory holds, by dimension."""
+    """Sets the size of a block in memory, in elements of each dimension."""
 
     FIELDS: ClassVar[Mapping[str, str]] = {"block_size": "values"}
 

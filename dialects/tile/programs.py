@@ -107,7 +107,7 @@ class PlaceOp(IRDLOperation):
 
     @property
     def counted(self) -> list[tuple[int, int]]:
-        """The axis of the view and the tile's size along it, the slowest first."""
+        """Pairs of a view's axis and the tile's size along it, the slowest axis first."""
         return list(zip(numbers_of(self.axes), numbers_of(self.tile), strict=True))
 
     def verify_(self) -> None:

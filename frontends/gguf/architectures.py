@@ -24,9 +24,9 @@ class Window:
 
     period: int
     base: float | None = None
-    """`rope.freq_base` of blocks with a window, unless it is that of the others."""
+    """`rope.freq_base` of blocks with a window; None if it is the same in blocks without one."""
     scaled: bool = True
-    """Whether positions are scaled in blocks with a window as in the others."""
+    """Whether blocks with a window scale positions like blocks without one."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,9 @@ class Architecture:
     turns_part: bool = True
     """Whether positions may turn the first elements of a head only."""
     unturned: int = 0
-    """The last of so many blocks is not turned by positions; 0: all blocks are turned."""
+    """
+    The last of each group of this many blocks has no rotary positions; 0: all blocks have them.
+    """
     factors: tuple[str, ...] = ()
     """Tensors of factors that frequencies are divided by; two are for short and long contexts."""
     window: Window | None = None

@@ -25,7 +25,7 @@ class BatchStep(Step):
     positions: Tensor | None = None
     """The number of tokens of each text, in i32."""
     pasts: Sequence[Size] = ()
-    """The same, as numbers that kernels are given."""
+    """The number of tokens of each text, as a size that kernels get as a number."""
     _masks: dict[bool, Tensor] = field(default_factory=dict[bool, Tensor])
 
     walked = (0, 1)

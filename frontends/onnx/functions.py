@@ -106,9 +106,9 @@ def _refuse_other_types(outputs: Sequence[Any], results: Sequence[Tensor]) -> No
 
 def declare(nodes: Nodes, inputs: Sequence[Any], numbers: Collection[str] = ()) -> None:
     """
-    Arguments for the inputs; open sizes of one name are one size.
+    Adds a function argument for each input. Open sizes of the same name are the same size.
 
-    Inputs in `numbers`, integers that decide sizes, are numbers that the caller gives.
+    Inputs named in `numbers` are integers that decide sizes: the caller passes them as numbers.
     """
     named: dict[str, Size] = {}
     for value in inputs:

@@ -118,7 +118,8 @@ def slice_(b: Importer, op: Any, x: Tensor) -> Tensor:
 
 def starts_of(b: Importer, x: Tensor, sizes: Sequence[Any], starts: Sequence[Tensor]) -> Any:
     """
-    Where a part of so many elements starts, held inside of the tensor; None unless all are known.
+    The start indices of a slice of `sizes`, clamped so that it lies inside of the tensor. None if
+    one of them is not known.
     """
     known: list[Any] = []
     for size, part, start in zip(x.sizes, sizes, starts, strict=True):
@@ -134,7 +135,7 @@ def starts_of(b: Importer, x: Tensor, sizes: Sequence[Any], starts: Sequence[Ten
 def held_starts(
     s: Scalars, x: Tensor, sizes: Sequence[Any], starts: Sequence[Number]
 ) -> list[Number]:
-    """Starts that are held inside of the tensor."""
+    """Start indices, clamped so that the slice lies inside of the tensor."""
     return [
         s.minimum(s.maximum(start.to(I64), 0), int(size - part))
         for start, size, part in zip(starts, x.sizes, sizes, strict=True)

@@ -101,7 +101,7 @@ class Loop:
         return w.number(w.add(arith.DivSIOp(most, w.index(self.step))), True)
 
     def body(self) -> Block:
-        """The body's operations, with the forms as they are assumed now."""
+        """Writes the loop's body under the forms that are assumed now for the carried values."""
         c, w, source = self.c, self.w, self.op.body.block
         self.mark = len(w.numbers)
         passed = [carried for carried in self.carried if carried.is_passed]

@@ -113,7 +113,10 @@ class CheckedCompiler(Compiler):
         return lambda env: [(env[slot], env[slot + 1]) for slot in slots]
 
     def assigner(self, slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Any], None]:
-        """`assign(env, what a reader read)`, merged where the region has parted its lanes."""
+        """
+        Returns `assign(env, values)` for a reader's values; under divergence only active lanes
+        change.
+        """
         targets = list(zip(slots, merges, strict=True))
 
         def assign(env: Env, pairs: Sequence[tuple[Any, Any]]) -> None:

@@ -250,8 +250,8 @@ class RaceReports:
         """
         The word of the earlier access.
 
-        A word of several readers has the time of the last one. If that is the writer itself, the
-        earlier access is the last one by others.
+        A word of several readers has the time of the last one. If the last reader is the writer
+        itself, the earlier access is the last read by another invocation.
         """
         word, place = int(conflicts.earlier[first]), int(conflicts.index[first])
         if conflicts.which != "reads" or word & KIND == LANE or LAST_READS not in region.words:

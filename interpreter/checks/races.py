@@ -507,7 +507,9 @@ class Races:
 
     @staticmethod
     def _keep_last(region: Region, index: Array, now: Array, earlier: Array, fresh: Array) -> None:
-        """Keep the last reader and the last before it by others, for reports of conflicts."""
+        """
+        Record the last reader, and the last earlier reader other than it, for reports of conflicts.
+        """
         several = fresh & ((earlier ^ now) & IDENTITY != 0)
         if not several.any():
             return

@@ -52,7 +52,7 @@ def loop_sizes(maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]]) -> 
 def _refuse_outside(
     maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]], sizes: Sequence[int]
 ) -> None:
-    """Raises `InterpreterError` where an index that is computed leaves its dimension."""
+    """Raises `InterpreterError` if a computed index lies outside of its dimension."""
     loops = np.ix_(*map(np.arange, sizes))
     for map_, shape in zip(maps, shapes, strict=True):
         for expr, size in zip(map_.results, shape, strict=True):

@@ -144,7 +144,7 @@ def unpack(op: UnpackOp, x: Array, dest: Array, *given: Array) -> Array:
 
 
 def _fitting(op: PackOp | UnpackOp, result: Array, dest: Array) -> Array:
-    """The result; raises `InterpreterError` where its destination has other sizes."""
+    """Checks that a result has the sizes of its destination. Raises `InterpreterError` if not."""
     if result.shape != dest.shape:
         made, given = ("x".join(map(str, array.shape)) for array in (result, dest))
         raise InterpreterError(f"{op.name} gives {made} elements, but its output has {given}", op)

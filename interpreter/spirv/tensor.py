@@ -89,7 +89,7 @@ def _unsigned_numbers(values: Sequence[Array]) -> Numbers:
 
 @value(layouts.CreateTensorLayoutOp)
 def create_layout(op: layouts.CreateTensorLayoutOp, context: Context) -> Function:
-    """Blocks of one element, all else 0."""
+    """Creates a layout with blocks of one element, and 0 in all other fields."""
     type = op.result.type
     assert isinstance(type, TensorLayoutType)
     rank = context.size(type.rank)

@@ -84,7 +84,7 @@ def _check(op: LinalgStructuredOperation, factors: tuple[Factor, Factor]) -> Non
     x, y = factors
     for factor in factors:
         if not factor.inputs:
-            raise NotAContraction("a factor is not an input's")
+            raise NotAContraction("a factor reads no input")
     if x.inputs & y.inputs:
         raise NotAContraction(f"input {min(x.inputs & y.inputs)} is in both factors")
     unused = set(range(len(op.inputs))) - x.inputs - y.inputs

@@ -88,7 +88,7 @@ def walk_size(walk: Walk) -> Size:
 
 @dataclass(frozen=True)
 class Guard:
-    """A coordinate, `start` at the origin of all walks, that is inside from 0 to `size` - 1."""
+    """A coordinate that must lie in 0 .. `size` - 1; it is `start` where all walks begin."""
 
     start: int
     size: Size

@@ -346,7 +346,7 @@ def is_size_check(op: Operation) -> bool:
 
 
 class SizeCode:
-    """Computes sizes by operations that `write` puts where they shall stand."""
+    """Writes operations that compute sizes; `write` inserts each operation into the code."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
 """
 Writes the body of a kernel in `arith`, `memref`, `gpu` and `scf`.
 
-A pure operation stands where it is first asked for, and is not written twice where that one can be
-seen.
+A pure operation is written where its result is first used, and not again where that one dominates.
 """
 
 from __future__ import annotations

@@ -458,7 +458,9 @@ def with_type(op: Operation, type: Attribute) -> Operation:
 def permuted_lists(
     op: Operation, operands: Sequence[SSAValue], order: Order, _: Orders | None = None
 ) -> Operation:
-    """A copy on other tensors; numbers for each dimension stand as the dimensions are stored."""
+    """
+    Clones an operation on permuted tensors, and permutes its numbers for each dimension alike.
+    """
     new = op.clone()
     if isinstance(op, tensor.ConcatOp):
         new.operands = operands

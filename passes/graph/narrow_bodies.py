@@ -1,14 +1,14 @@
 """
-A loop's body with 32 bits where it had 64.
+Narrows 64-bit values in the body of a loop to 32 bits.
 
-Every 64-bit value may exist in two forms, as it was and narrow; each is made from the other where
-somebody needs it, so that a conversion stands only where a narrow value meets a wide one.
+Every 64-bit value may exist in a wide and a narrow form. Each is converted from the other only
+where an operation needs it, so conversions stand only between narrow and wide operations.
 
 Integers: an operation is narrowed if all of its 64-bit operands and results fit 32 bits with a
 sign; then both forms are the same numbers. Where only the low 32 bits of a sum, difference, product
 or choice are read, they follow from the low 32 bits of the operands, whatever fits.
 
-Floats: `narrow_floats` says which.
+Floats are narrowed by the rules of `narrow_floats`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """
-Programs over tiles of a known launch say which workgroup has which tile.
+Rewrites tile programs of a known launch, so that they say which workgroup has which tile.
 
     %p = tile.program_id 0                                 %i, %j = tile.place %c tile [64, 64] ...
     %v = tile.view_of %a[f(%p)] sizes ... strides ...  ->  %x = tile.load %a[%i, %at]
     %x = tile.load %v[%zero, %zero]
 
-f is anything that numbers can do: it is computed for every workgroup of the launch. A buffer gets
-the axes that its boxes walk, and these must divide all of it: so no two workgroups store one
-element, and nothing is left out. Masks that boxes never reach vanish; others are the sizes of axes.
+f is any arithmetic: it is evaluated for every workgroup of the launch. A buffer gets the axes along
+which its boxes move, and the boxes must divide all of it: no two workgroups store the same element,
+and no element is left out. A mask becomes the size of an axis, or vanishes if no box reaches it.
 `NotRaised` refuses programs that do not have this form for every workgroup, with the cause.
 """
 
@@ -38,7 +38,7 @@ INDEX = IndexType()
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of a buffer: `extent` elements, of which a box takes `tile`, its axis `number`."""
+    """An axis of a buffer with `extent` elements. It is axis `number` of a box, of size `tile`."""
 
     stride: int
     tile: int
@@ -49,7 +49,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Access:
-    """A load or store: the element that its box begins at, and the steps along its axes."""
+    """A load or store, with the first element of its box and the strides of the box's axes."""
 
     op: tile.LoadOp | tile.StoreOp
     buffer: BlockArgument
@@ -57,16 +57,17 @@ class Access:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     rooms: tuple[Array | None, ...]
-    """The elements of each axis from there on, where a mask may leave out some of the box."""
+    """For each axis, the number of elements up to the mask's end; None if no mask cuts the box."""
 
 
 def placed_programs(
     program: tile.ProgramOp, grid: Sequence[int], given: Mapping[int, int | float]
 ) -> Iterator[tile.ProgramOp]:
     """
-    Programs that do the same for this grid and these numbers of arguments, and say their places.
+    Yields equivalent programs for this grid and these arguments, with tiles in place of numbers.
 
-    They differ in whether a workgroup's digit goes along a tile's axis or has an axis of its own.
+    They differ in the digits of the workgroup's number that walk a tile's axis instead of an own
+    one.
     Raises `NotRaised` if there is none.
     """
     if not any(isinstance(op, tile.MultiplyAddOp) for op in program.walk()):
@@ -97,7 +98,7 @@ def placed_programs(
 
 
 def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
-    """An access as elements of its buffer."""
+    """Describes a load or store by its elements in the buffer."""
     view, known, made = op.view, numbers.known, op.view.owner
     box = tile.tile_of(op.result if isinstance(op, tile.LoadOp) else op.tile).shape
     is_cut = op.clipped if isinstance(op, tile.StoreOp) else op.any or op.outside
@@ -126,14 +127,16 @@ def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
 
 
 class _Placed:
-    """A program while it is written; `joined` are the digits that go along axes of tiles."""
+    """
+    Writes one program; `joined` are the digits of workgroups' numbers that walk axes of tiles.
+    """
 
     def __init__(
         self, numbers: Numbers, digits: Digits, accesses: Sequence[Access], joined: frozenset[int]
     ):
         self.numbers, self.digits, self.joined = numbers, digits, joined
         self.tiles: dict[Source, int] = {d: 1 for d in range(digits.digits) if d not in joined}
-        """The elements from one value of a digit or index of a loop to the next."""
+        """The tile size of each digit and loop index: elements per step."""
         self.extents: dict[Source, int] = {}
         self.axes: dict[Operation, list[Axis]] = {a.op: self._axes(a) for a in accesses}
         self.accesses: dict[Operation, Access] = {a.op: a for a in accesses}
@@ -148,7 +151,7 @@ class _Placed:
     # Axes of buffers
 
     def _axes(self, access: Access) -> list[Axis]:
-        """The axes that a box walks, the slowest first; they divide the whole buffer."""
+        """Finds the buffer's axes along which a box moves, the slowest first."""
         walks = self.digits.split(access.start)
         if walks is None:
             raise NotRaised("the workgroups' boxes have no rows and columns")
@@ -174,7 +177,9 @@ class _Placed:
         return made
 
     def _axis(self, access: Access, number: int, walks: dict[Source, int]) -> Axis:
-        """An axis of a tile; the digit or loop that goes along it is taken out of `walks`."""
+        """
+        Finds the buffer's axis for an axis of a tile; removes the digit or loop on it from `walks`.
+        """
         size, stride = access.shape[number], access.strides[number]
         room, source = access.rooms[number], None
         for walk in (w for w, step in walks.items() if step == size * stride):
@@ -192,7 +197,7 @@ class _Placed:
         return Axis(stride, size, extent, source, number)
 
     def _extent(self, room: Array, source: Source, size: int) -> int:
-        """The size of an axis of which a mask leaves less from each tile on."""
+        """Derives the size of an axis from a mask that cuts its last tile."""
         terms = self.digits.split(room) or {}
         extent = terms.pop(None, 0)
         if terms != ({} if source is None else {source: -size}):
@@ -206,7 +211,7 @@ class _Placed:
     # The program
 
     def write(self, program: tile.ProgramOp) -> tile.ProgramOp:
-        """The whole program, as a changed copy."""
+        """Returns a rewritten copy of the whole program."""
         made = program.clone(value_mapper=self.values)
         block, pairs = made.body.block, list(zip(program.walk(), made.walk(), strict=True))
         for argument, shape in self.shapes.items():
@@ -241,7 +246,7 @@ class _Placed:
         return made
 
     def _place(self, store: tile.StoreOp, block: Block) -> None:
-        """Says which workgroup has which tile of the stored buffer."""
+        """Inserts the `tile.place` that gives each workgroup its tile of the stored buffer."""
         sources = [axis.source for axis in self.axes[store]]
         digits = list(reversed(range(self.digits.digits)))
         if digits:
@@ -256,7 +261,7 @@ class _Placed:
         return self.b.insert(op).results[0]
 
     def value(self, value: SSAValue) -> SSAValue:
-        """A value of the program; sums of places are written down where they are used."""
+        """The new value for an old one. Sums of tile indices are written where they are used."""
         known, op = self.numbers.known.get(value), value.owner
         if known is None:
             return self.values[value]
@@ -276,7 +281,7 @@ class _Placed:
         return self._add(arith.ConstantOp(attribute(number, cast(Any, type))))
 
     def _sum(self, number: Array) -> SSAValue | None:
-        """A sum of the first indices of tiles; None if it is not one."""
+        """Writes a number as a sum of the first indices of tiles; None if it is not such a sum."""
         terms = self.digits.split(number)
         if terms is None:
             return None
@@ -294,7 +299,7 @@ class _Placed:
         return reduce(lambda a, b: self._add(arith.AddiOp(a, b)), parts)
 
     def _loop(self, old: scf.ForOp, op: Operation) -> None:
-        """A loop counts elements of the axis that its boxes walk."""
+        """Makes a loop count elements of the axis along which its boxes move."""
         index = old.body.block.args[0]
         if (trips := self.numbers.trips.get(index)) is None:
             raise NotRaised("a loop whose first index, step or end is not known")
@@ -319,7 +324,7 @@ class _Placed:
         return self._add(arith.MinSIOp(a, b))
 
     def _inline(self, old: Operation, op: Operation) -> None:
-        """Replaces loops of one iteration, and branches that all workgroups take, by their code."""
+        """Inlines loops of one iteration, and branches whose condition is the same everywhere."""
         region, values = None, list[SSAValue]()
         if isinstance(old, scf.ForOp):
             if (self.numbers.trips[old.body.block.args[0]] == 1).all():
@@ -329,7 +334,7 @@ class _Placed:
         elif isinstance(old, scf.IfOp):
             chosen = constant(self.numbers.known.get(old.cond))
             if chosen is None:
-                raise NotRaised("a branch that workgroups or iterations take differently")
+                raise NotRaised("workgroups or iterations take different sides of a branch")
             region = op.regions[0 if chosen else 1]
         if region is not None and region.blocks:
             end = region.block.last_op
@@ -344,7 +349,7 @@ class _Placed:
     # Boxes
 
     def _box(self, op: tile.LoadOp | tile.StoreOp) -> tuple[list[SSAValue], list[int], bool]:
-        """The first indices of a box, its sizes, and whether it may reach beyond the buffer."""
+        """Returns a box's first indices and sizes, and whether it may reach beyond the buffer."""
         axes = self.axes[op]
         indices = [
             self._constant(0, INDEX) if a.source is None else self.firsts[a.source] for a in axes
@@ -352,7 +357,9 @@ class _Placed:
         return indices, [a.tile for a in axes], any(a.extent % a.tile for a in axes)
 
     def _orders(self, op: Operation) -> tuple[list[int], bool]:
-        """The sizes of a tile's axes above 1, and whether its buffer has them the other way."""
+        """
+        Returns the sizes above 1 of a tile, and whether the buffer has its axes in reverse order.
+        """
         access, axes = self.accesses[op], self.axes[op]
         order = [axis.number for axis in axes if axis.number is not None]
         turned = order != sorted(order)

@@ -1,6 +1,6 @@
 """
-The numbers of a tile program for every workgroup of a launch and every iteration of its loops, as
-the interpreter computes them: arrays, with an axis for workgroups and one for each loop.
+Evaluates the numbers of a tile program for every workgroup of a launch and every iteration of its
+loops, by the interpreter: into arrays with an axis for workgroups and one for each loop.
 
 `Digits` sorts the workgroups by the places that they store, and writes a number as a sum of digits
 in that order and of loops' iterations, where this holds for all of them: grouped, reversed or
@@ -34,7 +34,7 @@ Source: TypeAlias = int | SSAValue | None
 
 
 def constant(number: Array | None) -> Any:
-    """The value of a number that is the same everywhere."""
+    """The value of a number if it is the same for all workgroups and iterations, else None."""
     if number is None:
         return None
     first = number.flat[0]
@@ -93,7 +93,7 @@ class Numbers:
                 self._read(region.block)
 
     def _enter(self, op: scf.ForOp) -> None:
-        """The index of a loop, along an axis of its own; its bounds are not from other loops."""
+        """Defines the index of a loop along a new axis, unless its bounds depend on other loops."""
         lower, upper, step = (self.known.get(value) for value in (op.lb, op.ub, op.step))
         size = constant(step)
         if lower is None or upper is None or not size or size < 0:
@@ -108,7 +108,7 @@ class Numbers:
         self._define(index, lower + steps.reshape(shape))
 
     def _compute(self, op: Operation) -> None:
-        """The result of an operation on numbers, if its operands are known."""
+        """Evaluates an operation on numbers, if its operands are known."""
         result = op.results[0]
         operands = [self.known[value] for value in op.operands if value in self.known]
         is_number = isinstance(result.type, IndexType | IntegerType | AnyFloat)
@@ -123,9 +123,10 @@ class Numbers:
 
 class Digits:
     """
-    The workgroups by the digits of their numbers, in the order of `pivot`, the fastest digit first.
+    Sorts the workgroups by `pivot` and writes their positions in digits, the fastest digit first.
 
-    Raises `NotRaised` where two workgroups have one `pivot`, and where `numbers` have no digits.
+    Raises `NotRaised` if two workgroups have equal pivots, or if the numbers do not split into
+    digits.
     """
 
     def __init__(self, numbers: Numbers, pivot: Array, others: Sequence[Array]):
@@ -152,12 +153,15 @@ class Digits:
                 self._values[index] = np.arange(most).reshape(shape)
 
     def _first(self, number: Array) -> Array:
-        """A number of each workgroup, in the first iterations."""
+        """A number of each workgroup in the first iteration of each loop."""
         first = number.reshape(len(number), -1)[:, 0]
         return np.broadcast_to(first, (self._numbers.count,))
 
     def split(self, number: Array) -> dict[Source, int] | None:
-        """The factors that are not 0 of a number as a sum; None if it is not one."""
+        """
+        Writes a number as a linear sum of digits and loop indices; returns its factors that are not
+        0, or None if it is not linear.
+        """
         held = number[self._order] if len(number) > 1 else number
         start = int(held.flat[0])
         terms: dict[Source, int] = {None: start}
@@ -177,7 +181,7 @@ class Digits:
 
 
 def _cuts(number: Array) -> set[int]:
-    """Where a number does not go on with the same step."""
+    """Finds the positions at which the step of a number changes."""
     cuts, size = set[int](), 1
     while len(number) > 1:
         steps = np.diff(number)

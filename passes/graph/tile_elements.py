@@ -133,10 +133,10 @@ class Elements(Nodes):
                 raise NotRaised("a box at a constant index is not the whole axis")
             return self.fresh(size, extent)
         if list(terms.values()) != [1] or (name := next(iter(terms)))[0] != "first":
-            raise NotRaised("a box does not begin at a tile")
+            raise NotRaised("a box does not begin at the first index of a tile")
         known = self.dimensions[name[1]]
         if known.tile != size or known.extent != extent:
-            raise NotRaised("a box is not the tile of its place")
+            raise NotRaised("a box has another size than the tile at its first index")
         return name[1]
 
     def _box(self, view: SSAValue, indices: Sequence[SSAValue], shape: Sequence[int]) -> list[Any]:
@@ -167,7 +167,7 @@ class Elements(Nodes):
         return self.values[view]
 
     def place(self, op: tile.PlaceOp) -> None:
-        """Tiles of a view's dimensions."""
+        """Gives each dimension that the operation tiles the first index of a tile."""
         shape = tile.view_of(op.view).shape
         for number, (result, (axis, size)) in enumerate(zip(op.firsts, op.counted, strict=True)):
             name = self.rename(f"p{number}")

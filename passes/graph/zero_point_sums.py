@@ -28,7 +28,10 @@ from xdsl_spirv.upstream.linalg_bodies import multiply_add
 
 
 def same_sign(target: Target | None, always: bool) -> OtherSigns | None:
-    """Makes bytes of two signs one, if asked to or if the target multiplies no others; or None."""
+    """
+    Returns a conversion of signed and unsigned bytes to one signedness, or None. It is made if
+    `always` is set, or if the target multiplies only operands of equal signedness.
+    """
     if always or (target is not None and _multiplies_one_sign(target)):
         return OtherSigns(always, target)
     return None

@@ -181,7 +181,7 @@ class LanesCode(Numbers):
         self, lower: Index, upper: Index, state: State, masked: bool, end: Index
     ) -> State:
         """
-        The same with the loads of a step under way during the one before.
+        Runs the steps from `lower` to `upper`; each step's loads are issued during the step before.
 
         Queries are loaded behind the first keys: none of the loads waits for another one.
         """

@@ -21,7 +21,8 @@ from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 class PartsMerge:
     """
-    Writes the others' parts when it is made; a barrier follows.
+    Merges the results of subgroups that share rows: its constructor writes all but the first to
+    memory, and a barrier follows.
 
     `at` is the number of the subgroups that share rows, of the subgroup among them, and of the
     invocation; `by_row` gives a number of each row for each component.

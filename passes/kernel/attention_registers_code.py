@@ -327,7 +327,7 @@ class RegisterAttentionCode(FragmentAttention):
         limits: list[SSAValue],
         lows: list[SSAValue] | None,
     ) -> list[SSAValue]:
-        """The same of the components of one fragment."""
+        """Masks the components of one fragment of scores."""
         b, least = self.b, self.number(-inf)
 
         def masked(value: SSAValue, i: int, bounds: list[SSAValue], outside: str) -> SSAValue:
@@ -400,7 +400,9 @@ class RegisterAttentionCode(FragmentAttention):
         lefts: list[list[Fragment]],
         sums: list[list[SSAValue]],
     ) -> tuple[State, list[list[Fragment]], list[list[SSAValue]]]:
-        """The same after powers were computed: of greater maxima where sums say that some are."""
+        """
+        Corrects powers and sums that were computed with old maxima, if a sum shows that one grew.
+        """
         totals = [total for row in sums for total in row]
         over = self.any_exceeds(totals, self.number(2.0**EXCESS), "ugt")
         whole = replace(kept, keys=lefts, values=sums)

@@ -128,7 +128,8 @@ class RowDigits:
 
     def _full_word(self, digit: int, numbers: Sequence[int]) -> SSAValue:
         """
-        The same without an empty slot: bytes of two integers, then halves of two such words.
+        The word of a digit if no slot is empty: joins bytes of two integers, then halves of two
+        words.
 
         The words of all digits are a transpose of the integers' bytes, and share its first half.
         """

@@ -138,7 +138,9 @@ class RowsKernel:
         return self.row_sums.parts_of_units(self.few, rows, units)
 
     def _share_digits(self) -> list[SSAValue] | None:
-        """Make the digits of the rows; the same for row sums, of these elements."""
+        """
+        Writes the digits of the rows for all invocations; returns parts of the row sums, if needed.
+        """
         rows, _ = self._points()
         shared = self.shared_digits
         shared.write(rows)

@@ -140,7 +140,10 @@ class SharedUnitsKernel(RowsKernel):
         return self._by_lane(values, 0)
 
     def _by_lane(self, values: Sequence[SSAValue], first: int) -> SSAValue:
-        """The same for lanes from `first` on; others have any of them. Halves make short chains."""
+        """
+        Selects values for lanes from `first` on; other lanes get any value. Splits the list in
+        halves, so that the chain of selects is short.
+        """
         if len({*values}) == 1:
             return values[0]
         half = len(values) // 2

@@ -269,7 +269,7 @@ class StagedOperand(TileInMemory):
 
     def _gathering_move(self, number: Index) -> Move:
         """
-        The same where a vector is put together from elements that are a row apart in memory.
+        The invocation's `number`-th vector, gathered from elements that are a row apart in memory.
 
         Neighbouring invocations take neighbouring rows, which are neighbours in memory.
         """
@@ -434,6 +434,6 @@ class StagedOperand(TileInMemory):
 
 
 def place_in(b: KernelEmitter, order: KOrder, number: Index) -> Index:
-    """The place in a K tile of an element."""
+    """The position of an element within its tile along K."""
     groups = b.times(b.divided(number, order.group), order.group)
     return moved_bits(b, number, order.places.bits_along(0), groups)

@@ -404,7 +404,7 @@ class UnitCode:
         return pairs
 
     def _halves_of_bytes(self, op: arith.BitcastOp, at: tuple[int, ...]) -> SSAValue | None:
-        """Numbers of binary16 whose first bytes these are: each word has two, and so moved two."""
+        """Builds binary16 numbers from their high bytes, two in each word."""
         shift = op.input.owner
         if op.result.type != f16 or not isinstance(shift, arith.ShLIOp):
             return None

@@ -526,7 +526,7 @@ class LoopsCode:
     def _nested(
         self, loops: Loops, op: Operation, point: Point, env: dict[SSAValue, Index]
     ) -> None:
-        """An `scf` operation of a body: the same with the bodies' elements written inside."""
+        """Copies an `scf` operation of a body, with the code of elements inside its regions."""
         b = self.b
         operands = [b.index(self._value(value, env)) for value in op.operands]
         regions = [

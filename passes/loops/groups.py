@@ -101,7 +101,7 @@ class Lanes:
         return self.b.remainder(self.place, self.rows)
 
     def neighbours(self, point: Point) -> list[Point]:
-        """A point in the first of the invocation's rows, and the same in the others."""
+        """Maps a point in the invocation's first row to the same point in each of its rows."""
         if not any(isinstance(index, SSAValue) and index in self.beside for index in point):
             return [point]
         return [

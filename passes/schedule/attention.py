@@ -280,7 +280,9 @@ class AttentionPlan:
         return min(deals, key=lambda deal: (deal.count, -deal.vector))
 
     def _deal(self, name: str, vector: int) -> Deal | None:
-        """The same with so many elements at a time, None if that is not possible."""
+        """
+        The deal of an operand with `vector` elements at a time, or None if that is not possible.
+        """
         m, n, k = self.schedule.instruction.sizes
         _, _, d, e = self.op.extents
         bits = bit_width(self.element)
@@ -413,7 +415,7 @@ class AttentionPlan:
 
     @property
     def _registers_without_memory(self) -> int:
-        """The same where probabilities stay in registers."""
+        """The 32-bit registers of fragments if probabilities stay in registers."""
         m, _, k = self.schedule.instruction.sizes
         schedule, size = self.schedule, self.target.subgroup_size
         carried = schedule.strips * self.columns * self.components
@@ -457,7 +459,7 @@ class AttentionPlan:
 
     @property
     def fragments_are_stored(self) -> bool:
-        """The same of a fragment that lies inside the result."""
+        """Whether fragments that lie inside the result are stored cooperatively."""
         result = element_type_of(self.op.out)
         if isinstance(result, BFloat16Type):
             return False

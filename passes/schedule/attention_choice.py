@@ -56,7 +56,7 @@ def choose_attention(op: AttentionOp, target: Target) -> Schedule:
 
 
 def is_better_apart(op: AttentionOp, target: Target) -> bool:
-    """Whether there are rows enough for two products in tiles to beat one kernel without."""
+    """Whether there are enough rows for two tiled products to be faster than one fused kernel."""
     name = type_name(element_type_of(op.query), True)
     have_one_type = all(
         element_type_of(value) == element_type_of(op.query) for value in (op.key, op.value)

@@ -102,12 +102,12 @@ class Scores:
 
     @property
     def width(self) -> int:
-        """Lanes that have other scores."""
+        """Number of lanes whose scores differ."""
         return min(self.lanes, self.pitch * self.keys)
 
     @property
     def row_slots(self) -> int:
-        """Slots of a lane that are of different rows."""
+        """Number of a lane's slots that belong to different rows."""
         return max(1, self.pitch // self.width)
 
     @property

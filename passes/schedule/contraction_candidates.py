@@ -208,10 +208,10 @@ def _with_buffers(path: StagedAttr, buffers: int) -> StagedAttr:
 
 def in_panels(contraction: Contraction, operand: int, k: int) -> StagedAttr | None:
     """
-    A (0) or B (1) packed into panels, where that moves more at a time than the operand's own rows.
+    Packs A (0) or B (1) into panels, if that allows wider loads than the operand's own rows.
 
-    `k` is how many elements along K a fragment has. 8-bit operands also gain where they lie across
-    K, as no instruction turns single bytes.
+    `k` is the number of elements of a fragment along K. Operands of 8 bits also gain if they lie
+    across K, as no instruction transposes single bytes.
     """
     layout, element = contraction.layouts[operand], contraction.element_types[operand]
     size, axis = bit_width(element) // 8, k_axis_of(layout)
@@ -249,7 +249,7 @@ def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Can
 
 
 def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Candidate]:
-    """The same by packed dot products."""
+    """Candidates that multiply by packed dot products."""
     size = typical(contraction.k)
     k = min(16, 4 * target.scalar_depth, ceil_div(size, 4) * 4)
     tile_k = min(4 * target.scalar_depth, ceil_div(size, k) * k)

@@ -83,10 +83,10 @@ def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> f
 
 def _by_invocations(plan: Plan, model: ScalarModel) -> float:
     """
-    Seconds of multiply-adds: as long as a unit takes for all of its subgroups at its rate, and at
-    least as long as one of them takes, which waits in each step along K.
+    Seconds of multiply-adds: the time in which a unit executes all of its subgroups at its rate,
+    but at least the time of one subgroup, which waits in each step along K.
 
-    Between the two, where neither hides the other, it takes somewhat longer than both.
+    If both times are similar, neither hides the other: the estimate is then longer than both.
     """
     m, n, _ = plan.schedule.instruction.sizes
     tile_m, tile_n, _ = plan.schedule.tile

@@ -112,7 +112,9 @@ class Plan:
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of an invocation that wait to be staged while a tile is multiplied."""
+        """
+        Bytes that an invocation holds in registers for the next tile while it multiplies this one.
+        """
         waiting = self.staged if self.prefetches else ()
         return sum(self.moves(tile) * tile.vector * tile.element_bytes for tile in waiting)
 
@@ -181,7 +183,10 @@ class Plan:
 
     @property
     def raster_group(self) -> int:
-        """Rows or columns of tiles that workgroups go across before they go along them."""
+        """
+        Number of rows or columns of tiles in a band: consecutive workgroups run across the band
+        first.
+        """
         length, width, _ = self.grid
         if is_dynamic(length) or is_dynamic(width):
             return 1
@@ -349,9 +354,9 @@ class Plan:
     @property
     def sums_tile(self) -> int | None:
         """
-        Says whose tile slices of K replace by their sums in Workgroup memory: A's (0), B's (1).
+        The tile in Workgroup memory that partial sums of K slices overwrite: A's (0) or B's (1).
 
-        That is one in which more sums find room than beside the tiles, or None.
+        It is None unless the tile holds more sums than fit beside both tiles.
         """
         if self.schedule.slices == 1:
             return None

@@ -194,7 +194,7 @@ def _is_plain(value: SSAValue) -> bool:
 
 
 def _follows_sum(op: Operation) -> bool:
-    """Whether an operation sums, or is computed with a sum that nothing else reads."""
+    """Whether an operation is a sum, or reads a sum that has no other user."""
     if not isinstance(op, linalg.ops.GenericOp):
         return False
     return any(_reduced_loops(op)) or any(

@@ -63,7 +63,7 @@ class Elements:
 
 
 def elements_of(contraction: Contraction, operand: int) -> Elements:
-    """Returns where A (0), B (1) or the result (2) lies."""
+    """Returns the index maps and shape of A (0), B (1) or the result (2) in memory."""
     value = (contraction.a, contraction.b, contraction.init)[operand]
     map = contraction.maps[operand]
     indices = [linear(expression, len(contraction.sizes)) for expression in map.results]

@@ -91,9 +91,9 @@ def needs_vulkan_memory_model(module: ModuleOp) -> bool:
 
 def deduce(module: ModuleOp, version: Version = VULKAN_1_3) -> VerCapExtAttr:
     """
-    The triple that a module's contents need at a version of SPIR-V.
+    The version, capabilities and extensions that a module needs at a version of SPIR-V.
 
-    Raises `DiagnosticException` where the version has something neither in core nor by extension.
+    Raises `DiagnosticException` if neither the version nor an extension offers something.
     """
     needs = requirements(module)
     solution = Solution(version, module)

@@ -55,7 +55,7 @@ class Time:
 
 
 class LoadedWork:
-    """Work on a device; `close` takes everything back."""
+    """Work loaded on a device; `close` frees everything."""
 
     def __init__(
         self,
@@ -495,7 +495,7 @@ class LoadedWork:
         return [self.pipelines.executables(pipeline) for pipeline in self.steps]
 
     def close(self) -> None:
-        """Take everything back, after what is still running."""
+        """Wait for running work, then free everything."""
         device = self.device
         if device.pending:
             try:

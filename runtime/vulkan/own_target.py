@@ -34,7 +34,7 @@ def own_target(device: str | None = None) -> str:
 
 @cache
 def _target_of(name: str | None) -> str:
-    """The same, once a process: asking a driver starts another one."""
+    """Finds the target once per process, as asking a driver starts another process."""
     if name is not None and name.partition(":")[0] != "vulkan":
         return DEFAULT_TARGET
     number = None if name is None else parse_name(name)
@@ -47,7 +47,7 @@ def _target_of(name: str | None) -> str:
 
 
 def target_for(info: DeviceInfo) -> str:
-    """The target of a device: that of its kind, or a file made for it."""
+    """The target of a device: a known one of equal numbers, or a file that is written for it."""
     folder = tempfile.mkdtemp(prefix="xdsl-spirv-target-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder, "device.json")

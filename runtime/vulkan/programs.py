@@ -150,7 +150,7 @@ class Executor(Closing, ABC, Generic[L]):
         return self.load(work)
 
     def drop(self, program: Program) -> None:
-        """Take back what is kept of a program."""
+        """Free everything that the device holds for a program."""
         for version in (program, *program.at_sizes):
             entry = self._ready.pop(id(version), None)
             self._weights.pop(id(version), None)

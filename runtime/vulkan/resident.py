@@ -80,7 +80,7 @@ class Expected:
 
 
 class ResidentWork(LoadedWork):
-    """Routines on a device; `close` takes everything back."""
+    """Routines loaded on a device; `close` frees everything."""
 
     kept: Buffers | None = None
 

@@ -130,7 +130,7 @@ def opcode_of(name: str) -> int:
 
 @cache
 def opcode_table(*names: str) -> NDArray[np.bool_]:
-    """Returns a table by opcode: whether it is one of these instructions'."""
+    """Returns an array over opcodes that is true for the named instructions."""
     table = np.zeros(1 << 16, dtype=np.bool_)
     table[[opcode_of(name) for name in names]] = True
     return table

@@ -273,7 +273,7 @@ def constants(m: Module, i: Instruction) -> Problems:
         return
     if i.op in ("Constant", "SpecConstant"):
         if type_.kind not in ("Int", "Float"):
-            yield Problem(f"a number of {type_}", "make its type an integer or a float")
+            yield Problem(f"a constant of type {type_}", "make its type an integer or a float")
     elif i.op == "ConstantNull":
         if not type_.contains.isdisjoint(
             {

@@ -261,7 +261,9 @@ def logical_pointers(m: Module) -> Problems:
 
 
 def _variables(m: Module, id: int) -> set[int]:
-    """The variables that a pointer may point into, as far as it is chosen or formed from others."""
+    """
+    Finds the variables that a pointer may point into, through selections, phis and access chains.
+    """
     found: set[int] = set()
     seen: set[int] = set()
     waiting = [id]

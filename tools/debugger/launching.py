@@ -90,7 +90,10 @@ class Launched:
         return chosen.resolve()
 
     def line(self, path: str, number: int) -> Line | None:
-        """The first line with instructions from a line of an editor's file on."""
+        """
+        Finds the first line with instructions at or behind a line of a file that is open in the
+        editor.
+        """
         wanted = Path(path).resolve()
         for file, lines in self.lines.items():
             if self.path(file) == wanted:

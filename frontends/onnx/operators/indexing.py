@@ -18,7 +18,7 @@ from xdsl_spirv.frontends.onnx.values import BOOL, I32, I64, Chosen, Tensor
 
 
 def _checked_places(b: Nodes, indices: Tensor, sizes: Sequence[Size]) -> None:
-    """The same of rows of indices, one for each of the first dimensions."""
+    """Checks rows of indices, each with an index for each of the first dimensions."""
     if indices.numbers is not None:
         for k, size in enumerate(sizes[: indices.numbers.shape[-1]]):
             checked(b, Tensor.of(indices.numbers[..., k]), size)
@@ -270,7 +270,10 @@ def non_zero(b: Nodes, x: Tensor, /) -> Tensor:
 
 @operator("Compress")
 def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = None) -> Tensor:
-    """The declared size of the result is how many elements of the condition are true."""
+    """
+    Selects the slices where the condition is true. If it is not known, the declared size of the
+    result tells how many there are.
+    """
     known, sizes, count = condition.numbers, b.declared_result, condition.sizes[0]
     if axis is None:
         x, axis = b.reshape(x, [total_of(x.sizes)]), 0
