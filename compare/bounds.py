@@ -151,7 +151,7 @@ def sum_bounds(bounds: list[Bound]) -> Bound:
 def compare(
     name: str, result: Array, expected: Array, magnitude: Array, bound: Bound
 ) -> Comparison:
-    """One result against its reference, with the bound of each element."""
+    """Compares a result with its reference, under a bound for each element."""
     if result.dtype.kind in "biu":
         allowed = np.zeros(result.shape)
     else:
@@ -160,7 +160,7 @@ def compare(
 
 
 def compare_result(name: str, result: Array, expected: Array, allowed: Array) -> Comparison:
-    """One result against its reference; `allowed` is how far off each element may be."""
+    """Compares a result with its reference; `allowed` is the greatest error of each element."""
     if result.dtype.kind in "biu":
         wide = [x.view(f"i{x.dtype.itemsize}").astype(object) for x in (result, expected)]
         error = np.asarray(np.abs(wide[0] - wide[1]), np.float64)

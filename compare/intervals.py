@@ -111,7 +111,7 @@ class Intervals:
     def _moved(
         self, op: Operation, operands: Sequence[Interval], around: dict[SSAValue, Array]
     ) -> list[Interval]:
-        """An operation that only says which element goes where."""
+        """Computes the bounds of an operation that only moves elements."""
         with self.host.frame(around):
             low = self.host.evaluate(op, [operand.low for operand in operands])
             if all(operand.is_point for operand in operands):
@@ -225,7 +225,10 @@ class Intervals:
         operands: Sequence[Interval],
         env: dict[SSAValue, Interval],
     ) -> Interval:
-        """A sum of floats that are computed of operands where they are added, as of squares."""
+        """
+        Bounds a sum of floats whose terms are computed in the same operation, such as a sum of
+        squares.
+        """
         maps = [item.data for item in op.get_indexing_maps()]
         dtype = _dtype(op.results[0].type)
         sizes = loop_sizes(maps, [item.low.shape for item in operands])

@@ -264,7 +264,7 @@ class _References:
 
 
 def _references(program: Program, target: str) -> _References:
-    """The program's source up to where dispatches are formed, as it was compiled."""
+    """Compiles the program's source again up to the pass that forms dispatches."""
     manifest = program.manifest
     if program.source is None or not program.layers:
         raise ProgramError(

@@ -140,7 +140,7 @@ def differences(
 def difference(
     name: str, computed: Array, truth: Array, tolerance: Tolerance, step: float = 0.0
 ) -> Difference:
-    """One result against the expected one; each element may be off by a step of its own."""
+    """Compares a result with the expected one; each element has its own tolerance."""
     if computed.shape != truth.shape:
         return Difference(name, float("inf"), 0.0, 0.0)
     if computed.size == 0:

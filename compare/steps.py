@@ -33,7 +33,7 @@ ADDING = (arith.AddfOp, arith.SubfOp, arith.AddiOp, arith.SubiOp)
 
 
 def result_steps(module: Operation) -> tuple[float, ...]:
-    """The step of each result of the module's function, 0 where it has none that is known."""
+    """The quantization step of each result of the module's function; 0 if it is unknown."""
     returned = next((op for op in module.walk() if isinstance(op, ReturnOp)), None)
     steps: dict[SSAValue, float] = {}
     return tuple(_step(value, steps) for value in (returned.operands if returned else ()))

@@ -63,7 +63,7 @@ def may_fold(function: FuncOp) -> bool:
 
 def fold(ctx: Context, module: ModuleOp, function: FuncOp) -> None:
     """
-    Replace what a function computes from weights and constants by weights.
+    Fold computations on weights and constants into new weights.
 
     A weight that is not read any more is removed from the arguments.
     """

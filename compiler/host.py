@@ -398,7 +398,9 @@ class _HostReader:
             self._buffer(name, "temporary", memory)
 
     def _unused(self, name: str, number: int) -> str:
-        """`name` with the first number from this one on that makes no other buffer's name."""
+        """
+        Appends a number to `name`, the first one from `number` on that gives an unused buffer name.
+        """
         numbered = (f"{name}{n}" for n in itertools.count(number))
         return next(n for n in numbered if n not in self.buffers and n not in self.reserved)
 

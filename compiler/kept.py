@@ -125,7 +125,7 @@ def _drop_oldest(base: Path) -> None:
 
 
 def _contents(model: Path) -> list[Any]:
-    """Data that tells this file from others, without reading all of it."""
+    """Size, time and a digest of samples of a file: they identify it without reading all of it."""
     digest = hashlib.sha256()
     with model.open("rb") as file:
         status = os.fstat(file.fileno())

@@ -72,14 +72,14 @@ def layers_of(module: Operation, operators: Mapping[str, str] | None = None) -> 
 
 def relies_on_component_map(module: Operation) -> bool:
     """
-    Whether any kernel holds components of cooperative matrices where the target's component map
-    says. Vulkan leaves the map to the implementation, so such a program is right on no other.
+    Whether any kernel relies on the target's map from components of cooperative matrices to
+    invocations. Vulkan leaves the map to the implementation: the program is correct on no other.
     """
     return any(SCHEDULE in op.attributes and _relies(op) for op in module.walk())
 
 
 def _relies(op: Operation) -> bool:
-    """Whether invocations compute fragments' components where they hold them."""
+    """Whether invocations compute on single components of fragments, by the component map."""
     schedule = op.attributes[SCHEDULE]
     if isinstance(schedule, AttentionAttr):
         return schedule.in_registers

@@ -299,7 +299,9 @@ class _Translator:
         return results
 
     def _in_loops(self, op: Operation, value: Value, access: Access, sizes: Sequence[int]) -> Value:
-        """An operand with a dimension for each loop, of one element where it does not vary."""
+        """
+        Reshapes an operand to a dimension for each loop, of size 1 for loops that do not index it.
+        """
         if not sizes:
             return value
         loops = access.loops()
@@ -341,7 +343,10 @@ class _Translator:
     def _to_result(
         self, op: GenericOp, value: Value, access: Access, sizes: Sequence[int]
     ) -> Value:
-        """A value with a dimension for each loop, of 1 where it was reduced, as the result."""
+        """
+        Reshapes a value to its result type. Before, it has a dimension for each loop, of 1 if
+        reduced.
+        """
         kept = access.all_loops()
         if kept is None:
             raise refusal(op, "the map of a reduction's result")

@@ -216,7 +216,7 @@ class _Equalities:
         self._others: list[tuple[Size, Size, Operation]] = []
 
     def root(self, key: Key) -> Key:
-        """The size that stands for all that are equal to one."""
+        """The representative of all sizes that are equal to this one."""
         while self.parents[key] != key:
             key = self.parents[key]
         return key
@@ -258,7 +258,7 @@ def _given_name(argument: BlockArgument, key: Key) -> str:
 
 
 def _free(name: str, taken: dict[Key, Number]) -> str:
-    """A name like that which no other size has."""
+    """Makes a valid name from `name` that no other size has."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
     plain = plain if is_name(plain) else f"_{plain}"
     free, number = plain, 1

@@ -63,7 +63,7 @@ def is_view(program: tile.ProgramOp, argument: int) -> bool:
 def _with_names(
     raw: RawModule, variables: dict[str, str], block: str, members: list[str]
 ) -> RawModule:
-    """Other names of variables, and names of a block's members."""
+    """Renames variables, and gives names to the members of a block."""
     rows: list[list[int]] = []
     pointers: dict[int, int] = {}
     types: dict[int, int] = {}

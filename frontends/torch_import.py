@@ -101,7 +101,7 @@ def _with_states(model: ImportedModel, state: Mapping[str, str]) -> ImportedMode
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Without the exporter's remarks: what it cannot do it raises."""
+    """Silences the exporter's warnings: failures are errors, which it raises."""
     levels = {logger: logger.level for logger in map(logging.getLogger, LOGGERS)}
     for logger in levels:
         logger.setLevel(logging.ERROR)

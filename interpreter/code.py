@@ -76,7 +76,7 @@ class Steps:
             self.ends.add(step)
 
     def replace(self, step: Step) -> None:
-        """Another step in the place of the last one."""
+        """Replaces the last step."""
         if self.steps[-1] in self.ends:
             self.ends.add(step)
         self.steps[-1] = step
@@ -365,7 +365,7 @@ class Compiler:
 
 
 def link(function: Function, arguments: Slots, results: Slots, merges: list[Merge | None]) -> Step:
-    """The step that calls a function on slots and puts what it returns into slots."""
+    """Makes a step that calls a function on slots and writes its results to slots."""
     call = _caller(function, arguments)
     if not results:
         return call

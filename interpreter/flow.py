@@ -163,7 +163,7 @@ class Flow:
         return self.compiler.slot(value)
 
     def forget(self, env: Env) -> None:
-        """Forgets what was known of the rounds of the region's loops."""
+        """Resets what is known about the iterations of the region's loops."""
         for slot in self.trackers:
             env[slot] = None
 

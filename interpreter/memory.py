@@ -310,7 +310,7 @@ class Access:
         return bool((outside if mask is None else outside & mask).any())
 
     def _inside(self, pointer: Pointer, mask: Mask) -> tuple[Array, Array]:
-        """Component by component: which are outside of a robust memory, and the others' numbers."""
+        """For each component, whether it lies outside of robust memory, and its index, else 0."""
         self.count = prod(self.form.shape)
         self.dtype = raw_dtype(self.form.dtype)
         self.length = self.memory.length(self.dtype)
@@ -530,7 +530,10 @@ class Tiles:
         return starts[..., None] + (lines + np.arange(self.width))
 
     def _in_pieces(self, dtype: DType, length: int, starts: Array) -> Array | None:
-        """The tiles, lines moved in pieces of many components; None where none are aligned."""
+        """
+        Loads tiles by moving lines in pieces of several components; None if no piece size is
+        aligned.
+        """
         width, stride, memory = self.width, int(self.stride.item()), self.memory
         common = gcd(width, stride) * dtype.itemsize
         for size in PIECES:

@@ -35,7 +35,7 @@ class RunningRegion(Protocol):
     exits: int
 
     def forget(self, env: Env) -> None:
-        """Forgets what was known of the rounds of the region's loops."""
+        """Resets what is known about the iterations of the region's loops."""
         ...
 
     def exit(self, env: Env, number: int) -> int:

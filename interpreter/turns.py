@@ -231,7 +231,7 @@ class Turns:
         return True
 
     def _split(self, turn: Turn, stay: Array) -> Turn:
-        """Leave a turn only some lanes; the turn of the others."""
+        """Keep only the lanes `stay` in a turn. Returns a new turn with the other lanes."""
         assert turn.stopped is not None
         stopped = turn.stopped.part(~stay)
         turn.stopped = turn.stopped.part(stay)

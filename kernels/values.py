@@ -293,7 +293,7 @@ def value_of(value: Number, type: Type) -> Value:
 
 
 def of_one_type(*values: Number) -> tuple[Value, ...]:
-    """Values of one type: numbers take that of the others, which must be the same."""
+    """Converts numbers of Python to the type of the other values, which must have one type."""
     known = [value for value in values if isinstance(value, Value)]
     if not known:
         raise KernelError(f"{values} are numbers only", "", "compute with Python's own functions")

@@ -135,7 +135,7 @@ def paths_of(explanation: ExplanationData, numbers: Sequence[int]) -> list[str]:
 
 
 def change_of(comparison: ComparisonData, pair: Pair) -> str:
-    """The path on both sides where it is one, else what it becomes."""
+    """The path of a pair if both sides have the same, else `left -> right`."""
     left = " + ".join(paths_of(comparison.a, pair.a)) or "none"
     right = " + ".join(paths_of(comparison.b, pair.b)) or "none"
     return left if left == right else f"{left} -> {right}"

@@ -185,7 +185,7 @@ def _defining(line: str) -> str:
 def _pair(
     left: Sequence[str], right: Sequence[str], forth: dict[str, str], back: dict[str, str]
 ) -> None:
-    """From here on these names stand for each other."""
+    """Records that these names correspond to each other from here on."""
     for a, b in zip(left, right, strict=False):
         back.pop(forth.pop(a, ""), None)
         forth.pop(back.pop(b, ""), None)

@@ -153,7 +153,7 @@ def _names_of(whole: Attribute) -> Iterator[str]:
 
 @cache
 def _is_leaf(kind: type[Attribute]) -> bool:
-    """Whether attributes of a kind have no others in them that say what a module computes with."""
+    """Whether attributes of a kind contain no other attributes that name types of computation."""
     # A dense array: numbers of an operation's own, whose type nothing computes in.
     inner = ArrayAttr | DictionaryAttr | ParametrizedAttribute
     return not issubclass(kind, inner) or issubclass(kind, DenseArrayBase)

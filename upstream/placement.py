@@ -31,7 +31,7 @@ class PlacedOperation(IRDLOperation, ABC):
             self.emit_error(f"Operation does not verify: {error}", error)
 
     def _is_well_placed(self) -> bool:
-        """Whether what follows from an operation's place is certainly as it must be."""
+        """Whether the general rules on operands, successors and terminators certainly hold."""
         block = self.parent
         if block is None:
             return False

@@ -134,7 +134,7 @@ def _error_bound(contractions: Sequence[Contraction]) -> Bound:
 
 def _bounded_contractions(module: ModuleOp) -> list[Contraction]:
     """
-    The contractions of a module; none if it has no other operations of linalg's either.
+    The contractions of a module; an empty list if no operation adds up in an open order.
 
     Raises `ProgramError` for contractions mixed with operations that no bound is known for.
     """

@@ -200,7 +200,7 @@ class AttentionAttr(KeyedAttr):
 
     @property
     def groups(self) -> int:
-        """Subgroups with rows of their own; others have other keys of the same rows."""
+        """Number of groups of subgroups: subgroups of a group share rows and divide the keys."""
         return self.subgroups.data // self.key_parts.data
 
     @property

@@ -194,7 +194,7 @@ class RowsAttr(KeyedAttr):
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Subgroups of a workgroup: those that divide K, and those that have other columns."""
+        """Subgroups of a workgroup, along K and along the columns."""
         along_k, along_columns = (count.data for count in self.subgroups)
         return along_k, along_columns
 

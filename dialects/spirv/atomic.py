@@ -121,7 +121,7 @@ class AtomicOperation(SPIRVOp, ABC):
                 )
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """Integers of 64 bits need one of their own."""
+        """Atomics on 64-bit integers need Int64Atomics."""
         type_ = self._value_type
         if isinstance(type_, IntegerType) and type_.width.data == 64:
             yield Capability.Int64Atomics, f"{self.name} on 64 bits"

@@ -226,7 +226,9 @@ class CompositeInsertOp(SPIRVOp):
 
 
 def _part(value: SSAValue, path: Sequence[int]) -> SSAValue | Attribute | None:
-    """The member at a path in a composite, if the operations that made it tell."""
+    """
+    The member at a path in a composite, if a constant or the operations that built it give it.
+    """
     while path:
         constant, producer = ConstantLike.get_constant_value(value), value.owner
         if constant is not None:

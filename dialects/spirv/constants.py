@@ -417,7 +417,9 @@ def type_of_constant(user: Operation, symbol: SymbolRefAttr) -> Attribute:
 
 
 def verify_lengths(user: Operation, type: Attribute) -> None:
-    """Raises VerifyException unless what the arrays of `type` name are integer constants."""
+    """
+    Raises VerifyException unless the arrays in `type` name integer constants as their lengths.
+    """
     match type:
         case ArrayType():
             verify_lengths(user, type.element_type)

@@ -60,7 +60,7 @@ def is_numeric(type_: Attribute) -> bool:
 
 
 def width_of(type_: Attribute) -> int:
-    """Bits of a scalar; 0 where there is no such number."""
+    """Bits of an integer or float type; 0 for other types."""
     if isinstance(type_, IntegerType):
         return type_.width.data
     return type_.bitwidth if isinstance(type_, FloatType) else 0

@@ -109,7 +109,9 @@ class FlowGraph:
 
 
 def _targets(block: Block) -> list[Block]:
-    """Where a block's terminator goes, out of constructs too."""
+    """
+    The blocks that a block's terminator branches to, including targets outside of its construct.
+    """
     last = block.last_op
     if last is None:
         return []

@@ -52,7 +52,10 @@ class TwoPointers(SPIRVOp, ABC):
     operand_2 = operand_def(POINTER)
 
     def check_pointers(self) -> None:
-        """One storage class, and one type unless a pointer is untyped; no physical pointers."""
+        """
+        Checks that both pointers have one storage class and, if typed, one type, and are not
+        physical.
+        """
         types = (self.operand_1.type, self.operand_2.type)
         classes = [storage_class(t) for t in types]
         if classes[0] != classes[1]:
@@ -70,7 +73,7 @@ class TwoPointers(SPIRVOp, ABC):
             )
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """Pointers are compared where they may vary, by storage class (SPIR-V 2.16.1)."""
+        """The capability of variable pointers in the operands' storage class (SPIR-V 2.16.1)."""
         storage = storage_class(self.operand_1.type).data
         if storage in VARYING:
             yield VARYING[storage], f"{self.name} in {storage.name}"

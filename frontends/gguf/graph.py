@@ -78,9 +78,9 @@ class Weights:
 
     def arrays(self, name: str) -> Mapping[str, Array]:
         """
-        A tensor's planes by their names in its format, one called "" where it has no blocks.
+        The planes of a tensor by name; a format without blocks has one plane, called "".
 
-        Vectors are made f32; matrices are as they are.
+        Vectors are converted to f32; matrices keep their format.
         """
         if name not in self._arrays:
             self._arrays[name] = self._made(self.file.tensors[name])
@@ -302,7 +302,9 @@ class Step:
         return self.b.contract(x, [0, 2], weights, [1, 2], sizes, 3, F32)
 
     def together(self, x: Tensor, block: str, names: Sequence[str]) -> list[Tensor]:
-        """A product with each of several matrices: one with all of them where they are alike."""
+        """
+        Multiplies by several matrices: in one product with all of them if they have equal formats.
+        """
         whole = [f"{block}{name}" for name in names]
         if not self.weights.are_alike(whole):
             return [self.product(x, name) for name in whole]

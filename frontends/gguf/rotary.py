@@ -20,16 +20,16 @@ KINDS = ("none", "linear", "yarn", "longrope")
 
 @dataclass(frozen=True)
 class Rotation:
-    """The rotation of heads in the blocks of a model that have a window, or in the others."""
+    """Parameters of the rotary embedding, for the blocks with a window or for those without."""
 
     turned: int
-    """Elements of a head that positions turn: its first ones."""
+    """Number of a head's first elements that are rotated by positions."""
     base: float
     kind: str = "none"
     factor: float = 1.0
-    """By how much the context is longer than the model was first trained on."""
+    """The ratio of the context's length to `original`."""
     original: int = 0
-    """Tokens that the model was first trained on."""
+    """Length in tokens of the context that the model was first trained on."""
     magnitude: float = 1.0
     """Factor of cosines and sines."""
     turns: tuple[float, float] = (32.0, 1.0)

@@ -64,7 +64,7 @@ def _mirror_bound(b: Nodes, size: Size, bound: Size) -> Size:
 
 
 def _forward(b: Nodes, size: Size, start: Size, end: Size) -> tuple[Size, Size]:
-    """Where a slice begins, and how many elements it passes; bounds count from either end."""
+    """Returns the start and the length of a slice. Negative bounds count from the end."""
     first, last = _place(b, size, start), _place(b, size, end)
     if last == size or surely_below(first, last + 1):
         return first, last - first

@@ -113,9 +113,9 @@ def written(
 
 def _odd(s: Scalars, x: Number) -> Number:
     """
-    A f64 in f32; a number that is not an f32 has the last bit set, so that it lies on no middle.
+    Rounds an f64 to f32 to odd: an inexact result has its last bit set, so that it is never a tie.
 
-    Rounding it again is then as good as rounding once.
+    Rounding the result again gives the same number as rounding once.
     """
     single = x.to(F32)
     beyond = s.absolute(single).to(F64) > s.absolute(x)

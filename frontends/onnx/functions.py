@@ -150,7 +150,7 @@ def _element_name(array: Array) -> str:
 
 
 def value_of(name: str, t: Tensor) -> Value:
-    """Returns a value as callers see it; a size is a number without a type of its own."""
+    """Describes a value for callers; a size has the type `index` and no shape."""
     if t.known is not None and t.numbers is None and t.value is None:
         return Value(name, "index", ())
     return Value(name, t.element.name, tuple(s if isinstance(s, int) else -1 for s in t.sizes))

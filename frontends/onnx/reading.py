@@ -48,7 +48,7 @@ def written(
     body: Callable[..., Number],
     inputs: Sequence[tuple[Tensor, Any]] = (),
 ) -> Tensor:
-    """A tensor whose every element `body` computes from where it is, and from inputs."""
+    """Builds a tensor; `body` computes each element from its indices and from inputs."""
     out = (b.empty(sizes, element), element, sizes, list(range(len(sizes))))
 
     def write(s: Scalars, *numbers: Number) -> Sequence[Number]:

@@ -18,11 +18,11 @@ from xdsl_spirv.frontends.onnx.values import Tensor, tensor_type
 
 @dataclass(frozen=True)
 class Collected:
-    """Where the further results of steps lie: one after the other along new axes."""
+    """The new axes along which the further results of steps are stacked."""
 
     axes: Sequence[int]
     backwards: Sequence[bool | int]
-    """Whether the first step's is the last one."""
+    """Whether the first step's result is stored last, by axis."""
 
 
 def repeat(

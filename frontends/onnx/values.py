@@ -206,7 +206,7 @@ class Tensor:
 
 
 class Front(Tensor):
-    """The first elements of a state along an axis; `whole` is the state, as it is by then."""
+    """The first elements of a state along an axis; `whole` is the state's current value."""
 
     def __init__(
         self, state: SSAValue, whole: Tensor, sizes: Sequence[Size], axis: int, value: SSAValue

@@ -251,7 +251,10 @@ def dot_general(b: Importer, op: Any, x: Tensor, y: Tensor) -> Tensor:
 
 @operation("stablehlo.convolution")
 def convolution(b: Importer, op: Any, x: Tensor, w: Tensor) -> Tensor:
-    """Images and kernels are read where they lie; groups of several channels are turned before."""
+    """
+    Imports a convolution. Images and kernels are read in their layout, without a copy, unless
+    groups have several channels: those are transposed first.
+    """
     hlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
     dims = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     element, sizes = type_of(op.results[0])
@@ -341,9 +344,10 @@ def _of_vector(s: Scalars, places: Reader, row: list[Number], vector: int, k: in
 @operation("stablehlo.scatter")
 def scatter(b: Importer, op: Any, *tensors: Tensor) -> Tensor:
     """
-    Every element of the result goes through the updates, in their order, and takes what is for it.
+    Imports a scatter: each element of the result loops over all updates in order and applies those
+    that belong to it.
 
-    An update whose window is not inside of the tensor is left out.
+    An update is skipped if its window is not inside of the tensor.
     """
     hlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
     if len(tensors) != 3:

@@ -47,7 +47,7 @@ def _affine(form: Form) -> Affine | None:
 
 
 def _with(form: Form, start: Sum) -> Form:
-    """The same integers or pointers from another start on."""
+    """Replaces the start of integers or pointers."""
     if isinstance(form, Pointer):
         return replace(form, offset=replace(form.offset, start=start))
     assert isinstance(form, Affine)

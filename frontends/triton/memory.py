@@ -24,7 +24,7 @@ from xdsl_spirv.frontends.triton.writing import Writer
 
 
 class Box(NamedTuple):
-    """A box of a view: all of it that is inside of the view is what a mask leaves."""
+    """A box of a view: a mask leaves exactly its elements inside of the view."""
 
     view: SSAValue
     indices: list[SSAValue]

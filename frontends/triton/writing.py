@@ -51,7 +51,10 @@ class Writer:
     # Places
 
     def at(self, op: Operation) -> None:
-        """Operations written from now on stand for this operation of Triton."""
+        """
+        Gives the operations that are written next the location and name of this operation of
+        Triton.
+        """
         place, self.hint = line_of(op.location), name_of(op.location)
         if place is not None:
             file, line = place

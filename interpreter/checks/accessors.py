@@ -69,14 +69,14 @@ class Accessors:
         return np.where(kind == SEVERAL, -1, lane)
 
     def wider(self, code: int) -> list[int]:
-        """The codes of the groups that hold whom one stands for, the smallest first."""
+        """The codes of the groups that contain a code's invocations, smallest first."""
         kind, number = code & KIND, code & NUMBER
         if kind == LANE:
             return [SUBGROUP | number // self.lanes_each, WORKGROUP | number // self.per_workgroup]
         return [WORKGROUP | number // self.subgroups_each] if kind == SUBGROUP else []
 
     def members(self, code: int) -> list[int]:
-        """The codes of the next smaller kind that one stands for; none of an invocation."""
+        """The codes of the next smaller kind within a group; an invocation has none."""
         kind, number = code & KIND, code & NUMBER
         if kind == SUBGROUP:
             start = number * self.lanes_each
@@ -88,7 +88,7 @@ class Accessors:
         return [WORKGROUP | n for n in range(self.count)] if kind == SEVERAL else []
 
     def distance(self, a: Array, b: Array) -> Array:
-        """The smallest scope that holds everyone whom two codes stand for."""
+        """The smallest scope that contains the invocations of both codes."""
         a, b = np.broadcast_arrays(a, b)
         groups, others = self.group_of(a), self.group_of(b)
         near, far = self.subgroup_of(a), self.subgroup_of(b)
@@ -111,7 +111,7 @@ class Accessors:
         return ((a & KIND) == LANE) & (((a ^ b) & IDENTITY) == 0)
 
     def join(self, a: Array, b: Array) -> Array:
-        """The word of everyone whom two words stand for, at the time of the later."""
+        """Joins two words: the result stands for the invocations of both, at the later time."""
         first, second = a & WHO, b & WHO
         flags = first & second & ATOMIC | (first | second) & PRIVATE
         groups = self.group_of(first), self.group_of(second)
@@ -124,7 +124,10 @@ class Accessors:
         return np.maximum(a >> 32, b >> 32) << 32 | who | flags
 
     def are_in(self, codes: Array) -> Array:
-        """Returns which of the chunk's invocations (w, s, l) some codes of one kind stand for."""
+        """
+        Returns a mask over the chunk's invocations (w, s, l): those that codes of one kind stand
+        for.
+        """
         numbers = np.unique(codes & NUMBER)
         kind = int(codes.reshape(-1)[0]) & KIND
         own = {LANE: self.lanes, SUBGROUP: self.subgroups}.get(kind, self.workgroups)

@@ -79,7 +79,10 @@ class Checker(Findings):
 
     @contextmanager
     def of_whole_chunk(self, batch: Batch, lanes: Array) -> Generator[None]:
-        """Runs what follows for these lanes, which may belong to several batches of the chunk."""
+        """
+        Runs the body of the `with` for these lanes, which may belong to several batches of the
+        chunk.
+        """
         own = batch.mask
         batch.mask, self.existing = lanes, self.chunk.existing
         yield

@@ -75,8 +75,8 @@ def storing(
     report: Callable[[list[Any]], str] | None = None,
 ) -> Checked:
     """
-    An instruction that stores the operand of a number; where others see it, it must be defined, and
-    `report` says what it is called.
+    Checks an instruction that stores its operand number `stored`. If other invocations can see the
+    memory, the value must be defined; `report` names it in the finding.
     """
     context, checker = compiler.context, compiler.checker
     plain = PlainAccess(checker, op)

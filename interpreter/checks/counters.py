@@ -32,7 +32,10 @@ class Counters:
         self.report = report
 
     def stage(self, op: Operation, form: Form) -> Counter | None:
-        """How to classify an operation's results, None where there is nothing to count."""
+        """
+        Returns a function that classifies an operation's results; None if there is nothing to
+        count.
+        """
         if not isinstance(form, Plain | CooperativeMatrix):
             return None
         if isinstance(op, dot_product.DotAccumulateOperation):

@@ -79,15 +79,15 @@ class Region:
         return (row[:, None] * length + np.minimum(fine, length - 1)).reshape(-1)
 
     def keep(self, which: str, index: Array, words: Array) -> None:
-        """Keep single accesses that a word will stand for together."""
+        """Record single accesses before a word joins them."""
         if self._kept < KEPT:
             self._kept += index.size
             self.singles[which].append((index, words))
 
     def singles_at(self, which: str, index: Array, words: Array) -> tuple[Array, Array]:
         """
-        Positions in `index` and the words of single accesses there, where some are kept that are
-        no later than its own word; each position's own word where none are.
+        Returns the single accesses recorded for positions in `index`, up to the time of the
+        position's word, as (positions, words). A position without any has its own word.
         """
         if self._kept >= KEPT or not self.singles[which]:
             return np.arange(index.size), words

@@ -95,7 +95,9 @@ def _decides(op: Operation) -> bool:
 
 
 def _incoming(block: Block) -> list[SSAValue]:
-    """Values that may become a block's arguments: what the terminators of its region pass on."""
+    """
+    Values that may become a block's arguments: the operands that terminators in its region pass.
+    """
     region = block.parent
     if region is None:
         return []

@@ -70,7 +70,7 @@ class Atomic:
     lanes: Array
     wrote: Array
     semantics: tuple[Semantics, Semantics]
-    """For those that wrote, and for those that only read."""
+    """Semantics for invocations that wrote, and for invocations that only read."""
     local: Snapshot
 
 

@@ -220,7 +220,7 @@ class Tables:
     def _through(
         self, lane: int, other: int, source: Node, node: Join
     ) -> tuple[Node, int, int, int]:
-        """One of those who come to a barrier, as `_taken_over` gives it."""
+        """Another invocation at a barrier, in the form that `_taken_over` returns."""
         storages = node.semantics.release & node.semantics.acquire
         level = self.accessors.between(other, lane)
         # One node stands for several invocations, so only what is known to all of a scope counts.

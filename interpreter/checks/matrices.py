@@ -313,7 +313,7 @@ def storing(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
 
 
 def _check_overlap(matrices: Matrices, batch: Batch, tiles: Tiles, lines: Array) -> None:
-    """Elements that are not what was stored were overwritten by another row or another tile."""
+    """Reports elements that differ from the stored value: another row or tile overwrote them."""
     dtype = matrices.form.dtype
     stored = tiles.load(dtype, batch.mask)
     different = (stored.view(raw_dtype(dtype)) != lines.view(raw_dtype(dtype))).any(axis=(2, 3))

@@ -196,12 +196,12 @@ class PlainAccess:
         return value
 
     def loaded(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """Returns the shadow of the part that was loaded in its turn, in the place of `load`."""
+        """Returns the recorded shadow of the next part; a replay calls it instead of `load`."""
         shadow, shape = self.shadows.pop(0)
         return np.broadcast_to(np.uint8(0) if shadow is None else shadow, shape)
 
     def to_store(self, pointer: Pointer, form: Plain, shadow: Array, mask: Mask) -> None:
-        """Keeps the shadow of a part that will be stored in its turn, in the place of `store`."""
+        """Records the shadow of a part for a later store; a dry run calls it instead of `store`."""
         self.shadows.append(shadow)
 
     def read_shadow(self, access: CheckedAccess, undefined: Memory, mask: Mask) -> Shadow:

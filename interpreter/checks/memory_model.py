@@ -310,7 +310,7 @@ def _is_module(module: Operation) -> bool:
 
 
 def _texel_operand(op: RawOp, write: bool) -> tuple[MemoryAccess, Scope | None]:
-    """The image operands that say what a memory operand says of a buffer."""
+    """Translates image operands to the memory operand and scope that mean the same for a buffer."""
     operands = operands_of(op)
     scope = operands.get("MakeTexelAvailable" if write else "MakeTexelVisible")
     level = None if scope is None else _constant(op.arguments[scope])

@@ -118,7 +118,9 @@ class Permuted:
                 return
 
     def _are_local(self, causes: list[Finding]) -> bool:
-        """Whether all that was found is about Workgroup memory, so that one workgroup shows it."""
+        """
+        Whether all findings are about Workgroup memory: then one workgroup is enough to show them.
+        """
         ops = [self.report.where(cause) for cause in causes]
         return all(
             isinstance(op, Operation)

@@ -46,7 +46,7 @@ def describe(op: Operation) -> str:
 
 
 def relate(role: str, op: Operation, detail: str = "", *, head: str = "") -> Related:
-    """Another operation that a finding speaks of."""
+    """Describes another operation that belongs to a finding."""
     return Related(role, op.name, text_of(op), line_of(op), source_of(op), detail, head)
 
 

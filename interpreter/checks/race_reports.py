@@ -223,7 +223,7 @@ class RaceReports:
         )
 
     def _first(self, access: Access, conflicts: Conflicts) -> int | None:
-        """The first conflict that is none of one matrix's components."""
+        """The first conflict that is not between components of the same matrix."""
         for number in range(min(conflicts.earlier.size, 64)):
             if not self._is_one_matrix(access, conflicts, number):
                 return number

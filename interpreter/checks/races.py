@@ -253,7 +253,7 @@ class Races:
     def _note_variable(
         self, region: Region, access: Access, facts: Facts, index: Array, who: Array, now: Array
     ) -> None:
-        """Where variables share memory: through which a place was read."""
+        """Records through which variable a place was read, if variables share memory."""
         if len(region.names) < 2:
             return
         own = f"reads through {facts.variable}"
@@ -340,7 +340,7 @@ class Races:
         return kinds.VISIBLE if available else kinds.SEEN
 
     def _is_open(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
-        """Where horizons alone do not order an earlier access, or one of them is private."""
+        """A mask of the earlier accesses that horizons do not order, or that are private."""
         stamp, before = earlier >> 32, earlier & WHO
         accessors = self.accessors
         group = accessors.group_of(who)
@@ -357,7 +357,7 @@ class Races:
         return (earlier != 0) & ~ordered & ~alone
 
     def _is_near(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
-        """Where an earlier access was of the same subgroup, and a barrier of it lies between."""
+        """A mask of the earlier accesses by the same subgroup that a subgroup barrier separates."""
         stamp, subgroup = earlier >> 32, self.accessors.subgroup_of(who)
         near = self.horizons.near[storage, kind].reshape(-1)
         start = self.accessors.first * self.accessors.subgroups_each
@@ -387,7 +387,9 @@ class Races:
     def _judge_singles(
         self, region: Region, conflicts: Conflicts, storage: int, write: bool, facts: Facts
     ) -> Array:
-        """A verdict for each conflict; where a word stands for several, all must be ordered."""
+        """
+        A verdict for each conflict. If a word stands for several accesses, all must be ordered.
+        """
         words, who = conflicts.earlier, conflicts.who
         joined = (words & KIND) != LANE
         if not self.knowledge.active or not joined.any():
@@ -442,7 +444,9 @@ class Races:
 
     @staticmethod
     def _is_shown(happens: Array, available: Array, visible: int) -> Array:
-        """Where an earlier write is available within `visible`, or was made visible before."""
+        """
+        A mask of the earlier writes that are available within `visible`, or already made visible.
+        """
         shown = np.zeros(available.shape, np.bool_)
         for m in range(LEVELS):
             here = np.zeros_like(shown)
@@ -530,7 +534,7 @@ class Races:
     def _join(
         self, region: Region, which: str, index: Array, now: Array, earlier: Array, fresh: Array
     ) -> None:
-        """Enter `now`, joined with the earlier words where those are `fresh`."""
+        """Store the words `now`, joined with the earlier words that are `fresh`."""
         words = region.words[which]
         new = np.where(fresh, self.accessors.join(earlier, now), now) if fresh.any() else now
         words[index] = new

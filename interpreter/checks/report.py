@@ -124,7 +124,7 @@ class Finding:
         self.related += [note for note in notes if isinstance(note, Related)]
 
     def where(self) -> list[str]:
-        """The lines that say where it is."""
+        """The lines that tell the place of the finding."""
         text = self.text or self.op
         if self.source is not None:
             return [f"at {quoted(self.source, text)}", *inlined(self.source)]

@@ -103,13 +103,17 @@ def winograd(op: Winograd, x: Array, out: Array) -> Array:
 
 
 def _split(op: PackOp | UnpackOp, rank: int) -> list[int]:
-    """Where each dimension of the packed tensor comes from: (outer, inner) pairs in a row."""
+    """
+    The source of each dimension of the packed tensor, as an index into flat (outer, inner) pairs.
+    """
     inner = [2 * position + 1 for position in op.positions]
     return [2 * axis for axis in op.order(rank)] + inner
 
 
 def _tiles(op: PackOp | UnpackOp, rank: int, given: Sequence[Array]) -> list[int]:
-    """The tile of each dimension of the tensor that is not packed; 1 where there is none."""
+    """
+    The tile size of each dimension of the unpacked tensor; 1 for dimensions that are not tiled.
+    """
     left, tiles = iter(given), [1] * rank
     for position, tile in zip(op.positions, op.tiles, strict=True):
         tiles[position] = int(next(left)) if tile == DYNAMIC_INDEX else tile
@@ -152,7 +156,7 @@ def _fitting(op: PackOp | UnpackOp, result: Array, dest: Array) -> Array:
 
 
 def _of_one(order: Sequence[int], rank: int) -> list[int]:
-    """The tiles of 1 that stand for dimensions without one."""
+    """Positions of tiles of size 1: those of dimensions that are not tiled."""
     return [at for at in range(1, 2 * rank, 2) if at not in order]
 
 
@@ -209,7 +213,7 @@ class Body:
         self.template = compiler.template
 
     def bind_captured(self, machine: Host) -> Evaluate:
-        """The body, reading what it takes from around it as `machine` has it now."""
+        """Binds the body to the current values of `machine` for the values that it captures."""
         values = [machine.value(captured) for captured in self.captured]
         return lambda points, arguments: self(points, arguments, values)
 

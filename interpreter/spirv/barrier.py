@@ -37,8 +37,8 @@ def control_barrier(op: ops.ControlBarrierOp | ControlBarrierWaitOp, context: Co
 
 def meet(batch: Batch, op: Operation) -> Array:
     """
-    Stop a batch until the others of its workgroups have come; the lanes for which it executes the
-    barrier then: its own and the others', or none.
+    Suspend a batch until the other batches of its workgroups have arrived. Returns the lanes for
+    which this batch executes the barrier: all that wait at it, or none.
     """
     meets, batch.meets = batch.meets, None
     if meets is None:

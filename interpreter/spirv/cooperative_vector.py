@@ -73,7 +73,7 @@ def _interpretation(setting: Attribute, context: Context) -> ComponentType:
 
 
 def _by_columns(setting: Attribute, context: Context) -> tuple[bool, bool]:
-    """Whether a matrix lies by columns, and whether its stride counts."""
+    """Whether a matrix is stored column by column, and whether its stride is used."""
     if isinstance(setting, CooperativeVectorMatrixLayoutAttr):
         layout = setting.data
     else:

@@ -44,7 +44,7 @@ class Fields:
     """The common fields of layouts and views: tuples of numbers, by lane."""
 
     def change(self, function: Callable[..., Array], *others: Any) -> Any:
-        """Each number replaced by the function of it and the others' at its place."""
+        """Applies `function` to each number and the corresponding numbers of `others`."""
         changed: dict[str, Numbers] = {}
         for field in fields(self):  # pyright: ignore[reportArgumentType]
             parts = [getattr(state, field.name) for state in (self, *others)]

@@ -32,7 +32,7 @@ from xdsl_spirv.interpreter.spirv.cooperative_matrix import (
 
 @action(ops.CooperativeMatrixLoadNVOp, ops.CooperativeMatrixStoreNVOp)
 def move(op: Any, context: Context) -> Function:
-    """A load or store whose matrix lies by columns where the last operand, one for all, says so."""
+    """Compiles a load or store; its last operand, uniform, tells if the matrix is column-major."""
     stage = load if op.results else store
     ways = [stage(op, context, by_rows) for by_rows in (True, False)]
 

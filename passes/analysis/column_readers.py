@@ -200,7 +200,10 @@ def _read_by_loops(array: Computed, places: list[Numbers], source: SSAValue) -> 
 
 
 def _in_groups(nest: Nest, columns: list[Numbers], count: int) -> ColumnReader | None:
-    """The nest by groups of so many columns; None where an element needs others, or none."""
+    """
+    Describes a nest that reads groups of `count` columns. None if it reads no columns, or an
+    element reads columns of several groups.
+    """
     import numpy as np
 
     if not columns:

@@ -203,7 +203,7 @@ def _chain(
     block: Block, root: LinalgStructuredOperation, placed: Placed, may_end: bool
 ) -> dict[SSAValue, Placed]:
     """
-    The result and what is computed from it place by place, by value.
+    Maps the result, and each value computed from it elementwise, to its placed form.
 
     With `may_end` other operations may read it, too; else `NotFused` is raised.
     """
@@ -335,7 +335,9 @@ def _collect(
     operands: dict[Placed, None],
     reductions: dict[Placed, None] | None,
 ) -> None:
-    """Add what a value is computed from, the root included, and where they may be, row sums."""
+    """
+    Collect the operands that a value is computed from, including the root, and row sums if allowed.
+    """
     if placed.value is root.value:
         operands[placed] = None
         return

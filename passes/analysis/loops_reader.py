@@ -205,7 +205,7 @@ def _loops(
     maps: list[AffineMap],
     reduction: list[bool],
 ) -> None:
-    """Loops over operands; each output becomes what they compute."""
+    """Reads an operation as loops over its operands, and gives each output its computed array."""
     shapes = [_shape_or_scalar(reader, value, op) for value in (*inputs, *outputs)]
     sizes = _sizes(maps, shapes, op)
     taken: list[Array | SSAValue] = [
@@ -333,7 +333,7 @@ def _broadcast(reader: Reader, op: Operation) -> None:
 
 
 def _nothing(reader: Reader, op: Operation) -> None:
-    """Read where it is used."""
+    """Skips an operation that is read together with its users."""
 
 
 def _empty(reader: Reader, op: Operation) -> None:

@@ -230,7 +230,9 @@ def sizes(type: Attribute) -> tuple[int, ...]:
 
 
 def composed(map: AffineMap, loops: Sequence[AffineExpr | None], dims: int) -> AffineMap | None:
-    """The map, over what the loops are in terms of `dims` others; None where that is unknown."""
+    """
+    Composes a map with expressions for its loops over `dims` dimensions; None if one is not known.
+    """
     used = {
         e.position
         for expression in map.results
@@ -315,7 +317,7 @@ def _factor(value: SSAValue, block: Block) -> Factor:
 
 
 def without_extensions(value: SSAValue) -> tuple[SSAValue, bool]:
-    """The value under extensions that are one extension, and whether it is taken as signed."""
+    """Strips extensions that equal a single one. Returns the value, and whether it is signed."""
     kind: type[Operation] | None = None
     while isinstance(value, OpResult):
         op = value.op

@@ -56,7 +56,9 @@ class Range:
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     def meet(self, other: Range) -> Range:
-        """The intersection; this one where that is empty, since then nothing is computed."""
+        """
+        The intersection. If it is empty, the code is never executed, and this range is returned.
+        """
         low, high = max(self.low, other.low), min(self.high, other.high)
         return self if low > high else Range(low, high)
 
@@ -74,7 +76,7 @@ ANY_FLOAT = Range(-numbers.inf, numbers.inf)
 
 
 def signed(bits: int) -> Range:
-    """All integers of so many bits."""
+    """The range of signed integers with `bits` bits."""
     return Range(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
@@ -94,7 +96,9 @@ def everything(type: Attribute) -> Range:
 
 
 def limited(low: float, high: float, type: Attribute) -> Range:
-    """An interval that an operation computes; all of the type where it may leave the type."""
+    """
+    The range of an operation's result: the interval, or the type's whole range if it may overflow.
+    """
     whole = everything(type)
     return Range(low, high) if whole.low <= low <= high <= whole.high else whole
 

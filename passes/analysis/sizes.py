@@ -70,7 +70,9 @@ def extents(value: SSAValue) -> tuple[Size, ...]:
 
 
 def computed_extent(value: SSAValue, dimension: int) -> Size:
-    """The size that the operation gives a dimension, whatever the value's type says of it."""
+    """
+    The size that an operation computes for a dimension of its result, even if the type is static.
+    """
     if isinstance(value, BlockArgument):
         return symbol(Extent(value, dimension))
     match value.owner:
@@ -481,7 +483,7 @@ def _is_given(dimension: Extent) -> bool:
 
 
 def _size_by_loops(value: SSAValue, dimension: int) -> Size | None:
-    """Size of an output by the operands of the loops that write it; None if they do not tell."""
+    """Derives the size of an output from the operands of the loops that write it, or None."""
     for use in value.uses:
         op = use.operation
         if not isinstance(op, LinalgStructuredOperation) or use.index < len(op.inputs):

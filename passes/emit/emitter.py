@@ -230,7 +230,7 @@ class Emitter:
         return self.pure(self.instructions.select, condition, first, second)
 
     def index_inside(self, inside: Condition, number: Index) -> Index:
-        """The number where it is inside, else 0: what may be read in any case."""
+        """Selects the number if it is inside, else 0, an index that can always be read."""
         if isinstance(inside, bool):
             return number if inside else 0
         return self.select(inside, number, 0)

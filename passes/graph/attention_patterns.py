@@ -137,7 +137,10 @@ class Band:
 
 
 def band(condition: Node, hides: bool) -> Band:
-    """The mask that a condition of loops' indexes says: what it hides, or else what it shows."""
+    """
+    Derives a mask from a condition on loop indexes. The condition tells the hidden keys if `hides`,
+    else the visible ones.
+    """
     match condition:
         case Node("arith.ori", _, (a, b)) if hides:
             return band(a, True).and_also(band(b, True))

@@ -113,7 +113,7 @@ def with_integers(op: LinalgStructuredOperation) -> LinalgStructuredOperation | 
 def _plain(
     op: LinalgStructuredOperation, factors: tuple[Factor, Factor], number: int
 ) -> Dequantized | None:
-    """An input that the contraction takes as it is stored."""
+    """Describes an input of bytes that the contraction reads without dequantization."""
     if not _is_byte(op.body.block.args[number]):
         return None
     factor = next(factor for factor in factors if number in factor.inputs)
@@ -197,7 +197,7 @@ def _place(operand: SSAValue, map: AffineMap) -> tuple[int | None, ...] | None:
 
 
 def _is_zero_point(shift: Shifted) -> bool:
-    """Whether what is subtracted is known, or an input of no more than 16 bits."""
+    """Whether the subtracted number is a constant, or an integer input of at most 16 bits."""
     if shift.number is not None:
         return True
     assert shift.zero is not None
@@ -300,7 +300,7 @@ def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
 
 
 def _stored_zero(inner: Dequantized) -> Callable[[], Operation] | None:
-    """Makes the zero point as the integers are stored, where it is one of them."""
+    """Makes the zero point in the storage type of the integers, if it is representable there."""
     block, shift = inner.op.body.block, inner.shift
     element = block.args[shift.input].type
     assert isinstance(element, IntegerType)

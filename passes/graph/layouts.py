@@ -67,7 +67,7 @@ LISTS = (
 
 
 def permute(items: Sequence[Item], order: Order) -> list[Item]:
-    """One item for each dimension, as the dimensions are stored."""
+    """Permutes a list with an item for each dimension to storage order."""
     return [items[dimension] for dimension in order]
 
 
@@ -85,7 +85,9 @@ def _rank(value: SSAValue) -> int:
 
 
 def is_remade(value: SSAValue) -> bool:
-    """Whether a tensor has no elements of its own: it is made again in any order."""
+    """
+    Whether a tensor's contents do not depend on its layout, so that it can be made again in any.
+    """
     return isinstance(value.owner, MAKERS)
 
 
@@ -118,7 +120,9 @@ def spread_order(op: Operation, value: SSAValue, order: Order) -> Iterator[tuple
 
 
 def _moves_all(op: Operation) -> bool:
-    """Whether all tensors have the same rank, and a padding does not ask where it is."""
+    """
+    Whether all tensors have the same rank, and the body of a padding does not read its indices.
+    """
     ranks = {_rank(v) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)}
     asks = any(a.first_use for region in op.regions for block in region.blocks for a in block.args)
     return len(ranks) == 1 and not asks
@@ -291,7 +295,10 @@ class Rearrangement:
             self._give_back(op)
 
     def _generic(self, op: linalg.ops.GenericOp) -> None:
-        """Reads what is there, whatever its order, and walks its result as it is stored."""
+        """
+        Rewrites a `linalg.generic`: inputs keep their order, and the loops follow the result's
+        order.
+        """
         maps = maps_of(op)
         written = [self.orders.get(result, tuple(range(_rank(result)))) for result in op.results]
         outputs = [self.value(v, o, op) for v, o in zip(op.outputs, written, strict=True)]
@@ -486,7 +493,7 @@ def permuted_lists(
 def _with_given(
     numbers: Sequence[int], given: Sequence[SSAValue]
 ) -> list[tuple[int, SSAValue | None]]:
-    """Each number, with the operand that it is where it is not known."""
+    """Pairs each number with its operand if it is dynamic, else with None."""
     values = iter(given)
     return [(n, next(values) if n == DYNAMIC_INDEX else None) for n in numbers]
 

@@ -169,7 +169,7 @@ class BodyNarrower:
             table[argument] = given
 
     def write(self, results: Sequence[Attribute]) -> None:
-        """All operations, and at last what is yielded, in these types."""
+        """Writes all operations, then the yielded values in these types."""
         last = self.old.last_op
         assert last is not None
         for op in self.old.ops:
@@ -284,7 +284,9 @@ def narrow_constant(op: arith.ConstantOp) -> arith.ConstantOp:
 
 
 def _single(value: float) -> float:
-    """The number in binary32: what is beyond its range, as the least f64 is, becomes infinite."""
+    """
+    Rounds a number to binary32. Numbers beyond its range, such as the lowest f64, become infinite.
+    """
     with np.errstate(over="ignore"):
         return float(np.float32(value))
 

@@ -33,7 +33,9 @@ from xdsl_spirv.passes.graph.tile_nodes import (
 
 
 class OnlineSoftmax:
-    """The parts of one loop; raises `NotRaised` where it is another one."""
+    """
+    Recognizes an online softmax in one loop; raises `NotRaised` if the loop is something else.
+    """
 
     def __init__(self, elements: Nodes, loop: str, starts: Sequence[Node]):
         self.elements, self.loop, self.starts = elements, loop, starts
@@ -165,7 +167,7 @@ class OnlineSoftmax:
 
 
 def _bounds(condition: Node, keys: str) -> list[Terms]:
-    """The sums of indices that keys are at most, each by itself."""
+    """The upper bounds of keys that a condition states, as sums of indices."""
     if condition.kind == "arith.andi":
         return [bound for child in condition.children for bound in _bounds(child, keys)]
     if condition.kind != "arith.cmpi":

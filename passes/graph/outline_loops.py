@@ -119,7 +119,7 @@ def _copy_sizes(block: Block) -> None:
 
 
 def _is_made_anew(op: Operation) -> bool:
-    """Whether an operation makes a tensor that costs nothing where it is read."""
+    """Whether an operation makes a tensor without cost for its readers, such as a splat."""
     return isinstance(op, MAKERS) and all(
         isinstance(value.owner, Operation)
         and (is_size_op(value.owner) or _is_made_anew(value.owner))

@@ -201,7 +201,10 @@ def _pad_to_loops(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
 
 @dataclass
 class _Body:
-    """A body that is being given scalars: what was put in front of it, and new tensors to read."""
+    """
+    A loop's body during the rewrite: operations are inserted before `first`, and `tensors` are
+    read.
+    """
 
     op: linalg.ops.GenericOp
     block: Block

@@ -61,7 +61,7 @@ def _selection_of(value: SSAValue) -> tuple[SSAValue, SSAValue] | None:
 
 
 def _origin(index: SSAValue) -> SSAValue:
-    """The number that an index is, whatever its width."""
+    """Strips casts between integer widths from an index."""
     while isinstance(index.owner, CASTS):
         index = index.owner.operands[0]
     return index

@@ -107,7 +107,7 @@ def _join_reshapes(op: Reshape) -> Reshape:
 
 
 def _sunk(reshape: Reshape) -> Reshape | None:
-    """The reshape behind its only user, or None where it stays."""
+    """Moves a reshape behind its only user; returns the new reshape, or None if it cannot move."""
     types = (reshape.src.type, reshape.result.type)
     if not reshape.src.has_one_use() or not all(_is_static(type) for type in types):
         return None
@@ -187,7 +187,7 @@ Place: TypeAlias = tuple[list[int], list[Reshape]]
 
 
 def _compose_map(value: SSAValue, map: AffineMap, groups: Groups, reshape: Reshape) -> Place | None:
-    """Where a reshaped operation reads an operand; None where it cannot."""
+    """The place where the reshaped operation reads an operand; None if it cannot read it."""
     if value is reshape.result:
         return list(range(len(cast(TensorType, reshape.src.type).get_shape()))), []
     if not isinstance(value.type, TensorType):

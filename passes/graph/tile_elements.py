@@ -285,7 +285,7 @@ class Elements(Nodes):
         self.values[op.outputs[0]] = Tile(axes, node) if axes else node
 
     def move(self, op: tile.BroadcastOp | tile.ReshapeOp | tile.TransposeOp) -> None:
-        """The same elements at other places."""
+        """Moves elements by a broadcast, a reshape or a transposition."""
         value = cast(Tile, self.values[op.tile])
         before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result).shape
         axes: tuple[str | None, ...] = value.axes[::-1]
@@ -352,7 +352,10 @@ class Elements(Nodes):
 
 
 def extent_of(upper: Node) -> tuple[int | None, Node | None]:
-    """The steps' end, as far as it is known, and a node that may end them before."""
+    """
+    Splits a loop's end into its known number (or None) and a node that may end it earlier (or
+    None).
+    """
     if (known := number_of(upper)) is not None:
         return int(known), None
     if upper.kind != "arith.minsi":

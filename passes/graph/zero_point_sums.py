@@ -140,7 +140,9 @@ class _Quantized:
         return is_weight(value) or known_tensor(value) is not None
 
     def is_possible(self) -> bool:
-        """Whether zero points are the same for all terms of a sum, whose number is known."""
+        """
+        Whether zero points are the same for all terms of a sum, and the number of terms is known.
+        """
         if any(not isinstance(self.op.inputs[x.input].type, TensorType) for x in (self.a, self.b)):
             return False
         if any(not isinstance(result, AffineDimExpr) for result in self.out.results):

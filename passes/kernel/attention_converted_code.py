@@ -29,7 +29,7 @@ class ConvertedAttentionCode(AttentionCode):
         self.probabilities: list[list[Fragment]] = []
 
     def _each(self, body: Callable[..., SSAValue], matrix: Fragment, *others: Fragment) -> Fragment:
-        """The matrix of body(element, elements of the others)."""
+        """Builds a matrix from body(element, elements of the others) at each place."""
         return each_element(self.b, lambda row, column, *values: body(*values), matrix, *others)
 
     # Scores

@@ -61,7 +61,9 @@ class Elements:
     # Vectors of a key or value
 
     def load(self, name: str, key: Index, lane: Index) -> list[SSAValue]:
-        """The lane's vectors as they lie; where it has fewer than others, any."""
+        """
+        Loads the lane's vectors in their stored type; vectors that do not exist have any value.
+        """
         b, width = self.b, self.plan.vector(name)
         start = b.plus(self.starts[name], self._along(name, FIRST, key))
         view = self._view(name, width)
@@ -121,7 +123,7 @@ class Elements:
         return b.plus(self.starts[name], at)
 
     def query(self, row: Index, lane: Index) -> list[SSAValue]:
-        """The lane's elements of a query as f32, 0 where it has fewer than others."""
+        """Loads the lane's elements of a query as f32; elements that do not exist are 0."""
         b, plan = self.b, self.plan
         width, own = plan.vector("k"), plan.vector("q")
         view, element = self._view("q", own), plan.element("q")

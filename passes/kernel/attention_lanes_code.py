@@ -92,7 +92,9 @@ class LanesCode(Numbers):
         return self.b.divided(row, self.plan.heads)
 
     def last_row(self) -> Index:
-        """The subgroup's last row that is one, from which on no query sees more keys."""
+        """
+        The subgroup's last existing row: under a causal mask, no other of its rows sees more keys.
+        """
         b, plan = self.b, self.plan
         count = self.rows * (plan.groups_in_subgroup if plan.across_rows else 1)
         last = b.plus(self.subgroup_row(), count - 1)
@@ -311,7 +313,7 @@ class LanesCode(Numbers):
     def _scores(
         self, first: Index, loaded: list[Values], masked: bool, end: Index
     ) -> list[SSAValue | None]:
-        """The lane's own scores in powers of two; -inf where they are hidden."""
+        """The lane's own scores as exponents of two; -inf for hidden keys."""
         scores = self.scores
         partial: list[SSAValue | None] = []
         for vectors in loaded:
@@ -434,7 +436,9 @@ class LanesCode(Numbers):
         return state
 
     def _store_together(self, state: State) -> None:
-        """Each subgroup's through Workgroup memory, then what they make together to the result."""
+        """
+        Exchanges each subgroup's sums through Workgroup memory, then stores their joint result.
+        """
         b, plan = self.b, self.plan
         width = plan.exchanged_at_a_time
         vectors = self._static(plan.sizes.extents[E]) // width

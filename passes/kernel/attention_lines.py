@@ -181,7 +181,7 @@ class VectorLines:
         return offset_along(self.b, self.layout, self.rows, row)
 
     def _read_row(self, begin: Index, offset: Index, inside: Condition) -> Words:
-        """The pieces of one row; 0 where the head ends before, and where there is no such value."""
+        """Loads the pieces of one row; pieces behind the end of the head or of the values are 0."""
         b = self.b
         words: Words = []
         at = b.plus(begin, self.lane_vector)

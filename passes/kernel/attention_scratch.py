@@ -95,8 +95,8 @@ class Scratch:
         then: Callable[[SSAValue, Index], None],
     ) -> None:
         """
-        then(what combines a row of the fragment, the row's number among the subgroup's), by one
-        invocation for each row; all see what it writes.
+        Combines each row of the fragment in one invocation, which calls then(value, row's number in
+        the subgroup). All invocations see its writes afterwards.
         """
         b = self.b
         self.store(self.exchange, self.at_exchange, fragment, self.m, COLUMN_MAJOR)

@@ -80,12 +80,14 @@ Scalar: TypeAlias = SSAValue | Bits | Whole | Affine | int
 
 
 def fields_of(word: SSAValue, width: int) -> list[Bits]:
-    """The elements of so many bits that lie in a word, the first one lowest."""
+    """The elements of `width` bits in a word, the first one in the lowest bits."""
     return [Bits(word, low, width, width) for low in range(0, WORD, width)]
 
 
 class ScalarCode:
-    """Writes operations on scalars; where it `keeps` them, floats of bits stay bits if they can."""
+    """
+    Writes operations on scalars; with `keeps`, floats made from bits stay bits as long as possible.
+    """
 
     def __init__(self, b: HoistingEmitter, known: Known, keeps: bool = False):
         self.b, self.known, self.keeps = b, known, keeps

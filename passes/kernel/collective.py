@@ -158,7 +158,7 @@ def _emit(
 
 
 def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SSAValue) -> Operand:
-    """The code that brings A (0) or B (1) to where it is multiplied."""
+    """Chooses the code that loads A (0) or B (1) for multiplication."""
     tile = (plan.a, plan.b)[number]
     index = (place.tile_row, place.tile_column)[number]
     subgroup = (place.subgroup_row, place.subgroup_column)[number]

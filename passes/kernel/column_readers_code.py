@@ -20,7 +20,7 @@ from xdsl_spirv.passes.loops.stores import store_elements
 def store_readers(
     b: HoistingEmitter, readers: ColumnReaders, column: Index, values: Sequence[SSAValue]
 ) -> None:
-    """Store what is made of a group of columns, the first of which is `column`."""
+    """Compute and store the results of a group of columns that begins at `column`."""
     code = ColumnsCode(b, readers, values)
     group = b.index(b.divided(column, readers.count))
     for reader in readers.readers:
@@ -51,7 +51,7 @@ class ColumnsCode(LoopsCode):
         return super()._element(array, indices)
 
     def _column(self, column: Index) -> SSAValue:
-        """One of the group's, most of the time known which."""
+        """The value of a column in the group; its number is a constant most of the time."""
         b, count = self.b, len(self.values)
         place = self._place(column)
         if isinstance(place, int):

@@ -75,7 +75,7 @@ class LeafCode:
         self.order = sorted(leaf.loops)
 
     def _moved(self, bits: int) -> Attribute:
-        """The type of a load of so many bits."""
+        """The type of a load of `bits` bits."""
         return (
             vector_type(i32, bits // WORD) if self.in_words else vector_type(self.type, self.width)
         )

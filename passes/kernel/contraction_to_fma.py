@@ -94,7 +94,7 @@ class InvocationCore:
         ]
 
     def _load(self, source: SSAValue, row: Index, column: Index) -> SSAValue:
-        """The initial value's element or vector; any where it lies outside."""
+        """Loads an element or vector of the initial value; any value if it lies outside."""
         b, inside = self.builder, self.tile.inside(row, column)
         at = b.divided(self.tile.offset(row, column), self.plan.result_vector)
         return b.load(source, (at if inside is True else b.select(inside, at, 0),))
@@ -114,7 +114,7 @@ class InvocationCore:
                 b.when(self.tile.inside(row, at), partial(code.store, row, at, part))
 
     def _grouped(self, total: SSAValue, count: int) -> list[SSAValue]:
-        """A vector as vectors of so many components."""
+        """Splits a vector into vectors of `count` components."""
         if count == self.width:
             return [total]
         return components_of(self.builder, total)

@@ -206,7 +206,7 @@ class FragmentTile(ResultTile):
     def _store_direct(
         self, values: Sequence[Accumulator], corners: Sequence[tuple[Index, Index]]
     ) -> None:
-        """Fragments to where they begin in the result, inside which they lie."""
+        """Stores fragments that lie inside of the result at their corners."""
         b = self.builder
         if not self.plan.contraction.epilogue.is_empty:
             code = self._matrix_code()
@@ -305,7 +305,7 @@ class FragmentTile(ResultTile):
         return components.whole(at, self.zeros()[0], element)
 
     def _redirected(self, at: tuple[Index, Index]) -> tuple[Index, Index]:
-        """The begin of a fragment, or of the result's first one where it lies outside."""
+        """The corner of a fragment, or of the result's first fragment if it lies outside."""
         inside = self.fragment_inside(at)
         if inside is True:
             return at

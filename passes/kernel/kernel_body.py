@@ -140,7 +140,7 @@ class KernelBody:
     # Memory
 
     def _of(self, value: SSAValue, role: str = "") -> SSAValue:
-        """The memory, or the scalar, that stands for a value."""
+        """The buffer or the scalar that holds a value in the kernel."""
         if value in self._memory:
             return self._memory[value]
         if isinstance(value, BlockArgument):

@@ -27,8 +27,7 @@ def each_element(
     *others: SSAValue,
 ) -> SSAValue:
     """
-    The matrix of the results of body(row, column, element, elements of the others) for each
-    element.
+    Builds a matrix whose elements are body(row, column, element, elements of the others).
 
     The others are matrices of the same type. Other values that the body uses must be the same in
     all invocations of the subgroup.
@@ -60,7 +59,7 @@ def _write(b: KernelEmitter, body: Callable[..., SSAValue], block: Block) -> Non
 
 
 def _close(block: Block) -> Sequence[SSAValue]:
-    """Turn what a block takes from outside into arguments; constants are copied into it."""
+    """Turn values from outside that a block uses into arguments; constants are copied into it."""
     inside: set[SSAValue] = set(block.args)
     for op in block.walk():
         inside.update(op.results)

@@ -267,7 +267,7 @@ def lower_pack(
 def _pack_panels(
     b: KernelEmitter, source: SSAValue, destination: SSAValue, plan: PanelPlan
 ) -> None:
-    """Rows of one panel go through Workgroup memory, where they are turned if they lie across K."""
+    """Packs the rows of a panel through Workgroup memory, transposing rows that lie across K."""
     packing, vector = plan.packing, plan.vector
     outer = b.block_id(gpu.DimensionEnum.X, "outer")
     panel = b.block_id(gpu.DimensionEnum.Y, "panel")

@@ -70,7 +70,7 @@ class ResultStrips:
         b.insert(CooperativeMatrixStoreOp(pointer, result, stride, layout, access))
 
     def _from_strip(self, corner: tuple[Index, Index]) -> None:
-        """A strip to where it begins in the result: all its loads come first."""
+        """Stores a strip at its corner of the result; all loads from the strip come first."""
         b, tile, lanes = self.builder, self.tile, self.tile.plan.target.subgroup_size
         across = self.stride - 1
         vectors = tile.m * across

@@ -234,7 +234,7 @@ class RowsKernel:
         return is_multiple(size, tile) or self.b.below(number, size)
 
     def _clamped(self, number: Index, size: Size, tile: int) -> Index:
-        """A row or column, the first where there is none: nothing outside is read."""
+        """The number of a row or column, or 0 if it is outside: nothing outside is read."""
         inside = self._inside(number, size, tile)
         return number if inside is True else self.b.select(inside, number, 0)
 
@@ -307,7 +307,9 @@ class RowsKernel:
         return b.loop(plan.units, stride, totals, rest, "rest", lower=whole)
 
     def _own_units(self) -> list[tuple[Index, Condition]]:
-        """The invocation's units of K where it has the same for all groups; whether they exist."""
+        """
+        The invocation's units of K, if they are the same for all groups, and whether each exists.
+        """
         b, plan = self.b, self.plan
         units = [b.plus(self.part, i * plan.parts) for i in range(plan.schedule.steps.data)]
         inside = [b.below(unit, plan.units) for unit in units]

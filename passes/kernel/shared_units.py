@@ -188,7 +188,7 @@ class LaneSums:
         return self.kernel.by_lane([number if value is None else value for value in values])
 
     def _products(self, terms: Sequence[Term]) -> SSAValue:
-        """The sum of products, of which what is the same for all columns is computed once."""
+        """Sums products; factors that are the same for all columns are computed once."""
         b, kernel = self.kernel.b, self.kernel
         pairs: list[tuple[SSAValue, SSAValue]] = []
         beyond: dict[tuple[int, ...], list[SSAValue]] = {}

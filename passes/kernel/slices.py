@@ -116,7 +116,9 @@ class SliceSums:
                 b.when(mine, partial(self._finish, numbers, values, finish))
 
     def _sums(self, mine: Condition, numbers: range, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """The whole sums of fragments in the slice that finishes them, anything in the others."""
+        """
+        The complete sums of fragments in the slice that finishes them; any values in other slices.
+        """
         own = [values[number] for number in numbers]
         if not isinstance(mine, SSAValue):
             return self._wholes(numbers, values) if mine else own
@@ -130,7 +132,9 @@ class SliceSums:
         return range(begin + first, begin + end)
 
     def _slot(self, owner: int) -> Index:
-        """Where the subgroup's slice leaves its sums for the owner: the last one is the owner's."""
+        """
+        The slot in which the subgroup's slice leaves its sums for the owner, who has the last slot.
+        """
         b, count = self.builder, self.slices
         return b.remainder(b.plus(self.place.slice, count - 1 - owner), count)
 

@@ -87,7 +87,9 @@ class TileInMemory(ABC):
         self.buffers: list[SSAValue] = []
 
     def allocate(self, buffers: int) -> None:
-        """Room for so many tiles; `use` says which of them is meant from then on."""
+        """
+        Allocates memory for `buffers` tiles; `use` selects one of them for the code that follows.
+        """
         tile, moved = self.tile, self.tile.piece_type
         shape, name = [tile.shape[0], tile.stride], f"{self.name}_tile"
         memories = [self.builder.allocate(moved, shape, name) for _ in range(buffers)]
@@ -358,11 +360,11 @@ class StagedOperand(TileInMemory):
         depth: int,
     ) -> SSAValue:
         """
-        The element or vector at `begin` + `at` along K, or 0 where it lies outside, and in a
-        padding what the padding is.
+        Reads the element or vector at `begin` + `at` along K. It is 0 outside of the operand, and
+        the padding's value within a padding.
 
-        `limit` is how many there are along K, `depth` how many in a tile; `guarded` says whether
-        some are beyond the limit.
+        `limit` is the number of elements along K, `depth` that of a tile; `guarded` tells if some
+        may lie beyond the limit.
         """
         b, layout = self.builder, self.layout
         first, step = at

@@ -15,14 +15,15 @@ Home = Layout | Matrices | None
 
 
 def layout_of(home: Home) -> Layout | None:
-    """Where elements lie; None if nothing says it."""
+    """The layout of elements over invocations; None if it is open."""
     return home.layout if isinstance(home, Matrices) else home
 
 
 class Homes:
     """
-    Products have a place of their own and reductions the rest of their operand's place; a map lies
-    where its first operand does that has a place. Anything else lies anywhere.
+    Chooses a home (matrices or a layout) for each tile. Products have one of their own, reductions
+    get what is left of their operand's, and maps take that of their first operand with a home.
+    Other tiles have any.
     """
 
     def __init__(self, schedule: Schedule):

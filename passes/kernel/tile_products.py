@@ -237,7 +237,7 @@ def _multiply_elements(
 
 
 def element_layout(type: tile.TileType, schedule: Schedule) -> Layout:
-    """Where accumulators of multiply-adds lie."""
+    """The layout of accumulators of multiply-adds over invocations."""
     return spread(type.shape, schedule.target, schedule.subgroups)
 
 

@@ -389,7 +389,7 @@ class ProgramCode:
     # Loops and branches
 
     def home(self, value: SSAValue) -> Home:
-        """Where a tile is held between iterations."""
+        """The home in which a tile is held between iterations."""
         return self.homes.find(value) or self.homes.anywhere(tile.tile_of(value))
 
     def pack(self, value: SSAValue, home: Home) -> list[SSAValue]:

@@ -149,7 +149,9 @@ class Stored:
     def matrix(
         self, matrices: Matrices, number: tuple[int, int], corner: Sequence[Index], turned: bool
     ) -> SSAValue:
-        """One matrix of the tile, or of the transposed tile; `will_read` comes before."""
+        """
+        Loads one matrix of the tile, or of the transposed tile; `will_read` must be called before.
+        """
         b = self.b
         first = [b.plus(c, n * s) for c, n, s in zip(corner, number, matrices.shape, strict=True)]
         pointer = b.pointer(self.memory, first[::-1] if turned else first)
@@ -348,7 +350,9 @@ def guarded_load(
     inside: Condition,
     outside: IntegerAttr | FloatAttr | None,
 ) -> SSAValue:
-    """An element where it is inside; where not, the first element is read and left."""
+    """
+    Loads an element if it is inside, else `outside`: it then reads the first element and drops it.
+    """
     element = view.buffer.type.element_type  # pyright: ignore
     number = b.index_inside(inside, number)
     if inside is False:

@@ -424,7 +424,7 @@ class LoopsCode:
         carried: Sequence[SSAValue] | None,
         env: dict[SSAValue, Index],
     ) -> None:
-        """Put what a body's argument is into `env`."""
+        """Computes the value of a body's argument and puts it into `env`."""
         if value in env or value.owner is not loops.body:
             return
         number = loops.body.args.index(value)  # pyright: ignore[reportArgumentType]

@@ -213,7 +213,10 @@ class _Distribution:
 
     @property
     def _elements_beside(self) -> int:
-        """Rows side by side of an invocation: none of them is the last of its kind alone."""
+        """
+        Number of neighbouring rows of an invocation; it divides the rows, so that no group is
+        incomplete.
+        """
         wide = [size for size in self.row_shape if size != 1]
         elements = self.lanes.elements
         return elements if wide and is_multiple(wide[-1], elements) else 1

@@ -76,7 +76,9 @@ class Tiles:
     def _point(
         self, indices: tuple[Index, ...], first: Index, last: Index
     ) -> tuple[tuple[Index, ...], Condition]:
-        """A point of the nest by its place in a tile, another that exists where it is outside."""
+        """
+        The point of the nest at a place of a tile, or another existing point if it lies outside.
+        """
         b, shape = self.b, self.nest.shape
         inside: Condition = True
         point: list[Index] = [0] * len(shape)

@@ -110,7 +110,7 @@ def _in_order(row: Row) -> Row:
 
 
 def _load(builder: HoistingEmitter, row: Row, view: SSAValue, element: Attribute) -> None:
-    """One load where the first one stands: it dominates what the others gave."""
+    """Replaces a row of loads by a vector load at the first one, which dominates all users."""
     first, width = _in_order(row)[0], len(row)
     block = first.parent_block()
     assert block is not None
@@ -192,7 +192,7 @@ def _vector_number(
 
 
 def _store(builder: HoistingEmitter, row: Row, view: SSAValue, element: Attribute) -> None:
-    """One store where the last one stands, which sees all values."""
+    """Replaces a row of stores by a vector store at the last one, where all values are known."""
     last, width = _in_order(row)[-1], len(row)
     block = last.parent_block()
     assert block is not None

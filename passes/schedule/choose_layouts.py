@@ -268,7 +268,7 @@ def _weight_order(op: linalg.ops.GenericOp, image: Order | None, result: Order |
 
 
 def _in_order(expressions: Sequence[object], order: Order | None) -> list[int]:
-    """The loops that walk a tensor's dimensions as they are stored."""
+    """The loops that index a tensor's dimensions, in storage order."""
     loops: dict[int, None] = {}
     for expression in permute(expressions, order) if order else expressions:
         inner = expression.dfs()  # pyright: ignore
@@ -520,7 +520,7 @@ def laid_out(
 
 
 class _Inside:
-    """The inside of a dispatch of one contraction, on tensors that stand for others."""
+    """Writes the body of a dispatch with one contraction, on placeholders for its operands."""
 
     def __init__(self) -> None:
         self.block, self.outside = Block(), Block()

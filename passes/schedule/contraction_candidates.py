@@ -197,7 +197,7 @@ def _packed_ways(
 
 
 def _whole_units(contraction: Contraction, depth: int, k: int) -> int:
-    """A depth along K that is no less, of whole instructions and units that are unpacked."""
+    """Rounds a depth along K up to whole instructions and whole packed units."""
     whole = lcm(k, *(u.size for u in contraction.unpackings if u is not None))
     return ceil_div(depth, whole) * whole
 
@@ -222,7 +222,7 @@ def in_panels(contraction: Contraction, operand: int, k: int) -> StagedAttr | No
 
 
 def packable(contraction: Contraction) -> Iterator[str]:
-    """The operands that come into a dispatch as they are multiplied."""
+    """The operands that enter a dispatch from memory and are multiplied without conversion."""
     if isinstance(contraction.op.parent_op(), DispatchOp):
         for number, (name, value) in enumerate((("a", contraction.a), ("b", contraction.b))):
             if isinstance(value, BlockArgument) and not contraction.has_dynamic_size(number):
@@ -261,7 +261,9 @@ def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Candid
 
 
 def _dot_path(layout: Layout, k: int) -> StagedAttr:
-    """The widest vectors that lie along K; words put together from single bytes where none do."""
+    """
+    Stages the widest vectors that are contiguous along K, or words of single bytes if none are.
+    """
     run = layout.run(INNER)
     vector = next((v for v in (16, 8, 4) if k % v == 0 and run % v == 0), 4)
     return StagedAttr(padding=STAGED_ROW_PADDING, vector=vector)

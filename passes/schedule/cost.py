@@ -102,7 +102,7 @@ def _by_invocations(plan: Plan, model: ScalarModel) -> float:
 
 def _in_waves(rounds: int, residents: int, rate: float, alone: float) -> float:
     """
-    Duration of so many rounds, `residents` of them at a time, where one takes 1 at a rate of 1.
+    Duration of `rounds` rounds, `residents` at a time, relative to one round at a rate of 1.
 
     The last rounds are fewer: they take no less than at the full rate, and no more than in
     proportion between one alone and all of them.

@@ -317,7 +317,7 @@ def _is_few(plan: RowsPlan) -> bool:
 
 def _places_of_rows(root: Generic, operand: int) -> list[AffineExpr] | None:
     """
-    Where the operand's dimensions are in the result of a product, the last one of which is summed.
+    The result dimensions of a product for each dimension of an operand; its last one is summed.
     """
     maps = [attribute.data for attribute in root.get_indexing_maps()]
     result = list(maps[-1].results)

@@ -387,7 +387,7 @@ class _Writer:
         return AffineDimExpr(self.contraction.groups[2].start)
 
     def _is_split(self, op: tensor.EmptyOp) -> bool:
-        """Whether an empty tensor is what the product, or B, is written to."""
+        """Whether an empty tensor is the destination of the product or of B."""
         root = self.parts.root
         fill = root.outputs[0].owner
         written = [fill.outputs[0]] if isinstance(fill, linalg.ops.FillOp) else []

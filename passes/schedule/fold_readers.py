@@ -106,7 +106,7 @@ def _views(value: SSAValue) -> list[Operation]:
 
 
 def _is_apart(product: DispatchOp, reader: DispatchOp, views: Sequence[Operation]) -> bool:
-    """Whether a product has no other reader, and can be computed at the place of its reader."""
+    """Whether `reader` is the only user of a product, and the product can move to its place."""
     values = [*product.results, *(view.results[0] for view in views)]
     if len(product.results) != 1 or any(len(list(value.uses)) != 1 for value in values):
         return False

@@ -181,7 +181,9 @@ def _shift_columns(map: AffineMap, columns: int) -> AffineMap:
 def _join_chains(
     dispatch: DispatchOp, ops: Sequence[GenericOp], before: SSAValue | None
 ) -> SSAValue:
-    """The operations of all chains at one place, as one; `before` is what the last ones became."""
+    """
+    Joins the operations at one position of all chains; `before` is the result of those before them.
+    """
     first = ops[0]
     inputs: list[SSAValue] = []
     for number, value in enumerate(first.inputs):

@@ -183,7 +183,9 @@ def _tile_schedule(nest: Nest, target: Target) -> LoopsAttr | None:
 
 
 def _widest(nests: Sequence[Nest], target: Target) -> LoopsAttr:
-    """One schedule for all nests of a kernel: who reduces in one of them, and the most groups."""
+    """
+    One schedule for all nests of a kernel: the widest reduction and the most groups of any nest.
+    """
     order = ("invocation", "subgroup", "workgroup")
     schedules = [_choose(nest, target) for nest in nests]
     chosen = max(schedules, key=lambda schedule: order.index(schedule.reduce.data))
@@ -256,9 +258,9 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
 
 def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int) -> bool:
     """
-    Whether rows, not what is reduced of each, lie side by side in memory.
+    Whether rows, not the reduced elements of a row, are neighbours in memory.
 
-    The arrays that are larger than the rows tell. Windows may have no such array: they overlap.
+    Only arrays with more elements than rows decide. Windows may have none, as they overlap.
     """
     for size in (rows * SHORT, rows):
         reduced = [

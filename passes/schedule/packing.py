@@ -149,5 +149,5 @@ def _reaching(tile: StagedTile, outer: Size, inner: Size) -> StagedTile:
 
 
 def _widths(bytes: int) -> list[int]:
-    """Numbers of elements of so many bytes that may be moved as one, largest first."""
+    """Numbers of elements of `bytes` bytes that can be moved at once, largest first."""
     return [v for v in (16, 8, 4, 2) if v * bytes in (4, 8, 16)]

@@ -202,11 +202,11 @@ class Decisions:
         return reason is not None
 
     def repeat(self, op: Operation, other: Operation) -> None:
-        """Record for an operation what was decided for another one."""
+        """Record the decisions for another operation also for this one."""
         self.considered[op] = self.considered.get(other, [])
 
     def write(self) -> None:
-        """Put what was recorded on the operations."""
+        """Write the recorded decisions to the operations as attributes."""
         for op, entries in self.considered.items():
             before = op.attributes.get(CONSIDERED)
             known = before.data if isinstance(before, ArrayAttr) else ()

@@ -139,7 +139,7 @@ class RowsPlan:
         return {loop: count for loop, count in unit.items() if count > 1}
 
     def _pair(self, elements: int) -> dict[int, int]:
-        """Two units of so many elements whose scales of 16 bits are a word, as one."""
+        """Joins two units of `elements` elements whose 16-bit scales form one word."""
         for leaf in self.leaves[self.streamed]:
             loop = leaf.fast_loop
             if leaf is self.main or loop is None or loop not in self.reduced:

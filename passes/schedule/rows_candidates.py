@@ -269,10 +269,10 @@ def _widths(few: int, rows: int) -> Iterator[tuple[int, int]]:
 
 def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) -> Iterator[RowsAttr]:
     """
-    Every invocation has columns of its own: what it reads of few rows is the same for all.
+    Candidates for processors: each invocation has own columns, and reads the few rows as all do.
 
-    One row of a short K is multiplied without a loop: where no lane may be off, the device's
-    compiler leaves out what it asks before each load. All lanes load the same word then.
+    One row of a short K is multiplied without a loop: if no lane can be inactive, the device's
+    compiler omits the checks before each load. All lanes then load the same word.
     """
     if rows == 1 and not is_dynamic(plan.units) and columns >= OFTEN and _shares_words(plan):
         if typical(plan.reduced_size) <= MOST_STRAIGHT:

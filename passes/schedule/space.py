@@ -188,7 +188,9 @@ def _is_resident(planned: Plan) -> bool:
 
 
 def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
-    """Cooperative matrices in every form; else what the target's heuristics list."""
+    """
+    All schedules with cooperative matrices; without such matrices, the heuristics' candidates.
+    """
     listed = target.properties_for(contraction.types)
     if not listed:
         for _, kind in candidates_of(contraction, target):
@@ -212,7 +214,7 @@ def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
 
 
 def _tiles(whole: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """Tiles that are no more than four times as long as wide, and no larger than they need be."""
+    """Tiles with an aspect ratio of at most four, and less than twice as large as the result."""
     for tile_m, tile_n in product(EXTENTS, EXTENTS):
         if max(tile_m, tile_n) <= 4 * min(tile_m, tile_n):
             if tile_m < 2 * whole[0] and tile_n < 2 * whole[1]:

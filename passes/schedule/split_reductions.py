@@ -186,7 +186,7 @@ def _sums_from_zero(op: linalg.ops.GenericOp) -> bool:
 
 
 def _is_plain(value: SSAValue) -> bool:
-    """Whether an operand is in memory anyhow: nothing that would be computed as it is read."""
+    """Whether an operand is in memory in any case, and not computed while it is read."""
     owner = value.owner
     if isinstance(owner, Block | arith.ConstantOp | tensor.ExpandShapeOp | tensor.CollapseShapeOp):
         return True

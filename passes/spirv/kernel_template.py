@@ -183,7 +183,7 @@ def _computes(op: Operation) -> bool:
 
 
 def _receivers(op: Operation, index: int) -> list[SSAValue] | None:
-    """The values that an operand's value goes into; None where it has another effect, too."""
+    """The values that receive an operand's value; None if the operation has another effect, too."""
     if _computes(op):
         return list(op.results)
     if isinstance(op, StoreOp):
@@ -193,7 +193,7 @@ def _receivers(op: Operation, index: int) -> list[SSAValue] | None:
 
 
 def _deciding(module: ModuleOp) -> set[SSAValue]:
-    """The values that say where something is, whether, or how often; and all they come from."""
+    """The values that decide addresses, branches or trip counts, and all values they depend on."""
     waiting: list[SSAValue] = []
     sources: dict[SSAValue, list[SSAValue]] = {}
     for op in module.walk():

@@ -269,8 +269,8 @@ class Recorder:
 
     def copies(self, moved: Sequence[int]) -> tuple[list[Copy], list[Copy]]:
         """
-        Returns where each input and output lies in the staging buffer: where it would be at its
-        most.
+        Returns copies between the staging buffer and each input and output. The offsets leave room
+        for the largest sizes.
         """
         inside: list[Copy] = []
         outside: list[Copy] = []

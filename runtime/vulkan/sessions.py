@@ -241,7 +241,7 @@ class FunctionPlan:
 
 
 def bytes_at(shape: tuple[int, ...], numbers: tuple[int, ...], type: str) -> int:
-    """The bytes of a shape, in which -1 - n stands for number n."""
+    """The bytes of a shape, where a size of -1 - n means number n."""
     sizes = [size if size >= 0 else numbers[-1 - size] for size in shape]
     if min(sizes, default=0) < 0 or prod(sizes) > MAX_ELEMENTS:
         raise ProgramError(

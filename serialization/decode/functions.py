@@ -353,7 +353,9 @@ class FunctionDecoder:
         return cls(levels, self._passed(label, target))
 
     def _branch(self, label: int, target: int, block: Block) -> tuple[Block, list[SSAValue]]:
-        """Where one way of a branch goes inside its region, an exit in a block of its own."""
+        """
+        The block and operands for one target of a branch; an exit of the region gets a new block.
+        """
         way, levels = self._way(label, target)
         if not levels:
             return way, self._passed(label, target)

@@ -98,7 +98,7 @@ class Module(IdSource, Protocol):
 
 
 def _brings_blocks(op: Operation) -> bool:
-    """Whether an operation brings blocks of its own."""
+    """Whether an operation is a selection or a loop with blocks."""
     return isinstance(op, SelectionOp | LoopOp) and bool(op.regions[0].blocks)
 
 

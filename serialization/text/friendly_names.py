@@ -164,7 +164,7 @@ class _Namer:
 
 @cache
 def _typed_opcodes() -> frozenset[int]:
-    """Opcodes whose second operand is the result; that of the others of a result is the first."""
+    """Opcodes whose second operand is the result; other opcodes with a result have it first."""
     entries = map(grammar().instruction, grammar().instruction_names)
     return frozenset(e.opcode for e in entries if e.has_result_type and e.has_result)
 

@@ -240,7 +240,7 @@ def _join(
 
 
 def _parts(path: tuple[str, ...], node: Node, contents: Contents, base: Path) -> Iterator[Part]:
-    """The regular parts of a block as they are described."""
+    """Yields the regular parts of a block from its description."""
     label = "buffers." + ".members.".join(path)
     if (contents.format, contents.levels, contents.sampler) != (None, 1, None):
         raise Misuse(f"{label} is a buffer", "", "leave out format, levels and sampler")
@@ -322,7 +322,7 @@ def _spread(node: Node, count: int, stride: int) -> Node:
 
 
 def flat(node: Node) -> tuple[int, Leaf] | None:
-    """The one array that a block consists of, and where it begins."""
+    """The offset and type of the only array in a block; None if the block has anything else."""
     offset = 0
     while isinstance(node, Struct) and len(node.members) == 1:
         offset, node = offset + node.members[0].offset, node.members[0].node

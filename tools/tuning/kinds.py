@@ -310,9 +310,9 @@ class _Bench:
 
     def warm_up(self, reference: _Reference, timeout: float) -> None:
         """
-        Run until the clock is as high as it was before, or for a while.
+        Run the reference until the clock is as high as before, or for a limited time.
 
-        A reference that was never timed cannot tell; the latest one that was tells in its place.
+        If the reference was never timed, the latest timed one is run instead.
         """
         timed = (other for other in reversed(self.references.values()) if other.shortest)
         gauge = reference if reference.shortest else next(timed, reference)

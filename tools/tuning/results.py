@@ -118,7 +118,7 @@ VALUES = ("microseconds", "reference", "drift", "statistics", "packing", "digest
 
 
 def is_usual(reference: float, clock: float) -> bool:
-    """Whether a reference took what it takes in the middle: neither clock nor load are others."""
+    """Whether a reference took about its median time, so that clock and load were as usual."""
     return not clock or abs(reference / clock - 1) <= OTHER_CLOCK
 
 
@@ -169,7 +169,7 @@ class Known:
         return known
 
     def is_usual(self, outcome: Outcome) -> bool:
-        """Whether an outcome was timed under the clock and load of the others."""
+        """Whether an outcome was timed under the usual clock and load."""
         return not outcome.right or is_usual(outcome.reference, self.clocks.get(outcome.key, 0.0))
 
     def add(self, turn: int, outcome: Outcome, job: str = "") -> None:
@@ -207,7 +207,7 @@ class Known:
         }
 
     def told(self) -> Iterator[str]:
-        """A line for each unusual outcome: what was timed beside which reference."""
+        """A line for each unusual outcome, with the times of the default then and in general."""
         for one in self.unusual:
             reference, clock = one.reference, self.clocks[one.key]
             yield (
@@ -232,7 +232,9 @@ def gain_of(tried: Sequence[Outcome]) -> float | None:
 
 
 def time_of(tried: Sequence[Outcome]) -> float:
-    """Microseconds of the best: the default's by the gain, or its own where that is not right."""
+    """
+    Microseconds of the best: the default's time by the gain, or its own if the default is wrong.
+    """
     best, gain = best_of(tried), gain_of(tried)
     if best is None:
         return 0.0

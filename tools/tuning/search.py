@@ -204,7 +204,7 @@ class Search:
         ]
 
     def _scale(self) -> float:
-        """Seconds of a ratio of one: what the default takes."""
+        """Seconds that a ratio of 1 stands for: the default's time."""
         default = next(iter(self.outcomes.values()), None)
         return default.microseconds / 1e6 if default is not None and default.right else 1e-6
 

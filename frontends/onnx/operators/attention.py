@@ -80,7 +80,7 @@ def attention(
 
 
 def _to_all_keys(b: Nodes, mask: Tensor, keys: Size) -> Tensor:
-    """A mask for fewer keys hides the others."""
+    """Pads a mask for fewer keys, so that it hides the remaining keys."""
     own = mask.sizes[-1]
     if not isinstance(own, int) or not isinstance(keys, int) or own in (1, keys):
         return mask

@@ -61,7 +61,7 @@ def _weights_of(graph: Any) -> dict[str, Tensor]:
 
 
 def chosen(b: Nodes, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """One of two tensors of one type, by a condition of one element."""
+    """Selects one of two tensors of equal type by a condition with one element."""
     if new is old:
         return new
     if new.sizes != old.sizes or new.element != old.element:

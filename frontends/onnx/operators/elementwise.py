@@ -91,7 +91,7 @@ def _is_equal(x: Any, y: Any) -> bool:
 
 
 def _but_minus_one(s: Scalars, y: Number) -> Number:
-    """A divisor with 1 in the place of -1, by which the least integer cannot be divided."""
+    """Replaces a divisor of -1 by 1, as dividing the least integer by -1 overflows."""
     return s.select(y.equals(-1), 1, y) if _can_overflow(y) else y
 
 
@@ -341,7 +341,7 @@ def power(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
         return s.binary(math.PowFOp, math.PowFOp, x.to(wide), y.to(wide)).to(x.element)
 
     def of_integers(s: Scalars, y: Number, x: Number) -> Number:
-        """Whole exponents exactly; another one's power loses what is behind the point."""
+        """Computes integer powers. Whole exponents are exact; other powers are truncated."""
         whole = whole_power(s, x, y.to(I64) if y.element.is_float else y)
         if not y.element.is_float:
             return whole

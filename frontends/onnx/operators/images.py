@@ -223,7 +223,7 @@ def _sizes(
 def _factors_of_data(
     b: Nodes, x: Tensor, along: Sequence[int], given: Tensor, policy: str
 ) -> list[Factor]:
-    """Factors that data gives: as they are, or as the ratio of sizes that is kept."""
+    """Reads factors from a tensor: scales as they are, or sizes as ratios under the `policy`."""
     if 0 in x.sizes or given.sizes != (len(along),):
         b.refuse(f"{x} by {given}", "give a number for each axis")
     source, image = Reader(b, given), Reader(b, x)
@@ -251,7 +251,7 @@ def _scale_size(size: Size, factor: float) -> Size:
 
 
 def _ratio(new: Size, old: Size) -> float | None:
-    """The factor between two sizes; None where they are open and it is."""
+    """The ratio of two sizes; None if it is not known because a size is open."""
     for factor in range(1, 65):
         if new == old * factor:
             return float(factor)

@@ -293,7 +293,7 @@ def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = No
 
 
 def _places_of_true(b: Nodes, condition: Tensor, count: int) -> Tensor:
-    """Where the first true elements are; 0 for those that are not there."""
+    """Indices of the first `count` true elements; 0 for missing ones."""
 
     def body(s: Scalars, true: Number, passed: Number, place: Number) -> Sequence[Number]:
         here = true & passed.equals(s.index(0).to(I32))

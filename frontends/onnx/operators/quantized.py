@@ -322,7 +322,7 @@ def conv_integer(
     *,
     attributes: ConvAttributes,
 ) -> Tensor:
-    """Padding stands for zero: it is written after the zero point is taken off."""
+    """Convolves integers after the zero points are subtracted; padding is added then, as zeros."""
     window = window_of(b, x.sizes[2:], kernel_of(b, w, attributes.kernel_shape), attributes)
     return convolve(
         b, centered(b, x, x_zero), centered(b, w, w_zero), window, attributes.group, I32

@@ -56,7 +56,7 @@ def with_channels_first(b: Nodes, x: Tensor, last: int) -> Tensor:
 
 
 def with_channels_last(b: Nodes, x: Tensor, last: int) -> Tensor:
-    """The image as it was given."""
+    """Transposes a result to channels last, if the operator's image had them last."""
     return b.transpose(x, [0, *range(2, x.rank), 1]) if last else x
 
 

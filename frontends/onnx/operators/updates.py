@@ -57,7 +57,9 @@ def tensor_scatter(
     axis: int = -2,
     mode: str = "linear",
 ) -> Tensor:
-    """Every element of the cache reads the update where that is written over it."""
+    """
+    Writes an update into a cache: each element of the result reads the update or the old cache.
+    """
     along = axis_of(b, axis, past_cache.rank)
     if along == 0 or mode not in ("linear", "circular"):
         b.refuse(f"mode {mode!r}, axis {axis}", "use linear or circular, and no axis of batches")

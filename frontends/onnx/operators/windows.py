@@ -303,7 +303,7 @@ def max_pool(
 
 
 def _positions(b: Nodes, x: Tensor, image: Tensor, window: Window, by_columns: bool) -> Tensor:
-    """Where in the whole image, counted element by element, the greatest of a window is first."""
+    """The flat index in the image of the first greatest element of each window."""
     rank = len(window.kernel)
     sizes = [*x.sizes[:2], *window.sizes]
     outputs = [

@@ -151,7 +151,7 @@ class Exchange:
         return size * batch.group.count * width_of(batch.type) // 8
 
     def _fits(self, batch: Batch, size: int) -> bool:
-        """Whether a batch of so many elements fits beside the memory of other types."""
+        """Whether a batch of `size` elements fits beside the memory of other types."""
         others = {b.type: 0 for b in self._all if b.type != batch.type}
         for other in self._all:
             if other.type in others:

@@ -132,9 +132,9 @@ class MatrixMemory:
         containers: Sequence[object],
     ) -> list[SSAValue]:
         """
-        Indexes for an element `index` further than the others say.
+        Indexes of the element that lies `index` elements behind the one at `head`.
 
-        In arrays of arrays without gaps, an index beyond an inner one is in the next.
+        In arrays of arrays without gaps, an index beyond an inner array leads into the next one.
         """
         inner = containers[len(head)]
         outer = containers[len(head) - 1] if head else None

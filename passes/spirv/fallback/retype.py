@@ -23,8 +23,8 @@ Leaf = Callable[[Attribute], "Attribute | None"]
 
 class Retyping:
     """
-    `leaf(attribute)` gives what stands for an attribute, None where it stays or only its parts
-    change.
+    Replaces types in attributes. `leaf(attribute)` returns the replacement, or None if the
+    attribute stays or only its parts change.
     """
 
     def __init__(self, leaf: Leaf):

@@ -197,7 +197,9 @@ class _Lowering:
     # Accesses
 
     def _note(self, op: Operation) -> None:
-        """Refuse what is neither a load nor a store, and note the buffers that parts go to."""
+        """
+        Refuse accesses other than loads and stores, and record buffers into which parts are stored.
+        """
         match op:
             case memory.LoadOp() | memory.ArrayLengthOp():
                 place = self.places[op.operands[0]]
