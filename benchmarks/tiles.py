@@ -160,7 +160,7 @@ def matmul_case(size: int) -> tuple[Sequence[Any], Check]:
 
 
 def attention_case(heads: int, size: int) -> tuple[Sequence[Any], Check]:
-    """The same of an attention, of the last head."""
+    """The operands of an attention, and the greatest error of the last head's first rows."""
     random = np.random.default_rng(1)
     q, keys, values = (
         random.standard_normal((heads, size, 64)).astype(np.float16) for _ in range(3)

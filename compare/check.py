@@ -78,7 +78,7 @@ def check_module(
             raise ProgramError("the depth of a contraction is known only when it runs", "")
         if any(isinstance(v.owner, ConstantOp) for c in multiplied for v in (c.a, c.b)):
             # The magnitudes below are the arguments': a constant keeps its signs.
-            raise ProgramError("a constant is multiplied", "")
+            raise ProgramError("a contraction multiplies a constant", "")
     except ProgramError:
         # Not contractions only: intervals are wider, but take everything that is fused to one.
         allowed = tolerances(module, function, arguments, expected, outputs)

@@ -225,10 +225,7 @@ class Intervals:
         operands: Sequence[Interval],
         env: dict[SSAValue, Interval],
     ) -> Interval:
-        """
-        Bounds a sum of floats whose terms are computed in the same operation, such as a sum of
-        squares.
-        """
+        """Bounds a sum of floats whose terms the operation computes, such as a sum of squares."""
         maps = [item.data for item in op.get_indexing_maps()]
         dtype = _dtype(op.results[0].type)
         sizes = loop_sizes(maps, [item.low.shape for item in operands])

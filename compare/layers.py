@@ -358,7 +358,7 @@ def _inline_dispatch(op: DispatchOp, position: int) -> ModuleOp:
 
 
 def single(program: Program, number: int) -> Program:
-    """A program of one dispatch of another: its reads are inputs, its writes outputs."""
+    """Makes a program from one dispatch: buffers that it reads are inputs, others outputs."""
     manifest = program.manifest
     dispatch: Dispatch = replace(manifest.dispatches[number], once=False)
     names = list(dict.fromkeys(b.buffer for b in dispatch.bindings))

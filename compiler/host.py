@@ -398,9 +398,7 @@ class _HostReader:
             self._buffer(name, "temporary", memory)
 
     def _unused(self, name: str, number: int) -> str:
-        """
-        Appends a number to `name`, the first one from `number` on that gives an unused buffer name.
-        """
+        """Appends the first number from `number` on to `name` that gives an unused name."""
         numbered = (f"{name}{n}" for n in itertools.count(number))
         return next(n for n in numbered if n not in self.buffers and n not in self.reserved)
 

@@ -71,7 +71,7 @@ def path_for(
 
 
 def load(path: Path | None) -> Program | None:
-    """A program that was kept; None if there is none that can be read."""
+    """Loads a kept program; None if there is none, or if it cannot be read."""
     if path is None or not (path / MANIFEST).is_file():
         return None
     try:

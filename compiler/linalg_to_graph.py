@@ -299,9 +299,7 @@ class _Translator:
         return results
 
     def _in_loops(self, op: Operation, value: Value, access: Access, sizes: Sequence[int]) -> Value:
-        """
-        Reshapes an operand to a dimension for each loop, of size 1 for loops that do not index it.
-        """
+        """Gives an operand a dimension for each loop, of size 1 for loops that do not index it."""
         if not sizes:
             return value
         loops = access.loops()
@@ -343,10 +341,7 @@ class _Translator:
     def _to_result(
         self, op: GenericOp, value: Value, access: Access, sizes: Sequence[int]
     ) -> Value:
-        """
-        Reshapes a value to its result type. Before, it has a dimension for each loop, of 1 if
-        reduced.
-        """
+        """Reshapes a value with a dimension for each loop (1 if reduced) to its result type."""
         kept = access.all_loops()
         if kept is None:
             raise refusal(op, "the map of a reduction's result")

@@ -164,9 +164,7 @@ def _value(function: FuncOp, name: str, op: ConstantOp) -> Attribute:
 
 
 def is_splat(value: Attribute) -> bool:
-    """
-    Whether all elements of a constant are equal; kernels then write the value into their code.
-    """
+    """Whether all elements of a constant are equal; kernels then write the value as code."""
     if not isinstance(value, DenseIntOrFPElementsAttr):
         return False
     return 0 in value.get_shape() or value.is_splat()

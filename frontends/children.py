@@ -21,7 +21,7 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 
 def with_parent(command: Sequence[str]) -> list[str]:
-    """A command that, on Linux, ends with the thread that starts it; elsewhere it is the same."""
+    """Wraps a command, so that on Linux it ends with the thread that starts it."""
     if sys.platform != "linux":
         return list(command)
     return [sys.executable, "-I", "-S", "-c", SCRIPT, str(os.getpid()), *command]

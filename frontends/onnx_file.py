@@ -348,7 +348,7 @@ def open_dimensions(model: Model) -> dict[str, set[str]]:
     """
     The names of the input dimensions that have no size yet, and where each of them is.
 
-    A size of 0 is one, as onnxruntime has it.
+    A size of 0 counts as given, as in onnxruntime.
     """
     places_of: dict[str, set[str]] = {}
     for value in inputs_of(model):

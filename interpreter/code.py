@@ -214,7 +214,7 @@ class Compiler:
         return slot
 
     def preserve(self, value: SSAValue) -> None:
-        """A value that is read again later than its uses say."""
+        """Keeps the slot of a value that is read again after its last use."""
         self._escaping.add(value)
 
     def known(self, value: SSAValue) -> bool:
@@ -269,7 +269,7 @@ class Compiler:
         return counted
 
     def leave_out(self, op: Operation) -> None:
-        """An operation that does nothing has no slots that could be released."""
+        """Skips an operation without effect; it has no slots to release."""
         self._escaping.update(op.results)
 
     def slot_if_any(self, value: SSAValue) -> int | None:

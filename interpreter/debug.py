@@ -298,7 +298,7 @@ class Stop:
 
 
 def spread_out(value: Any, form: Form, batch: Batch) -> Any:
-    """A value without its uniform axes left out."""
+    """Broadcasts a value along its uniform axes, which are stored only once."""
     if isinstance(form, Plain):
         full = np.broadcast_to(value, batch.shape + tuple(form.shape))
         full = full.reshape(batch.workgroups, -1, *form.shape)

@@ -98,7 +98,7 @@ def zeros(form: Form) -> Any:
 
 def lane_bytes(form: Form, lanes: int) -> float:
     """
-    An upper bound of the bytes that a value takes for each invocation, `lanes` of them to a matrix.
+    An upper bound of a value's bytes per invocation; `lanes` invocations share a matrix.
     """
     if isinstance(form, Plain):
         return prod(form.shape) * form.dtype.itemsize

@@ -530,10 +530,7 @@ class Tiles:
         return starts[..., None] + (lines + np.arange(self.width))
 
     def _in_pieces(self, dtype: DType, length: int, starts: Array) -> Array | None:
-        """
-        Loads tiles by moving lines in pieces of several components; None if no piece size is
-        aligned.
-        """
+        """Loads tiles in pieces of several components; None if no piece size is aligned."""
         width, stride, memory = self.width, int(self.stride.item()), self.memory
         common = gcd(width, stride) * dtype.itemsize
         for size in PIECES:

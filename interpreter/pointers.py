@@ -117,8 +117,8 @@ def root_of(pointer: SSAValue) -> str | None:
 
 def probable_root(pointer: SSAValue) -> Root:
     """
-    The variable that a pointer is into if its first operands, casts' and selections' included, lead
-    to it: the module's or a function's, or the value at which they end.
+    Follows the first operands of a pointer, through casts and selections, to the probable variable
+    of the module or a function, or else to the value where the chain ends.
     """
     owner: Operation | Block = pointer.owner
     while isinstance(owner, Operation) and owner.operands:

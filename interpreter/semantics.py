@@ -65,7 +65,7 @@ TABLE: dict[type[Operation], Semantics] = {}
 """Every operation that executes in a kernel. `load()` fills it."""
 
 CARRIED: dict[str, Semantics] = {}
-"""The same of instructions that `spirv.Raw` carries, by their names."""
+"""Semantics of the instructions that `spirv.Raw` carries, by name."""
 
 PACKAGES = ("kernel", "spirv", "host")
 """The folders of this package whose modules say what operations mean."""

@@ -300,7 +300,7 @@ class Watch:
             raise Suspended(self, repeats=False)
 
     def state(self, env: Env, batch: Batch) -> list[State]:
-        """All that decides the loop's branches, with its forms."""
+        """The values that the loop's branches depend on, with their forms."""
         pointers = (
             *(env[slot] for slot in self.variables),
             *(batch.globals[slot] for slot in self.globals),

@@ -35,7 +35,7 @@ GPU = "vulkan:"
 SHARE = 1 / 64
 """Share of a GPU that a shared job takes."""
 BESIDE = 1 / 8
-"""The same for one that runs nothing there: each of its processes takes some of the memory."""
+"""Share of a GPU that a job takes if it runs nothing there, for its processes' memory."""
 SECONDS = 60.0
 
 

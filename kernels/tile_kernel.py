@@ -126,9 +126,7 @@ class LaunchedKernel(ABC):
         return text_of(ModuleOp([self.trace().program.clone()]))
 
     def on(self, target: str, **options: Any) -> str:
-        """
-        Lowers the kernel tile by tile for a target. Returns the code of its invocations as text.
-        """
+        """Lowers the kernel tile by tile for a target. Returns its invocations' code."""
         from xdsl_spirv.runtime.modules import text_of
 
         with refusals(self.name):

@@ -1,7 +1,6 @@
 """
-Compiles a tile program for a target and launches it. Programs that are a product or an attention
-are raised to tensors and compiled as a model's (`raise-tiles`), others tile by tile
-(`lower-tiles`).
+Compiles and launches tile programs. Products and attentions are raised to tensors and compiled as a
+model's (`raise-tiles`), others are lowered tile by tile (`lower-tiles`).
 """
 
 from __future__ import annotations
@@ -38,9 +37,7 @@ class LoweredProgram:
     """The argument and the axis of each size or number that the launch gives."""
     target: Target
     way: str = "tile by tile"
-    """
-    The way of compilation, with the reason why the program could not be raised to tensors.
-    """
+    """The way of compilation, with the reason why the program was not raised to tensors."""
 
     def run(
         self,
@@ -50,7 +47,7 @@ class LoweredProgram:
         checks: Any = None,
         grid: tuple[int, int, int] | None = None,
     ) -> dict[str, Array]:
-        """The arrays as they are afterwards."""
+        """Runs the program on the arrays and returns them with their new contents."""
         from xdsl_spirv.interpreter.host.tiles import grid_of
 
         order = {**arrays, **numbers}
@@ -131,7 +128,7 @@ class RaisedProgram:
         checks: Any = None,
         grid: tuple[int, int, int] | None = None,
     ) -> dict[str, Array]:
-        """The arrays as they are afterwards; the schedule says the grid."""
+        """Runs the program on the schedule's grid; returns the arrays with their new contents."""
         from xdsl_spirv.runtime.execution import run
 
         names = [b.name for b in self.compiled.manifest.buffers if b.kind in ("input", "scalar")]

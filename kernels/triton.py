@@ -105,10 +105,7 @@ class TritonKernel(LaunchedKernel):
     def _lower(
         self, settings: tuple[Any, Any], places: Mapping[str, Any], options: Mapping[str, Any]
     ) -> LoweredProgram | RaisedProgram:
-        """
-        Compiles the kernel of a launch. Its float arguments are constants only if it is raised to
-        tensors.
-        """
+        """Compiles the kernel of a launch; float arguments are constants if raised to tensors."""
         key = str(settings), tuple(options.items()), places.get("grid")
         exact = *key, str(places)
         if key not in self._lowered and exact not in self._lowered:

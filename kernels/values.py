@@ -201,7 +201,7 @@ class Value:
         raise KernelError(f"there is no ** for {self.type}", "", "multiply: x * x")
 
     def __abs__(self) -> NoReturn:
-        raise KernelError("abs() computes in Python", str(self.type), "use absolute(...)")
+        raise KernelError("abs() cannot be used in kernels", str(self.type), "use absolute(...)")
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise KernelError(

@@ -1,6 +1,5 @@
 """
-Executes a kernel symbolically, once for any invocation of any launch, and records its accesses,
-barriers and demands.
+Executes a kernel once for any invocation of any launch; records accesses, barriers and demands.
 
 Symbols have levels: symbols of the launch (grid, lengths, push constants, contents that are never
 written) are equal for all invocations, symbols of a workgroup or of an iteration between barriers
@@ -116,10 +115,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Order:
-    """
-    Whether all barriers of a scope order one kind of storage, and make writes to it available and
-    visible.
-    """
+    """Whether all barriers of a scope order a storage, and make writes available and visible."""
 
     level: int
     runs: bool
@@ -203,9 +199,7 @@ class Kernel(LoopExecutor):
         self._count_subgroups()
 
     def _count_subgroups(self) -> None:
-        """
-        Makes symbols of the subgroup's number, the lane, the subgroup size and the subgroup count.
-        """
+        """Makes symbols of the subgroup, the lane, the subgroup size and the subgroup count."""
         one = (("subgroup", ONE), ("lane", ONE), ("subgroup.size", LAUNCH), ("subgroups", LAUNCH))
         self.subgroup, lane, size, number = (self.symbol(name, i32, level) for name, level in one)
         self.built_ins = {
@@ -550,9 +544,7 @@ class Kernel(LoopExecutor):
         return results
 
     def _atomic_results(self, op: Operation, place: Place) -> tuple[Value, ...]:
-        """
-        Returns unknown numbers. Numbers of a counter that only grows are tickets: no two are equal.
-        """
+        """Returns unknown numbers; numbers of a counter that only grows are unique tickets."""
         results = tuple(self.fresh(result.type, ONE, op.name) for result in op.results)
         if results and place.root in self.counters and not self.quiet:
             self.tickets.append(Ticket(results[0].term, self.guard, place))

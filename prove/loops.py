@@ -110,10 +110,7 @@ class Contents:
 
 
 class LoopExecutor(Executor):
-    """
-    Executes loops. Each symbol has a level (launch, workgroup, iteration or invocation), and
-    `facts` hold for the symbols.
-    """
+    """Executes loops. Symbols have levels (ONE is an invocation's), and `facts` hold for them."""
 
     def __init__(self, module: ModuleOp):
         super().__init__(module, Terms())
@@ -184,8 +181,7 @@ class LoopExecutor(Executor):
 
     def read_shared(self, place: Place) -> Value:
         """
-        Reads shared memory: the invocation's last store there, or else the state at the last
-        barrier.
+        Reads shared memory: the invocation's last store, or else the state at the last barrier.
 
         Only another invocation's store could change it, and that is a race.
         """
@@ -203,9 +199,7 @@ class LoopExecutor(Executor):
         return value
 
     def cross_barrier(self, near: bool) -> None:
-        """
-        Begins a new interval after a barrier: of the subgroup if `near`, else of the workgroup.
-        """
+        """Begins a new interval after a barrier of the subgroup (`near`) or workgroup."""
         self.state[NEAR] = self.interval()
         if near:
             return
@@ -233,10 +227,7 @@ class LoopExecutor(Executor):
             self.inside.pop()
 
     def _unroll(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp) -> bool:
-        """
-        Executes a loop iteration by iteration while its conditions are known. Else undoes
-        everything and returns false.
-        """
+        """Executes a loop's iterations while its conditions are known; else undoes everything."""
         lengths = [len(made) for made in self.record()]
         kept = {block: list(edges) for block, edges in frame.edges.items()}
         returns, escapes, cut = list(frame.returns), frame.escapes, self._cut
@@ -257,9 +248,7 @@ class LoopExecutor(Executor):
         return False
 
     def condition(self, value: Scalar, op: Operation) -> Term:
-        """
-        Evaluates a condition, and notes if it decides an exit of the loop that is being unrolled.
-        """
+        """Evaluates a condition, and notes if it decides an exit of the unrolled loop."""
         term = super().condition(value, op)
         if self._probed and op.parent_op() is self._probed[-1][0]:
             merge = self._probed[-1][0].merge_block
@@ -268,10 +257,7 @@ class LoopExecutor(Executor):
         return term
 
     def waits(self, op: Operation) -> bool:
-        """
-        Whether an operation waits at a barrier of the workgroup, itself or in a function that it
-        calls.
-        """
+        """Whether an operation waits for the workgroup, itself or in a function that it calls."""
         if isinstance(op, flow.FunctionCallOp):
             callee = self.symbols[op.callee.string_value()]
             return any(self.waits(inner) for inner in callee.walk())
@@ -284,9 +270,7 @@ class LoopExecutor(Executor):
         return frame.edges.pop(blocks[0], [])
 
     def _try(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp):
-        """
-        Executes one iteration without recording anything. Returns the edges back to the header.
-        """
+        """Executes one iteration without records. Returns the edges back to the header."""
         kept = {block: list(edges) for block, edges in frame.edges.items()}
         returns, cut, escapes = list(frame.returns), self._cut, frame.escapes
         self.quiet, self._cut = self.quiet + 1, False
@@ -396,10 +380,7 @@ class LoopExecutor(Executor):
     def _keep_inductive(
         self, kept: list[Candidate], head: Cells, back: Sequence[Edge]
     ) -> list[Term]:
-        """
-        Filters the candidate facts to those that an iteration preserves, given that all hold
-        before.
-        """
+        """Filters candidate facts: an iteration must preserve each, given that all hold before."""
         while True:
             held = [holds(head) for holds in kept]
             asked = [[*self.facts, *held, b.guard] for b in back]

@@ -182,9 +182,7 @@ Items: TypeAlias = dict[str, dict[int, int]]
 def find_launch(
     question: Question, held: Sequence[Term], kernel: Kernel, limits: Limits
 ) -> tuple[dict[str, int], Items]:
-    """
-    Finds the smallest launch that may show the bug of a question, and the items that it reads.
-    """
+    """Finds the smallest launch that may show a question's bug, and the items it reads."""
     reads = [t for t in _applications(question.wrong) if t.decl().name() in kernel.elements]
     wanted = [*_list_numbers(kernel), *reads, *[t.arg(0) for t in reads]]
     numbers, lengths = kernel.pushed.values(), kernel.lengths.values()
@@ -217,9 +215,7 @@ def _applications(term: Term) -> list[Term]:
 
 
 def _questions(kernel: Kernel) -> Iterator[Question]:
-    """
-    Yields one question for each fault that is possible at an instruction or at a pair of them.
-    """
+    """Yields one question for each possible fault at an instruction or a pair of them."""
     found: dict[tuple[object, ...], list[Question]] = {}
     for question in (*map(_of_demand, kernel.demands), *_of_barriers(kernel), *_races(kernel)):
         found.setdefault((question.name, question.what, question.ops), []).append(question)

@@ -21,9 +21,7 @@ FITTED, FITTED_ON_PROCESSOR = "nvidia-h200", "lavapipe"
 
 @dataclass(frozen=True)
 class Structure:
-    """
-    A subgroup's walk through the keys if probabilities stay in registers, and its time.
-    """
+    """A subgroup's walk through the keys if probabilities stay in registers, and its time."""
 
     strips: int
     key_fragments: int
@@ -46,9 +44,7 @@ class AttentionModel:
     registers: int
     """32-bit registers of an invocation for fragments; addresses and scalars take the rest."""
     most_registers: int
-    """
-    32-bit registers for fragments above which a schedule is refused; the driver spills some below.
-    """
+    """32-bit registers for fragments above which a schedule is refused; fewer may spill."""
     held: int
     """Registers for fragments if probabilities stay in registers."""
     held_reading: int
@@ -93,26 +89,18 @@ class AttentionModel:
 
 @dataclass(frozen=True)
 class ScalarModel:
-    """
-    Estimates products by multiply-adds; without `rate` they are estimated like any other tile.
-    """
+    """Estimates products by multiply-adds; without `rate`, like any other tile."""
 
     rate: float = 0.0
     """TFLOPS of a compute unit that only multiplies and adds."""
     operand_weight: float = 0.0
-    """
-    Cost of an operand's element for each row or column of an invocation's tile, in multiply-adds.
-    """
+    """Cost of each row or column of an invocation's tile, in multiply-adds."""
     tile_weight: float = 0.0
-    """
-    Cost of an operand's element for each row or column of a workgroup's tile, in multiply-adds.
-    """
+    """Cost of each row or column of a workgroup's tile, in multiply-adds."""
     wait: float = 0.0
     """Seconds that a subgroup waits in each step along K; only other subgroups can hide them."""
     product: float = 0.0
-    """
-    Seconds of one multiply-add by all invocations of a subgroup that is alone on a compute unit.
-    """
+    """Seconds of one multiply-add by all invocations of a subgroup alone on a unit."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def note_row(table: str, row: object) -> None:
 
 
 def reported(run: Callable[[], int]) -> int:
-    """The status of a command, whose notes are printed in the place of its text."""
+    """Runs a command and prints its notes as JSON instead of its text. Returns its exit status."""
     notes: dict[str, Any] = {}
     token = _NOTES.set(notes)
     try:

@@ -33,17 +33,17 @@ def unbounded(function: Meaning, *operands: Bounds) -> Bounds:
 
 
 def rising(function: Meaning, x: Bounds) -> Bounds:
-    """A function that never falls."""
+    """Bounds a function that never falls."""
     return function(x[0]), function(x[1])
 
 
 def falling(function: Meaning, x: Bounds) -> Bounds:
-    """A function that never rises."""
+    """Bounds a function that never rises."""
     return function(x[1]), function(x[0])
 
 
 def even(function: Meaning, x: Bounds) -> Bounds:
-    """A function that falls up to 0 and rises from there."""
+    """Bounds a function that falls up to 0 and rises from there."""
     low, high = x
     crosses = (low <= 0) & (high >= 0)
     ends = function(low), function(high)
@@ -52,7 +52,7 @@ def even(function: Meaning, x: Bounds) -> Bounds:
 
 
 def oscillating(limit: float) -> Image:
-    """A function between -1 and 1, known where it is asked for points nearer to 0 than `limit`."""
+    """Bounds a function with values in [-1, 1]; for |x| < `limit` it is computed precisely."""
 
     def image(function: Meaning, x: Bounds) -> Bounds:
         low, high = x

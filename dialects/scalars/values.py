@@ -139,7 +139,7 @@ class Values:
         return result
 
     def with_sign(self, magnitude: SSAValue, sign: SSAValue) -> SSAValue:
-        """A binary32 number that is not negative, with another's sign."""
+        """Gives a nonnegative binary32 number the sign of another number."""
         whole = self.as_type(i32)
         from xdsl_spirv.dialects.spirv import bit
 

@@ -154,7 +154,7 @@ class CompositeConstructOp(SPIRVOp):
 
 @irdl_custom_directive
 class CompositeAndPart(TypeAndDerived):
-    """A composite's type, from which that of the part at the indices follows."""
+    """Syntax with the composite's type only; the type of the part follows from it."""
 
     written: TypeDirective
     derived: TypeDirective
@@ -226,9 +226,7 @@ class CompositeInsertOp(SPIRVOp):
 
 
 def _part(value: SSAValue, path: Sequence[int]) -> SSAValue | Attribute | None:
-    """
-    The member at a path in a composite, if a constant or the operations that built it give it.
-    """
+    """The member at a path in a composite, if a constant or operations that built it give it."""
     while path:
         constant, producer = ConstantLike.get_constant_value(value), value.owner
         if constant is not None:

@@ -417,9 +417,7 @@ def type_of_constant(user: Operation, symbol: SymbolRefAttr) -> Attribute:
 
 
 def verify_lengths(user: Operation, type: Attribute) -> None:
-    """
-    Raises VerifyException unless the arrays in `type` name integer constants as their lengths.
-    """
+    """Raises VerifyException unless the arrays in `type` name integer constants as lengths."""
     match type:
         case ArrayType():
             verify_lengths(user, type.element_type)

@@ -281,7 +281,7 @@ def _print_types(printer: Printer, state: PrintingState, types: Sequence[Attribu
 
 
 class TypeAndDerived(CustomDirective, ABC):
-    """A type that is written, and types that follow from it and are not."""
+    """Syntax that writes one type; other types follow from it and are not written."""
 
     written: TypeDirective
     derived: TypeDirective
@@ -306,7 +306,7 @@ class TypeAndDerived(CustomDirective, ABC):
 
 @irdl_custom_directive
 class VectorAndElement(TypeAndDerived):
-    """A vector's type, from which its components' follows."""
+    """Syntax with the vector's type only; the type of its components follows."""
 
     written: TypeDirective
     derived: TypeDirective
@@ -330,7 +330,7 @@ class PairAndMembers(TypeAndDerived):
 
 @irdl_custom_directive
 class SameType(TypeAndDerived):
-    """A type that another value has, too."""
+    """Syntax for a type that is equal to another value's type and not written."""
 
     written: TypeDirective
     derived: TypeDirective

@@ -108,7 +108,7 @@ class FConvertOp(WidthConversion, Foldable):
     FIELDS: ClassVar[Mapping[str, str]] = {"float_value": "operand"}
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
-        """A constant that the result can hold; how others are rounded, execution modes say."""
+        """Folds a constant that is exact in the result's type; execution modes decide rounding."""
         folded, value = super().fold(), ConstantLike.get_constant_value(self.operand)
         result = folded[0] if folded else None
         if not isinstance(result, FloatAttr) or not isinstance(value, FloatAttr):

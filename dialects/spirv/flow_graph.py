@@ -109,9 +109,7 @@ class FlowGraph:
 
 
 def _targets(block: Block) -> list[Block]:
-    """
-    The blocks that a block's terminator branches to, including targets outside of its construct.
-    """
+    """The blocks that a block's terminator branches to, also outside of its construct."""
     last = block.last_op
     if last is None:
         return []

@@ -131,7 +131,7 @@ VARIABLE_POINTERS = frozenset(
 
 
 def is_kernel(declared: frozenset[Capability]) -> bool:
-    """Whether a module is a kernel's: it says so, where a shader's capability may be implied."""
+    """Whether a module is an OpenCL kernel: it declares Kernel, and not Shader."""
     return Capability.Kernel in declared and Capability.Shader not in declared
 
 

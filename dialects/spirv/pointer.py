@@ -52,10 +52,7 @@ class TwoPointers(SPIRVOp, ABC):
     operand_2 = operand_def(POINTER)
 
     def check_pointers(self) -> None:
-        """
-        Checks that both pointers have one storage class and, if typed, one type, and are not
-        physical.
-        """
+        """Checks that both pointers have one storage class and one type, and are not physical."""
         types = (self.operand_1.type, self.operand_2.type)
         classes = [storage_class(t) for t in types]
         if classes[0] != classes[1]:

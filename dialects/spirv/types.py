@@ -64,7 +64,7 @@ def known(value: Size) -> int | None:
 
 
 class Repeated(Sequence[Attribute]):
-    """One type so many times, as an array's constituents are: without a list of four billion."""
+    """A sequence that repeats one type without a list, such as an array's constituents."""
 
     def __init__(self, element: Attribute, times: int):
         self.element = element

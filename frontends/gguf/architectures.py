@@ -66,9 +66,7 @@ class Architecture:
     turns_part: bool = True
     """Whether positions may turn the first elements of a head only."""
     unturned: int = 0
-    """
-    The last of each group of this many blocks has no rotary positions; 0: all blocks have them.
-    """
+    """The last of each group of this many blocks has no rotary positions; 0: all have them."""
     factors: tuple[str, ...] = ()
     """Tensors of factors that frequencies are divided by; two are for short and long contexts."""
     window: Window | None = None

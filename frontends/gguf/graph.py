@@ -182,7 +182,7 @@ class Step:
         self.b.location = NameLoc(StringAttr(name), NoneAttr())
 
     def constant(self, name: str, array: Array) -> Tensor:
-        """An array as an argument of the function, the same whenever it is asked for."""
+        """Makes an array an argument of the function; equal names give the same argument."""
         return self._known.setdefault(name, Tensor.of(array, name))
 
     def planes(self, name: str) -> Mapping[str, Tensor]:
@@ -205,7 +205,7 @@ class Step:
         return dequantize(self.b, format, planes, element)
 
     def rows(self, table: Tensor, numbers: Tensor | None = None) -> Tensor:
-        """A row of a table for each token: its own, or the one that `numbers` say."""
+        """Reads a row of a table for each token, by its own number or its item in `numbers`."""
         source = Reader(self.b, table)
 
         def body(s: Scalars, token: Number) -> Number:
@@ -302,9 +302,7 @@ class Step:
         return self.b.contract(x, [0, 2], weights, [1, 2], sizes, 3, F32)
 
     def together(self, x: Tensor, block: str, names: Sequence[str]) -> list[Tensor]:
-        """
-        Multiplies by several matrices: in one product with all of them if they have equal formats.
-        """
+        """Multiplies by several matrices: in one product if all have equal formats."""
         whole = [f"{block}{name}" for name in names]
         if not self.weights.are_alike(whole):
             return [self.product(x, name) for name in whole]

@@ -191,7 +191,7 @@ class TensorBuilder:
         self.block.add_op(assertion)
 
     def insist_natural(self, size: Size) -> None:
-        """A size that may not be negative; a run whose inputs make it so is refused."""
+        """Requires that a size is not negative; a run whose inputs make it negative is refused."""
         if not surely_below(-1, size):
             self.insist_equal(least(size, 0), 0)
 

@@ -102,9 +102,7 @@ def _shape(b: TensorBuilder, t: Chosen, operator: str, attributes: Attributes) -
 def _reduce_chosen(
     b: TensorBuilder, operator: str, inputs: Inputs, attributes: Attributes, compute: Compute
 ) -> Sequence[Tensor | None]:
-    """
-    Reduces over the axis of the list; elements that are not chosen count as the neutral element.
-    """
+    """Reduces over the axis of the list; elements not chosen count as the neutral element."""
     t = inputs[0]
     assert isinstance(t, Chosen)
     x, neutral = t.candidates, NEUTRAL[operator](t.candidates.element)

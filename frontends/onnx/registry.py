@@ -185,7 +185,7 @@ def is_evaluated(entry: Operator) -> bool:
 
 
 def is_newest(entry: Operator) -> bool:
-    """Whether no later opset means something else by it: onnx's own evaluator knows that one."""
+    """Whether no later opset changes the operator, so that onnx's evaluator knows it."""
     return _OPERATORS[entry.domain, entry.name][0] is entry
 
 

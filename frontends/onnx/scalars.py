@@ -197,7 +197,7 @@ class Scalars:
         return self.unary(math.AbsFOp if x.element.is_float else math.AbsIOp, x)
 
     def wide(self, x: Number) -> Number:
-        """A number in the type that its own type is computed in."""
+        """Converts a number to the type in which its own type is computed."""
         return x.to(x.element.computed)
 
     def is_nan(self, x: Number) -> Number:

@@ -235,7 +235,7 @@ class Listed(Tensor):
 
 
 class Chosen(Listed):
-    """A tensor of which data decides how many elements it has along an axis; see `chosen`."""
+    """A tensor whose size along an axis depends on data; see `chosen`."""
 
     remedy = "sum or count what it takes, or cut the model before"
 

@@ -56,7 +56,7 @@ def array_of(tensor: Any) -> Array:
 def without_weights(
     model: Any, folder: Path | None = None, arrays: Mapping[str, Array] | None = None
 ) -> tuple[Any, Weights]:
-    """A copy of a model without its large initializers, and those; `arrays` are values of some."""
+    """Splits a model and its large initializers; `arrays` has values for some of them."""
     graph, weights = model.graph, {}
     kept: list[Any] = []
     for tensor in graph.initializer:

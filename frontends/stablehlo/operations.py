@@ -118,8 +118,7 @@ def slice_(b: Importer, op: Any, x: Tensor) -> Tensor:
 
 def starts_of(b: Importer, x: Tensor, sizes: Sequence[Any], starts: Sequence[Tensor]) -> Any:
     """
-    The start indices of a slice of `sizes`, clamped so that it lies inside of the tensor. None if
-    one of them is not known.
+    The start indices of a slice, clamped to the tensor. None if one of them is not known.
     """
     known: list[Any] = []
     for size, part, start in zip(x.sizes, sizes, starts, strict=True):
@@ -251,10 +250,7 @@ def dot_general(b: Importer, op: Any, x: Tensor, y: Tensor) -> Tensor:
 
 @operation("stablehlo.convolution")
 def convolution(b: Importer, op: Any, x: Tensor, w: Tensor) -> Tensor:
-    """
-    Imports a convolution. Images and kernels are read in their layout, without a copy, unless
-    groups have several channels: those are transposed first.
-    """
+    """Imports a convolution without a copy, or with transpositions for grouped channels."""
     hlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
     dims = hlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     element, sizes = type_of(op.results[0])
@@ -307,7 +303,7 @@ def convolution(b: Importer, op: Any, x: Tensor, w: Tensor) -> Tensor:
 
 @operation("stablehlo.gather")
 def gather(b: Importer, op: Any, x: Tensor, indices: Tensor) -> Tensor:
-    """Every element of the result reads one index for each dimension that indices name."""
+    """Imports a gather: each element of the result reads one index for each indexed dimension."""
     hlo: Any = import_module("jaxlib.mlir.dialects.stablehlo")
     dims = hlo.GatherDimensionNumbers(op.attributes["dimension_numbers"])
     element, sizes = type_of(op.results[0])
@@ -344,8 +340,7 @@ def _of_vector(s: Scalars, places: Reader, row: list[Number], vector: int, k: in
 @operation("stablehlo.scatter")
 def scatter(b: Importer, op: Any, *tensors: Tensor) -> Tensor:
     """
-    Imports a scatter: each element of the result loops over all updates in order and applies those
-    that belong to it.
+    Imports a scatter: each element of the result applies its updates in a loop over all.
 
     An update is skipped if its window is not inside of the tensor.
     """

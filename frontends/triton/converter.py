@@ -73,14 +73,14 @@ class Converter:
         return w.splats.get(form, form)
 
     def tile(self, value: SSAValue) -> SSAValue:
-        """A value as a tile."""
+        """Writes a value as a tile."""
         made = self.operand(value)
         if isinstance(made.type, tile.TileType) or not isinstance(value.type, TensorType):
             return made
         return self.writer.full(made, value.type.get_shape())
 
     def materialize(self, mask: Mask) -> SSAValue:
-        """A mask as a tile of truth values, or as one."""
+        """Writes a mask as a tile of truth values, or as a single one."""
         w, total = self.writer, None
         for part in mask.parts:
             if isinstance(part, SSAValue):
@@ -98,7 +98,7 @@ class Converter:
         return total or w.add(arith.ConstantOp(IntegerAttr(1, i1)))
 
     def total(self, value: SSAValue) -> Sum:
-        """One integer as a sum."""
+        """Converts an integer to a sum of known terms."""
         form = self.forms[value]
         assert isinstance(form, Affine)
         return form.start

@@ -161,9 +161,7 @@ def _add_pointer(c: Converter, op: Operation) -> None:
 
 
 def _access(c: Converter, op: Operation, mask: SSAValue | None) -> tuple[Pointer, Any]:
-    """
-    Returns the pointers and the mask of a load or store; an access to one element becomes a row.
-    """
+    """Returns the pointers and mask of a load or store; a single element becomes a row."""
     pointer, form = c.forms[op.operands[0]], None if mask is None else c.forms[mask]
     if not isinstance(pointer, Pointer):
         c.writer.refuse("a pointer that was loaded is not read", "pass buffers as arguments")

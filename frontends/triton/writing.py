@@ -51,10 +51,7 @@ class Writer:
     # Places
 
     def at(self, op: Operation) -> None:
-        """
-        Gives the operations that are written next the location and name of this operation of
-        Triton.
-        """
+        """Gives operations that are written next the location of this operation of Triton."""
         place, self.hint = line_of(op.location), name_of(op.location)
         if place is not None:
             file, line = place

@@ -79,10 +79,7 @@ class Checker(Findings):
 
     @contextmanager
     def of_whole_chunk(self, batch: Batch, lanes: Array) -> Generator[None]:
-        """
-        Runs the body of the `with` for these lanes, which may belong to several batches of the
-        chunk.
-        """
+        """Runs the body of the `with` for these lanes, perhaps of several batches of the chunk."""
         own = batch.mask
         batch.mask, self.existing = lanes, self.chunk.existing
         yield

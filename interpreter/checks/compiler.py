@@ -113,10 +113,7 @@ class CheckedCompiler(Compiler):
         return lambda env: [(env[slot], env[slot + 1]) for slot in slots]
 
     def assigner(self, slots: Slots, merges: Sequence[Merge | None]) -> Callable[[Env, Any], None]:
-        """
-        Returns `assign(env, values)` for a reader's values; under divergence only active lanes
-        change.
-        """
+        """Returns `assign(env, values)` for a reader's values; it changes active lanes only."""
         targets = list(zip(slots, merges, strict=True))
 
         def assign(env: Env, pairs: Sequence[tuple[Any, Any]]) -> None:

@@ -118,7 +118,7 @@ class Moves:
         self.shadow: Shadow = None
 
     def load(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """The value; `shadow` is its."""
+        """Loads a value, and keeps its shadow in `shadow`."""
         self.access.shadows.clear()
         value = self.access.load(pointer, form, mask)
         self.shadow = self.access.shadows.pop()[0]

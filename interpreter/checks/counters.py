@@ -32,10 +32,7 @@ class Counters:
         self.report = report
 
     def stage(self, op: Operation, form: Form) -> Counter | None:
-        """
-        Returns a function that classifies an operation's results; None if there is nothing to
-        count.
-        """
+        """Returns a function that classifies an operation's results, if they are counted."""
         if not isinstance(form, Plain | CooperativeMatrix):
             return None
         if isinstance(op, dot_product.DotAccumulateOperation):

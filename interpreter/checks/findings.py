@@ -82,8 +82,8 @@ class Findings:
         self, op: Operation, what: str, shadow: Shadow, mask: Mask, form: Form | None = None
     ) -> bool:
         """
-        Report that `what` is undefined in active lanes; whether it is. `shadow` is (w, s, l), or
-        that of a value of a form.
+        Reports `what` if it is undefined in active lanes, and returns whether it is. `shadow` has
+        the shape (w, s, l), or that of a value of `form`.
         """
         if shadow is None:
             return False

@@ -71,7 +71,7 @@ def arithmetic(op: Any, compiler: CheckedCompiler, function: Function) -> Checke
 
 
 def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, batch: Batch) -> Array:
-    """A cluster size that exists: the given one, or the group's where that is wrong."""
+    """Checks a cluster size. Returns it, or the group's size if it is invalid."""
     members, size = group.invocations(batch), int(cluster.flat[0])
     if 1 <= size <= members and size & (size - 1) == 0:
         return cluster

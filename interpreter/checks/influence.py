@@ -95,9 +95,7 @@ def _decides(op: Operation) -> bool:
 
 
 def _incoming(block: Block) -> list[SSAValue]:
-    """
-    Values that may become a block's arguments: the operands that terminators in its region pass.
-    """
+    """Values that may become a block's arguments: operands that terminators pass."""
     region = block.parent
     if region is None:
         return []

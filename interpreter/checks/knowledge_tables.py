@@ -97,7 +97,7 @@ Node = Release | Acquire | Join
 @dataclass(eq=False)
 class Table:
     """
-    The knowledge at a node: (storage, row, party), of the parties of which anything is known.
+    The knowledge at a node: times by (storage, row, party), for parties with known accesses only.
 
     Most invocations hear of few others, so a table has no columns for the rest.
     """
@@ -137,7 +137,7 @@ class Tables:
         """Number of entries of all tables."""
 
     def party(self, code: int) -> int:
-        """The party as which one counts: itself, or its workgroup if there are too many."""
+        """The party that stands for an invocation: itself, or its workgroup if there are many."""
         if code not in self.parties:
             if len(self.parties) >= PARTIES and code & KIND == LANE:
                 return self.party(WORKGROUP | code // self.accessors.per_workgroup)
@@ -247,7 +247,7 @@ class Tables:
 
 
 def push(table: Array, levels: Array, semantics: Semantics) -> None:
-    """An availability operation: what is available nearby becomes so for a wider scope."""
+    """Executes an availability operation: nearby writes become available more widely."""
     for storage in range(STORAGES):
         if not semantics.release & 1 << storage:
             continue
@@ -264,7 +264,7 @@ def push(table: Array, levels: Array, semantics: Semantics) -> None:
 
 
 def pull(table: Array, levels: Array, semantics: Semantics) -> None:
-    """A visibility operation: what is available for a scope becomes visible."""
+    """Executes a visibility operation: writes that are available to a scope become visible."""
     for storage in range(STORAGES):
         if not semantics.acquire & 1 << storage:
             continue
@@ -281,7 +281,7 @@ def pull(table: Array, levels: Array, semantics: Semantics) -> None:
 
 
 def pass_over(table: Array, source: Array, storages: int, level: int) -> None:
-    """An invocation learns what another one, so far away, knew of the same parties."""
+    """Gives an invocation the knowledge that another one at a distance had of the same parties."""
     if not storages:
         return
     for storage in range(STORAGES):

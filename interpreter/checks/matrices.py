@@ -214,7 +214,7 @@ def _safe(tiles: Tiles, outside: Array, memory: Memory, dtype: numbers.DType) ->
 
 @checked(ops.CooperativeMatrixLoadOp)
 def load(op: ops.CooperativeMatrixLoadOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """One matrix for each scope instance, and which of its components were never written."""
+    """Loads one matrix for each scope instance, and the mask of unwritten components."""
     return loading(op, compiler, Matrices(op, compiler, op.result.type, store=False))
 
 
@@ -262,7 +262,7 @@ def loading(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
 def store(
     op: ops.CooperativeMatrixStoreOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """Every scope instance's matrix to its place, and the shadow with it."""
+    """Stores each scope instance's matrix, and its shadow."""
     return storing(op, compiler, Matrices(op, compiler, op.object.type, store=True))
 
 

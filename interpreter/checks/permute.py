@@ -118,9 +118,7 @@ class Permuted:
                 return
 
     def _are_local(self, causes: list[Finding]) -> bool:
-        """
-        Whether all findings are about Workgroup memory: then one workgroup is enough to show them.
-        """
+        """Whether all findings are about Workgroup memory: one workgroup then shows them."""
         ops = [self.report.where(cause) for cause in causes]
         return all(
             isinstance(op, Operation)

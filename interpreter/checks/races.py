@@ -135,7 +135,7 @@ class Races:
         return {name: getattr(self, name) for name in OF_CHUNK}
 
     def resume(self, chunk: dict[str, Any]) -> None:
-        """A chunk goes on that waited while others ran."""
+        """Resumes a chunk that waited while others ran."""
         for name, value in chunk.items():
             setattr(self, name, value)
 
@@ -188,7 +188,7 @@ class Races:
     def synchronize(
         self, access: Any, mask: Mask, wrote: Array, reads: bool, semantics: tuple[str, str]
     ) -> None:
-        """An atomic that was executed; `wrote` says which invocations (w, s, l) changed memory."""
+        """Records an executed atomic; `wrote` masks the invocations that changed memory."""
         shadow = access.memory.shadow
         history = None if shadow is None else shadow.known
         if not self.knowledge.active or history is None:
@@ -387,9 +387,7 @@ class Races:
     def _judge_singles(
         self, region: Region, conflicts: Conflicts, storage: int, write: bool, facts: Facts
     ) -> Array:
-        """
-        A verdict for each conflict. If a word stands for several accesses, all must be ordered.
-        """
+        """A verdict for each conflict. All accesses of a joined word must be ordered."""
         words, who = conflicts.earlier, conflicts.who
         joined = (words & KIND) != LANE
         if not self.knowledge.active or not joined.any():
@@ -444,9 +442,7 @@ class Races:
 
     @staticmethod
     def _is_shown(happens: Array, available: Array, visible: int) -> Array:
-        """
-        A mask of the earlier writes that are available within `visible`, or already made visible.
-        """
+        """A mask of the earlier writes that are available in `visible`, or made visible."""
         shown = np.zeros(available.shape, np.bool_)
         for m in range(LEVELS):
             here = np.zeros_like(shown)
@@ -511,9 +507,7 @@ class Races:
 
     @staticmethod
     def _keep_last(region: Region, index: Array, now: Array, earlier: Array, fresh: Array) -> None:
-        """
-        Record the last reader, and the last earlier reader other than it, for reports of conflicts.
-        """
+        """Record the last reader, and the last earlier one other than it, for reports."""
         several = fresh & ((earlier ^ now) & IDENTITY != 0)
         if not several.any():
             return

@@ -136,7 +136,7 @@ def _same(place: Pointer, other: Memory) -> Pointer:
 def load(
     op: ops.CooperativeMatrixLoadTensorOp, compiler: CheckedCompiler, function: Function
 ) -> Checked:
-    """A decoded component counts as defined."""
+    """Checks a load from a tensor. Components from a decode function count as defined."""
     components = Components(op, compiler, store=False)
     access, form = components.access, components.form
 

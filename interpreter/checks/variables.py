@@ -58,7 +58,7 @@ BUFFERS = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.Physic
 
 @checked(ops.VariableOp)
 def variable(op: ops.VariableOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """A variable without an initial value is undefined as a whole."""
+    """Makes the shadow of a variable: without an initial value, all of it is undefined."""
     form = shadow_form(compiler.context.form(pointer_type(op.result).pointee))
     undefined = compiler.checker.checks.undefined
 

@@ -30,7 +30,7 @@ from xdsl_spirv.interpreter.spirv import tensor_arm as tensor_semantics
 
 @checked(vendor.CooperativeMatrixLoadNVOp, vendor.CooperativeMatrixStoreNVOp)
 def move_matrix(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks as a load or store of the later version, once the layout is known."""
+    """Checks a load or store like the later version's, once its operand gives the layout."""
     checker, boolean = compiler.checker, compiler.context.form(op.column_major.type)
     type, store = (op.object.type, True) if not op.results else (op.result.type, False)
     both = [Matrices(op, compiler, type, store, by_rows) for by_rows in (True, False)]
@@ -93,7 +93,7 @@ def store_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
 
 @checked(vectors.CooperativeVectorMatrixMulOp, vectors.CooperativeVectorMatrixMulAddOp)
 def multiply(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """An undefined component of a row, or of the bias, spoils one of the result; of x, all."""
+    """Finds undefined result components: by their row and bias, or all if x has one."""
     loads = VectorLoads(op, compiler)
     product = vector_semantics.Product(op, compiler.context, loads)
     form = compiler.context.plain(op.operands[0].type)

@@ -103,17 +103,13 @@ def winograd(op: Winograd, x: Array, out: Array) -> Array:
 
 
 def _split(op: PackOp | UnpackOp, rank: int) -> list[int]:
-    """
-    The source of each dimension of the packed tensor, as an index into flat (outer, inner) pairs.
-    """
+    """The source of each packed dimension, as an index into flat (outer, inner) pairs."""
     inner = [2 * position + 1 for position in op.positions]
     return [2 * axis for axis in op.order(rank)] + inner
 
 
 def _tiles(op: PackOp | UnpackOp, rank: int, given: Sequence[Array]) -> list[int]:
-    """
-    The tile size of each dimension of the unpacked tensor; 1 for dimensions that are not tiled.
-    """
+    """The tile size of each dimension of the unpacked tensor; 1 if it is not tiled."""
     left, tiles = iter(given), [1] * rank
     for position, tile in zip(op.positions, op.tiles, strict=True):
         tiles[position] = int(next(left)) if tile == DYNAMIC_INDEX else tile

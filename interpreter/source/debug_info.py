@@ -157,7 +157,7 @@ class DebugInfo:
         scope: Operand | None = None,
         inlined: Operand | None = None,
     ) -> SourceLocation | None:
-        """A place in a scope that stands where an inlined call was; None without file or line."""
+        """Makes the location of a place, with inlined calls around it; None without a line."""
         if not file or line < 1:
             return None
         calls: list[tuple[str, int, str]] = []

@@ -48,7 +48,7 @@ class SourceLocation:
 
 
 def quoted(source: SourceLocation, text: str) -> str:
-    """A place in the source with its line, or with the instruction where that is not known."""
+    """Writes a place in the source with its line's text, or else with the instruction."""
     return str(source) if source.text else f"{source.position} ({text})"
 
 

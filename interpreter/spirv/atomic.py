@@ -91,7 +91,7 @@ def _view_dtype(op: Any, context: Context) -> DType:
 
 
 def segments(items: Array) -> tuple[Array, Array]:
-    """A stable order that brings equal items together, and where each run of them begins."""
+    """Sorts items stably, and returns the order and the start of each run of equal items."""
     order = np.argsort(items, kind="stable")
     ordered = items[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: order.size])

@@ -120,7 +120,7 @@ def _layout(layout: Attribute, context: Context) -> CooperativeMatrixLayout:
 
 @action(ops.CooperativeMatrixLoadOp)
 def load(op: Any, context: Context, by_rows: bool | None = None) -> Function:
-    """One matrix for each scope instance."""
+    """Loads one matrix for each scope instance."""
     form = matrix_form(op.result.type, context)
     place, carry = Placement(op, form, context, by_rows), carried(form)
 
@@ -133,7 +133,7 @@ def load(op: Any, context: Context, by_rows: bool | None = None) -> Function:
 
 @action(ops.CooperativeMatrixStoreOp)
 def store(op: Any, context: Context, by_rows: bool | None = None) -> Function:
-    """Every scope instance's matrix to its place, in order."""
+    """Stores each scope instance's matrix, in order."""
     form = matrix_form(op.object.type, context)
     place = Placement(op, form, context, by_rows)
 

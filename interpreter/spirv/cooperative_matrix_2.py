@@ -36,7 +36,7 @@ def scope_axes(form: CooperativeMatrix) -> tuple[int, ...]:
 
 
 def component_batch(batch: Batch, form: CooperativeMatrix, count: int) -> Batch:
-    """A batch in whose lanes `count` components of each matrix stand."""
+    """Makes a batch in which each lane is one of the `count` components of a matrix."""
     inner = copy(batch)
     inner.lanes = count
     inner.partial = inner.pauses = False

@@ -167,10 +167,7 @@ class Texels:
     def find(
         self, image: Memory, columns: Sequence[Array], level: Any = 0, sample: Any = None
     ) -> tuple[Pointer, Array]:
-        """
-        Pointers to the texels at (x, y, z, layer), and a mask of the coordinates outside of the
-        image.
-        """
+        """Pointers to the texels at (x, y, z, layer), and a mask of those outside of the image."""
         sizes, starts = extents(image, self.type)
         level = np.asarray(level).astype(I64).reshape(np.shape(level) or (1, 1, 1))
         outside = (level < 0) | (level >= len(sizes))

@@ -228,9 +228,7 @@ def _fresh(size: int, batch: Batch, label: str, *, zero: bool) -> Memory:
 
 
 def _clear(memory: Memory, size: int) -> None:
-    """
-    Sets the first bytes of each row to 0. The other bytes of a larger aliased block stay unwritten.
-    """
+    """Sets the first bytes of each row to 0. Other bytes of an aliased block stay unwritten."""
     memory.data[:, :size] = 0
     memory.defined = max(memory.defined, size)
 

@@ -363,7 +363,7 @@ class TensorAccess:
         layout: TensorLayout,
         view: TensorView | None = None,
     ) -> None:
-        """Every component to its place."""
+        """Stores each component."""
         _, place, moved = self.places(batch, pointer, layout, view)
         flat = matrix.reshape(*matrix.shape[:2], -1).astype(self.form.dtype, copy=False)
         self.store_plain(place, self.plain, np.ascontiguousarray(flat), moved)
@@ -387,11 +387,11 @@ class TensorAccess:
 
 @action(ops.CooperativeMatrixLoadTensorOp)
 def load(op: ops.CooperativeMatrixLoadTensorOp, context: Context) -> Function:
-    """One matrix for each scope instance."""
+    """Loads one matrix for each scope instance."""
     return TensorAccess(op, context).load
 
 
 @action(ops.CooperativeMatrixStoreTensorOp)
 def store(op: ops.CooperativeMatrixStoreTensorOp, context: Context) -> Function:
-    """Every scope instance's matrix to its places."""
+    """Stores each scope instance's matrix."""
     return TensorAccess(op, context).store

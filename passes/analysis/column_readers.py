@@ -84,9 +84,9 @@ class ColumnReaders:
 
 def column_readers(source: SSAValue, columns: int) -> ColumnReaders:
     """
-    The computations behind the operation that computes `source`, so many columns.
+    Finds the computations that read `source`, a result of `columns` columns.
 
-    Raises `NotFused` where an element asks for columns that are not a group of neighbours.
+    Raises `NotFused` if an element needs columns that are not neighbours in one group.
     """
     try:
         reader, results = _results_behind(source)
@@ -200,10 +200,7 @@ def _read_by_loops(array: Computed, places: list[Numbers], source: SSAValue) -> 
 
 
 def _in_groups(nest: Nest, columns: list[Numbers], count: int) -> ColumnReader | None:
-    """
-    Describes a nest that reads groups of `count` columns. None if it reads no columns, or an
-    element reads columns of several groups.
-    """
+    """Describes a nest whose elements read one group of `count` columns each, else None."""
     import numpy as np
 
     if not columns:

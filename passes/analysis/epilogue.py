@@ -335,9 +335,7 @@ def _collect(
     operands: dict[Placed, None],
     reductions: dict[Placed, None] | None,
 ) -> None:
-    """
-    Collect the operands that a value is computed from, including the root, and row sums if allowed.
-    """
+    """Collect the operands of a value's computation, also the root and allowed row sums."""
     if placed.value is root.value:
         operands[placed] = None
         return

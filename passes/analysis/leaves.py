@@ -83,8 +83,8 @@ class Leaf:
 
     def width(self, unit: dict[int, int], most_bytes: int) -> int:
         """
-        Elements that one load of a unit has: `unit[loop]` iterations of some loops, which begin at
-        a multiple of that.
+        Number of elements that one load of a unit can have. A unit is `unit[loop]` iterations of
+        some loops, and begins at a multiple of these numbers.
         """
         inner = {loop: n for loop, n in unit.items() if n > 1 and self.strides[loop] != 0}
         if any(is_dynamic(self.strides[loop]) for loop in inner):
@@ -151,7 +151,7 @@ def leaf_of(placed: Placed, sizes: Sequence[Size]) -> Leaf:
     ]
     for index, size in zip(indices, shape, strict=True):
         if _leaves(index, size, sizes):
-            raise NotFused("an operand is read outside")
+            raise NotFused("an operand is read outside of its bounds")
     outer = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
     pairs = list(zip(outer, indices, strict=True))
     strides = (sum(s * index.factors[loop] for s, index in pairs) for loop in range(len(sizes)))

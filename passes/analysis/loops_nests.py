@@ -73,9 +73,7 @@ def nests_of(results: Sequence[Result]) -> list[Nest]:
 
 
 def _parts(array: Array, place: Place) -> Iterator[tuple[Array, Place]]:
-    """
-    Yields the parts of a patched array with their places: the patches, then the array below them.
-    """
+    """Yields the parts of a patched array with places: patches first, then the array below."""
     if isinstance(array, Reshaped) and array.source.shape == array.shape:
         array = array.source
     if not isinstance(array, Patched) or any(s != 1 for s in place.strides):
@@ -156,8 +154,7 @@ def reductions_of(nest: Nest) -> list[tuple[Loops, frozenset[int]]]:
 
 def all_reductions_of(nest: Nest) -> list[tuple[Loops, frozenset[int]]]:
     """
-    All reductions, with the dimensions that each depends on; INNER is the loop of another
-    reduction.
+    All reductions with the dimensions that they depend on; INNER is the loop of another one.
     """
     start = tuple(frozenset((axis,)) for axis in range(len(nest.shape)))
     seen: set[tuple[Array, tuple[frozenset[int], ...]]] = set()

@@ -333,7 +333,7 @@ def _broadcast(reader: Reader, op: Operation) -> None:
 
 
 def _nothing(reader: Reader, op: Operation) -> None:
-    """Skips an operation that is read together with its users."""
+    """Skips an operation that computes no array."""
 
 
 def _empty(reader: Reader, op: Operation) -> None:

@@ -230,9 +230,7 @@ def sizes(type: Attribute) -> tuple[int, ...]:
 
 
 def composed(map: AffineMap, loops: Sequence[AffineExpr | None], dims: int) -> AffineMap | None:
-    """
-    Composes a map with expressions for its loops over `dims` dimensions; None if one is not known.
-    """
+    """Composes a map with expressions for its loops; None if one is not known."""
     used = {
         e.position
         for expression in map.results

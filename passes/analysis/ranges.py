@@ -56,9 +56,7 @@ class Range:
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     def meet(self, other: Range) -> Range:
-        """
-        The intersection. If it is empty, the code is never executed, and this range is returned.
-        """
+        """The intersection, or this range if it is empty (the code is then never executed)."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         return self if low > high else Range(low, high)
 
@@ -96,9 +94,7 @@ def everything(type: Attribute) -> Range:
 
 
 def limited(low: float, high: float, type: Attribute) -> Range:
-    """
-    The range of an operation's result: the interval, or the type's whole range if it may overflow.
-    """
+    """The range of an operation's result: the type's whole range if it may overflow."""
     whole = everything(type)
     return Range(low, high) if whole.low <= low <= high <= whole.high else whole
 

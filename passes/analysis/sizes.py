@@ -70,9 +70,7 @@ def extents(value: SSAValue) -> tuple[Size, ...]:
 
 
 def computed_extent(value: SSAValue, dimension: int) -> Size:
-    """
-    The size that an operation computes for a dimension of its result, even if the type is static.
-    """
+    """The size that an operation computes for a dimension, even if its type is static."""
     if isinstance(value, BlockArgument):
         return symbol(Extent(value, dimension))
     match value.owner:

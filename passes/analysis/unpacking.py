@@ -111,10 +111,7 @@ class Unpacking:
         return prod(self.sizes)
 
     def part(self, split: int) -> Unpacking:
-        """
-        Returns the unpacking of one part, if each unit is split into `split` parts along its
-        innermost loop.
-        """
+        """Returns the unpacking of a part of a unit, split in `split` along its innermost loop."""
         return replace(self, sizes=(*self.sizes[:-1], self.sizes[-1] // split))
 
     @property

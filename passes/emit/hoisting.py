@@ -163,7 +163,7 @@ class HoistingEmitter(KernelEmitter):
         return common_divisor(value)
 
     def split(self, value: SSAValue) -> tuple[SSAValue, int]:
-        """The index as a value and a number added to it."""
+        """Splits an index into a value and a constant that is added to it."""
         return self.splits.get(value, (value, 0))
 
     def _without_low_part(self, value: SSAValue, divisor: int) -> tuple[SSAValue, int]:

@@ -137,10 +137,7 @@ class Band:
 
 
 def band(condition: Node, hides: bool) -> Band:
-    """
-    Derives a mask from a condition on loop indexes. The condition tells the hidden keys if `hides`,
-    else the visible ones.
-    """
+    """Derives a mask from a condition on indexes: of hidden keys if `hides`, else of visible."""
     match condition:
         case Node("arith.ori", _, (a, b)) if hides:
             return band(a, True).and_also(band(b, True))

@@ -85,9 +85,7 @@ def _rank(value: SSAValue) -> int:
 
 
 def is_remade(value: SSAValue) -> bool:
-    """
-    Whether a tensor's contents do not depend on its layout, so that it can be made again in any.
-    """
+    """Whether a tensor's contents are the same in any layout, so that it can be made again."""
     return isinstance(value.owner, MAKERS)
 
 
@@ -120,9 +118,7 @@ def spread_order(op: Operation, value: SSAValue, order: Order) -> Iterator[tuple
 
 
 def _moves_all(op: Operation) -> bool:
-    """
-    Whether all tensors have the same rank, and the body of a padding does not read its indices.
-    """
+    """Whether all tensors have the same rank, and a padding's body does not read indices."""
     ranks = {_rank(v) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)}
     asks = any(a.first_use for region in op.regions for block in region.blocks for a in block.args)
     return len(ranks) == 1 and not asks
@@ -295,10 +291,7 @@ class Rearrangement:
             self._give_back(op)
 
     def _generic(self, op: linalg.ops.GenericOp) -> None:
-        """
-        Rewrites a `linalg.generic`: inputs keep their order, and the loops follow the result's
-        order.
-        """
+        """Rewrites a `linalg.generic`: inputs keep their order, loops follow the result's."""
         maps = maps_of(op)
         written = [self.orders.get(result, tuple(range(_rank(result)))) for result in op.results]
         outputs = [self.value(v, o, op) for v, o in zip(op.outputs, written, strict=True)]
@@ -465,9 +458,7 @@ def with_type(op: Operation, type: Attribute) -> Operation:
 def permuted_lists(
     op: Operation, operands: Sequence[SSAValue], order: Order, _: Orders | None = None
 ) -> Operation:
-    """
-    Clones an operation on permuted tensors, and permutes its numbers for each dimension alike.
-    """
+    """Clones an operation on permuted tensors, and permutes its numbers per dimension."""
     new = op.clone()
     if isinstance(op, tensor.ConcatOp):
         new.operands = operands

@@ -284,9 +284,7 @@ def narrow_constant(op: arith.ConstantOp) -> arith.ConstantOp:
 
 
 def _single(value: float) -> float:
-    """
-    Rounds a number to binary32. Numbers beyond its range, such as the lowest f64, become infinite.
-    """
+    """Rounds a number to binary32, to infinity beyond its range (as the lowest f64)."""
     with np.errstate(over="ignore"):
         return float(np.float32(value))
 

@@ -33,9 +33,7 @@ from xdsl_spirv.passes.graph.tile_nodes import (
 
 
 class OnlineSoftmax:
-    """
-    Recognizes an online softmax in one loop; raises `NotRaised` if the loop is something else.
-    """
+    """Recognizes an online softmax in one loop; raises `NotRaised` for other loops."""
 
     def __init__(self, elements: Nodes, loop: str, starts: Sequence[Node]):
         self.elements, self.loop, self.starts = elements, loop, starts

@@ -66,8 +66,7 @@ def placed_programs(
     """
     Yields equivalent programs for this grid and these arguments, with tiles in place of numbers.
 
-    They differ in the digits of the workgroup's number that walk a tile's axis instead of an own
-    one.
+    They differ in which digits of workgroups' numbers walk a tile's axis, not one of their own.
     Raises `NotRaised` if there is none.
     """
     if not any(isinstance(op, tile.MultiplyAddOp) for op in program.walk()):
@@ -127,9 +126,7 @@ def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
 
 
 class _Placed:
-    """
-    Writes one program; `joined` are the digits of workgroups' numbers that walk axes of tiles.
-    """
+    """Writes one program; `joined` are digits of workgroups' numbers that walk tiles' axes."""
 
     def __init__(
         self, numbers: Numbers, digits: Digits, accesses: Sequence[Access], joined: frozenset[int]
@@ -177,9 +174,7 @@ class _Placed:
         return made
 
     def _axis(self, access: Access, number: int, walks: dict[Source, int]) -> Axis:
-        """
-        Finds the buffer's axis for an axis of a tile; removes the digit or loop on it from `walks`.
-        """
+        """Finds the buffer's axis for a tile's axis; removes its digit or loop from `walks`."""
         size, stride = access.shape[number], access.strides[number]
         room, source = access.rooms[number], None
         for walk in (w for w, step in walks.items() if step == size * stride):
@@ -357,9 +352,7 @@ class _Placed:
         return indices, [a.tile for a in axes], any(a.extent % a.tile for a in axes)
 
     def _orders(self, op: Operation) -> tuple[list[int], bool]:
-        """
-        Returns the sizes above 1 of a tile, and whether the buffer has its axes in reverse order.
-        """
+        """Returns a tile's sizes above 1, and whether the buffer has its axes in reverse."""
         access, axes = self.accesses[op], self.axes[op]
         order = [axis.number for axis in axes if axis.number is not None]
         turned = order != sorted(order)

@@ -125,8 +125,7 @@ class Digits:
     """
     Sorts the workgroups by `pivot` and writes their positions in digits, the fastest digit first.
 
-    Raises `NotRaised` if two workgroups have equal pivots, or if the numbers do not split into
-    digits.
+    Raises `NotRaised` if two workgroups have equal pivots, or numbers do not split into digits.
     """
 
     def __init__(self, numbers: Numbers, pivot: Array, others: Sequence[Array]):
@@ -158,10 +157,7 @@ class Digits:
         return np.broadcast_to(first, (self._numbers.count,))
 
     def split(self, number: Array) -> dict[Source, int] | None:
-        """
-        Writes a number as a linear sum of digits and loop indices; returns its factors that are not
-        0, or None if it is not linear.
-        """
+        """Writes a number as a linear sum; returns the factors of digits and loops, else None."""
         held = number[self._order] if len(number) > 1 else number
         start = int(held.flat[0])
         terms: dict[Source, int] = {None: start}

@@ -64,7 +64,7 @@ class RaiseTilesPass(ModulePass):
 
 
 def raise_program(program: tile.ProgramOp) -> func.FuncOp:
-    """The function of a program; raises `NotRaised` where it has none."""
+    """Builds the function on tensors of a tile program. Raises `NotRaised` if there is none."""
     if not any(isinstance(op, tile.MultiplyAddOp) for op in program.walk()):
         raise NotRaised("no product")
     elements = Elements(program)

@@ -201,10 +201,7 @@ def _pad_to_loops(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
 
 @dataclass
 class _Body:
-    """
-    A loop's body during the rewrite: operations are inserted before `first`, and `tensors` are
-    read.
-    """
+    """A loop's body that gets operations before `first`, and reads new `tensors`."""
 
     op: linalg.ops.GenericOp
     block: Block

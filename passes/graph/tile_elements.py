@@ -167,7 +167,7 @@ class Elements(Nodes):
         return self.values[view]
 
     def place(self, op: tile.PlaceOp) -> None:
-        """Gives each dimension that the operation tiles the first index of a tile."""
+        """Gives each tiled dimension of a view the first index of its tile."""
         shape = tile.view_of(op.view).shape
         for number, (result, (axis, size)) in enumerate(zip(op.firsts, op.counted, strict=True)):
             name = self.rename(f"p{number}")
@@ -352,10 +352,7 @@ class Elements(Nodes):
 
 
 def extent_of(upper: Node) -> tuple[int | None, Node | None]:
-    """
-    Splits a loop's end into its known number (or None) and a node that may end it earlier (or
-    None).
-    """
+    """Splits a loop's end into a known number and a node that may be less; None without."""
     if (known := number_of(upper)) is not None:
         return int(known), None
     if upper.kind != "arith.minsi":

@@ -28,10 +28,7 @@ from xdsl_spirv.upstream.linalg_bodies import multiply_add
 
 
 def same_sign(target: Target | None, always: bool) -> OtherSigns | None:
-    """
-    Returns a conversion of signed and unsigned bytes to one signedness, or None. It is made if
-    `always` is set, or if the target multiplies only operands of equal signedness.
-    """
+    """Returns a conversion of mixed signed and unsigned bytes, if asked for or required."""
     if always or (target is not None and _multiplies_one_sign(target)):
         return OtherSigns(always, target)
     return None
@@ -140,9 +137,7 @@ class _Quantized:
         return is_weight(value) or known_tensor(value) is not None
 
     def is_possible(self) -> bool:
-        """
-        Whether zero points are the same for all terms of a sum, and the number of terms is known.
-        """
+        """Whether all terms of a sum have the same zero points, and their number is known."""
         if any(not isinstance(self.op.inputs[x.input].type, TensorType) for x in (self.a, self.b)):
             return False
         if any(not isinstance(result, AffineDimExpr) for result in self.out.results):

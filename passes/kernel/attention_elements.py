@@ -61,9 +61,7 @@ class Elements:
     # Vectors of a key or value
 
     def load(self, name: str, key: Index, lane: Index) -> list[SSAValue]:
-        """
-        Loads the lane's vectors in their stored type; vectors that do not exist have any value.
-        """
+        """Loads the lane's vectors in their stored type; missing vectors have any value."""
         b, width = self.b, self.plan.vector(name)
         start = b.plus(self.starts[name], self._along(name, FIRST, key))
         view = self._view(name, width)

@@ -92,9 +92,7 @@ class LanesCode(Numbers):
         return self.b.divided(row, self.plan.heads)
 
     def last_row(self) -> Index:
-        """
-        The subgroup's last existing row: under a causal mask, no other of its rows sees more keys.
-        """
+        """The subgroup's last existing row: under a causal mask no other row sees more keys."""
         b, plan = self.b, self.plan
         count = self.rows * (plan.groups_in_subgroup if plan.across_rows else 1)
         last = b.plus(self.subgroup_row(), count - 1)
@@ -436,9 +434,7 @@ class LanesCode(Numbers):
         return state
 
     def _store_together(self, state: State) -> None:
-        """
-        Exchanges each subgroup's sums through Workgroup memory, then stores their joint result.
-        """
+        """Exchanges subgroups' sums through Workgroup memory, then stores their joint result."""
         b, plan = self.b, self.plan
         width = plan.exchanged_at_a_time
         vectors = self._static(plan.sizes.extents[E]) // width

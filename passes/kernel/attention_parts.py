@@ -21,8 +21,7 @@ from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 class PartsMerge:
     """
-    Merges the results of subgroups that share rows: its constructor writes all but the first to
-    memory, and a barrier follows.
+    Merges results of subgroups that share rows; the constructor stores them, before a barrier.
 
     `at` is the number of the subgroups that share rows, of the subgroup among them, and of the
     invocation; `by_row` gives a number of each row for each component.

@@ -400,9 +400,7 @@ class RegisterAttentionCode(FragmentAttention):
         lefts: list[list[Fragment]],
         sums: list[list[SSAValue]],
     ) -> tuple[State, list[list[Fragment]], list[list[SSAValue]]]:
-        """
-        Corrects powers and sums that were computed with old maxima, if a sum shows that one grew.
-        """
+        """Corrects powers and sums that use old maxima, if a sum shows that one grew."""
         totals = [total for row in sums for total in row]
         over = self.any_exceeds(totals, self.number(2.0**EXCESS), "ugt")
         whole = replace(kept, keys=lefts, values=sums)

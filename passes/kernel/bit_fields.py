@@ -85,9 +85,7 @@ def fields_of(word: SSAValue, width: int) -> list[Bits]:
 
 
 class ScalarCode:
-    """
-    Writes operations on scalars; with `keeps`, floats made from bits stay bits as long as possible.
-    """
+    """Writes operations on scalars; with `keeps`, floats stay bits as long as possible."""
 
     def __init__(self, b: HoistingEmitter, known: Known, keeps: bool = False):
         self.b, self.known, self.keeps = b, known, keeps

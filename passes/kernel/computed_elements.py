@@ -81,7 +81,7 @@ class LeafCode:
         )
 
     def load(self, point: Point) -> tuple[SSAValue, int]:
-        """The vector, or element, that has the element at a point, and its place there."""
+        """Loads the vector or element that contains a point; returns the position in it, too."""
         number, place = self.place(point)
         return self.b.load_once(self.memory, (number,)), place
 

@@ -128,8 +128,7 @@ class RowDigits:
 
     def _full_word(self, digit: int, numbers: Sequence[int]) -> SSAValue:
         """
-        The word of a digit if no slot is empty: joins bytes of two integers, then halves of two
-        words.
+        The word of a digit with full slots: joins bytes of two integers, then halves of two words.
 
         The words of all digits are a transpose of the integers' bytes, and share its first half.
         """

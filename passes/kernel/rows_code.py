@@ -138,9 +138,7 @@ class RowsKernel:
         return self.row_sums.parts_of_units(self.few, rows, units)
 
     def _share_digits(self) -> list[SSAValue] | None:
-        """
-        Writes the digits of the rows for all invocations; returns parts of the row sums, if needed.
-        """
+        """Writes the digits of rows for all invocations; returns parts of row sums, if needed."""
         rows, _ = self._points()
         shared = self.shared_digits
         shared.write(rows)
@@ -307,9 +305,7 @@ class RowsKernel:
         return b.loop(plan.units, stride, totals, rest, "rest", lower=whole)
 
     def _own_units(self) -> list[tuple[Index, Condition]]:
-        """
-        The invocation's units of K, if they are the same for all groups, and whether each exists.
-        """
+        """The invocation's units of K, if equal for all groups, and whether each exists."""
         b, plan = self.b, self.plan
         units = [b.plus(self.part, i * plan.parts) for i in range(plan.schedule.steps.data)]
         inside = [b.below(unit, plan.units) for unit in units]

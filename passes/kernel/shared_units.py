@@ -140,10 +140,7 @@ class SharedUnitsKernel(RowsKernel):
         return self._by_lane(values, 0)
 
     def _by_lane(self, values: Sequence[SSAValue], first: int) -> SSAValue:
-        """
-        Selects values for lanes from `first` on; other lanes get any value. Splits the list in
-        halves, so that the chain of selects is short.
-        """
+        """Selects values for lanes from `first` on, by halves; other lanes get any value."""
         if len({*values}) == 1:
             return values[0]
         half = len(values) // 2

@@ -116,9 +116,7 @@ class SliceSums:
                 b.when(mine, partial(self._finish, numbers, values, finish))
 
     def _sums(self, mine: Condition, numbers: range, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """
-        The complete sums of fragments in the slice that finishes them; any values in other slices.
-        """
+        """The complete sums of fragments in the slice that finishes them; others are undefined."""
         own = [values[number] for number in numbers]
         if not isinstance(mine, SSAValue):
             return self._wholes(numbers, values) if mine else own
@@ -132,9 +130,7 @@ class SliceSums:
         return range(begin + first, begin + end)
 
     def _slot(self, owner: int) -> Index:
-        """
-        The slot in which the subgroup's slice leaves its sums for the owner, who has the last slot.
-        """
+        """The slot of the subgroup's sums for the owner of a fragment; the owner has the last."""
         b, count = self.builder, self.slices
         return b.remainder(b.plus(self.place.slice, count - 1 - owner), count)
 

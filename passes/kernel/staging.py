@@ -87,9 +87,7 @@ class TileInMemory(ABC):
         self.buffers: list[SSAValue] = []
 
     def allocate(self, buffers: int) -> None:
-        """
-        Allocates memory for `buffers` tiles; `use` selects one of them for the code that follows.
-        """
+        """Allocates memory for `buffers` tiles; `use` selects one for the code that follows."""
         tile, moved = self.tile, self.tile.piece_type
         shape, name = [tile.shape[0], tile.stride], f"{self.name}_tile"
         memories = [self.builder.allocate(moved, shape, name) for _ in range(buffers)]

@@ -21,9 +21,8 @@ def layout_of(home: Home) -> Layout | None:
 
 class Homes:
     """
-    Chooses a home (matrices or a layout) for each tile. Products have one of their own, reductions
-    get what is left of their operand's, and maps take that of their first operand with a home.
-    Other tiles have any.
+    Chooses a home (matrices or a layout) for each tile. Products have own homes, reductions the
+    rest of their operand's, and maps that of their first operand with one. Other tiles have any.
     """
 
     def __init__(self, schedule: Schedule):

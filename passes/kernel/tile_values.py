@@ -149,9 +149,7 @@ class Stored:
     def matrix(
         self, matrices: Matrices, number: tuple[int, int], corner: Sequence[Index], turned: bool
     ) -> SSAValue:
-        """
-        Loads one matrix of the tile, or of the transposed tile; `will_read` must be called before.
-        """
+        """Loads one matrix of the tile, or of its transpose, after a call of `will_read`."""
         b = self.b
         first = [b.plus(c, n * s) for c, n, s in zip(corner, number, matrices.shape, strict=True)]
         pointer = b.pointer(self.memory, first[::-1] if turned else first)
@@ -350,9 +348,7 @@ def guarded_load(
     inside: Condition,
     outside: IntegerAttr | FloatAttr | None,
 ) -> SSAValue:
-    """
-    Loads an element if it is inside, else `outside`: it then reads the first element and drops it.
-    """
+    """Loads an element if it is inside, else `outside` (after a read of the first element)."""
     element = view.buffer.type.element_type  # pyright: ignore
     number = b.index_inside(inside, number)
     if inside is False:

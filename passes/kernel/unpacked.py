@@ -65,7 +65,7 @@ class PlaneSource:
         self.view = builder.at_top(FlatViewOp(memory, self.type), f"{name}_elements")
 
     def load(self, place: Address, part: Index) -> list[SSAValue]:
-        """The values of a part of the unit at a place, which is in units."""
+        """Loads the values of one part of a unit; `place` is counted in units."""
         b = self.builder
         loads_per_run = self.loads // self.runs
         first = b.times(place.offset(b), self.loads * self.split)

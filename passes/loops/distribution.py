@@ -213,10 +213,7 @@ class _Distribution:
 
     @property
     def _elements_beside(self) -> int:
-        """
-        Number of neighbouring rows of an invocation; it divides the rows, so that no group is
-        incomplete.
-        """
+        """Number of neighbouring rows of an invocation, so that no group is incomplete."""
         wide = [size for size in self.row_shape if size != 1]
         elements = self.lanes.elements
         return elements if wide and is_multiple(wide[-1], elements) else 1

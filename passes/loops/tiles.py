@@ -76,9 +76,7 @@ class Tiles:
     def _point(
         self, indices: tuple[Index, ...], first: Index, last: Index
     ) -> tuple[tuple[Index, ...], Condition]:
-        """
-        The point of the nest at a place of a tile, or another existing point if it lies outside.
-        """
+        """The point of the nest at a place of a tile, or an existing one if it lies outside."""
         b, shape = self.b, self.nest.shape
         inside: Condition = True
         point: list[Index] = [0] * len(shape)

@@ -280,9 +280,7 @@ class AttentionPlan:
         return min(deals, key=lambda deal: (deal.count, -deal.vector))
 
     def _deal(self, name: str, vector: int) -> Deal | None:
-        """
-        The deal of an operand with `vector` elements at a time, or None if that is not possible.
-        """
+        """The deal of an operand with `vector` elements at a time, if that is possible."""
         m, n, k = self.schedule.instruction.sizes
         _, _, d, e = self.op.extents
         bits = bit_width(self.element)

@@ -38,16 +38,16 @@ MOST_BITS = 128
 """Bits that an invocation moves at a time."""
 
 LEAST_BITS = 64
-"""The same where a key is divided among more lanes."""
+"""Least bits that an invocation moves at a time if more lanes share a key."""
 
 REGISTERS = 128
 """32-bit registers of an invocation that queries and results may take."""
 
 RESIDENT_REGISTERS = 32
-"""The same where more lanes could share them: with fewer, more subgroups hide what loads take."""
+"""Registers for queries and results that leave room for more subgroups, which hide loads."""
 
 LOADED_REGISTERS = 32
-"""The same for keys and values that are on their way."""
+"""32-bit registers of an invocation for keys and values that are being loaded."""
 
 MOST_ROWS = 8
 """Most rows of an invocation."""

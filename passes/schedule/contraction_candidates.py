@@ -261,9 +261,7 @@ def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Candid
 
 
 def _dot_path(layout: Layout, k: int) -> StagedAttr:
-    """
-    Stages the widest vectors that are contiguous along K, or words of single bytes if none are.
-    """
+    """Stages the widest vectors that are contiguous along K, or words of single bytes."""
     run = layout.run(INNER)
     vector = next((v for v in (16, 8, 4) if k % v == 0 and run % v == 0), 4)
     return StagedAttr(padding=STAGED_ROW_PADDING, vector=vector)

@@ -440,9 +440,7 @@ def _limits(plan: Plan) -> Iterator[str]:
 
 
 def _registers(plan: Plan) -> Iterator[str]:
-    """
-    The reason why fragments, or values of an invocation, do not fit into registers; else None.
-    """
+    """The reason why fragments, or values of an invocation, do not fit into registers."""
     registers, held = plan.target.registers, plan.target.held_registers
     if not plan.is_cooperative:
         m, n, _ = plan.schedule.instruction.sizes

@@ -181,9 +181,7 @@ def _shift_columns(map: AffineMap, columns: int) -> AffineMap:
 def _join_chains(
     dispatch: DispatchOp, ops: Sequence[GenericOp], before: SSAValue | None
 ) -> SSAValue:
-    """
-    Joins the operations at one position of all chains; `before` is the result of those before them.
-    """
+    """Joins the operations at one position of all chains; `before` is the previous result."""
     first = ops[0]
     inputs: list[SSAValue] = []
     for number, value in enumerate(first.inputs):

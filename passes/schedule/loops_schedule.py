@@ -183,9 +183,7 @@ def _tile_schedule(nest: Nest, target: Target) -> LoopsAttr | None:
 
 
 def _widest(nests: Sequence[Nest], target: Target) -> LoopsAttr:
-    """
-    One schedule for all nests of a kernel: the widest reduction and the most groups of any nest.
-    """
+    """One schedule for all nests of a kernel: with the widest reduction and most groups."""
     order = ("invocation", "subgroup", "workgroup")
     schedules = [_choose(nest, target) for nest in nests]
     chosen = max(schedules, key=lambda schedule: order.index(schedule.reduce.data))

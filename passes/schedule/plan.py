@@ -112,9 +112,7 @@ class Plan:
 
     @property
     def waiting_bytes(self) -> int:
-        """
-        Bytes that an invocation holds in registers for the next tile while it multiplies this one.
-        """
+        """Bytes of the next tile that an invocation holds in registers while it multiplies."""
         waiting = self.staged if self.prefetches else ()
         return sum(self.moves(tile) * tile.vector * tile.element_bytes for tile in waiting)
 
@@ -183,10 +181,7 @@ class Plan:
 
     @property
     def raster_group(self) -> int:
-        """
-        Number of rows or columns of tiles in a band: consecutive workgroups run across the band
-        first.
-        """
+        """Rows or columns of tiles in a band; consecutive workgroups run across it first."""
         length, width, _ = self.grid
         if is_dynamic(length) or is_dynamic(width):
             return 1

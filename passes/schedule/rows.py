@@ -337,7 +337,7 @@ class RowsPlan:
 
     @cached_property
     def keeps_sums(self) -> bool:
-        """Whether there is room for the quads' sums; where not, they are made of the digits."""
+        """Whether Workgroup memory has room for sums of quads, or digits must give them."""
         bytes = self.bytes_of_partial_sums + self._bytes_of_digits(1)
         return bytes <= self.target.workgroup_memory_bytes
 

@@ -81,7 +81,7 @@ SHARING, LEAST_SHARING = (16, 32), 4
 """Subgroups of a workgroup that make digits together, and the number of them that have all of K."""
 
 SHARED_WIDTH = 2
-"""Columns of a group of theirs."""
+"""Columns of a group whose digits invocations share."""
 
 FEW_GROUPS = 3
 """Groups of which two are read ahead: more would wait for registers."""
@@ -90,7 +90,7 @@ LEAST_IN_GROUPS = 12
 """Columns of an invocation that are worth making digits of its elements of the rows."""
 
 LEAST_IN_NARROW_GROUPS = 8
-"""The same of one row where groups have half as many, and code is shorter."""
+"""As `LEAST_IN_GROUPS`, for one row, in groups of half as many columns with shorter code."""
 
 
 def rows_or_reason(contraction: Contraction, target: Target) -> RowsAttr | str:

@@ -188,9 +188,7 @@ def _is_resident(planned: Plan) -> bool:
 
 
 def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
-    """
-    All schedules with cooperative matrices; without such matrices, the heuristics' candidates.
-    """
+    """All schedules with cooperative matrices, or else the heuristics' candidates."""
     listed = target.properties_for(contraction.types)
     if not listed:
         for _, kind in candidates_of(contraction, target):

@@ -128,10 +128,7 @@ def _dimension(map: AffineMap, loop: int) -> int | None:
 
 
 def widen_contraction(op: linalg.ops.GenericOp, code: Code) -> linalg.ops.GenericOp | None:
-    """
-    Inserts a contraction with more channels before the operation. None if it has enough channels,
-    or none at all.
-    """
+    """Inserts a contraction with more channels before the operation; None if it needs none."""
     weight = weight_of(op)
     operands = [*op.operands]
     if not is_weight(weight) or any(size < 0 for value in operands for size in _shape(value)):

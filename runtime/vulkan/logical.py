@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 SPIN_SECONDS = 0.02
 """Seconds of asking a fence before the thread sleeps: waking up takes 30 us."""
 SPIN_SECONDS_OF_CPU = 0.002
-"""The same where the device is a processor, which then has less to compute with."""
+"""As `SPIN_SECONDS` if the device is the processor: waiting takes computing time from it."""
 SLICE_SECONDS = 0.1
 """Seconds of a wait before Python may see a signal."""
 GRACE_SECONDS = 5.0

@@ -130,7 +130,7 @@ class FunctionPlan:
         return buffer.name if buffer.kind in SHARED else self.prefix + buffer.name
 
     def steps(self) -> list[Step]:
-        """The dispatches, zeros where numbers will be."""
+        """The dispatches, with zeros in place of numbers that are not known yet."""
         kernels = {kernel.name: kernel for kernel in self.program.manifest.kernels}
         kinds = {b.name: self.name(b) for b in self.program.manifest.buffers}
         return [

@@ -353,9 +353,7 @@ class FunctionDecoder:
         return cls(levels, self._passed(label, target))
 
     def _branch(self, label: int, target: int, block: Block) -> tuple[Block, list[SSAValue]]:
-        """
-        The block and operands for one target of a branch; an exit of the region gets a new block.
-        """
+        """The block and operands for a branch's target; an exit of the region gets a new block."""
         way, levels = self._way(label, target)
         if not levels:
             return way, self._passed(label, target)

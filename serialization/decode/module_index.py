@@ -162,7 +162,7 @@ class ModuleIndex:
         limit = self.raw.limits.branch_values
         self._passed += count
         if self._passed > limit + len(self.raw.words):
-            raise self.error(f"branches give more than {limit} values again that they have given")
+            raise self.error(f"branches give more than {limit} values to OpPhi, and one per word")
 
     def error(self, cause: str) -> SPIRVDecodeError:
         """An error at the instruction that is being decoded."""

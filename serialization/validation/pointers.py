@@ -261,9 +261,7 @@ def logical_pointers(m: Module) -> Problems:
 
 
 def _variables(m: Module, id: int) -> set[int]:
-    """
-    Finds the variables that a pointer may point into, through selections, phis and access chains.
-    """
+    """Finds the variables that a pointer may point into, through phis, selects and chains."""
     found: set[int] = set()
     seen: set[int] = set()
     waiting = [id]

@@ -90,10 +90,7 @@ class Launched:
         return chosen.resolve()
 
     def line(self, path: str, number: int) -> Line | None:
-        """
-        Finds the first line with instructions at or behind a line of a file that is open in the
-        editor.
-        """
+        """Finds the first line with instructions at or behind a line of the editor's file."""
         wanted = Path(path).resolve()
         for file, lines in self.lines.items():
             if self.path(file) == wanted:

@@ -186,9 +186,7 @@ def content(table: Table, key: str, value: Any) -> Given:
         known = f"{suggest(value, PATTERNS)}, a number, a list or a path that ends in .npy"
         raise table.error(f"{value!r} is not content", known, key)
     if isinstance(value, dict):
-        raise table.error(
-            "a table cannot fill a buffer", f"write [{table.where}.members.NAME]", key
-        )
+        raise table.error("content cannot be a table", f"write [{table.where}.members.NAME]", key)
     return given(table, key, value)
 
 

@@ -82,7 +82,7 @@ def _run_ours(words: list[str], text: str) -> list[str]:
 
 
 def plain(text: str) -> str:
-    """A message's words, without what it names and counts."""
+    """Replaces names and numbers in a message by `_`, so that similar messages are equal."""
     return " ".join(DETAILS.sub("_", text).split())
 
 

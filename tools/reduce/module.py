@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
     @property
     def used(self) -> list[int]:
-        """The ids that it uses, its type's not."""
+        """The ids that the instruction uses, without its result type."""
         return [self.words[at] for at in self.refs]
 
     def using(self, values: Mapping[int, int]) -> Row:

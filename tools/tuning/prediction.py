@@ -23,9 +23,9 @@ Matrix: TypeAlias = Vector
 DECISION = 0.12
 """Error of an estimate for each decision, as a standard deviation of the logarithm."""
 UNRATED = 0.35
-"""The same for whether the target's file has a rate for the schedule, which stands for a lot."""
+"""As `DECISION`, for whether the target's file has a rate for the schedule."""
 OWN = 0.04
-"""The same for a candidate's own error, which is not a sum over its decisions."""
+"""Error of a single candidate beside the errors of its decisions, as a standard deviation."""
 OFFSET = 0.4
 """Common error of all estimates of a contraction."""
 EVERYWHERE, IN_CLASS = 0.25, 0.45

@@ -31,7 +31,7 @@ STATUSES = (*RESULTS, PRUNED, UNMEASURED)
 MARGIN = 0.03
 """Least gain of an entry over the default."""
 ESTIMATED_MARGIN = 0.25
-"""The same where a driver's statistics estimate the times."""
+"""Least gain of an entry if times are estimated from a driver's statistics."""
 UNSTEADY = 0.05
 """A reference that changes by more while a candidate is timed speaks against the time."""
 OTHER_CLOCK = 0.25
@@ -232,9 +232,7 @@ def gain_of(tried: Sequence[Outcome]) -> float | None:
 
 
 def time_of(tried: Sequence[Outcome]) -> float:
-    """
-    Microseconds of the best: the default's time by the gain, or its own if the default is wrong.
-    """
+    """Microseconds of the best: the default's time by the gain, or its own."""
     best, gain = best_of(tried), gain_of(tried)
     if best is None:
         return 0.0

@@ -53,7 +53,7 @@ def pad(
     mode: str = "constant",
     value: float = 0.0,
 ) -> Tensor:
-    """A negative amount takes elements away, before others are added."""
+    """Pads a tensor. A negative amount removes elements, before others are added."""
     if mode not in ("constant", *BORDERS):
         b.refuse(f"mode {mode!r}", f"use constant, {', '.join(BORDERS)}")
     number = Tensor.of(_of_type(x, value)) if constant_value is None else constant_value

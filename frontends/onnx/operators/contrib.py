@@ -284,7 +284,7 @@ def quick_gelu(b: Nodes, x: Tensor, /, *, alpha: float = 1.702) -> Tensor:
 
 @operator("BiasSplitGelu", domain=MICROSOFT)
 def bias_split_gelu(b: Nodes, x: Tensor, bias: Tensor, /) -> Tensor:
-    """One half of the last dimension by the gelu of the other."""
+    """Multiplies one half of the last dimension by the gelu of the other half."""
     total = plus(b, x, bias)
     half = exact_quotient(x.sizes[-1], 2)
     if half is None:

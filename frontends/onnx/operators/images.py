@@ -108,9 +108,9 @@ def resize(
     nearest_mode: str = "round_prefer_floor",
 ) -> Tensor:
     """
-    Along one axis after the other: which elements make each new one, and how much of each.
+    Resizes one axis after the other, by the old elements and weights of each new element.
 
-    Both follow from the sizes alone, so they are constants; else each element computes its own.
+    If these follow from the sizes alone, they are constants; else each new element computes them.
     """
     along = axes_of(b, list(axes) if axes is not None else range(x.rank), x.rank)
     wanted, factors = _sizes(b, x, along, scales, sizes, keep_aspect_ratio_policy)
@@ -251,7 +251,7 @@ def _scale_size(size: Size, factor: float) -> Size:
 
 
 def _ratio(new: Size, old: Size) -> float | None:
-    """The ratio of two sizes; None if it is not known because a size is open."""
+    """The ratio of two open sizes, if it is known and 1 to 64 or its inverse; else None."""
     for factor in range(1, 65):
         if new == old * factor:
             return float(factor)

@@ -270,10 +270,7 @@ def non_zero(b: Nodes, x: Tensor, /) -> Tensor:
 
 @operator("Compress")
 def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = None) -> Tensor:
-    """
-    Selects the slices where the condition is true. If it is not known, the declared size of the
-    result tells how many there are.
-    """
+    """Selects the slices where the condition is true; the declared size may tell their number."""
     known, sizes, count = condition.numbers, b.declared_result, condition.sizes[0]
     if axis is None:
         x, axis = b.reshape(x, [total_of(x.sizes)]), 0

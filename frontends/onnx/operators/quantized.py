@@ -64,7 +64,7 @@ def _blocks(b: Nodes, t: Tensor, x: Tensor, axis: int, size: int) -> Tensor:
 def placed(
     b: Nodes, x: Tensor, parameters: Sequence[Tensor], axis: int, block_size: int
 ) -> tuple[Tensor, list[Placed]]:
-    """A tensor, with its blocks a dimension of their own, and its scale and zero point."""
+    """Splits a tensor's blocks into a new dimension; fits its scale and zero point to it."""
     if not block_size:
         return x, [along(b, t, x, axis) for t in parameters]
     axis = axis_of(b, axis, x.rank)

@@ -51,7 +51,7 @@ def of_onnx(b: Nodes, name: str, *tensors: Maybe, opset: int = 0, **attributes: 
 
 
 def with_channels_first(b: Nodes, x: Tensor, last: int) -> Tensor:
-    """An image whose channels are the last dimension if `last` says so, as ONNX has it."""
+    """Transposes an image to channels first, as in ONNX, if its channels are last."""
     return b.transpose(x, [0, x.rank - 1, *range(1, x.rank - 1)]) if last else x
 
 

@@ -315,7 +315,7 @@ def max_roi_pool(
     pooled_shape: Sequence[int],
     spatial_scale: float = 1.0,
 ) -> Tensor:
-    """Every element of the image that is in a part of a region counts; 0 if none is."""
+    """Takes the maximum of the elements in each part of a region; 0 for an empty part."""
     image, regions = Reader(b, x), Reader(b, rois)
     sizes = [rois.sizes[0], x.sizes[1], *pooled_shape]
     element = x.element
@@ -453,7 +453,7 @@ def col2im(
     *,
     window: StepAttributes,
 ) -> Tensor:
-    """Every element adds up the blocks that it is in."""
+    """Each element of the result is the sum over the blocks that contain it."""
     image, block = sizes_in(b, image_shape, "sizes"), sizes_in(b, block_shape, "sizes")
     rank = len(block)
     steps, apart, low = window.steps(rank), window.distances(rank), window.padding(rank)
@@ -501,7 +501,7 @@ def max_unpool(
     strides: Sequence[int] | None = None,
 ) -> Tensor:
     """
-    Every element of the result looks for its index in its channel; if several match, the last wins.
+    Each element of the result searches its channel for its index; the last match wins.
     """
     rank = len(kernel_shape)
     steps, around = list(strides or [1] * rank), list(pads or [0] * 2 * rank)

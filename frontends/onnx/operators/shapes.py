@@ -465,7 +465,7 @@ def _gather_fold(x: Any, indices: Any, axis: int = 0, **attributes: Any) -> Any:
 
 @operator("Gather", fold=_gather_fold)
 def gather(b: Nodes, x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
-    """An index counts from the end if it is negative."""
+    """Gathers slices along an axis; negative indices count from the end."""
     axis = axis_of(b, axis, x.rank)
     known, size = indices.numbers, x.sizes[axis]
     checked(b, indices, size)

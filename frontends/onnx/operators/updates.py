@@ -57,9 +57,7 @@ def tensor_scatter(
     axis: int = -2,
     mode: str = "linear",
 ) -> Tensor:
-    """
-    Writes an update into a cache: each element of the result reads the update or the old cache.
-    """
+    """Writes an update into a cache: each result element reads the update or the old cache."""
     along = axis_of(b, axis, past_cache.rank)
     if along == 0 or mode not in ("linear", "circular"):
         b.refuse(f"mode {mode!r}, axis {axis}", "use linear or circular, and no axis of batches")

@@ -470,7 +470,7 @@ def local_response_normalization(
     beta: float = 0.75,
     bias: float = 1.0,
 ) -> Tensor:
-    """Every element by a power of the sum of squares of its neighbours in other channels."""
+    """Divides each element by a power of the sum of squares of neighbouring channels."""
     squares = b.elementwise(lambda s, x: x * x, b.convert(x, sum_element(x.element)))
     before = (size - 1) // 2
     low, high = [0] * x.rank, [0] * x.rank

@@ -197,9 +197,7 @@ class _Lowering:
     # Accesses
 
     def _note(self, op: Operation) -> None:
-        """
-        Refuse accesses other than loads and stores, and record buffers into which parts are stored.
-        """
+        """Refuse other accesses than loads and stores, and record buffers with partial stores."""
         match op:
             case memory.LoadOp() | memory.ArrayLengthOp():
                 place = self.places[op.operands[0]]

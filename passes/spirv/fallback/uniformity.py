@@ -210,9 +210,7 @@ class Uniformity:
                 self._mark(op.results[0])
 
     def _leaves(self, op: ReturnOp | ReturnValueOp) -> None:
-        """
-        Marks a function that returns in divergent control flow: other invocations go on alone.
-        """
+        """Marks a function that returns in divergent control flow: others go on alone."""
         function = enclosing_function(op)
         assert function is not None
         if op.parent_op() is not function and not self.executed_together(op):
