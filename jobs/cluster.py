@@ -404,7 +404,7 @@ class _Run:
             return [None] * len(futures)
 
     def cancel(self) -> None:
-        """Take back what is open."""
+        """Cancel the jobs that are open."""
         self.engine.dealer.withdraw(self)
         for number in list(self.open):
             self.engine.dealer.release(number)

@@ -80,7 +80,7 @@ def devices(launcher: Sequence[str] = ()) -> list[Place]:
 
 @cache
 def here() -> tuple[Place, ...]:
-    """The devices of this machine; as lavapipe the one that is kept apart, where there is one."""
+    """The devices of this machine; a separately installed lavapipe replaces the system's."""
     kept = os.environ.get(LAVAPIPE_VARIABLE)
     launcher = (Path(kept) if kept else Path(__file__).resolve().parents[1] / ".lavapipe") / "run"
     apart = devices([str(launcher)]) if launcher.exists() else []

@@ -127,7 +127,9 @@ class Launch(Executor):
         return Scalar(z3.Extract(low + 7, low, word))
 
     def global_value(self, op: Operation) -> Value:
-        """Buffers are known by their bindings, which passes keep."""
+        """
+        The value of a global variable. Buffers are named by their bindings, which passes keep.
+        """
         assert isinstance(op, GlobalVariableOp)
         type = op.type.pointee
         root: Hashable = op.sym_name.data

@@ -9,7 +9,7 @@ class Closing:
     """Something with a `close` that a `with` calls at its end."""
 
     def close(self) -> None:
-        """Take everything back; closing twice does nothing."""
+        """Free everything; closing twice does nothing."""
 
     def __enter__(self) -> Self:
         return self

@@ -62,7 +62,7 @@ class IntegerDotOperation(SPIRVOp, ABC):
         rules.dot_07_result_width(vector_1, self.result.type)
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
-        """The one for the vectors' type (DOT-03 to DOT-05)."""
+        """The capability for the vectors' type (DOT-03 to DOT-05)."""
         vector = self.vector_1.type
         if not isinstance(vector, VectorType):
             capability = Capability.DotProductInput4x8BitPacked

@@ -225,7 +225,7 @@ def _fits(inputs: Inputs, data: Data) -> bool:
 
 
 def with_data(inputs: Inputs, data: Data) -> list[Tensor | None]:
-    """Inputs, with data for the unknown ones."""
+    """Replaces inputs that are not known by constants from `data`."""
     given = list(inputs)
     for number, numbers in data.items():
         t = given[number]

@@ -119,7 +119,7 @@ class Finding:
         self.check = check_of(self.rule)
 
     def note(self, *notes: str | Related) -> None:
-        """Add notes, and keep the parts of those that speak of another instruction."""
+        """Add notes; notes about another instruction are also kept in `related`."""
         self.notes += map(str, notes)
         self.related += [note for note in notes if isinstance(note, Related)]
 

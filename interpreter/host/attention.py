@@ -18,7 +18,7 @@ from xdsl_spirv.interpreter.numbers import F32, F64, I64, Array, is_small_float
 
 def gathered(value: Array, map: AffineMap, sizes: Sequence[int], last: tuple[int, int]) -> Array:
     """
-    An operand as batch x ... x two loops, numbered from the first after the batch's, in binary64.
+    Gathers an operand in binary64 as batch x two loops; loop 0 is the first behind the batch's.
     """
     places, shape = _places(map, sizes, last)
     wide = value[places].astype(F64)
@@ -123,7 +123,7 @@ def partial(scores: Array, values: Array, parts: int) -> Array:
 
 @on_arrays(AttentionOp)
 def attention(op: AttentionOp, *operands: Array) -> Array:
-    """The result in its place."""
+    """Computes the result in the layout of the output."""
     count = len(op.inputs)
     out, *numbers = operands[count:]
     sizes = sizes_of(op, numbers)
@@ -139,7 +139,7 @@ def attention(op: AttentionOp, *operands: Array) -> Array:
 
 @on_arrays(AttentionMergeOp)
 def merge(op: AttentionMergeOp, parts: Array, out: Array, *numbers: Array) -> Array:
-    """The result in its place."""
+    """Computes the result in the layout of the output."""
     wide = parts.astype(F64)
     values, sums, tops = wide[..., :-2], wide[..., -2:-1], wide[..., -1:]
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

@@ -132,8 +132,8 @@ def mapped(
     """
     The results of a function for each component of the first operand.
 
-    `places` are the types of its row and column; `beside` says of which of the other operands,
-    matrices like the first, it takes the component of the same place.
+    `places` are the types of its row and column arguments. `beside` marks the other operands that
+    are matrices: the function gets their component at the same place.
     """
     matrix, *arguments = operands
     count = form.rows * form.columns

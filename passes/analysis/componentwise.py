@@ -57,10 +57,10 @@ OF_A_FUNCTION = 16
 @dataclass(frozen=True)
 class Home:
     """
-    The kind of place of a value of an epilogue's body while a fragment is computed.
+    The way in which a value of an epilogue's body is held while a fragment is computed.
 
-    `matrix` is the element type of the matrix that holds it, or in whose places its components are
-    (`spread`); None for a constant.
+    `matrix` is the element type of the matrix that holds it. With `spread`, single components are
+    held in the places of such a matrix. A constant has None.
     """
 
     matrix: Attribute | None

@@ -167,7 +167,7 @@ class Contraction:
         )
 
     def layout_of_result(self, map: AffineMap, shape: Sequence[Size]) -> Layout:
-        """Returns where something lies (walks batch, M, N) whose dimensions these loops walk."""
+        """Returns the layout (walks batch, M, N) of an array that `map` indexes by the loops."""
         batch, m, n, _ = self.groups
         return layout_of(map, self._shape_by_loops(map, shape), None, self.sizes, (batch, m, n))
 
@@ -236,7 +236,7 @@ class Contraction:
 
     @cached_property
     def is_convolution(self) -> bool:
-        """Whether an operand is read through windows: not one whose loops walk planes."""
+        """Whether an operand is read through windows, and none is unpacked from planes."""
         return not any(self.unpackings) and any(
             not isinstance(e, AffineDimExpr) for map in self.maps for e in map.results
         )

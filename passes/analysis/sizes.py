@@ -173,7 +173,7 @@ def loop_extents(op: LinalgStructuredOperation) -> list[Size | None]:
 
 
 def equal_extents(ops: Iterable[Operation]) -> dict[Extent, Size]:
-    """The extents that operations need to be equal to other sizes, in terms of those."""
+    """Maps each extent that operations require to equal another size to that size."""
     known: dict[Extent, Size] = {}
 
     def in_known(size: Size) -> Size:

@@ -40,7 +40,7 @@ class Scope:
     """
     A place that is being written, and what is known there and in the scopes inside.
 
-    What may fault or wait does not leave a `fence`: not every invocation enters it.
+    Code that may fault or wait is not hoisted out of a `fence`: not every invocation enters it.
     """
 
     place: InsertPoint

@@ -107,7 +107,7 @@ def cut(index: Index, shape: Sequence[Size]) -> list[Index]:
             last = rest.pop()
             width = last.size
             if is_dynamic(width):
-                raise NotTraced("a reshape cuts an open loop")
+                raise NotTraced("a reshape splits a loop of unknown size")
             if width > size:
                 if width % size:
                     raise NotTraced("a reshape cuts a loop unevenly")

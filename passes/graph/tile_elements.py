@@ -313,7 +313,7 @@ class Elements(Nodes):
         block, count = op.body.block, self._count
         starts = [self.values[value] for value in op.iter_args]
         if not all(isinstance(start, Tile) for start in starts):
-            raise NotRaised("a loop that carries numbers")
+            raise NotRaised("a loop carries numbers, not only tiles")
         self.values[block.args[0]] = self.linear({("first", name): 1}, block.args[0].type)
         for n, (argument, start) in enumerate(zip(block.args[1:], starts, strict=True)):
             carried = self.node("carried", (name, n), (), start.node.type)

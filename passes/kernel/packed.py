@@ -106,7 +106,7 @@ class Share(Words):
         return self.builder.load(self.memory, (place,))
 
     def store(self, fragment: SSAValue, place: Index) -> None:
-        """A fragment to where the invocation's share of it is."""
+        """Stores the invocation's share of a fragment at its place in memory."""
         self.builder.store(self.words(fragment), self.memory, (place,))
 
 

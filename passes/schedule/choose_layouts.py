@@ -408,7 +408,7 @@ class Estimates:
     _known: dict[object, Estimate] = field(default_factory=dict[object, Estimate])
 
     def seconds(self, part: _Part, orders: dict[SSAValue, Order]) -> float:
-        """Seconds beyond the time that an operation takes in any order."""
+        """Seconds that an operation takes in these orders, beyond its least time in any order."""
         op = part.op
         if op is None:
             return sum(map(self.estimate_reordering, orders))

@@ -254,7 +254,7 @@ Tile: TypeAlias = StagedTile | PackedTile | UnpackedTile
 
 
 def k_axis_of(layout: Layout) -> int:
-    """Returns which way an operand's tile lies: along K where that is contiguous or nothing is."""
+    """Returns the axis of a tile that is K. Rows lie along K if K is contiguous or no axis is."""
     return 0 if layout.is_contiguous(OUTER) and not layout.is_contiguous(INNER) else 1
 
 

@@ -225,7 +225,7 @@ class VulkanDevice(Executor[LoadedWork]):
         loaded.place(sizes, physical.free_memory(self.instance, self.physical))
 
     def unload(self, loaded: LoadedWork) -> None:
-        """Take back what `load` made."""
+        """Free everything that `load` created."""
         self.forget(loaded)
         loaded.close()
         if loaded in self.loaded:
@@ -291,7 +291,7 @@ class VulkanDevice(Executor[LoadedWork]):
         ]
 
     def close(self) -> None:
-        """Take everything back; closing twice does nothing."""
+        """Free everything; closing twice does nothing."""
         for loaded in list(self.loaded):
             self.unload(loaded)
         left = any(device.abandoned for device in self.logical)

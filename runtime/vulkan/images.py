@@ -111,7 +111,7 @@ def instructions(spirv: bytes) -> Iterator[tuple[int, list[int]]]:
 
 
 class Images:
-    """The images, views and samplers of some steps; `close` takes everything back."""
+    """The images, views and samplers of some steps; `close` frees everything."""
 
     def __init__(self, device: LogicalDevice, buffers: Buffers, work: Work):
         self.device, self.buffers = device, buffers

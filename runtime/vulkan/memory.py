@@ -121,7 +121,7 @@ def _gap(busy: Sequence[tuple[int, int]], item: Item) -> int:
 
 
 class Buffers:
-    """Storage buffers of a device by name, in shared blocks; `close` takes everything back."""
+    """Storage buffers of a device by name, in shared blocks; `close` frees everything."""
 
     def __init__(
         self,

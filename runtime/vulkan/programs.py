@@ -122,7 +122,7 @@ class Executor(Closing, ABC, Generic[L]):
 
     @abstractmethod
     def unload(self, loaded: L) -> None:
-        """Take back what `load` made."""
+        """Free everything that `load` created."""
 
     def ready(self, program: Program) -> L:
         """The program, loaded; the one that was not used for longest makes room."""

@@ -138,7 +138,7 @@ class ResidentWork(LoadedWork):
             raise
 
     def _forget(self) -> None:
-        """Take back what names the memory that may become larger, and that memory."""
+        """Free the memory that may grow, and all objects that refer to it."""
         self.device.free_command_buffers(self.commands.values())
         self.commands.clear()
         if self.descriptors is not None:

@@ -355,7 +355,7 @@ class VulkanSession(Session):
             self.loaded.write(name, bytes_of(array), self.device.timeout)
 
     def close(self) -> None:
-        """Take back what the session holds on the device; closing twice does nothing."""
+        """Free everything that the session holds on the device; closing twice does nothing."""
         if self.loaded is not None:
             self.device.unload(self.loaded)
         self.loaded = None

@@ -138,7 +138,7 @@ class Worker(Process):
         return value
 
     def close(self) -> None:
-        """Have the process take everything back and end; closing twice does nothing."""
+        """Have the process free everything and end; closing twice does nothing."""
         if self.alive:
             with contextlib.suppress(VulkanError):
                 self.call("close")
@@ -190,7 +190,7 @@ class IsolatedDevice(Executor[RemoteWork]):
         return self.worker.call("messages")
 
     def close(self) -> None:
-        """Have the process take everything back and end; closing twice does nothing."""
+        """Have the process free everything and end; closing twice does nothing."""
         self.worker.close()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

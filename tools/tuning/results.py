@@ -189,9 +189,9 @@ class Known:
         self, key: str, schedule: str, runs: int, turn: int, unusual: bool = False
     ) -> Outcome | None:
         """
-        The outcome of a candidate after at least so many runs, or of one that is not right.
+        Finds the outcome of a candidate with at least `runs` runs, or with a wrong result.
 
-        One under another clock or load only if `unusual` ones will do.
+        Outcomes under another clock or load are returned only with `unusual`.
         """
         outcome = self.outcomes.get((key, schedule, turn))
         if outcome is None or (outcome.right and outcome.runs < runs):

@@ -164,7 +164,7 @@ def fused_attention(
     qkv_hidden_sizes: Sequence[int] | None = None,
     rotary_embedding_dim: int = 0,
 ) -> Sequence[Tensor]:
-    """The projection to queries, keys and values is part of it: a product each."""
+    """Projects to queries, keys and values by a product each, then computes the attention."""
     refuse_input(b, do_rotary, "do_rotary", "rotate with RotaryEmbedding")
     refuse_input(b, past_present_share_buffer or past_sequence_length, "a shared buffer")
     sizes = list(qkv_hidden_sizes or thirds(b, weights.sizes[1]))
