@@ -86,6 +86,7 @@ tutorials: $(STAMPS)/tutorials  ## run the tutorials, and build their pages in b
 	$(BIN)/python scripts/build_tutorials.py
 	$(BIN)/python scripts/build_browser_tutorials.py
 	$(BIN)/python scripts/build_runner_page.py
+	$(BIN)/python scripts/build_try_page.py
 	$(BIN)/python scripts/check_browser_tutorials.py
 
 wheel: $(STAMPS)/dev  ## a wheel in dist/

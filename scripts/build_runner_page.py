@@ -21,16 +21,21 @@ OUT = ROOT / "build" / "tutorials" / "browser" / "runner"
 FOR_NODE = "runner.mjs"
 
 
-def build(folder: Path) -> None:
-    """Leaves the page and all that it loads in a folder."""
+def copy_naga(folder: Path) -> None:
+    """Leaves naga in a folder, with its licences."""
     if not NAGA.exists():
         quiet = ("--ignore-scripts", "--no-audit", "--no-fund")
         command = ["npm", "ci", *quiet, "--prefix", str(RUNNER)]
         subprocess.run(command, check=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(NAGA / "dist", folder / "naga", ignore=shutil.ignore_patterns("*.ts", "*.map"))
+    shutil.copytree(NAGA / "dist", folder, ignore=shutil.ignore_patterns("*.ts", "*.map"))
     for licence in NAGA.glob("LICENSE*"):
-        shutil.copy(licence, folder / "naga")
+        shutil.copy(licence, folder)
+
+
+def build(folder: Path) -> None:
+    """Leaves the page and all that it loads in a folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    copy_naga(folder / "naga")
     for path in (*RUNNER.glob("*.mjs"), *(RUNNER / "page").iterdir()):
         if path.name != FOR_NODE:
             shutil.copy(path, folder)

@@ -31,6 +31,9 @@ NAMED_FENCE = re.compile(r"^(```+\w+) ([\w./-]+)$", re.MULTILINE)
 RUNNER_PAGE = "tutorials/browser/runner/index.html"
 """Output of scripts/build_runner_page.py."""
 
+TRY_PAGE = "tutorials/browser/try/index.html"
+"""Output of scripts/build_try_page.py."""
+
 Sections = dict[str, Callable[[], dict[str, str]]]
 
 
@@ -100,4 +103,8 @@ def _add_linked_files(files: Files, config: MkDocsConfig) -> None:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """The page's text with links to the site and drawings as pictures."""
     titled = NAMED_FENCE.sub(r'\1 title="\2"', markdown)
+    if page.file.src_uri == "try.md" and TRY_PAGE in tutorial_pages.built():
+        heading, _, text = titled.partition("\n")
+        button = f'<a class="md-button md-button--primary" href="{TRY_PAGE}">Open the page</a>'
+        titled = f"{heading}\n\n{button}\n{text}"
     return drawings.drawn(links.rewritten(titled, page.file.src_uri))

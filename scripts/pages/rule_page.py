@@ -34,6 +34,13 @@ def page() -> str:
     return HEAD + "".join(rows[rule] for rule in sorted(rows))
 
 
+def places() -> dict[str, str]:
+    """The page that explains a rule, by its id."""
+    return {
+        rule: f"{place.removesuffix('.md')}.html" for place in PAGES for rule, _ in _rows(place)
+    }
+
+
 def _rows(place: str) -> Iterator[tuple[str, str]]:
     """The rules in a page's tables; the last cell says what holds."""
     text = (ROOT / "docs" / place).read_text()

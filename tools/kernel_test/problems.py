@@ -6,11 +6,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl_spirv.interpreter.checks.report import Finding
 from xdsl_spirv.interpreter.source import SourceLocation
 from xdsl_spirv.tools.kernel_test.description import KernelTest
+
+if TYPE_CHECKING:
+    from xdsl_spirv.tools.kernel_test.arguments import Arguments
 
 MISMATCH = "MISMATCH"
 LAUNCH = "LAUNCH"
@@ -85,6 +88,8 @@ class Outcome:
     checked: bool = False
     ran: bool = False
     """Whether the launch came to its end."""
+    arguments: Arguments | None = None
+    """Buffers of the launch, with their contents after it."""
     seconds: float = 0.0
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     """Settings that the verdict depends on (tools/settings.py); empty without a launch."""

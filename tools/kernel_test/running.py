@@ -308,6 +308,7 @@ def _launch(
     test: KernelTest, kernel: Kernel, size: int, target: Target | None, outcome: Outcome
 ) -> Iterator[Problem]:
     plan = plan_launch(test, kernel)
+    outcome.arguments = plan.arguments
     if target is not None and (unknown := unknown_capabilities(plan.interface, target)):
         outcome.notes.append(
             f"the target {target.name} does not say whether it has {', '.join(unknown)}"

@@ -1,0 +1,222 @@
+"""
+The page that tests a kernel in the browser: `build/tutorials/browser/try`, with all that it loads.
+
+Python's 99 MB of WebAssembly would take minutes on a telephone. The page loads the functions that
+kernels of the tests call, and a picture of the memory behind all imports, both taken here in
+headless Chromium. A kernel that calls another function has the whole Python loaded, as the
+tutorials have.
+
+    python scripts/build_try_page.py [FOLDER]     after scripts/build_browser_tutorials.py
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import lzma
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import wasm_functions
+from build_browser_tutorials import DOWNLOADS, OUT, ROOT
+from build_runner_page import copy_naga
+from check_browser_tutorials import serve
+from playwright.sync_api import sync_playwright
+
+sys.path.append(str(ROOT / "scripts" / "pages"))
+import rule_page
+
+PARTS = ROOT / "scripts" / "pages" / "try"
+PAGE = OUT / "try"
+PACKAGES = {
+    "@webgpu/glslang@0.0.15": {
+        "web-devel/glslang.js": "glslang/glslang.js",
+        "web-devel/glslang.wasm": "glslang/glslang.wasm",
+    },
+    "xz-decompress@0.2.3": {"package/xz-decompress.min.js": "xz-decompress.js"},
+}
+"""Packages of npm, and their files by their places in the page's folder."""
+
+XZ = {"id": lzma.FILTER_LZMA2, "preset": 6, "lp": 2, "lc": 2, "pb": 2}
+"""Compresses words of 32 bits; the page's decompressor knows no other check than CRC32."""
+
+KERNELS = ROOT / "tests" / "kernels"
+
+EXAMPLES = {
+    "A missing barrier": "reduce-without-barrier",
+    "A race between workgroups": "in-place-stencil",
+    "A store out of bounds": "guard-off-by-one",
+    "Shared memory without a value": "histogram-not-zeroed",
+    "A barrier that some do not reach": "barrier-in-branch",
+}
+"""Kernels of the tests that the page offers, by what is wrong with them."""
+
+WARM = 13
+"""Requests that are served before the picture is taken, so that their caches are in it."""
+
+PROSE = re.compile(rb"[\x20-\x7e\n\t]{400,}")
+
+ASSEMBLY = ROOT / "tutorials" / "data"
+WGSL = """\
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+var<workgroup> tile: array<f32, 64>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) i: vec3u, @builtin(local_invocation_index) l: u32) {
+    tile[l] = x[i.x];
+    y[i.x] = tile[63u - l];
+}
+"""
+WRONG = "#version 450\nlayout(local_size_x = 64) in;\nvoid main() { uint i = j; }\n"
+ENDLESS = """\
+#version 450
+layout(local_size_x = 1) in;
+layout(binding = 0) buffer Data { uint x[]; };
+void main() { while (x[0] == x[0]) x[1] += 1; }
+"""
+
+Request = dict[str, str]
+
+
+def examples() -> list[Request]:
+    """The kernels that the page offers, each with its launch."""
+    return [_of_test(KERNELS / name / "broken.comp", title) for title, name in EXAMPLES.items()]
+
+
+def _of_test(path: Path, title: str) -> Request:
+    description = path.with_name(f"{path.stem}.kernel.toml").read_text()
+    launch = re.sub(
+        r"(?ms)^#.*?\n|^(kernel|\[compile\]\ntarget-env) = .*?\n\n?|\n\[expect\].*", "", description
+    )
+    tomllib.loads(launch)
+    source = path.read_text()
+    return {"title": title, "language": "glsl", "source": source, "launch": launch.strip() + "\n"}
+
+
+def requests() -> Iterator[Request]:
+    """Kernels whose functions the page has: the examples, those of the tests, and mistakes."""
+    yield from examples()
+    yield {"title": "WGSL", "language": "wgsl", "source": WGSL}
+    text = (ASSEMBLY / "sum.spvasm").read_text()
+    yield {"title": "assembly", "language": "spirv", "source": text}
+    yield {"title": "no assembly", "language": "spirv", "source": text.replace("OpLoad", "OpLod")}
+    yield {"title": "not GLSL", "language": "glsl", "source": WRONG}
+    yield {
+        "title": "endless",
+        "language": "glsl",
+        "source": ENDLESS,
+        "launch": "max-steps = 1000\n"
+        'grid = 1\n[buffers.Data]\ntype = "u32"\nsize = 2\ncontent = "zeros"\n',
+    }
+    first = next(iter(examples()))
+    for launch in ("", "grid = [", first["launch"] + "[buffers.Other]\nsize = 2\n"):
+        yield {**first, "title": f"launch {launch[-9:]!r}", "launch": launch}
+    for path in sorted(KERNELS.glob("*/*.comp")):
+        described = path.with_name(f"{path.stem}.kernel.toml").exists()
+        if described:
+            yield _of_test(path, path.relative_to(KERNELS).as_posix())
+    for path in sorted((ROOT / "tests" / "interpreter" / "glsl").glob("*.comp")):
+        yield {"title": path.name, "language": "glsl", "source": path.read_text()}
+
+
+def copy_parts(folder: Path) -> None:
+    """What others made, and the page's own files."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(PARTS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_naga(folder / "naga")
+    shutil.copytree(OUT / "wasi", folder / "wasi")
+    for package, files in PACKAGES.items():
+        _unpack(package, files, folder)
+
+
+def _unpack(package: str, files: dict[str, str], folder: Path) -> None:
+    """Takes files of a package from npm, which is asked once."""
+    archive = DOWNLOADS / f"{package.removeprefix('@').replace('/', '-').replace('@', '-')}.tgz"
+    if not archive.exists():
+        quiet = {"check": True, "stdout": subprocess.DEVNULL}
+        subprocess.run(["npm", "pack", "--silent", package], cwd=DOWNLOADS, **quiet)
+    with tarfile.open(archive) as members:
+        for name, place in files.items():
+            content = members.extractfile(f"package/dist/{name}")
+            assert content is not None
+            (folder / place).parent.mkdir(exist_ok=True)
+            (folder / place).write_bytes(content.read())
+
+
+def take_picture(module: bytes, corpus: list[Request]) -> tuple[bytes, int, bytes]:
+    """The memory behind all imports, its pages, and a 1 for each function that the corpus calls."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        sys.exit("no chromium: install it (Debian: chromium)")
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        folder = Path(name, "page")
+        copy_parts(folder)
+        for archive in ("library.zip", "site.zip"):
+            shutil.copy(OUT / archive, folder)
+        (folder / "noting.wasm").write_bytes(wasm_functions.noting(module))
+        (folder / "index.html").write_text("")
+        server = serve(folder)
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.on("console", lambda message: print(message.text))
+        page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+        asked = {
+            "base": wasm_functions.memory_bytes(module),
+            "functions": wasm_functions.functions(module),
+            "warm": WARM,
+            "requests": corpus,
+        }
+        call = "async (asked) => (await import('./snapshot.js')).make(asked, 'noting.wasm')"
+        made = page.evaluate(call, asked)
+        browser.close()
+        server.shutdown()
+    used, called = (gzip.decompress(base64.b64decode(made[key])) for key in ("used", "called"))
+    return used, made["pages"], called
+
+
+def without_prose(memory: bytes, module: bytes) -> bytes:
+    """The memory with zeros for the documentation that is compiled in: nothing reads it here."""
+    out = bytearray(memory)
+    for start, end in wasm_functions.constants(module):
+        for prose in PROSE.finditer(memory, start, end):
+            out[prose.start() : prose.end()] = bytes(len(prose[0]))
+    return bytes(out)
+
+
+def build(folder: Path) -> None:
+    """Leaves the page and all that it loads in a folder."""
+    module = gzip.decompress((OUT / "python.wasm.gz").read_bytes())
+    memory, pages, called = take_picture(module, list(requests()))
+    copy_parts(folder)
+    (folder / "snapshot.js").unlink()
+    functions = gzip.compress(wasm_functions.kept(module, called), 9, mtime=0)
+    (folder / "python.wasm.gz").write_bytes(functions)
+    packed = lzma.compress(without_prose(memory, module), check=lzma.CHECK_CRC32, filters=[XZ])
+    (folder / "memory.xz").write_bytes(packed)
+    size = sum((folder / name).stat().st_size for name in ("python.wasm.gz", "memory.xz"))
+    data: dict[str, Any] = {
+        "examples": examples(),
+        "rules": rule_page.places(),
+        "pages": pages,
+        "bytes": size,
+        "version": hashlib.sha256(packed).hexdigest()[:16],
+    }
+    (folder / "data.json").write_text(json.dumps(data))
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1]) if sys.argv[1:] else PAGE
+    build(page)
+    size = sum(path.stat().st_size for path in page.rglob("*") if path.is_file())
+    print(f"the page that tests kernels in {page}, {size / 1e6:.1f} MB")

@@ -1,0 +1,43 @@
+// Compiles a kernel's source to SPIR-V: GLSL by glslang, WGSL by naga. Each compiler is loaded when it is needed first.
+const ENDINGS = { glsl: "comp", wgsl: "wgsl", spirv: "spvasm" };
+const GLSL_ERROR = /^(?:ERROR|WARNING): (?:\d+:(\d+): )?(.*)/;
+const said = [];
+let glslang, naga;
+
+async function withGlslang(source) {
+  glslang ??= (async () => {
+    const { log, warn } = console; // it binds them when it starts
+    console.log = console.warn = (text) => said.push(text);
+    const started = (await import("./glslang/glslang.js")).default();
+    Object.assign(console, { log, warn });
+    return started;
+  })();
+  const { compileGLSL } = await glslang;
+  said.length = 0;
+  try {
+    return compileGLSL(source, "compute", true, "1.5");
+  } catch {
+    const places = said.join("\n").split("\n").map((line) => line.match(GLSL_ERROR)).filter((match) => match?.[1]);
+    throw places.map(([text, line, message]) => ({ line: +line, message, text }));
+  }
+}
+
+async function withNaga(source) {
+  naga ??= import("./naga/index.js").then(async (module) => (await module.init(), module));
+  const { parseWgsl, validate, writeSpirv } = await naga;
+  try {
+    const module = parseWgsl(source);
+    return writeSpirv(module, validate(module), { flags: { debug: true } });
+  } catch (error) {
+    const text = String(error.formatted ?? error);
+    throw [{ line: +(text.match(/wgsl:(\d+)/)?.[1] ?? 0), message: text.split("\n")[0], text }];
+  }
+}
+
+// What Python asks for: { name, source, binary }. Throws a list of { line, message, text }.
+export async function compile({ language, source }) {
+  const name = `kernel.${ENDINGS[language]}`;
+  if (language === "spirv") return { name, source };
+  const words = await (language === "wgsl" ? withNaga : withGlslang)(source);
+  return { name, source, binary: new Uint8Array(words.buffer, words.byteOffset, words.byteLength) };
+}

@@ -1,0 +1,55 @@
+// CPython in WebAssembly with the package in it. It starts anew for each request: from a picture of its memory behind all imports.
+import { ConsoleStdout, Directory, File, PreopenDirectory, WASI } from "./wasi/index.js";
+
+export const PAGE = 65536;
+const encode = (text) => new TextEncoder().encode(text);
+
+// `files`: contents by name, library.zip, site.zip, session.py. `memory`: the picture, { used, pages }; without one Python starts from its beginning.
+export async function startPython(module, files, memory, temporary = new Map()) {
+  let printed = "";
+  const decoder = new TextDecoder();
+  const output = new ConsoleStdout((data) => (printed += decoder.decode(data, { stream: true })));
+  const work = new Map();
+  const folder = (name, content) => new PreopenDirectory(name, content);
+  const file = (name) => (files[name] ? [[name === "library.zip" ? "python315.zip" : name, new File(files[name], { readonly: true })]] : []);
+  const site = new Map(["site.zip", "session.py", "tidy.py"].flatMap(file));
+  const folders = [
+    output, output, output,
+    folder("/usr/local/lib", new Map(file("library.zip"))), folder("/site", site), folder("/tmp", temporary), folder("/work", work),
+  ];
+  const environment = ["HOME=/tmp", "TMPDIR=/tmp", "PYTHONHASHSEED=0", "PYTHONOPTIMIZE=2"];
+  const system = new WASI(["/usr/local/bin/python.wasm"], environment, folders, { debug: false });
+  const instance = await WebAssembly.instantiate(module, { wasi_snapshot_preview1: system.wasiImport, host: { call: () => -1 } });
+  const python = instance.exports;
+  const run = (code) => {
+    const bytes = encode(code);
+    const place = python.host_alloc(bytes.length) >>> 0;
+    new Uint8Array(python.memory.buffer, place, bytes.length).set(bytes);
+    printed = "";
+    const failed = python.turn(place, bytes.length);
+    if (failed) throw new Error(printed || "Python stopped");
+    return printed;
+  };
+  const start = () => system.initialize(instance);
+  if (memory) {
+    system.inst = instance;
+    python.memory.grow(memory.pages - python.memory.buffer.byteLength / PAGE);
+    new Uint8Array(python.memory.buffer).set(memory.used);
+  }
+  const put = (name, content) => work.set(name, new File(typeof content === "string" ? encode(content) : content));
+  const answer = () => JSON.parse(new TextDecoder().decode(work.get("answer.json").data));
+  return { run, start, put, answer, memory: python.memory };
+}
+
+export const UNPACK = "import sys, zipfile; sys.path[:0] = ['/site', '/tmp/site']; zipfile.ZipFile('/site/site.zip').extractall('/tmp/site')";
+
+function ask(python, { name, source, binary }, call) {
+  python.put(name, source);
+  if (binary) python.put("kernel.spv", binary);
+  python.run(`session.${call}`);
+  return python.answer();
+}
+
+// Tests a kernel, { name, source, binary }, with a launch; shows it as assembly and in the dialect.
+export const test = (python, kernel, launch) => ask(python, kernel, `test(${JSON.stringify(kernel.name)}, ${JSON.stringify(launch)})`);
+export const show = (python, kernel) => ask(python, kernel, `show(${JSON.stringify(kernel.name)})`);
