@@ -22,6 +22,18 @@ async function withGlslang(source) {
   }
 }
 
+// This glslang leaves the name of the source empty (OpString ""), and lines of a source without a name are not known.
+function named(words, name) {
+  const bytes = new TextEncoder().encode(name);
+  const text = new Uint32Array(Math.floor(bytes.length / 4) + 1);
+  new Uint8Array(text.buffer).set(bytes);
+  for (let at = 5; at < words.length; at += words[at] >>> 16) {
+    if (words[at] !== ((3 << 16) | 7) || words[at + 2] !== 0) continue;
+    return Uint32Array.from([...words.slice(0, at), ((2 + text.length) << 16) | 7, words[at + 1], ...text, ...words.slice(at + 3)]);
+  }
+  return words;
+}
+
 async function withNaga(source) {
   naga ??= import("./naga/index.js").then(async (module) => (await module.init(), module));
   const { parseWgsl, validate, writeSpirv } = await naga;
@@ -38,6 +50,6 @@ async function withNaga(source) {
 export async function compile({ language, source }) {
   const name = `kernel.${ENDINGS[language]}`;
   if (language === "spirv") return { name, source };
-  const words = await (language === "wgsl" ? withNaga : withGlslang)(source);
+  const words = language === "wgsl" ? await withNaga(source) : named(await withGlslang(source), name);
   return { name, source, binary: new Uint8Array(words.buffer, words.byteOffset, words.byteLength) };
 }

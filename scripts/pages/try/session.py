@@ -19,7 +19,7 @@ from xdsl_spirv.serialization.text.disassembler import disassemble
 from xdsl_spirv.tools.kernel_test.arguments import Buffer
 from xdsl_spirv.tools.kernel_test.description import KernelTest
 from xdsl_spirv.tools.kernel_test.loading import load_kernel
-from xdsl_spirv.tools.kernel_test.problems import Outcome, Problem
+from xdsl_spirv.tools.kernel_test.problems import Outcome
 from xdsl_spirv.tools.kernel_test.reporting import summary
 from xdsl_spirv.tools.kernel_test.running import run_test
 from xdsl_spirv.tools.kernel_test.starting import describe
@@ -73,7 +73,7 @@ def _test(path: Path, launch: str) -> dict[str, Any]:
         "launch": launch,
         "refusal": refusal,
         "summary": "The launch cannot be made" if refusal else summary(outcomes),
-        "problems": [_problem(problem, path) for problem in problems],
+        "problems": [problem.as_dict() for problem in problems],
         "notes": list(dict.fromkeys(note for o in outcomes for note in o.notes)),
         "settings": describe_settings(last.settings) if last.settings else "",
         "buffers": _buffers(last),
@@ -83,14 +83,6 @@ def _test(path: Path, launch: str) -> dict[str, Any]:
 def _describe(test: KernelTest) -> str:
     """The launch to start from, without the kernel's name."""
     return describe(test, beside(test.kernel)).partition("\n")[2]
-
-
-def _problem(problem: Problem, kernel: Path) -> dict[str, Any]:
-    data = problem.as_dict()
-    for place in (data["location"], *data["related"]):
-        if place and place["file"] not in ("", str(kernel)):
-            place["line"] = 0  # Of another file, which the page does not show.
-    return data
 
 
 def _buffers(outcome: Outcome) -> list[dict[str, Any]]:
