@@ -151,11 +151,15 @@ def _unpack(package: str, files: dict[str, str], folder: Path) -> None:
             content = members.extractfile(f"package/dist/{name}")
             assert content is not None
             (folder / place).parent.mkdir(exist_ok=True)
-            (folder / place).write_bytes(content.read())
+            # As a module it has no `this`.
+            (folder / place).write_bytes(content.read().replace(b"}(this,", b"}(globalThis,"))
 
 
-def take_picture(module: bytes, corpus: list[Request]) -> tuple[bytes, int, bytes]:
-    """The memory behind all imports, its pages, and a 1 for each function that the corpus calls."""
+def take_picture(module: bytes, corpus: list[Request]) -> tuple[bytes, int, bytes, list[bytes]]:
+    """
+    The memory behind all imports, its pages, a 1 for each function that the corpus calls, and the
+    examples' binaries.
+    """
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         sys.exit("no chromium: install it (Debian: chromium)")
@@ -175,14 +179,16 @@ def take_picture(module: bytes, corpus: list[Request]) -> tuple[bytes, int, byte
             "base": wasm_functions.memory_bytes(module),
             "functions": wasm_functions.functions(module),
             "warm": WARM,
+            "examples": len(EXAMPLES),
             "requests": corpus,
         }
         call = "async (asked) => (await import('./snapshot.js')).make(asked, 'noting.wasm')"
         made = page.evaluate(call, asked)
         browser.close()
         server.shutdown()
-    used, called = (gzip.decompress(base64.b64decode(made[key])) for key in ("used", "called"))
-    return used, made["pages"], called
+    packed = (made["used"], made["called"], *made["binaries"])
+    used, called, *binaries = (gzip.decompress(base64.b64decode(part)) for part in packed)
+    return used, made["pages"], called, binaries
 
 
 def without_prose(memory: bytes, module: bytes) -> bytes:
@@ -197,7 +203,7 @@ def without_prose(memory: bytes, module: bytes) -> bytes:
 def build(folder: Path) -> None:
     """Leaves the page and all that it loads in a folder."""
     module = gzip.decompress((OUT / "python.wasm.gz").read_bytes())
-    memory, pages, called = take_picture(module, list(requests()))
+    memory, pages, called, binaries = take_picture(module, list(requests()))
     copy_parts(folder)
     (folder / "snapshot.js").unlink()
     functions = gzip.compress(wasm_functions.kept(module, called), 9, mtime=0)
@@ -206,11 +212,14 @@ def build(folder: Path) -> None:
     (folder / "memory.xz").write_bytes(packed)
     size = sum((folder / name).stat().st_size for name in ("python.wasm.gz", "memory.xz"))
     data: dict[str, Any] = {
-        "examples": examples(),
+        "examples": [
+            {**example, "binary": base64.b64encode(binary).decode()}
+            for example, binary in zip(examples(), binaries, strict=True)
+        ],
         "rules": rule_page.places(),
         "pages": pages,
         "bytes": size,
-        "version": hashlib.sha256(packed).hexdigest()[:16],
+        "version": hashlib.sha256(packed + functions).hexdigest()[:16],
     }
     (folder / "data.json").write_text(json.dumps(data))
 

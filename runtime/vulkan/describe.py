@@ -11,12 +11,14 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl_spirv.runtime.needs import Feature
 from xdsl_spirv.runtime.vulkan.fit import SPIRV_OF_VULKAN
-from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.targets import ELEMENT_TYPES, SCHEMA_VERSION, CooperativeMatrixProperty
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 
 _P = "VkPhysicalDevice"
 _11, _12, _13, _14 = (f"{_P}Vulkan{n}Features" for n in (11, 12, 13, 14))

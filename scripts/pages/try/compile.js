@@ -46,9 +46,10 @@ async function withNaga(source) {
   }
 }
 
-// What Python asks for: { name, source, binary }. Throws a list of { line, message, text }.
-export async function compile({ language, source }) {
+// What Python asks for: { name, source, binary }. Throws a list of { line, message, text }. Examples bring their binaries.
+export async function compile({ language, source, binary }) {
   const name = `kernel.${ENDINGS[language]}`;
+  if (binary) return { name, source, binary };
   if (language === "spirv") return { name, source };
   const words = language === "wgsl" ? await withNaga(source) : named(await withGlslang(source), name);
   return { name, source, binary: new Uint8Array(words.buffer, words.byteOffset, words.byteLength) };

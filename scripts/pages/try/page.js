@@ -3,7 +3,7 @@ const LIMIT = 60; // seconds that a test may take
 const $ = (id) => document.getElementById(id);
 const make = (tag, text, properties = {}) => Object.assign(document.createElement(tag), text === undefined ? {} : { textContent: text }, properties);
 const data = fetch("data.json").then((answer) => answer.json());
-let small, worker, running, limit, number = 0, edited = true;
+let worker, running, limit, example, number = 0, edited = true;
 
 function setState(state, text) {
   document.body.dataset.state = state;
@@ -13,50 +13,26 @@ function setState(state, text) {
   $("progress").hidden = state !== "loading";
 }
 
-// Loading: the functions and the memory of Python.
+// The worker loads Python first; requests wait for it.
 
-async function loaded(name, progress) {
-  const answer = await fetch(name);
-  if (!answer.ok) throw new Error(`${name}: ${answer.status} ${answer.statusText}`);
-  return answer.body.pipeThrough(new TransformStream({ transform: (part, to) => (progress(part.length), to.enqueue(part)) }));
-}
-
-const bytesOf = async (stream) => new Uint8Array(await new Response(stream).arrayBuffer());
-
-// The memory is kept decompressed in the browser's cache, where it has one, for the next visit.
-async function loadMemory(version, progress) {
-  const cache = await globalThis.caches?.open("xdsl-spirv-try").catch(() => undefined);
-  const kept = await cache?.match(version);
-  if (kept) return bytesOf(kept.body);
-  const stream = new globalThis["xz-decompress"].XzReadableStream(await loaded("memory.xz", progress));
-  const memory = await bytesOf(stream);
-  for (const old of (await cache?.keys()) ?? []) await cache.delete(old);
-  cache?.put(version, new Response(memory)).catch(() => {}); // a full disk is no reason to stop
-  return memory;
-}
-
-async function load() {
+async function startWorker() {
   const { pages, bytes, version } = await data;
   let got = 0;
-  const progress = (count) => {
-    got += count;
-    $("progress").value = got / bytes;
-    $("state").textContent = `Loading ${(got / 1e6).toFixed(1)} of ${(bytes / 1e6).toFixed(1)} MB, once ...`;
-  };
-  const wasm = { headers: { "Content-Type": "application/wasm" } };
-  const unpacked = (stream) => new Response(stream.pipeThrough(new DecompressionStream("gzip")), wasm);
-  const module = WebAssembly.compileStreaming(loaded("python.wasm.gz", progress).then(unpacked));
-  const used = await loadMemory(version, progress);
-  small = { module: await module, memory: { used, pages } };
-  startWorker();
-}
-
-function startWorker() {
   worker?.terminate();
   worker = new Worker("worker.js", { type: "module" });
-  worker.onmessage = ({ data }) => data.id === number && take(data);
-  worker.onerror = (event) => setState("broken", `This browser cannot run it: ${event.message}`);
-  worker.postMessage(small);
+  const loading = new Promise((resolve, reject) => {
+    worker.onmessage = ({ data }) => {
+      if (data.ready) return resolve();
+      if (data.broken) return reject(new Error(data.broken));
+      if (!data.got) return data.id === number && take(data);
+      got += data.got;
+      $("progress").value = got / bytes;
+      if (document.body.dataset.state === "loading") $("state").textContent = `Loading ${(got / 1e6).toFixed(1)} of ${(bytes / 1e6).toFixed(1)} MB, once ...`;
+    };
+    worker.onerror = (event) => reject(new Error(event.message));
+  });
+  worker.postMessage({ pages, version });
+  return loading.catch((error) => setState("broken", `This browser cannot run it: ${error.message}`));
 }
 
 // A run.
@@ -68,7 +44,9 @@ async function run() {
   number += 1;
   running = performance.now();
   limit = setTimeout(() => stop(`Stopped after ${LIMIT} s: the kernel may not end. Launch less of it`), LIMIT * 1000);
-  worker.postMessage({ id: number, language: $("language").value, source: $("source").value, launch: $("launch").value });
+  const source = $("source").value;
+  const binary = source === example?.source ? Uint8Array.from(atob(example.binary), (letter) => letter.charCodeAt(0)) : undefined;
+  worker.postMessage({ id: number, language: $("language").value, source, launch: $("launch").value, binary });
 }
 
 function stop(text) {
@@ -191,7 +169,7 @@ function goTo(line) {
 
 // A link holds the language, the source and the launch.
 
-const bytesThrough = (stream, bytes) => bytesOf(new Blob([bytes]).stream().pipeThrough(stream));
+const bytesThrough = async (stream, bytes) => new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
 
 async function link() {
   const { value: language } = $("language");
@@ -207,11 +185,12 @@ async function read(word) {
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 
-function fill({ language, source, launch }) {
+function fill({ title, language, source, launch, binary }) {
+  example = binary && { source, binary };
   $("language").value = language;
   $("source").value = source;
   $("launch").value = launch ?? "";
-  $("example").value = "";
+  $("example").value = title ?? "";
   document.body.dataset.found = "";
   mark([]);
 }
@@ -227,13 +206,11 @@ async function open() {
     $("findings").replaceChildren(make("p", "The link is damaged: it holds no kernel. Ask for it again.", { className: "finding" }));
   }
   fill(given);
-  $("example").value = given.title ?? "";
 }
 
 $("example").onchange = async () => {
   const chosen = (await data).examples.find(({ title }) => title === $("example").value);
-  fill(chosen ?? { language: $("language").value, source: "", launch: "" });
-  $("example").value = chosen?.title ?? "";
+  fill(chosen ?? { language: $("language").value, source: "" });
   if (chosen && !$("run").disabled) run();
 };
 $("source").oninput = () => {
@@ -259,4 +236,4 @@ addEventListener("keydown", (event) => {
 document.querySelectorAll("[role=tab]").forEach((tab) => (tab.onclick = () => choose(tab)));
 addEventListener("hashchange", open);
 
-await Promise.all([open(), load()]).then(run, (error) => setState("broken", `The page cannot load what it needs: ${error.message}`));
+await Promise.all([open(), startWorker()]).then(run, (error) => setState("broken", `The page cannot load what it needs: ${error.message}`));

@@ -12,7 +12,7 @@ export async function startPython(module, files, memory, temporary = new Map()) 
   const work = new Map();
   const folder = (name, content) => new PreopenDirectory(name, content);
   const file = (name) => (files[name] ? [[name === "library.zip" ? "python315.zip" : name, new File(files[name], { readonly: true })]] : []);
-  const site = new Map(["site.zip", "session.py", "tidy.py"].flatMap(file));
+  const site = new Map(["site.zip", "session.py", "tidy.py", "watch.py"].flatMap(file));
   const folders = [
     output, output, output,
     folder("/usr/local/lib", new Map(file("library.zip"))), folder("/site", site), folder("/tmp", temporary), folder("/work", work),
@@ -41,7 +41,11 @@ export async function startPython(module, files, memory, temporary = new Map()) 
   return { run, start, put, answer, memory: python.memory };
 }
 
-export const UNPACK = "import sys, zipfile; sys.path[:0] = ['/site', '/tmp/site']; zipfile.ZipFile('/site/site.zip').extractall('/tmp/site')";
+export const PATHS = "import sys; sys.path[:0] = ['/site', '/tmp/site']";
+export const UNPACK = `${PATHS}; import zipfile; zipfile.ZipFile('/site/site.zip').extractall('/tmp/site')`;
+
+// A picture has no files, and no modules but those that were imported.
+export const isMissing = (error) => /No such file|No module named/.test(error.message);
 
 function ask(python, { name, source, binary }, call) {
   python.put(name, source);

@@ -1,38 +1,86 @@
 """
 Makes Python's memory small and easy to compress, before the picture of it is taken.
 
-`strip` takes the tables of lines out of compiled modules. `tidy` empties caches, and writes zeros
-over memory that is free.
+`strip` takes what the corpus does not use out of compiled modules: a function that it does not call
+stops Python, as a function of WebAssembly does that is not there.
+`tidy` empties caches, and writes zeros over memory that is free.
 """
 
+import contextlib
 import gc
+import importlib
+import inspect
 import linecache
 import marshal
 import os
+import sys
 import typing
 from abc import ABCMeta
 from pathlib import Path
 from types import CodeType
+from typing import Any
 
 SMALL = range(32, 513, 16)
-LARGE = [1 << n for n in range(20, 10, -1)]
+LARGE = [1 << n for n in range(18, 10, -1)]
 """Bytes of blocks."""
 HEADER = 17
 """Bytes of an empty `bytes`."""
-HELD = 3 << 19
+HELD = 1 << 19
 """Bytes to take of each small size."""
 
 
-def strip(folder: str = "/tmp/site") -> None:
-    """Takes the tables of lines out of all compiled modules."""
-    for path in Path(folder).rglob("*.pyc"):
+MODULES = Path("/tmp/modules")
+"""Names of the modules that the corpus imports."""
+KEPT = (
+    "/xdsl_spirv/interpreter/",
+    "/xdsl_spirv/tools/kernel_test/",
+    "/weakref.py",
+    "/_weakrefset.py",
+)
+"""Parts of paths of modules that keep all functions: kernels and the collector call them."""
+
+
+def strip(watch: Any) -> None:
+    """Takes lines, documentation and functions that were not called out of imported modules."""
+    early = {*watch.EARLY, "watch"}
+    MODULES.write_text("\n".join(name for name in sys.modules if name not in early))
+    for path in Path("/tmp/site").rglob("*.pyc"):
         data = path.read_bytes()
-        path.write_bytes(data[:16] + marshal.dumps(_without_lines(marshal.loads(data[16:]))))
+        code = marshal.loads(data[16:])
+        if watch.place(code) in watch.called:
+            path.write_bytes(data[:16] + marshal.dumps(_stripped(code, watch)))
+    print(len(watch.called), "functions of Python are called")
 
 
-def _without_lines(code: CodeType) -> CodeType:
-    constants = (_without_lines(c) if isinstance(c, CodeType) else c for c in code.co_consts)
-    return code.replace(co_linetable=b"", co_consts=tuple(constants))
+def _stop() -> None:
+    __import__("os").abort()
+
+
+def _stripped(code: CodeType, watch: Any) -> CodeType:
+    flags = code.co_flags & ~inspect.CO_HAS_DOCSTRING
+    kept = flags & inspect.CO_GENERATOR or any(part in code.co_filename for part in KEPT)
+    if kept or watch.place(code) in watch.called:
+        constants = [_stripped(c, watch) if isinstance(c, CodeType) else c for c in code.co_consts]
+        if flags != code.co_flags:
+            constants[0] = None
+        return code.replace(co_flags=flags, co_linetable=b"", co_consts=tuple(constants))
+    stop = _stop.__code__
+    return code.replace(
+        co_flags=flags,
+        co_code=stop.co_code,
+        co_consts=stop.co_consts,
+        co_names=stop.co_names,
+        co_stacksize=stop.co_stacksize,
+        co_linetable=b"",
+        co_exceptiontable=b"",
+    )
+
+
+def load() -> None:
+    """Imports the modules that the corpus imports, from what `strip` has left."""
+    for name in MODULES.read_text().split("\n"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
 
 def tidy() -> None:
@@ -57,6 +105,6 @@ def _overwrite() -> None:
     for sizes in (SMALL, LARGE):
         held: list[list[bytes | None]] = []
         for size in sizes:
-            held.append([bytes(size - HEADER) for _ in range(max(HELD // size, 48))])
+            held.append([bytes(size - HEADER) for _ in range(max(HELD // size, 16))])
         for blocks in held:
             blocks[:] = [None] * len(blocks)

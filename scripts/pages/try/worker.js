@@ -1,10 +1,11 @@
-// Compiles and tests kernels, so that the page never waits. In: { module, memory } once, then requests { id, language, source, launch }.
-// Out: { id, answer }, { id, shown }, { id, errors }, { id, failed }, { id, note }.
+// Loads Python, compiles and tests kernels, so that the page never waits. In: { pages, version } once, then requests { id, language, source, launch }.
+// Out: { got }, { ready }, { id, answer }, { id, shown }, { id, errors }, { id, failed }, { id, note }.
 import { compile } from "./compile.js";
-import { show, startPython, test, UNPACK } from "./python.js";
+import { isMissing, show, startPython, test, UNPACK } from "./python.js";
 
 const ELSEWHERE = "../"; // the tutorials' Python, which has all functions and modules
-let small, whole;
+const WASM = { headers: { "Content-Type": "application/wasm" } };
+let small, whole, keep;
 
 async function fetched(name) {
   const answer = await fetch(name);
@@ -12,9 +13,36 @@ async function fetched(name) {
   return answer;
 }
 
+async function loaded(name) {
+  const report = new TransformStream({ transform: (part, to) => (postMessage({ got: part.length }), to.enqueue(part)) });
+  return (await fetched(name)).body.pipeThrough(report);
+}
+
+const bytesOf = async (stream) => new Uint8Array(await new Response(stream).arrayBuffer());
+const compiled = (stream) => WebAssembly.compileStreaming(new Response(stream.pipeThrough(new DecompressionStream("gzip")), WASM));
+
+// The browser's cache, where it has one, keeps the memory decompressed for the next visit, after the first answer.
+async function loadMemory(version) {
+  const cache = await globalThis.caches?.open("xdsl-spirv-try").catch(() => undefined);
+  const kept = await cache?.match(version);
+  if (kept) return bytesOf(kept.body);
+  await import("./xz-decompress.js");
+  const memory = await bytesOf(new globalThis["xz-decompress"].XzReadableStream(await loaded(`memory.xz?${version}`)));
+  keep = async () => {
+    for (const old of (await cache?.keys()) ?? []) await cache.delete(old);
+    await cache?.put(version, new Response(memory));
+  };
+  return memory;
+}
+
+async function load({ pages, version }) {
+  const module = loaded(`python.wasm.gz?${version}`).then(compiled);
+  const used = await loadMemory(version);
+  return { module: await module, memory: { used, pages } };
+}
+
 async function wholePython() {
-  const stream = (await fetched(`${ELSEWHERE}python.wasm.gz`)).body.pipeThrough(new DecompressionStream("gzip"));
-  const module = await WebAssembly.compileStreaming(new Response(stream, { headers: { "Content-Type": "application/wasm" } }));
+  const module = await compiled((await fetched(`${ELSEWHERE}python.wasm.gz`)).body);
   const names = [`${ELSEWHERE}library.zip`, `${ELSEWHERE}site.zip`, "session.py"];
   const contents = await Promise.all(names.map(async (name) => new Uint8Array(await (await fetched(name)).arrayBuffer())));
   return { module, files: Object.fromEntries(names.map((name, place) => [name.split("/").at(-1), contents[place]])) };
@@ -33,9 +61,10 @@ async function startWhole() {
 async function withPython(id, action) {
   if (!whole) {
     try {
-      return action(await startPython(small.module, {}, small.memory));
+      const { module, memory } = await small;
+      return action(await startPython(module, {}, memory));
     } catch (error) {
-      if (!(error instanceof WebAssembly.RuntimeError) && !/No such file|No module named/.test(error.message)) throw error;
+      if (!(error instanceof WebAssembly.RuntimeError) && !isMissing(error)) throw error;
       postMessage({ id, note: "This kernel needs the whole of Python: loading 30 MB, once ..." });
     }
   }
@@ -43,7 +72,10 @@ async function withPython(id, action) {
 }
 
 onmessage = async ({ data }) => {
-  if (data.module) return void (small = data);
+  if (data.version) {
+    small = load(data);
+    return void small.then(() => postMessage({ ready: true }), (error) => postMessage({ broken: error.message }));
+  }
   const { id, launch } = data;
   let kernel;
   try {
@@ -58,6 +90,8 @@ onmessage = async ({ data }) => {
       const readable = !answer.problems.some(({ rule }) => rule === "COMPILE");
       postMessage({ id, shown: readable ? show(python, kernel) : { assembly: "", dialect: "" } });
     });
+    await keep?.().catch(() => {}); // a full disk is no reason to stop
+    keep = undefined;
   } catch (error) {
     postMessage({ id, failed: `The interpreter stopped: ${error.message}` });
   }
