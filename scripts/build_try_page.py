@@ -59,7 +59,7 @@ EXAMPLES = {
     "Shared memory without a value": "histogram-not-zeroed",
     "A barrier that some do not reach": "barrier-in-branch",
 }
-"""Kernels of the tests that the page offers, by what is wrong with them."""
+"""Kernels of the tests that the page offers, by their faults."""
 
 WARM = 13
 """Requests that are served before the picture is taken, so that their caches are in it."""
@@ -105,7 +105,7 @@ def _of_test(path: Path, title: str) -> Request:
 
 
 def requests() -> Iterator[Request]:
-    """Kernels whose functions the page has: the examples, those of the tests, and mistakes."""
+    """Kernels whose functions the page has: examples, kernels of the tests, and mistakes."""
     yield from examples()
     yield {"title": "WGSL", "language": "wgsl", "source": WGSL}
     text = (ASSEMBLY / "sum.spvasm").read_text()
@@ -131,7 +131,7 @@ def requests() -> Iterator[Request]:
 
 
 def copy_parts(folder: Path) -> None:
-    """What others made, and the page's own files."""
+    """Copies files of others and the page's own files."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(PARTS, folder, ignore=shutil.ignore_patterns("__pycache__"))
     copy_naga(folder / "naga")
@@ -168,7 +168,7 @@ def take_picture(module: bytes, corpus: list[Request]) -> tuple[bytes, int, byte
         copy_parts(folder)
         for archive in ("library.zip", "site.zip"):
             shutil.copy(OUT / archive, folder)
-        (folder / "noting.wasm").write_bytes(wasm_functions.noting(module))
+        (folder / "noting.wasm").write_bytes(wasm_functions.note_calls(module))
         (folder / "index.html").write_text("")
         server = serve(folder)
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
@@ -206,7 +206,7 @@ def build(folder: Path) -> None:
     memory, pages, called, binaries = take_picture(module, list(requests()))
     copy_parts(folder)
     (folder / "snapshot.js").unlink()
-    functions = gzip.compress(wasm_functions.kept(module, called), 9, mtime=0)
+    functions = gzip.compress(wasm_functions.keep(module, called), 9, mtime=0)
     (folder / "python.wasm.gz").write_bytes(functions)
     packed = lzma.compress(without_prose(memory, module), check=lzma.CHECK_CRC32, filters=[XZ])
     (folder / "memory.xz").write_bytes(packed)

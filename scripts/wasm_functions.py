@@ -90,14 +90,14 @@ def _code(module: bytes, start: int, body: Callable[[int, bytes], bytes]) -> byt
     return b"".join(bodies)
 
 
-def noting(module: bytes) -> bytes:
+def note_calls(module: bytes) -> bytes:
     """
     A module whose functions set a byte each when they are called, behind the memory that it starts
     with: that memory has to be grown by then.
     """
     base = memory_bytes(module)
 
-    def noted(index: int, body: bytes) -> bytes:
+    def add_note(index: int, body: bytes) -> bytes:
         _, inside = number(body, 0)
         groups, at = number(body, inside)
         for _ in range(groups):
@@ -106,9 +106,9 @@ def noting(module: bytes) -> bytes:
         changed = body[inside:at] + note + body[at:]
         return leb(len(changed)) + changed
 
-    return rewrite(module, noted, ())
+    return rewrite(module, add_note, ())
 
 
-def kept(module: bytes, called: bytes) -> bytes:
+def keep(module: bytes, called: bytes) -> bytes:
     """A module whose functions stop where `called` has a 0, without names and first memory."""
     return rewrite(module, lambda index, body: body if called[index] else STOP, (0, DATA))

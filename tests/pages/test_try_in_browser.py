@@ -26,7 +26,7 @@ EXAMPLES = {
     "Shared memory without a value": ("UNDEF-01", "histogram[lane] = bins[lane];"),
     "A barrier that some do not reach": ("BARRIER-01", "barrier();"),
 }
-"""What the page finds in each example: the rule and its line of source."""
+"""The rule and the line of source that the page finds in each example."""
 
 WGSL = """\
 @group(0) @binding(0) var<storage, read_write> y: array<u32>;
@@ -82,12 +82,12 @@ def page(context: Any, address: str) -> Iterator[Any]:
     page = context.new_page()
     page.on("pageerror", lambda error: pytest.fail(f"an error of the page: {error}"))
     page.goto(address)
-    finished(page)
+    await_end(page)
     yield page
     page.close()
 
 
-def finished(page: Any) -> None:
+def await_end(page: Any) -> None:
     ended = "['done', 'failed', 'stopped', 'broken'].includes(document.body.dataset.state)"
     page.wait_for_function(ended, timeout=180_000)
 
@@ -97,7 +97,7 @@ def run_kernel(page: Any, language: str, source: str, launch: str = "") -> None:
     page.fill("#source", source)
     page.evaluate("text => document.getElementById('launch').value = text", launch)
     page.click("#run")
-    finished(page)
+    await_end(page)
 
 
 def test_each_example_has_its_finding_at_its_line(page: Any):
@@ -105,7 +105,7 @@ def test_each_example_has_its_finding_at_its_line(page: Any):
     assert titles == list(EXAMPLES)
     for title, (rule, line) in EXAMPLES.items():
         page.select_option("#example", title)
-        finished(page)
+        await_end(page)
         assert page.locator(".finding a").first.inner_text() == rule, title
         assert page.locator(".finding .place code").first.inner_text() == line, title
         number = int(page.locator("#gutter .bad").first.inner_text())
@@ -120,7 +120,7 @@ def test_first_bytes(browser: Any, address: str):
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
     page.goto(address)
-    finished(page)
+    await_end(page)
     base = address.removesuffix("index.html")
     assert all(url.startswith((base, "data:")) for url in urls), urls
     names = {url.removeprefix(base) for url in urls if url.startswith(base)}
@@ -173,10 +173,10 @@ def test_an_endless_kernel_is_stopped(page: Any):
     page.evaluate("document.getElementById('launch').value = ''")
     page.click("#run")
     page.click("#stop")
-    finished(page)
+    await_end(page)
     assert "Stopped after" in page.inner_text("#state")
     page.select_option("#example", "A store out of bounds")
-    finished(page)
+    await_end(page)
     assert "BOUNDS-01" in page.inner_text("#findings")
 
 
@@ -187,7 +187,7 @@ def test_a_link_holds_the_kernel(page: Any, context: Any):
     page.wait_for_function("location.hash.length > 100")
     other = context.new_page()
     other.goto(page.url)
-    finished(other)
+    await_end(other)
     assert other.input_value("#source") == source
     assert other.input_value("#launch") == page.input_value("#launch")
     assert "RACE-01" in other.inner_text("#findings")

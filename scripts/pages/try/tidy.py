@@ -28,7 +28,6 @@ HEADER = 17
 HELD = 1 << 19
 """Bytes to take of each small size."""
 
-
 MODULES = Path("/tmp/modules")
 """Names of the modules that the corpus imports."""
 KEPT = (
@@ -48,7 +47,7 @@ def strip(watch: Any) -> None:
         data = path.read_bytes()
         code = marshal.loads(data[16:])
         if watch.place(code) in watch.called:
-            path.write_bytes(data[:16] + marshal.dumps(_stripped(code, watch)))
+            path.write_bytes(data[:16] + marshal.dumps(_strip_code(code, watch)))
     print(len(watch.called), "functions of Python are called")
 
 
@@ -56,11 +55,13 @@ def _stop() -> None:
     __import__("os").abort()
 
 
-def _stripped(code: CodeType, watch: Any) -> CodeType:
+def _strip_code(code: CodeType, watch: Any) -> CodeType:
     flags = code.co_flags & ~inspect.CO_HAS_DOCSTRING
     kept = flags & inspect.CO_GENERATOR or any(part in code.co_filename for part in KEPT)
     if kept or watch.place(code) in watch.called:
-        constants = [_stripped(c, watch) if isinstance(c, CodeType) else c for c in code.co_consts]
+        constants = [
+            _strip_code(c, watch) if isinstance(c, CodeType) else c for c in code.co_consts
+        ]
         if flags != code.co_flags:
             constants[0] = None
         return code.replace(co_flags=flags, co_linetable=b"", co_consts=tuple(constants))
@@ -77,7 +78,7 @@ def _stripped(code: CodeType, watch: Any) -> CodeType:
 
 
 def load() -> None:
-    """Imports the modules that the corpus imports, from what `strip` has left."""
+    """Imports the modules that the corpus imports, as `strip` left them."""
     for name in MODULES.read_text().split("\n"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

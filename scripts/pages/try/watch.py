@@ -1,7 +1,7 @@
 """
 Notes which functions are called from its import on, and which modules were imported before.
 
-It imports nothing that is not imported already: nothing of what it imports is noted.
+It imports only modules that Python has loaded already, since their functions are not noted.
 """
 
 import sys
