@@ -1,10 +1,10 @@
 """
 The page that tests a kernel in the browser: `build/tutorials/browser/try`, with all that it loads.
 
-Python's 99 MB of WebAssembly would take minutes on a telephone. The page loads the functions that
-kernels of the tests call, and a picture of the memory behind all imports, both taken here in
-headless Chromium. A kernel that calls another function has the whole Python loaded, as the
-tutorials have.
+Python's 99 MB of WebAssembly would take minutes on a telephone. Here Python serves a few requests
+in headless Chromium. The page loads the functions that it called, short ones beside them, and a
+picture of its memory. A kernel that needs another function, module or file has the whole Python
+loaded, as the tutorials have.
 
     python scripts/build_try_page.py [FOLDER]     after scripts/build_browser_tutorials.py
 """
@@ -24,6 +24,7 @@ import tarfile
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ PACKAGES = {
 XZ = {"id": lzma.FILTER_LZMA2, "preset": 6, "lp": 2, "lc": 2, "pb": 2}
 """Compresses words of 32 bits; the page's decompressor knows no other check than CRC32."""
 
-KERNELS = ROOT / "tests" / "kernels"
+TESTS = ROOT / "tests"
 
 EXAMPLES = {
     "A missing barrier": "reduce-without-barrier",
@@ -61,10 +62,54 @@ EXAMPLES = {
 }
 """Kernels of the tests that the page offers, by their faults."""
 
-WARM = 13
-"""Requests that are served before the picture is taken, so that their caches are in it."""
-
 PROSE = re.compile(rb"[\x20-\x7e\n\t]{400,}")
+
+FEATURES = (
+    *(
+        f"kernels/{name}.comp"
+        for name in (
+            "addresses-alias/broken",
+            "address-beyond-buffer/repaired",
+            "ballot-mask-of-32/broken",
+            "barrier-trip-count/broken",
+            "bit-field-beyond-word/repaired",
+            "broadcast-from-inactive/repaired",
+            "cas-loop-plain-read/repaired",
+            "cluster-beyond-subgroup/repaired",
+            "fence-beside-barrier/right",
+            "flag-nobody-sets/broken",
+            "gelu-pow/broken",
+            "in-place-stencil/repaired",
+            "matmul-tile-reuse/repaired",
+            "pack-bytes/broken",
+            "shared-memory-limit/broken",
+            "unpack-halves/broken",
+            "whole-workgroup-returns/right",
+        )
+    ),
+    *(
+        f"interpreter/glsl/{name}.comp"
+        for name in (
+            "atomics",
+            "atomics64",
+            "extended",
+            "f16",
+            "float_funcs",
+            "int_int",
+            "int_int16_t",
+            "int_int8_t",
+            "int_uint64_t",
+            "int_uint8_t",
+            "layouts",
+            "matrix",
+            "pack",
+            "sg_double",
+            "sg_float16_t",
+            "spec_all",
+        )
+    ),
+)
+"""Kernels of the tests that call functions of Python that the examples do not call."""
 
 ASSEMBLY = ROOT / "tutorials" / "data"
 WGSL = """\
@@ -78,7 +123,6 @@ fn main(@builtin(global_invocation_id) i: vec3u, @builtin(local_invocation_index
     y[i.x] = tile[63u - l];
 }
 """
-WRONG = "#version 450\nlayout(local_size_x = 64) in;\nvoid main() { uint i = j; }\n"
 ENDLESS = """\
 #version 450
 layout(local_size_x = 1) in;
@@ -89,9 +133,21 @@ void main() { while (x[0] == x[0]) x[1] += 1; }
 Request = dict[str, str]
 
 
+@dataclass
+class Picture:
+    """The memory of a Python: the number of its pages, those that are not all zero, and these."""
+
+    pages: int
+    used: list[int]
+    contents: bytes
+
+
 def examples() -> list[Request]:
     """The kernels that the page offers, each with its launch."""
-    return [_of_test(KERNELS / name / "broken.comp", title) for title, name in EXAMPLES.items()]
+    return [
+        _of_test(TESTS / "kernels" / name / "broken.comp", title)
+        for title, name in EXAMPLES.items()
+    ]
 
 
 def _of_test(path: Path, title: str) -> Request:
@@ -104,14 +160,17 @@ def _of_test(path: Path, title: str) -> Request:
     return {"title": title, "language": "glsl", "source": source, "launch": launch.strip() + "\n"}
 
 
+def _bare(path: Path) -> Request:
+    return {"title": path.name, "language": "glsl", "source": path.read_text()}
+
+
 def requests() -> Iterator[Request]:
-    """Kernels whose functions the page has: examples, kernels of the tests, and mistakes."""
+    """Kernels whose functions and modules the page has, examples first, and mistakes."""
     yield from examples()
     yield {"title": "WGSL", "language": "wgsl", "source": WGSL}
     text = (ASSEMBLY / "sum.spvasm").read_text()
     yield {"title": "assembly", "language": "spirv", "source": text}
     yield {"title": "no assembly", "language": "spirv", "source": text.replace("OpLoad", "OpLod")}
-    yield {"title": "not GLSL", "language": "glsl", "source": WRONG}
     yield {
         "title": "endless",
         "language": "glsl",
@@ -122,12 +181,10 @@ def requests() -> Iterator[Request]:
     first = next(iter(examples()))
     for launch in ("", "grid = [", first["launch"] + "[buffers.Other]\nsize = 2\n"):
         yield {**first, "title": f"launch {launch[-9:]!r}", "launch": launch}
-    for path in sorted(KERNELS.glob("*/*.comp")):
+    for place in FEATURES:
+        path = TESTS / place
         described = path.with_name(f"{path.stem}.kernel.toml").exists()
-        if described:
-            yield _of_test(path, path.relative_to(KERNELS).as_posix())
-    for path in sorted((ROOT / "tests" / "interpreter" / "glsl").glob("*.comp")):
-        yield {"title": path.name, "language": "glsl", "source": path.read_text()}
+        yield _of_test(path, place) if described else _bare(path)
 
 
 def copy_parts(folder: Path) -> None:
@@ -155,10 +212,10 @@ def _unpack(package: str, files: dict[str, str], folder: Path) -> None:
             (folder / place).write_bytes(content.read().replace(b"}(this,", b"}(globalThis,"))
 
 
-def take_picture(module: bytes, corpus: list[Request]) -> tuple[bytes, int, bytes, list[bytes]]:
+def take_picture(module: bytes, corpus: list[Request]) -> tuple[Picture, list[bytes]]:
     """
-    The memory behind all imports, its pages, a 1 for each function that the corpus calls, and the
-    examples' binaries.
+    The memory of a Python that has served requests, a 1 for each function that was called, and the
+    binaries of the requests.
     """
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
@@ -178,48 +235,52 @@ def take_picture(module: bytes, corpus: list[Request]) -> tuple[bytes, int, byte
         asked = {
             "base": wasm_functions.memory_bytes(module),
             "functions": wasm_functions.functions(module),
-            "warm": WARM,
-            "examples": len(EXAMPLES),
             "requests": corpus,
+            "again": len(corpus) - len(FEATURES),
         }
         call = "async (asked) => (await import('./snapshot.js')).make(asked, 'noting.wasm')"
         made = page.evaluate(call, asked)
         browser.close()
         server.shutdown()
-    packed = (made["used"], made["called"], *made["binaries"])
-    used, called, *binaries = (gzip.decompress(base64.b64decode(part)) for part in packed)
-    return used, made["pages"], called, binaries
+    contents, *rest = (gzip.decompress(base64.b64decode(part)) for part in made["parts"])
+    return Picture(made["pages"], made["used"], contents), rest
 
 
-def without_prose(memory: bytes, module: bytes) -> bytes:
-    """The memory with zeros for the documentation that is compiled in: nothing reads it here."""
-    out = bytearray(memory)
+def without_prose(picture: Picture, module: bytes) -> bytes:
+    """The used pages with zeros for documentation that is compiled in: nothing reads it here."""
+    size = wasm_functions.PAGE
+    spans = [slice(number * size, (number + 1) * size) for number in picture.used]
+    memory = bytearray(picture.pages * size)
+    for place, span in enumerate(spans):
+        memory[span] = picture.contents[place * size : (place + 1) * size]
     for start, end in wasm_functions.constants(module):
-        for prose in PROSE.finditer(memory, start, end):
-            out[prose.start() : prose.end()] = bytes(len(prose[0]))
-    return bytes(out)
+        for prose in list(PROSE.finditer(memory, start, end)):
+            memory[prose.start() : prose.end()] = bytes(prose.end() - prose.start())
+    return b"".join(memory[span] for span in spans)
 
 
 def build(folder: Path) -> None:
     """Leaves the page and all that it loads in a folder."""
     module = gzip.decompress((OUT / "python.wasm.gz").read_bytes())
-    memory, pages, called, binaries = take_picture(module, list(requests()))
+    picture, (called, *binaries) = take_picture(module, list(requests()))
     copy_parts(folder)
-    (folder / "snapshot.js").unlink()
+    for name in ("snapshot.js", "tidy.py"):
+        (folder / name).unlink()
     functions = gzip.compress(wasm_functions.keep(module, called), 9, mtime=0)
     (folder / "python.wasm.gz").write_bytes(functions)
-    packed = lzma.compress(without_prose(memory, module), check=lzma.CHECK_CRC32, filters=[XZ])
-    (folder / "memory.xz").write_bytes(packed)
-    size = sum((folder / name).stat().st_size for name in ("python.wasm.gz", "memory.xz"))
+    memory = without_prose(picture, module)
+    contents = lzma.compress(memory, check=lzma.CHECK_CRC32, filters=[XZ])
+    (folder / "memory.xz").write_bytes(contents)
     data: dict[str, Any] = {
         "examples": [
             {**example, "binary": base64.b64encode(binary).decode()}
-            for example, binary in zip(examples(), binaries, strict=True)
+            for example, binary in zip(examples(), binaries, strict=False)
         ],
         "rules": rule_page.places(),
-        "pages": pages,
-        "bytes": size,
-        "version": hashlib.sha256(packed + functions).hexdigest()[:16],
+        "pages": picture.pages,
+        "used": picture.used,
+        "bytes": len(functions) + len(contents),
+        "version": hashlib.sha256(contents + functions).hexdigest()[:16],
     }
     (folder / "data.json").write_text(json.dumps(data))
 

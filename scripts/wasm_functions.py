@@ -1,6 +1,6 @@
 """
 Rewrites the functions of a WebAssembly module: into ones that note that they were called, or, where
-they were not called, into ones that stop. Bodies are copied as they are; nothing is decoded.
+they are not kept, into ones that stop. Bodies are copied as they are; nothing is decoded.
 """
 
 from __future__ import annotations
@@ -9,6 +9,11 @@ from collections.abc import Callable, Iterator
 
 MEMORY, CODE, DATA = 5, 10, 11
 PAGE = 1 << 16
+
+BESIDE = 16
+"""Functions to either side of one that is called."""
+SHORT = 1000
+"""Bytes of a function that is kept though it was not called."""
 
 STOP = b"\x03\x00\x00\x0b"
 """A body of 3 bytes: no locals, `unreachable`, `end`."""
@@ -110,5 +115,13 @@ def note_calls(module: bytes) -> bytes:
 
 
 def keep(module: bytes, called: bytes) -> bytes:
-    """A module whose functions stop where `called` has a 0, without names and first memory."""
-    return rewrite(module, lambda index, body: body if called[index] else STOP, (0, DATA))
+    """
+    A module without names and first memory whose functions stop, but for those that `called` has a
+    1 for, and short ones beside these: numpy's loops for other types and alignments lie there.
+    """
+
+    def body_of(index: int, body: bytes) -> bytes:
+        near = called[max(0, index - BESIDE) : index + BESIDE + 1]
+        return body if called[index] or (any(near) and len(body) < SHORT) else STOP
+
+    return rewrite(module, body_of, (0, DATA))

@@ -16,7 +16,7 @@ function setState(state, text) {
 // The worker loads Python first; requests wait for it.
 
 async function startWorker() {
-  const { pages, bytes, version } = await data;
+  const { pages, used, bytes, version } = await data;
   let got = 0;
   worker?.terminate();
   worker = new Worker("worker.js", { type: "module" });
@@ -31,7 +31,7 @@ async function startWorker() {
     };
     worker.onerror = (event) => reject(new Error(event.message));
   });
-  worker.postMessage({ pages, version });
+  worker.postMessage({ pages, used, version });
   return loading.catch((error) => setState("broken", `This browser cannot run it: ${error.message}`));
 }
 

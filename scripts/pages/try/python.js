@@ -4,18 +4,19 @@ import { ConsoleStdout, Directory, File, PreopenDirectory, WASI } from "./wasi/i
 export const PAGE = 65536;
 const encode = (text) => new TextEncoder().encode(text);
 
-// `files`: contents by name, library.zip, site.zip, session.py. `memory`: the picture, { used, pages }; without one Python starts from its beginning.
-export async function startPython(module, files, memory, temporary = new Map()) {
+// `files`: contents by name, library.zip, site.zip, session.py. `picture`: { pages, used, contents }, how many pages of memory there are, the numbers
+// of those that are not all zero, and what is in these; without a picture Python starts from its beginning.
+export async function startPython(module, files, picture) {
   let printed = "";
   const decoder = new TextDecoder();
   const output = new ConsoleStdout((data) => (printed += decoder.decode(data, { stream: true })));
   const work = new Map();
   const folder = (name, content) => new PreopenDirectory(name, content);
   const file = (name) => (files[name] ? [[name === "library.zip" ? "python315.zip" : name, new File(files[name], { readonly: true })]] : []);
-  const site = new Map(["site.zip", "session.py", "tidy.py", "watch.py"].flatMap(file));
+  const site = new Map(["site.zip", "session.py", "tidy.py"].flatMap(file));
   const folders = [
     output, output, output,
-    folder("/usr/local/lib", new Map(file("library.zip"))), folder("/site", site), folder("/tmp", temporary), folder("/work", work),
+    folder("/usr/local/lib", new Map(file("library.zip"))), folder("/site", site), folder("/tmp", new Map()), folder("/work", work),
   ];
   const environment = ["HOME=/tmp", "TMPDIR=/tmp", "PYTHONHASHSEED=0", "PYTHONOPTIMIZE=2"];
   const system = new WASI(["/usr/local/bin/python.wasm"], environment, folders, { debug: false });
@@ -31,18 +32,19 @@ export async function startPython(module, files, memory, temporary = new Map()) 
     return printed;
   };
   const start = () => system.initialize(instance);
-  if (memory) {
+  if (picture) {
+    const { pages, used, contents } = picture;
     system.inst = instance;
-    python.memory.grow(memory.pages - python.memory.buffer.byteLength / PAGE);
-    new Uint8Array(python.memory.buffer).set(memory.used);
+    python.memory.grow(pages - python.memory.buffer.byteLength / PAGE);
+    const memory = new Uint8Array(python.memory.buffer);
+    used.forEach((page, place) => memory.set(contents.subarray(place * PAGE, (place + 1) * PAGE), page * PAGE));
   }
   const put = (name, content) => work.set(name, new File(typeof content === "string" ? encode(content) : content));
   const answer = () => JSON.parse(new TextDecoder().decode(work.get("answer.json").data));
   return { run, start, put, answer, memory: python.memory };
 }
 
-export const PATHS = "import sys; sys.path[:0] = ['/site', '/tmp/site']";
-export const UNPACK = `${PATHS}; import zipfile; zipfile.ZipFile('/site/site.zip').extractall('/tmp/site')`;
+export const UNPACK = "import sys, zipfile; sys.path[:0] = ['/site', '/tmp/site']; zipfile.ZipFile('/site/site.zip').extractall('/tmp/site')";
 
 // A picture has no files, and no modules but those that were imported.
 export const isMissing = (error) => /No such file|No module named/.test(error.message);

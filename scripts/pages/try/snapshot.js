@@ -1,6 +1,6 @@
 // Makes what the page loads in the place of Python's start, in the browser that scripts/build_try_page.py opens.
 import { compile } from "./compile.js";
-import { isMissing, PAGE, startPython, test, show, PATHS } from "./python.js";
+import { PAGE, show, startPython, test, UNPACK } from "./python.js";
 
 async function fetched(name) {
   return new Uint8Array(await (await fetch(name)).arrayBuffer());
@@ -15,63 +15,51 @@ async function packed(bytes) {
 }
 
 async function serve(python, request) {
-  let kernel;
-  try {
-    kernel = await compile(request);
-  } catch (errors) {
-    return { summary: "not compiled", problems: [], refusal: errors[0]?.text ?? String(errors) };
-  }
-  request.binary = kernel.binary;
-  const answer = test(python, kernel, request.launch ?? "");
-  if (!answer.problems.some(({ rule }) => rule === "COMPILE")) show(python, kernel);
-  return answer;
+  const kernel = await compile(request);
+  const { problems, summary } = test(python, kernel, request.launch ?? "");
+  if (!problems.some(({ rule }) => rule === "COMPILE")) show(python, kernel);
+  return { binary: kernel.binary ?? new Uint8Array(), said: [summary, ...problems.map(({ rule }) => rule)].join(" ") };
 }
 
-// The picture of the memory behind all imports and the first `warm` requests, a 1 for each function that requests call from there, and the
-// kernels that `examples` requests compile to.
-export async function make({ base, functions, warm, examples, requests }, module) {
+// The numbers of the pages that are not all zero, and what is in them.
+function pictureOf(buffer) {
+  const pages = buffer.byteLength / PAGE;
+  const page = (number) => new Uint8Array(buffer, number * PAGE, PAGE);
+  const isUsed = (number) => new Uint32Array(buffer, number * PAGE, PAGE / 4).some((word) => word);
+  const used = Array.from({ length: pages }, (_, number) => number).filter(isUsed);
+  const contents = new Uint8Array(used.length * PAGE);
+  used.forEach((number, place) => contents.set(page(number), place * PAGE));
+  return { pages, used, contents };
+}
+
+// A picture of a Python that has served all requests, a 1 for each function that was called, and the kernels that requests compile to. Which
+// functions numpy calls depends on addresses as well, so the first requests, `again`, are served by a Python of the picture, too.
+export async function make({ base, functions, requests, again }, module) {
   module = await WebAssembly.compile(await fetched(module));
-  const names = ["library.zip", "site.zip", "session.py", "tidy.py", "watch.py"];
+  const names = ["library.zip", "site.zip", "session.py", "tidy.py"];
   const files = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await fetched(name)])));
-  // The first Python serves all requests and leaves compiled modules, without functions that it did not call, in /tmp. The second reads them.
-  const temporary = new Map();
-  const start = async (code, served) => {
-    const python = await startPython(module, files, undefined, temporary);
-    python.memory.grow(Math.ceil(functions / PAGE));
-    python.start();
-    python.run(code);
-    python.run("import session");
-    for (const request of served) await serve(python, request);
-    return python;
-  };
-  const unpack = "import zipfile; [zipfile.ZipFile(name).extractall('/tmp/site') for name in ('/site/site.zip', '/usr/local/lib/python315.zip')]";
-  const compiling = await start(`${unpack}; ${PATHS}; import watch`, requests);
-  console.log(compiling.run("import tidy; tidy.strip(watch)"));
-  const first = await start(`${PATHS}; import tidy; tidy.load()`, requests.slice(0, warm));
-  first.run("tidy.tidy()");
-  const notes = (python) => new Uint8Array(python.memory.buffer, base, functions);
-  notes(first).fill(0);
-  const memory = new Uint8Array(first.memory.buffer);
-  const pages = memory.length / PAGE;
-  const used = memory.slice(0, memory.findLastIndex((byte) => byte) + 1);
-  const called = new Uint8Array(functions);
-  const failed = [];
+  const python = await startPython(module, files);
+  python.memory.grow(Math.ceil(functions / PAGE));
+  python.start();
+  python.run(UNPACK);
+  python.run("import session");
+  const notes = ({ memory }) => new Uint8Array(memory.buffer, base, functions);
+  const binaries = [];
   for (const request of requests) {
-    const python = await startPython(module, {}, { used, pages });
-    const start = performance.now();
-    let answer;
-    try {
-      answer = await serve(python, request);
-    } catch (error) {
-      if (isMissing(error)) console.log(`${request.title}: needs the whole Python (${error.message.trim().split("\n").at(-1)})`);
-      else failed.push(`${request.title}: ${error}`);
-      continue;
-    }
-    notes(python).forEach((note, index) => (called[index] |= note));
-    const rules = answer.problems.map(({ rule }) => rule).join(" ");
-    console.log(`${request.title}: ${answer.summary} ${rules} ${answer.refusal} (${((performance.now() - start) / 1000).toFixed(1)} s)`);
+    const { binary, said } = await serve(python, request);
+    binaries.push(binary);
+    console.log(`${request.title}: ${said}`);
   }
-  if (failed.length) throw new Error(failed.join("\n"));
-  const binaries = await Promise.all(requests.slice(0, examples).map(({ binary }) => packed(binary)));
-  return { used: await packed(used), pages, called: await packed(called), binaries };
+  python.run("import tidy; tidy.tidy()");
+  const called = notes(python).slice();
+  notes(python).fill(0);
+  const picture = pictureOf(python.memory.buffer);
+  for (const request of requests.slice(0, again)) {
+    const other = await startPython(module, {}, picture);
+    const { said } = await serve(other, request);
+    notes(other).forEach((note, place) => (called[place] |= note));
+    console.log(`${request.title}, again: ${said}`);
+  }
+  const { pages, used, contents } = picture;
+  return { pages, used, parts: await Promise.all([contents, called, ...binaries].map(packed)) };
 }

@@ -1,4 +1,4 @@
-// Loads Python, compiles and tests kernels, so that the page never waits. In: { pages, version } once, then requests { id, language, source, launch }.
+// Loads Python, compiles and tests kernels, so that the page never waits. In: { pages, used, version } once, then requests { id, language, source, launch }.
 // Out: { got }, { ready }, { id, answer }, { id, shown }, { id, errors }, { id, failed }, { id, note }.
 import { compile } from "./compile.js";
 import { isMissing, show, startPython, test, UNPACK } from "./python.js";
@@ -21,24 +21,23 @@ async function loaded(name) {
 const bytesOf = async (stream) => new Uint8Array(await new Response(stream).arrayBuffer());
 const compiled = (stream) => WebAssembly.compileStreaming(new Response(stream.pipeThrough(new DecompressionStream("gzip")), WASM));
 
-// The browser's cache, where it has one, keeps the memory decompressed for the next visit, after the first answer.
-async function loadMemory(version) {
+// The browser's cache, where it has one, keeps the pages of memory decompressed for the next visit, after the first answer.
+async function loadContents(version) {
   const cache = await globalThis.caches?.open("xdsl-spirv-try").catch(() => undefined);
   const kept = await cache?.match(version);
   if (kept) return bytesOf(kept.body);
   await import("./xz-decompress.js");
-  const memory = await bytesOf(new globalThis["xz-decompress"].XzReadableStream(await loaded(`memory.xz?${version}`)));
+  const contents = await bytesOf(new globalThis["xz-decompress"].XzReadableStream(await loaded(`memory.xz?${version}`)));
   keep = async () => {
     for (const old of (await cache?.keys()) ?? []) await cache.delete(old);
-    await cache?.put(version, new Response(memory));
+    await cache?.put(version, new Response(contents));
   };
-  return memory;
+  return contents;
 }
 
-async function load({ pages, version }) {
-  const module = loaded(`python.wasm.gz?${version}`).then(compiled);
-  const used = await loadMemory(version);
-  return { module: await module, memory: { used, pages } };
+async function load({ pages, used, version }) {
+  const [module, contents] = await Promise.all([loaded(`python.wasm.gz?${version}`).then(compiled), loadContents(version)]);
+  return { module, picture: { pages, used, contents } };
 }
 
 async function wholePython() {
@@ -61,10 +60,11 @@ async function startWhole() {
 async function withPython(id, action) {
   if (!whole) {
     try {
-      const { module, memory } = await small;
-      return action(await startPython(module, {}, memory));
+      const { module, picture } = await small;
+      return action(await startPython(module, {}, picture));
     } catch (error) {
       if (!(error instanceof WebAssembly.RuntimeError) && !isMissing(error)) throw error;
+      console.info(`The small Python stopped: ${error.stack}`);
       postMessage({ id, note: "This kernel needs the whole of Python: loading 30 MB, once ..." });
     }
   }
