@@ -129,6 +129,14 @@ layout(local_size_x = 1) in;
 layout(binding = 0) buffer Data { uint x[]; };
 void main() { while (x[0] == x[0]) x[1] += 1; }
 """
+NUMBERS = """\
+#version 450
+layout(local_size_x = 64) in;
+layout(binding = 0) buffer A { float a[]; };
+layout(binding = 1) buffer B { uint b[]; };
+layout(binding = 2) buffer C { int c[]; };
+void main() { uint i = gl_LocalInvocationID.x; a[i] = 2.0; b[i] += 1; c[i] += 1; }
+"""
 
 Request = dict[str, str]
 
@@ -178,6 +186,14 @@ def requests() -> Iterator[Request]:
         "launch": "max-steps = 1000\n"
         'grid = 1\n[buffers.Data]\ntype = "u32"\nsize = 2\ncontent = "zeros"\n',
     }
+    random = (
+        '[buffers.{}]\ntype = "{}"\nsize = 64\ncontent = "random"\n'.format(*buffer)
+        for buffer in (("C", "i32"), ("B", "u32"), ("A", "f32"))
+    )
+    numbers = "grid = 1\n" + "".join(random)
+    for expected in (2, 3):
+        launch = f"{numbers}expect = {expected}\n"
+        yield {"title": "numbers", "language": "glsl", "source": NUMBERS, "launch": launch}
     first = next(iter(examples()))
     for launch in ("", "grid = [", first["launch"] + "[buffers.Other]\nsize = 2\n"):
         yield {**first, "title": f"launch {launch[-9:]!r}", "launch": launch}
@@ -201,8 +217,8 @@ def _unpack(package: str, files: dict[str, str], folder: Path) -> None:
     """Takes files of a package from npm, which is asked once."""
     archive = DOWNLOADS / f"{package.removeprefix('@').replace('/', '-').replace('@', '-')}.tgz"
     if not archive.exists():
-        quiet = {"check": True, "stdout": subprocess.DEVNULL}
-        subprocess.run(["npm", "pack", "--silent", package], cwd=DOWNLOADS, **quiet)
+        command = ["npm", "pack", "--silent", package]
+        subprocess.run(command, cwd=DOWNLOADS, check=True, stdout=subprocess.DEVNULL)
     with tarfile.open(archive) as members:
         for name, place in files.items():
             content = members.extractfile(f"package/dist/{name}")

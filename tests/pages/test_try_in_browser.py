@@ -92,7 +92,7 @@ def page(context: Any, address: str) -> Iterator[Any]:
 
 @pytest.fixture
 def urls(page: Any) -> list[str]:
-    """What the page loads after its first example."""
+    """Addresses of files that the page loads after its first example."""
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
     return urls
