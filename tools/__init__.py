@@ -36,5 +36,5 @@ REMEDIES = {
 
 
 def of_the_system(error: OSError) -> tuple[int, str]:
-    """The status and the remedy of the system's error."""
+    """Returns the exit status and the remedy for an error of the operating system."""
     return REMEDIES.get(error.errno or 0, (ENVIRONMENT, "see what the system says of it"))

@@ -21,7 +21,7 @@ WORTH = 1.2
 
 
 def advice_of(explanation: ExplanationData) -> list[str]:
-    """Sentences, each with the command that does it; empty where nothing is known to help."""
+    """Returns sentences of advice, each with the command to run; empty if no advice is known."""
     try:
         target = load(explanation.target)
     except TargetError:

@@ -188,7 +188,7 @@ MAX_NAME = 1000
 
 
 def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
-    """Arrays by name as numpy's .npz file; `numpy.savez` takes names as keywords, and not all."""
+    """Returns named arrays as the bytes of an .npz file; `numpy.savez` cannot take every name."""
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as file:
         for name, array in arrays.items():

@@ -57,7 +57,7 @@ def measure_of(a: ExplanationData, b: ExplanationData) -> Measure:
 
 def pairs_of(a: Sequence[ExplainedLayer], b: Sequence[ExplainedLayer]) -> list[Pair]:
     """
-    The pairs in the order of their first dispatch; layers that only the second side has come last.
+    Returns the pairs by first dispatch; layers that only the second side has come last.
     """
     leader: dict[tuple[str, str], tuple[str, str]] = {}
 
@@ -94,12 +94,12 @@ def _names(entry: ExplainedLayer) -> list[tuple[str, str]]:
 def side_value(
     explanation: ExplanationData, measure: Measure, numbers: Sequence[int]
 ) -> float | None:
-    """The time of one side's dispatches together; None where it is not known, or there are none."""
+    """Returns the sum of the dispatches' costs; None if there are none or one is unknown."""
     return total([value_of(explanation.layers[n], measure) for n in numbers]) if numbers else None
 
 
 def value_of(entry: ExplainedLayer, measure: Measure) -> float | None:
-    """Returns the time of a dispatch in a run: nothing if it is computed once."""
+    """Returns a dispatch's cost in a run, by the measure; 0 if it is computed only once."""
     if entry.once:
         return 0.0
     figures: dict[Measure, Callable[[], float | None]] = {
@@ -111,12 +111,12 @@ def value_of(entry: ExplainedLayer, measure: Measure) -> float | None:
 
 
 def whole(explanation: ExplanationData, measure: Measure) -> float:
-    """Returns the time of a run, as far as it is known."""
+    """Returns the sum of the known costs of a run's dispatches."""
     return sum(value_of(entry, measure) or 0.0 for entry in explanation.layers)
 
 
 def ordered(comparison: ComparisonData, order: str) -> list[Pair]:
-    """The pairs in the order of execution, or those that differ most first."""
+    """Sorts the pairs by execution order, or by the size of their difference."""
     pairs = list(comparison.pairs)
     if order == "order":
         return pairs

@@ -85,7 +85,7 @@ def ratio(left: float | None, right: float | None) -> str:
 
 
 def verdict(comparison: ComparisonData) -> str:
-    """Both sums, and which side takes less."""
+    """Returns a sentence with both sums and the cheaper side."""
     left, right = (whole(side, comparison.measure) for side in (comparison.a, comparison.b))
     said = f"A {shown(comparison, left)}, B {shown(comparison, right)}"
     if not left or not right or left == right:

@@ -26,7 +26,7 @@ def completion(arguments: argparse.Namespace) -> int:
 
 
 def answer(parser: argparse.ArgumentParser) -> None:
-    """Answer the shell and end the process, if argcomplete is there."""
+    """Answers a shell's completion request and exits; does nothing without argcomplete."""
     try:
         import argcomplete
     except ImportError:

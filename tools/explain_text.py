@@ -62,7 +62,7 @@ def _head(explanation: ExplanationData) -> str:
 
 
 def totals(explanation: ExplanationData) -> str:
-    """The sums over all layers."""
+    """Returns a line with the work, the traffic and the roofline of all layers."""
     operations = [entry.layer.operations for entry in explanation.layers]
     known = sum(number or 0 for number in operations)
     text = f"work: {work(known)}{format_traffic(explanation)}"
@@ -84,7 +84,7 @@ def run_seconds(layers: Sequence[ExplainedLayer]) -> float | None:
 
 
 def peak(explanation: ExplanationData) -> str:
-    """The memory of temporaries, and at which dispatch most of it is in use."""
+    """Returns the size of temporaries' memory and the dispatch at which most of it is in use."""
     if any(b.kind == "temporary" and b.bytes is None for b in explanation.buffers):
         return "of sizes that are known only when it runs"
     if not explanation.temporary_bytes:
@@ -98,7 +98,7 @@ def peak(explanation: ExplanationData) -> str:
 
 
 def format_traffic(explanation: ExplanationData) -> str:
-    """The bytes that a run reads and writes, by function where there are several."""
+    """Formats the bytes that a run reads and writes, by function if there are several."""
     bytes = Counter[str]()
     for entry in explanation.layers:
         if entry.layer.bytes is None:
@@ -231,7 +231,7 @@ def shorten(text: str) -> str:
 
 
 def tile_of(schedule: str) -> str:
-    """The most telling part of a schedule."""
+    """Returns the tile of a schedule in a few characters."""
     tile = re.search(r"workgroup_tile = \[([^\]]+)\]", schedule)
     if tile is not None:
         instruction = re.search(r"instruction = \w+ (\S+?),", schedule)

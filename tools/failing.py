@@ -18,7 +18,7 @@ from xdsl_spirv.tools import CLOSED, INTERRUPTED, TERMINATED
 
 
 class Terminated(BaseException):
-    """SIGTERM, as an exception: temporary files are removed on its way."""
+    """Raised on SIGTERM, so that temporary files are removed while it propagates."""
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
@@ -54,7 +54,7 @@ def _raise_later(dropped: sys.UnraisableHookArgs) -> None:
 
 
 def open_streams() -> None:
-    """Give streams that the caller has closed (`>&-`) a place: what is written to them is lost."""
+    """Opens the null device for standard streams that the caller has closed (`>&-`)."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             mode = "r" if name == "stdin" else "w"

@@ -100,7 +100,7 @@ def _entry(module: SPIRVModuleOp, wanted: str | None) -> str:
 
 
 class Bound(NamedTuple):
-    """Set and binding of a variable, and how many `buffers` it is an array of, 0 for one alone."""
+    """Set and binding of a variable; `buffers` is the length of an array of buffers, else 0."""
 
     set: int
     binding: int

@@ -42,7 +42,7 @@ def find(name: str) -> str | None:
 
 
 def tool(name: str) -> str:
-    """As `find`; raises `ToolMissing`, saying how to get it."""
+    """Returns the path of a tool; raises `ToolMissing` with the way to install it."""
     path = find(name)
     if path is None:
         variable = name.upper().replace("-", "_")

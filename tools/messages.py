@@ -73,7 +73,7 @@ def _of_the_system(error: OSError) -> tuple[str, int]:
 
 
 def message(error: BaseException) -> str | None:
-    """The message of an error that a user can cause; None for a bug of ours."""
+    """Returns the message of an error that a user can cause; None for a bug of this package."""
     match error:
         case InterpreterError():
             return str(ProgramError(error.cause, error.where, error.remedy))

@@ -22,19 +22,19 @@ _NOTES: ContextVar[dict[str, Any] | None] = ContextVar("notes", default=None)
 
 
 def is_wanted() -> bool:
-    """Whether a report takes the place of the printed text."""
+    """True if a JSON report replaces the printed text."""
     return _NOTES.get() is not None
 
 
 def note(**fields: object) -> None:
-    """Keep fields of the report, if anybody wants it."""
+    """Adds fields to the JSON report, if there is one."""
     notes = _NOTES.get()
     if notes is not None:
         notes |= {name: plain(value) for name, value in fields.items()}
 
 
 def note_row(table: str, row: object) -> None:
-    """Keep a row of a table of the report."""
+    """Adds a row to a table of the JSON report, if there is one."""
     notes = _NOTES.get()
     if notes is not None:
         notes.setdefault(table, []).append(plain(row))
@@ -54,7 +54,7 @@ def reported(run: Callable[[], int]) -> int:
 
 
 def plain(value: object) -> Any:
-    """A value as JSON has it: records as objects, with `passed` where they say so."""
+    """Converts a value to JSON's types; records become objects, with `passed` if they have it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
         passed = getattr(value, "passed", None)

@@ -39,7 +39,7 @@ class DispatchTime:
 
 @dataclass(frozen=True)
 class RunTimes:
-    """The contents of the file: a dispatch after the other, on the device of that name."""
+    """The contents of the file: the times of each dispatch, in order, on `device`."""
 
     schema: str
     version: int

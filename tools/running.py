@@ -196,7 +196,7 @@ def _open_device(name: str | None, arguments: argparse.Namespace) -> VulkanDevic
 
 
 def limited(arguments: argparse.Namespace) -> AbstractContextManager[None]:
-    """The time that the interpreter has: what --timeout gives, or all of it."""
+    """Limits the interpreter's time to `--timeout`, if it is given."""
     if arguments.timeout is None:
         return nullcontext()
     late = LateError(

@@ -91,13 +91,13 @@ class Session:
     # ---- forth and back
 
     def parse(self, pipeline: str) -> list[ModulePass]:
-        """The passes of a pipeline's text; raises `ProgramError` for invalid text."""
+        """Parses a pipeline's text to passes; raises `ProgramError` for invalid text."""
         known = dict(self.passes)
         with said_of_passes(known):
             return expanded(PassPipeline.parse_spec(known, pipeline).passes)
 
     def load(self, pipeline: str) -> int:
-        """Put passes at the end of the plan; returns how many."""
+        """Appends passes to the plan; returns their number."""
         added = self.parse(pipeline)
         self.plan += added
         return len(added)
@@ -129,7 +129,7 @@ class Session:
         return len(added)
 
     def undo(self, count: int = 1) -> None:
-        """Go back by so many passes; they stay in the plan."""
+        """Undoes `count` passes; they stay in the plan."""
         if not 0 < count <= self.position:
             raise ProgramError(
                 f"cannot undo {count} passes", f"{self.position} are applied", "undo fewer"
@@ -137,7 +137,7 @@ class Session:
         self.position -= count
 
     def redo(self, count: int = 1) -> None:
-        """Go forth again by so many passes that were undone."""
+        """Applies the next `count` undone passes again."""
         left = len(self.states) - 1 - self.position
         if not 0 < count <= left:
             raise ProgramError(
@@ -146,7 +146,7 @@ class Session:
         self.position += count
 
     def skip(self) -> str:
-        """Take the next pass out of the plan; returns what it was."""
+        """Removes the next pass from the plan; returns it."""
         if self.position == len(self.plan):
             raise ProgramError("no pass is planned next", "", "there is nothing to skip")
         del self.states[self.position + 1 :]

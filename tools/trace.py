@@ -55,7 +55,7 @@ class Trace:
     """The nodes of the latest dispatches: launches name only one of them."""
 
     def observe(self, name: str, module: ModuleOp) -> None:
-        """Take the module down as it is after the pass of this name."""
+        """Records the module's text after the pass `name`."""
         from xdsl_spirv.tools.trace_labels import groups_of, labels_of_hosts
 
         name, text = name or "source", _text(module)

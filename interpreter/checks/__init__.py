@@ -1,5 +1,5 @@
 """
-Checks: what a program does that no specification gives a meaning to, found while it runs.
+Checks: find, at run time, actions of a program that the specifications leave undefined.
 
     checks = Checks.all()
     dispatch(module, "main", grid, buffers, options=Options(checks=checks))

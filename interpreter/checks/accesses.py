@@ -18,7 +18,7 @@ Layout: TypeAlias = tuple[tuple[int, ...], Mask, tuple[int, ...]]
 
 
 class Access:
-    """One instruction's accesses: elements of `granule` bytes by number, over (w, s, l, ...)."""
+    """One instruction's accesses: numbers of elements of `granule` bytes, shaped (w, s, l, ...)."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Access:
 
 
 class Conflicts:
-    """Accesses of one instruction that meet earlier ones: positions, and both sides' codes."""
+    """Accesses that touch bytes of earlier accesses: positions, and the codes of both accessors."""
 
     def __init__(self, which: str, where: Array, index: Array, who: Array, earlier: Array):
         self.which = which

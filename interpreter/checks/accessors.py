@@ -47,7 +47,7 @@ class Accessors:
         self.workgroups = WORKGROUP | (self.lanes[:, :1, :1] // self.per_workgroup)
 
     def group_of(self, codes: Array) -> Array:
-        """The workgroup of each code; -1 for several."""
+        """Returns the number of each code's workgroup; -1 if it stands for several."""
         codes = np.asarray(codes, np.int64)
         kind, number = codes & KIND, codes & NUMBER
         group = np.where(kind == LANE, number // self.per_workgroup, number)
@@ -55,28 +55,28 @@ class Accessors:
         return np.where(kind == SEVERAL, -1, group)
 
     def subgroup_of(self, codes: Array) -> Array:
-        """The subgroup of each code; -1 for several."""
+        """Returns the number of each code's subgroup; -1 if it stands for several."""
         codes = np.asarray(codes, np.int64)
         kind, number = codes & KIND, codes & NUMBER
         own = np.where(kind == SUBGROUP, number, -1)
         return np.where(kind == LANE, number // self.lanes_each, own)
 
     def lane_of(self, codes: Array) -> Array:
-        """An invocation for each code: the first of a group."""
+        """Returns the first invocation of each code; -1 for several workgroups."""
         kind, number = codes & KIND, codes & NUMBER
         lane = np.where(kind == SUBGROUP, number * self.lanes_each, number)
         lane = np.where(kind == WORKGROUP, number * self.per_workgroup, lane)
         return np.where(kind == SEVERAL, -1, lane)
 
     def wider(self, code: int) -> list[int]:
-        """The codes of the groups that contain a code's invocations, smallest first."""
+        """Returns the codes of the groups that contain a code's invocations, smallest first."""
         kind, number = code & KIND, code & NUMBER
         if kind == LANE:
             return [SUBGROUP | number // self.lanes_each, WORKGROUP | number // self.per_workgroup]
         return [WORKGROUP | number // self.subgroups_each] if kind == SUBGROUP else []
 
     def members(self, code: int) -> list[int]:
-        """The codes of the next smaller kind within a group; an invocation has none."""
+        """Splits a group into codes of the next smaller kind; empty for an invocation."""
         kind, number = code & KIND, code & NUMBER
         if kind == SUBGROUP:
             start = number * self.lanes_each

@@ -41,7 +41,7 @@ def note_atomic(checker: Checker, op: Any, access: CheckedAccess, mask: Mask, wr
 
 @checked(*ATOMICS)
 def atomic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """One access that other atomics of the location may meet."""
+    """Checks an atomic instruction; other atomics may access its location at the same time."""
     type = atomic_type(op)
     if not has_bytes(type):
         return lambda batch, values, shadows: (function(batch, *values), None)

@@ -24,7 +24,7 @@ from xdsl_spirv.interpreter.variables import VariablePointer
 
 
 class Checker(Findings):
-    """Looks on while the functions of one module run."""
+    """Checks the functions of one module while they run."""
 
     def __init__(self, context: Context, checks: Checks):
         super().__init__(context, checks)
@@ -35,7 +35,7 @@ class Checker(Findings):
         """Knowledge of chunks that wait."""
 
     def resume(self, chunk: Batch, batch: Batch) -> None:
-        """A batch of a chunk runs, perhaps after batches of others."""
+        """Switches to a batch of a chunk; restores the chunk's state if another one ran before."""
         if self.chunk is not chunk:
             self.others[self.chunk] = self.partings, self.races and self.races.chunk()
             self.partings, races = self.others.pop(chunk)
@@ -46,7 +46,7 @@ class Checker(Findings):
         self.existing = batch.existing
 
     def report_release(self, op: Operation, lanes: Array) -> None:
-        """PROGRESS-01: invocations waited by this read until another workgroup wrote."""
+        """Reports PROGRESS-01: invocations polled with this read until another workgroup wrote."""
         self.find(
             "PROGRESS-01",
             op,
@@ -58,7 +58,7 @@ class Checker(Findings):
         )
 
     def start(self, batch: Batch) -> None:
-        """A new chunk of workgroups."""
+        """Begins a new chunk of workgroups."""
         if self.context.waited:
             self.others[self.chunk] = self.partings, self.races and self.races.chunk()
             self.partings = {}

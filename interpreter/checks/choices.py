@@ -69,7 +69,7 @@ _MOVING = ("Load", "Store", "Composite", "VectorShuffle", "Constant", "Copy", "U
 
 
 class Choices:
-    """The choices that a module's results may depend on, and whether they do."""
+    """Finds the choices that a module's results may depend on, and tests whether they do."""
 
     def __init__(self, module: Operation, options: Options):
         assert options.checks is not None
@@ -89,7 +89,7 @@ class Choices:
 
     @property
     def any(self) -> bool:
-        """Whether there is anything to run again."""
+        """True if the module has a choice to run again with."""
         return bool(self.components or self.sums or self.bfloat)
 
     def explore(
@@ -293,7 +293,7 @@ SAID_BY_OTHERS = ("lavapipe", "nvidia-h200", "amd-rdna3.5", "intel-lnl")
 
 def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMapping]:
     """
-    The mappings that cover all of some modules' matrices in subgroups of `lanes`.
+    Returns the mappings that cover every matrix of the modules in subgroups of `lanes`.
 
     Where a mapping gives an invocation
     more components than its share, as for several that hold the same, it is left out for modules
@@ -327,7 +327,7 @@ def _form(type: Any) -> CooperativeMatrix | None:
 
 
 def sees_components(module: Operation) -> Operation | None:
-    """The first operation of a module that looks at an invocation's components of a matrix."""
+    """Returns a module's first operation that accesses single components of a matrix, or None."""
     return next((op for op in module.walk() if _sees_components(op)), None)
 
 

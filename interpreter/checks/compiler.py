@@ -59,7 +59,7 @@ GENERAL: dict[str, CheckedStage] = {}
 
 
 def checked(*ops: Key) -> Callable[[CheckedStage], CheckedStage]:
-    """Register the check of some operations."""
+    """Registers the decorated function as the check of these operations."""
 
     def decorate(stage: CheckedStage) -> CheckedStage:
         for op in ops:
@@ -100,7 +100,7 @@ class CheckedCompiler(Compiler):
         return False
 
     def new_slot(self, initial: Any = None) -> int:
-        """The first of a pair of slots."""
+        """Adds a slot for a value and one for its shadow; returns the number of the first."""
         self.template += [initial, None]
         return len(self.template) - 2
 
@@ -199,7 +199,7 @@ class CheckedCompiler(Compiler):
         return lambda env: assign(env, (run(env),))
 
     def terminator(self, op: Operation, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
-        """The closure that ends a block: what decides is defined, and who is parted is kept."""
+        """Returns the closure that ends a block; it checks conditions and records divergence."""
         terminate = super().terminator(op, terminate)
         if isinstance(op, control_flow.ReturnValueOp):
             return self._return_value(op, terminate)
@@ -241,7 +241,7 @@ class CheckedCompiler(Compiler):
 
 
 def merge_shadows(merge: Merge, mask: Mask, value: Any, new: Any, old: Any) -> Any:
-    """The shadow of a value that is merged by `merge`; pointers have one number for each lane."""
+    """Merges two values' shadows as `merge` merges the values; pointers have one number a lane."""
     if new is None and old is None:
         return None
     new = nothing_like(old) if new is None else new
@@ -252,7 +252,7 @@ def merge_shadows(merge: Merge, mask: Mask, value: Any, new: Any, old: Any) -> A
 
 
 def nothing_like(shadow: Any) -> Any:
-    """A shadow without undefined parts that broadcasts with another."""
+    """Returns a shadow without undefined parts that broadcasts with `shadow`."""
     if isinstance(shadow, tuple):
         return tuple(nothing_like(part) for part in shadow)  # pyright: ignore
     return np.uint8(0)

@@ -43,8 +43,8 @@ def loading(
     op: Any, compiler: CheckedCompiler, stage: Stage, placing: Sequence[int], moved: int | None
 ) -> Checked:
     """
-    An instruction that loads at the places of the operands `placing`; `moved` is the number of the
-    operand for elements that are not loaded, if there is one.
+    Checks an instruction that loads from the addresses given by the operands `placing`; operand
+    `moved`, if any, supplies the elements that are not loaded.
     """
     context, plain = compiler.context, PlainAccess(compiler.checker, op)
     load: PlainLoader = plain.load
@@ -100,13 +100,13 @@ def storing(
 
 @checked(kernel.SubgroupBlockReadOp)
 def read_block(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """A load for each component."""
+    """Checks one load for each component."""
     return loading(op, compiler, block_read, (0,), None)
 
 
 @checked(kernel.SubgroupBlockWriteOp)
 def write_block(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """A store for each component."""
+    """Checks one store for each component."""
     return storing(op, compiler, block_write, (0,), 1)
 
 

@@ -54,8 +54,8 @@ class Findings:
 
     def origin(self, op: Operation, rule: str, message: str) -> int:
         """
-        The number of an instruction that makes undefined values, given when it first does: there
-        are few, and the last is shared. 0, as of defined values, if no check asks for it.
+        Returns the number of an instruction that makes undefined values, assigned at first use. The
+        last number is shared once all are taken. 0 (as of defined values) if no check needs it.
         """
         if self.checks.of_data and not (rule in OF_INTEGERS and depends_on_data(op)):
             return 0
@@ -168,7 +168,7 @@ class Findings:
         values: Mapping[str, Any] | None = None,
         remedy: str,
     ) -> bool:
-        """`find` in active invocations; whether there are any."""
+        """Like `find`, in active invocations only; returns whether any of them broke the rule."""
         where = within(mask, where)
         if not where.any():
             return False
@@ -190,12 +190,12 @@ class Findings:
     # Divergence.
 
     def note_parting(self, op: Operation, masks: list[Array]) -> None:
-        """A branch sent lanes different ways."""
+        """Records that a branch sent lanes different ways."""
         self.partings.pop(op, None)
         self.partings[op] = masks
 
     def who_parted(self, here: Array, missing: Array) -> list[Related]:
-        """The last branch that parted some lanes of two masks."""
+        """Describes the last branch that sent lanes of the two masks different ways; else empty."""
         for op, masks in reversed(self.partings.items()):
             sides = [(bool((here & m).any()), bool((missing & m).any())) for m in masks]
             if any(a for a, _ in sides) and any(b and not a for a, b in sides):
@@ -203,7 +203,7 @@ class Findings:
         return []
 
     def missing(self, mask: Mask, axes: tuple[int, ...]) -> Array | None:
-        """Invocations of scope instances that are partly active which are not; None without any."""
+        """Returns the inactive invocations of partly active scope instances; None without any."""
         if mask is None or mask is self.existing:
             return None
         active = np.broadcast_to(mask, self.batch.shape)

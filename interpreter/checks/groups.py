@@ -89,7 +89,7 @@ def check_cluster(checker: Any, op: Any, cluster: Array, group: Group, batch: Ba
 
 def read_from(source: Array, active: Array) -> tuple[Array, Array]:
     """
-    Returns where members (w, groups, members) read a number outside the group, and an inactive one.
+    Returns two masks (w, groups, members): reads outside the group, and of inactive members.
     """
     count = active.shape[2]
     outside = (source < 0) | (source >= count)

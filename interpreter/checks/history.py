@@ -49,13 +49,13 @@ class Region:
         self._kept = 0
 
     def words_of(self, which: str) -> Array:
-        """Further words: one word a granule for reads through one variable."""
+        """Returns the words, one a granule, that are kept under the name `which`."""
         if which not in self.words:
             self.words[which] = np.zeros(self.count * self.length, np.int64)
         return self.words[which]
 
     def refine(self, granule: int) -> None:
-        """Divide the granules so that steps of `granule` bytes are whole ones."""
+        """Splits the granules until `granule` is a multiple of their size."""
         finer = gcd(self.granule, granule)
         if finer == self.granule:
             return

@@ -39,7 +39,7 @@ class CheckedTexels(TexelAccess):
     def leave_out(
         self, image: Memory, outside: Array, mask: Mask, coordinates: Array, write: bool
     ) -> None:
-        """Lanes outside of an image are reported, unless it is robust."""
+        """Reports lanes that access texels outside the image, unless the image is robust."""
         if not self.checker.checks.bounds:
             super().leave_out(image, outside, mask, coordinates, write)
             return
@@ -63,7 +63,7 @@ class CheckedTexels(TexelAccess):
 
 @checked(*ACCESSES)
 def texels(op: RawOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """An access to texels, whose coordinates and stored values are defined."""
+    """Checks an access to texels: its coordinates and stored values must be defined."""
     access = CheckedTexels(op, compiler)
     call = ACCESSES[op.instruction.data](op, compiler.context, access)
     checker = compiler.checker

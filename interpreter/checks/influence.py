@@ -49,7 +49,7 @@ class Influence:
                 self.sources.setdefault(memory_of(op, True), set()).update(_read_by(values))
 
     def reaches(self, op: Operation, names: AbstractSet[str]) -> bool:
-        """Whether what an instruction reads or writes can change what some variables hold."""
+        """True if the memory that an instruction accesses can change the variables' contents."""
         if accessed_pointer(op, is_write(op)) is None or self.calls:
             return True
         start = memory_of(op, is_write(op))

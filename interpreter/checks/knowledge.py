@@ -102,7 +102,7 @@ class Knowledge:
         self.pending: dict[int, dict[tuple[int, int], tuple[Chain, int]]] = {}
 
     def start(self, accessors: Accessors) -> None:
-        """A launch begins, or a further chunk of it."""
+        """Begins a launch, or a further chunk of it."""
         if not self.active:
             return
         if self.tables is None:  # pyright: ignore
@@ -118,7 +118,7 @@ class Knowledge:
     # Reading the log.
 
     def replay(self) -> None:
-        """Bring the nodes up to date."""
+        """Updates the nodes by the barriers and atomics logged since the last call."""
         log, self.log, self.logged = self.log, [], 0
         for event in log:
             if isinstance(event, Atomic):
@@ -204,7 +204,7 @@ class Knowledge:
                 failure.between.add((release.lane // per_workgroup, lane // per_workgroup))
 
     def failure_between(self, earlier: int, later: int) -> Failure | None:
-        """The failed synchronization that should have ordered two workgroups, if there was one."""
+        """Returns the failed synchronization that should have ordered two workgroups, or None."""
         return next((f for f in self.failures if (earlier, later) in f.between), None)
 
     def _fences_of(self, lane: int, scope: int) -> Iterable[Release]:
@@ -313,7 +313,7 @@ class Knowledge:
     # Questions.
 
     def rows(self, lanes: Array, codes: Array, storage: int) -> Array:
-        """(n, ROWS): the times up to which each invocation knows of the accesses of a code."""
+        """Returns (n, ROWS): the times up to which each invocation knows the accesses of a code."""
         questions = np.unique(np.stack([lanes, codes]), axis=1, return_inverse=True)
         (asking, about), place = questions[0].tolist(), questions[1].reshape(-1)
         answers = np.zeros((len(asking), ROWS), np.int64)

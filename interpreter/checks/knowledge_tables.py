@@ -68,7 +68,7 @@ class Chain:
 
 @dataclass(eq=False)
 class Acquire:
-    """An invocation takes over what releases hold."""
+    """An acquire: the invocation takes over the knowledge of the chain's releases."""
 
     lane: int
     semantics: Semantics
@@ -107,7 +107,7 @@ class Table:
     times: Array
 
     def spread(self, codes: Array) -> Array:
-        """A copy for more parties, of which nothing is known."""
+        """Returns the times with columns for all `codes`; a new party's column holds zeros."""
         if self.codes.size == codes.size:
             return self.times.copy()
         wider = np.zeros((STORAGES, ROWS, codes.size), np.int64)
@@ -145,7 +145,7 @@ class Tables:
         return code
 
     def levels(self, codes: Array, lane: int) -> Array:
-        """Distance of each party from an invocation."""
+        """Returns the smallest scope that contains each party and the invocation."""
         return self.accessors.distance(codes, np.int64(lane))
 
     def table(self, node: Node) -> Table:
@@ -281,7 +281,7 @@ def pull(table: Array, levels: Array, semantics: Semantics) -> None:
 
 
 def pass_over(table: Array, source: Array, storages: int, level: int) -> None:
-    """Gives an invocation the knowledge that another one at a distance had of the same parties."""
+    """Merges another invocation's table, `level` away, into a table of the same parties."""
     if not storages:
         return
     for storage in range(STORAGES):

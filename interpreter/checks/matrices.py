@@ -110,7 +110,7 @@ class Matrices:
         )
 
     def tiles(self, batch: Batch, pointer: Pointer, stride: Array | None) -> tuple[Tiles, Any]:
-        """Tiles, and where (w, s, lines, width) they lie outside the memory; None where nowhere."""
+        """Returns the tiles and a mask (w, s, lines, width) of elements out of bounds, or None."""
         try:
             tiles = self.place.tiles(batch, pointer, stride)
         except InterpreterError:

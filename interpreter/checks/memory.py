@@ -82,7 +82,7 @@ class CheckedAccess(memory.Access):
         super().__init__(pointer, form, mask, what)
 
     def settle(self, items: Array, mask: Mask, what: str) -> Array:
-        """The elements' numbers, 0 in lanes that are not active or outside."""
+        """Returns the elements' numbers; 0 in lanes that are inactive or out of bounds."""
         if not self.checker.checks.bounds:
             return super().settle(items, mask, what)
         if mask is not None:
@@ -156,8 +156,8 @@ class CheckedAccess(memory.Access):
 
 class PlainAccess:
     """
-    The checked loads and stores of one instruction, for plain values; `layout.loader` and `storer`
-    put larger ones together of them.
+    Checks one instruction's loads and stores of plain values; `layout.loader` and `storer` build
+    accesses to composites from them.
     """
 
     def __init__(self, checker: Checker, op: Operation, atomic: bool = False):
@@ -170,7 +170,7 @@ class PlainAccess:
         """Lanes whose address is undefined: their accesses are unknown."""
 
     def placed(self, mask: Mask) -> Mask:
-        """The active lanes whose address is defined."""
+        """Returns the mask of active lanes whose address is defined."""
         return mask if self.astray is None else within(mask, ~self.astray)
 
     def load(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
@@ -226,7 +226,7 @@ class PlainAccess:
         return normal(parts.astype(np.uint8))
 
     def store(self, pointer: Pointer, form: Plain, value: Array, mask: Mask) -> None:
-        """Write the value in active lanes that are inside; the shadow is `shadows`' first."""
+        """Stores the value in active lanes within bounds; its shadow is taken from `shadows`."""
         checker = self.checker
         mask = self.placed(mask)
         access = CheckedAccess(checker, self.op, pointer, form, mask, "a store")
@@ -244,7 +244,7 @@ class PlainAccess:
     def write_shadow(
         self, access: CheckedAccess, undefined: Memory, shadow: Shadow, mask: Mask
     ) -> None:
-        """Let what an access writes have a shadow."""
+        """Writes the shadow of the bytes that an access writes."""
         form = access.form
         if shadow is None:
             octets = np.zeros((1, 1, 1) if access.count == 1 else (1, 1, 1, 1), access.dtype)
@@ -284,7 +284,7 @@ def _bytes_differ(a: Array, b: Array) -> Array:
 
 
 def step_of(pointer: Pointer, *strides: int) -> int:
-    """The largest number that divides a pointer's addresses and some strides."""
+    """Returns a number that divides all of a pointer's addresses and the strides."""
     step = gcd(pointer.base, *strides)
     if pointer.index.size == 1:
         return gcd(step, int(pointer.index.item()) * pointer.scale) or 1

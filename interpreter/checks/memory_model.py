@@ -58,7 +58,7 @@ LEVELS = {
 
 
 def level_of(scope: Scope) -> int:
-    """Largest distance of two invocations that a scope holds."""
+    """Returns the largest distance between two invocations of a scope."""
     return LEVELS.get(scope, SAME_DEVICE)
 
 
@@ -93,11 +93,11 @@ class Semantics:
 
     @property
     def both(self) -> int:
-        """The storage that it releases and acquires."""
+        """The storage that it both releases and acquires, as bits."""
         return self.release & self.acquire
 
     def within(self, level: int) -> Semantics:
-        """Returns the semantics for a scope that another one bounds."""
+        """Returns the semantics with the scope limited to a level."""
         return self if level >= self.scope else replace(self, scope=level)
 
 
@@ -282,7 +282,7 @@ class MemoryModel:
 
 
 def weakest_store(model: MemoryModel, storage: int) -> int:
-    """The level for which every store of a module to some storage makes available what it wrote."""
+    """Returns the smallest level for which a module's stores to a storage make data available."""
     weakest = SAME_DEVICE
     for op in model.context.module.walk():
         if not is_write(op):

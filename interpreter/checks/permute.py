@@ -1,5 +1,5 @@
 """
-Does a result depend on the order in which invocations run?
+Tests whether a result depends on the order in which invocations run.
 
 A launch's first workgroups run again, unchecked, under several schedules (schedule.py), and their
 buffers are compared with lockstep's. The legal interval of the difference is zero: each invocation
@@ -89,8 +89,8 @@ class Permuted:
         sample: int,
     ) -> None:
         """
-        Compare what schedules make of `buffers` with `results`, or with a run in lockstep of the
-        first workgroups, at most `sample`, if there are more.
+        Compares the results of other schedules with `results`, or with a lockstep run of the first
+        `sample` workgroups if the launch has more.
         """
         causes = self._causes()[self.known :]
         if not causes and (self.checks.races or depends_on_order(self.module)):
@@ -263,7 +263,7 @@ def names_of(module: Operation, place: Place) -> set[str]:
 
 
 def stores_to(module: Operation, place: Place) -> list[Operation]:
-    """The instructions that write to the buffer at a (set, binding), where that can be seen."""
+    """Returns the stores whose pointer probably leads to the buffer at a (set, binding)."""
     names = names_of(module, place)
     return [
         op

@@ -29,7 +29,7 @@ ORDERED, OPEN, HIDDEN, KEPT_PRIVATE, NARROW = range(5)
 
 
 class Order(Protocol):
-    """The questions that reports ask of the order of a launch's accesses (races.py)."""
+    """The part of a launch's race check (races.py) that reports read."""
 
     checker: Findings
     model: MemoryModel
@@ -101,12 +101,12 @@ class RaceReports:
         self._known: dict[Operation, str] = {}
 
     def repeats(self, op: Operation) -> bool:
-        """Whether an instruction has a finding already: it is counted again."""
+        """True if an instruction has a finding already; counts it once more."""
         rule = self._known.get(op)
         return rule is not None and self.checker.report.seen(rule, op)
 
     def together(self, region: Region, access: Access, conflicts: Conflicts, index: Array) -> None:
-        """Several invocations that write one place in one instruction."""
+        """Reports invocations that write one location in the same instruction."""
         if self.repeats(access.op):
             return
         self._find(region, access, conflicts, "together", _is_one_value(access, index))
@@ -114,7 +114,7 @@ class RaceReports:
     def conflicts(
         self, region: Region, access: Access, facts: Facts, conflicts: Conflicts, verdicts: Array
     ) -> None:
-        """Pairs of accesses that are not location-ordered."""
+        """Reports pairs of accesses that are not location-ordered."""
         kept = verdicts != ORDERED
         if not kept.any():
             return

@@ -119,7 +119,7 @@ class Races:
         return isinstance(op, barriers.MemoryBarrierOp)
 
     def start(self, batch: Batch) -> None:
-        """A chunk of workgroups: nothing is ordered yet."""
+        """Begins a chunk of workgroups, whose accesses are all unordered yet."""
         self.batch = batch
         self.accessors = Accessors(batch)
         self.horizons = Horizons(self.accessors, self.stamp)
@@ -163,8 +163,8 @@ class Races:
 
     def barrier(self, op: Any, mask: Mask, since: int | None = None) -> None:
         """
-        The invocations of a scope wait for each other; of a barrier in two halves, `since` is when
-        they came to the first.
+        Records a control barrier: the invocations of its scope wait for each other. `since` is the
+        time at which they arrived, for a barrier in two halves.
         """
         now = self.tick(op)
         self.passed.append((now, op))

@@ -205,7 +205,7 @@ class Report:
         return True
 
     def add(self, finding: Finding, op: object, allow: tuple[Allowed, ...] = ()) -> bool:
-        """Record a finding of `op`; whether it is not an allowed one."""
+        """Records a finding of `op`; returns False if it is an allowed one."""
         self._known[finding.rule, op] = finding
         if any(allowed.covers(finding) for allowed in allow):
             self.allowed.append(finding)

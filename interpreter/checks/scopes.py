@@ -15,14 +15,14 @@ from xdsl_spirv.interpreter.numbers import Array
 
 
 def axes_of(scope: Scope) -> tuple[int, ...]:
-    """The axes over which a scope extends."""
+    """Returns the axes of (w, s, l) over which a scope extends."""
     return (1, 2) if scope == Scope.Workgroup else (2,)
 
 
 def full_scope(
     checker: Findings, op: Operation, form: CooperativeMatrix | Scope, rule: str = "CM-27"
 ) -> None:
-    """All invocations of a scope instance execute an instruction together, or none does."""
+    """Checks that all invocations of a scope instance execute an instruction, or none does."""
     scope = form.scope if isinstance(form, CooperativeMatrix) else form
     axes = axes_of(scope)
     missing = checker.missing(checker.batch.mask, axes)
@@ -65,7 +65,7 @@ def uniform(
     value: Any,
     scope: CooperativeMatrix | Scope,
 ) -> None:
-    """An operand that all active invocations of a scope instance agree on."""
+    """Checks that an operand is uniform over the active invocations of each scope instance."""
     scope = scope.scope if isinstance(scope, CooperativeMatrix) else scope
     axes = axes_of(scope)
     shown = value

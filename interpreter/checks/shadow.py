@@ -31,7 +31,7 @@ LAST_ORIGIN = 254
 
 
 def shadow_form(form: Form) -> Form:
-    """The form of the shadows of a form's values."""
+    """Returns the form of the shadow of a value with this form."""
     if isinstance(form, Plain):
         return Plain(U8, form.shape)
     if isinstance(form, CooperativeMatrix):
@@ -88,7 +88,7 @@ def largest(parts: Sequence[Array]) -> Array:
 
 
 def spread(lanes: Array, form: Form) -> Shadow:
-    """The shadow of values that are undefined as a whole in some lanes; `form` is the shadow's."""
+    """Returns a shadow that gives every part of a value the number of its lane in `lanes`."""
     if isinstance(form, Composite):
         return tuple(spread(lanes, member) for member in form.members)
     if isinstance(form, CooperativeMatrix):
@@ -101,7 +101,7 @@ def spread(lanes: Array, form: Form) -> Shadow:
 
 
 def same_shape(a: Form, b: Form) -> bool:
-    """Whether values of both forms have corresponding components."""
+    """True if the components of both forms correspond one to one."""
     if isinstance(a, Plain) and isinstance(b, Plain):
         return a.shape == b.shape
     if isinstance(a, CooperativeMatrix) and isinstance(b, CooperativeMatrix):

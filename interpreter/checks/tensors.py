@@ -36,7 +36,7 @@ class Components:
         self.shadow: Shadow = None
 
     def check_operands(self, batch: Batch, values: list[Any]) -> None:
-        """CM-27: everyone is here, and agrees on the pointer, the layout and the view."""
+        """Checks CM-27: all invocations are active, with uniform pointer, layout and view."""
         if not self.checker.checks.rules:
             return
         full_scope(self.checker, self.op, self.form)
@@ -99,7 +99,7 @@ class Components:
         )
 
     def load(self, place: Pointer, form: Plain, mask: Mask) -> Array:
-        """The components; `shadow` is theirs."""
+        """Loads the components; sets `shadow` to their shadow."""
         asked, mask = mask, self._inside(place, form, mask)
         components = memory.load(place, form, asked if place.memory.robust else mask)
         self._note(place, form, mask)
@@ -116,7 +116,7 @@ class Components:
         return components
 
     def store(self, place: Pointer, form: Plain, value: Array, mask: Mask) -> None:
-        """Write the components, and their shadow."""
+        """Stores the components and their shadow."""
         mask = self._inside(place, form, mask)
         self._note(place, form, mask)
         memory.store(place, form, value, mask)

@@ -203,7 +203,7 @@ def _move_shadow(op: Operation, compiler: CheckedCompiler, function: Function) -
 
 
 def moved_action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
-    """An action that moves all its operands' parts about."""
+    """Checks an instruction that only moves parts of its operands: their shadows move alike."""
     context = compiler.context
     forms = [shadow_form(context.form(operand.type)) for operand in op.operands]
 
@@ -223,7 +223,7 @@ for _op in (composite.CompositeExtractOp, composite.CompositeInsertOp):
 
 @checked(composite.CompositeConstructOp, replicated.CompositeConstructReplicateOp)
 def construct(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """CM-09: the constituent of a cooperative matrix is uniform over its scope."""
+    """Checks CM-09: the constituent of a cooperative matrix is uniform over its scope."""
     form = compiler.context.form(op.result.type)
     moved = moved_action(op, compiler, function)
     checker = compiler.checker
@@ -240,7 +240,7 @@ def construct(op: Any, compiler: CheckedCompiler, function: Function) -> Checked
 
 @checked(composite.VectorExtractDynamicOp, composite.VectorInsertDynamicOp)
 def dynamic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """A component number within the vector."""
+    """Checks that the index of a component lies within the vector."""
     count = op.vector.type.get_shape()[0]
     place = list(op.operands).index(op.index)
     checker = compiler.checker
@@ -267,7 +267,7 @@ def dynamic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
 
 @checked(logic.SelectOp)
 def select(op: logic.SelectOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Only the chosen operand's parts count."""
+    """Takes the shadow of the chosen operand only."""
     context = compiler.context
     condition_form, form = context.form(op.condition.type), context.form(op.result.type)
     shadows_form = shadow_form(form)
@@ -301,7 +301,7 @@ def freeze(op: hints.FreezeOp, compiler: CheckedCompiler, function: Function) ->
 
 @checked(hints.AssumeTrueOp)
 def assume(op: hints.AssumeTrueOp, compiler: CheckedCompiler, function: Function) -> Checked:
-    """UNDEF-12: what is assumed is defined, and true."""
+    """Checks UNDEF-12: the assumed condition is defined and true."""
     checker = compiler.checker
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
@@ -322,7 +322,7 @@ def assume(op: hints.AssumeTrueOp, compiler: CheckedCompiler, function: Function
 
 @checked(control_flow.FunctionCallOp)
 def call_function(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Shadows go in and come back."""
+    """Passes the arguments' shadows to a function; returns the result with its shadow."""
     context, name = compiler.context, op.callee.string_value()
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:
@@ -335,7 +335,7 @@ def call_function(op: Any, compiler: CheckedCompiler, function: Function) -> Che
 
 @checked(dots.SDotAccSatOp, dots.UDotAccSatOp, dots.SUDotAccSatOp)
 def dot_accumulate(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """DOT-17: no overflow before the final addition."""
+    """Checks DOT-17: nothing overflows before the final addition."""
     checker = compiler.checker
     inner = _value(op, compiler, function)
     exact = _exact_dot(op, compiler)

@@ -74,7 +74,7 @@ def variable(op: ops.VariableOp, compiler: CheckedCompiler, function: Function) 
 
 
 def address(compiler: CheckedCompiler, op: Operation, shadow: Shadow, mask: Mask) -> Array | None:
-    """Report an undefined address; the lanes that have one."""
+    """Reports undefined addresses; returns the mask of lanes that have one, or None."""
     if shadow is None:
         return None
     compiler.checker.find_undefined(op, "the address", shadow, mask)
@@ -210,7 +210,7 @@ def load(op: ops.LoadOp, compiler: CheckedCompiler, function: Function) -> Check
 
 @checked(GLModfOp, GLFrexpOp)
 def parts_by_pointer(op: GLPointerForm, compiler: CheckedCompiler, function: Function) -> Checked:
-    """A float's parts, one of which is stored."""
+    """Checks an instruction that splits a float and stores the second part through a pointer."""
     pointee = pointer_type(op.pointer).pointee
     writer = Writer(op, op.pointer, accessed(op.pointer, pointee), compiler)
     split = PARTS[op.__class__]
@@ -259,8 +259,8 @@ def lengths_of(
     type: Attribute, indexes: Sequence[SSAValue], context: Context
 ) -> list[tuple[int, int, str]]:
     """
-    (number of the index, elements, the rule) for every dynamic index into something of known
-    length: a vector's is a component number.
+    Returns (index number, length, rule) for every dynamic index into an array or vector of known
+    length.
     """
     lengths: list[tuple[int, int, str]] = []
     for number, index in enumerate(indexes):
@@ -293,7 +293,7 @@ def lengths_of(
     untyped.UntypedInBoundsPtrAccessChainOp,
 )
 def access_chain(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Indexes within their arrays: a pointer beyond one is reported where it is used."""
+    """Checks indexes against array lengths; reports pointers out of bounds when they are used."""
     checker, context = compiler.checker, compiler.context
     first = len(op.operands) - len(op.indexes)
     base = op.properties.get("base_type")

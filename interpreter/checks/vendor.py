@@ -50,7 +50,7 @@ def move_matrix(op: Any, compiler: CheckedCompiler, function: Function) -> Check
 
 
 class VectorLoads:
-    """Checked loads of vectors; `shadows` are theirs, in order."""
+    """Loads vectors with checks; appends their shadows to `shadows` in order."""
 
     def __init__(self, op: Any, compiler: CheckedCompiler):
         self.moves = Moves(op, compiler)
@@ -79,13 +79,13 @@ class VectorLoads:
 
 @checked(vectors.CooperativeVectorLoadOp)
 def load_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """A load of consecutive components."""
+    """Checks a load of consecutive components."""
     return copies.loading(op, compiler, vector_semantics.load, (0, 1), None)
 
 
 @checked(vectors.CooperativeVectorStoreOp)
 def store_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """A store of consecutive components, defined where others see them."""
+    """Checks a store of consecutive components; shared memory takes defined ones only."""
     seen = op.pointer.type.storage_class.data in BUFFERS
     report = (lambda values: f"the vector stored to {label_of(values[0])}") if seen else None
     return copies.storing(op, compiler, vector_semantics.store, (0, 1), 2, report)
@@ -134,7 +134,7 @@ def _spoiled_rows(lines: list[Array | None], by_columns: bool) -> list[Array]:
 
 
 class Sums:
-    """Atomic additions of vectors to memory."""
+    """Checks atomic additions of vectors to memory."""
 
     def __init__(self, op: Any, compiler: CheckedCompiler):
         self.op = op
@@ -142,7 +142,7 @@ class Sums:
         self.plain = PlainAccess(compiler.checker, op, atomic=True)
 
     def check(self, pointer: Pointer | Pointers, form: Plain, mask: Mask) -> Mask:
-        """The lanes whose whole vector lies inside: the others are reported."""
+        """Returns the mask of lanes whose whole vector is within bounds; reports the others."""
         for one, lanes in cases(pointer, mask):
             access = CheckedAccess(self.checker, self.op, one, form, lanes, "an atomic access")
             access.note(lanes, write=True, atomic=True)
@@ -187,7 +187,7 @@ def _accumulate(
 
 @checked(vectors.CooperativeVectorReduceSumAccumulateOp)
 def accumulate_vector(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Each component added to memory."""
+    """Checks the atomic addition of each component to memory."""
     form = compiler.context.plain(op.v.type)
     return _accumulate(
         op,
@@ -201,7 +201,7 @@ def accumulate_vector(op: Any, compiler: CheckedCompiler, function: Function) ->
 
 @checked(vectors.CooperativeVectorOuterProductAccumulateOp)
 def accumulate_product(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Each product of components added to memory."""
+    """Checks the atomic addition of each product of components to memory."""
     matrix = vector_semantics.accumulated(op, compiler.context)
     form = Plain(matrix.dtype, (matrix.width,))
     return _accumulate(
@@ -226,6 +226,6 @@ def read_tensor(op: Any, compiler: CheckedCompiler, function: Function) -> Check
 
 @checked(tensor_arm.TensorWriteOp)
 def write_tensor(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Stores of defined elements."""
+    """Checks that stored elements are defined."""
     what = "what is written to a tensor"
     return copies.storing(op, compiler, tensor_semantics.write, (1,), 2, lambda values: what)

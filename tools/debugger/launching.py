@@ -56,7 +56,7 @@ class Launched:
         self.report = Report()
 
     def run(self, stepper: Stepper) -> None:
-        """Run it from its beginning."""
+        """Restores the buffers and runs the launch from its beginning."""
         for buffer, data in zip(self.plan.arguments.buffers, self._before, strict=True):
             buffer.data[:] = data
         checks: Checks | None = self.options.checks
@@ -76,21 +76,21 @@ class Launched:
         self.plan.run(self.module, options)
 
     def problems(self, findings: bool) -> list[str]:
-        """The mismatches of a run that has ended, and its findings if they are asked for."""
+        """Returns the mismatches of a finished run; its findings too if `findings` is true."""
         found = [str(finding) for finding in self.report.findings] if findings else []
         return found + [problem.text for problem in self.plan.mismatches()]
 
     # Places.
 
     def path(self, file: str) -> Path:
-        """The path of a file that a line names."""
+        """Returns the path of a source file named in debug information."""
         kernel = self.test.kernel
         beside = kernel.parent / file
         chosen = kernel if not file else beside if beside.exists() else Path(file)
         return chosen.resolve()
 
     def line(self, path: str, number: int) -> Line | None:
-        """Finds the first line with instructions at or behind a line of the editor's file."""
+        """Returns the first line with instructions at or after a line of the editor's file."""
         wanted = Path(path).resolve()
         for file, lines in self.lines.items():
             if self.path(file) == wanted:

@@ -39,7 +39,7 @@ UNKNOWN = (InterpreterError, ProgramError, VerifyException, ArithmeticError, Loo
 
 @dataclass
 class Shower:
-    """Writes values of one moment; `references` are the lists that an editor may open."""
+    """Formats the values at one stop; `references` are the lists that an editor may expand."""
 
     moment: Moment
     references: list[Callable[[int, int | None], list[Shown]]] = field(
@@ -97,8 +97,8 @@ class Shower:
 
     def masks(self, focus: tuple[int, int]) -> tuple[Array, Array]:
         """
-        The invocations of the workgroup that are active, and the one in focus: a place that is
-        outside of its memory in another one can still be read in this one.
+        Returns masks of the workgroup's active invocations and of the one in focus: a pointer may
+        be out of bounds in other invocations and readable in this one.
         """
         batch, row = self.moment.batch, self.moment.row(focus[0])
         several, one = np.zeros(batch.shape, np.bool_), np.zeros(batch.shape, np.bool_)

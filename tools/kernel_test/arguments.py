@@ -54,21 +54,21 @@ class Part:
 
     @property
     def label(self) -> str:
-        """The name in messages."""
+        """The name of the part in messages, as a path of the description."""
         return "buffers." + ".members.".join(self.path)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The known shape."""
+        """The shape, with 0 for the length of a runtime array."""
         return tuple(n or 0 for n in self.leaf.shape)
 
     @property
     def end(self) -> int:
-        """Bytes from the buffer's start to behind the part."""
+        """The offset in bytes of the part's end."""
         return self.offset + self.leaf.size
 
     def view(self, data: Array) -> Array:
-        """The part in the bytes of a buffer."""
+        """Returns a view of the part in a buffer's bytes."""
         kind = dtype(self.leaf.scalar)
         return np.ndarray(self.shape, kind, data, self.offset, self.leaf.strides)
 
@@ -330,7 +330,7 @@ def flat(node: Node) -> tuple[int, Leaf] | None:
 
 
 def pack_scalar(scalar: str, shape: tuple[int, ...]) -> Leaf:
-    """An array without padding."""
+    """Returns the layout of an array of scalars without padding."""
     steps = [Leaf(scalar).itemsize]
     for length in reversed(shape[1:]):
         steps.append(steps[-1] * length)
@@ -484,7 +484,7 @@ def _write_struct(
 
 
 def value_of(node: Node, integer: str = "0", real: str = "0.0") -> str:
-    """A value of a type, in TOML, of such numbers."""
+    """Returns a TOML value of a type, filled with the number `integer` or `real`."""
     if isinstance(node, Struct):
         members = (f"{m.name} = {value_of(m.node, integer, real)}" for m in node.members)
         return "{ " + ", ".join(members) + " }"
@@ -497,12 +497,12 @@ def value_of(node: Node, integer: str = "0", real: str = "0.0") -> str:
 
 
 def key(name: str) -> str:
-    """A name as a key of TOML."""
+    """Returns a name as a TOML key, quoted if needed."""
     return name if name.replace("-", "_").isidentifier() and name.isascii() else f'"{name}"'
 
 
 def template(resource: Resource, length: int = 1) -> str:
-    """An example of a buffer's description, in TOML; runtime arrays have that length."""
+    """Returns an example description of a buffer in TOML; runtime arrays get `length` elements."""
     table = f"buffers.{key(resource.names[0])}"
     if resource.texture is not None:
         return "\n".join([f"[{table}]", *resource.texture.example(resource.written)])

@@ -97,7 +97,7 @@ def read_npy(path: Path, where: str) -> Array:
 
 
 def fit(array: Array, scalar: str, shape: tuple[int, ...], where: str) -> Array:
-    """An array as one of a type and shape; either must be the same but for its form."""
+    """Converts an array to a type and shape; raises `Misuse` if one of them does not fit."""
     from xdsl_spirv.runtime.elements import as_element_type
     from xdsl_spirv.tools.kernel_test.description import ELEMENT_TYPES
 

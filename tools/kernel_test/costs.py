@@ -20,14 +20,14 @@ Shape = tuple[int, ...]
 
 
 def size(value: Any) -> int:
-    """The elements of an array, a list of arrays, or a number."""
+    """Returns the number of elements of an array, of a list of arrays, or of a number (1)."""
     if isinstance(value, list | tuple):
         return sum(map(size, value))  # pyright: ignore
     return int(np.size(value)) if isinstance(value, np.ndarray) else 1
 
 
 def shape(value: Any) -> Shape:
-    """The shape that numpy sees; a ragged list counts as flat."""
+    """Returns the shape that numpy would give a value; a ragged list counts as flat."""
     if isinstance(value, list | tuple):
         parts = {shape(part) for part in value}  # pyright: ignore
         return (len(value), *parts.pop()) if len(parts) == 1 else (size(value),)  # pyright: ignore
@@ -35,7 +35,7 @@ def shape(value: Any) -> Shape:
 
 
 def broadcast(values: Arguments) -> int:
-    """Arrays that are combined element by element, or laid one behind the other."""
+    """Returns the cost of combining arrays element by element, or of concatenating them."""
     try:
         spread = math.prod(np.broadcast_shapes(*map(shape, values)))
     except ValueError:
@@ -44,12 +44,12 @@ def broadcast(values: Arguments) -> int:
 
 
 def product(values: Arguments) -> int:
-    """Every element of one with every element of the others."""
+    """Returns the cost of combining each element of one array with all elements of the others."""
     return math.prod(max(size(value), 1) for value in values)
 
 
 def contraction(left: Any, right: Any) -> int:
-    """A matrix product: the batches are broadcast, each element is a sum of k products."""
+    """Returns the cost of a matrix product: batches broadcast, k products an element."""
     a, b = shape(left), shape(right)
     if len(a) < 2 or len(b) < 2:
         return size(left) * size(right) // max(a[-1] if a else 1, 1)

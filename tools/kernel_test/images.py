@@ -26,7 +26,7 @@ class Texture(NamedTuple):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The numbers of its size: the last one of an array counts its layers or cubes."""
+        """The names of the size's numbers; an arrayed image's last one counts layers or cubes."""
         dim = self.image.dim if self.image else ""
         layers = ("CUBES" if dim == "Cube" else "LAYERS",)
         return AXES.get(dim, ("WIDTH", "HEIGHT")) + layers * bool(self.image and self.image.arrayed)

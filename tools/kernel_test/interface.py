@@ -150,14 +150,14 @@ class Interface:
         return "" if type_ is None else type_.storage
 
     def pointee(self, id: int) -> Type | None:
-        """The type of a variable's memory."""
+        """Returns the type that a variable points to; None if it has none."""
         at = self.module.definitions[id]
         if at.op == "UntypedVariableKHR":
             return self.module.types.get(at.words[4]) if len(at.words) > 4 else None
         return self.module.pointee(self.module.type_of(id))
 
     def of_class(self, *classes: str) -> Iterator[tuple[int, Type]]:
-        """Variables of storage classes, and their types."""
+        """Yields the variables in the given storage classes, with their types."""
         for id in self.variables:
             type_ = self.pointee(id)
             if type_ is not None and self.storage(id) in classes:
@@ -243,7 +243,7 @@ class Interface:
     # Types.
 
     def node(self, type_: Type, stride: int = 0, row_major: bool = False) -> Node:
-        """A type's layout; matrices have the stride and majorness of the member around them."""
+        """Returns a type's layout; `stride` and `row_major` come from the enclosing member."""
         m = self.module
         match type_.kind:
             case "Struct":
@@ -312,7 +312,7 @@ def member_names(m: Module, struct: int) -> dict[int, str]:
 
 
 def alignment(node: Node) -> int:
-    """Bytes of the largest scalar: what a struct's size is a multiple of."""
+    """Returns the bytes of the largest scalar; a struct's size is a multiple of it."""
     if isinstance(node, Leaf):
         return node.itemsize
     if isinstance(node, Structs):
@@ -351,7 +351,7 @@ def choose_entry(m: Module, wanted: str | None) -> EntryPoint:
 
 
 def described(node: Node, name: str) -> str:
-    """A declaration as a person reads it."""
+    """Returns a declaration as text for people."""
     if isinstance(node, Struct):
         return f"{name}: {{{', '.join(described(m.node, m.name) for m in node.members)}}}"
     if isinstance(node, Structs):

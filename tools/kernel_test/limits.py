@@ -163,7 +163,7 @@ def _features(interface: Interface, target: Target) -> Iterator[Breach]:
 
 
 def has_capability(target: Target, capability: str) -> bool | None:
-    """Whether a target has a capability of SPIR-V; None if its file has no word for that."""
+    """True if a target has a SPIR-V capability; None if its file does not tell."""
     from xdsl_spirv.runtime.needs import Feature, tables, version_in
     from xdsl_spirv.runtime.vulkan.describe import NAMES, OPERATIONS
 
@@ -184,7 +184,7 @@ def has_capability(target: Target, capability: str) -> bool | None:
 
 
 def unknown_capabilities(interface: Interface, target: Target) -> list[str]:
-    """Declared capabilities of which the target's file says nothing."""
+    """Returns the declared capabilities that the target's file does not mention."""
     return [n for n in interface.module.declared if has_capability(target, n) is None]
 
 

@@ -73,7 +73,7 @@ class Problem:
 
 @dataclass
 class Outcome:
-    """One launch of a test, or the failure to come to one (`subgroup_size` is then None)."""
+    """The outcome of a launch; `subgroup_size` is None if the launch could not be made."""
 
     test: KernelTest
     subgroup_size: int | None = None
@@ -117,7 +117,7 @@ class Sources:
         self._files: dict[str, list[str]] = {}
 
     def line(self, file: str, number: int) -> str:
-        """A line, empty if it is not known."""
+        """Returns the text of a line; empty if it is not known."""
         if file not in self._files:
             self._files[file] = self._read(file)
         lines = self._files[file]
@@ -135,7 +135,7 @@ class Sources:
             return []
 
     def location(self, file: str, line: int, column: int = 0, message: str = "") -> Location:
-        """A place with its line."""
+        """Returns a location with the text of its line."""
         return Location(file, line, column, self.line(file, line), message)
 
     def place(self, source: SourceLocation | None, line: int, message: str = "") -> Location | None:

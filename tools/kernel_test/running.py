@@ -88,7 +88,7 @@ def subgroup_sizes(test: KernelTest) -> tuple[int, ...]:
 
 
 def target_of(test: KernelTest) -> Target | None:
-    """The device whose limits hold."""
+    """Returns the target whose limits the test must keep; None if it names none."""
     if test.target is None:
         return None
     beside = test.source.parent / test.target

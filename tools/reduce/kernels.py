@@ -227,7 +227,7 @@ def _shrink_workgroups(program: Program, chosen: Sequence[tuple[int, int, int]])
 
 
 def smaller(size: int) -> list[int]:
-    """The numbers that are tried in the place of one, the smallest first."""
+    """Returns smaller numbers to try in place of `size`, in ascending order."""
     return sorted({one for one in (1, 2, size // 2, size - 1) if 0 < one < size})
 
 
@@ -311,7 +311,7 @@ MODULE = (
 
 
 def count(data: bytes) -> str:
-    """The size of a module, for people."""
+    """Returns the size of a module as text: `12 instructions`."""
     try:
         return f"{sum(row.op not in ANNOTATIONS for row in read(data).rows())} instructions"
     except SPIRVDecodeError:

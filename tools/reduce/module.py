@@ -55,7 +55,7 @@ class Row(NamedTuple):
         return [self.words[at] for at in self.refs]
 
     def using(self, values: Mapping[int, int]) -> Row:
-        """The instruction with other ids in the place of some that it uses."""
+        """Returns the instruction with the ids that it uses replaced by `values`."""
         if not any(self.words[at] in values for at in self.refs):
             return self
         words = list(self.words)
@@ -64,7 +64,7 @@ class Row(NamedTuple):
         return self._replace(words=tuple(words))
 
     def drop_words(self, places: Iterable[int]) -> Row:
-        """The instruction without some words, which stand behind all others that it has."""
+        """Returns the instruction without the words at some places; they must be its last words."""
         dropped = set(places)
         words = [word for at, word in enumerate(self.words) if at not in dropped]
         words[0] = len(words) << 16 | words[0] & 0xFFFF
@@ -119,7 +119,7 @@ def _rows_of(function: Function, end: Row) -> Iterator[Row]:
 
 
 def make(op: str, *words: int, type: int = 0, result: int = 0, refs: int = 0) -> Row:
-    """An instruction whose operands' last `refs` words are ids."""
+    """Makes an instruction; the last `refs` words of its operands are ids."""
     entry = grammar().instruction(op)
     head = [word for word in (type, result) if word]
     count = 1 + len(head) + len(words)
@@ -209,7 +209,7 @@ class _Draft:
         return self.nulls[type]
 
     def connect(self, function: Function) -> Function:
-        """The function without unreachable blocks, each OpPhi with the blocks that come before."""
+        """Removes a function's unreachable blocks; updates each OpPhi to its predecessors."""
         if not function.blocks:
             return function
         graph = graph_of(function)
@@ -352,7 +352,7 @@ def _lives(row: Row, used: set[int]) -> bool:
 
 
 def merge_blocks(function: Function) -> Function:
-    """The function with each block and the only one that goes on with it as one block."""
+    """Merges each block with its only successor if it is that block's only predecessor."""
     blocks = {block[0].result: block for block in function.blocks}
     into: dict[int, int] = defaultdict(int)
     for block in function.blocks:
@@ -378,7 +378,7 @@ def merge_blocks(function: Function) -> Function:
 
 
 def substitute(blocks: Iterable[Block], values: Mapping[int, int]) -> tuple[Block, ...]:
-    """The blocks with other ids; chains of replacements are followed."""
+    """Replaces ids in blocks; follows chains of replacements."""
     if not values:
         return tuple(blocks)
     final: dict[int, int] = {}

@@ -56,7 +56,7 @@ class DeviceBench(Bench):
     """The first proposal, if it was prepared."""
 
     def prepare(self, source: Source) -> None:
-        """Do what the first step needs of cores."""
+        """Proposes and compiles the candidates of the first step, on processor cores."""
         count = min(STEP, self.options.most)
         self.first = self.propose(source, [], [], count, self.options.most)
         known = (self.known.find(source.key, s, 0, 0) for s in self.first.subjects)

@@ -20,7 +20,7 @@ element (which appears once) or between two of them (which appear twice), or tha
 
 
 def held(s: Scalars, place: Number, size: Number, border: str) -> Number:
-    """The place inside `size` elements that any place is taken for; see `BORDERS`."""
+    """Maps any index to one of `size` elements by the border mode; see `BORDERS`."""
     if border == "edge":
         return s.maximum(s.minimum(place, size - 1), 0)
     if border == "wrap":
@@ -77,7 +77,7 @@ def _of_type(x: Tensor, value: float):
 def padded(
     b: Nodes, x: Tensor, low: Sequence[Size], high: Sequence[Size], number: Tensor, mode: str
 ) -> Tensor:
-    """A tensor with more elements before and behind each axis, or fewer."""
+    """Pads each axis before and after its elements; negative amounts remove elements."""
     before = [_negative(n) for n in low]
     sizes = [s - f - _negative(n) for s, f, n in zip(x.sizes, before, high, strict=True)]
     if any(isinstance(s, int) and s < 0 for s in sizes):

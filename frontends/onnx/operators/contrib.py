@@ -77,7 +77,7 @@ def fused_conv(
     activation_params: Sequence[float] = (),
     attributes: ConvAttributes,
 ) -> Tensor:
-    """A convolution, a tensor added, a function of each element."""
+    """Convolves, adds a tensor, then applies an activation to each element."""
     result = plus(b, windows.conv(b, x, w, bias, attributes=attributes), z)
     return _apply_activation(b, result, activation, activation_params)
 
@@ -399,7 +399,7 @@ def arithmetic_sequence(
 
 @operator("UnfoldTensor", domain=MICROSOFT)
 def unfold(b: Nodes, x: Tensor, /, *, dim: int = -1, size: int, step: int = 1) -> Tensor:
-    """All slices of a dimension, in a dimension of their own at the end."""
+    """Puts all windows of a dimension into a new last dimension."""
     axis = shapes.axis_of(b, dim, x.rank)
     sizes = [*x.sizes, size]
     sizes[axis] = (x.sizes[axis] - size) // step + 1

@@ -32,7 +32,7 @@ HIDDEN = -10000.0
 
 
 def part(b: Nodes, t: Tensor, axis: int, start: Size, size: Size) -> Tensor:
-    """Elements of an axis from one on."""
+    """Slices `size` elements of an axis, beginning at `start`."""
     starts: list[Size] = [0] * t.rank
     sizes = list(t.sizes)
     starts[axis], sizes[axis] = start, size
@@ -44,7 +44,7 @@ def part(b: Nodes, t: Tensor, axis: int, start: Size, size: Size) -> Tensor:
 
 
 def plus(b: Nodes, x: Tensor, y: Tensor | None) -> Tensor:
-    """A sum of which one part may be left out."""
+    """Adds two tensors; returns `x` if `y` is None."""
     return x if y is None else b.elementwise(lambda s, y, x: x + y, y, x)
 
 
@@ -98,7 +98,7 @@ def heads_of(
 
 
 def thirds(b: Nodes, columns: Size) -> list[int]:
-    """The hidden sizes of queries, keys and values that are alike."""
+    """Splits the columns into three equal hidden sizes, for queries, keys and values."""
     size = exact_quotient(columns, 3)
     if not isinstance(size, int):
         b.refuse(f"{columns} columns in three", "give qkv_hidden_sizes")
@@ -108,7 +108,7 @@ def thirds(b: Nodes, columns: Size) -> list[int]:
 def with_past(
     b: Nodes, k: Tensor, v: Tensor, past: Sequence[Tensor | None]
 ) -> tuple[Tensor, Tensor, Size]:
-    """Keys and values behind the past ones, and the number of past ones."""
+    """Appends keys and values to the past ones; returns both and the number of past ones."""
     past_key, past_value = past
     if past_key is None or past_value is None:
         return k, v, 0

@@ -162,7 +162,7 @@ def _over_pixels(b: Nodes, t: Tensor, channels_last: int) -> Tensor:
 def bias_softmax(
     b: Nodes, x: Tensor, bias: Tensor, /, *, axis: int = 1, is_inner_broadcast: int
 ) -> Any:
-    """One softmax over all dimensions from the axis on."""
+    """Adds a bias; takes one softmax over all dimensions from the axis on."""
     entry = lookup("", "Softmax", 1)
     assert entry is not None
     return entry(b, plus(b, x, bias), axis=axis)

@@ -87,8 +87,8 @@ def loop(
     b: Nodes, count: Tensor | None, condition: Tensor | None, /, *carried: Tensor, body: Any
 ) -> list[Tensor]:
     """
-    Repeats rounds that are alike. Else writes out as many as there can be at most; from the one on
-    that data says is not made, the carried values stay.
+    Emits a loop if all rounds have the same shapes. Else unrolls the greatest possible number of
+    rounds; the carried values stay once the condition is false at run time.
     """
     repeated = _repeat_rounds(b, count, condition, carried, body)
     if repeated is not None:
@@ -223,7 +223,7 @@ def greatest(value: SSAValue) -> int | None:
 
 
 def stacked(b: Nodes, parts: Sequence[Tensor], axis: int) -> Tensor:
-    """Tensors of one shape one after another along a new axis."""
+    """Stacks tensors of one shape along a new axis."""
     rows = [b.reshape(t, [*t.sizes[:axis], 1, *t.sizes[axis:]]) for t in parts]
     return rows[0] if len(rows) == 1 else b.concatenate(rows, axis)
 
@@ -287,7 +287,7 @@ def scan_of_batch(
     num_scan_inputs: int,
     directions: Sequence[int] | None = None,
 ) -> list[Tensor]:
-    """Scans each element of the first axis by itself, along the second one."""
+    """Scans each batch element (first axis) separately, along the second axis."""
     if lengths is not None:
         b.refuse("sequences have lengths of their own", "convert the model to opset 9 or later")
     batch = tensors[0].sizes[0]

@@ -44,7 +44,7 @@ def _math(op: Any) -> Body:
 
 
 def rounded_once(body: Body) -> Body:
-    """The body, in f32 where numbers are narrower: their function is rounded once, at its end."""
+    """Returns a body that computes narrow floats in f32 and rounds the result once."""
 
     def of_wide(s: Scalars, *numbers: Number) -> Number:
         element = numbers[-1].element
@@ -101,12 +101,12 @@ def _can_overflow(y: Number) -> bool:
 
 
 def remainder(s: Scalars, x: Number, y: Number) -> Number:
-    """The rest of the quotient rounded toward zero; of a division by -1 it is 0."""
+    """Returns the remainder of a division that rounds toward zero; 0 for the divisor -1."""
     return x % _but_minus_one(s, y)
 
 
 def quotient(s: Scalars, x: Number, y: Number) -> Number:
-    """x / y; the least integer by -1 is itself, as in two's complement."""
+    """Returns x / y; the least integer divided by -1 wraps to itself, as in two's complement."""
     if not _can_overflow(y):
         return x / y
     return s.select(y.equals(-1), -x, x / _but_minus_one(s, y))
@@ -272,7 +272,7 @@ def mish(b: Nodes, x: Tensor, /) -> Tensor:
 
 @operator("Shrink")
 def shrink(b: Nodes, x: Tensor, /, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
-    """Sums of integers are floats, rounded toward zero."""
+    """Moves elements toward zero by `bias`; integers are computed in f32 and truncated."""
 
     def body(s: Scalars, x: Number) -> Number:
         wide = x if x.element.is_float else x.to(F32)
@@ -325,7 +325,7 @@ def mean(b: Nodes, *tensors: Tensor) -> Tensor:
 
 @operator("Pow")
 def power(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
-    """The base's type is the result's; a small whole exponent is a product."""
+    """Raises to a power, in the base's type; exponents 1, 2 and 3 become products."""
     exponent = y.numbers
     if exponent is not None and exponent.size == 1 and exponent.item() in (1.0, 2.0, 3.0):
         sizes_as = b.expand(x, y.sizes) if len(y.sizes) > x.rank else x
@@ -372,7 +372,7 @@ def whole_power(s: Scalars, x: Number, y: Number) -> Number:
 
 @operator("Mod", fold=_of_each(_rest))
 def modulo(b: Nodes, x: Tensor, y: Tensor, /, *, fmod: int = 0) -> Tensor:
-    """The rest with the divisor's sign, as Python has it, or with the dividend's."""
+    """Returns the remainder, with the divisor's sign (as Python) or the dividend's (`fmod`)."""
 
     def body(s: Scalars, x: Number, y: Number) -> Number:
         rest = remainder(s, x, y)
@@ -396,7 +396,7 @@ def shift(b: Nodes, x: Tensor, y: Tensor, /, *, direction: str) -> Tensor:
 
 @operator("Clip")
 def clip(b: Nodes, x: Tensor, min: Tensor | None = None, max: Tensor | None = None, /) -> Tensor:
-    """NaN stays NaN; an upper bound below the lower one wins; one not given is the last number."""
+    """Clamps to the bounds. NaN stays NaN; `max` wins over a larger `min`."""
     if x.element.is_float:
         limits = ml_dtypes.finfo(x.element.dtype)
         min = min or Tensor.of(np.array(limits.min, x.element.dtype))
@@ -468,7 +468,7 @@ def dropout(
     *,
     seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Nothing is dropped outside of training, and by a ratio of 0."""
+    """Returns the input unchanged; dropout in training is refused unless the ratio is 0."""
     training = training_mode is not None and (
         training_mode.numbers is None or bool(training_mode.numbers.any())
     )

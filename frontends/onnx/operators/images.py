@@ -28,7 +28,7 @@ CROP = "tf_crop_and_resize"
 
 @dataclass(frozen=True)
 class Filter:
-    """Number of old elements that make a new one, and the parameters of their shares."""
+    """The filter: how many old elements make a new one, and how they are weighted."""
 
     mode: str
     """nearest, linear or cubic."""

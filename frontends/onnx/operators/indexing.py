@@ -85,7 +85,7 @@ def scatter_elements(
     axis: int = 0,
     reduction: str = "none",
 ) -> Tensor:
-    """Updates are taken in their order, so that of several without a reduction the last wins."""
+    """Writes updates at indices, in order: without a reduction the last update wins."""
     axis = axis_of(b, axis, x.rank)
     if reduction not in COMBINE:
         b.refuse(f"reduction {reduction!r}", f"use one of {', '.join(COMBINE)}")
@@ -160,7 +160,7 @@ def top_k(
     sorted: int = 1,
 ) -> tuple[Tensor, Tensor]:
     """
-    Every element counts those that come before it: that is its place.
+    Ranks each element by the number of elements that come before it.
 
     If elements are equal, the first comes first; NaN counts as the greatest. Quadratic in the axis,
     but all at once.

@@ -39,7 +39,7 @@ Placed = tuple[Tensor, Map]
 
 
 def along(b: Nodes, t: Tensor, x: Tensor, axis: int) -> Placed:
-    """A scale or zero point for all of a tensor or for each index of an axis."""
+    """Fits a scale or zero point to a tensor: one for all of it, or one per index of an axis."""
     if t.rank <= 1 and all(size == 1 for size in t.sizes):
         return b.reshape(t, []), []
     if t.rank > 1:

@@ -35,11 +35,11 @@ class Blocks:
         return blocks * self.format.size
 
     def rows(self, b: TensorBuilder, element: Element, transposed: bool = False) -> Tensor:
-        """The matrix of all columns of all blocks."""
+        """Dequantizes all blocks to a matrix."""
         return dequantize(b, self.format, self.planes, element, transposed)
 
     def product(self, b: TensorBuilder, x: Tensor) -> Tensor:
-        """x times the transposed matrix."""
+        """Multiplies x by the transposed matrix."""
         rank, beyond = x.rank, self.width - self.columns
         x = b.pad(x, [0] * rank, [*[0] * (rank - 1), beyond], 0)
         weights = self.rows(b, x.element)
@@ -104,7 +104,7 @@ def blocks_of(
 
 
 def by_groups(groups: Array, size: int) -> Array | None:
-    """The order of columns in which each group is a block; None if the groups are not as large."""
+    """Orders columns so that each group is a block; None if a group's size is not `size`."""
     order = np.argsort(groups, kind="stable")
     count = len(groups) // size
     regular = len(groups) == count * size and np.array_equal(

@@ -42,7 +42,7 @@ Maybe: TypeAlias = Tensor | None
 
 
 def of_onnx(b: Nodes, name: str, *tensors: Maybe, opset: int = 0, **attributes: Any) -> Tensor:
-    """The result of ONNX's own operator, in the model's opset unless another is given."""
+    """Applies ONNX's operator `name`, in the model's opset unless another is given."""
     entry = lookup("", name, opset or b.versions.get("", 1))
     assert entry is not None
     result = entry(b, *tensors, **attributes)

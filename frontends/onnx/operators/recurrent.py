@@ -1,5 +1,5 @@
 """
-RNN, GRU and LSTM: a loop over the sequence, whose step stands there once.
+RNN, GRU and LSTM: a loop over the sequence.
 
 The products with the input are one product for all steps; a step multiplies the state.
 """
@@ -109,7 +109,7 @@ class Recurrence:
         return self.activations[direction * count : (direction + 1) * count]
 
     def part(self, t: Tensor, direction: int) -> Tensor:
-        """A tensor's slice for a direction, without that dimension."""
+        """Slices a tensor at a direction and drops the direction's dimension."""
         starts = [direction, *[0] * (t.rank - 1)]
         one = self.b.slice(t, starts, [1, *t.sizes[1:]], [1] * t.rank)
         return self.b.reshape(one, t.sizes[1:])
@@ -125,13 +125,13 @@ class Recurrence:
         return state
 
     def columns(self, t: Tensor, first: int, count: int = 1) -> Tensor:
-        """The gates from one on, of a tensor whose last dimension holds all."""
+        """Slices `count` gates, from `first`, out of a tensor's last dimension."""
         starts = [*[0] * (t.rank - 1), first * self.hidden]
         sizes = [*t.sizes[:-1], count * self.hidden]
         return self.b.slice(t, starts, sizes, [1] * t.rank)
 
     def rows(self, t: Tensor, first: int, count: int) -> Tensor:
-        """The gates from one on, of weights whose first dimension holds all."""
+        """Slices `count` gates, from `first`, out of the first dimension of weights."""
         starts = [first * self.hidden, *[0] * (t.rank - 1)]
         return self.b.slice(t, starts, [count * self.hidden, *t.sizes[1:]], [1] * t.rank)
 

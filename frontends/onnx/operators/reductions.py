@@ -36,7 +36,7 @@ def summed(
     keep: bool = True,
     of: Callable[[Scalars, Number], Number] | None = None,
 ) -> Tensor:
-    """The sum over axes, of a function of the elements; in the accumulator's type."""
+    """Sums the elements, or a function of them, over axes, in the accumulator's type."""
     term = of or (lambda s, x: x)
     return b.reduce(
         lambda s, x, total: total + term(s, x), 0, x, axes, keep, sum_element(x.element)
@@ -44,7 +44,7 @@ def summed(
 
 
 def divided(b: Nodes, x: Tensor, count: Any) -> Tensor:
-    """A tensor by a number of elements, which may be open."""
+    """Divides a tensor by a number of elements, which may be a dynamic size."""
     if isinstance(count, int):
         return b.elementwise(lambda s, x: x / count, x)
     number = b.integer(count)

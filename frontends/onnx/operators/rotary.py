@@ -24,7 +24,7 @@ from xdsl_spirv.frontends.onnx.values import I64, Tensor
 
 
 def rows_from(b: Nodes, table: Tensor, first: Size, count: Size) -> Tensor:
-    """The angles of positions one after another, the same for all: 1 x positions x angles."""
+    """Returns the angles of consecutive positions, shared by the batch: 1 x positions x angles."""
     key = (b.value(table), first, count, b.block)
     if key not in b.slices:
         rows = part(b, table, 0, first, count)
@@ -34,7 +34,7 @@ def rows_from(b: Nodes, table: Tensor, first: Size, count: Size) -> Tensor:
 
 def rows_at(b: Nodes, table: Tensor, positions: Tensor, length: Size) -> Tensor:
     """
-    The angles of positions that are data: batch x positions x angles.
+    Returns the angles of positions given as data: batch x positions x angles.
 
     `positions` are batch x positions, or the first one of them.
     """

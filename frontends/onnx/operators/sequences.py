@@ -60,7 +60,7 @@ def sequence_at(b: Nodes, sequence: Tensor, position: Tensor, /) -> Tensor:
 def sequence_insert(
     b: Nodes, sequence: Tensor, tensor: Tensor, position: Tensor | None = None, /
 ) -> Tensor:
-    """-1 is the place before the last, as Python's `list.insert` has it."""
+    """Inserts a tensor; position -1 is before the last item, as in Python's `list.insert`."""
     items = items_of(b, sequence)
     count = len(items)
     place = count
@@ -79,7 +79,7 @@ def sequence_erase(b: Nodes, sequence: Tensor, position: Tensor | None = None, /
 
 @operator("SequenceMap")
 def sequence_map(b: Nodes, sequence: Tensor, /, *others: Tensor, body: Any) -> Sequence[Tensor]:
-    """Sequences give an element to each round, tensors are the same in all."""
+    """Runs the body for each item of the sequences; plain tensors are the same each time."""
     given = [
         items_of(b, value) if isinstance(value, Listed) else None for value in (sequence, *others)
     ]

@@ -24,7 +24,7 @@ from xdsl_spirv.frontends.onnx.values import I64, Array, Tensor, element_of
 
 
 def integers(b: Nodes, t: Tensor, what: str) -> list[int]:
-    """The numbers of a list that has to be known."""
+    """Returns the numbers of a constant list; refuses one computed at run time."""
     numbers = t.numbers
     if numbers is None:
         _refuse_unknown(b, what)
@@ -38,14 +38,14 @@ def _refuse_unknown(b: Nodes, what: str) -> NoReturn:
 
 
 def sizes_in(b: Nodes, t: Tensor, what: str) -> list[Size]:
-    """The sizes of a list whose elements follow from the inputs' sizes."""
+    """Returns a list's sizes; refuses one that does not follow from the inputs' sizes."""
     if t.known is None:
         _refuse_unknown(b, what)
     return [s if isinstance(s, SymbolicSize) else int(s) for s in t.known.ravel()]
 
 
 def axis_of(b: Nodes, axis: int, rank: int) -> int:
-    """An axis counted from the front; refused if there is none."""
+    """Counts an axis from the front; refuses one out of range."""
     if not -rank <= axis < max(rank, 1):
         b.refuse(f"axis {axis} of {rank} dimensions", f"give an axis in {-rank} to {rank - 1}")
     return axis % rank if rank else 0
@@ -62,7 +62,7 @@ def axes_of(b: Nodes, axes: Sequence[int], rank: int) -> list[int]:
 
 
 def sizes_tensor(sizes: Sequence[Size]) -> Tensor:
-    """A list of sizes as known data."""
+    """Returns a 1-D i64 tensor of known sizes."""
     data = np.empty(len(sizes), object)
     data[:] = list(sizes)
     return Tensor(I64, (len(sizes),), known=data)
@@ -272,7 +272,7 @@ def expand(b: Nodes, x: Tensor, shape: Tensor, /) -> Tensor:
 
 @operator("Tile")
 def tile(b: Nodes, x: Tensor, repeats: Tensor, /) -> Tensor:
-    """Repeats are dimensions of their own, collapsed with those that they repeat."""
+    """Broadcasts along a new dimension for each repeat, then collapses it into its axis."""
     times = sizes_in(b, repeats, "repeats")
     apart: list[Size] = []
     together: list[Size] = []

@@ -144,7 +144,7 @@ def determinant(b: Nodes, x: Tensor, /) -> Tensor:
 @operator("Inverse", domain=MICROSOFT)
 def inverse(b: Nodes, x: Tensor, /) -> Tensor:
     """
-    Gauss's and Jordan's elimination: the columns of x go, the columns of the unit matrix change.
+    Inverts a matrix by Gauss-Jordan elimination of x beside the unit matrix.
     """
     size, outer = _rows_of(b, x), x.rank - 2
     element, every = sum_element(x.element), list(range(outer))

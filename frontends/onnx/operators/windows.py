@@ -43,11 +43,11 @@ class StepAttributes:
         return list(self.strides or [1] * rank)
 
     def distances(self, rank: int) -> list[int]:
-        """The distances between a window's elements."""
+        """The dilation of each spatial dimension: the distance between a window's elements."""
         return list(self.dilations or [1] * rank)
 
     def padding(self, rank: int) -> list[int]:
-        """The padding before all spatial dimensions, then that after them."""
+        """The padding before each spatial dimension, then the padding after each."""
         return list(self.pads or [0] * 2 * rank)
 
 
@@ -90,7 +90,7 @@ class Window:
     """Sizes of the result."""
 
     def position(self, axis: int, output_loop: int, kernel_loop: int) -> AffineExpr:
-        """The place in the padded image that a window's element has."""
+        """Returns the position of a window's element in the padded image."""
         return AffineDimExpr(output_loop) * self.strides[axis] + (
             AffineDimExpr(kernel_loop) * self.dilations[axis]
         )
@@ -146,7 +146,7 @@ def _missing(size: Size, count: Size, step: int, reach: int, inside: int) -> Siz
 
 
 def padded(b: Nodes, x: Tensor, window: Window, number: float) -> Tensor:
-    """The image with the window's padding; a negative amount takes elements away."""
+    """Pads the image by the window's padding; negative amounts remove elements."""
     low, high = ([0] * (x.rank - len(p)) + p for p in (window.low, window.high))
     static = [n for n in (*low, *high) if isinstance(n, int)]
     if len(static) < 2 * x.rank:
@@ -215,7 +215,7 @@ def convolve(
 
 
 def kernel_of(b: Nodes, w: Tensor, kernel_shape: Sequence[int] | None) -> list[int]:
-    """The spatial dimensions of weights, which have to be known."""
+    """Returns the spatial sizes of weights; refuses dynamic ones."""
     sizes = w.sizes[2:]
     if kernel_shape is not None and list(kernel_shape) != list(sizes):
         b.refuse(f"kernel_shape is {list(kernel_shape)}, the weights are {w}", "mend one of them")
@@ -225,7 +225,7 @@ def kernel_of(b: Nodes, w: Tensor, kernel_shape: Sequence[int] | None) -> list[i
 
 
 def with_bias(b: Nodes, x: Tensor, bias: Tensor | None) -> Tensor:
-    """One number for each channel added."""
+    """Adds a bias: one number for each channel."""
     if bias is None:
         return x
     spread = b.reshape(bias, [*bias.sizes, *[1] * (x.rank - 2)])
