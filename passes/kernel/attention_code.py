@@ -92,7 +92,7 @@ class AttentionCode(FragmentAttention):
         self._finish(self._all_keys(self.first_state(low, zero, zero, 1)))
 
     def _all_keys(self, state: State) -> State:
-        """All tiles of keys: tiles that every row sees whole, then tiles at an edge."""
+        """Loops over all tiles of keys: first those that every row sees whole, then the others."""
         _, keys, _, _ = self.plan.op.extents
         whole = keys // self.keys * self.keys
         if self.plan.op.offset is None:
@@ -149,7 +149,7 @@ class AttentionCode(FragmentAttention):
     # Products
 
     def _queries(self) -> list[list[Fragment]]:
-        """The subgroup's rows, which stay in registers."""
+        """Loads the subgroup's rows of queries, which stay in registers."""
         source = fragments_of(self.b, self.plan, "q", self.batch, self.lane)
         first = self.b.divided(self.row, self.m)
         return [
@@ -179,7 +179,7 @@ class AttentionCode(FragmentAttention):
     # Scores
 
     def _scaled(self, scores: list[list[Fragment]], key: Index) -> list[list[Fragment]]:
-        """Scores times the scale, plus the mask."""
+        """Scales scores and adds the mask."""
         scale = self.splat(self.plan.op.scale.value.data)
         scaled: list[list[Fragment]] = []
         for strip, row in enumerate(scores):
@@ -193,7 +193,7 @@ class AttentionCode(FragmentAttention):
         return scaled
 
     def _mask(self, strip: int, key: Index) -> Fragment:
-        """The mask's fragment, as f32; -inf outside of it."""
+        """Loads the mask's fragment as f32; -inf outside the mask."""
         b, layout = self.b, self.plan.layout("mask")
         assert self.mask is not None
         assert isinstance(self.mask.type, MemRefType)
@@ -244,7 +244,7 @@ class AttentionCode(FragmentAttention):
     def with_maxima(
         self, greatest: list[list[SSAValue]], scores: list[list[Fragment]], state: State
     ) -> State:
-        """The state with maxima that hold for these scores."""
+        """Rescales the state to maxima that hold for these scores."""
         rescaled = State([], [], [], [], [], [])
         for strip, values in enumerate(greatest):
             (before,), (total,) = state.maxima[strip], state.sums[strip]
@@ -258,7 +258,7 @@ class AttentionCode(FragmentAttention):
         return rescaled
 
     def _as_maximum(self, score: SSAValue, factor: SSAValue) -> SSAValue:
-        """A score in the unit of maxima; `factor` is the exponent's."""
+        """Scales a score to the unit of the maxima; `factor` is that of the exponents."""
         return self.b.add(arith.MulfOp(score, factor)) if self.raw else score
 
     # The result
@@ -276,7 +276,7 @@ class AttentionCode(FragmentAttention):
                 store(strip, column, value)
 
     def _inverted(self, total: SSAValue) -> SSAValue:
-        """A row's number that its results are multiplied by; NaN marks a row without a sum."""
+        """Returns the factor of a row's results, 1 / sum; NaN marks a row without a sum."""
         b = self.b
         value = b.add(arith.DivfOp(self.number(1.0), total))
         if self.plan.op.nan_to_zero is None:
@@ -293,7 +293,7 @@ class AttentionCode(FragmentAttention):
         return b.add(arith.SelectOp(nan, self.number(0.0), value))
 
     def _storer(self) -> Store:
-        """store(strip, column, fragment): whole fragments, or element by element."""
+        """Returns store(strip, column, fragment), which stores it whole or by elements."""
         b, plan = self.b, self.plan
         out = plan.op.out
         assert isinstance(out.type, MemRefType)
@@ -337,13 +337,13 @@ class AttentionCode(FragmentAttention):
 
     @abstractmethod
     def _prepare(self, subgroup: Index) -> None:
-        """Before anything else is written."""
+        """Writes code that comes before everything else, if a subclass needs it."""
 
     def _count_places(self) -> None:
-        """Find out where in a fragment components stand."""
+        """Computes the places of components in a fragment, if a subclass needs them."""
 
     def _begin(self) -> None:
-        """Before the loop over keys."""
+        """Writes code that comes right before the loop over keys, if a subclass needs it."""
 
     @abstractmethod
     def _renewed(
@@ -356,27 +356,27 @@ class AttentionCode(FragmentAttention):
 
     @abstractmethod
     def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:
-        """-inf where a key is not a key, or comes after what the row may see."""
+        """Masks scores: -inf beyond the last key, or where the causal mask hides the key."""
 
     @abstractmethod
     def _of_places(self, element: Callable[[Index, Index], SSAValue]) -> Fragment:
-        """The fragment of element(row, column)."""
+        """Builds the fragment whose elements are element(row, column)."""
 
     @abstractmethod
     def _powers(self, scores: list[list[Fragment]], state: State) -> None:
-        """exp(score - maximum), added to the sums, and rounded for the second product."""
+        """Computes exp(score - maximum), adds it to the sums, rounds it for the second product."""
 
     @abstractmethod
     def _lefts(self, step: int) -> list[Fragment]:
-        """The strips' powers of the keys of a step of the second product."""
+        """Returns the strips' probabilities for one step of the second product."""
 
     @abstractmethod
     def _inverse(self, strip: int, sums: Fragment) -> Fragment:
-        """`_inverted` of each row's sum, in every component of the row."""
+        """Applies `_inverted` to each row's sum, in every component of the row."""
 
     @abstractmethod
     def _without_nan(self, value: Fragment, factor: Fragment) -> Fragment:
-        """`_zero_for_nan` of every component."""
+        """Applies `_zero_for_nan` to every component."""
 
     def _store_of(self, directly: Store, by_elements: Store) -> Store:
         """Selects the way to store a fragment."""

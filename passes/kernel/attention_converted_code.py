@@ -35,7 +35,7 @@ class ConvertedAttentionCode(AttentionCode):
     # Scores
 
     def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:
-        """-inf where a key is not a key, or comes after what the row may see."""
+        """Masks scores: -inf beyond the last key, or where the causal mask hides the key."""
         b, plan = self.b, self.plan
         _, keys, _, _ = plan.op.extents
         first = b.plus(key, j * self.n)
@@ -62,7 +62,7 @@ class ConvertedAttentionCode(AttentionCode):
     # Softmax
 
     def greatest(self, scores: list[list[Fragment]]) -> list[list[SSAValue]]:
-        """For each strip one fragment, of the greatest in each place."""
+        """Returns one fragment for each strip: the maximum of its fragments, place by place."""
         return [[reduce(lambda x, y: self._each(self.greater, x, y), row)] for row in scores]
 
     def exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
@@ -81,7 +81,7 @@ class ConvertedAttentionCode(AttentionCode):
         return now, self._each(self.shrink, before, now)
 
     def _powers(self, scores: list[list[Fragment]], state: State) -> None:
-        """exp(score - maximum), added to the sums, and converted."""
+        """Computes exp(score - maximum), adds it to the sums and converts it."""
         self.probabilities = []
         for strip, row in enumerate(scores):
             self.probabilities.append([])
@@ -105,7 +105,7 @@ class ConvertedAttentionCode(AttentionCode):
         return self._each(self._zero_for_nan, value, factor)
 
     def _store_of(self, directly: Store, by_elements: Store) -> Store:
-        """Whole fragments wherever they lie inside."""
+        """Stores fragments that lie inside the result whole, the others by elements."""
         b, plan = self.b, self.plan
         if not (plan.ends_within and plan.fragments_are_stored):
             return super()._store_of(directly, by_elements)

@@ -72,7 +72,7 @@ class Elements:
         return loaded
 
     def _vectors(self, name: str, lane: Index) -> Iterator[tuple[Index, Condition]]:
-        """The numbers of the lane's vectors, and whether there is one of that number."""
+        """Returns the numbers of the lane's vectors, and whether each of them exists."""
         count, lanes = self.plan.vectors(name), self.plan.schedule.lanes.data
         for first in range(0, count, lanes):
             number = self.b.plus(lane, first)
@@ -104,7 +104,7 @@ class Elements:
     def pieces(
         self, name: str, numbers: Sequence[SSAValue], lane: Index
     ) -> Iterator[tuple[Index, list[SSAValue], Condition]]:
-        """A lane's numbers by vectors: where each begins, and whether there is such a place."""
+        """Returns each vector's first element, whether it exists, and the lane's numbers in it."""
         width = self.plan.vector(name)
         for i, (number, exists) in enumerate(self._vectors(name, lane)):
             yield self.b.times(number, width), list(numbers[i * width : (i + 1) * width]), exists
@@ -112,7 +112,7 @@ class Elements:
     # Rows
 
     def _row(self, name: str, row: Index) -> Index:
-        """Where a row of queries, of the mask or of the result begins."""
+        """Returns where a row of queries, of the mask or of the result begins."""
         b, heads = self.b, self.plan.heads
         head = b.remainder(row, heads)
         at = b.plus(
@@ -147,7 +147,7 @@ class Elements:
     def store(
         self, row: Index, column: Index, numbers: Sequence[SSAValue], part: Index = 0
     ) -> None:
-        """Neighbours of a row of the result, rounded to its element type."""
+        """Stores neighbouring elements of a result row, rounded to its element type."""
         b, plan = self.b, self.plan
         element, width = plan.element("result"), plan.width("result")
         start = self._row("result", row)
@@ -160,7 +160,7 @@ class Elements:
             b.store(moved, self._view("result", width), (at,))
 
     def _part_size(self) -> Index:
-        """Elements of the result of one part."""
+        """Returns the number of elements in one part's result."""
         plan = self.plan
         pitch = typical(plan.sizes.extents[E]) + 2
         return plan.batch * plan.row_count * (pitch // plan.width("result"))

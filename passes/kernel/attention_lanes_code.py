@@ -83,7 +83,7 @@ class LanesCode(Numbers):
         self.elements = Elements(b, plan, self.batch)
 
     def distant(self, x: SSAValue, top: SSAValue) -> SSAValue:
-        """2 to the distance of a score and the maximum."""
+        """Returns 2 to the power of the score minus the maximum."""
         return self.power(self.b.add(arith.SubfOp(x, top)))
 
     # Rows
@@ -92,7 +92,7 @@ class LanesCode(Numbers):
         return self.b.divided(row, self.plan.heads)
 
     def last_row(self) -> Index:
-        """The subgroup's last existing row: under a causal mask no other row sees more keys."""
+        """The subgroup's last existing row: under a causal mask it sees the most keys."""
         b, plan = self.b, self.plan
         count = self.rows * (plan.groups_in_subgroup if plan.across_rows else 1)
         last = b.plus(self.subgroup_row(), count - 1)
@@ -132,7 +132,7 @@ class LanesCode(Numbers):
         return [self.elements.query(row, self.lane) for row in self.places]
 
     def _all_keys(self, state: State) -> State:
-        """All keys of the part: steps of which every row sees every key, then the others."""
+        """Loops over all keys of the part: first steps that need no mask, then masked steps."""
         b, plan = self.b, self.plan
         keys, step = plan.sizes.extents[N], plan.step
         start: Index = 0
@@ -181,9 +181,9 @@ class LanesCode(Numbers):
         self, lower: Index, upper: Index, state: State, masked: bool, end: Index
     ) -> State:
         """
-        Runs the steps from `lower` to `upper`; each step's loads are issued during the step before.
+        Runs the steps from `lower` to `upper`; each step's loads are issued in the step before.
 
-        Queries are loaded behind the first keys: none of the loads waits for another one.
+        Queries are loaded after the first keys, so that no load waits for another one.
         """
 
         def steps() -> Values:
@@ -227,14 +227,14 @@ class LanesCode(Numbers):
         return pieces[: plan.schedule.keys.data], pieces[plan.schedule.keys.data :]
 
     def _key(self, first: Index, number: Index) -> Index:
-        """The group's key of that number of a step."""
+        """The number of the key that the group reads as the `number`-th of a step."""
         b, plan = self.b, self.plan
         if plan.across_rows:
             return b.plus(first, number)
         return b.plus(b.plus(first, b.times(number, plan.groups)), self.group)
 
     def _load(self, name: str, first: Index, masked: bool, end: Index) -> list[Values]:
-        """The lane's vectors of a step's keys or values, for those beyond the end any."""
+        """Loads the lane's vectors of a step's keys or values; undefined beyond the end."""
         loaded: list[Values] = []
         for number in range(self.plan.schedule.keys.data):
             key = self._key(first, number)
@@ -284,7 +284,7 @@ class LanesCode(Numbers):
         return state
 
     def _risen(self, state: State, tops: Values) -> State:
-        """The state by maxima that are not below these."""
+        """Rescales the state to the greater of its maxima and `tops`."""
         new = [self.greater(own, top) for own, top in zip(state.tops, tops, strict=True)]
         factors = [self.distant(own, top) for own, top in zip(state.tops, new, strict=True)]
         sums = [self.times(own, f) for own, f in zip(state.sums, factors, strict=True)]
@@ -295,7 +295,7 @@ class LanesCode(Numbers):
         return State(new, sums, results)
 
     def _from(self, value: SSAValue, lane: int) -> SSAValue:
-        """The value of a lane of the group."""
+        """Broadcasts the value of one lane to its group."""
         b, lanes = self.b, self.plan.schedule.lanes.data
         if lanes == 1:
             return value
@@ -304,14 +304,14 @@ class LanesCode(Numbers):
         return b.add(GroupNonUniformShuffleOp(Scope.Subgroup, value, number))
 
     def _of_row(self, own: Values, row: int) -> SSAValue:
-        """A row's number, from the lane that owns the row."""
+        """Broadcasts a row's number from the lane that owns the row."""
         slot, lane = self.scores.place(row, 0)
         return self._from(own[slot], lane)
 
     def _scores(
         self, first: Index, loaded: list[Values], masked: bool, end: Index
     ) -> list[SSAValue | None]:
-        """The lane's own scores as exponents of two; -inf for hidden keys."""
+        """Returns the lane's scores as exponents of two; hidden keys have -inf."""
         scores = self.scores
         partial: list[SSAValue | None] = []
         for vectors in loaded:
@@ -331,9 +331,9 @@ class LanesCode(Numbers):
 
     def _added_up(self, partial: list[SSAValue | None]) -> list[SSAValue | None]:
         """
-        The lanes' partial sums of all scores are added up, so that each lane ends with its own.
+        Adds the lanes' partial sums, so that each lane ends with the scores that it owns.
 
-        Halves go to those who keep them: n sums over n lanes take n - 1 exchanges.
+        Lanes exchange halves of their sums: n sums over n lanes take n - 1 exchanges.
         """
         b, width = self.b, self.scores.width
         slots = [partial[i : i + width] for i in range(0, len(partial), width)]
@@ -369,7 +369,7 @@ class LanesCode(Numbers):
     def _score(
         self, total: SSAValue, slot: int, first: Index, masked: bool, end: Index
     ) -> SSAValue:
-        """The score of a product of query and key, the lane's own."""
+        """Computes the lane's own score from a product of query and key."""
         b, plan, scores = self.b, self.plan, self.scores
         scale = plan.op.scale.value.data
         if plan.op.cap is None:
@@ -395,7 +395,7 @@ class LanesCode(Numbers):
         return score if visible is True else b.select(visible, score, self.number(-inf))
 
     def _visible(self, row: Index, key: Index) -> Condition:
-        """Whether the mask by index shows a key to a row."""
+        """True if the mask by index shows the key to the row."""
         b, plan = self.b, self.plan
         visible: Condition = True
         query = self.query_of(row)
@@ -409,13 +409,13 @@ class LanesCode(Numbers):
     # The end
 
     def _row_sums(self, state: State, size: int) -> Values:
-        """The sums of rows that lanes have in part, of all groups up to a distance of `size`."""
+        """Adds the lanes' partial row sums over all groups of `size` neighbouring lanes."""
         b, scores = self.b, self.scores
         sums = [exchanged(b, s, scores.pitch, scores.width, self.plus) for s in state.sums]
         return [exchanged(b, s, self.plan.schedule.lanes.data, size, self.plus) for s in sums]
 
     def _of_subgroup(self, state: State) -> State:
-        """The combined state of all groups of a subgroup."""
+        """Combines the states of all groups of a subgroup."""
         b, plan = self.b, self.plan
         lanes, size = plan.schedule.lanes.data, plan.target.subgroup_size
         if lanes < size:
@@ -490,7 +490,7 @@ class LanesCode(Numbers):
         return self.b.add(CompositeConstructOp(numbers, VectorType(f32, [len(numbers)])))
 
     def _finish(self, results: SSAValue, totals: SSAValue, number: Index, vectors: int) -> None:
-        """A few elements of the workgroup's result from its subgroups' results."""
+        """Computes some elements of the workgroup's result from its subgroups' results."""
         b, plan = self.b, self.plan
         row, vector = b.divided(number, vectors), b.remainder(number, vectors)
         subgroups = range(plan.schedule.subgroups.data)
@@ -535,7 +535,7 @@ class LanesCode(Numbers):
         return b.select(some, quotient, self.number(0.0))
 
     def _store_rows(self, rows: list[Index], state: State) -> None:
-        """Each group its own rows."""
+        """Stores the rows of each group."""
         b = self.b
         sums = self._row_sums(state, self.plan.schedule.lanes.data)
         for row, place in enumerate(rows):

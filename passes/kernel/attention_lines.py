@@ -45,18 +45,18 @@ class Lines(Protocol):
     """Reads q, k or v."""
 
     def at(self, first: Index, guarded: bool) -> Reader:
-        """A reader of lines from one on; `guarded` if some may lie outside of the operand."""
+        """Returns a reader of lines from `first`; `guarded` if some may be outside the operand."""
         ...
 
     def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
-        """The fragments of a line."""
+        """Builds the fragments of a line from its words."""
         ...
 
 
 def lines_of(
     b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
 ) -> Lines:
-    """The reader of q, k or v, as the schedule says."""
+    """Chooses the reader of q, k or v that the schedule asks for."""
     value = plan.value(name)
     assert value is not None
     count = plan.columns if name == "v" else plan.steps
@@ -71,7 +71,7 @@ def lines_of(
 
 
 class PackedLines(PackedFragments):
-    """Packed fragments: one load each."""
+    """Reads an operand packed in fragments: one load for each fragment."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class PackedLines(PackedFragments):
 
 
 class RowLines:
-    """Cooperative loads from where the operand lies."""
+    """Reads an unpacked operand by cooperative loads."""
 
     def __init__(self, source: RowFragments, name: str, count: int):
         self.source, self.name, self.count = source, name, count
@@ -126,7 +126,7 @@ class RowLines:
 
 
 class VectorLines:
-    """Rows of the operand in wide pieces, of which each invocation has its own components."""
+    """Reads rows of the operand in wide pieces; each invocation loads its own components."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class VectorLines:
         return offset_along(self.b, self.layout, self.rows, row)
 
     def _read_row(self, begin: Index, offset: Index, inside: Condition) -> Words:
-        """Loads the pieces of one row; pieces behind the end of the head or of the values are 0."""
+        """Loads the pieces of one row; pieces beyond the end of the head or of the values are 0."""
         b = self.b
         words: Words = []
         at = b.plus(begin, self.lane_vector)
@@ -218,7 +218,7 @@ class VectorLines:
             yield fragment
 
     def _halves(self, words: SSAValue) -> list[Half]:
-        """The elements of a piece."""
+        """Splits a piece into its elements."""
         b = self.b
         parts = [words]
         if self.words > 1:

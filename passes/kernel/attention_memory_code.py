@@ -82,7 +82,7 @@ class MemoryAttentionCode(AttentionCode):
         return self.b.add(arith.SIToFPOp(self.as_signed(number), f32))
 
     def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:
-        """-inf where a key is not a key, or comes after what the row may see."""
+        """Masks scores: -inf beyond the last key, or where the causal mask hides the key."""
         b, plan = self.b, self.plan
         _, keys, _, _ = plan.op.extents
         first = b.plus(key, j * self.n)
@@ -121,7 +121,7 @@ class MemoryAttentionCode(AttentionCode):
     # Softmax
 
     def greatest(self, scores: list[list[Fragment]]) -> list[list[SSAValue]]:
-        """For each strip, component by component, the greatest of its fragments."""
+        """Returns for each strip the maximum of its fragments, component by component."""
         maxima: list[list[SSAValue]] = []
         for row in scores:
             components = [self.parts(fragment) for fragment in row]
@@ -148,7 +148,7 @@ class MemoryAttentionCode(AttentionCode):
         return scratch.of_rows(scratch.maxima, strip), scratch.of_rows(scratch.factors, strip)
 
     def _powers(self, scores: list[list[Fragment]], state: State) -> None:
-        """exp(score - maximum), added to the sums, and rounded into Workgroup memory."""
+        """Computes exp(score - maximum), adds it to the sums, rounds it into Workgroup memory."""
         for strip, row in enumerate(scores):
             maxima = self.parts(state.maxima[strip][0])
             for j, fragment in enumerate(row):

@@ -77,7 +77,7 @@ class MergePlan:
 
     @property
     def layout(self) -> Layout:
-        """Returns where rows, and the elements of one, lie in the result."""
+        """Returns the walks of the result along rows, and along the elements of a row."""
         last = len(self.loops) - 1
         groups = (range(last), range(last, last + 1))
         shape = extents(self.op.out)
@@ -119,7 +119,7 @@ class MergeCode(Numbers):
             b.when(exists, lambda c=column, v=values: self._store(c, v, total))
 
     def _factors(self) -> tuple[list[SSAValue], SSAValue]:
-        """The lane's factors, 0 for parts that do not exist, and the sum of all parts."""
+        """Returns the lane's factors (0 for parts that do not exist), and the sum of all parts."""
         b, plan = self.b, self.plan
         size, width = plan.target.subgroup_size, plan.width // plan.vector
         parts = [b.plus(self.lane, first) for first in range(0, plan.count, size)]
@@ -144,7 +144,7 @@ class MergeCode(Numbers):
         return factors, exchanged(b, reduce(self.plus, sums), 1, size, self.plus)
 
     def _weighted(self, factors: list[SSAValue], column: Index) -> list[SSAValue]:
-        """A vector of the parts' sum, each times its factor."""
+        """Returns a vector of the sum of the parts, each times its factor."""
         b, size = self.b, self.plan.target.subgroup_size
         totals: list[SSAValue] = []
         for part in range(self.plan.count):

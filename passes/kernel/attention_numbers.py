@@ -47,8 +47,8 @@ Reader = Callable[[int], Iterable[Fragment]]
 @dataclass
 class State:
     """
-    The values that the loop over keys carries: of each strip the maxima and sums of its rows, and
-    its part of the result; words and scores of the following tile.
+    The values that the loop over keys carries: each strip's row maxima, row sums and part of the
+    result; the following tile's words and scores.
     """
 
     maxima: list[list[SSAValue]]
@@ -65,7 +65,7 @@ class State:
         return [value for part in self._parts() for row in part for value in row]
 
     def like(self, values: Sequence[SSAValue]) -> State:
-        """A state of other values in the same order."""
+        """Builds a state from other values in the same order."""
         left = iter(values)
         return State(*([[next(left) for _ in row] for row in part] for part in self._parts()))
 
@@ -88,13 +88,13 @@ class Numbers:
         return self.b.add(arith.MaxnumfOp(x, y))
 
     def power(self, exponent: SSAValue) -> SSAValue:
-        """2 to the exponent."""
+        """Computes 2 to the power of the exponent."""
         return self.b.add(math.Exp2Op(exponent))
 
 
 class FragmentAttention(Numbers, ABC):
     """
-    Writes the steps of an attention by matrices that do not depend on how rows are known.
+    Writes the steps of an attention by matrices that do not depend on how rows are held.
 
     A row's numbers are fragments, through memory or by instructions (`attention_code`), or numbers
     in registers (`attention_registers_code`).
@@ -116,7 +116,7 @@ class FragmentAttention(Numbers, ABC):
     @property
     @abstractmethod
     def components(self) -> int:
-        """Components of an accumulator's fragment that an invocation has."""
+        """The number of components of an accumulator fragment in each invocation."""
 
     def matrix_type(
         self, rows: int, columns: int, element: Attribute, use: CooperativeMatrixUse
@@ -130,17 +130,17 @@ class FragmentAttention(Numbers, ABC):
         return self.b.at_top(ConstantOp(FloatAttr(value, element), type))  # pyright: ignore
 
     def parts(self, fragment: Fragment) -> list[SSAValue]:
-        """An invocation's components."""
+        """Splits a fragment into the invocation's components."""
         return [self.b.add(CompositeExtractOp(fragment, [i])) for i in range(self.components)]
 
     def put(self, values: Sequence[SSAValue], fragment: Fragment) -> Fragment:
-        """The fragment with other components."""
+        """Replaces the invocation's components of a fragment."""
         for i, value in enumerate(values):
             fragment = self.b.add(CompositeInsertOp(value, fragment, [i]))
         return fragment
 
     def both(self, kind: type[Operation], a: SSAValue, b: SSAValue) -> SSAValue:
-        """An operation on every component."""
+        """Applies a binary operation component by component."""
         return self.b.add(kind.create(operands=[a, b], result_types=[a.type]))
 
     def multiplied(self, left: Fragment, right: Fragment, total: Fragment) -> Fragment:
@@ -154,11 +154,11 @@ class FragmentAttention(Numbers, ABC):
         return self.b.add(GroupNonUniformAnyOp(Scope.Subgroup, over))
 
     def as_signed(self, number: Index) -> SSAValue:
-        """An index as i32."""
+        """Converts an index to i32."""
         return self.b.add(arith.IndexCastOp(self.b.index(number), i32))
 
     def loss(self, before: SSAValue, now: SSAValue) -> SSAValue:
-        """The power of two by which sums shrink when a maximum grows."""
+        """Returns the (negative) exponent of two by which sums shrink when a maximum grows."""
         lost = self.b.add(arith.SubfOp(before, now))
         return lost if self.raw else self.times(lost, self.number(self.factor))
 
@@ -174,7 +174,7 @@ class FragmentAttention(Numbers, ABC):
         return self.times(b.add(arith.SubfOp(score, maximum)), factor)
 
     def view_mask(self) -> SSAValue | None:
-        """The mask as a row of elements."""
+        """Views the mask as a row of elements."""
         mask = self.plan.op.mask
         if mask is None:
             return None
@@ -215,7 +215,7 @@ class FragmentAttention(Numbers, ABC):
                     row[column] = self.multiplied(left[strip], right, row[column])
 
     def rescale(self, scores: list[list[Any]], state: State) -> State:
-        """The state with maxima that hold for these scores."""
+        """Updates the state to maxima that hold for these scores."""
         greatest = self.greatest(scores)
 
         def new() -> Sequence[SSAValue]:
@@ -244,4 +244,4 @@ class FragmentAttention(Numbers, ABC):
         """The state with maxima that hold for these scores."""
 
     def settle(self) -> None:
-        """After maxima were looked at, and before probabilities are written."""
+        """Hook after the maxima are updated and before probabilities are written."""

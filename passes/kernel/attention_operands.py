@@ -33,7 +33,7 @@ def fragments_of(
 
 
 class PackedFragments:
-    """One wide load for each invocation."""
+    """Loads packed fragments: one wide load for each invocation."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class PackedFragments:
 
 
 class RowFragments:
-    """Cooperative loads from the operand."""
+    """Loads fragments from rows by cooperative loads."""
 
     def __init__(
         self, b: KernelEmitter, plan: AttentionPlan, name: str, memory: SSAValue, batch: Index

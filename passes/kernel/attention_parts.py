@@ -47,7 +47,7 @@ class PartsMerge:
         b.barrier()
 
     def _of(self, state: State) -> list[SSAValue]:
-        """An invocation's numbers: maxima, sums, components of results."""
+        """Lists the invocation's numbers of a state: maxima, sums, components of results."""
         scalars = [value for part in (state.maxima, state.sums) for row in part for value in row]
         fragments = (fragment for row in state.results for fragment in row)
         return [*scalars, *(value for each in fragments for value in self.code.parts(each))]
@@ -63,7 +63,7 @@ class PartsMerge:
             self.code.b.store(value, self.memory, (place,))
 
     def merged(self) -> State:
-        """The merged state of all parts."""
+        """Returns the state with the states of all parts merged."""
         state = self.state
         for part in range(1, self.parts):
             places = self._places(part)

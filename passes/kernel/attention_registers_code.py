@@ -88,13 +88,13 @@ class RegisterAttentionCode(FragmentAttention):
         return len(self.places)
 
     def by_row(self, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """A number of each row for each component."""
+        """Repeats each row's value for every component of the row."""
         return [values[self.group_rows.index(row)] for row, _ in self.places]
 
     def over_row(
         self, value: SSAValue, combine: Callable[[SSAValue, SSAValue], SSAValue]
     ) -> SSAValue:
-        """Combines the numbers of all invocations that share the row."""
+        """Combines a number of all invocations that share a row."""
         for distance in self.row_lanes:
             value = exchanged(self.b, value, distance, 2 * distance, combine)
         return value
@@ -230,7 +230,7 @@ class RegisterAttentionCode(FragmentAttention):
         return self._masked(components, tile) if masked else components
 
     def _following(self, tile: Index) -> Index:
-        """The whole tile after one, or the last."""
+        """Returns the next whole tile, or the last one if there is none."""
         b, whole = self.b, self.whole
         after = b.plus(tile, self.key_parts)
         if isinstance(after, int) and isinstance(whole, int):
@@ -240,7 +240,7 @@ class RegisterAttentionCode(FragmentAttention):
     # Products
 
     def _queries(self) -> list[list[Fragment]]:
-        """The subgroup's rows."""
+        """Loads the subgroup's rows of queries."""
         source = lines_of(self.b, self.plan, "q", self.batch, self.lane)
         read = source.at(self.b.divided(self.row, self.m), self.plan.ends_within)
         return [list(source.fragments(read(strip))) for strip in range(self.strips)]
@@ -273,7 +273,7 @@ class RegisterAttentionCode(FragmentAttention):
     # Scores
 
     def _difference(self, a: Index, c: Index) -> SSAValue:
-        """The difference of two indices as i32; it may be negative."""
+        """Subtracts two indices as i32; the result may be negative."""
         return self.b.add(arith.SubiOp(self.as_signed(a), self.as_signed(c)))
 
     def _limits(self, tile: Index) -> list[list[SSAValue]]:
@@ -360,7 +360,7 @@ class RegisterAttentionCode(FragmentAttention):
         return scaled
 
     def _mask(self, strip: int, key: Index) -> list[SSAValue]:
-        """The mask's components, as f32; -inf outside of it."""
+        """Loads the mask's components as f32; -inf outside the mask."""
         b, plan, layout = self.b, self.plan, self.plan.layout("mask")
         assert self.mask is not None
         assert isinstance(self.mask.type, MemRefType)
@@ -455,7 +455,7 @@ class RegisterAttentionCode(FragmentAttention):
     def _powers(
         self, scores: list[list[list[SSAValue]]], maxima: list[list[SSAValue]]
     ) -> tuple[list[list[Fragment]], list[list[SSAValue]]]:
-        """exp(score - maximum), rounded as the second product's operand; the sums of each row."""
+        """Computes exp(score - maximum) as operands of the second product, and row sums."""
         b, none = self.b, self.splat(0.0, self.left)
         lefts: list[list[Fragment]] = []
         sums: list[list[SSAValue]] = []

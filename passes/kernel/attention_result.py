@@ -48,7 +48,7 @@ class RegisterResult:
         self.lane_row, _ = lane_places(b, fragment, lane)
 
     def store(self, strip: int, columns: list[list[SSAValue]]) -> None:
-        """The components of a strip's fragments, by column."""
+        """Stores the components of a strip's fragments, which are given by column."""
         if self.plan.stored_in_fragments and self.plan.path("v") != "vectors":
             self._store_fragments(strip, columns)
         else:
@@ -80,7 +80,7 @@ class RegisterResult:
             b.insert(CooperativeMatrixStoreOp(pointer, fragment, stride, ROW_MAJOR))
 
     def _store_rows(self, strip: int, columns: list[list[SSAValue]]) -> None:
-        """An invocation's components of each row, as wide as they are neighbours."""
+        """Stores an invocation's components of each row; neighbouring components as one vector."""
         b, plan = self.b, self.plan
         width = plan.stored_at_once
         element = plan.element_of("result")

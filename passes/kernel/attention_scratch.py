@@ -83,7 +83,7 @@ class Scratch:
         return b.add(CooperativeMatrixLoadOp(pointer, b.i32(stride), layout, type, NON_PRIVATE))
 
     def of_rows(self, memory: SSAValue, strip: int) -> SSAValue:
-        """A number of each row of a strip, in every component of its row."""
+        """Loads a fragment in which every component has the number of its row of a strip."""
         at = self.b.plus(self.at_rows, strip * self.m)
         return self.load(memory, at, self.accumulator, 0, COLUMN_MAJOR)
 
@@ -113,7 +113,7 @@ class Scratch:
         self.b.subgroup_barrier()
 
     def each_row(self, body: Callable[[Index], None]) -> None:
-        """body(row) for each row of a fragment, by one invocation."""
+        """Calls body(row) for each row of a fragment, in one invocation for each row."""
         b, lanes = self.b, self.plan.target.subgroup_size
         for first in range(0, self.m, lanes):
             number = b.plus(self.lane, first)
@@ -132,14 +132,14 @@ class Scratch:
             )
 
     def spread(self) -> SSAValue:
-        """The fragment that lies in `exchange` row by row."""
+        """Loads a fragment from `exchange`, where it lies row by row."""
         return self.load(self.exchange, self.at_exchange, self.accumulator, self.n, ROW_MAJOR)
 
     def collect(self, fragment: SSAValue) -> None:
-        """A fragment into `exchange`, row by row."""
+        """Stores a fragment to `exchange`, row by row."""
         self.store(self.exchange, self.at_exchange, fragment, self.n, ROW_MAJOR)
 
     def probability(self, strip: int, column: int) -> Index:
-        """The place at which a strip's probabilities of the tile's key `column` begin."""
+        """Returns where a strip's probabilities begin, from key `column` of the tile on."""
         at = strip * self.m * self.plan.probability_row + column
         return self.b.plus(self.at_probabilities, at)

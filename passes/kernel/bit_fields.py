@@ -68,7 +68,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Affine:
-    """`value` * `scale` + `addend`, of which the last two are equal for neighbouring elements."""
+    """`value` * `scale` + `addend`: neighbouring elements share `scale` and `addend`."""
 
     value: SSAValue | Whole
     scale: SSAValue | None = None
@@ -80,7 +80,7 @@ Scalar: TypeAlias = SSAValue | Bits | Whole | Affine | int
 
 
 def fields_of(word: SSAValue, width: int) -> list[Bits]:
-    """The elements of `width` bits in a word, the first one in the lowest bits."""
+    """Splits a word into elements of `width` bits, lowest bits first."""
     return [Bits(word, low, width, width) for low in range(0, WORD, width)]
 
 
@@ -93,7 +93,7 @@ class ScalarCode:
         """Values that neighbouring elements have in common."""
 
     def copied(self, op: Operation, operands: Sequence[Scalar]) -> Scalar:
-        """An operation of one result on other operands; the same twice is written once."""
+        """Copies an operation of one result onto other operands; writes equal copies only once."""
         key = (op.name, *operands, *op.result_types, str(op.properties))
         if key not in self.known:
             result = self._apart(op, operands) or self._copied(op, operands)
@@ -103,7 +103,7 @@ class ScalarCode:
         return self.known[key]
 
     def is_shared(self, scalar: Scalar) -> bool:
-        """Whether neighbouring elements have a number in common."""
+        """True if neighbouring elements share this number."""
         if isinstance(scalar, Bits):
             return scalar.word in self.shared
         if isinstance(scalar, Whole):
@@ -113,7 +113,7 @@ class ScalarCode:
         return isinstance(scalar, int)
 
     def _apart(self, op: Operation, operands: Sequence[Scalar]) -> Affine | None:
-        """A product or sum with a shared number, which is kept apart from the other part."""
+        """Folds a shared factor or addend into the `scale` and `addend` of the other operand."""
         if not isinstance(op, arith.MulfOp | arith.AddfOp | arith.SubfOp):
             return None
         if op.result.type != f32 or self.is_shared(operands[0]) == self.is_shared(operands[1]):
@@ -147,7 +147,7 @@ class ScalarCode:
         return self.known[key]
 
     def whole(self, number: Affine) -> SSAValue:
-        """A number with its factor and addend."""
+        """Computes `value * scale + addend` as a float."""
         b, scale, addend = self.b, number.scale, number.addend
         if number not in self.known:
             value = self.value(number.value, f32)
@@ -212,7 +212,7 @@ class ScalarCode:
         return copy.results[0]
 
     def _of_bits(self, op: Operation, bits: Bits, others: Sequence[Scalar]) -> Scalar | None:
-        """The result of an operation on bits if it is bits again, or a float of them."""
+        """Returns the result of an operation on bits if it is bits or their float, else None."""
         if isinstance(op, arith.OrIOp) and isinstance(others[0], Bits):
             return self._joined(bits, others[0])
         if bits.up:
@@ -240,7 +240,7 @@ class ScalarCode:
                 return None
 
     def _joined(self, x: Bits, y: Bits) -> Bits | None:
-        """Bits above others of the same byte of another word: the four bytes of both at once."""
+        """Joins low and high bits of the same byte of two words, for all four bytes at once."""
         lower, upper = (x, y) if x.up == 0 else (y, x)
         is_above = lower.up == 0 and lower.count <= upper.up
         if not is_above or x.width != BYTE or y.width != BYTE or x.begin != y.begin:
@@ -251,7 +251,7 @@ class ScalarCode:
         return Bits(self.known[words], lower.begin, upper.up + upper.count, BYTE)
 
     def in_bytes(self, bits: Bits) -> SSAValue:
-        """The word whose four bytes have this number, each of its byte."""
+        """Returns a word with this bit field of each of its four bytes."""
         distance = bits.low % BYTE - bits.up
         kind = arith.ShRUIOp if distance >= 0 else arith.ShLIOp
         word = self._remembered(kind, bits.word, abs(distance))
@@ -261,7 +261,7 @@ class ScalarCode:
         return self._remembered(arith.AndIOp, word, mask * IN_EACH_BYTE)
 
     def _shifted(self, word: SSAValue, distance: SSAValue) -> SSAValue:
-        """The four bytes of a word, each shifted to the right."""
+        """Shifts each of the four bytes of a word to the right."""
         b, key = self.b, (arith.ShRUIOp, word, distance)
         if distance not in self.known:
             amount = b.add(arith.ExtUIOp(distance, i32))
@@ -281,13 +281,13 @@ class ScalarCode:
         return self.known[number]
 
     def _signed(self, bits: Bits) -> SSAValue:
-        """A signed number: with its first bit turned it is one without sign, and too large."""
+        """Converts a signed field to a float: flips the sign bit and subtracts its weight."""
         signs = sum(1 << n for n in range(bits.width - 1, WORD, bits.width))
         word = self._remembered(arith.XOrIOp, bits.word, signs)
         return self._float(replace(bits, word=word), 1 << (bits.width - 1))
 
     def _float(self, bits: Bits, beyond: int) -> SSAValue:
-        """The number minus `beyond`, its excess over the represented number."""
+        """Converts unsigned bits to a float and subtracts `beyond`."""
         b, word, low = self.b, bits.word, bits.low
         if low + bits.count > MANTISSA:
             shift = HALF_WORD if 0 <= low - HALF_WORD else low
@@ -307,7 +307,7 @@ def _width(type: Attribute) -> int:
 
 
 def _fold_integers(op: Operation, numbers: Sequence[int]) -> int | None:
-    """The number that integer arithmetic on numbers gives, without sign."""
+    """Computes integer arithmetic on known unsigned numbers."""
     width = 64
     if isinstance(result := op.results[0].type, IntegerType):
         width = result.width.data
@@ -332,7 +332,7 @@ def _fold_integers(op: Operation, numbers: Sequence[int]) -> int | None:
 
 
 def known_number(b: HoistingEmitter, value: SSAValue) -> Scalar:
-    """A constant of a body: an integer as a number without sign, a float as a value."""
+    """Returns a body's constant: an integer as an unsigned number, a float as a value."""
     owner = value.owner
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
         if isinstance(type := owner.value.type, IntegerType):

@@ -48,17 +48,17 @@ from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
 
 
 class Core(Multiplier, Protocol):
-    """Computes the part of the result that an invocation, or a subgroup, has."""
+    """Computes an invocation's or a subgroup's part of the result."""
 
     def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
-        """The accumulators: the initial value's elements, or 0."""
+        """Returns the initial accumulators: the initial value's elements, or 0."""
         ...
 
     def end(self, totals: Sequence[SSAValue], operands: Sequence[Operand]) -> None:
         """
-        Store the epilogue's values of the accumulators, inside the results only.
+        Stores the epilogue's values of the accumulators that lie inside the results.
 
-        The operands have been multiplied: their tiles' room is free.
+        The operands have been multiplied: the memory of their tiles is free.
         """
         ...
 
@@ -126,7 +126,7 @@ class PackPattern(KernelPattern[PackOp]):
 
 
 def scheduled_root(collective: CollectiveOp) -> GenericOp | None:
-    """The scheduled contraction."""
+    """Returns the kernel's scheduled contraction."""
     for op in collective.body.block.ops:
         if isinstance(op, GenericOp) and SCHEDULE in op.attributes:
             return op
@@ -214,10 +214,10 @@ def _place(b: KernelEmitter, plan: Plan) -> Place:
 
 def _tile_place(b: KernelEmitter, plan: Plan) -> tuple[Index, Index]:
     """
-    The workgroup's tile along the raster's dimension, and across it.
+    Returns the workgroup's tile along the raster's dimension, and across it.
 
-    In groups, workgroups that follow each other go across a group before they go along it, so that
-    those which run at a time share what they read of both operands.
+    In groups, consecutive workgroups go across a group before they go along it, so that workgroups
+    that run at a time read the same parts of both operands.
     """
     by_rows = plan.schedule.raster.data == "rows"
     names = ("tile_column", "tile_row") if by_rows else ("tile_row", "tile_column")

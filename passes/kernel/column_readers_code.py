@@ -30,14 +30,14 @@ def store_readers(
 
 
 class ColumnsCode(LoopsCode):
-    """Elements of arrays, columns of the contraction among them: these are the `values`."""
+    """Computes elements of arrays from columns of the contraction, which are `values`."""
 
     def __init__(self, b: HoistingEmitter, readers: ColumnReaders, values: Sequence[SSAValue]):
         super().__init__(b, readers.reader)
         self.readers, self.source, self.values = readers, readers.source, values
 
     def store(self, reader: ColumnReader, group: Index) -> None:
-        """The elements that a group decides, `group` counted from the reader's first."""
+        """Stores the elements that a group decides; `group` counts from the reader's first."""
         b, nest = self.b, reader.nest
         ((array, _),) = nest.results
         group = b.assume(group, reader.groups)

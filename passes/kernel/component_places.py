@@ -12,7 +12,7 @@ from xdsl_spirv.targets import Fragment
 
 
 def lane_places(b: KernelEmitter, fragment: Fragment, lane: SSAValue) -> tuple[Index, Index]:
-    """Returns the row and the column that an invocation's number adds."""
+    """Returns the row and column offsets that follow from an invocation's lane number."""
     return moved_bits(b, lane, fragment.lane.bits_along(0)), moved_bits(
         b, lane, fragment.lane.bits_along(1)
     )
@@ -21,7 +21,7 @@ def lane_places(b: KernelEmitter, fragment: Fragment, lane: SSAValue) -> tuple[I
 def moved_bits(
     b: KernelEmitter, number: Index, bits: Sequence[tuple[int, int]], total: Index = 0
 ) -> Index:
-    """`total` plus the weight of each (bit, weight) of a number; neighbours are moved as one."""
+    """Adds the weights of a number's set bits to `total`; moves runs of adjacent bits at once."""
     while bits:
         (first, weight), count = bits[0], 1
         while count < len(bits) and bits[count] == (first + count, weight << count):

@@ -52,7 +52,7 @@ Point: TypeAlias = dict[int, tuple[Index, int]]
 
 
 def stored_type(element: Attribute) -> Attribute:
-    """The type of an element in memory: of a bfloat16, its bits."""
+    """Returns an element's type in memory: the integer of its bits for bfloat16."""
     return IntegerType(16) if isinstance(element, BFloat16Type) else element
 
 
@@ -86,7 +86,7 @@ class LeafCode:
         return self.b.load_once(self.memory, (number,)), place
 
     def place(self, point: Point) -> tuple[Index, int]:
-        """The number of that vector in memory, and the element's place there."""
+        """Returns the memory index of the vector that contains a point, and the position in it."""
         b, leaf, width = self.b, self.leaf, self.width
         base: Index = leaf.start // width if width > 1 else leaf.start
         constant = 0
@@ -160,12 +160,12 @@ class ComputedOperand:
         self.loops = sorted(used)
 
     def fetch(self, point: Point) -> None:
-        """Write the loads for the element at a point, before code that waits."""
+        """Writes the loads for the element at a point ahead of the code that uses them."""
         for memory, number in self.sources(point):
             self.b.load_once(memory, (number,))
 
     def sources(self, point: Point) -> list[tuple[SSAValue, Index]]:
-        """The loads for the element at a point: memory, and the number of a vector there."""
+        """Lists the loads for the element at a point, each as memory and a vector's number."""
         return [(leaf.memory, leaf.place(point)[0]) for leaf in self.leaves.values()]
 
     def element(self, point: Point, known: Known) -> SSAValue:
@@ -278,5 +278,5 @@ class ComputedOperand:
 
 
 def _is_bfloat16(scalar: Scalar) -> TypeIs[SSAValue]:
-    """Whether a float's operand is given as bits."""
+    """True if an operation's float operand is a bfloat16 that is given as its bits."""
     return isinstance(scalar, SSAValue) and scalar.type == IntegerType(16)

@@ -49,7 +49,7 @@ class ContractionToCooperativeMatrixPass(ModulePass):
 
 
 class CooperativeCore:
-    """A subgroup's fragments of the result, in the order row by row."""
+    """Computes a subgroup's fragments of the result, row by row."""
 
     def __init__(self, builder: KernelEmitter, plan: Plan, place: Place):
         self.builder, self.plan, self.place = builder, plan, place
@@ -89,21 +89,21 @@ class CooperativeCore:
         self.tile.store(totals, numbers, mine)
 
     def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """The MulAdds of one K tile."""
+        """Writes the MulAdds of one K tile."""
         results = list(carried)
         for step in range(self.steps):
             self._multiply_step(*self._load_step(a, b, step), results)
         return results
 
     def load(self, a: Operand, b: Operand) -> Sequence[SSAValue]:
-        """The fragments of one K tile: for each instruction along K the ones of A, then of B."""
+        """Loads a K tile's fragments: for each instruction along K first A's, then B's."""
         loaded = [self._load_step(a, b, step) for step in range(self.steps)]
         return [fragment for rows, columns in loaded for fragment in (*rows, *columns)]
 
     def multiply_fragments(
         self, fragments: Sequence[SSAValue], carried: Sequence[SSAValue]
     ) -> Sequence[SSAValue]:
-        """The MulAdds of one K tile that has been loaded."""
+        """Writes the MulAdds of one K tile whose fragments are loaded."""
         count_m, count_n, _ = self.plan.schedule.fragments
         results = list(carried)
         for first in range(0, len(fragments), count_m + count_n):
@@ -129,7 +129,7 @@ class CooperativeCore:
     def _multiply_step(
         self, rows: Sequence[SSAValue], columns: Sequence[SSAValue], results: list[SSAValue]
     ) -> None:
-        """The MulAdds of one instruction along K, onto the results in their places."""
+        """Writes the MulAdds of one instruction along K; replaces the accumulators in place."""
         flags = CooperativeMatrixOperands(0)
         for name, flag in zip(self.plan.contraction.types, SIGNED, strict=True):
             flags |= flag if name.startswith("s") else 0

@@ -40,14 +40,14 @@ class ContractionToDotPass(ModulePass):
 
 
 class DotCore(InvocationCore):
-    """An invocation's m x n elements of the result, row by row, each in a value of its own."""
+    """Computes an invocation's m x n results, row by row, each in its own accumulator."""
 
     def _rows_of(self, a: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """The invocation's words of A: by M, then K."""
+        """Loads the invocation's words of A, ordered by M, then K."""
         return self._words(self._loaded_rows(a, step))
 
     def _columns_of(self, b: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """The invocation's words of B: by N, then K."""
+        """Loads the invocation's words of B, ordered by N, then K."""
         return self._words(self._loaded_columns(b, step))
 
     def _words(self, loaded: Sequence[Sequence[SSAValue]]) -> list[list[SSAValue]]:
@@ -72,7 +72,7 @@ class DotCore(InvocationCore):
         return results
 
     def _dot(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        """The sum of four products, each factor extended as its type's sign says."""
+        """Adds four products; each factor is extended by its type's signedness."""
         from xdsl_spirv.dialects.spirv.dot_product import SDotOp, SUDotOp, UDotOp
 
         signs = "".join(name[0] for name in self.plan.contraction.types[:2])

@@ -74,7 +74,7 @@ class InvocationCore:
     # The result
 
     def _vectors(self) -> list[tuple[Index, Index]]:
-        """Row and column of the first element of each accumulator."""
+        """Returns row and column of the first element of each accumulator."""
         b = self.builder
         return [
             (b.plus(self.row, row), b.plus(self.column, column))
@@ -122,7 +122,7 @@ class InvocationCore:
     # The products
 
     def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """The multiply-adds of one K tile in Workgroup memory."""
+        """Writes the multiply-adds of one K tile in Workgroup memory."""
         assert isinstance(a, TileInMemory)
         assert isinstance(b, TileInMemory)
         _, _, count = self.plan.schedule.fragments
@@ -133,12 +133,12 @@ class InvocationCore:
         return self.builder.loop(count, 1, carried, step, "step")
 
     def _rows_of(self, a: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """The invocation's elements of A, in the result's type: by M, then K."""
+        """Loads the invocation's elements of A in the result's type, ordered by M, then K."""
         loaded = self._loaded_rows(a, step)
         return self._by_place(a, loaded, self.plan.contraction.types[0])
 
     def _columns_of(self, b: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """The invocation's elements of B, in the result's type: by N, then K."""
+        """Loads the invocation's elements of B in the result's type, ordered by N, then K."""
         loaded = self._loaded_columns(b, step)
         return self._by_place(b, loaded, self.plan.contraction.types[1])
 
@@ -164,7 +164,7 @@ class InvocationCore:
     def _by_place(
         self, operand: TileInMemory, loaded: Sequence[Sequence[SSAValue]], name: str
     ) -> list[list[SSAValue]]:
-        """Components of the vectors that `TileInMemory.vectors` read: by M or N, then K."""
+        """Orders the components from `TileInMemory.vectors` by M or N, then K."""
         parts = [[x for vector in row for x in self._scalars(vector, name)] for row in loaded]
         if operand.tile.k_axis == 1:
             return parts
@@ -174,7 +174,7 @@ class InvocationCore:
         return range(value.type.get_shape()[0] if isinstance(value.type, VectorType) else 1)
 
     def _scalars(self, value: SSAValue, name: str) -> list[SSAValue]:
-        """The components of an input's vector, in the result's type."""
+        """Converts the components of an input's vector to the result's type."""
         if name.startswith("f") and value.type != self.element:
             # Vectors of floats are converted whole; xDSL's integer extensions take scalars only.
             to = vector_type(self.element, len(self._places(value)))
@@ -184,7 +184,7 @@ class InvocationCore:
         return [self._extended(component, name) for component in components_of(self.builder, value)]
 
     def _extended(self, value: SSAValue, name: str) -> SSAValue:
-        """An integer, or the bits of a bfloat16, in the result's type."""
+        """Converts an integer, or the bits of a bfloat16, to the result's type."""
         b, to = self.builder, self.element
         if value.type == to:
             return value
@@ -211,7 +211,7 @@ class InvocationCore:
         return results
 
     def _spread(self, value: SSAValue) -> SSAValue:
-        """A value in every component of an accumulator."""
+        """Repeats a value in every component of an accumulator."""
         type = self.vector
         if not isinstance(type, VectorType):
             return value

@@ -68,7 +68,7 @@ Loops = dict[int, Index]
 
 
 class WindowKernel:
-    """The code of one subgroup's segment."""
+    """Computes one subgroup's segment of the result."""
 
     def __init__(self, builder: KernelEmitter, plan: WindowPlan, init: SSAValue | None):
         self.builder, self.plan = builder, plan
@@ -113,7 +113,7 @@ class WindowKernel:
     # The result
 
     def _output(self, loops: Loops, number: int) -> Loops:
-        """The loops of the invocation's output `number`."""
+        """Returns the loop indices of the invocation's output `number`."""
         filters = self.plan.filters
         if filters is None:
             return loops
@@ -138,7 +138,7 @@ class WindowKernel:
             code.store(row, column, total)
 
     def _numbers(self, loops: Loops) -> tuple[Index, Index, Index]:
-        """The loops of batch, M and N, each group counted through by one number."""
+        """Returns the loop indices of batch, M and N; one number counts through each group."""
         b, contraction = self.builder, self.plan.contraction
         numbers: list[Index] = []
         for group in contraction.groups[:3]:
@@ -157,7 +157,7 @@ class WindowKernel:
         return self.builder.plus(offset, elements.start)
 
     def _inside(self, loops: Loops, ahead: int) -> Condition:
-        """Whether the input has the element `ahead` further along the row."""
+        """True if the element `ahead` further along the row lies inside the input."""
         b, elements, sizes = self.builder, self.input_elements, self.plan.sizes
         condition: Condition = True
         last = len(elements.shape) - 1
@@ -173,7 +173,7 @@ class WindowKernel:
         return condition
 
     def _row_is_inside(self, ahead: int) -> bool:
-        """Whether every invocation's element lies inside the row."""
+        """True if every invocation's element lies inside the row."""
         start = self.input_elements.indices[-1].start + ahead
         end = start + self.plan.segments * self.size
         return start >= 0 and end <= self.input_elements.shape[-1]
@@ -197,7 +197,7 @@ class WindowKernel:
         return nested(0, loops, totals)
 
     def _row(self, loops: Loops, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """One row of the windows: loaded once, rotated along."""
+        """Loads one row of the windows once, and rotates it along."""
         b, plan = self.builder, self.plan
         window = plan.window
         assert window is not None
@@ -213,12 +213,12 @@ class WindowKernel:
         return sums
 
     def _filter(self, loops: Loops, number: int, window: int, k: int) -> Loops:
-        """The loops that say which element of which filter."""
+        """Returns the loop indices that select the filter and its element."""
         chosen = self._output(loops, number) | {window: k}
         return {loop: v for loop, v in chosen.items() if loop != self.plan.sliding}
 
     def _load(self, loops: Loops, ahead: int) -> SSAValue:
-        """The invocation's element of the row, or the one `ahead` further, or the value outside."""
+        """Loads the row element `ahead` of the invocation's own, or the value outside."""
         b = self.builder
         at = b.plus(self._offset(self.input_elements, loops), ahead)
         inside = self._inside(loops, ahead)
@@ -228,7 +228,7 @@ class WindowKernel:
         return value if inside is True else b.select(inside, value, self._outside())
 
     def _outside(self) -> SSAValue:
-        """The value around the input, in the type of the sums."""
+        """Returns the padding value around the input, in the type of the sums."""
         contraction = self.plan.contraction
         fill, type = fill_of(contraction.b), element_type(contraction.b)
         if not isinstance(type, IntegerType):
@@ -239,7 +239,7 @@ class WindowKernel:
         )
 
     def _shifted(self, near: SSAValue, far: SSAValue | None, distance: int) -> SSAValue:
-        """The element `distance` further along the row; without `far`, it is outside there."""
+        """Returns the row element `distance` ahead; without `far`, elements there are outside."""
         b = self.builder
         if not distance:
             return near
@@ -259,7 +259,7 @@ class WindowKernel:
         return b.add(GroupNonUniformRotateKHROp(Scope.Subgroup, value, b.i32(distance)))
 
     def _widened(self, value: SSAValue, name: str) -> SSAValue:
-        """An input's element in the result's type."""
+        """Converts an input's element to the result's type."""
         b, to = self.builder, self.element
         if value.type == to:
             return value

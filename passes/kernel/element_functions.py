@@ -21,7 +21,7 @@ from xdsl_spirv.passes.kernel.matrix_functions import each_element
 
 
 class ElementFunctions:
-    """The code that takes fragments apart, and puts them together."""
+    """Takes fragments apart and puts them together with functions of their elements."""
 
     def __init__(self, builder: KernelEmitter):
         self.builder = builder
@@ -29,7 +29,7 @@ class ElementFunctions:
     width = 1
 
     def for_each(self, at: Corner, value: Accumulator, width: int, body: Body) -> None:
-        """body(row, column, element) for each element of the fragment at `at`."""
+        """Calls body(row, column, element) for each element of the fragment at `at`."""
 
         def element(i: SSAValue, j: SSAValue, *values: SSAValue) -> SSAValue:
             body(*self._place(at, i, j), values if isinstance(value, tuple) else values[0])
@@ -40,7 +40,7 @@ class ElementFunctions:
     def whole(
         self, at: Corner, start: SSAValue, element: Callable[[Index, Index], SSAValue]
     ) -> SSAValue:
-        """The fragment of which `element` gives each element; `start` is any of its type."""
+        """Builds a fragment from `element`; `start` is any fragment of its type."""
         return each_element(self.builder, lambda i, j, _: element(*self._place(at, i, j)), start)
 
     def _place(self, at: Corner, i: Index, j: Index) -> Corner:
@@ -52,7 +52,7 @@ def _matrices(value: Accumulator) -> tuple[SSAValue, ...]:
 
 
 class FunctionCode(MatrixCode):
-    """The code of a subgroup's fragments, each by a function of its elements."""
+    """Writes the epilogue of a subgroup's fragments as functions of their elements."""
 
     def results(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
         """The results of the fragment that begins at `row` and `column`."""

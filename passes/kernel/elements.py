@@ -83,7 +83,7 @@ def inline_body(b: KernelEmitter, op: linalg.ops.GenericOp, inputs: Sequence[SSA
 
 
 def constant_of(b: KernelEmitter, value: SSAValue) -> SSAValue:
-    """A scalar that is known when the kernel is compiled."""
+    """Returns the constant of a scalar that is known when the kernel is compiled."""
     owner = value.owner
     assert isinstance(owner, arith.ConstantOp), "only constants come into a dispatch as scalars"
     number = owner.value
@@ -108,12 +108,12 @@ def apply_prologue(b: KernelEmitter, tile: StagedTile, loaded: SSAValue) -> SSAV
 
 
 def components_of_type(type: Attribute) -> range:
-    """The components of a vector, or the one that a scalar is."""
+    """Returns the components of a vector, or a scalar as the only one."""
     return range(type.get_shape()[0] if isinstance(type, VectorType) else 1)
 
 
 def flipped_bits(op: linalg.ops.GenericOp) -> int | None:
-    """The bits of an integer that an elementwise operation turns over, if that is all it does."""
+    """Returns the mask if an elementwise operation only computes `x xor mask`, else None."""
     block = op.body.block
     last = block.last_op
     assert last is not None
@@ -127,7 +127,7 @@ def flipped_bits(op: linalg.ops.GenericOp) -> int | None:
 
 
 def _repeat_bits(b: KernelEmitter, bits: int, tile: StagedTile, type: Attribute) -> SSAValue:
-    """Bits of an element in all elements of words."""
+    """Repeats the bits of one element in all elements of a word or a vector of words."""
     width = bit_width(tile.stored_type)
     word = sum((bits % (1 << width)) << at for at in range(0, WORD_BITS, width))
     return b.number(word, type)
@@ -136,7 +136,7 @@ def _repeat_bits(b: KernelEmitter, bits: int, tile: StagedTile, type: Attribute)
 def unpack_elements(
     b: KernelEmitter, value: SSAValue, element: Attribute, count: int
 ) -> list[SSAValue]:
-    """The `count` elements of one moved value, a vector of them or words of bits."""
+    """Splits one moved value (a vector of elements or of words) into its `count` elements."""
     parts = components_of(b, value)
     if len(parts) == count:
         return parts
@@ -145,7 +145,7 @@ def unpack_elements(
 
 
 def pack_elements(b: KernelEmitter, values: Sequence[SSAValue], element: Attribute) -> SSAValue:
-    """Elements as one value for a move."""
+    """Joins elements to one value that is stored at once."""
     type = vector_type(element, len(values))
     if len(values) == 1:
         return values[0]
@@ -161,7 +161,7 @@ def pack_elements(b: KernelEmitter, values: Sequence[SSAValue], element: Attribu
 
 
 class HasContraction(Protocol):
-    """A kernel's plan, of which only the contraction that it computes is read here."""
+    """The part of a kernel's plan that is read here: its contraction."""
 
     @property
     def contraction(self) -> Contraction: ...
@@ -250,13 +250,13 @@ class ElementCode:
             self._store(access, values, row, column)
 
     def values(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
-        """The results of one place."""
+        """Returns the results at one place."""
         elements = [Element(row, column, accumulator)]
         read: dict[tuple[Placed, Index], list[SSAValue]] = {}
         return [self._value(placed, 0, elements, read) for placed in self.epilogue.results]
 
     def part(self, placed: Placed, accumulator: Accumulator) -> SSAValue:
-        """The accumulator of the part of the root that is read."""
+        """Returns the accumulator for the part of the root that the epilogue reads."""
         if isinstance(accumulator, tuple):
             return accumulator[self.epilogue.part_of(placed)]
         return accumulator
@@ -269,7 +269,7 @@ class ElementCode:
         accumulator: SSAValue,
         known: Mapping[Placed, SSAValue],
     ) -> SSAValue:
-        """A value of the epilogue at one place that exists; see `store`."""
+        """Returns a value of the epilogue at one existing place; see `store`."""
         return self._value(placed, 0, [Element(row, column, accumulator, dict(known))], {})
 
     def _store(self, access: Access, values: Sequence[SSAValue], row: Index, column: Index) -> None:

@@ -29,7 +29,7 @@ class Elements(Protocol):
 
     @property
     def width(self) -> int:
-        """Elements that `for_each` may give as one."""
+        """The number of elements that `for_each` may pass as one vector."""
         ...
 
     def for_each(self, at: Corner, value: Accumulator, width: int, body: Body) -> None:
@@ -39,12 +39,12 @@ class Elements(Protocol):
     def whole(
         self, at: Corner, start: SSAValue, element: Callable[[Index, Index], SSAValue]
     ) -> SSAValue:
-        """The fragment of element(row, column); `start` is any of its type."""
+        """Builds the fragment of element(row, column); `start` is any fragment of its type."""
         ...
 
 
 class FragmentComponents:
-    """The code that takes fragments apart, and puts them together."""
+    """Takes fragments apart into components, and puts them together."""
 
     def __init__(self, builder: KernelEmitter, fragment: Fragment, lane: SSAValue):
         self.builder = builder
@@ -66,13 +66,13 @@ class FragmentComponents:
 
     @property
     def width(self) -> int:
-        """Components that follow each other in a row, from a multiple of as many columns on."""
+        """The number of components that are consecutive in a row, aligned to that number."""
         return min(2, self._component.run(1))
 
     def whole(
         self, at: Corner, start: SSAValue, element: Callable[[Index, Index], SSAValue]
     ) -> SSAValue:
-        """The fragment of which `element` gives each component; `start` is any of its type."""
+        """Builds a fragment from its components; `start` is any fragment of its type."""
         for number, (row, column) in enumerate(self._at(at)):
             start = self.builder.add(CompositeInsertOp(element(row, column), start, [number]))
         return start

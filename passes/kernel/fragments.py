@@ -59,7 +59,7 @@ def _is_finished_alone(plan: Plan) -> bool:
 
 
 class FragmentTile(ResultTile):
-    """The code that begins and ends a subgroup's accumulators, in the order row by row."""
+    """Loads and stores a subgroup's accumulators, which are ordered row by row."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class FragmentTile(ResultTile):
 
     @property
     def _together(self) -> int:
-        """Components that are stored at a time where fragments reach beyond the result."""
+        """The number of components stored at a time where fragments reach beyond the result."""
         if self._components is None or not self.plan.contraction.epilogue.is_empty:
             return 1
         width = self._components.width
@@ -105,13 +105,13 @@ class FragmentTile(ResultTile):
 
     @property
     def direct(self) -> bool:
-        """Whether every fragment that is not outside the result may be moved directly."""
+        """True if every fragment inside the result may be loaded and stored directly."""
         plan = self.plan
         whole = plan.whole_tiles or plan.whole_fragments or plan.stores_rows
         return plan.result_aligned and whole
 
     def flat(self, memory: SSAValue) -> SSAValue:
-        """The result's buffer, or the initial value's, as one row of elements."""
+        """Views the buffer of the result or of the initial value as one row of elements."""
         return self.view(memory, self.type.element_type)
 
     def _stride(self) -> Size:
@@ -131,7 +131,7 @@ class FragmentTile(ResultTile):
         return [(b.plus(self.row, i * self.m), b.plus(self.column, j * self.n)) for i, j in places]
 
     def zeros(self) -> list[SSAValue]:
-        """Accumulators of 0: one value for all."""
+        """Returns accumulators of 0, all the same value."""
         element = self.type.element_type
         if isinstance(element, IntegerType):
             zero = IntegerAttr(0, element)
@@ -141,7 +141,7 @@ class FragmentTile(ResultTile):
         return [value] * (self.fragments_m * self.fragments_n)
 
     def load(self, source: SSAValue, numbers: Sequence[int] | None = None) -> list[SSAValue]:
-        """Accumulators, all or some, from the initial value; elements outside it are anything."""
+        """Loads all or some accumulators from the initial value; undefined outside it."""
         b = self.builder
         if self.direct:
             stride = b.i32(self._stride())
@@ -194,10 +194,7 @@ class FragmentTile(ResultTile):
         )
 
     def _by_parts(self, values: Sequence[SSAValue]) -> Sequence[Accumulator]:
-        """
-        The accumulators, with the accumulators of the parts of a result, which lie side by side,
-        together.
-        """
+        """Groups the accumulators of all parts of a result fragment, which are consecutive."""
         parts = self.plan.contraction.epilogue.parts
         if parts == 1:
             return values
@@ -222,7 +219,7 @@ class FragmentTile(ResultTile):
             b.insert(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
 
     def _matrix_code(self) -> MatrixCode:
-        """The epilogue on whole fragments."""
+        """Chooses the code of the epilogue on whole fragments."""
         if self.plan.stores_elements:
             from xdsl_spirv.passes.kernel.element_functions import FunctionCode as Code
         else:
@@ -267,8 +264,8 @@ class FragmentTile(ResultTile):
         self, values: Sequence[Accumulator], corners: Sequence[tuple[Index, Index]]
     ) -> None:
         """
-        Fragments as a whole where they lie inside the result and may be stored directly, of the
-        others the components that lie inside.
+        Stores fragments inside the result whole if they may be stored directly; stores only the
+        inner components of the others.
         """
         b, components, width = self.builder, self._components, self._together
         assert components is not None
@@ -288,12 +285,12 @@ class FragmentTile(ResultTile):
     def _store_inside(
         self, code: ElementCode, row: Index, column: Index, element: Accumulator
     ) -> None:
-        """An accumulator's results, if their place lies inside."""
+        """Stores an accumulator's results if their place lies inside the result."""
         inside = self.inside(row, column)
         self.builder.when(inside, partial(code.store, row, column, element))
 
     def _load_components(self, source: SSAValue, at: tuple[Index, Index]) -> SSAValue:
-        """A fragment of the elements inside; elements outside are undefined."""
+        """Loads a fragment's elements inside the initial value; the others are undefined."""
         b, components = self.builder, self._components
         assert components is not None
 
@@ -319,7 +316,7 @@ class FragmentTile(ResultTile):
         b.insert(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR, access))
 
     def _copy_fragment(self, at: tuple[Index, Index]) -> None:
-        """A fragment from Workgroup memory into the results, as far as it lies inside."""
+        """Copies a fragment's inner elements from Workgroup memory into the results."""
         b, lanes = self.builder, self.plan.target.subgroup_size
         step = lanes // self.n
         few = lanes % self.n == 0 and self.m % step == 0 and self.m // step <= UNROLLED_ROWS
@@ -336,7 +333,7 @@ class FragmentTile(ResultTile):
             b.when(self.inside(place, to), partial(self.code.store, place, to, value))
 
     def _copy(self, row: Index, column: Index, scratch_at: tuple[Index, Index]) -> None:
-        """An element from Workgroup memory into the results, if it lies inside."""
+        """Copies an element from Workgroup memory into the results if it lies inside."""
         b, scratch = self.builder, self._scratch()
         b.when(
             self.inside(row, column),

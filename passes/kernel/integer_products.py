@@ -63,7 +63,7 @@ class RowDigits:
         digits: int,
         of_unit: Callable[[SSAValue], SSAValue] | None = None,
     ):
-        """`of_unit` makes a unit's greatest number of theirs, where they are a part of it."""
+        """`of_unit` combines the greatest magnitude over a unit that several invocations share."""
         self.b, self.elements, self.digits = b, elements, digits
         self.depth = b.depth
         self._known: dict[object, SSAValue] = {}
@@ -91,7 +91,7 @@ class RowDigits:
         return self.b.add(arith.MaxUIOp(x, y))
 
     def _power(self, exponent: SSAValue) -> SSAValue:
-        """The power of two with an exponent field."""
+        """Builds the power of two that has this exponent field."""
         bits = self.b.add(arith.ShLIOp(exponent, self.b.i32(MANTISSA)))
         return self.b.add(arith.BitcastOp(bits, f32))
 
@@ -141,7 +141,7 @@ class RowDigits:
         return b.add(arith.XOrIOp(b.add(arith.OrIOp(low, high)), b.number(SIGNS, i32)))
 
     def _pair(self, odd: int, first: int, second: int) -> SSAValue:
-        """The even or odd bytes of two integers: of each in turn."""
+        """Interleaves the even, or the odd, bytes of two integers."""
         key = "pair", odd, first, second
         if key not in self._known:
             x, y = self._integers[first], self._integers[second]
@@ -160,7 +160,7 @@ class RowDigits:
         return self.b.add(kind(x, self.b.i32(abs(left))))
 
     def total(self, numbers: Sequence[int]) -> SSAValue:
-        """The sum of some of the elements."""
+        """Returns the sum of some of the elements."""
         key = tuple(numbers)
         if key not in self._known:
             with self.b.at(self.depth):
@@ -172,7 +172,7 @@ class RowDigits:
         return reduce(lambda x, y: self.b.add(arith.AddfOp(x, y)), terms)
 
     def product(self, words: Sequence[tuple[SSAValue, Slots]]) -> SSAValue:
-        """The sum of elements times the bytes with sign that some words have in their slots."""
+        """Sums the elements times the signed bytes that words have in the elements' slots."""
         b = self.b
         result: SSAValue | None = None
         for digit in reversed(range(self.digits)):
@@ -192,8 +192,8 @@ def words_of(
     code: ScalarCode, elements: Sequence[tuple[int, Affine]]
 ) -> tuple[list[tuple[SSAValue, Slots]], int] | None:
     """
-    Numbered elements of a column as words of four bytes with sign, and the difference of each to
-    its byte; None for elements that are not bytes of words.
+    Packs a column's numbered elements as words of four signed bytes; also returns the difference of
+    element and byte. None for elements that are not bytes of words.
     """
     slots: dict[SSAValue, list[int | None]] = {}
     unsigned: set[bool] = set()

@@ -44,7 +44,7 @@ class Multiplier(Protocol):
     """The protocol of code that multiplies a K tile onto the accumulators."""
 
     def multiply(self, a: Operand, b: Operand, carried: Values) -> Values:
-        """The accumulators after one K tile."""
+        """Returns the accumulators after one K tile."""
         ...
 
 
@@ -53,11 +53,11 @@ class FragmentMultiplier(Multiplier, Protocol):
     """A multiplier that can load fragments before it multiplies them."""
 
     def load(self, a: Operand, b: Operand) -> Values:
-        """All fragments of one K tile."""
+        """Loads all fragments of one K tile."""
         ...
 
     def multiply_fragments(self, fragments: Values, carried: Values) -> Values:
-        """The accumulators after the K tile of these fragments."""
+        """Multiplies the fragments of a K tile onto the accumulators."""
         ...
 
 
@@ -68,7 +68,7 @@ def multiply_tiles(
     operands: tuple[Operand, Operand],
     accumulators: Values,
 ) -> Values:
-    """The accumulators after all of K."""
+    """Writes the loop over K; returns the accumulators after it."""
     loop = _KLoop(builder, plan, core, operands)
     if plan.pipelines and isinstance(core, FragmentMultiplier):
         return loop.pipelined(core, accumulators)
@@ -94,7 +94,7 @@ class _KLoop:
         ]
 
     def plain(self, accumulators: Values) -> Values:
-        """One tile a trip."""
+        """Multiplies one tile in each iteration."""
         waiting = self._first()
         staged = self._load(0) if self.plan.prefetches else []
         carried = [*accumulators, *waiting, *staged]
@@ -140,7 +140,7 @@ class _KLoop:
         return [*results, *self._left(), *ahead]
 
     def alternating(self, accumulators: Values) -> Values:
-        """Two tiles a trip, each in a buffer of its own; the last of an odd number by itself."""
+        """Multiplies two tiles in each iteration, each in its own buffer; an odd last one alone."""
         b, pair = self.builder, 2 * self.tile
         (size,) = static([self.size])
         count = ceil_div(size, self.tile)
@@ -165,7 +165,7 @@ class _KLoop:
         return results[: len(accumulators)]
 
     def _alternate(self, k: Index, following: Index, buffer: int, carried: Values) -> Values:
-        """The tile at `k` multiplied in its buffer while the following one is brought."""
+        """Multiplies the tile at `k` from its buffer while the following tile is loaded."""
         totals = self._take(list(carried))
         moved = self._load(following)
         self._use(buffer)
@@ -179,9 +179,9 @@ class _KLoop:
 
     def pipelined(self, core: FragmentMultiplier, accumulators: Values) -> Values:
         """
-        Fragments of a tile loaded while the one before is multiplied, several tiles in registers.
+        Loads a tile's fragments while the previous tile is multiplied; registers hold later tiles.
 
-        A trip has as many tiles as take every buffer and every place of registers once more.
+        An iteration has as many tiles as it takes to use every buffer and register equally often.
         """
         b = self.builder
         (size,) = static([self.size])
@@ -190,7 +190,7 @@ class _KLoop:
         tiles = lcm(2, ahead)
 
         def step(k: Index, number: int, values: Values) -> Values:
-            """Tile `number` after the one at `k` multiplied; accumulators, fragments and places."""
+            """Multiplies tile `number` after `k`; returns accumulators, fragments and places."""
             fragments = values[len(accumulators) : len(values) - ahead * per_tile]
             waiting = list(values[len(values) - ahead * per_tile :])
             self._use((number + 1) % 2)
@@ -225,7 +225,7 @@ class _KLoop:
         return values[: len(accumulators)]
 
     def _within_size(self, k: Index, ahead: int) -> Index:
-        """The tile `ahead` elements after `k`, or the first one if that tile does not exist."""
+        """The tile `ahead` elements after `k`, or the first one if no such tile exists."""
         b = self.builder
         following = b.plus(k, ahead)
         return b.select(b.below(following, self.size), following, 0)
@@ -236,19 +236,17 @@ class _KLoop:
         return b.select(b.below(following, self.size), following, 0)
 
     def _first(self) -> list[SSAValue]:
-        """Read the first tile of the operands that are read ahead; the values that wait."""
+        """Reads the first tile of the operands that are read ahead; returns its values."""
         for operand in self.ahead:
             operand.begin_ahead()
         return self._left()
 
     def _left(self) -> list[SSAValue]:
-        """The values that wait for the tile after this one."""
+        """Returns the values that are read ahead for the next tile."""
         return [value for operand in self.ahead for value in operand.waiting]
 
     def _take(self, values: list[SSAValue]) -> Values:
-        """
-        The accumulators among the carried values; the others go to the operands that wait for them.
-        """
+        """Returns the accumulators among the carried values; gives the others to their operands."""
         for operand in reversed(self.ahead):
             operand.waiting = values[len(values) - operand.held :]
             del values[len(values) - operand.held :]

@@ -53,7 +53,7 @@ READ_THROUGH = (tensor.PadOp, linalg.ops.GenericOp, PackedViewOp, SelectedViewOp
 
 
 class Unplaced(ValueError):
-    """An operation that has no form on buffers; the message says which would have."""
+    """An operation that has no form on buffers; the message says which one would have it."""
 
     def __init__(self, op: Operation, message: str):
         super().__init__(message)
@@ -133,14 +133,14 @@ class KernelBody:
         return argument
 
     def _given(self, value: SSAValue) -> SSAValue:
-        """Any of the arguments that a value is."""
+        """Returns any kernel argument that holds the value."""
         matching = (argument for (known, _), argument in self._arguments.items() if known is value)
         return next(matching, None) or self._of(value)
 
     # Memory
 
     def _of(self, value: SSAValue, role: str = "") -> SSAValue:
-        """The buffer or the scalar that holds a value in the kernel."""
+        """Returns the buffer or scalar that holds a value in the kernel."""
         if value in self._memory:
             return self._memory[value]
         if isinstance(value, BlockArgument):
@@ -150,7 +150,7 @@ class KernelBody:
         raise Unplaced(owner, "its elements are read before anything is written into them")
 
     def _place(self, value: SSAValue) -> SSAValue:
-        """The memory of an operation's result, allocated when it is first asked for."""
+        """Returns the memory of an operation's result; allocates it at the first call."""
         if value not in self._memory:
             self._memory[value] = self._new_place(value)
         return self._memory[value]
@@ -179,7 +179,7 @@ class KernelBody:
         ]
 
     def _number(self, size: Size) -> SSAValue:
-        """A size as the kernel computes it from its arguments' sizes."""
+        """Computes a size in the kernel from its arguments' sizes."""
         extents = size.extents if is_dynamic(size) else []
         for asked in extents:
             if not isinstance(asked.value, BlockArgument):
@@ -358,12 +358,12 @@ class KernelBody:
 
 
 def sizes_in(op: Operation) -> list[tensor.DimOp]:
-    """The sizes of tensors that a body reads."""
+    """Lists the tensor sizes that a body reads."""
     return [inner for inner in op.walk() if isinstance(inner, tensor.DimOp)]
 
 
 def is_for_shapes(op: Operation) -> bool:
-    """Whether a size says how large tensors are, and nothing else."""
+    """True if a size is only used to give tensors their shapes."""
     uses = [use.operation for result in op.results for use in result.uses]
     return bool(uses) and all(
         isinstance(user, tensor.EmptyOp | AttentionOp | AttentionMergeOp)

@@ -72,7 +72,7 @@ def _gpu_module(kernels: list[gpu.FuncOp]) -> gpu.ModuleOp:
 def schedule_of(
     program: tile.ProgramOp, target: Target, subgroups: tuple[int, ...] = (), instruction: str = ""
 ) -> Schedule:
-    """A schedule from its texts; refused where the device cannot have it."""
+    """Parses a schedule from its texts; refuses one that the device does not support."""
     asked: tuple[int, int, int] | str | None = instruction or None
     if instruction and instruction != "fma":
         sizes = instruction.split("x")
@@ -107,7 +107,7 @@ def _usual_grid(program: tile.ProgramOp, target: Target) -> tuple[int, int]:
 
 
 def lower(program: tile.ProgramOp, schedule: Schedule) -> gpu.FuncOp:
-    """The kernel of a program."""
+    """Returns the kernel of a program."""
     from xdsl_spirv.passes.kernel.tile_program import ProgramCode
 
     storage = StorageClassAttr(StorageClass.StorageBuffer)

@@ -44,7 +44,7 @@ MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {
 
 
 class MatrixCode:
-    """The code of a subgroup's fragments, one after the other; operands are loaded once a place."""
+    """Computes the epilogue on a subgroup's fragments; loads each operand once for each place."""
 
     def __init__(self, builder: KernelEmitter, tile: ResultTile, code: ElementCode):
         self.builder, self.tile, self.code = builder, tile, code
@@ -84,7 +84,7 @@ class MatrixCode:
         return CooperativeMatrixType(m, n, element, Scope.Subgroup, use)
 
     def _constant(self, value: SSAValue) -> SSAValue:
-        """A scalar in every component."""
+        """Returns a fragment with a scalar in every component."""
         owner = constant_of(self.builder, value).owner
         assert isinstance(owner, arith.ConstantOp)
         number = owner.value
@@ -103,7 +103,7 @@ class MatrixCode:
         accumulator: Accumulator,
         known: dict[Placed, SSAValue],
     ) -> SSAValue:
-        """A value of the epilogue, as the matrix of this fragment."""
+        """Returns a value of the epilogue as the matrix for this fragment."""
         if placed.value is self.code.epilogue.root.value:
             return self.code.part(placed, accumulator)
         if placed not in known:
@@ -179,16 +179,16 @@ class MatrixCode:
 
     @property
     def components(self) -> int:
-        """Components of a fragment in each invocation."""
+        """The number of components of a fragment in each invocation."""
         return self.tile.m * self.tile.n // self.tile.plan.target.subgroup_size
 
     def _parts(self, matrix: SSAValue) -> list[SSAValue]:
-        """An invocation's components of a fragment."""
+        """Splits a fragment into the invocation's components."""
         add = self.builder.add
         return [add(CompositeExtractOp(matrix, [n])) for n in range(self.components)]
 
     def _joined(self, parts: Sequence[SSAValue]) -> SSAValue:
-        """The fragment of these components; every one is replaced."""
+        """Builds a fragment from all of the invocation's components."""
         element = parts[0].type
         matrix = self._zero(element)
         for number, part in enumerate(parts):
@@ -207,6 +207,6 @@ class MatrixCode:
         return self._zeros[type]
 
     def _scalar(self, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
-        """An operation on one component of each operand."""
+        """Applies an operation to one component of each operand."""
         copy = op.clone(dict(zip(op.operands, operands, strict=True)), clone_name_hints=False)
         return self.builder.add(copy)

@@ -43,7 +43,7 @@ def each_element(
 
 
 def reduce_rows(b: KernelEmitter, combine: Combine, matrix: SSAValue) -> SSAValue:
-    """The matrix in which each element is the reduction of its row."""
+    """Returns a matrix in which each element is the reduction of its row."""
     type = matrix.type
     assert isinstance(type, CooperativeMatrixType)
     block = Block(arg_types=[type.element_type] * 2)
@@ -59,7 +59,7 @@ def _write(b: KernelEmitter, body: Callable[..., SSAValue], block: Block) -> Non
 
 
 def _close(block: Block) -> Sequence[SSAValue]:
-    """Turn values from outside that a block uses into arguments; constants are copied into it."""
+    """Turns outside values that a block uses into its arguments; copies constants into it."""
     inside: set[SSAValue] = set(block.args)
     for op in block.walk():
         inside.update(op.results)
@@ -86,7 +86,7 @@ def _close(block: Block) -> Sequence[SSAValue]:
 
 
 def _constant(value: SSAValue) -> Operation | None:
-    """Another constant of the same value, if it is one."""
+    """Copies the value's constant; None if the value is not a constant."""
     if isinstance(value, OpResult) and isinstance(value.op, arith.ConstantOp):
         return value.op.clone()
     return None

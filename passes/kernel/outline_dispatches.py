@@ -189,7 +189,7 @@ def _body_of(dispatch: DispatchOp, contraction: Contraction) -> KernelBody:
 
 
 def _pack(dispatch: DispatchOp) -> PackOp | None:
-    """The operation that packs into fragments, if the dispatch does that."""
+    """Returns the dispatch's packing operation, or None."""
     return next((op for op in dispatch.body.block.ops if isinstance(op, PackOp)), None)
 
 
@@ -199,12 +199,12 @@ def _write_sizes(sizes: Iterable[Size]) -> str:
 
 
 def _merge(dispatch: DispatchOp) -> AttentionMergeOp | None:
-    """The merge of an attention's parts that a dispatch computes, if it does."""
+    """Returns the dispatch's merge of attention parts, or None."""
     return next((op for op in dispatch.body.block.ops if isinstance(op, AttentionMergeOp)), None)
 
 
 def _attention(dispatch: DispatchOp) -> AttentionOp | None:
-    """The attention that a dispatch computes, if it does."""
+    """Returns the dispatch's attention, or None."""
     return next((op for op in dispatch.body.block.ops if isinstance(op, AttentionOp)), None)
 
 
@@ -240,7 +240,7 @@ class _Shape:
 def _shape_of(
     contraction: Contraction, schedule: ContractionAttr | WindowAttr | RowsAttr, target: Target
 ) -> _Shape:
-    """Raises `ScheduleDoesNotFit` where the schedule does not."""
+    """Computes the launch size. Raises `ScheduleDoesNotFit` if the schedule does not fit."""
     if isinstance(schedule, WindowAttr):
         from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
 
@@ -267,7 +267,7 @@ class _Kernels:
         self._taken: set[str] = set()
 
     def name_of(self, name: str, body: KernelBody, shape: _Shape) -> str:
-        """The name of the kernel with this body: one that is there, or a new one."""
+        """Returns the name of the kernel with this body; adds the kernel if it is new."""
         block = body.block
         # Dynamic sizes are called alike: bodies that are equal compute them alike.
         key = (*block.arg_types, str(shape), *(op.name for op in block.walk()))
@@ -334,7 +334,7 @@ def _launch(
 
 
 def _result(dispatch: DispatchOp, number: int, value: SSAValue, code: SizeCode) -> Operation:
-    """The memory of a result: new, or that of the operand that it updates."""
+    """Returns the result's memory: new memory, or that of the operand that the result updates."""
     type = buffer_type(value.type)
     if number not in dispatch.updates:
         return memref.AllocOp(_sizes(dispatch, value, code), (), type)
@@ -343,7 +343,7 @@ def _result(dispatch: DispatchOp, number: int, value: SSAValue, code: SizeCode) 
 
 
 def _sizes(dispatch: DispatchOp, value: SSAValue, code: SizeCode) -> list[SSAValue]:
-    """The dynamic sizes of a dispatch's result, where the host computes them."""
+    """Computes the dynamic sizes of a dispatch's result on the host."""
     assert isinstance(value.type, TensorType)
     sizes: list[SSAValue] = []
     for dimension, size in enumerate(value.type.get_shape()):

@@ -71,7 +71,7 @@ class Words:
         return components
 
     def words(self, fragment: SSAValue) -> SSAValue:
-        """The words of a fragment."""
+        """Returns the words of a fragment."""
         b, tile = self.builder, self.tile
         components = [
             b.add(CompositeExtractOp(fragment, [number])) for number in range(tile.components)
@@ -102,7 +102,7 @@ class Share(Words):
         self.memory = builder.at_top(FlatViewOp(memory, self.moved), name)
 
     def load(self, place: Index) -> SSAValue:
-        """The words of a fragment."""
+        """Loads the words of a fragment."""
         return self.builder.load(self.memory, (place,))
 
     def store(self, fragment: SSAValue, place: Index) -> None:
@@ -111,7 +111,7 @@ class Share(Words):
 
 
 def fragment_type(tile: PackedTile) -> CooperativeMatrixType:
-    """The type of a fragment of a packed operand."""
+    """Returns the type of a packed operand's fragments."""
     outer, inner = tile.packing.fragment_sizes
     is_a = tile.packing.use.data == "A"
     rows, columns = (outer, inner) if is_a else (inner, outer)
@@ -170,16 +170,16 @@ class PackedOperand:
 
     @property
     def held(self) -> int:
-        """Fragments that wait in registers."""
+        """The number of values that wait in registers, one for each fragment that is read ahead."""
         return self.count * self.tile.ahead
 
     def begin_ahead(self) -> None:
-        """Read the first fragments of the first tile."""
+        """Reads the first fragments of the first tile into `waiting`."""
         _, inner = self.tile.packing.fragment_sizes
         self.waiting = [word for step in range(self.tile.ahead) for word in self.read(step * inner)]
 
     def enter(self, k: Index, following: Index | None = None) -> None:
-        """The K tile at element `k` is read from now on; the one at `following` comes after it."""
+        """Selects the K tile at element `k`, and the tile at `following` to read ahead."""
         self.begin = self._tile(k)
         self.following = None if following is None else self._tile(following)
 
@@ -217,7 +217,7 @@ class PackedOperand:
 
 
 class StagedFragments(StagedOperand):
-    """An operand's fragments on their way through Workgroup memory, where they lie as before."""
+    """Reads an operand's packed fragments by way of Workgroup memory, in unchanged order."""
 
     def __init__(
         self,
@@ -249,7 +249,7 @@ class StagedFragments(StagedOperand):
         return [self.words.fragment(self._words_at(place)) for place in places]
 
     def _words_at(self, place: Index) -> SSAValue:
-        """An invocation's share: memory has words only where no vector has as many elements."""
+        """Loads an invocation's share; shares too long for a vector are words in memory."""
         share, moved = self.builder.load(self.memory, (place,)), self.words.moved
         return share if share.type == moved else self.builder.add(BitcastOp(share, moved))
 
@@ -257,7 +257,7 @@ class StagedFragments(StagedOperand):
 def lower_pack(
     builder: KernelEmitter, source: SSAValue, destination: SSAValue, plan: PackPlan | PanelPlan
 ) -> None:
-    """A kernel's whole body."""
+    """Writes the whole body of a kernel that packs."""
     if isinstance(plan, PanelPlan):
         _pack_panels(builder, source, destination, plan)
     else:
@@ -297,7 +297,7 @@ def _pack_panels(
 
 
 def as_one(b: KernelEmitter, pieces: Sequence[SSAValue], type: Attribute) -> SSAValue:
-    """Elements or vectors that follow each other, as one vector of them or of 32-bit words."""
+    """Joins consecutive elements or vectors to one vector of elements or of 32-bit words."""
     if len(pieces) == 1 and pieces[0].type == type:
         return pieces[0]
     if isinstance(type, VectorType) and type.element_type == _element(pieces[0]):

@@ -28,7 +28,7 @@ from xdsl_spirv.passes.schedule.tiles import vector_type
 
 
 class ResultStrips:
-    """The code that stores a subgroup's part of the only result."""
+    """Stores a subgroup's part of the kernel's only result."""
 
     def __init__(self, tile: ResultTile, code: ElementCode):
         self.builder, self.tile, self.code = tile.builder, tile, code

@@ -54,7 +54,7 @@ class Address:
 
 
 def origin(layout: Layout) -> Address:
-    """The address at which all walks begin."""
+    """Returns the address at which all walks begin."""
     return Address(0, layout.start, tuple(guard.start for guard in layout.guards))
 
 
@@ -84,7 +84,7 @@ def address_along(
 
 @dataclass(frozen=True)
 class Place:
-    """An invocation's position: workgroup tile, subgroup in the grid of subgroups, lane, slice."""
+    """An invocation's position: workgroup tile, subgroup in its grid, lane and slice of K."""
 
     batch: Index
     tile_row: Index

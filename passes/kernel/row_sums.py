@@ -37,7 +37,7 @@ class RowSums:
     def __init__(
         self, b: HoistingEmitter, plan: RowsPlan, over_subgroup: Callable[[SSAValue], SSAValue]
     ):
-        """`over_subgroup` adds up what the invocations of a subgroup have."""
+        """`over_subgroup` adds up one value of each invocation of the subgroup."""
         self.b, self.plan, self.over_subgroup = b, plan, over_subgroup
         self.placed = plan.contraction.epilogue.reductions
         self.subgroups = plan.invocations // plan.target.subgroup_size
@@ -46,7 +46,7 @@ class RowSums:
             self.memory = b.allocate(f32, [count], "row_sums")
 
     def parts(self, rows: list[Point]) -> list[SSAValue]:
-        """The numbers that the invocation adds up, sum by sum and row by row."""
+        """Returns the invocation's partial sums, ordered by sum, then by row."""
         return [self._part(placed, point) for placed in self.placed for point in rows]
 
     def parts_of_units(
@@ -73,7 +73,7 @@ class RowSums:
         )
 
     def write(self, parts: list[SSAValue]) -> None:
-        """Each subgroup's sums, which `at` reads behind a barrier."""
+        """Stores each subgroup's sums in Workgroup memory; `at` reads them after a barrier."""
         b, plan = self.b, self.plan
         rows = plan.schedule.rows.data
         for at, part in enumerate(parts):
@@ -132,8 +132,8 @@ class RowSums:
 
     def _leaf(self, placed: Placed, few: ComputedOperand) -> LeafCode | None:
         """
-        Reads the summed rows for the products, too; None if the products do not read all of each
-        row once.
+        Returns the code that reads the summed rows for the products; None if the products do not
+        read each row exactly once.
         """
         op = definition(placed.value)
         assert isinstance(op, linalg.ops.GenericOp)
@@ -180,7 +180,7 @@ class RowSums:
         return total
 
     def _row(self, map: AffineMap, outer: list[int], point: Point) -> Index:
-        """The number of a row of the tensor."""
+        """Returns the row's index in the tensor."""
         b = self.b
         index: Index = 0
         for expression, size in zip(map.results, outer, strict=True):
@@ -193,7 +193,7 @@ class RowSums:
 
 
 def _is_argument(value: SSAValue, number: Attribute | None) -> bool:
-    """Whether a value is the argument of a kernel with this number."""
+    """True if the value is the kernel argument with this number."""
     if not isinstance(value, BlockArgument) or not isinstance(number, IntegerAttr):
         return False
     return value.index == number.value.data

@@ -74,7 +74,7 @@ class RowsKernel:
         """The first column in the workgroup's tile of the group that is computed."""
 
     def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
-        """The streamed operand, and the few rows."""
+        """Returns the code of the streamed operand, and of the few rows."""
         plan = self.plan
         beside = {plan.reduced[-1]: QUAD} if plan.shares_digits else plan.unit
         few = self._operand(1 - plan.streamed, beside)
@@ -154,9 +154,9 @@ class RowsKernel:
 
     def _write_row_sums(self) -> list[SSAValue]:
         """
-        Writes the epilogue's row sums; an invocation that adds up partial sums has waited before.
+        Writes the epilogue's row sums, and a barrier unless adding up partial sums has one.
 
-        Returns what is still to be written: nothing.
+        Returns an empty list: no parts of row sums are left to write.
         """
         if self.row_sums.placed:
             rows, _ = self._points()
@@ -168,7 +168,7 @@ class RowsKernel:
     # Groups of columns
 
     def _read_and_add(self, group: Index, read: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Compute a group whose loads were written before, behind the loads of a later one."""
+        """Adds a group of columns whose loads are already written; loads a later group first."""
         ahead = self.plan.schedule.ahead.data
         following = self._read(self.b.plus(group, ahead))
         size = len(following)
@@ -176,7 +176,7 @@ class RowsKernel:
         return [*read[size:], *following]
 
     def _read(self, group: Index) -> Sequence[SSAValue]:
-        """The streamed elements of a group of columns."""
+        """Loads the streamed elements of a group of columns."""
         self._begin(group)
         return [self.b.load_once(memory, (number,)) for memory, number in self._sources()]
 
@@ -196,7 +196,7 @@ class RowsKernel:
         return list(dict.fromkeys(s for point in points for s in self.stream.sources(point)))
 
     def _add_group(self, group: Index, read: Sequence[SSAValue]) -> tuple[()]:
-        """The sums of a group of columns, stored."""
+        """Computes and stores the sums of a group of columns."""
         self._begin(group)
         if read:
             for (memory, number), value in zip(self._sources(), read, strict=True):
@@ -223,7 +223,7 @@ class RowsKernel:
         return b.plus(self.first, b.plus(b.times(place, width), number % width))
 
     def _loops(self, loops: range, number: Index) -> dict[int, tuple[Index, int]]:
-        """The loops of a group that one number counts through."""
+        """Splits a number into the indices of a group's loops."""
         sizes = [self.plan.contraction.sizes[loop] for loop in loops]
         indices = self.b.delinearized(number, sizes)
         return {loop: (index, 0) for loop, index in zip(loops, indices, strict=True)}
@@ -232,12 +232,12 @@ class RowsKernel:
         return is_multiple(size, tile) or self.b.below(number, size)
 
     def _clamped(self, number: Index, size: Size, tile: int) -> Index:
-        """The number of a row or column, or 0 if it is outside: nothing outside is read."""
+        """Replaces the number of a row or column outside the operand by 0."""
         inside = self._inside(number, size, tile)
         return number if inside is True else self.b.select(inside, number, 0)
 
     def _in_turns_of_parts(self, number: Index) -> Index:
-        """The column that has a number: of several parts they are taken in turns."""
+        """Returns the column with this number, where equal parts take turns."""
         b, readers = self.b, self.plan.readers
         if readers is None or readers.parts == 1:
             return number
@@ -245,7 +245,7 @@ class RowsKernel:
         return b.plus(b.divided(number, readers.parts), part)
 
     def _points(self) -> tuple[list[Point], list[Point]]:
-        """Batch and rows of the invocation's rows; its columns."""
+        """Returns the points of the invocation's rows (with the batch), and of its columns."""
         plan, b = self.plan, self.b
         batch = self._loops(plan.contraction.groups[0], self.batch)
         rows = [
@@ -401,14 +401,14 @@ class RowsKernel:
         return by(b, value, size, self.plus)
 
     def _put(self, row: Index, column: Index, total: SSAValue) -> None:
-        """Store a partial sum for the others."""
+        """Stores a partial sum in Workgroup memory."""
         b, (rows, columns) = self.b, self.plan.tile
         part = self.part_of_k if self.plan.in_subgroup else self.part
         place = b.plus(b.times(row, columns), column)
         b.store(total, self.memory, [b.plus(b.times(part, rows * columns), place)])
 
     def _add_up(self) -> None:
-        """Add up what several subgroups or lanes have, and store it."""
+        """Adds up the partial sums of subgroups or lanes, and stores the results."""
         plan, b = self.plan, self.b
         rows, columns = plan.tile
         together = plan.together
@@ -439,7 +439,7 @@ class RowsKernel:
     def _in_halves(
         self, totals: Sequence[SSAValue], take: Callable[[Index, Index, SSAValue], None]
     ) -> None:
-        """take(row, column, total) as `_in_turns`, for lanes that add up a total each."""
+        """Calls take(row, column, total) as `_in_turns` does; each lane adds up one total."""
         b, columns = self.b, self.count[1]
         size = self.plan.target.subgroup_size
         total = reduce_by_halves(b, totals, self.lane, size, self.plus)
@@ -456,7 +456,7 @@ class RowsKernel:
         take: Callable[[Index, Index, SSAValue], None],
     ) -> None:
         """
-        take(row, column, total) for the invocation's sums, places in the workgroup's tile.
+        Calls take(row, column, total) for each sum; row and column are in the workgroup's tile.
 
         If all lanes of a subgroup have a total, one of them takes it, a different lane for each.
         """
@@ -479,7 +479,7 @@ class RowsKernel:
             b.when(exists, partial(take, row, column, own))
 
     def _store(self, row: Index, column: Index, *totals: SSAValue) -> None:
-        """Store the results for a sum, or for neighbouring sums, if they lie in the result."""
+        """Stores the results of neighbouring sums, if they lie in the result."""
         b, plan, in_tile = self.b, self.plan, row
         row, column = b.plus(self.row, row), b.plus(self.column, column)
         inside = b.both(
@@ -513,7 +513,7 @@ class RowsKernel:
         store_readers(self.b, readers, column, values)
 
     def _with_init(self, tile: BatchTile, row: Index, column: Index, total: SSAValue) -> SSAValue:
-        """A sum plus its initial value, in the result's type."""
+        """Adds the initial value to a sum, in the result's type."""
         b, contraction = self.b, self.plan.contraction
         if self.init is not None:
             source = tile.view(self.init, element_type(self.init))
@@ -522,7 +522,7 @@ class RowsKernel:
         return self._in(total, contraction.element_types[2])
 
     def _in(self, value: SSAValue, to: Attribute) -> SSAValue:
-        """A float in another type."""
+        """Converts a float to another type."""
         if value.type == to:
             return value
         kind = arith.ExtFOp if to == self.type else arith.TruncFOp
@@ -530,5 +530,5 @@ class RowsKernel:
 
 
 def shifted(place: Point, offset: dict[int, int]) -> Point:
-    """A point as far away as an offset says."""
+    """Moves a point by an offset."""
     return {loop: (first, offset.get(loop, 0)) for loop, (first, _) in place.items()}

@@ -70,7 +70,7 @@ class SharedDigits:
 
     @cached_property
     def own(self) -> list[tuple[Sequence[Point], Condition]]:
-        """The places of the elements of these quads."""
+        """Returns the element places of each of the invocation's quads, and whether it exists."""
         return [
             (self._elements(self._place(unit, quad)), exists) for unit, quad, exists in self._shares
         ]
@@ -91,7 +91,7 @@ class SharedDigits:
         return [place | {last: (place[last][0], i)} for i in range(QUAD)]
 
     def write(self, rows: Sequence[Point]) -> None:
-        """Make the digits of the invocation's quads."""
+        """Computes and stores the digits of the invocation's quads."""
         for (unit, quad, exists), (places, _) in zip(self._shares, self.own, strict=True):
             for number, row in enumerate(rows):
                 known: Known = {}
@@ -104,7 +104,7 @@ class SharedDigits:
                 )
 
     def _greatest_of_unit(self, greatest: SSAValue) -> SSAValue:
-        """The greatest number of the invocations that make the digits of one unit."""
+        """Reduces to the greatest number over the invocations that make one unit's digits."""
         b = self.b
         return exchanged(b, greatest, 1, self.quads, lambda x, y: b.add(arith.MaxUIOp(x, y)))
 
@@ -127,7 +127,7 @@ class SharedDigits:
         return b.plus(b.times(b.plus(quad, row * self.quads), self.stride), unit)
 
     def of(self, row: int, unit: Index, elements: Elements) -> RowDigits:
-        """The digits of a unit's elements of a row."""
+        """Reads the digits of a unit's elements of a row."""
         return KeptDigits(self, row, unit, elements)
 
     def word(self, row: int, digit: int, quad: int, unit: Index) -> SSAValue:
@@ -142,7 +142,7 @@ class SharedDigits:
 
 class KeptDigits(RowDigits):
     """
-    A unit's digits as they were written; an incomplete quad is computed from the elements again.
+    Reads a unit's digits as they were written; recomputes an incomplete quad from its elements.
     """
 
     def __init__(self, shared: SharedDigits, row: int, unit: Index, elements: Elements):

@@ -71,7 +71,7 @@ class SharedUnitsKernel(RowsKernel):
         return self._operand(plan.streamed, plan.unit, True, WordsLeaf), few
 
     def _offsets(self) -> list[Offset]:
-        """The elements of a unit that the first lane has."""
+        """Returns the offsets in a unit of the first lane's elements."""
         taken = {d.loop: d.count * d.scale for d in self.plan.lane_digits}
         offsets: list[Offset] = [{}]
         for loop in self.plan.reduced:
@@ -85,7 +85,7 @@ class SharedUnitsKernel(RowsKernel):
         points: tuple[list[Point], list[Point]],
         totals: Sequence[SSAValue],
     ) -> Sequence[SSAValue]:
-        """The sums after some units, all of which exist: they are divided among no lanes."""
+        """Adds the products of some units; all of them exist, as lanes do not divide them."""
         rows, columns = points
         results, offsets = list(totals), self._offsets()
         for unit, _ in units:
@@ -100,7 +100,7 @@ class SharedUnitsKernel(RowsKernel):
         return results
 
     def _elements(self, column: Point, place: Point, known: Known) -> list[list[Affine]]:
-        """All lanes' elements of a column's unit, for each of a lane's."""
+        """For each element of a lane in the column's unit, returns all lanes' elements."""
         lanes = [self._offset_of(lane) for lane in range(self.plan.target.subgroup_size)]
         return [
             [
@@ -111,7 +111,7 @@ class SharedUnitsKernel(RowsKernel):
         ]
 
     def _own(self, point: Point) -> SSAValue:
-        """The lane's element of a row, where the first lane's is at a point."""
+        """Returns the lane's row element; `point` is the place of the first lane's."""
         b, divisor = self.b, 1
         lanes = [self._offset_of(lane) for lane in range(self.plan.target.subgroup_size)]
         self.lane_points = [
@@ -136,11 +136,11 @@ class SharedUnitsKernel(RowsKernel):
     # Values that differ by lane
 
     def by_lane(self, values: Sequence[SSAValue]) -> SSAValue:
-        """Selects the lane's own of one value for each lane."""
+        """Selects the lane's value from a list with one value for each lane."""
         return self._by_lane(values, 0)
 
     def _by_lane(self, values: Sequence[SSAValue], first: int) -> SSAValue:
-        """Selects values for lanes from `first` on, by halves; other lanes get any value."""
+        """Selects by a binary search over lanes from `first` on; other lanes get any value."""
         if len({*values}) == 1:
             return values[0]
         half = len(values) // 2
@@ -160,7 +160,7 @@ class LaneSums:
 
     def add(self, elements: Sequence[Sequence[Affine]], total: SSAValue) -> SSAValue:
         """
-        The total with the products of a column, of which these are all lanes' elements for each x.
+        Adds the products of a column to `total`; `elements` has all lanes' elements for each x.
 
         Elements that have a factor and an addend in common are summed without them.
         """
@@ -178,7 +178,7 @@ class LaneSums:
         return total
 
     def _common(self, values: Sequence[SSAValue | None], neutral: float) -> SSAValue | None:
-        """A factor or addend of all lanes."""
+        """Returns a factor or addend that all lanes share."""
         if len({*values}) == 1:
             return values[0]
         number = self.kernel.b.number(neutral, f32)
@@ -248,8 +248,8 @@ Term: TypeAlias = tuple[SSAValue, Sequence["SSAValue | Whole"]]
 
 def _sign_bit_to_turn(number: Whole) -> int:
     """
-    The first bit of a number with a sign, unless it is the word's sign, and of one without if it
-    is: with that turned, the bits are the number less half of its range, or more.
+    Returns the field's top bit if the conversion needs it flipped, else 0: it does for a signed
+    field below the word's top bit, and for an unsigned field that contains it.
     """
     bits = number.bits
     has_sign = bits.low + bits.count == WORD
@@ -257,7 +257,7 @@ def _sign_bit_to_turn(number: Whole) -> int:
 
 
 def _offset(number: Whole) -> int:
-    """Difference of the represented number and the float in place, times its power."""
+    """Returns the represented number minus the float in place, divided by its power."""
     if not _sign_bit_to_turn(number):
         return 0
     sign_bit = 1 << (number.bits.count - 1)

@@ -42,7 +42,7 @@ which it does not, the sums are anything.
 
 
 class SliceSums:
-    """The code that adds up what the slices have of each fragment of a subgroup's part."""
+    """Adds up the partial sums that the slices have of each fragment of a subgroup's part."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class SliceSums:
         self._lies_in_rows_of(shape[-1])
 
     def enter(self, operands: Sequence[Operand]) -> None:
-        """Sums that take a tile's place do so from now on: it is not read any more."""
+        """Lets the sums overwrite a tile's memory, as the tile is not read any more."""
         if self.in_tile is None:
             return
         operand = operands[self.in_tile]
@@ -88,7 +88,7 @@ class SliceSums:
         self.builder.barrier()
 
     def _lies_in_rows_of(self, stride: int) -> None:
-        """Fragments' rows are so many elements of the memory from each other."""
+        """Sets the stride between fragment rows in memory, in elements."""
         self.stride = stride
         self.access = self.builder.i32(stride), ROW_MAJOR, MemoryAccess.NonPrivatePointer
 
@@ -125,7 +125,7 @@ class SliceSums:
         return list(self.builder.choose(mine, types, whole, lambda: own))
 
     def _owned(self, slice: int, begin: int) -> range:
-        """The numbers of the fragments of a round that a slice finishes."""
+        """Returns the numbers of the round's fragments that a slice finishes."""
         first, end = (-(-s * self.together // self.slices) for s in (slice, slice + 1))
         return range(begin + first, begin + end)
 
@@ -135,7 +135,7 @@ class SliceSums:
         return b.remainder(b.plus(self.place.slice, count - 1 - owner), count)
 
     def _pointer(self, slot: Index, number: int) -> SSAValue:
-        """Room for a fragment's sum."""
+        """Returns a pointer to the memory of a fragment's sum."""
         b = self.builder
         place = b.plus(b.times(slot, self.places * self.together), self.first)
         fragment = b.plus(place, number % self.together)
@@ -159,7 +159,7 @@ class SliceSums:
         return [self._whole(number, values[number]) for number in numbers]
 
     def _whole(self, number: int, total: SSAValue) -> SSAValue:
-        """The sum of all slices' parts of a fragment."""
+        """Adds up the partial sums of all slices for a fragment."""
         b = self.builder
         stride, layout, access = self.access
         for slot in range(self.slices - 1):
@@ -169,6 +169,6 @@ class SliceSums:
         return total
 
     def plus(self, one: SSAValue, other: SSAValue) -> SSAValue:
-        """The sum of two fragments."""
+        """Adds two fragments."""
         add = IAddOp if isinstance(self.type.element_type, IntegerType) else FAddOp
         return self.builder.add(add(one, other))

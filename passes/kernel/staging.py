@@ -72,7 +72,7 @@ class Move:
 
 
 class TileInMemory(ABC):
-    """An operand's tile in Workgroup memory: how it is read there, whoever puts it there."""
+    """Reads an operand's tile from Workgroup memory; subclasses decide who stores it there."""
 
     def __init__(self, builder: KernelEmitter, tile: StagedTile, subgroup: Index, name: str):
         """`subgroup` is the subgroup's row (for A) or column (for B) in the workgroup."""
@@ -100,7 +100,7 @@ class TileInMemory(ABC):
     @property
     @abstractmethod
     def waiting(self) -> int:
-        """Values that an invocation has loaded of a tile before it stores them."""
+        """The number of values that an invocation loads from a tile before it stores them."""
 
     @abstractmethod
     def load_all(self, k: Index) -> list[SSAValue]:
@@ -111,7 +111,7 @@ class TileInMemory(ABC):
         """Stores registers in Workgroup memory, or makes the whole copy where it takes a loop."""
 
     def use(self, buffer: int) -> None:
-        """Tiles are stored in, and fragments loaded from, this buffer from now on."""
+        """Selects the buffer for the stores and fragment loads that follow."""
         self.memory = self.buffers[buffer]
 
     def _in_tile(self, row: Index, column: Index, rows: int, columns: int) -> Index:
@@ -332,7 +332,7 @@ class StagedOperand(TileInMemory):
         return self._read(move, begin, (move.column, 0), limit, guarded, tile.row_vectors)
 
     def _gather(self, move: Move, begin: Index) -> SSAValue:
-        """Elements along K as the bytes of words, the first one lowest."""
+        """Loads elements along K and packs them as bytes into words, the first one lowest."""
         b, tile = self.builder, self.tile
         first = b.times(move.column, tile.vector)
         guarded = (tile.guarded[1] and not self.within_k) or move.row_guarded
@@ -405,7 +405,7 @@ class StagedOperand(TileInMemory):
         return value if inside is True else b.select(inside, value, b.zero(value.type))
 
     def _fill(self, type: Attribute) -> SSAValue:
-        """The value around the operand, repeated to fill the type."""
+        """Returns the padding value around the operand, repeated to fill the type."""
         bits = bit_width(self.tile.element_type)
         element = type.element_type if isinstance(type, VectorType) else type
         width = bit_width(element)
@@ -421,7 +421,7 @@ class StagedOperand(TileInMemory):
         b.when(move.exists, lambda: b.store(value, self.memory, (place,)))
 
     def _store_in_order(self, move: Move, value: SSAValue) -> None:
-        """The pieces of a vector along K to where the order puts each of them."""
+        """Stores the pieces of a vector along K at the places that the K order gives them."""
         b, tile, order = self.builder, self.tile, self.tile.order
         assert order is not None
         parts = unpack_elements(b, value, tile.element_type, tile.vector)

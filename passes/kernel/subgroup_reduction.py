@@ -53,7 +53,7 @@ def exchanged(
 def given_away(
     b: KernelEmitter, kept: SSAValue, given: SSAValue, distance: int, combine: Combine
 ) -> SSAValue:
-    """Returns the kept values, combined with those that the invocation at a distance gives."""
+    """Sends `given` to the invocation at a distance; combines its value with `kept`."""
     op = GroupNonUniformShuffleXorOp(Scope.Subgroup, given, b.i32(distance))
     return combine(kept, b.add(op))
 

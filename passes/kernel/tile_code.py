@@ -47,7 +47,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Spot:
-    """A register of a layout: where a value is asked for."""
+    """One register of a layout: the place for which a value is computed."""
 
     layout: Layout
     register: int
@@ -109,7 +109,7 @@ class TileEmitter(HoistingEmitter):
         return total
 
     def once_index(self, key: object, make: Callable[[], Index]) -> Index:
-        """An index that depends on the invocation only."""
+        """Emits an index that depends only on the invocation, once for all readers."""
         known = self.scopes[0].known
         if key not in known:
             with self.at(0):
@@ -127,7 +127,7 @@ class TileEmitter(HoistingEmitter):
         return self._coordinates[spot]
 
     def owner(self, layout: Layout) -> Condition:
-        """Whether this invocation is the first of those that hold the same elements."""
+        """True in the first of the invocations that hold the same elements."""
         same: Condition = True
         bits = [(n, 1 << n) for n, place in enumerate(layout.lanes) if not any(place)]
         if bits:
@@ -157,7 +157,7 @@ class TileEmitter(HoistingEmitter):
         return self.remembered(key, depth, make)
 
     def cast(self, value: Index, type: Attribute) -> SSAValue:
-        """An index as a number of another integer type, or the other way round."""
+        """Converts between an index and an integer type."""
         held = self.index(value)
         if held.type == type:
             return held
@@ -172,7 +172,7 @@ class TileEmitter(HoistingEmitter):
     # Memory that the workgroup shares
 
     def room(self, element: Attribute, shape: tuple[int, ...]) -> SSAValue:
-        """Workgroup memory, first from memory given back; refused where the device has less."""
+        """Allocates Workgroup memory, freed memory first; refuses more than the device has."""
         if free := self._free.get((element, shape)):
             return free.pop()
         self.bytes += prod(shape) * max(8, bit_width(element)) // 8
@@ -184,30 +184,30 @@ class TileEmitter(HoistingEmitter):
         return self.allocate(element, shape, "tile")
 
     def give_back(self, memory: SSAValue) -> None:
-        """Memory that is free; who writes it next waits for its readers."""
+        """Frees memory for reuse; the next writer waits for its readers."""
         type = memory.type
         assert isinstance(type, MemRefType)
         self._free.setdefault((type.element_type, tuple(type.get_shape())), []).append(memory)
 
     def will_write(self, memory: SSAValue) -> None:
-        """Waits until no invocation reads the memory any more."""
+        """Emits a barrier if an invocation may still read the memory."""
         if self.shared.unknown or memory in self.shared.read | self.shared.written:
             self.wait()
         self.shared.written.add(memory)
 
     def will_read(self, memory: SSAValue) -> None:
-        """Waits until the memory is written."""
+        """Emits a barrier if the memory was written since the last one."""
         if memory in self.shared.written:
             self.wait()
         self.shared.read.add(memory)
 
     def wait(self) -> None:
-        """Waits for the workgroup."""
+        """Emits a workgroup barrier."""
         self.barrier()
         self.shared = Shared()
 
     def flat(self, buffer: SSAValue, element: Attribute) -> SSAValue:
-        """A buffer as one row of elements."""
+        """Views a buffer as one row of elements."""
         type = buffer.type
         assert isinstance(type, MemRefType)
         if type.get_num_dims() == 1 and type.element_type == element:
@@ -215,7 +215,7 @@ class TileEmitter(HoistingEmitter):
         return self.once(("flat", buffer), lambda: FlatViewOp(buffer, element))
 
     def dimension(self, buffer: SSAValue, axis: int) -> SSAValue:
-        """The size of a buffer's axis, which the launch gives."""
+        """Returns the size of a buffer's axis; a dynamic size comes from the launch."""
         number = self.number(axis)
         return self.once((buffer, axis), lambda: memref.DimOp(buffer, number))
 
@@ -232,7 +232,7 @@ class TileEmitter(HoistingEmitter):
 
 
 def is_index(type: Attribute) -> bool:
-    """Whether a number of the workgroup is computed as an index: 32-bit integers are, too."""
+    """True if values of this type are computed as indices: `index` and 32-bit integers."""
     return isinstance(type, IndexType) or (isinstance(type, IntegerType) and type.width.data == 32)
 
 

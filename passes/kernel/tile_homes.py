@@ -15,7 +15,7 @@ Home = Layout | Matrices | None
 
 
 def layout_of(home: Home) -> Layout | None:
-    """The layout of elements over invocations; None if it is open."""
+    """Returns a home's layout of elements over invocations; None if it is not known."""
     return home.layout if isinstance(home, Matrices) else home
 
 
@@ -37,13 +37,13 @@ class Homes:
         return self._plans[op]
 
     def find(self, value: SSAValue) -> Home:
-        """The home of a tile."""
+        """Returns the home of a tile."""
         if value not in self._known:
             self._known[value] = self._find(value, {})
         return self._known[value]
 
     def layout_of_reduction(self, op: tile.ReduceOp) -> Layout:
-        """The layout in which tiles are reduced."""
+        """Returns the layout in which a reduction reads its tiles."""
         return self._find_reduced(op, {})
 
     def _find_reduced(self, op: tile.ReduceOp, seen: dict[SSAValue, Home]) -> Layout:
@@ -51,7 +51,7 @@ class Homes:
         return found or self.anywhere(tile.tile_of(op.tiles[0]))
 
     def anywhere(self, type: tile.TileType) -> Layout:
-        """The layout of a tile that has no home."""
+        """Returns the default layout, for a tile without a home."""
         return spread(type.shape, self.schedule.target, self.schedule.subgroups)
 
     def _find(self, value: SSAValue, seen: dict[SSAValue, Home]) -> Home:
@@ -98,7 +98,7 @@ class Homes:
 
 
 def reshaped_axes(op: tile.ReshapeOp) -> list[int | None] | None:
-    """For each axis of the result the source's, None for a new one; None if sizes change."""
+    """Returns the source axis of each result axis, None for a new axis; None if sizes change."""
     before, after = tile.tile_of(op.tile).shape, tile.tile_of(op.result).shape
     wide = [axis for axis, size in enumerate(before) if size != 1]
     if [before[axis] for axis in wide] != [size for size in after if size != 1]:

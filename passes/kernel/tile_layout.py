@@ -42,15 +42,15 @@ class Layout:
 
     @cached_property
     def numbers(self) -> dict[Place, int]:
-        """The register that adds a place."""
+        """Maps each place to the register that holds it."""
         return {place: number for number, place in enumerate(self.registers)}
 
     def drop_axis(self, axis: int) -> Layout:
-        """The layout of rows of elements along an axis."""
+        """Returns the layout without one axis: one element for each row along it."""
         return self._map(lambda place: (*place[:axis], *place[axis + 1 :]))
 
     def select_axes(self, axes: Sequence[int | None]) -> Layout:
-        """The layout whose axis number n is this one's `axes[n]`; None is an axis of size 1."""
+        """Returns the layout whose axis n is `axes[n]` of this one; None is an axis of size 1."""
         return self._map(lambda place: tuple(0 if a is None else place[a] for a in axes))
 
     def _map(self, change: Callable[[Place], Place]) -> Layout:
@@ -108,13 +108,13 @@ class Matrices:
 
     @property
     def steps(self) -> tuple[int, int]:
-        """Rows and columns from a subgroup to the next."""
+        """Returns the rows and columns from one subgroup to the next."""
         rows, columns = (n * size for n, size in zip(self.counts, self.shape, strict=True))
         return (0 if self.use == "B" else rows), (0 if self.use == "A" else columns)
 
     @cached_property
     def layout(self) -> Layout | None:
-        """Where components lie; None where the target does not say it."""
+        """Returns the places of the components; None if the target does not define them."""
         if self.fragment is None:
             return None
         rows, columns = self.steps
@@ -139,7 +139,7 @@ def matrices(
     grid: tuple[int, int],
     bits: int,
 ) -> Matrices:
-    """The matrices of a tile, which its shape and the grid divide."""
+    """Divides a tile into matrices, subgroup by subgroup."""
     rows = tile[0] // (1 if use == "B" else grid[0])
     columns = tile[1] // (1 if use == "A" else grid[1])
     counts = rows // shape[0], columns // shape[1]

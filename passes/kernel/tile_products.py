@@ -63,7 +63,7 @@ class Product:
 
 
 def name_of(element: Attribute, unsigned: bool) -> str:
-    """A target's name of an element type."""
+    """Returns the target's name of an element type."""
     if isinstance(element, IntegerType):
         return f"{'u' if unsigned else 's'}{element.width.data}"
     return str(element)
@@ -72,7 +72,7 @@ def name_of(element: Attribute, unsigned: bool) -> str:
 def plan_product(
     op: tile.MultiplyAddOp, schedule: Schedule, refuse: Callable[[str], object]
 ) -> Product | None:
-    """The matrices of a product, None for multiply-adds; refuses tiles that do not fit."""
+    """Plans a product's matrices; None for multiply-adds. Refuses tiles that do not fit."""
     a, c = tile.tile_of(op.a), tile.tile_of(op.c)
     signed = op.unsigned is None
     types = [name_of(type.element, not signed) for type in (a, a, c)]
@@ -118,7 +118,7 @@ Operand = Callable[[int, int], SSAValue]
 
 
 def operand(value: TileValue, wanted: Matrices) -> Operand:
-    """The matrices of an operand; an operand that must be in memory is written."""
+    """Returns an operand's matrices; writes it to Workgroup memory if it must be there."""
     b = value.b
     key = "operand", value, wanted
     for scope in b.scopes:
@@ -152,7 +152,7 @@ def _operand(value: TileValue, wanted: Matrices) -> Operand:
 
 
 def _direct(box: Box, wanted: Matrices, corner: Sequence[Index], turned: bool) -> Operand | None:
-    """Loads from the buffer, where no element is outside and rows are aligned."""
+    """Loads matrices from the buffer if no element is outside and rows are aligned."""
     b, view = box.b, box.view
     if view.is_written or not box.is_inside():
         return None
@@ -179,7 +179,7 @@ def _direct(box: Box, wanted: Matrices, corner: Sequence[Index], turned: bool) -
 def multiply(
     op: tile.MultiplyAddOp, plan: Product | None, a: TileValue, b: TileValue, c: TileValue
 ) -> TileValue:
-    """a * b + c."""
+    """Writes a * b + c."""
     if plan is None:
         return _multiply_elements(op, a, b, c)
     emitter = c.b
@@ -202,7 +202,7 @@ def multiply(
 def _multiply_elements(
     op: tile.MultiplyAddOp, a: TileValue, b: TileValue, c: TileValue
 ) -> TileValue:
-    """Each invocation multiplies rows and columns of its own elements."""
+    """Each invocation multiplies the rows and columns of its own elements."""
     emitter = c.b
     layout = element_layout(c.type, emitter.schedule)
     left, right = (Stored(value).fill() for value in (a, b))
@@ -242,7 +242,7 @@ def element_layout(type: tile.TileType, schedule: Schedule) -> Layout:
 
 
 def widen(b: TileEmitter, value: SSAValue, element: Attribute, unsigned: bool) -> SSAValue:
-    """A factor in the type of the sum."""
+    """Converts a factor to the type of the sum."""
     if value.type == element:
         return value
     if isinstance(element, IntegerType):

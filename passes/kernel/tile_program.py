@@ -86,7 +86,7 @@ class ProgramCode:
         return View(number, b.flat(given, type.element), 0, tuple(sizes), tuple(strides), written)
 
     def _block(self, block: Block) -> Sequence[SSAValue]:
-        """Writes a block; gives the operands of its terminator."""
+        """Writes a block; returns the operands of its terminator."""
         for op in block.ops:
             self.b.current = op
             if isinstance(op, scf.YieldOp):
@@ -98,13 +98,13 @@ class ProgramCode:
     # Numbers of the workgroup
 
     def index(self, value: SSAValue) -> Index:
-        """A number as an index."""
+        """Returns a number as an index."""
         held = self.values[value]
         assert isinstance(held, int | SSAValue)
         return held
 
     def ssa(self, value: SSAValue) -> SSAValue:
-        """A number as a value of its own type."""
+        """Returns a number as a value of its own type."""
         held = self.values[value]
         return self.b.cast(held, value.type) if is_index(value.type) else held
 
@@ -122,7 +122,7 @@ class ProgramCode:
             self.values[result] = self.b.cast(value, INDEX) if is_index(result.type) else value
 
     def _index_arithmetic(self, op: Operation) -> Index | None:
-        """Arithmetic of which bounds and multiples stay known."""
+        """Computes an index whose bounds and multiples stay known; None for other operations."""
         b, known = self.b, [self.index(operand) for operand in op.operands]
         match op:
             case arith.ConstantOp(value=IntegerAttr() as constant):
@@ -175,7 +175,7 @@ class ProgramCode:
     def _place_in_groups(
         self, numbers: list[Index], counts: list[Index], group: int
     ) -> list[Index]:
-        """Rows of a group one below the other before the next column."""
+        """Numbers tiles in bands: rows of a group one after the other, then the next column."""
         b, (row, column), (rows, columns) = self.b, numbers, counts
         number, area = b.plus(scale(b, row, columns), column), scale(b, columns, group)
         first = b.times(_quotient(b, number, area), group)
@@ -214,7 +214,7 @@ class ProgramCode:
     # Tiles
 
     def _now(self, value: Lazy) -> Elements:
-        """A tile's elements, read at this place of the program."""
+        """Reads a tile's elements at this place of the program."""
         layout = value.layout
         values = [value.at(Spot(layout, number)) for number in range(len(layout.registers))]
         return Elements(self.b, value.type, layout, values)
@@ -261,7 +261,7 @@ class ProgramCode:
     def _write(
         self, value: TileValue, view: View, place: Callable[[Spot], tuple[Index, Any]]
     ) -> None:
-        """Stores each element by the first of those that hold it."""
+        """Stores each element from the first of the invocations that hold it."""
         b, owner = self.b, self.b.owner(value.layout)
         written = [(value.at(spot), *place(spot)) for spot in value.spots()]
         for element, number, inside in written:
@@ -269,7 +269,7 @@ class ProgramCode:
             b.when(condition, lambda e=element, n=number: b.store(e, view.buffer, [n]))
 
     def _store_matrices(self, op: tile.StoreOp, value: TileValue, box: Box) -> bool:
-        """Whether whole matrices could be stored."""
+        """Stores whole matrices; returns False if it cannot."""
         b, view, home = self.b, box.view, self.homes.find(op.tile)
         if not isinstance(home, Matrices) or len(view.strides) < 2:
             return False
@@ -393,7 +393,7 @@ class ProgramCode:
         return self.homes.find(value) or self.homes.anywhere(tile.tile_of(value))
 
     def pack(self, value: SSAValue, home: Home) -> list[SSAValue]:
-        """The values that a loop carries for a value."""
+        """Lists the SSA values by which a loop carries a value."""
         held = self.values[value]
         if not isinstance(held, TileValue):
             return [self.b.index(held)]
@@ -403,7 +403,7 @@ class ProgramCode:
         return [held.at(Spot(home, number)) for number in range(len(home.registers))]
 
     def unpack(self, value: SSAValue, home: Home, parts: Sequence[SSAValue]) -> Any:
-        """The value of the parts that a loop carries."""
+        """Rebuilds a value from the SSA values by which a loop carries it."""
         if not isinstance(value.type, tile.TileType):
             return parts[0]
         if isinstance(home, Matrices):
@@ -439,7 +439,7 @@ class ProgramCode:
         ]
 
     def _inner(self, block: Block, homes: Sequence[Home]) -> list[SSAValue]:
-        """Writes the body of a loop or branch; memory that it took is free after."""
+        """Writes the body of a loop or branch; frees the memory that it took afterwards."""
         b = self.b
         b.kept.append([])
         yielded = self._pack_all(self._block(block), homes)
@@ -473,7 +473,7 @@ class ProgramCode:
         self._unpack_all(op.results, homes, results)
 
     def _load_operands(self, op: scf.ForOp) -> None:
-        """Operands that no iteration changes are loaded before the loop."""
+        """Loads loop-invariant operands of products before the loop."""
         for product in [inner for inner in op.walk() if isinstance(inner, tile.MultiplyAddOp)]:
             plan = self.homes.plan(product)
             if plan is None:
@@ -533,31 +533,31 @@ REGISTERS = 255
 
 
 def _quotient(b: TileEmitter, a: Index, by: Index) -> Index:
-    """a / by of numbers that are not negative."""
+    """Computes a / by of numbers that are not negative."""
     return (
         b.divided(a, by) if isinstance(by, int) else b.pure(arith.DivUIOp, b.index(a), b.index(by))
     )
 
 
 def _remainder(b: TileEmitter, a: Index, by: Index) -> Index:
-    """a % by of numbers that are not negative."""
+    """Computes a % by of numbers that are not negative."""
     if isinstance(by, int):
         return b.remainder(a, by)
     return b.pure(arith.RemUIOp, b.index(a), b.index(by))
 
 
 def element_bits(element: Attribute) -> int:
-    """The bits of an element in memory."""
+    """Returns the bits of an element in memory."""
     return max(8, cast(Any, element).bitwidth)
 
 
 def view_element(view: View) -> Attribute:
-    """The type of a view's elements."""
+    """Returns the type of a view's elements."""
     return cast(Any, view.buffer.type).element_type
 
 
 def _stored_arguments(program: tile.ProgramOp) -> set[int]:
-    """The numbers of the arguments that the program writes."""
+    """Returns the indices of the arguments that the program writes."""
     stored: set[int] = set()
     for op in program.walk():
         if isinstance(op, tile.StoreOp | tile.ScatterOp):

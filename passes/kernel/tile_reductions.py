@@ -39,7 +39,7 @@ class Reduction:
         self.written = [] if shuffles else own
 
     def write(self) -> list[Elements | SSAValue]:
-        """The results: tiles, or numbers on which all invocations agree."""
+        """Returns the results: tiles, or numbers that are equal in all invocations."""
         rows: dict[int, Numbers] = {}
         for register, place in enumerate(self.layout.registers):
             row = (*place[: self.axis], *place[self.axis + 1 :])

@@ -57,34 +57,34 @@ class View:
 
 
 class TileValue(ABC):
-    """A tile's elements."""
+    """A tile of a program while its code is written."""
 
     def __init__(self, b: TileEmitter, type: tile.TileType):
         self.b, self.type = b, type
 
     @abstractmethod
     def at(self, spot: Spot) -> SSAValue:
-        """The element at a spot, of which the layout has the tile's axes."""
+        """Returns the element at a spot, whose layout must have the tile's axes."""
 
     @property
     def home(self) -> Layout | None:
-        """The layout in which it is cheapest; None where any is as cheap."""
+        """The layout that is cheapest to read; None if all layouts cost the same."""
         return None
 
     @property
     def layout(self) -> Layout:
-        """Its home, or elements dealt to all invocations."""
+        """The value's home, or else a layout that deals elements to all invocations."""
         schedule = self.b.schedule
         return self.home or spread(self.type.shape, schedule.target, schedule.subgroups)
 
     def spots(self) -> list[Spot]:
-        """The spots of its own layout."""
+        """Lists the spots of the value's own layout."""
         layout = self.layout
         return [Spot(layout, register) for register in range(len(layout.registers))]
 
 
 class Elements(TileValue):
-    """Scalars in registers, in a layout."""
+    """A tile as scalars in registers, in a layout."""
 
     def __init__(
         self, b: TileEmitter, type: tile.TileType, layout: Layout, values: Sequence[SSAValue]
@@ -115,7 +115,7 @@ class Stored:
         self.memory = self.b.room(value.type.element, self.shape)
 
     def fill(self) -> Stored:
-        """Writes all elements."""
+        """Stores all elements in memory."""
         b, spots = self.b, self.value.spots()
         values = [self.value.at(spot) for spot in spots]
         b.will_write(self.memory)
@@ -129,11 +129,11 @@ class Stored:
         return self
 
     def element(self, indices: Sequence[Index]) -> SSAValue:
-        """Reads an element; `will_read` comes before."""
+        """Reads an element; call `will_read` first."""
         return self.b.load(self.memory, indices)
 
     def read(self, layout: Layout) -> list[SSAValue]:
-        """The elements in a layout."""
+        """Reads the elements into registers in a layout."""
         self.b.will_read(self.memory)
         return [
             self.element(self.b.coordinates(Spot(layout, number)))
@@ -141,7 +141,7 @@ class Stored:
         ]
 
     def read_once(self, layout: Layout) -> list[SSAValue]:
-        """The elements in a layout; the memory is free after."""
+        """Reads the elements into registers in a layout, then frees the memory."""
         values = self.read(layout)
         self.b.give_back(self.memory)
         return values
@@ -159,12 +159,12 @@ class Stored:
 
 
 def matrix_type(matrices: Matrices, element: Attribute) -> CooperativeMatrixType:
-    """The type of each of the matrices."""
+    """Returns the type of one of the matrices."""
     return CooperativeMatrixType(*matrices.shape, element, Scope.Subgroup, USES[matrices.use])
 
 
 class HeldMatrices(TileValue):
-    """Accumulators in cooperative matrices, rows of them one after the other."""
+    """A tile in accumulators of cooperative matrices, row by row."""
 
     def __init__(
         self, b: TileEmitter, type: tile.TileType, matrices: Matrices, values: Sequence[SSAValue]
@@ -187,7 +187,7 @@ class HeldMatrices(TileValue):
         return b.remembered((self, spot.layout), b.depth, make)[spot.register]
 
     def in_memory(self) -> Stored:
-        """The tile in Workgroup memory: written by whole matrices."""
+        """Stores the tile to Workgroup memory by whole matrices."""
         b, matrices = self.b, self.matrices
         place = Stored(self)
         b.will_write(place.memory)
@@ -203,20 +203,20 @@ class HeldMatrices(TileValue):
 
 
 def all_numbers(matrices: Matrices) -> list[tuple[int, int]]:
-    """Row and column of each of a subgroup's matrices."""
+    """Lists the positions (row, column) of a subgroup's matrices."""
     rows, columns = matrices.counts
     return list(product(range(rows), range(columns)))
 
 
 def corner_of(b: TileEmitter, matrices: Matrices) -> tuple[Index, Index]:
-    """The first row and column of a subgroup's matrices."""
+    """Returns the first row and column of a subgroup's matrices."""
     subgroup = b.subgroup_id(b.schedule.subgroups)
     row, column = b.divided(subgroup, matrices.grid[1]), b.remainder(subgroup, matrices.grid[1])
     return b.times(row, matrices.steps[0]), b.times(column, matrices.steps[1])
 
 
 def in_matrices(value: TileValue, matrices: Matrices) -> list[SSAValue]:
-    """A tile as cooperative matrices."""
+    """Converts a tile to cooperative matrices."""
     if isinstance(value, HeldMatrices) and value.matrices == matrices:
         return value.values
     b, element = value.b, value.type.element
@@ -236,7 +236,7 @@ def in_matrices(value: TileValue, matrices: Matrices) -> list[SSAValue]:
 
 
 def join_matrices(value: TileValue, matrices: Matrices, layout: Layout) -> list[SSAValue]:
-    """Cooperative matrices of the invocation's own components."""
+    """Builds cooperative matrices from the invocation's own components."""
     b, result = value.b, list[SSAValue]()
     assert matrices.fragment is not None
     count = matrices.fragment.components
@@ -251,14 +251,14 @@ def join_matrices(value: TileValue, matrices: Matrices, layout: Layout) -> list[
 
 
 def zero_of(element: Attribute) -> IntegerAttr | FloatAttr:
-    """0 of an element type."""
+    """Returns the zero of an element type."""
     if isinstance(element, IntegerType):
         return IntegerAttr(0, element)
     return FloatAttr(0.0, cast(AnyFloat, element))
 
 
 class Lazy(TileValue):
-    """Elements that are computed where they are asked for; once in each scope and spot."""
+    """A tile whose elements are computed when they are read, once in each scope and spot."""
 
     def __init__(
         self,
@@ -280,7 +280,7 @@ class Lazy(TileValue):
 
 
 class Box(Lazy):
-    """A box of a view, from `firsts` on."""
+    """The part of a view that starts at the indices `firsts`."""
 
     def __init__(
         self,
@@ -296,13 +296,13 @@ class Box(Lazy):
         self.outside, self.guarded = outside, guarded
 
     def load(self, spot: Spot) -> SSAValue:
-        """The element, or the number that stands outside."""
+        """Loads an element; outside the view it is the padding number."""
         b = self.b
         number, inside = element_of(b, self.view, self.firsts, b.coordinates(spot))
         return guarded_load(b, self.view, number, inside if self.guarded else True, self.outside)
 
     def is_inside(self) -> bool:
-        """Whether it is known that no element is outside."""
+        """True if every element is known to lie inside the view."""
         shape = (*([1] * (len(self.firsts) - len(self.type.shape))), *self.type.shape)
         for first, count, size in zip(self.firsts, shape, self.view.sizes, strict=True):
             bound = self.b.bound(first)
@@ -312,7 +312,7 @@ class Box(Lazy):
 
 
 class Turned(Lazy):
-    """A transposed matrix."""
+    """The transpose of a matrix."""
 
     def __init__(self, source: TileValue, type: tile.TileType, home: Layout | None):
         super().__init__(
@@ -324,7 +324,7 @@ class Turned(Lazy):
 def element_of(
     b: TileEmitter, view: View, firsts: Sequence[Index], places: Sequence[Index]
 ) -> tuple[Index, Condition]:
-    """An element's number in the buffer, and whether it is inside of the view."""
+    """Returns an element's index in the buffer, and whether it lies inside the view."""
     places = (*([0] * (len(firsts) - len(places))), *places)
     number, inside = view.offset, True
     for first, place, size, stride in zip(firsts, places, view.sizes, view.strides, strict=True):
@@ -335,7 +335,7 @@ def element_of(
 
 
 def scale(b: TileEmitter, index: Index, stride: Index) -> Index:
-    """index * stride, of which both may be the launch's."""
+    """Computes index * stride; both may be dynamic."""
     if isinstance(index, SSAValue) and isinstance(stride, SSAValue):
         return b.pure(b.instructions.multiply, index, stride)
     return b.times(index, stride)
@@ -367,14 +367,14 @@ def guarded_load(
 def move(
     source: TileValue, type: tile.TileType, axes: Sequence[int | None], home: Layout | None
 ) -> Lazy:
-    """A tile whose element at a place is the source's at the place's axes; None is the first."""
+    """Returns a tile that reads the source's element with `axes` selected; None is index 0."""
     b = source.b
 
     return Lazy(b, type, lambda spot: source.at(_select_axes(b, spot, axes)), home)
 
 
 def _select_axes(b: TileEmitter, spot: Spot, axes: Sequence[int | None]) -> Spot:
-    """The spot of a tile whose axes are some of this one's; None is an axis of size 1."""
+    """Returns the spot of a tile with only these axes; None is an axis of size 1."""
     key = "chosen", spot.layout, tuple(axes)
     layout = b.remembered(key, 0, lambda: spot.layout.select_axes(axes))
     place = spot.layout.registers[spot.register]
@@ -383,5 +383,5 @@ def _select_axes(b: TileEmitter, spot: Spot, axes: Sequence[int | None]) -> Spot
 
 
 def range_of(b: TileEmitter, type: tile.TileType) -> Lazy:
-    """0, 1, ..."""
+    """Returns the tile 0, 1, 2, ..."""
     return Lazy(b, type, lambda spot: b.cast(b.coordinates(spot)[0], i32))

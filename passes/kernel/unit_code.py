@@ -118,11 +118,11 @@ class UnitCode:
         self._spread: dict[tuple[SSAValue, Attribute], SSAValue] = {}
 
     def elements(self) -> list[SSAValue]:
-        """All elements, in vectors of four."""
+        """Returns all elements in order, in vectors of four."""
         return [self.four(number) for number in range(self.unpacking.size // VECTOR)]
 
     def four(self, number: int) -> SSAValue:
-        """The `number`-th four elements."""
+        """Returns the elements 4 * `number` to 4 * `number` + 3."""
         last = self.block.last_op
         assert last is not None
         result = last.operands[0]
@@ -262,7 +262,7 @@ class UnitCode:
         return Bytes(word, (1 << most.bit_length()) - 1)
 
     def _shifted(self, x: Bytes, places: int | SSAValue, left: bool) -> Bytes:
-        """Bytes shifted each by itself; bits that leave one and enter another are masked."""
+        """Shifts each byte by itself; masks the bits that leave one byte and enter another."""
         b = self.builder
         if isinstance(places, int):
             if places == 0:
@@ -291,7 +291,7 @@ class UnitCode:
         return Bytes(b.add(arith.AndIOp(word, b.number(mask * IN_EACH_BYTE, i32))), mask)
 
     def _mask_of(self, op: arith.AndIOp) -> int | None:
-        """The mask of each byte that a word is masked with."""
+        """Returns the byte mask that a constant repeats in each byte; None for other constants."""
         constant = op.rhs.owner
         if not isinstance(constant, arith.ConstantOp) or not isinstance(
             constant.value, IntegerAttr
@@ -310,7 +310,7 @@ class UnitCode:
 
     def _narrowed(self, op: arith.TruncFOp, at: tuple[int, ...]) -> SSAValue | None:
         """
-        A product of numbers that binary16 has, and a sum with one, rounded to it: computed in it.
+        Computes a product of binary16 numbers, or its sum with one, directly in binary16.
 
         The product in binary32 is exact, so a product is the same number; a sum is rounded once
         instead of twice.
@@ -330,14 +330,14 @@ class UnitCode:
     def _in_pairs(
         self, kind: Callable[..., Operation], values: Sequence[SSAValue], at: tuple[int, ...]
     ) -> SSAValue | None:
-        """An operation on numbers that binary16 has, two at a time; None if it has not all."""
+        """Computes an operation in binary16, two elements at a time; None if that is not exact."""
         if any(self._half_kind(value) is None for value in values):
             return None
         pairs = zip(*(self._pairs(value, at) for value in values), strict=True)
         return self._four_of([self.builder.add(kind(*pair)) for pair in pairs])
 
     def _half_kind(self, value: SSAValue) -> str | None:
-        """The reason why a value is a number of binary16: it was one, or it is a small integer."""
+        """Says why binary16 has a value: `half` for an f16, `integer` for a small integer."""
         op = value.owner
         match op:
             case arith.ExtFOp() if op.input.type == f16:
@@ -350,7 +350,7 @@ class UnitCode:
                 return None
 
     def _small(self, value: SSAValue) -> int | None:
-        """A constant that is a whole number of less than a byte."""
+        """Returns the value of a constant integer whose magnitude fits a byte, else None."""
         owner = value.owner
         if not isinstance(owner, arith.ConstantOp) or not isinstance(owner.value, FloatAttr):
             return None
@@ -358,7 +358,7 @@ class UnitCode:
         return int(number) if number == int(number) and abs(number) <= ALL_BITS else None
 
     def _pairs(self, value: SSAValue, at: tuple[int, ...]) -> list[SSAValue]:
-        """The first and the third of four numbers of binary16, and the second and the fourth."""
+        """Returns four binary16 numbers as two pairs: first and third, second and fourth."""
         b, op = self.builder, value.owner
         if isinstance(op, arith.ExtFOp):
             source = self._value(op.input, at)
@@ -419,12 +419,12 @@ class UnitCode:
         return self._four_of([b.add(BitcastOp(b.add(arith.AndIOp(w, upper)), PAIR)) for w in words])
 
     def _widened(self, x: Bytes, signed: bool) -> SSAValue:
-        """Bytes as numbers of binary32, by way of binary16: GPUs convert integers slowly."""
+        """Converts bytes to binary32 by way of binary16, as GPUs convert integers slowly."""
         four = self._four_of(self._pairs_of_bytes(x, signed, 0))
         return self.builder.add(arith.ExtFOp(four, VectorType(f32, [VECTOR])))
 
     def _where_they_lie(self, x: Bytes) -> tuple[SSAValue, int, int]:
-        """The word that has these bytes under a mask, shifted left by so many places."""
+        """Returns the unshifted word that contains the bytes, their mask in it, and their shift."""
         masked = x.word.owner
         mask = self._mask_of(masked) if isinstance(masked, arith.AndIOp) else None
         if mask is None:
@@ -459,7 +459,7 @@ class UnitCode:
         return self.builder.number(x, type) if isinstance(x, int) else x
 
     def _as_vector(self, x: Value, type: Attribute) -> SSAValue:
-        """A value in each place of a vector, if it is not a vector yet."""
+        """Repeats a scalar in each place of a vector; returns a vector unchanged."""
         value = self._four(x)
         scalar = self._scalar(value, type)
         if isinstance(scalar.type, VectorType):

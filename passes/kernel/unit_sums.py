@@ -65,7 +65,7 @@ class UnitSums:
     def add(
         self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index
     ) -> None:
-        """Add the products of the elements at some places, which are a unit's."""
+        """Adds the products of a unit's elements, which are at these places."""
         kernel, (rows, columns) = self.kernel, points
         for place in places:
             elements = [kernel.stream.apart(point | place, self.known) for point in columns]
@@ -101,7 +101,7 @@ class UnitSums:
             self.totals[i * columns + j] = total
 
     def _beside(self, i: int, j: int, common: Common) -> SSAValue:
-        """The sum of a row's elements that an addend is multiplied by."""
+        """Returns the sum of the row elements that share this addend."""
         xs = self.beside[i, j, common]
         if xs not in self.known:
             self.known[xs] = reduce(self.kernel.plus, xs)
@@ -130,7 +130,7 @@ class DigitSums(UnitSums):
     def _add_common(
         self, code: ScalarCode, j: int, common: Common, numbered: list[tuple[int, Affine]]
     ) -> None:
-        """Products of all rows with elements of a column that have factor and addend in common."""
+        """Adds the products of all rows with column elements that share factor and addend."""
         common_words = words_of(code, numbered)
         for i, row in enumerate(self.digits):
             if common_words is None:

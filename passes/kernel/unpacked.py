@@ -110,7 +110,7 @@ class UnitSource:
         return values
 
     def code(self, loaded: Sequence[SSAValue], unit: Index) -> UnitCode:
-        """The code of a unit's elements, of which the planes have this."""
+        """Returns the code that computes a unit's elements from its loaded planes."""
         b = self.builder
         rest = list(loaded)
         planes: list[list[SSAValue]] = []
@@ -194,7 +194,7 @@ class UnpackedOperand(TileInMemory):
         return ()
 
     def _unit(self, move: Move, k: Index) -> tuple[Index, Condition]:
-        """The number of a move's unit along K, and whether there is one."""
+        """Returns a move's unit number along K, and whether the unit exists."""
         b = self.builder
         unit = b.plus(b.divided(k, self.unpacking.size), move.column)
         if self.within_k or not self.tile.guarded[1]:
@@ -202,7 +202,7 @@ class UnpackedOperand(TileInMemory):
         return unit, b.below(unit, self.unpacking.units)
 
     def _load(self, move: Move, k: Index) -> list[SSAValue]:
-        """The planes' elements for a unit; for a unit that does not exist, the first one's."""
+        """Loads the planes' elements for a unit, or for the first unit if it does not exist."""
         b = self.builder
         unit, inside = self._unit(move, k)
         if inside is not True:
@@ -223,7 +223,7 @@ class UnpackedOperand(TileInMemory):
             b.store(value, self.memory, (self._in_tile(move.row, first, 0, number),))
 
     def _elements(self, loaded: Sequence[SSAValue], unit: Index) -> list[SSAValue]:
-        """The elements of a unit in order, as vectors of the type that the tile has."""
+        """Computes the elements of a unit in order, as vectors of the tile's type."""
         b, tile = self.builder, self.tile
         fours = self.source.code(loaded, unit).elements()
         together = max(1, tile.vector // VECTOR)

@@ -70,7 +70,7 @@ class UnpackedFragments:
         self._units: list[list[dict[int, tuple[UnitCode, Condition]]]] = []
 
     def _of_lane(self, axis: int) -> Index:
-        """The part of a place along an axis that follows from the lane; along K in units."""
+        """Returns the lane's offset along an axis; along K in units."""
         b, fragment = self.builder, self.tile.fragment
         assert fragment is not None
         bits = fragment.lane.bits_along(axis)
@@ -82,7 +82,7 @@ class UnpackedFragments:
         return place
 
     def _lines(self, first: Index, count: int, axis: int) -> list[dict[int, Index]]:
-        """By fragment, the rows or columns that the invocation holds, by their place in it."""
+        """Lists by fragment the rows or columns that the invocation holds, by place."""
         b, tile, fragment = self.builder, self.tile, self.tile.fragment
         assert fragment is not None
         size = (fragment.rows, fragment.columns)[axis]
@@ -99,11 +99,11 @@ class UnpackedFragments:
         return lines
 
     def begin_ahead(self) -> None:
-        """Read what waits for the first K tile."""
+        """Reads the first K tile's values into `waiting`."""
         self.waiting = self.read(0)
 
     def enter(self, k: Index, following: Index | None = None) -> None:
-        """The K tile at element `k` is multiplied from now on; the one at `following` after it."""
+        """Selects the K tile at element `k`, and the tile at `following` to read ahead."""
         values = self.waiting if self.tile.ahead else self.read(k)
         if following is not None and self.tile.ahead:
             self.waiting = self.read(following)
@@ -146,7 +146,7 @@ class UnpackedFragments:
         return [self.fragment(number, k, type) for number in range(count)]
 
     def fragment(self, number: int, k: int, type: CooperativeMatrixType) -> SSAValue:
-        """The one of these of that number."""
+        """Builds the fragment with this number, at `k` elements along K in the tile."""
         group, within = divmod(k, self.order.group)
         depth = self.order.parts * self.order.count
         first = within // depth * self.order.count
@@ -158,7 +158,7 @@ class UnpackedFragments:
         first: int,
         type: CooperativeMatrixType,
     ) -> SSAValue:
-        """One of which the invocation holds elements of these units from the `first` on."""
+        """Builds a fragment from the units' elements from number `first` on."""
         b = self.builder
         element = type.element_type
         assert isinstance(element, Float16Type | BFloat16Type | Float32Type)

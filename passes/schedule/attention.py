@@ -85,7 +85,7 @@ class AttentionPlan:
 
     @property
     def causal(self) -> Size | None:
-        """The bound of the mask by index, None where every row sees all keys."""
+        """The bound of the mask by index; None if every row sees all keys."""
         bound = self.sizes.causal
         hides = bound is not None and not surely_below(self.extents[N] - 1, bound + 1)
         return bound if hides else None

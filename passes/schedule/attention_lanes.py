@@ -112,15 +112,15 @@ class Scores:
 
     @property
     def own_rows(self) -> int:
-        """Rows that a lane has at most, counting those only that exist."""
+        """The largest number of rows of a lane; counts only rows that exist."""
         return ceil_div(self.rows, min(self.pitch, self.width))
 
     def place(self, row: int, key: int) -> tuple[int, int]:
-        """The slot and the lane that have a score."""
+        """Returns the slot and the lane of a score."""
         return divmod(key * self.pitch + row, self.width)
 
     def first(self, slot: int) -> tuple[int, int]:
-        """Row and key of the first lane's score."""
+        """Returns row and key of the first lane's score in a slot."""
         key, row = divmod(slot * self.width, self.pitch)
         return row, key
 
@@ -252,7 +252,7 @@ class LanesPlan:
         return self.schedule.ahead.data
 
     def vectors(self, name: str) -> int:
-        """Vectors of keys or values."""
+        """Number of vectors of a key or value."""
         extent = self.sizes.extents[D if name == "k" else E]
         return typical(extent) // self.vector(name)
 
@@ -262,7 +262,7 @@ class LanesPlan:
         return self.vectors(name) * max(1, bits // LEAST_BITS)
 
     def share(self, name: str) -> int:
-        """Vectors of a key or value that one invocation has, at most."""
+        """The largest number of vectors of a key or value in one invocation."""
         return ceil_div(self.vectors(name), self.schedule.lanes.data)
 
     @property
@@ -303,12 +303,12 @@ class LanesPlan:
 
     @property
     def part_length(self) -> Size:
-        """Keys of a part; the last part may have fewer."""
+        """Number of keys in a part; the last part may have fewer."""
         return ceil_div(self.sizes.extents[N], self.parts)
 
     @property
     def causal(self) -> Size | None:
-        """The bound of the mask by index, None where every row sees all keys."""
+        """The bound of the mask by index; None if every row sees all keys."""
         bound = self.sizes.causal
         hides = bound is not None and not surely_below(self.sizes.extents[N] - 1, bound + 1)
         return bound if hides else None
@@ -329,7 +329,7 @@ class LanesPlan:
 
 
 def problems(plan: LanesPlan) -> Iterator[str]:
-    """The reasons why it does not fit, each with the number and what would."""
+    """Lists why the schedule does not fit, each with the offending number and one that fits."""
     op, schedule, target = plan.op, plan.schedule, plan.target
     for name in ("q", "k", "v", "result", *(["mask"] if op.mask is not None else [])):
         if not isinstance(plan.element(name), FLOATS):
@@ -361,7 +361,7 @@ def problems(plan: LanesPlan) -> Iterator[str]:
 
 
 def check_lanes(plan: LanesPlan) -> None:
-    """Raises `ScheduleDoesNotFit` with the first thing that does not."""
+    """Raises `ScheduleDoesNotFit` with the first problem."""
     for problem in problems(plan):
         raise ScheduleDoesNotFit(problem)
 
@@ -431,7 +431,7 @@ def _merges_less(plan: LanesPlan, twice: LanesPlan) -> bool:
 
 
 def _power_of_two(number: int) -> int:
-    """The least power of two that is not below."""
+    """Returns the least power of two that is not below the number."""
     return 1 << max(0, number - 1).bit_length()
 
 

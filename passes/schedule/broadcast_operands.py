@@ -28,7 +28,7 @@ Dims: TypeAlias = list[AffineExpr | None]
 
 
 def without_broadcasts(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
-    """The operation that reads what its operands repeat, in its place; else the operation."""
+    """Replaces an operation by one that reads the sources of its repeated operands."""
     if len(op.inputs) != 2 or len(op.results) != 1:
         return op
     *maps, written = (attribute.data for attribute in op.get_indexing_maps())
@@ -90,7 +90,7 @@ def _without_units(
 
 
 def _has_rows(op: LinalgStructuredOperation) -> bool:
-    """Whether it is a contraction each of whose results is one matrix of rows."""
+    """True for a contraction whose result is one matrix of rows in each batch."""
     try:
         return row_stride(contraction_of(op).layouts[2]) is not None
     except NotAContraction:
@@ -98,7 +98,7 @@ def _has_rows(op: LinalgStructuredOperation) -> bool:
 
 
 def _source(value: SSAValue, map: AffineMap) -> tuple[SSAValue, AffineMap]:
-    """The value that a value repeats, as far as that is known, and its index map from the loops."""
+    """Returns the value that a value repeats, and its index map from the loops."""
     source, dims = value, list[AffineExpr | None](map.results)
     while (before := _before(source, dims)) is not None:
         source, dims = before
@@ -144,7 +144,7 @@ def _compose_expression(expression: AffineExpr, loops: Dims) -> AffineExpr | Non
 
 
 def _loops(map: AffineMap) -> set[int]:
-    """The loops that a map uses."""
+    """Returns the loops that a map uses."""
     return {
         e.position for result in map.results for e in result.dfs() if isinstance(e, AffineDimExpr)
     }

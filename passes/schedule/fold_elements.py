@@ -90,8 +90,8 @@ def _is_computable(op: Operation) -> bool:
 
 def _part_of(op: tensor.ExtractSliceOp) -> tuple[int, int] | None:
     """
-    For a slice that is one of equal parts along the last dimension: how many there are, and which
-    one it is; None for others.
+    Returns the number of equal parts and the part's index if a slice is an equal part of the last
+    dimension, else None.
     """
     source, result = op.source.type, op.result.type
     assert isinstance(source, TensorType)
@@ -107,7 +107,7 @@ def _part_of(op: tensor.ExtractSliceOp) -> tuple[int, int] | None:
 
 
 def _fold(dispatch: DispatchOp, target: Target) -> None:
-    """Move the elements into the only product that reads them, or leave everything as it is."""
+    """Moves the elements into the only product that reads them, or changes nothing."""
     (result,) = dispatch.outputs
     users = [use.operation for use in result.uses]
     user = users[0] if len(users) == 1 else None
@@ -121,7 +121,7 @@ def _fold(dispatch: DispatchOp, target: Target) -> None:
 
 
 def _fold_into_product(dispatch: DispatchOp, user: DispatchOp, target: Target) -> DispatchOp | None:
-    """The product with the elements in it, None where its schedule would not fit."""
+    """Returns the product with the elements in it; None if its schedule would not fit."""
     number = list(user.inputs).index(dispatch.outputs[0])
     if UPDATES in user.attributes:
         return None
@@ -152,7 +152,7 @@ def _fold_into_product(dispatch: DispatchOp, user: DispatchOp, target: Target) -
 
 
 class _Writer:
-    """Writes what a dispatch computes at the beginning of another one's block."""
+    """Writes what one dispatch computes at the beginning of another dispatch's block."""
 
     def __init__(self, dispatch: DispatchOp, body: Block, inputs: list[SSAValue]):
         self.dispatch, self.body, self.inputs = dispatch, body, inputs
@@ -207,7 +207,7 @@ class _Writer:
         return argument
 
     def _read_parts(self, op: Generic, copy: Generic) -> None:
-        """Read slices where they are equal parts of their sources."""
+        """Replaces slices that are equal parts of their sources by reads of the parts."""
         reads = [attribute.data for attribute in op.get_indexing_maps()]
         for number, value in enumerate(op.inputs):
             if value in self.parts:
@@ -234,7 +234,7 @@ def _in_parts(value: SSAValue, parts: int) -> tensor.ExpandShapeOp:
 
 
 def _fits(root: Generic, target: Target) -> bool:
-    """Whether a workgroup computes each element once: to make digits of it."""
+    """True if a workgroup computes each element once, to make digits of it."""
     schedule = root.attributes[SCHEDULE]
     assert isinstance(schedule, RowsAttr)
     try:

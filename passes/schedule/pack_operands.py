@@ -150,7 +150,7 @@ class PackOperandsPass(ModulePass):
 
 
 def _drop_argument(root: Operation, value: SSAValue) -> None:
-    """Take an unused argument out of the dispatch."""
+    """Removes an unused argument from the dispatch."""
     dispatch = root.parent_op()
     assert isinstance(dispatch, DispatchOp)
     if isinstance(value, BlockArgument) and value.first_use is None:
@@ -206,13 +206,13 @@ def _insert_before(packer: DispatchOp, dispatch: DispatchOp) -> None:
 
 
 def _numbers_of_sizes(op: AttentionOp, sizes: Sequence[Size]) -> list[SSAValue]:
-    """The numbers of an attention that say these sizes."""
+    """Returns the attention's operands that give these dynamic sizes."""
     known = {number(value): value for value in reversed(op.numbers)}
     return [known[size] for size in sizes]
 
 
 def _outside(dispatch: DispatchOp, size: Size) -> Size:
-    """A size inside of a dispatch in terms of its operands."""
+    """Translates a size inside a dispatch into terms of the dispatch's operands."""
     if not is_dynamic(size):
         return size
     known: dict[Extent, Size] = {}
@@ -224,7 +224,7 @@ def _outside(dispatch: DispatchOp, size: Size) -> Size:
 
 
 def _insert_early(packer: DispatchOp, source: SSAValue) -> None:
-    """Right after what makes `source`, so that every reader follows."""
+    """Inserts the packing right after the definition of `source`, before every reader."""
     if isinstance(source, BlockArgument):
         block = source.block
         assert block.first_op is not None
