@@ -89,17 +89,22 @@ class AttentionModel:
 
 @dataclass(frozen=True)
 class ScalarModel:
-    """Estimates products by multiply-adds; without `rate`, like any other tile."""
+    """
+    The times of products by multiply-adds.
 
-    rate: float = 0.0
+    Only targets whose file gives the rate `fma f32` use them; others estimate these products as any
+    other tile.
+    """
+
+    rate: float
     """TFLOPS of a compute unit that only multiplies and adds."""
-    operand_weight: float = 0.0
+    operand_weight: float
     """Cost of each row or column of an invocation's tile, in multiply-adds."""
-    tile_weight: float = 0.0
+    tile_weight: float
     """Cost of each row or column of a workgroup's tile, in multiply-adds."""
-    wait: float = 0.0
+    wait: float
     """Seconds that a subgroup waits in each step along K; only other subgroups can hide them."""
-    product: float = 0.0
+    product: float
     """Seconds of one multiply-add by all invocations of a subgroup alone on a unit."""
 
 
@@ -117,7 +122,7 @@ class ContractionModel:
     """Workgroups of a compute unit up to which it is known how long some of them take."""
     narrow: Mapping[str, float]
     """Share of a rate that remains where an operand moves by so many bytes at a time, not 16."""
-    scalar: ScalarModel = ScalarModel()
+    scalar: ScalarModel
 
 
 @dataclass(frozen=True)

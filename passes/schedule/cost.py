@@ -63,7 +63,7 @@ def _weight_bytes(plan: Plan) -> int:
 
 def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> float:
     """Seconds that the tiles are likely to take by their rates alone."""
-    if plan.schedule.instruction.kind.data == "fma" and plan.target.model.contraction.scalar.rate:
+    if plan.schedule.instruction.kind.data == "fma" and "fma f32" in plan.target.rates:
         return _by_invocations(plan, plan.target.model.contraction.scalar)
     tile_m, tile_n, tile_k = plan.schedule.tile
     units = plan.target.compute_units
