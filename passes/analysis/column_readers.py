@@ -61,7 +61,7 @@ class ColumnReader:
 
     @property
     def groups(self) -> int:
-        """Groups of columns that it reads."""
+        """The number of column groups that the reader reads."""
         return prod(static(self.nest.shape)) // self.each
 
 
@@ -160,7 +160,7 @@ def _depends(array: Array, source: SSAValue) -> bool:
 
 
 def _read(array: Array, places: list[Numbers], source: SSAValue) -> Iterator[Numbers]:
-    """The columns of the source that elements at these places read."""
+    """Returns the source columns that elements at these places read."""
     import numpy as np
 
     if not _depends(array, source):

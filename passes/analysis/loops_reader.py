@@ -94,7 +94,7 @@ class Reader:
                 raise NotLoops(op, "there is no lowering to loops for this operation")
 
     def shaped(self, value: SSAValue, op: Operation) -> tuple[Shape, Attribute]:
-        """The shape and the element type of a tensor or memref, equal sizes called alike."""
+        """Returns shape and element type of a tensor or memref; equal sizes have one name."""
         shape, element = shaped(value, op)
         return tuple(self.size(size) for size in shape), element
 
@@ -103,7 +103,7 @@ class Reader:
         return size.replaced(self.equal) if is_dynamic(size) else size
 
     def array(self, value: SSAValue, op: Operation) -> Array:
-        """The array that a tensor or a buffer holds at this point."""
+        """Returns the array that a tensor or buffer holds at this point."""
         view = self.views.get(value)
         if view is not None:
             return view.read(self.array(view.source, op))
@@ -250,7 +250,7 @@ def _sizes(maps: Sequence[AffineMap], shapes: Sequence[Shape], op: Operation) ->
 
 
 def _inverse(loops: Loops, map: AffineMap) -> tuple[int | None, ...]:
-    """The loop of each dimension of an output; None where its index is 0."""
+    """Returns the loop of each output dimension; None for an index of 0."""
     positions: list[int | None] = []
     for expr in map.results:
         if isinstance(expr, AffineDimExpr) and expr.position not in positions:
@@ -270,7 +270,7 @@ def _inverse(loops: Loops, map: AffineMap) -> tuple[int | None, ...]:
 
 
 def _captured_arrays(reader: Reader, op: Operation, body: Block) -> dict[SSAValue, Array]:
-    """The arrays that a body reads element by element."""
+    """Returns the arrays that a body reads element by element."""
     arrays: dict[SSAValue, Array] = {}
     for inner in body.walk():
         if isinstance(inner, tensor.ExtractOp | memref.LoadOp):
@@ -388,7 +388,7 @@ def _static(op: Any, name: str) -> Shape:
 
 
 def _places(reader: Reader, op: Any) -> tuple[Shape, Shape, Shape]:
-    """Offsets, sizes and strides of a slice: numbers, or expressions of tensors' sizes."""
+    """Returns a slice's offsets, sizes and strides: numbers, or expressions of tensor sizes."""
     return (
         _numbers(reader, op, "offsets"),
         _numbers(reader, op, "sizes"),

@@ -52,7 +52,7 @@ from xdsl_spirv.passes.analysis.values import erase_unused_ops
 
 def extent(value: SSAValue, dimension: int) -> Size:
     """
-    The size of a tensor's or buffer's dimension.
+    Returns the size of a tensor's or buffer's dimension.
 
     A size that is computed from others is expressed in terms of them, operation by operation.
     """
@@ -63,7 +63,7 @@ def extent(value: SSAValue, dimension: int) -> Size:
 
 
 def extents(value: SSAValue) -> tuple[Size, ...]:
-    """The sizes of all dimensions of a tensor or buffer."""
+    """Returns the sizes of all dimensions of a tensor or buffer."""
     type = value.type
     assert isinstance(type, TensorType | MemRefType)
     return tuple(extent(value, dimension) for dimension in range(type.get_num_dims()))
@@ -135,7 +135,7 @@ def kept_dimensions(sizes: Sequence[Size], shape: Sequence[Size]) -> list[int]:
 
 
 def extents_type(value: SSAValue) -> tuple[Size, ...]:
-    """The shape that a value's type states."""
+    """Returns the shape that a value's type states."""
     assert isinstance(value.type, TensorType | MemRefType)
     return value.type.get_shape()
 
@@ -224,7 +224,7 @@ DIVISIONS: dict[type, Callable[[Size, int], Size]] = {
 
 
 def number(value: SSAValue) -> Size:
-    """A number of type `index` (or an integer made of one) in terms of sizes."""
+    """Returns an `index` value (or an integer made of one) in terms of sizes."""
     match value.owner:
         case arith.ConstantOp(value=IntegerAttr() as constant):
             return constant.value.data
@@ -360,7 +360,7 @@ class SizeCode:
         """Values that have been written already."""
 
     def value(self, size: Size) -> SSAValue:
-        """A size as a number of type `index`."""
+        """Emits a size as a value of type `index`."""
         if not is_dynamic(size):
             key = ("constant", size)
             return self._once(key, lambda: arith.ConstantOp(IntegerAttr(size, INDEX)))
@@ -417,7 +417,7 @@ class SizeCode:
 
 
 def empty_of(sizes: Sequence[Size], element: Attribute) -> tuple[list[Operation], tensor.EmptyOp]:
-    """A tensor of these sizes, and the operations before it that compute them."""
+    """Builds an empty tensor of these sizes, and first the operations that compute them."""
     before: list[Operation] = []
     code = SizeCode(before.append)
     given = [code.value(size) for size in sizes if is_dynamic(size)]

@@ -85,7 +85,7 @@ class ValueRanges:
         self._known[value] = interval if assumed is None else interval.meet(assumed)
 
     def written(self, value: SSAValue) -> Range:
-        """A tensor's elements; `NOTHING` if none was written."""
+        """Returns the interval of a tensor's elements; `NOTHING` if none was written."""
         return self._known.get(value) or self.of(value)
 
     def _visit(self, op: Operation) -> None:

@@ -32,7 +32,7 @@ def uncast(node: Node) -> Node:
 
 
 def without_nan(node: Node) -> tuple[Node, bool]:
-    """The probabilities, and whether those that are NaN are made 0."""
+    """Returns the probabilities, and whether NaN among them is replaced by 0."""
     node = uncast(node)
     match node:
         case Node("arith.select", _, (Node("arith.cmpf", _, (a, b)) as test, zero, p)) if (
@@ -54,7 +54,7 @@ def without_nan(node: Node) -> tuple[Node, bool]:
 
 
 def _maximum_of(node: Node) -> Node | None:
-    """The maximum that a softmax subtracts."""
+    """Returns the maximum that a softmax subtracts."""
     match node:
         case Node("arith.divf", _, (Node("math.exp", _, (Node("arith.subf", _, (_, m)),)), _)):
             return m
@@ -63,7 +63,7 @@ def _maximum_of(node: Node) -> Node | None:
 
 
 def softmax(node: Node) -> Node:
-    """x of exp(x - max x) / sum exp(x - max x)."""
+    """Matches exp(x - max x) / sum exp(x - max x); returns x."""
     match node:
         case Node("arith.divf", _, (power, total)):
             pass

@@ -15,7 +15,7 @@ WIDTHS = (1, 8, 16, 32, 64)
 
 
 def refuse_types(function: FuncOp, pass_name: str) -> None:
-    """Refuses the first operation with a value of a type that no kernel computes in."""
+    """Refuses the first operation that has a value of a type in which no kernel computes."""
     for op in function.walk():
         for value in _values(op):
             if (remedy := _remedy(value.type)) is not None:

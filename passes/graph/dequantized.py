@@ -231,7 +231,7 @@ def _trace_conversion(
 
 
 def _transposition(op: LinalgStructuredOperation) -> list[int] | None:
-    """For each dimension of the result the one of the input, if that is all the operation does."""
+    """Returns the input dimension of each result dimension if an operation only transposes."""
     last = op.body.block.last_op
     if len(op.inputs) != 1 or len(op.outputs) != 1 or last is None:
         return None
@@ -441,7 +441,7 @@ class _Rewrite:
         return product
 
     def _moved(self, operand: Dequantized) -> SSAValue:
-        """The integers, where the floats were."""
+        """Moves the integers as the floats were moved."""
         value = operand.op.inputs[operand.shift.input]
         for move in operand.moves:
             ops = move(value)
@@ -506,7 +506,7 @@ class _Rewrite:
         return op.result
 
     def _scaled(self, sums: SSAValue) -> list[Operation]:
-        """The output + the scales * the sums."""
+        """Returns the output plus the scales times the sums."""
         result = self.op.results[0].type
         assert isinstance(result, TensorType)
         rank = len(result.get_shape())

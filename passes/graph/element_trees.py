@@ -45,7 +45,7 @@ MOST_DEEP = 64
 
 
 class NotTraced(ValueError):
-    """An element has no form as a tree."""
+    """Raised for an element that has no form as a tree."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,12 @@ Place: TypeAlias = tuple[Index, ...]
 
 
 def whole(loop: str, size: Size) -> Index:
-    """The index that a loop counts."""
+    """Returns the index that a whole loop counts."""
     return joined([Piece(loop, 1, size)])
 
 
 def joined(pieces: Sequence[Piece]) -> Index:
-    """Pieces without pieces of size 1, and with neighbours that were one piece made one."""
+    """Drops pieces of size 1, and joins neighbouring pieces that were one piece."""
     merged: list[Piece] = []
     for piece in pieces:
         if piece.size == 1:
@@ -171,7 +171,7 @@ def _regroup_place(place: Place, groups: list[list[int]], shape: Sequence[Size] 
 
 
 def through(map: AffineMap, loops: Sequence[Index | None]) -> Place:
-    """The place that a map leads to."""
+    """Returns the place that a map gives."""
     indices: list[Index] = []
     for expression in map.results:
         match expression:
@@ -228,7 +228,7 @@ def _moves(op: linalg.ops.GenericOp) -> bool:
 
 class Trees:
     """
-    Trees of elements, in which reductions run along `reduced`, one loop of a known name.
+    Builds trees of elements; reductions run along `reduced`, one loop of a known name.
 
     `normal` brings sizes that are equal to one form; `visited` are the operations that were walked
     through.
@@ -241,7 +241,7 @@ class Trees:
         self._count = self._deep = 0
 
     def element(self, value: SSAValue, place: Place) -> Node:
-        """The element of a tensor at a place."""
+        """Returns the tree of the element of a tensor at a place."""
         key = value, place
         if key not in self._known:
             if self._deep == MOST_DEEP:
@@ -353,7 +353,7 @@ class Trees:
 
 
 def _is_told(extent: Extent) -> bool:
-    """Whether whoever runs a program says a size: of a tensor, or a number given to it."""
+    """True if a size is a tensor's, or given as a number: whoever runs a program knows it."""
     type = extent.value.type
     return not isinstance(type, IndexType) or isinstance(extent.value.owner, Block)
 

@@ -144,7 +144,7 @@ def _contraction(op: Operation) -> Contraction | None:
 
 
 def _computes(op: Operation) -> bool:
-    """Whether a kernel has to do the operation."""
+    """True if a kernel has to execute the operation."""
     if isinstance(op, linalg.ops.FillOp):
         # A constant tensor that somebody outside of all dispatches reads.
         (result,) = op.res or (None,)
@@ -307,7 +307,7 @@ def _is_unary(op: linalg.ops.GenericOp) -> bool:
 
 
 def _rounds(op: linalg.ops.GenericOp) -> bool:
-    """Whether an operation does nothing but to round floats to a smaller type."""
+    """True if an operation only rounds floats to a smaller type."""
     ops = body_ops(op.body.block)
     return len(ops) == 1 and isinstance(ops[0], arith.TruncFOp)
 

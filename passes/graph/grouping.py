@@ -51,7 +51,7 @@ def is_cheap(value: SSAValue) -> bool:
 
 
 def is_computed(value: SSAValue) -> bool:
-    """Whether a value is a scalar that is not a constant."""
+    """True if a value is a scalar that is not a constant."""
     scalar = not isinstance(value.type, TensorType | MemRefType)
     return scalar and not isinstance(value.owner, arith.ConstantOp)
 
@@ -78,12 +78,12 @@ class Group:
         self.members[op] = None
 
     def outside(self, op: Operation) -> list[SSAValue]:
-        """The values from outside the group that an operation reads."""
+        """Returns the values from outside the group that an operation reads."""
         return [value for value in operands_of(op) if not self.produces(value)]
 
     def grow(self, accept: Callable[[Operation], bool]) -> None:
         """
-        Add what follows the root, uses the group, and is accepted.
+        Adds accepted operations that follow the root and use the group.
 
         Leaves out operations that also need a result of the group by way of operations outside it.
         """

@@ -97,7 +97,7 @@ class _Work:
 
     @staticmethod
     def of(dispatch: DispatchOp) -> _Work | None:
-        """None if elements depend on each other, or are too many to be joined."""
+        """Returns a dispatch's work; None if elements depend on each other, or are too many."""
         if any(SCHEDULE in op.attributes or isinstance(op, PadOp) for op in dispatch.walk()):
             # A padded operand is read through only in a dispatch of its own.
             return None
@@ -123,7 +123,7 @@ class _Work:
         return _Work(elements, next(runs, 1))
 
     def beside(self, other: _Work) -> _Work:
-        """That of a kernel of both."""
+        """Returns the work of a kernel that does both."""
         return _Work(self.elements + other.elements, min(self.run, other.run))
 
 
@@ -168,7 +168,7 @@ def _reads(op: Operation) -> Sequence[SSAValue]:
 
 
 def _fit(first: DispatchOp, second: DispatchOp) -> bool:
-    """Whether a kernel binds what both read and write."""
+    """True if one kernel can bind all that both read and write."""
     from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
 
     inputs = {source(value) for value in (*first.inputs, *second.inputs)}

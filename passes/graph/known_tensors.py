@@ -49,7 +49,7 @@ LARGEST = 1 << 26
 
 
 def known_tensor(value: SSAValue) -> Array | None:
-    """The tensor as an array if constants are all that it is computed from, None otherwise."""
+    """Computes a tensor that depends only on constants, as an array; else returns None."""
     slice = _slice(value)
     return None if slice is None else _evaluate_slice(slice, value)
 
@@ -67,7 +67,7 @@ def sums_of(value: SSAValue, op: LinalgStructuredOperation) -> Array | None:
 
 
 def _slice(value: SSAValue) -> list[Operation] | None:
-    """The operations that compute the value, operands first; None if not constants alone do."""
+    """Returns the constant operations that compute the value, operands first, else None."""
     if not isinstance(value, OpResult):
         return None
     op = value.op
@@ -106,7 +106,7 @@ def _evaluate_slice(slice: list[Operation], value: SSAValue) -> Array:
 
 
 def constant_of(array: Array, type: IntegerType) -> arith.ConstantOp:
-    """The array as a constant tensor of integers."""
+    """Builds a constant tensor of integers from an array."""
     tensor_type = TensorType(type, array.shape)
     dtype = f"<i{type.width.data // 8}"
     return arith.ConstantOp(

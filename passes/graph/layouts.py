@@ -72,7 +72,7 @@ def permute(items: Sequence[Item], order: Order) -> list[Item]:
 
 
 def inverse(order: Order) -> Order:
-    """The order that gives the dimensions back."""
+    """Returns the order that undoes this one."""
     return tuple(order.index(dimension) for dimension in range(len(order)))
 
 
@@ -85,7 +85,7 @@ def _rank(value: SSAValue) -> int:
 
 
 def is_remade(value: SSAValue) -> bool:
-    """Whether a tensor's contents are the same in any layout, so that it can be made again."""
+    """True if a tensor can be recreated in any layout, since its contents do not depend on it."""
     return isinstance(value.owner, MAKERS)
 
 
@@ -239,11 +239,11 @@ class Rearrangement:
                     inner.operands[at] = self._plain(value, op)
 
     def _plain(self, value: SSAValue, before: Operation) -> SSAValue:
-        """A tensor in the model's order."""
+        """Returns a tensor in the model's order."""
         return self.value(value, tuple(range(_rank(value))), before)
 
     def value(self, value: SSAValue, order: Order, before: Operation) -> SSAValue:
-        """A tensor of the model in an order; moves it there the first time."""
+        """Returns a tensor of the model in an order; moves its elements at the first call."""
         if is_identity(order) and value not in self.replaced:
             return value
         known = self.stored.get((value, order))
@@ -352,7 +352,7 @@ def erase_replaced(block: Block) -> None:
 
 
 def weight_of(op: linalg.ops.GenericOp) -> SSAValue:
-    """The operand of a contraction whose order is free: it is turned once."""
+    """Returns the contraction operand whose order is free, as it is transposed only once."""
     windows = [any(not isinstance(e, AffineDimExpr) for e in map.results) for map in maps_of(op)]
     from xdsl_spirv.passes.analysis.values import is_weight
 
@@ -363,7 +363,7 @@ def weight_of(op: linalg.ops.GenericOp) -> SSAValue:
 
 
 def insert_transposition(value: SSAValue, order: Order, point: InsertPoint) -> SSAValue:
-    """A tensor whose dimensions are stored in another order."""
+    """Inserts a transposition that stores a tensor's dimensions in another order."""
     type = cast(TensorType[Attribute], value.type)
     before, empty = empty_of(permute(extents(value), order), type.element_type)
     rank = len(order)
@@ -431,7 +431,7 @@ def _in_one_form(op: linalg.ops.GenericOp) -> Sequence[SSAValue]:
 
 
 def as_contraction(op: Operation) -> Contraction | None:
-    """The contraction that an operation is, if it is one."""
+    """Returns the operation as a contraction, else None."""
     if not isinstance(op, linalg.ops.GenericOp):
         return None
     try:
@@ -441,7 +441,7 @@ def as_contraction(op: Operation) -> Contraction | None:
 
 
 def with_type(op: Operation, type: Attribute) -> Operation:
-    """A detached operation with its one result of another type, in its place."""
+    """Replaces an operation of one result by a detached one with another result type."""
     kind: Any = op.__class__
     new = kind.create(
         operands=list(op.operands),

@@ -26,7 +26,7 @@ from xdsl_spirv.passes.analysis.sizes import empty_of
 
 
 class Code:
-    """Writes operations before one, each at its place in the source."""
+    """Writes operations before another one, at its source location."""
 
     def __init__(self, op: Operation):
         self.op = op
@@ -43,19 +43,19 @@ class Code:
         return self.insert(empty)
 
     def fill(self, sizes: Sequence[Size], element: AnyFloat, number: float) -> SSAValue:
-        """A tensor of one number."""
+        """Builds a tensor filled with one number."""
         constant = self.insert(arith.ConstantOp(FloatAttr(number, element)))
         room = self.empty(sizes, element)
         return self.insert(linalg.ops.FillOp([constant], [room], [room.type]))
 
     def matrix(self, rows: Sequence[Sequence[float]], element: AnyFloat) -> SSAValue:
-        """A constant of two dimensions."""
+        """Builds a constant of two dimensions."""
         type = TensorType(element, [len(rows), len(rows[0])])
         numbers = np.array(rows).ravel().tolist()
         return self.insert(arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(type, numbers)))
 
     def cast(self, value: SSAValue, type: TensorType) -> SSAValue:
-        """The value with the sizes that another type states."""
+        """Casts the value to the static sizes of another type."""
         return value if value.type == type else self.insert(tensor.CastOp(value, type))
 
     def generic(
@@ -65,7 +65,7 @@ class Code:
         maps: Sequence[AffineMap],
         body: Callable[[Builder, Sequence[SSAValue]], Operation | SSAValue],
     ) -> SSAValue:
-        """A generic whose loops are all parallel but for those that the output does not name."""
+        """Builds a generic; loops that the output does not name are reductions."""
         assert isinstance(out.type, TensorType)
         block = Block(arg_types=[element_type(value) for value in (*inputs, out)])
         result = body(Builder(InsertPoint.at_end(block)), block.args)
@@ -82,7 +82,7 @@ class Code:
 
 
 def multiply_add(b: Builder, v: Sequence[SSAValue]) -> Operation:
-    """out + a * b, in the output's type."""
+    """Computes out + a * b in the output's type."""
     wide = v[2].type
     a, x = (n if n.type == wide else b.insert(arith.ExtFOp(n, wide)).result for n in v[:2])
     return b.insert(arith.AddfOp(b.insert(arith.MulfOp(a, x)).result, v[2]))

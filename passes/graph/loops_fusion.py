@@ -299,7 +299,7 @@ def _count(value: SSAValue) -> int:
 
 
 def _points(op: Operation) -> int:
-    """Number of runs of a structured operation's body."""
+    """Returns how often a structured operation's body runs."""
     if isinstance(op, linalg.ops.GenericOp):
         sizes = loop_extents(op)
         if None not in sizes:

@@ -71,7 +71,7 @@ def is_wide(value: SSAValue) -> bool:
 
 
 def takes_narrow(op: tensor.ExtractOp) -> bool:
-    """Whether the tensor that an element is taken from has become narrow."""
+    """True if an element is taken from a tensor that became narrow."""
     return element(op.tensor.type) != op.result.type
 
 
@@ -290,6 +290,6 @@ def _single(value: float) -> float:
 
 
 def tensor_of(type: Attribute) -> TensorType[Attribute]:
-    """A tensor's type with narrow elements."""
+    """Returns a tensor's type with narrow elements."""
     assert isinstance(type, TensorType)
     return TensorType(NARROW[type.element_type], type.get_shape(), type.encoding)

@@ -39,7 +39,7 @@ def narrow(function: FuncOp, addresses: bool) -> None:
 
 
 class _Narrower:
-    """One host function."""
+    """Narrows one host function."""
 
     def __init__(self, function: FuncOp, ranges: ValueRanges):
         self.function, self.ranges = function, ranges
@@ -149,7 +149,7 @@ class _Narrower:
 
 
 def _is_concerned(op: linalg.ops.GenericOp) -> bool:
-    """Whether a loop has anything to do with 64 bits, or with tensors that no longer have them."""
+    """True if a loop has 64-bit values, or reads tensors that were narrowed."""
     body = op.body.block
     types = [element(value.type) for value in op.operands]
     return types != list(body.arg_types) or touches(op)
@@ -169,19 +169,19 @@ class _Classes:
         return value
 
     def link(self, values: Iterable[SSAValue]) -> None:
-        """These have one type."""
+        """Requires these tensors to have one type."""
         wide = [v for v in values if isinstance(v.type, TensorType) and element(v.type) in NARROW]
         for value in wide:
             self._parents[self._root(value)] = self._root(wide[0])
 
     def keep(self, value: SSAValue) -> None:
-        """This one's type is not ours to change."""
+        """Keeps this tensor's type, as others define it."""
         if isinstance(value.type, TensorType) and element(value.type) in NARROW:
             self._kept.add(value)
             self._root(value)
 
     def free(self) -> Iterable[list[SSAValue]]:
-        """The classes in which every type may change."""
+        """Returns the classes in which every type may change."""
         kept = {self._root(value) for value in self._kept}
         members: dict[SSAValue, list[SSAValue]] = {}
         for value in self._parents:
@@ -225,7 +225,7 @@ def _narrow_elements(
 
 
 def refuse_f64(function: FuncOp, target: Target) -> None:
-    """Refuse the first f64 that somebody computes."""
+    """Refuses the first operation that computes in f64."""
     for op in function.body.block.ops:
         unused = op.results and not any(result.uses for result in op.results)
         if unused or isinstance(op, tensor.EmptyOp) or is_scalar(op):
@@ -237,7 +237,7 @@ def refuse_f64(function: FuncOp, target: Target) -> None:
 
 
 def is_scalar(op: Operation) -> bool:
-    """Whether an operation is the host's own arithmetic: sizes."""
+    """True if an operation is the host's own arithmetic on sizes."""
     values = (*op.operands, *op.results)
     return not op.regions and not any(isinstance(v.type, TensorType) for v in values)
 

@@ -88,7 +88,7 @@ def _note_weights(call: func.CallOp, function: FuncOp, step: FuncOp) -> None:
 
 
 def source(value: SSAValue) -> SSAValue:
-    """The value behind reshapes."""
+    """Returns the value before reshapes."""
     while isinstance(value, OpResult) and isinstance(value.op, VIEWS):
         value = value.op.operands[0]
     return value

@@ -73,7 +73,7 @@ def raise_program(program: tile.ProgramOp) -> func.FuncOp:
 
 
 class _Function:
-    """The code of a function."""
+    """Writes the function of a program."""
 
     def __init__(self, elements: Elements, results: Sequence[Result]):
         self.elements, self.results = elements, results
@@ -117,7 +117,7 @@ class _Function:
     # Tensors
 
     def tensor(self, node: Node) -> tuple[SSAValue, Axes]:
-        """A tensor of a formula's elements, and its dimensions."""
+        """Returns a tensor of a formula's elements, and its dimensions."""
         if node not in self._made:
             self._made[node] = self._tensor(node)
         return self._made[node]
@@ -226,7 +226,7 @@ class _Function:
         return self._generic(inputs, axes, (), None, node.type, write)
 
     def _leaves(self, node: Node) -> list[Node]:
-        """The tensors of a formula."""
+        """Returns the tensors that a formula reads."""
         if node.kind in ("load", "sum", "reduce"):
             return [node]
         if (quotient := _softmax_product_of(node)) is not None:
@@ -235,7 +235,7 @@ class _Function:
         return list(dict.fromkeys(leaves))
 
     def _sum(self, node: Node) -> tuple[SSAValue, Axes]:
-        """The contraction of two formulas."""
+        """Builds the contraction of two formulas."""
         over, unsigned = node.detail
         inputs = [self.tensor(child) for child in node.children]
         a, b = ([axis for axis in own if axis not in (None, over)] for _, own in inputs)
@@ -273,7 +273,7 @@ class _Body:
         self.function, self.b, self.axes, self.known = function, b, axes, known
 
     def element(self, node: Node, raw: bool = False) -> SSAValue:
-        """The value of an element; a `raw` sum of indices is an index."""
+        """Returns the value of an element; a `raw` sum of indices stays of type `index`."""
         if node.kind == "linear" and (raw or isinstance(node.type, IndexType)):
             return self._index(node)
         if node not in self.known:

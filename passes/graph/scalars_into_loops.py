@@ -97,7 +97,7 @@ def move_scalars(block: Block) -> None:
 
 
 def _is_scalar(op: Operation) -> bool:
-    """Whether an operation computes a scalar and does nothing else."""
+    """True if an operation computes a scalar and has no effect."""
     scalar = bool(op.results) and not isinstance(op.results[0].type, TensorType)
     return scalar and not op.regions and op.name.startswith(("arith.", "math.", "tensor."))
 
@@ -119,7 +119,7 @@ def _is_movable(value: SSAValue) -> bool:
 
 
 def _fill_to_loops(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.GenericOp | None:
-    """A tensor full of a computed scalar, as loops."""
+    """Rewrites a fill with a computed scalar as loops."""
     value, type = op.operands[0], op.results[0].type if op.results else None
     if not isinstance(type, TensorType) or not is_computed(value) or not _is_movable(value):
         return None
@@ -143,7 +143,7 @@ def _fill_to_loops(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.Generic
 
 
 def _pad_to_loops(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
-    """A tensor with a computed scalar around it, as loops over one with zeros around it."""
+    """Rewrites padding with a computed scalar as loops over a tensor padded with zeros."""
     last = op.region.block.last_op
     value = last.operands[0] if last is not None else None
     if value is None or op.low or op.high or not is_computed(value) or not _is_movable(value):

@@ -65,7 +65,7 @@ class OtherSigns:
         return saved > 2 * DISPATCH_SECONDS + (2 * shifted + read) / target.measured_copy
 
     def of(self, value: SSAValue) -> SSAValue:
-        """The tensor `value xor 128`."""
+        """Returns the tensor `value xor 128`."""
         if value not in self._known:
             owner = value.owner
             if isinstance(owner, tensor.PadOp) and (padding := _padding(owner)) is not None:

@@ -72,7 +72,7 @@ def _after_contraction(value: SSAValue) -> bool:
 
 
 def _undone(op: Reshape) -> bool:
-    """Whether an operation reshaped back what another one reshaped; then it is gone."""
+    """True if an operation undid another one's reshape; both are removed then."""
     before = op.src.owner
     if not isinstance(before, Reshape) or before.src.type != op.result.type:
         return False

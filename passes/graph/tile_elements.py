@@ -61,7 +61,7 @@ class Result:
 
 
 class Elements(Nodes):
-    """The formulas of a program."""
+    """Derives the formulas of a program."""
 
     def __init__(self, program: tile.ProgramOp):
         super().__init__()
@@ -70,7 +70,7 @@ class Elements(Nodes):
         """For dimensions that turned out to be another one, that one."""
 
     def read(self) -> list[Result]:
-        """The stored views; raises `NotRaised`."""
+        """Returns the stored views; raises `NotRaised` for other programs."""
         while True:
             super().__init__()
             self.values: dict[SSAValue, Any] = {}
@@ -96,7 +96,7 @@ class Elements(Nodes):
     # Dimensions
 
     def fresh(self, tile: int, extent: int | None = None) -> str | None:
-        """A dimension of an axis; None for one element."""
+        """Makes a new dimension for an axis; None for an axis of one element."""
         self._count += 1
         if tile == 1 and extent in (None, 1):
             return None
@@ -106,13 +106,13 @@ class Elements(Nodes):
         return name
 
     def rename(self, name: str) -> str:
-        """The name that a dimension has now."""
+        """Returns the current name of a dimension."""
         while name in self.names:
             name = self.names[name]
         return name
 
     def same(self, a: str | None, b: str | None) -> str | None:
-        """The dimension of two axes that walk together."""
+        """Unifies the dimensions of two axes that walk together."""
         if a == b or b is None or a is None:
             return a or b
         x, y = self.dimensions[a], self.dimensions[b]
@@ -175,7 +175,7 @@ class Elements(Nodes):
             self.values[result] = self.linear({("first", name): 1}, result.type)
 
     def size(self, op: tile.SizeOp) -> None:
-        """A known number."""
+        """Reads the size of a view's axis as a known number."""
         extent = tile.view_of(op.view).shape[op.axis.value.data]
         self.values[op.result] = self.linear({ONE: extent}, op.result.type)
 
@@ -213,7 +213,7 @@ class Elements(Nodes):
         self.values[op.result] = Tile(axes, self.values[op.value])
 
     def numbers(self, op: tile.RangeOp) -> None:
-        """0, 1, ...: an index less the tile's first."""
+        """Reads 0, 1, ... as an index minus the tile's first index."""
         type = tile.tile_of(op.result)
         axis = self.fresh(*type.shape)
         terms: Terms = {} if axis is None else {("index", axis): 1, ("first", axis): -1}

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation
 
 
 class NotRaised(Exception):
-    """A program that has no form on whole tensors; the text says why."""
+    """Raised for a program that has no form on whole tensors; the text says why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Nodes:
     def node(
         self, kind: str, detail: Any, children: Sequence[Node], type: Attribute, op: Any = None
     ) -> Node:
-        """The one node of a formula."""
+        """Returns the unique node of a formula."""
         key = kind, detail, tuple(map(id, children)), type
         if key not in self._nodes:
             self._nodes[key] = Node(kind, detail, tuple(children), type)
@@ -76,16 +76,16 @@ class Nodes:
         return self._nodes[key]
 
     def linear(self, terms: Terms, type: Attribute) -> Node:
-        """A sum of indices."""
+        """Returns the node of a sum of indices."""
         held = tuple(sorted((k, v) for k, v in terms.items() if v))
         return self.node("linear", held, (), type)
 
     def truth(self, known: bool) -> Node:
-        """True or False."""
+        """Returns the node of True or False."""
         return self.node("truth", known, (), IntegerType(1))
 
     def constant(self, value: Attribute, type: Attribute) -> Node:
-        """A number."""
+        """Returns the node of a number."""
         if isinstance(value, IntegerAttr) and type == IntegerType(1):
             return self.truth(bool(value.value.data))
         if isinstance(value, IntegerAttr):
@@ -169,20 +169,20 @@ def type_of(op: Operation) -> type[Operation]:
 
 
 def terms_of(node: Any) -> Terms:
-    """The terms of a sum of indices."""
+    """Returns the terms of a sum of indices."""
     if not isinstance(node, Node) or node.kind != "linear":
         raise NotRaised("an index that is not a sum")
     return dict(node.detail)
 
 
 def plus(a: Terms, b: Terms, factor: int) -> Terms:
-    """a + factor * b."""
+    """Returns the sum a + factor * b."""
     result = {key: a.get(key, 0) + factor * b.get(key, 0) for key in {**a, **b}}
     return {key: value for key, value in result.items() if value}
 
 
 def number_of(node: Node) -> float | None:
-    """The number that an element is, if it is known."""
+    """Returns the number that an element always is; None if that is not known."""
     if node.kind == "constant" and isinstance(node.detail, FloatAttr | IntegerAttr):
         return node.detail.value.data
     if node.kind == "linear" and not {key for key, _ in node.detail} - {ONE}:
@@ -191,7 +191,7 @@ def number_of(node: Node) -> float | None:
 
 
 def is_number(node: Node, number: float) -> bool:
-    """Whether an element is this number."""
+    """True if an element is always this number."""
     return number_of(node) == number
 
 

@@ -181,7 +181,7 @@ def choose(branch: scf.IfOp) -> None:
 
 
 def _is_pure(op: Operation) -> bool:
-    """Whether an operation may be computed even if its result is not needed."""
+    """True if an operation may be computed even if its result is unused."""
     if isinstance(op, LinalgStructuredOperation):
         return bool(op.results)
     return op.name.startswith(("arith.", "tensor.", "math.")) or isinstance(op, scf.YieldOp)
@@ -204,7 +204,7 @@ def _choose_results(branch: scf.IfOp) -> None:
 
 
 def _choice(branch: scf.IfOp, then: SSAValue, other: SSAValue) -> linalg.ops.GenericOp:
-    """One of two tensors, element by element."""
+    """Selects between two tensors, element by element."""
     type = then.type
     assert isinstance(type, TensorType)
     element, rank = type.element_type, type.get_num_dims()

@@ -18,7 +18,7 @@ The feature that a target needs to compute in f64; integers become words if it h
 
 
 def touches(op: Operation) -> bool:
-    """Whether anything of 64 bits is in an operation or a body."""
+    """True if an operation or its body has 64-bit values."""
     return any(
         element(value.type) in WIDE
         for inner in op.walk()

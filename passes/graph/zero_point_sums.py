@@ -102,12 +102,12 @@ class _Quantized:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there are no zero points."""
+        """True if there are no zero points."""
         return self.a.is_plain and self.b.is_plain
 
     @property
     def is_changed(self) -> bool:
-        """Whether an operand is another one than it was."""
+        """True if an operand was replaced."""
         return any(value is not self.op.inputs[n] for n, value in self.values.items())
 
     def unify(self, signs: OtherSigns) -> None:
@@ -160,7 +160,7 @@ class _Quantized:
         return known if len(known) == len(sizes) else None
 
     def rewritten(self) -> tuple[list[Operation], list[SSAValue]]:
-        """The operations instead, and the result."""
+        """Returns the replacing operations and their result."""
         product = self._product()
         product.location = self.op.location
         product.attributes = dict(self.op.attributes)
@@ -200,7 +200,7 @@ class _Quantized:
 
     @property
     def k(self) -> int:
-        """Terms of a sum."""
+        """The number of terms of a sum."""
         sizes = self._sizes()
         assert sizes is not None
         return prod(static(sizes[loop] for loop in self._reduced(sizes)))
@@ -295,7 +295,7 @@ def _extensions(block: Block) -> list[Operation | None]:
 
 
 class _Correction:
-    """The elementwise operation on the product that takes the zero points off."""
+    """The elementwise operation that subtracts the zero points' part from the product."""
 
     def __init__(self, quantized: _Quantized, product: SSAValue):
         self.quantized = quantized
@@ -325,7 +325,7 @@ class _Correction:
         return op.result
 
     def zero(self, operand: Shifted) -> SSAValue:
-        """The number that is subtracted from an operand."""
+        """Returns the zero point that is subtracted from an operand."""
         if operand.input not in self.zeros:
             self.zeros[operand.input] = self._zero(operand)
         return self.zeros[operand.input]
@@ -358,7 +358,7 @@ class _Correction:
         return op.result
 
     def subtract(self, own: Shifted, other: Shifted) -> None:
-        """Take the zero point of `own` times the sums of `other` off."""
+        """Subtracts the zero point of `own` times the sums of `other`."""
         before, sums, place = self.quantized.sums(other)
         known = sums_of(self.quantized.values[other.input], sums) if _is_known(before) else None
         type = self.quantized.type
@@ -388,7 +388,7 @@ class _Correction:
     _has_both = False
 
     def add_both(self) -> None:
-        """Add K times the product of the zero points, which were both taken off."""
+        """Adds K times the product of the zero points, which was subtracted twice."""
         if self._has_both:
             return
         q = self.quantized

@@ -42,7 +42,7 @@ class Shifted:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is subtracted."""
+        """True if nothing is subtracted."""
         return self.number == 0
 
 
@@ -127,7 +127,7 @@ def number_in_body(value: SSAValue, block: Block, op: LinalgStructuredOperation)
 
 
 def shift_range(shift: Shifted, block: Block) -> tuple[int, int]:
-    """Returns the least and greatest of the shifted numbers."""
+    """Returns the smallest and the greatest of the shifted numbers."""
     argument = block.args[shift.input]
     low, high = _range(_width(argument), shift.signed)
     if shift.number is not None:

@@ -228,13 +228,13 @@ def _space(memory: SSAValue):
 
 
 def _is_scalar(op: Operation) -> bool:
-    """Whether an operation has to do with scalars only."""
+    """True if all operands and results of an operation are scalars."""
     values = (*op.operands, *op.results)
     return bool(op.results) and not any(hasattr(value.type, "get_shape") for value in values)
 
 
 def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
-    """Offsets, sizes and strides."""
+    """Returns offsets, sizes and strides."""
     if op.strides:
         raise Unplaced(op, "its strides are dynamic: make them static")
     strides = [int(v) for v in op.static_strides.get_values()]

@@ -64,7 +64,7 @@ MAX_CHAIN = 60
 
 
 class Group(Protocol):
-    """Invocations that compute together what they all need."""
+    """Invocations that jointly compute values that all of them need."""
 
     @property
     def depth(self) -> int:
@@ -72,7 +72,7 @@ class Group(Protocol):
         ...
 
     def neighbours(self, point: Point) -> list[Point]:
-        """The point and those beside it, which are wanted too."""
+        """Returns the point and its neighbouring points that are also wanted."""
         ...
 
     def reduce(
@@ -82,12 +82,12 @@ class Group(Protocol):
         points: Sequence[Point],
         initials: Sequence[Sequence[SSAValue]],
     ) -> list[Sequence[SSAValue]] | None:
-        """The outcomes of reductions, None if an invocation had better do them alone."""
+        """Computes reductions jointly; None if each invocation had better compute them alone."""
         ...
 
 
 class LoopsCode:
-    """Elements of the arrays of one kernel."""
+    """Computes elements of the arrays of one kernel."""
 
     def __init__(self, builder: HoistingEmitter, reader: Reader, beside: int = 1):
         """`beside` is how many neighbouring elements an invocation computes."""
@@ -101,7 +101,7 @@ class LoopsCode:
     # Elements
 
     def element(self, array: Array, indices: Point) -> SSAValue:
-        """The element at indices that lie inside the array's shape."""
+        """Computes the element at indices that lie inside the array's shape."""
         for index, size in zip(indices, array.shape, strict=True):
             self.b.assume(index, size)
         indices = tuple(
@@ -155,7 +155,7 @@ class LoopsCode:
         return tuple(point)
 
     def view(self, memory: SSAValue) -> SSAValue:
-        """A buffer as one row of elements."""
+        """Views a buffer as one row of elements."""
         type = memory.type
         assert isinstance(type, MemRefType)
         if type.get_num_dims() == 1:
@@ -166,7 +166,7 @@ class LoopsCode:
     def inside(
         self, places: Sequence[Index], shape: Shape, strides: Shape | None = None
     ) -> Condition:
-        """Whether coordinates, perhaps below 0, are multiples of strides that lie in a shape."""
+        """True if coordinates (maybe negative) are multiples of the strides, inside the shape."""
         b = self.b
         condition: Condition = True
         for position, (place, size) in enumerate(zip(places, shape, strict=True)):
@@ -263,7 +263,7 @@ class LoopsCode:
     # Scalars outside loops
 
     def scalar(self, value: SSAValue) -> SSAValue:
-        """A scalar that the kernel has, or that operations around the loops compute."""
+        """Returns a scalar of the kernel, or computes it by the operations around the loops."""
         op = value.owner
         if isinstance(op, Block) or op.parent_block() is not self.reader.block:
             return value
@@ -277,7 +277,7 @@ class LoopsCode:
     # Loops
 
     def computed(self, loops: Loops, point: Point) -> Sequence[SSAValue]:
-        """The outputs of loops at a point of the parallel ones."""
+        """Computes the outputs of loops at a point of their parallel loops."""
         depth = self.b.fenced(self.b.depth_of(*point))
         return self.b.remembered(
             ("loops", loops, point), depth, lambda: self._computed(loops, point)
@@ -317,7 +317,7 @@ class LoopsCode:
     def sequential(
         self, loops: Loops, point: Point, initial: Sequence[SSAValue]
     ) -> Sequence[SSAValue]:
-        """A reduction as nested loops of the invocation, in the order of the operation's."""
+        """Computes a reduction by nested loops of one invocation, in the operation's order."""
         order = [loop for loop, yes in enumerate(loops.reduction) if yes]
         total: Size = prod(loops.sizes[loop] for loop in order)
         unrolled = isinstance(total, int) and total <= self.most_unrolled
@@ -492,7 +492,7 @@ class LoopsCode:
         return None
 
     def pure(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """An operation on other operands."""
+        """Copies an operation onto other operands."""
         b = self.b
         if isinstance(op, arith.ConstantOp):
             return [b.constant(cast(IntegerAttr | FloatAttr, op.value))]
@@ -560,7 +560,7 @@ class LoopsCode:
 
 
 def _is_cheap(array: Array) -> bool:
-    """Whether computing an element in vain costs little."""
+    """True if computing an element whose value is not used costs little."""
     match array:
         case Computed():
             return not array.loops.reduces and all(

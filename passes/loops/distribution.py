@@ -81,7 +81,7 @@ NEEDS: tuple[tuple[Attribute, str], ...] = (
 
 
 def _check_types(block: Block, target: Target) -> None:
-    """Refuse what the target cannot compute in."""
+    """Refuses types that the target cannot compute in."""
     for op in block.walk():
         for value in op.results:
             for type, feature in NEEDS:

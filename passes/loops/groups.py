@@ -50,18 +50,18 @@ GROUP_ARITHMETIC: dict[type[Operation], type[spirv_group.GroupArithmetic]] = {
 
 
 def combined(code: LoopsCode, combination: Combination, a: SSAValue, b: SSAValue) -> SSAValue:
-    """Returns `a <op> b`."""
+    """Emits `a <op> b`."""
     return code.pure(combination.op, (a, b))[0]
 
 
 def neutral_of(code: LoopsCode, combination: Combination) -> SSAValue:
-    """The neutral element of `<op>`."""
+    """Returns the neutral element of `<op>`."""
     value = NEUTRAL[type(combination.op)](combination.type)
     return code.b.number(value, combination.type)
 
 
 def kind_of(combination: Combination) -> type[spirv_group.GroupArithmetic] | None:
-    """The group arithmetic that does it."""
+    """Returns the SPIR-V group operation that reduces by `<op>`."""
     return GROUP_ARITHMETIC.get(type(combination.op))
 
 
@@ -97,7 +97,7 @@ class Lanes:
 
     @property
     def row(self) -> Index:
-        """The number of this invocation's row among the rows side by side."""
+        """The index of this invocation's row among the rows side by side."""
         return self.b.remainder(self.place, self.rows)
 
     def neighbours(self, point: Point) -> list[Point]:
@@ -118,8 +118,8 @@ class Lanes:
 
     def in_turn(self, total: Size, body: Callable[[Sequence[Index], Any], None]) -> None:
         """
-        body(numbers, inside) for all numbers below `total`, a few neighbours at a time; where
-        `inside` does not hold the numbers are some that exist, and nothing may be stored.
+        Calls body(numbers, inside) for all numbers below `total`, a few neighbours at a time. If
+        `inside` is false, the numbers are valid repeats, and nothing may be stored.
         """
 
         def step(numbers: Sequence[Index], inside: Any, carried: Sequence[SSAValue]):
@@ -180,7 +180,7 @@ class Lanes:
         points: Sequence[Point],
         initials: Sequence[Sequence[SSAValue]],
     ) -> list[Sequence[SSAValue]] | None:
-        """The outcomes of a reduction at some points that all invocations of the group need."""
+        """Computes the reduction's results at points that all invocations of the group need."""
         combinations = combinations_of(loops)
         order = [loop for loop, yes in enumerate(loops.reduction) if yes]
         sizes = [loops.sizes[loop] for loop in order]
@@ -356,7 +356,7 @@ class Lanes:
 
 
 def group_of(b: HoistingEmitter, schedule: LoopsAttr, target: Target) -> Lanes:
-    """The group that the schedule names."""
+    """Returns the group that the schedule names."""
     invocations, workgroups = schedule.workgroup.data, schedule.workgroups.data
     size = target.subgroup_size
     elements = schedule.elements.data

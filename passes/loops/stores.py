@@ -19,7 +19,7 @@ from xdsl_spirv.passes.loops.code import LoopsCode
 def store_elements(
     code: LoopsCode, nest: Nest, point: tuple[Index, ...], values: Sequence[SSAValue]
 ) -> None:
-    """Store the elements of a nest's results at a point of its shape."""
+    """Stores the elements of a nest's results at a point of its shape."""
     b = code.b
     for (_, place), value in zip(nest.results, values, strict=True):
         at = tuple(

@@ -51,7 +51,7 @@ class Tiles:
         return prod(self.grid)
 
     def write(self, tile: Index) -> None:
-        """Compute and store a tile by a workgroup."""
+        """Computes and stores a tile by a workgroup."""
         b = self.b
         indices = b.delinearized(tile, self.grid)
         thread: Index = 0 if self.workgroup == 1 else b.thread_id(self.workgroup)

@@ -59,7 +59,7 @@ def _is_movable(element: Attribute, width: int) -> bool:
 
 
 def _rows(builder: HoistingEmitter, argument: SSAValue, width: int) -> list[Row]:
-    """All accesses of a buffer as rows of neighbours, none if they are anything else."""
+    """Groups all accesses of a buffer as rows of neighbours; empty if one does not fit."""
     type = argument.type
     if not isinstance(type, MemRefType) or not _is_movable(type.element_type, width):
         return []
@@ -126,7 +126,7 @@ def _load(builder: HoistingEmitter, row: Row, view: SSAValue, element: Attribute
 
 
 def _components(moved: SSAValue, element: Attribute) -> tuple[list[Operation], list[SSAValue]]:
-    """The elements of one move: a vector of them, or of words of several."""
+    """Splits a moved value, a vector of elements or of words, into its elements."""
     type = moved.type
     if type == element:
         return [], [moved]
@@ -145,7 +145,7 @@ def _components(moved: SSAValue, element: Attribute) -> tuple[list[Operation], l
 
 
 def _join_values(values: list[SSAValue], type: Attribute) -> tuple[list[Operation], SSAValue]:
-    """The reverse: values as one vector of their type, or of words of several."""
+    """Joins values to one vector of their type, or of words that hold several."""
     if len(values) == 1:
         return [], values[0]
     element = values[0].type

@@ -174,7 +174,7 @@ class _Choices:
         self._known: dict[tuple[object, ...], list[Contraction]] = {}
 
     def choose(self, contraction: Contraction) -> None:
-        """Raises `ScheduleDoesNotFit` where no schedule does."""
+        """Chooses a schedule; raises `ScheduleDoesNotFit` if none fits."""
         op = contraction.op
         dispatch = op.parent_op()
         # With limits, dispatches that are alike but for their names may take other paths.
@@ -197,7 +197,7 @@ class _Choices:
 
 
 def _needs_none(op: Operation) -> bool:
-    """Whether the dispatch around an operation needs no schedule of loops."""
+    """True if the dispatch around an operation needs no schedule of loops."""
     return SCHEDULE in op.attributes or isinstance(op, PackOp | AttentionMergeOp)
 
 
@@ -221,7 +221,7 @@ def _nearest(contraction: Contraction, given: Attribute, target: Target) -> str:
 
 
 def _distance(one: ContractionAttr, other: ContractionAttr) -> tuple[float, ...]:
-    """Instructions of another kind first, then how often sizes must be doubled or halved."""
+    """Ranks schedules by likeness: first by instruction kind, then by doublings of sizes."""
     kinds = one.instruction.kind.data != other.instruction.kind.data
     sizes = [
         abs(log2(x / y))
@@ -311,7 +311,7 @@ def choose_rows(contraction: Contraction, target: Target, decisions: Decisions) 
 
 
 def choose(contraction: Contraction, target: Target) -> ContractionAttr:
-    """The schedule that `cheapest` finds; raises `ScheduleDoesNotFit` where none fits."""
+    """Returns the schedule from `cheapest`; raises `ScheduleDoesNotFit` if none fits."""
     return cheapest(contraction, target, Decisions())[1]
 
 

@@ -128,7 +128,7 @@ class AttentionPlan:
         return self.schedule.key_tile.data // self.schedule.instruction.sizes[1]
 
     def value(self, name: str) -> SSAValue | None:
-        """An operand by its name in `LOOPS_OF`."""
+        """Returns the operand with this name in `LOOPS_OF`."""
         op = self.op
         values = {"q": op.query, "k": op.key, "v": op.value, "mask": op.mask, "result": op.out}
         return values[name]
@@ -182,7 +182,7 @@ class AttentionPlan:
         return self.packed_tile(name).packing.sized(self.packed_numbers(name))
 
     def packed_numbers(self, name: str) -> list[Size]:
-        """The open sizes of its packing."""
+        """The dynamic sizes of the operand's packing."""
         sizes = [self.sizes.loops[loop] for loop in self._packed_loops(name)]
         return [size for size in sizes if is_dynamic(size)]
 
@@ -366,7 +366,7 @@ class AttentionPlan:
         return 1 + LOOPS_OF[name].index(E if name == "v" else D)
 
     def line(self, name: str) -> int:
-        """Rows of q, k or v that a line of fragments has."""
+        """The number of rows of q, k or v in a line of fragments."""
         m, n, k = self.schedule.instruction.sizes
         return {"q": m, "k": n, "v": k}[name]
 
@@ -376,22 +376,22 @@ class AttentionPlan:
 
     @property
     def counts(self) -> bool:
-        """Whether the code needs to know where in a fragment a component stands."""
+        """True if the code needs to know the places of components in a fragment."""
         return self.op.offset is not None or self.ragged
 
     @property
     def ragged(self) -> bool:
-        """Whether the last tile of keys goes beyond them."""
+        """True if the last tile of keys goes beyond the last key."""
         return not is_multiple(self.extents[N], self.schedule.key_tile.data)
 
     @property
     def hides(self) -> bool:
-        """Whether any tile of keys is not seen whole."""
+        """True if a row may not see all keys of some tile."""
         return self.ragged or self.causal is not None or self.sizes.window is not None
 
     @property
     def ends_within(self) -> bool:
-        """Whether the last tile of queries goes beyond them."""
+        """True if the last tile of queries goes beyond the last query."""
         return not is_multiple(self.extents[M], self.schedule.query_tile.data)
 
     @property

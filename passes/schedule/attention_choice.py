@@ -41,9 +41,9 @@ from xdsl_spirv.targets.model import Structure
 
 def choose_attention(op: AttentionOp, target: Target) -> Schedule:
     """
-    Chooses matrices where the target has them and there are rows enough to fill them.
+    Chooses matrices if the target has them and there are enough rows to fill them.
 
-    Raises `ScheduleDoesNotFit` where nothing fits.
+    Raises `ScheduleDoesNotFit` if nothing fits.
     """
     if is_few(op, target):
         return choose_lanes(op, target)
@@ -129,10 +129,7 @@ def _through_memory(
 def _by_instructions(
     op: AttentionOp, target: Target, shape: tuple[int, int, int]
 ) -> Iterator[AttentionAttr]:
-    """
-    Probabilities that are converted: fragments stay whole where their components' places are not
-    known.
-    """
+    """Schedules that convert probabilities by an instruction; they need no component places."""
     for known in _through_memory(op, target, shape):
         paths, rescale = known.paths, known.rescale.data
         if not target.even_fragments:
@@ -144,7 +141,7 @@ def _by_instructions(
 def _without_memory(
     op: AttentionOp, target: Target, shape: tuple[int, int, int]
 ) -> Iterator[AttentionAttr]:
-    """Every structure with operands as they lie, in wide pieces, and packed."""
+    """Lists every structure with operands read in place in wide pieces, and packed."""
     model, parts_of = target.model.attention, (1,)
     paths = [("vectors", "direct"), ("direct", "direct")]
     if not target.processor:
@@ -176,8 +173,8 @@ def _in_registers(
     queries: str = "held",
 ) -> AttentionAttr:
     """
-    With so many subgroups, of which so many share rows. `paths` are for keys and values; queries
-    are read in their own layout if that is possible.
+    The schedule with `subgroups` = (subgroups, those that share rows) and `paths` for keys and
+    values. Queries are read in their own layout if possible.
     """
     count, parts = subgroups
     k, v = paths
@@ -256,7 +253,7 @@ def _time_without_memory(plan: AttentionPlan) -> float:
 
 
 def _rate(plan: AttentionPlan) -> float:
-    """Operations a second."""
+    """Returns the estimated operations per second."""
     types = f"{type_name(plan.element, True)} -> f32"
     rates = [c.rates[types] for c in plan.target.schedules if types in c.rates]
     model = plan.target.model.attention
@@ -264,7 +261,7 @@ def _rate(plan: AttentionPlan) -> float:
 
 
 def _packing(plan: AttentionPlan, name: str) -> float:
-    """Seconds to pack an operand, 0 where it is read as it lies."""
+    """Estimates the seconds to pack an operand; 0 if it is not packed."""
     if plan.path(name) != "direct":
         return 0.0
     elements = typical(prod(plan.packed_sizes(name).shape))

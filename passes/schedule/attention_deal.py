@@ -77,7 +77,7 @@ class Deal:
         return weights | {place: self.vector << rank for rank, place in enumerate(lanes)}
 
     def element(self, number: int, place: int) -> int:
-        """The element that stands in a fragment, of all side by side, at a place of the axis."""
+        """Returns the element at a place of the axis of a fragment."""
         block, of_block = divmod(number, self.fragments)
         in_block = sum(weight for bit, weight in self.weights.items() if place & bit)
         return block * self.block_vectors * self.vector + of_block * self.share + in_block

@@ -60,18 +60,18 @@ def shapes_of(element: Attribute, target: Target) -> Iterator[tuple[int, int, in
 
 
 def side_by_side(target: Target) -> int:
-    """Subgroups of a workgroup that do not delay one another."""
+    """Returns the number of subgroups of a workgroup that do not delay each other."""
     return min(target.model.attention.side_by_side, target.residency.subgroups)
 
 
 def plan_attention(op: AttentionOp, schedule: Schedule, target: Target) -> Plan:
-    """An attention with its schedule, by matrices or by multiply-adds."""
+    """Plans an attention with its schedule, by matrices or by multiply-adds."""
     kind = LanesPlan if isinstance(schedule, AttentionLanesAttr) else AttentionPlan
     return kind(op, schedule, target)  # pyright: ignore[reportArgumentType]
 
 
 def check_attention(plan: Plan) -> None:
-    """Raises `ScheduleDoesNotFit` with the first thing that does not."""
+    """Raises `ScheduleDoesNotFit` with the first problem."""
     if isinstance(plan, LanesPlan):
         check_lanes(plan)
         return
@@ -90,7 +90,7 @@ def not_by_matrices(op: AttentionOp, in_registers: bool = True) -> Iterator[str]
 
 
 def problems(plan: AttentionPlan) -> Iterator[str]:
-    """The reasons why it does not fit, each with the number and what would."""
+    """Lists why the schedule does not fit, each with the offending number and one that fits."""
     op, schedule, target = plan.op, plan.schedule, plan.target
     for missing in not_by_matrices(op, schedule.in_registers):
         yield missing
@@ -131,7 +131,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
 
 
 def _beyond_the_target(plan: AttentionPlan) -> Iterator[str]:
-    """Invocations, memory and registers that the target has not."""
+    """Lists the limits of invocations, memory and registers that the schedule exceeds."""
     schedule, target = plan.schedule, plan.target
     if plan.invocations > target.max_invocations:
         yield (
@@ -152,7 +152,7 @@ def _beyond_the_target(plan: AttentionPlan) -> Iterator[str]:
 
 
 def _unreadable(plan: AttentionPlan) -> Iterator[str]:
-    """Operands that lie otherwise than the schedule reads them."""
+    """Lists the operands whose layout does not suit the way in which the schedule reads them."""
     for name in "qkv":
         value = plan.value(name)
         packed = value is not None and isinstance(value.owner, PackedViewOp)
@@ -166,7 +166,7 @@ def _unreadable(plan: AttentionPlan) -> Iterator[str]:
 
 
 def _takes_no_fragment_apart(schedule: AttentionAttr) -> bool:
-    """Whether no invocation needs to know how many components of a fragment it has."""
+    """True if the kernel does not depend on how many components an invocation has."""
     whole = schedule.are_converted and schedule.rescale.data == "always"
     return whole and set(schedule.paths) == {"rows"}
 
@@ -176,7 +176,7 @@ CONVERTED = (CONVERSIONS, PER_ELEMENT, REDUCTIONS)
 
 
 def lacks(features: Iterable[str], target: Target) -> str:
-    """The missing features of a path on a target; empty if it has them."""
+    """Lists the features that a path needs and the target does not have."""
     missing = [name for name in features if name not in target.features]
     return f"{target.name} does not list {', '.join(missing)}" if missing else ""
 
@@ -194,7 +194,7 @@ def _conversion_problems(plan: AttentionPlan) -> Iterator[str]:
 
 
 def unfit_vectors(plan: AttentionPlan) -> list[str]:
-    """Returns why operands that the schedule reads in vectors cannot be read so."""
+    """Lists why operands that the schedule reads in vectors cannot be read so."""
     pieces = [name for name in "qkv" if plan.path(name) == "vectors"]
     return [problem for name in pieces for problem in vectors_fit(plan, name)]
 

@@ -51,7 +51,7 @@ from xdsl_spirv.targets import Target
 
 
 def form(block: Block, target: Target | None) -> None:
-    """Make every attention of a block an operation."""
+    """Replaces every attention of a block by one operation."""
     for op in reversed(list(block.ops)):
         drop_unused_results(op)
     for op in list(block.ops):
@@ -83,7 +83,7 @@ def _exponentials(block: Block) -> list[Operation]:
 
 
 def _normal(block: Block) -> Callable[[Size], Size]:
-    """Brings sizes that operations need to be equal to one form."""
+    """Rewrites sizes that operations require to be equal to one form."""
     known = equal_extents(block.ops)
     return lambda size: size.replaced(known) if is_dynamic(size) else size
 
@@ -124,7 +124,7 @@ class _Match:
         self.has_softmax = False
 
     def attention(self) -> Attention:
-        """Raises `NotTraced` where there is none."""
+        """Returns the matched attention; raises `NotTraced` if there is none."""
         p, v = self.last.a, self.last.b
         type = element_type(v)
         if element_type(p) != type or not isinstance(type, FLOATS):
@@ -171,7 +171,7 @@ class _Match:
         return next(is_open, self.rows[-1])
 
     def _sees_some(self, queries: str) -> bool:
-        """Whether no row's keys are all hidden by its index."""
+        """True if the mask by index leaves each row at least one key."""
         first, last = self.band.first, self.band.last
         rows, keys = self.sizes[queries], self.sizes["n"]
         return (
@@ -181,7 +181,7 @@ class _Match:
         )
 
     def _scores(self, node: Node) -> Node:
-        """The first contraction's element, below scale and masks."""
+        """Returns the first contraction's element under scale and masks."""
         while True:
             node = uncast(node)
             match node:
@@ -208,7 +208,7 @@ class _Match:
                     raise NotTraced(f"{node.kind} of scores")
 
     def _add(self, x: Node, y: Node) -> Node:
-        """Scores and a mask, in either order."""
+        """Matches the sum of scores and a mask, in either order."""
         if self.mask is not None or self.scale != 1.0 or self.cap is not None:
             raise NotTraced("a second mask, or a scaled one")
         if not _reaches_contraction(x):
@@ -226,7 +226,7 @@ class _Match:
         return x
 
     def _select(self, condition: Node, x: Node, y: Node) -> Node:
-        """`n > m + c ? -inf : scores`, whichever way it is written."""
+        """Matches `n > m + c ? -inf : scores` in any equivalent form."""
         if self.scale <= 0 or self.cap is not None:
             raise NotTraced("a scaled mask")
         masked_if = is_least(x)
@@ -237,7 +237,7 @@ class _Match:
         return y if masked_if else x
 
     def _first(self, scores: Node, rows: str) -> tuple[Operand, Operand]:
-        """Queries and keys."""
+        """Finds queries and keys."""
         value, place = scores.value, scores.place
         owner = value.owner if value is not None else None
         first = _contraction(owner) if isinstance(owner, Operation) else None
@@ -308,7 +308,7 @@ class _Match:
                     return operand
 
     def _cuts(self, place: Place) -> bool:
-        """Whether it has a part of a loop that operands need whole."""
+        """True if the place has only a part of a loop that operands need whole."""
         pieces = [piece for index in place for piece in index]
         return any(piece.divisor != 1 and piece.loop in self.whole for piece in pieces)
 
@@ -334,7 +334,7 @@ class _Match:
         return seen
 
     def _result(self) -> Operand:
-        """The last tensor that only casts and moves the result."""
+        """Returns the last tensor up to which the result is only cast and moved."""
         value, place = self.last.op.results[0], self.places[2]
         block = self.last.op.parent_block()
         assert block is not None
@@ -360,7 +360,7 @@ class _Match:
 
 
 def _is_narrow(ops: set[Operation]) -> bool:
-    """Whether anything up to the division by the sum, the last there is, is f16 or bf16."""
+    """True if a value up to the last division is f16 or bf16."""
     divide = [op for op in ops if any(isinstance(inner, arith.DivfOp) for inner in op.walk())]
     after = {op: _followers(op, ops) for op in divide}
     last = next(op for op in divide if not after[op].intersection(divide))
@@ -378,7 +378,7 @@ def _element_of(value: SSAValue) -> Attribute:
 
 
 def _followers(op: Operation, ops: set[Operation]) -> set[Operation]:
-    """The operations in `ops` that need `op`."""
+    """Returns the operations in `ops` that depend on `op`."""
     followers: set[Operation] = set()
     waiting = [op]
     while waiting:
@@ -390,7 +390,7 @@ def _followers(op: Operation, ops: set[Operation]) -> set[Operation]:
 
 
 def _casts(op: Operation) -> bool | None:
-    """Whether it moves elements (False), rounds them on the way (True), or does neither."""
+    """Returns False if the operation only moves elements, True if it rounds them, else None."""
     if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op) or len(op.inputs) != 1:
         return None
     read = op.get_indexing_maps().data[0].data
@@ -407,7 +407,7 @@ def _casts(op: Operation) -> bool | None:
 
 
 def _reaches_contraction(node: Node) -> bool:
-    """Whether scores stand somewhere below."""
+    """True if a contraction's element is in the tree."""
     if node.kind == "element":
         value = node.value
         owner = None if value is None else value.owner
@@ -416,7 +416,7 @@ def _reaches_contraction(node: Node) -> bool:
 
 
 def _begins_with(op: tensor.ExtractSliceOp) -> bool:
-    """Whether a slice begins where its tensor does, and leaves nothing out in between."""
+    """True if a slice begins at index 0 and has stride 1 in every dimension."""
     offsets, strides = op.static_offsets.get_values(), op.static_strides.get_values()
     return not any(offsets) and all(stride == 1 for stride in strides)
 

@@ -83,7 +83,7 @@ class Attention:
 
 
 def _divisions(attention: Attention) -> list[tuple[str, list[int]]]:
-    """For each loop of the batch where pieces of it begin and end: 1 first, its size last."""
+    """Lists the points at which pieces of each batch loop begin or end, from 1 to its size."""
     divided: list[tuple[str, list[int]]] = []
     for loop, size in attention.loops.items():
         if not loop.startswith("b"):
@@ -138,7 +138,7 @@ class _Loops:
         self.divisions[loop] = [1]
 
     def map(self, place: Place) -> AffineMap:
-        """From the loops to a place."""
+        """Returns the map from the loops to a place."""
         return AffineMap(len(self.sizes), 0, tuple(map(self._expression, place)))
 
     def _expression(self, index: Index) -> AffineExpr:
@@ -174,7 +174,7 @@ class _Sizes:
                 self.known[size.extents[0]] = own
 
     def _of_operand(self, loop: str) -> Size | None:
-        """A loop's size as that of the dimension that it walks alone."""
+        """Returns a loop's size as that of the operand dimension that it alone indexes."""
         size = self.traced.loops[loop]
         for value, place in self.operands:
             for dimension, index in enumerate(place):
@@ -272,7 +272,7 @@ class _Replacement:
         self.shape = [sizes.local(traced.normal(size)) for size in extents(result)]
 
     def dispatch(self, parts: int | None) -> DispatchOp:
-        """The whole attention, or parts of it."""
+        """Builds the dispatch of the whole attention, or of its parts."""
         traced = self.traced
         shape, type, result_map = self.shape, self.type, self.maps[3]
         if parts is not None:
@@ -326,13 +326,13 @@ class _Replacement:
 
     @property
     def can_merge(self) -> bool:
-        """Whether the parts' sizes say the result's."""
+        """True if the result's sizes follow from the sizes of the parts."""
         (value, _), *_ = self.operands
         shape = self._of_parts(value)
         return all(e.value is value for size in shape if is_dynamic(size) for e in size.extents)
 
     def merge(self, partial: SSAValue) -> DispatchOp:
-        """The dispatch that merges the parts to the result."""
+        """Builds the dispatch that merges the parts to the result."""
         rows, width = self._rows_and_width()
         body, inside = _block([partial])
         code = SizeCode(body.add_op, inside)
@@ -362,7 +362,7 @@ class _Replacement:
 
 
 def _block(inputs: Sequence[SSAValue]) -> tuple[Block, dict[SSAValue, SSAValue]]:
-    """A dispatch's body without operations, and its arguments for the inputs."""
+    """Builds an empty dispatch body, and its arguments for the inputs."""
     body = Block(arg_types=[value.type for value in inputs])
     inside: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
     for value, argument in inside.items():

@@ -44,7 +44,7 @@ class Candidate:
 def cost(
     plan: Plan, rate: float | None, alone: float | None = None, stream: float | None = None
 ) -> float:
-    """Seconds that the contraction is likely to take; rates as a `Candidate` has them."""
+    """Estimates the seconds that the contraction takes; rates as in `Candidate`."""
     seconds = multiplying(plan, rate, alone) * correction(plan)
     if stream is not None:
         seconds = max(seconds, _weight_bytes(plan) / (stream * 1e12))
@@ -52,7 +52,7 @@ def cost(
 
 
 def _weight_bytes(plan: Plan) -> int:
-    """Bytes of the operands that are weights, in the form in which they are multiplied."""
+    """Returns the bytes of the operands that are weights, as stored for the multiplication."""
     operands = (plan.contraction.a, plan.a), (plan.contraction.b, plan.b)
     return sum(
         prod(map(typical, shape_of(value))) * tile.element_bytes
@@ -62,7 +62,7 @@ def _weight_bytes(plan: Plan) -> int:
 
 
 def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> float:
-    """Seconds that the tiles are likely to take by their rates alone."""
+    """Estimates the seconds that the tiles take by their rates alone."""
     if plan.schedule.instruction.kind.data == "fma" and "fma f32" in plan.target.rates:
         return _by_invocations(plan, plan.target.model.contraction.scalar)
     tile_m, tile_n, tile_k = plan.schedule.tile
@@ -119,7 +119,7 @@ def _in_waves(rounds: int, residents: int, rate: float, alone: float) -> float:
 
 
 def _residents(plan: Plan) -> int:
-    """Workgroups that share a compute unit, as far as their accumulators leave registers."""
+    """Estimates how many workgroups share a compute unit, limited by accumulator registers."""
     rows, columns, _ = plan.schedule.tile
     accumulators = rows * columns // prod(plan.schedule.grid) // plan.target.subgroup_size
     of_each = plan.schedule.subgroup_count * accumulators
@@ -154,7 +154,7 @@ FEATURES: dict[str, Callable[[Plan], float]] = {
 
 
 def correction(plan: Plan) -> float:
-    """The factor of an estimate that the target's file has learned."""
+    """Returns the correction factor of an estimate from the target's file."""
     if not plan.is_cooperative:
         return 1.0
     factors = plan.target.corrections
@@ -162,7 +162,7 @@ def correction(plan: Plan) -> float:
 
 
 def _storing(plan: Plan) -> float:
-    """Seconds for storing results, if the target's file has a rate for it."""
+    """Estimates the seconds for storing results, if the target's file has a rate for it."""
     if not plan.is_cooperative or plan.contraction.is_dynamic:
         return 0.0
     _, n, _ = plan.schedule.instruction.sizes

@@ -297,7 +297,7 @@ def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:
 
 
 def _meaning(packing: PackingAttr) -> tuple[Attribute, ...]:
-    """All but how far zeros go."""
+    """Returns all of a packing except how far its zeros go."""
     meant = packing.use, packing.fragment, packing.map, packing.sizes, packing.groups
     return *meant, packing.words
 

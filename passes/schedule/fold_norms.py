@@ -71,7 +71,7 @@ class FoldNormsPass(ModulePass):
 
 
 def _fold(dispatch: DispatchOp, target: Target) -> None:
-    """Move a norm into all products that read it, or leave everything as it is."""
+    """Moves a norm into all products that read it, or changes nothing."""
     norm = _Norm.of(dispatch)
     if norm is None:
         return
@@ -220,7 +220,7 @@ def _factor_of_product(op: Generic) -> tuple[int, bool] | None:
 
 
 def _kind_of(op: Generic) -> type[arith.MulfOp | arith.DivfOp]:
-    """Whether a product multiplies or divides."""
+    """Returns whether an operation multiplies or divides."""
     (product,) = body_ops(op.body.block)
     return arith.DivfOp if isinstance(product, arith.DivfOp) else arith.MulfOp
 
@@ -264,7 +264,7 @@ def _read_through_ones(op: Operation, copy: Operation, inside: dict[SSAValue, SS
 
 
 def _fold_into_product(norm: _Norm, user: DispatchOp, target: Target) -> DispatchOp | None:
-    """The product with the norm in it, None where its schedule would not fit."""
+    """Returns the product with the norm in it; None if its schedule would not fit."""
     (result,) = norm.dispatch.outputs
     number = list(user.inputs).index(result)
     copy = user.clone()
@@ -333,7 +333,7 @@ def _places_of_rows(root: Generic, operand: int) -> list[AffineExpr] | None:
 
 
 def _multiply(root: Generic, factor: Factor) -> None:
-    """Multiply the product's result by a factor of its rows, or divide it."""
+    """Multiplies or divides the product's result by a factor of its rows."""
     (result,) = root.results
     type = result.type
     assert isinstance(type, TensorType)

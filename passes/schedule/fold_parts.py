@@ -142,7 +142,7 @@ class _Parts:
 
 
 def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
-    """Whether a dispatch computes nothing but slices, and elements whose columns are theirs."""
+    """True if a dispatch only slices, and computes elements from the same column of slices."""
     block = dispatch.body.block
     for op in block.ops:
         match op:
@@ -162,7 +162,7 @@ def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
 
 
 def _walks_columns_alike(value: SSAValue, map: AffineMapAttr) -> bool:
-    """Whether an operand's last dimension is the last loop's if computed, and none if given."""
+    """True if a computed operand is indexed by the column last, and a given one not by it."""
     column = AffineDimExpr(map.data.num_dims - 1)
     if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
         return column not in map.data.results
@@ -173,8 +173,8 @@ def _part_of(
     op: tensor.ExtractSliceOp, dispatch: DispatchOp, sizes: _Sizes
 ) -> tuple[int, int] | None:
     """
-    For a slice that is one of equal parts along the last dimension: how many there are, and which
-    one it is; None for others.
+    Returns the number of equal parts and the part's index if a slice is an equal part of the last
+    dimension, else None.
     """
     source, result = op.source.type, op.result.type
     assert isinstance(source, TensorType)
@@ -197,7 +197,7 @@ def _part_of(
 
 
 def _root_of(owner: object) -> Generic | None:
-    """The product in fragments that is all a dispatch computes."""
+    """Returns the product by matrices if it is all that a dispatch computes, else None."""
     if not isinstance(owner, DispatchOp) or len(owner.outputs) != 1 or owner.updates:
         return None
     root = owner.yielded[0].owner
@@ -260,7 +260,7 @@ def _with_components(schedule: ContractionAttr) -> ContractionAttr:
 
 
 class _Writer:
-    """Writes a product's dispatch anew, with its columns as blocks of parts of a fragment each."""
+    """Rewrites a product's dispatch so that a block of columns has a fragment of each part."""
 
     def __init__(self, parts: _Parts, contraction: Contraction, width: int):
         self.parts, self.contraction, self.width = parts, contraction, width
@@ -302,11 +302,11 @@ class _Writer:
     # Shapes and maps
 
     def _split(self, shape: Sequence[int], at: int) -> list[int]:
-        """A weight's sizes with its columns as they lie: parts, blocks, columns of a block."""
+        """Splits the column dimension of a shape into parts, blocks, columns of a block."""
         return [*shape[:at], self.parts.count, self.groups, self.width, *shape[at + 1 :]]
 
     def _view(self, value: SSAValue, at: int) -> SSAValue:
-        """A tensor outside whose dimension `at` is split."""
+        """Returns a view, outside the dispatch, that splits dimension `at` of a tensor."""
         type = value.type
         assert isinstance(type, TensorType)
         shape = self._split(type.get_shape(), at)
@@ -319,7 +319,7 @@ class _Writer:
         return view.result
 
     def _argument(self, value: SSAValue) -> SSAValue:
-        """The new dispatch's argument for a value outside."""
+        """Returns the new dispatch's argument for an outside value; adds it if it is missing."""
         if value not in self.inputs:
             self.inputs.append(value)
             self.block.insert_arg(value.type, len(self.block.args))
@@ -328,7 +328,7 @@ class _Writer:
     # Operations
 
     def write(self, schedule: ContractionAttr) -> DispatchOp:
-        """The new dispatch, which is nowhere yet."""
+        """Builds the new dispatch without inserting it."""
         product, root = self.parts.product, self.parts.root
         old = product.body.block
         b = self.contraction.b
@@ -387,7 +387,7 @@ class _Writer:
         return AffineDimExpr(self.contraction.groups[2].start)
 
     def _is_split(self, op: tensor.EmptyOp) -> bool:
-        """Whether an empty tensor is the destination of the product or of B."""
+        """True if an empty tensor is the destination of the product or of B."""
         root = self.parts.root
         fill = root.outputs[0].owner
         written = [fill.outputs[0]] if isinstance(fill, linalg.ops.FillOp) else []
@@ -406,7 +406,7 @@ class _Writer:
         return tensor.EmptyOp(sizes, TensorType(type.element_type, split))
 
     def _unpacking(self, op: Generic) -> Generic:
-        """The operation that unpacks B, with its loop over columns as three."""
+        """Rewrites the operation that unpacks B with its column loop split into three."""
         at, count = self._column_in_unpacking(op), len(op.iterator_types) + 2
         maps = [_with_loops(m.data, at, count) for m in op.get_indexing_maps()]
         body = op.body.clone()
@@ -416,7 +416,7 @@ class _Writer:
         return self._generic(op, maps, body)
 
     def _root(self, schedule: ContractionAttr) -> Generic:
-        """The product, its columns blocks of parts."""
+        """Rewrites the product with its columns split into blocks of parts."""
         op = self.parts.root
         contraction, own = self.contraction, op.get_indexing_maps().data
         at = own[-1].data.results[-1]
@@ -451,7 +451,7 @@ class _Writer:
         )
 
     def _elements(self) -> None:
-        """The operations on parts, their columns blocks of columns."""
+        """Rewrites the operations on parts with their columns split into blocks."""
         parts = self.parts
         root = self.inside[parts.root.results[0]]
         fill = parts.root.outputs[0].owner
@@ -521,7 +521,7 @@ class _Writer:
 
 
 def _with_loops(map: AffineMap, at: int, count: int) -> AffineMap:
-    """A map over two more loops: `at` becomes three, which walk three dimensions for one."""
+    """Returns a map in which loop `at` is three loops, and its dimension three dimensions."""
     moved = [AffineDimExpr(d + 2 * (d > at)) for d in range(map.num_dims)]
     results: list[AffineExpr] = []
     for expression in map.results:

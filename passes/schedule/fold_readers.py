@@ -73,7 +73,7 @@ class FoldReadersPass(ModulePass):
 
 
 def _fold(reader: DispatchOp, target: Target) -> None:
-    """Move a reader into the product if it is the only user, or leave everything as it is."""
+    """Moves a reader into the product if it is the only user, or changes nothing."""
     if not all(isinstance(op, COMPUTED) for op in reader.body.block.ops):
         return
     for value in reader.inputs:
@@ -97,7 +97,7 @@ def _fold(reader: DispatchOp, target: Target) -> None:
 
 
 def _views(value: SSAValue) -> list[Operation]:
-    """The views that make a value of another one, the last one first; each is read once."""
+    """Returns the views between a value and its source, last one first; each has one user."""
     views: list[Operation] = []
     while isinstance(value.owner, VIEWS):
         views.append(value.owner)
@@ -121,7 +121,7 @@ def _is_apart(product: DispatchOp, reader: DispatchOp, views: Sequence[Operation
 
 
 def _between(product: DispatchOp, reader: DispatchOp) -> Iterator[DispatchOp]:
-    """The dispatches behind a product, up to its reader."""
+    """Lists the dispatches after a product, up to its reader."""
     op = product.next_op
     while op is not None:
         if isinstance(op, DispatchOp):
@@ -173,7 +173,7 @@ def _clone_operations(
 
 
 def _fits(folded: DispatchOp, target: Target) -> bool:
-    """Whether a product of few rows, and a kernel binds what it reads."""
+    """True if a product has few rows and one kernel can bind all that both read."""
     ops = folded.body.block.ops
     root = next((op for op in ops if isinstance(op.attributes.get(SCHEDULE), RowsAttr)), None)
     most = MOST_BOUND if target.measured_copy is None else MOST_INPUTS

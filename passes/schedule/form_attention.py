@@ -46,6 +46,6 @@ class FormAttentionPass(ModulePass):
 
 
 def _may_attend(block: Block) -> bool:
-    """Whether there is an exponential at all."""
+    """True if the block computes an exponential."""
     names = {inner.name for op in block.ops for inner in op.walk()}
     return bool(names & {"math.exp", "math.exp2", "linalg.exp"})

@@ -63,12 +63,12 @@ class _Chain:
         return _shape(self.ops[0].results[0])[-1]
 
     def is_like(self, other: _Chain) -> bool:
-        """Whether two products differ in nothing but their weights and columns."""
+        """True if two chains differ only in their weights and columns."""
         return len(self.ops) == len(other.ops) and all(map(_are_alike, self.ops, other.ops))
 
 
 def _are_alike(one: GenericOp, other: GenericOp) -> bool:
-    """Whether two operations of chains do the same, each to its own columns."""
+    """True if two operations of chains compute the same on different columns."""
     if one.indexing_maps != other.indexing_maps or not is_same(one.body, other.body):
         return False
     for number, (value, counterpart) in enumerate(zip(one.operands, other.operands, strict=True)):
@@ -81,7 +81,7 @@ def _are_alike(one: GenericOp, other: GenericOp) -> bool:
 
 
 def _type_without(axis: int | None, value: SSAValue) -> tuple[object, ...]:
-    """The type of an operand but for its columns."""
+    """Returns the type of an operand without its column dimension."""
     if axis is None or not isinstance(value.type, TensorType):
         return (value.type,)
     shape = value.type.get_shape()
@@ -89,7 +89,7 @@ def _type_without(axis: int | None, value: SSAValue) -> tuple[object, ...]:
 
 
 def _column_axis(op: GenericOp, operand: int) -> int | None:
-    """The dimension of an operand that the result's columns walk; None if none does."""
+    """Returns the operand dimension that the result's columns index; None if there is none."""
     maps = op.get_indexing_maps().data
     column = maps[-1].data.results[-1]
     axes = [axis for axis, e in enumerate(maps[operand].data.results) if e == column]
@@ -102,7 +102,7 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
 
 
 def _join_operands(dispatch: DispatchOp) -> None:
-    """Join what can be joined of the operands of a dispatch that is an attention."""
+    """Joins the products among the operands of a dispatch that is an attention."""
     attention = next((op for op in dispatch.body.block.ops if isinstance(op, AttentionOp)), None)
     if attention is None or dispatch.updates:
         return
@@ -117,7 +117,7 @@ def _join_operands(dispatch: DispatchOp) -> None:
 
 
 def _chain_of(dispatch: DispatchOp, argument: BlockArgument) -> _Chain | None:
-    """The chain that ends in an operand of a dispatch, which alone reads it."""
+    """Returns the chain that ends in a dispatch's operand, if the dispatch alone reads it."""
     value = dispatch.inputs[argument.index]
     ops: list[GenericOp] = []
     while isinstance(value, OpResult) and value.has_one_use():
@@ -139,7 +139,7 @@ def _chain_of(dispatch: DispatchOp, argument: BlockArgument) -> _Chain | None:
 
 
 def _is_product(op: GenericOp) -> bool:
-    """Whether an operation is a product whose last dimension its second operand alone has."""
+    """True for a product without batch whose columns are one loop of its second operand."""
     try:
         contraction = contraction_of(op)
     except NotAContraction:
@@ -153,7 +153,7 @@ def _is_product(op: GenericOp) -> bool:
 
 
 def _join(dispatch: DispatchOp, attention: AttentionOp, chains: Sequence[_Chain]) -> None:
-    """Compute the chains as one, in front of the dispatch, and read its columns there."""
+    """Computes the chains as one before the dispatch, which then reads its columns."""
     before: SSAValue | None = None
     for level in zip(*(chain.ops for chain in chains), strict=True):
         before = _join_chains(dispatch, level, before)
@@ -173,7 +173,7 @@ def _join(dispatch: DispatchOp, attention: AttentionOp, chains: Sequence[_Chain]
 
 
 def _shift_columns(map: AffineMap, columns: int) -> AffineMap:
-    """The map to a tensor in which so many columns lie before."""
+    """Returns the map to a tensor that has `columns` more columns in front."""
     *rows, column = map.results
     return AffineMap(map.num_dims, map.num_symbols, (*rows, column + columns))
 
@@ -208,7 +208,7 @@ def _join_chains(
 
 
 def _room(dispatch: DispatchOp, out: SSAValue, type: TensorType[Attribute]) -> SSAValue:
-    """A tensor of a type that begins as another one does: empty, or filled with a number."""
+    """Builds a destination of `type` with the initial contents of `out`: empty or filled."""
     owner = out.owner
     if isinstance(owner, linalg.ops.FillOp):
         inside = _room(dispatch, owner.outputs[0], type)
@@ -221,7 +221,7 @@ def _room(dispatch: DispatchOp, out: SSAValue, type: TensorType[Attribute]) -> S
 
 
 def _concatenate_weights(dispatch: DispatchOp, values: Sequence[SSAValue], axis: int) -> SSAValue:
-    """Weights one behind the other, which are a weight."""
+    """Concatenates weights along an axis."""
     first = values[0].type
     assert isinstance(first, TensorType)
     shape = list(first.get_shape())

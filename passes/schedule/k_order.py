@@ -56,14 +56,14 @@ class KOrder:
     @cached_property
     def elements(self) -> tuple[int, ...]:
         """
-        Returns which element each of the components is that an invocation has of a row or column.
+        Returns the element number of each component that an invocation has of a row or column.
         """
         if self.count < 4:
             return (*range(self.count),)
         return tuple(n & ~3 | (n & 1) << 1 | n >> 1 & 1 for n in range(self.count))
 
     def runs(self, count: int) -> list[list[int]]:
-        """The first `count` elements in runs of as many neighbours, as long as they all can be."""
+        """Splits the first `count` elements into equal runs of neighbours, as long as possible."""
         numbers = sorted(range(count), key=self.place)
         size = count
         while size > 1:
@@ -80,7 +80,7 @@ class KOrder:
 
 
 def inner_axis(fragment: Fragment) -> int:
-    """The axis of a fragment that is K: 1, its columns, of A."""
+    """Returns the axis of a fragment that is K: 1 (columns) for A, 0 (rows) for B."""
     return int(fragment.use == "A")
 
 
@@ -95,7 +95,7 @@ def k_order(fragment: Fragment, sizes: Sequence[int], depth: int) -> KOrder | No
 
 
 def orders_of(fragment: Fragment, sizes: Sequence[int]) -> Iterator[KOrder]:
-    """The orders for units whose loops have these sizes, that of the largest groups first."""
+    """Lists the orders for units with these loop sizes, largest groups first."""
     axis = inner_axis(fragment)
     unit_size, inner = prod(sizes), sizes[-1]
     depth = fragment.columns if fragment.use == "A" else fragment.rows

@@ -203,7 +203,7 @@ def _widest(nests: Sequence[Nest], target: Target) -> LoopsAttr:
 
 
 def _takes(nest: Nest, width: int) -> bool:
-    """Whether an invocation can compute so many neighbours at a time."""
+    """True if an invocation can compute this many neighbouring elements at once."""
     if not nest.shape or not _loads_vectors(nest) or not is_run(nest.shape, width):
         return False
     return width * _bits(nest, typical(prod(nest.shape))) <= MOST_BITS
@@ -362,7 +362,7 @@ def _neighbours(rows: int, totals: list[Size], lanes: int, bits: int, target: Ta
 
 
 def _bits(nest: Nest, size: int) -> int:
-    """Bits of an element, as stored, of the arrays from outside that have `size` or more."""
+    """Returns the bits per stored element of outside arrays of `size` or more elements."""
     arrays = [array for array, _ in nest.results]
     seen = set(arrays)
     for array in arrays:
@@ -376,7 +376,7 @@ def _bits(nest: Nest, size: int) -> int:
 
 
 def _groups(units: int, size: int, target: Target) -> int:
-    """Workgroups for so many units, `size` of them to a workgroup."""
+    """Returns the number of workgroups for the units, `size` units to a workgroup."""
     return max(1, min(-(-units // size), target.max_grid[0], MOST_INVOCATIONS // size))
 
 

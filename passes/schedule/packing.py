@@ -88,7 +88,7 @@ class PanelPlan:
 
 
 def plan_packing(op: PackOp, target: Target) -> PackPlan | PanelPlan:
-    """The kernel that packs, of tensors or memrefs."""
+    """Plans the kernel that packs tensors or memrefs."""
     source, packing = op.source, op.packing
     if packing.is_panels:
         return _plan_panels(source, packing, target)
@@ -149,5 +149,5 @@ def _reaching(tile: StagedTile, outer: Size, inner: Size) -> StagedTile:
 
 
 def _widths(bytes: int) -> list[int]:
-    """Numbers of elements of `bytes` bytes that can be moved at once, largest first."""
+    """Returns the numbers of elements of `bytes` bytes that can be moved at once, largest first."""
     return [v for v in (16, 8, 4, 2) if v * bytes in (4, 8, 16)]

@@ -66,7 +66,7 @@ KINDS = {"coopmat": COOPERATIVE_MATRIX, "dot": DOT, "fma": FMA}
 
 
 def path_of(schedule: Attribute) -> str | None:
-    """The path that a contraction's schedule stands for."""
+    """Returns the name of the path that a contraction's schedule takes."""
     if isinstance(schedule, WindowAttr):
         return ROTATE
     if isinstance(schedule, RowsAttr):
@@ -131,7 +131,7 @@ class Limits:
         return bool(self.only or self.barred)
 
     def against(self, path: str, op: Operation) -> str | None:
-        """The reason why an operation may not take a path, if there is one."""
+        """Returns why the limits bar an operation from a path; None if they do not."""
         only, barred = _patterns(self.only, path), _patterns(self.barred, path)
         if not only and not barred:
             return None
@@ -144,7 +144,7 @@ class Limits:
         return None
 
     def unmet(self, labels: Collection[str]) -> list[str]:
-        """The patterns that match none of all layers' names."""
+        """Returns the patterns that match no layer's name."""
         patterns = [limit.partition("=")[2] for limit in (*self.only, *self.barred)]
         return [pattern for pattern in patterns if not _matches(pattern, labels)]
 
@@ -163,7 +163,7 @@ def _matches(pattern: str, labels: Collection[str]) -> bool:
 
 
 def considered_before(op: Operation) -> list[ConsideredAttr]:
-    """The notes on an operation by passes before assign-schedule."""
+    """Returns the notes on an operation from passes before assign-schedule."""
     known = op.attributes.get(CONSIDERED)
     entries = known.data if isinstance(known, ArrayAttr) else ()
     return [entry for entry in entries if isinstance(entry, ConsideredAttr)]
@@ -202,7 +202,7 @@ class Decisions:
         return reason is not None
 
     def repeat(self, op: Operation, other: Operation) -> None:
-        """Record the decisions for another operation also for this one."""
+        """Copies the recorded decisions for one operation to another."""
         self.considered[op] = self.considered.get(other, [])
 
     def write(self) -> None:

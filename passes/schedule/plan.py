@@ -118,12 +118,12 @@ class Plan:
 
     @property
     def is_looped(self) -> bool:
-        """Whether K may be more than one tile deep."""
+        """True if K may be longer than one tile."""
         return is_dynamic(self.contraction.k) or self.contraction.k > self.schedule.tile[2]
 
     @property
     def prefetches(self) -> bool:
-        """Whether a tile is read while the one before is multiplied."""
+        """True if a tile is read while the previous one is multiplied."""
         return self.is_looped and self.schedule.stages.data > 1 and bool(self.staged)
 
     @property
@@ -143,7 +143,7 @@ class Plan:
 
     @property
     def alternates(self) -> bool:
-        """Whether a tile is multiplied in one buffer while the next is put into the other."""
+        """True if a tile is multiplied from one buffer while the next is put into the other."""
         known = not is_dynamic(self.contraction.k)
         return known and self.prefetches and all(tile.buffers == 2 for tile in self.staged)
 
@@ -176,7 +176,7 @@ class Plan:
 
     @property
     def stores_elements(self) -> bool:
-        """Whether an instruction calls a function for each element that is not stored as it is."""
+        """True if an instruction calls a function for each element that is not stored directly."""
         return self.schedule.result.data == "elements"
 
     @property
@@ -258,7 +258,7 @@ class Plan:
 
     @cached_property
     def is_componentwise(self) -> bool:
-        """Whether the epilogue is computed on whole fragments."""
+        """True if the epilogue is computed on whole fragments."""
         if not self.is_cooperative:
             return False
         from xdsl_spirv.passes.analysis.componentwise import is_componentwise
@@ -362,7 +362,7 @@ class Plan:
         return None
 
     def _takes_sums(self, tile: Tile) -> bool:
-        """Tells whether rows of the result's fragments are whole pieces of the tile, and words."""
+        """True if a fragment's rows fill whole pieces of the tile, and pieces are whole words."""
         if not isinstance(tile, StagedTile):
             return False
         _, n, _ = self.schedule.instruction.sizes
@@ -376,7 +376,7 @@ class Plan:
 
     @property
     def _partial_fragments_apart(self) -> int:
-        """Counts those whose sums find room beside the tiles and the results' scratch."""
+        """Counts the fragments whose partial sums fit beside the tiles and the result scratch."""
         left = self.target.workgroup_memory_bytes - self._tiles_bytes - self._scratch_bytes
         return self._most_partial(min(MOST_PARTIAL_BYTES, left))
 
@@ -395,9 +395,9 @@ class Plan:
     @property
     def partial_shape(self) -> tuple[int, int, int] | None:
         """
-        Fragments, rows and columns of Workgroup memory in which slices of K leave their sums.
+        Fragments, rows and columns of the Workgroup memory for partial sums of slices of K.
 
-        All slices but one leave each fragment, which that one finishes.
+        All slices but a fragment's finisher store their sums of it.
         """
         if self.schedule.slices == 1:
             return None
@@ -433,7 +433,7 @@ class Plan:
 
     @property
     def _result_bytes(self) -> int:
-        """Bytes of Workgroup memory for results and sums of slices on their way."""
+        """Bytes of Workgroup memory for result strips, result scratch and partial sums."""
         apart = self.sums_tile is None
         partial = prod(self.partial_shape or (0,)) * self.result_bytes if apart else 0
         strips = prod(self.strip_shape) * STRIP_BYTES if self.stores_rows else 0
@@ -535,14 +535,14 @@ def _unpacked_tiles(
 
 
 def packs(path: StagedAttr | DirectAttr) -> bool:
-    """Whether an operand with this path is packed before it is read, unless planes are."""
+    """True if an operand with this path is packed before it is read, unless its planes are."""
     return isinstance(path, DirectAttr) or path.in_panels or path.in_fragments
 
 
 def packing_for(
     contraction: Contraction, schedule: ContractionAttr, operand: int, target: Target
 ) -> PackingAttr:
-    """The packing of A (0) or B (1) for a schedule that reads it directly, or in panels."""
+    """Returns the packing of A (0) or B (1) for a schedule that reads it direct or in panels."""
     sizes, tile = schedule.instruction.sizes, schedule.tile
     path = (schedule.a, schedule.b)[operand]
     in_panels = isinstance(path, StagedAttr) and path.in_panels

@@ -98,7 +98,7 @@ class RowsPlan:
 
     @cached_property
     def main(self) -> Leaf:
-        """The tensor that has most bytes of the operand that streams."""
+        """The tensor of the streamed operand that has the most bytes."""
         sizes = self.contraction.sizes
 
         def weight(leaf: Leaf) -> int:
@@ -217,14 +217,14 @@ class RowsPlan:
 
     @property
     def in_subgroup(self) -> bool:
-        """Whether the invocations of a subgroup add up without memory."""
+        """True if the invocations of a subgroup add up their sums without Workgroup memory."""
         exchanges = any(name in self.target.features for name in EXCHANGES)
         several = self.lanes * self.schedule.within.data > 1
         return several and self.beside == 1 and exchanges
 
     @property
     def in_halves(self) -> bool:
-        """Whether each of them adds up other sums, which takes fewer exchanges."""
+        """True if each lane adds up different sums, which takes fewer exchanges."""
         sums = self.schedule.rows.data * self.schedule.columns.data
         shuffles = "subgroup-shuffle" in self.target.features
         few = 1 < sums <= self.target.subgroup_size and sums & (sums - 1) == 0
@@ -259,7 +259,7 @@ class RowsPlan:
 
     @property
     def together(self) -> int:
-        """Neighbouring columns that are added up by the same invocation."""
+        """The number of neighbouring columns that one invocation adds up."""
         return 1 if self.readers is None else self.readers.count
 
     @property
@@ -321,7 +321,7 @@ class RowsPlan:
 
     @property
     def quads(self) -> int:
-        """Words that the digits of a unit's elements are, for each digit."""
+        """The number of words of a unit's digits, for each digit."""
         return prod(self.unit.values()) // QUAD
 
     @property
@@ -337,7 +337,7 @@ class RowsPlan:
 
     @cached_property
     def keeps_sums(self) -> bool:
-        """Whether Workgroup memory has room for sums of quads, or digits must give them."""
+        """True if Workgroup memory has room for sums of quads beside the digits."""
         bytes = self.bytes_of_partial_sums + self._bytes_of_digits(1)
         return bytes <= self.target.workgroup_memory_bytes
 

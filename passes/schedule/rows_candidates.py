@@ -94,7 +94,7 @@ LEAST_IN_NARROW_GROUPS = 8
 
 
 def rows_or_reason(contraction: Contraction, target: Target) -> RowsAttr | str:
-    """A schedule of few rows where the contraction has few, or why there is none."""
+    """Returns a schedule of few rows, or why the contraction does not get one."""
     reason = no_few_rows(contraction, target)
     if reason:
         return reason
@@ -112,7 +112,7 @@ def rows_or_reason(contraction: Contraction, target: Target) -> RowsAttr | str:
 
 
 def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
-    """The schedules that might do, the best one first."""
+    """Lists the candidate schedules, the best one first."""
     target = plan.target
     try:
         side_by_side, columns = plan.side_by_side, typical(plan.columns)

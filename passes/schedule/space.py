@@ -54,7 +54,7 @@ RASTER_GROUPS = (1, 4, 8, 16)
 
 
 def candidates(contraction: Contraction, target: Target, most: int) -> list[ContractionAttr]:
-    """Up to `most` schedules that fit, the one that `assign-schedule` takes first."""
+    """Returns up to `most` schedules that fit; the first is the one of `assign-schedule`."""
     schedules = {choose(contraction, target): None}
     for candidate in chain(_rated_plans(contraction, target), _unrated_plans(contraction, target)):
         if len(schedules) >= most:
@@ -65,7 +65,7 @@ def candidates(contraction: Contraction, target: Target, most: int) -> list[Cont
 
 
 def _rated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
-    """Plans of the schedules that the target's file has rates for, all of the first instruction."""
+    """Plans the schedules with rates in the target's file, all with the first instruction."""
     for _, kind in islice(candidates_of(contraction, target), 1):
         yield from _in_order(
             (cost(planned, candidate.rate), number, planned)
@@ -76,7 +76,7 @@ def _rated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
 
 
 def _unrated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
-    """Every form, one of each tile and grid after the other."""
+    """Plans every schedule, taking one of each tile and grid in turn."""
     priced = (
         (cost(planned, None), number, planned)
         for number, schedule in enumerate(_all(contraction, target))
@@ -90,7 +90,7 @@ def _in_order(priced: Iterable[tuple[float, int, Plan]]) -> list[Plan]:
 
 
 def _in_turn(ordered: Iterable[Plan]) -> Iterator[Plan]:
-    """The first of each tile and grid, then the second of each, and so on."""
+    """Orders schedules: the first of each tile and grid, then the second of each, and so on."""
     groups: dict[object, list[Plan]] = {}
     for planned in ordered:
         groups.setdefault((planned.schedule.tile[:2], planned.schedule.counts), []).append(planned)
@@ -118,7 +118,7 @@ def neighbours(
 def _changes(
     contraction: Contraction, target: Target, one: ContractionAttr
 ) -> Iterator[Callable[[], ContractionAttr]]:
-    """Each decision of a schedule taken otherwise, whether that fits or not."""
+    """Yields the schedule with each single decision changed, whether the result fits or not."""
     m, n, k = one.tile
     for tile in ((m, n, 2 * k), (m, n, k // 2), (2 * m, n, k), (m // 2, n, k)):
         yield partial(_with, one, workgroup_tile=tile)
@@ -182,7 +182,7 @@ def _with(one: ContractionAttr, **changes: Any) -> ContractionAttr:
 
 
 def _is_resident(planned: Plan) -> bool:
-    """Whether workgroups keep a compute unit full."""
+    """True if enough workgroups fit a compute unit to keep it busy."""
     room = planned.target.residency.bytes_for(planned.schedule.subgroup_count)
     return planned.workgroup_bytes <= room
 

@@ -148,7 +148,7 @@ class _Cut:
 
 
 def _cut_of(op: linalg.ops.GenericOp) -> _Cut | None:
-    """The cut of a contraction; None for an operation that cannot be cut."""
+    """Returns the cut of a contraction; None if it cannot be cut."""
     if SCHEDULE in op.attributes or not _sums_from_zero(op):
         return None
     try:
@@ -186,7 +186,7 @@ def _sums_from_zero(op: linalg.ops.GenericOp) -> bool:
 
 
 def _is_plain(value: SSAValue) -> bool:
-    """Whether an operand is in memory in any case, and not computed while it is read."""
+    """True if an operand is stored in memory, not computed while it is read."""
     owner = value.owner
     if isinstance(owner, Block | arith.ConstantOp | tensor.ExpandShapeOp | tensor.CollapseShapeOp):
         return True
@@ -204,14 +204,14 @@ def _follows_sum(op: Operation) -> bool:
 
 
 def _reduced_loops(op: linalg.ops.GenericOp) -> Iterator[tuple[int, int]]:
-    """The loops that are summed over whose sizes are known, from any operand, with these."""
+    """Yields the summed loops of static size, each with its size."""
     for loop, (kind, size) in enumerate(zip(op.iterator_types, loop_extents(op), strict=True)):
         if kind == IteratorTypeAttr.reduction() and size is not None and not is_dynamic(size):
             yield loop, size
 
 
 def _dimension(map: AffineMap, loop: int) -> int | None:
-    """The dimension that this loop walks alone."""
+    """Returns the dimension whose index is this loop alone; None if there is none."""
     for dim, expression in enumerate(map.results):
         if isinstance(expression, AffineDimExpr) and expression.position == loop:
             return dim
@@ -219,7 +219,7 @@ def _dimension(map: AffineMap, loop: int) -> int | None:
 
 
 def _indexes_one_dimension(op: linalg.ops.GenericOp, operand: int, loop: int) -> bool:
-    """Whether an operand uses the loop in one dimension only, and there alone."""
+    """True if the loop is the index of one operand dimension, and used in no other."""
     map = op.get_indexing_maps().data[operand].data
     dim = _dimension(map, loop)
     others = [e for at, e in enumerate(map.results) if at != dim]
@@ -290,7 +290,7 @@ def seconds_of_sum(contraction: Contraction, parts: int, target: Target) -> floa
 
 
 def _bytes_read(cut: _Cut) -> int:
-    """Bytes of both operands, as they lie in memory."""
+    """Returns the bytes of both operands as stored in memory."""
     values = [*cut.op.inputs]
     if cut.source is not None and cut.unpacked is not None:
         values[cut.unpacked : cut.unpacked + 1] = cut.source.inputs
@@ -359,7 +359,7 @@ def _replace(cut: _Cut, parts: int) -> None:
 
 
 def _parts_of(cut: _Cut, parts: int) -> list[Operation]:
-    """The operations that take the contraction's place: the last two multiply, and sum up."""
+    """Builds the operations that replace the contraction; the last two multiply and sum."""
     op, loop = cut.op, cut.loop
     count = len(op.iterator_types)
     # The new loop, over the parts, comes first; the others keep their order.
@@ -413,7 +413,7 @@ def _parts_of(cut: _Cut, parts: int) -> list[Operation]:
 
 def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int, int]]:
     """
-    The size and the number of the outermost loop of K, if the operand may be cut there.
+    Returns size and number of the outermost loop of K if the operand may be cut there.
 
     It may not if its values depend on the loop's count, or the loop counts through units' elements.
     """
@@ -432,7 +432,7 @@ def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int,
 
 
 def _with_loop_cut(value: SSAValue, dim: int, parts: int) -> list[Operation]:
-    """The operations of an operand whose loop `dim` is two, over `parts` and within one."""
+    """Builds an operand's operations with loop `dim` split in two: `parts`, and inside one."""
     op = value.owner
     assert isinstance(op, linalg.ops.GenericOp)
     *reads, _ = (attribute.data for attribute in op.get_indexing_maps())
@@ -474,7 +474,7 @@ def _is_static(value: SSAValue) -> bool:
 
 
 def _expand_dimension(value: SSAValue, dim: int, parts: int) -> tensor.ExpandShapeOp:
-    """The value with one dimension as `parts` of equal size."""
+    """Splits one dimension of a value into `parts` of equal size."""
     type = value.type
     assert isinstance(type, TensorType)
     shape = list(type.get_shape())
@@ -491,7 +491,7 @@ def _expand_dimension(value: SSAValue, dim: int, parts: int) -> tensor.ExpandSha
 
 
 def _sum_of(parts: SSAValue, init: SSAValue, type: TensorType[Attribute]) -> linalg.ops.GenericOp:
-    """The sum over the first dimension, which begins at `init`'s zeros."""
+    """Builds the sum over the first dimension, which begins at `init`'s zeros."""
     rank = len(type.get_shape())
     element = type.element_type
     block = Block(arg_types=[element, element])

@@ -91,8 +91,7 @@ class StagedTile:
     @property
     def in_fragments(self) -> bool:
         """
-        Whether it lies in fragments; a row has the fragments of one step along K, one after the
-        other.
+        True if the tile lies in fragments: a row has the consecutive fragments of one step along K.
         """
         return self.packing is not None and not self.packing.is_panels
 
@@ -102,7 +101,7 @@ class StagedTile:
 
     @property
     def moved_type(self) -> Attribute:
-        """The type that one invocation moves at a time."""
+        """The type of the value that an invocation moves at once."""
         element = self.element_type
         bits = IntegerType(bit_width(element)) if self.as_bits else element
         if self.packed:
@@ -111,17 +110,17 @@ class StagedTile:
 
     @property
     def piece_type(self) -> Attribute:
-        """The type that lies in Workgroup memory."""
+        """The type of a value in Workgroup memory."""
         return self.moved_type if self.order is None else vector_type(self.element_type, self.piece)
 
     @property
     def gathered(self) -> bool:
-        """Whether a vector that is moved at a time is put together from single elements."""
+        """True if a moved vector is built from single elements."""
         return self.packed and self.run % self.vector != 0
 
     @property
     def source_type(self) -> Attribute:
-        """The type that is read from global memory at a time."""
+        """The type of the value that one load reads."""
         if self.prologue:
             return vector_type(self.stored_type, 1 if self.gathered else self.vector)
         return self.element_type if self.gathered else self.moved_type
@@ -151,7 +150,7 @@ class StagedTile:
 
     @property
     def piece(self) -> int:
-        """Elements that lie side by side in Workgroup memory as they do in a vector."""
+        """The number of a vector's elements that are consecutive in Workgroup memory."""
         return self.vector if self.order is None else len(self.order.runs(self.vector)[0])
 
     @property
@@ -178,7 +177,7 @@ class StagedTile:
 
     @property
     def guarded(self) -> tuple[bool, bool]:
-        """Whether some tile reaches beyond the operand along rows, columns."""
+        """For rows and for columns, True if a tile may reach beyond the operand."""
         rows, columns = zip(self.extent, self.shape, strict=True)
         beyond_rows, beyond_columns = self.beyond
         return beyond_rows or not is_multiple(*rows), beyond_columns or not is_multiple(*columns)
@@ -213,7 +212,7 @@ class UnpackedTile:
 
     @property
     def guarded(self) -> tuple[bool, bool]:
-        """Whether some tile reaches beyond the operand along M or N, along K."""
+        """For M or N, and for K, True if a tile may reach beyond the operand."""
         outer, inner = zip(self.extent, self.shape, strict=True)
         return not is_multiple(*outer), not is_multiple(*inner)
 
@@ -259,7 +258,7 @@ def k_axis_of(layout: Layout) -> int:
 
 
 def column_walk(k_axis: int) -> int:
-    """The walk along a tile's rows."""
+    """Returns the walk along a tile's rows."""
     return INNER if k_axis == 1 else OUTER
 
 

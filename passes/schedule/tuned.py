@@ -79,7 +79,7 @@ def _read(path: Path, _changed: int) -> Mapping[str, str]:
 
 
 def read_entries(path: Path) -> Mapping[str, str]:
-    """The schedules of a table by key; raises `TargetError` for another kind of file."""
+    """Reads a table of schedules by key; raises `TargetError` for a malformed file."""
     try:
         table = json.loads(path.read_text())
         if table["schema_version"] != SCHEMA_VERSION:
@@ -107,7 +107,7 @@ def parse_schedule(text: str) -> ContractionAttr:
 
 
 def lookup(contraction: Contraction, target: Target) -> ContractionAttr | None:
-    """The measured schedule of a contraction that fits it, if there is one."""
+    """Returns the measured schedule of a contraction; None if there is none that fits."""
     key = key_of(contraction)
     schedule = _schedule_of_module(contraction.op, key) or _schedule_of_target(target, key)
     if schedule is None or any(problems_of(plan(contraction, schedule, target))):
@@ -116,12 +116,12 @@ def lookup(contraction: Contraction, target: Target) -> ContractionAttr | None:
 
 
 def give_schedules(module: ModuleOp, schedules: Mapping[str, ContractionAttr]) -> None:
-    """Give a module a table of its own: how a tuner has a candidate compiled."""
+    """Gives a module its own table of schedules, to compile a tuner's candidate."""
     module.attributes[TUNED] = DictionaryAttr(schedules)
 
 
 def _schedule_of_module(op: Operation, key: str) -> ContractionAttr | None:
-    """The schedule in the table of the operation's own module."""
+    """Looks up the schedule in the table of the operation's module."""
     table = op.get_toplevel_object()
     table = table.attributes.get(TUNED) if isinstance(table, Operation) else None
     schedule = table.data.get(key) if isinstance(table, DictionaryAttr) else None
@@ -129,7 +129,7 @@ def _schedule_of_module(op: Operation, key: str) -> ContractionAttr | None:
 
 
 def _schedule_of_target(target: Target, key: str) -> ContractionAttr | None:
-    """The schedule in the target's file, if there is one."""
+    """Looks up the schedule in the target's file."""
     path = path_for(target.name)
     if not path.is_file():
         return None

@@ -91,7 +91,7 @@ def _turn(
     limits: Limits,
     turned: Turned,
 ) -> None:
-    """Let a product read its weight turned, if that is possible and one of few rows then."""
+    """Lets a product read its weight transposed, if that makes it one of few rows."""
     try:
         contraction = contraction_of(root)
     except NotAContraction:
@@ -125,9 +125,9 @@ def _turn(
 
 def _order(contraction: Contraction) -> tuple[int, ...] | None:
     """
-    The dimensions of B with K's dimensions last, each loop of it walking one.
+    The dimensions of B with K's dimensions last, if each is indexed by a single loop.
 
-    None where B lies along K already, is not a weight, or not what streams.
+    None if B already lies along K, is not a weight, or is not the streamed operand.
     """
     weight, map = contraction.b, contraction.maps[1]
     few, many = typical(contraction.m), typical(contraction.n)
@@ -146,7 +146,7 @@ def _order(contraction: Contraction) -> tuple[int, ...] | None:
 
 
 def _is_of_few_rows(root: linalg.ops.GenericOp, target: Target, decisions: Decisions) -> bool:
-    """Whether a product is one of few rows by its estimate."""
+    """True if the estimate schedules the product as one of few rows."""
     if decisions.bars(root, ROWS):
         return False
     try:
@@ -156,7 +156,7 @@ def _is_of_few_rows(root: linalg.ops.GenericOp, target: Target, decisions: Decis
 
 
 def _read(root: linalg.ops.GenericOp, number: int, value: SSAValue, order: tuple[int, ...]) -> None:
-    """Let a product read a value whose dimensions are another's in this order."""
+    """Lets a product read `value`: operand `number` with its dimensions in this order."""
     maps = list(root.indexing_maps)
     old = maps[number].data
     results = tuple(old.results[n] for n in order)
@@ -172,7 +172,7 @@ def _turned_type(type: Attribute, order: tuple[int, ...]) -> TensorType:
 
 
 def _turning(dispatch: DispatchOp, source: SSAValue, order: tuple[int, ...]) -> SSAValue:
-    """The result of a dispatch that turns a weight."""
+    """Builds the dispatch that transposes a weight; returns its result."""
     type = _turned_type(source.type, order)
     block = Block(arg_types=[source.type])
     block.args[0].name_hint = source.name_hint

@@ -89,7 +89,7 @@ class Code:
         )
 
     def split_dimension(self, value: SSAValue, dimension: int, count: int) -> SSAValue:
-        """A dimension as two, of which the second has `count` elements."""
+        """Splits a dimension in two; the second has `count` elements."""
         type = cast(TensorType[Attribute], value.type)
         shape = list(type.get_shape())
         shape[dimension : dimension + 1] = [shape[dimension] // count, count]
@@ -99,7 +99,7 @@ class Code:
         return self.add(tensor.ExpandShapeOp(value, (), groups, sizes, result))
 
     def together(self, value: SSAValue, dimension: int, type: Attribute) -> SSAValue:
-        """A dimension and the one behind it as one."""
+        """Merges a dimension with the next one."""
         rank = len(cast(TensorType[Attribute], value.type).get_shape())
         return self.add(
             tensor.CollapseShapeOp.create(
@@ -156,7 +156,7 @@ def widen_contraction(op: linalg.ops.GenericOp, code: Code) -> linalg.ops.Generi
 def _of_vectors(
     op: linalg.ops.GenericOp, code: Code, channel: int, count: int
 ) -> linalg.ops.GenericOp:
-    """Image and weights with zeros behind their channels."""
+    """Pads the channels of image and weights with zeros at the end."""
     size = -(-count // VECTOR) * VECTOR
     inputs: list[SSAValue] = []
     for value, map in zip(op.inputs, maps_of(op), strict=False):
@@ -202,7 +202,7 @@ def _inside_padding(value: SSAValue, code: Code, change: object) -> SSAValue:
 def _of_groups(
     op: linalg.ops.GenericOp, code: Code, group: int, count: int
 ) -> linalg.ops.GenericOp | None:
-    """`count` groups as one, whose weights are zeros where the groups differ."""
+    """Merges `count` groups to one, whose weights are zero between different groups."""
     maps, loops = maps_of(op), op.get_num_loops()
     weight = weight_of(op)
     # The loops of the groups' members: of the result, and summed over.
@@ -254,7 +254,7 @@ def _of_groups(
 
 
 def _block_diagonal(value: SSAValue, place: int, code: Code) -> SSAValue:
-    """A dimension as two of its size: elements where both are equal, zeros elsewhere."""
+    """Makes a dimension two of its size: elements on the diagonal, zeros elsewhere."""
     type = cast(TensorType[Attribute], value.type)
     shape = list(type.get_shape())
     shape.insert(place + 1, shape[place])

@@ -57,13 +57,13 @@ class Elements:
         return sum(stride * index.factors[loop] for stride, index in pairs)
 
     def leaves(self, dimension: int, sizes: Sequence[int]) -> bool:
-        """Whether loops of these sizes lead outside of a dimension."""
+        """True if loops of these sizes index beyond a dimension."""
         least, greatest = static(self.indices[dimension].span(sizes))
         return least < 0 or greatest >= self.shape[dimension]
 
 
 def elements_of(contraction: Contraction, operand: int) -> Elements:
-    """Returns the index maps and shape of A (0), B (1) or the result (2) in memory."""
+    """Returns how A (0), B (1) or the result (2) lies in memory: index maps and shape."""
     value = (contraction.a, contraction.b, contraction.init)[operand]
     map = contraction.maps[operand]
     indices = [linear(expression, len(contraction.sizes)) for expression in map.results]
@@ -106,7 +106,7 @@ class WindowPlan:
 
     @property
     def window(self) -> int | None:
-        """The loop of K that walks the window; None if none does by itself."""
+        """The loop of K that walks the window; None if no loop does so by itself."""
         factors = self.operands[1].indices[-1].factors
         loops = [loop for loop in self.reduced if factors[loop]]
         return loops[0] if len(loops) == 1 else None
@@ -129,7 +129,7 @@ class WindowPlan:
 
     @property
     def row(self) -> int:
-        """Elements of the result that slide."""
+        """The number of results in a row that the window slides over."""
         return self.sizes[self.sliding]
 
     @property
@@ -137,7 +137,7 @@ class WindowPlan:
         return ceil_div(self.row, self.target.subgroup_size)
 
     def spills(self, distance: int) -> bool:
-        """Whether a result needs the element `distance` further of the next segment."""
+        """True if a result needs the element `distance` further, from the next segment."""
         beyond = self.segments > 1 or self.row > self.target.subgroup_size - distance
         return distance > 0 and beyond
 
@@ -276,14 +276,14 @@ SUBGROUPS = 4
 
 
 def choose_window(contraction: Contraction, target: Target) -> WindowAttr | None:
-    """A window schedule where it pays (see `window_or_reason`)."""
+    """Returns a window schedule if it pays, else None (see `window_or_reason`)."""
     schedule = window_or_reason(contraction, target)
     return schedule if isinstance(schedule, WindowAttr) else None
 
 
 def window_or_reason(contraction: Contraction, target: Target) -> WindowAttr | str:
     """
-    A window schedule where it pays, for depthwise convolutions, or why there is none.
+    Returns a window schedule if it pays, for depthwise convolutions, or why there is none.
 
     Each channel is a batch there, and has so few filters that tiles of M rows would be nearly
     empty. Measured on lavapipe, the kernel is 20 times as fast as multiply-adds from staged tiles.

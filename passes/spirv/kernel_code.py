@@ -114,7 +114,7 @@ class KernelCode(SpirvEmitter):
         return [self.value(operand) for operand in last.operands]
 
     def insert(self, op: Operation, depth: int = -1) -> None:
-        """Writes an operation, which has the location of the one that is converted."""
+        """Inserts an operation at the source location of the operation being converted."""
         op.location = self.location
         super().insert(op, depth)
 
@@ -133,7 +133,7 @@ class KernelCode(SpirvEmitter):
         return [self.values[operand] for operand in op.operands]
 
     def type(self, type: Attribute, op: Operation) -> Attribute:
-        """A type as `spirv` has it."""
+        """Converts a type to its `spirv` type."""
         if isinstance(type, IndexType):
             return i32
         if isinstance(type, VectorType) and isinstance(type.element_type, IndexType):
@@ -244,7 +244,7 @@ class KernelCode(SpirvEmitter):
         return self.once(("size", pair), lambda: LoadOp(chain))
 
     def allocation(self, op: memref.AllocOp | memref.AllocaOp) -> None:
-        """Workgroup memory: a global variable."""
+        """Allocates Workgroup memory as a global variable."""
         type = op.memref.type
         assert isinstance(type, MemRefType)
         if storage_class(type) != StorageClass.Workgroup:
@@ -269,7 +269,7 @@ def storage_class(type: MemRefType) -> StorageClass | None:
 
 
 def check_size(type: MemRefType, op: Operation) -> int:
-    """The number of elements of a memref, which 32-bit integers can count; -1 if it is dynamic."""
+    """Returns a memref's number of elements, -1 if dynamic; refuses more than 32 bits count."""
     shape = type.get_shape()
     element = type.element_type
     scalar = element.element_type if isinstance(element, VectorType) else element
@@ -284,7 +284,7 @@ def check_size(type: MemRefType, op: Operation) -> int:
 
 
 def stored(type: Attribute) -> Attribute:
-    """The type of an element in memory: a Boolean is a byte."""
+    """Returns the type of an element in memory: a byte for a Boolean."""
     if isinstance(type, VectorType):
         return VectorType(stored(type.element_type), type.get_shape())
     return i8 if type == i1 else type

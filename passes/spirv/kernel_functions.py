@@ -77,7 +77,7 @@ def _function(code: KernelCode, kind: str, block: Block, given: Sequence[SSAValu
 
 
 def _address(inner: KernelCode, address: SSAValue) -> SSAValue:
-    """The address of a variable in another function than the kernel's."""
+    """Returns the address of a variable in a function other than the kernel's."""
     of_kernel = address.owner
     assert isinstance(of_kernel, AddressOfOp)
     name, type = of_kernel.variable.string_value(), of_kernel.result.type

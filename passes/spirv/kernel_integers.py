@@ -23,7 +23,7 @@ def remainder_signed(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
 
 
 def _inexact(v: Values, a: SSAValue, b: SSAValue, quotient: SSAValue) -> SSAValue:
-    """Whether a division leaves a remainder."""
+    """Tests if a division leaves a remainder."""
     product = v.op(arithmetic.IMulOp, quotient, b)
     return v.test(logic.INotEqualOp, product, a)
 

@@ -85,7 +85,7 @@ def by_known_power(general: ScalarFunction) -> Compute:
 
 
 def _constant_of(value: SSAValue) -> float | None:
-    """The number that a scalar is known to be."""
+    """Returns the value of a constant scalar, else None."""
     if isinstance(value.owner, arith.ConstantOp):
         attribute = value.owner.value
         if isinstance(attribute, FloatAttr | IntegerAttr):

@@ -47,12 +47,12 @@ def sequence(compute: Sequence) -> Compute:
 
 
 def one_to_one(kind: type[Operation]) -> Compute:
-    """Writes one instruction with the same operands."""
+    """Writes one instruction with the operation's operands."""
     return sequence(lambda v, *operands: v.op(kind, *operands))
 
 
 def by_kind(boolean: type[Operation] | Sequence, integer: type[Operation] | Sequence) -> Compute:
-    """An instruction or a sequence for Booleans, another for integers."""
+    """Chooses an instruction or a sequence for Booleans, and another for integers."""
 
     def compute(v: Values, *operands: SSAValue) -> SSAValue:
         kind = boolean if _is_bool(v.type) else integer
@@ -167,12 +167,12 @@ def compare_floats(code: KernelCode, op: Operation) -> SSAValue:
 
 
 def _choice(v: Values, x: SSAValue, sign: bool) -> SSAValue:
-    """A Boolean as 1 or 0, or as -1 or 0 where the sign counts."""
+    """Converts a Boolean to 1 or 0; to -1 or 0 if the sign counts."""
     return v.select(x, v.number(-1 if sign else 1), v.number(0))
 
 
 def resized(v: Values, x: SSAValue, sign: bool) -> SSAValue:
-    """An integer to another width, by its sign or with zeros; a Boolean by a choice."""
+    """Resizes an integer with its sign or with zeros; widens a Boolean by a select."""
     if x.type == v.type:
         return x
     if _is_bool(x.type):

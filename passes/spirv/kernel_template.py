@@ -79,7 +79,7 @@ class KernelTemplate:
 
 
 def template_of(module: ModuleOp, name: str) -> KernelTemplate:
-    """A module with one entry point, called `name`."""
+    """Builds the template of a module with one entry point, called `name`."""
     return _Writer(module, name).write()
 
 
@@ -213,7 +213,7 @@ def _deciding(module: ModuleOp) -> set[SSAValue]:
 
 
 def _passed_on(op: Operation) -> Iterable[tuple[SSAValue, SSAValue]]:
-    """(what receives a value, the value)."""
+    """Yields pairs (receiver, value) of values that a terminator passes on."""
     if isinstance(op, BranchOp):
         yield from zip(op.successors[0].args, op.operands, strict=True)
     elif isinstance(op, BranchConditionalOp):

@@ -95,7 +95,7 @@ class KernelToSPIRVPass(ModulePass):
 
 
 def convert_module(module: gpu.ModuleOp, device: DeviceHabits) -> SPIRVModuleOp:
-    """The spirv.module, of the same name, of a gpu.module's kernels."""
+    """Builds the spirv.module, with the same name, of a gpu.module's kernels."""
     converted = SPIRVModuleOp([], sym_name=module.sym_name.data)
     block = converted.body.block
     entries: list[Operation] = []
@@ -123,7 +123,7 @@ def _order(variable: GlobalVariableOp) -> tuple[bool, str]:
 def _kernel(
     kernel: gpu.FuncOp, module: SPIRVModuleOp, device: DeviceHabits
 ) -> tuple[list[FuncOp], list[Operation]]:
-    """The kernel's function and functions called by it; its entry point and mode."""
+    """Builds the kernel's function, the functions it calls, its entry point and its mode."""
     name = kernel.sym_name.data
     size = kernel.known_block_size
     if size is None:
@@ -243,7 +243,7 @@ def flat_view(code: KernelCode, op: Operation) -> SSAValue | None:
 def element_pointer(
     code: KernelCode, memory: SSAValue, indices: Sequence[SSAValue]
 ) -> AccessChainOp:
-    """The access chain to a memref's element: row-major, behind a buffer's struct."""
+    """Builds the access chain to a memref's element: row-major, inside a buffer's struct."""
     type = memory.type
     assert isinstance(type, MemRefType)
     linear: SSAValue = code.number(0)
@@ -275,7 +275,7 @@ def element_ptr(code: KernelCode, op: Operation) -> SSAValue | None:
 
 
 def load(code: KernelCode, op: Operation) -> SSAValue | None:
-    """A Boolean is a byte in memory."""
+    """Loads an element; a Boolean is a byte in memory."""
     read = cast(memref.LoadOp, op)
     pointer = element_pointer(code, read.memref, read.indices).result
     value = code.add(LoadOp(pointer, _memory_operand(pointer)))
@@ -286,7 +286,7 @@ def load(code: KernelCode, op: Operation) -> SSAValue | None:
 
 
 def store(code: KernelCode, op: Operation) -> SSAValue | None:
-    """A Boolean is a byte in memory, 0 or 1."""
+    """Stores an element; a Boolean is a byte in memory, 0 or 1."""
     written = cast(memref.StoreOp, op)
     pointer = element_pointer(code, written.memref, written.indices).result
     value, type = code.value(written.value), written.value.type
@@ -297,7 +297,7 @@ def store(code: KernelCode, op: Operation) -> SSAValue | None:
 
 
 def same(code: KernelCode, op: Operation) -> SSAValue | None:
-    """An operation of `spirv` itself, with converted operands."""
+    """Copies an operation of `spirv` itself onto converted operands."""
     copy = type(op).create(
         operands=code.operands(op),
         result_types=op.result_types,
@@ -340,7 +340,7 @@ def if_branch(code: KernelCode, op: Operation) -> None:
 
 
 def nothing(code: KernelCode, op: Operation) -> SSAValue | None:
-    """A terminator that the enclosing operation's conversion takes care of."""
+    """Writes nothing: the enclosing operation's conversion handles this terminator."""
 
 
 def return_(code: KernelCode, op: Operation) -> SSAValue | None:

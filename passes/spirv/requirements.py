@@ -56,7 +56,7 @@ from xdsl_spirv.grammar import Requirements, Version, decoration_of, grammar
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One thing to declare: any one of the capabilities, any one of the extensions."""
+    """One requirement: any one of the capabilities, and any one of the extensions."""
 
     capabilities: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
@@ -65,12 +65,12 @@ class Need:
 
     @staticmethod
     def of(entry: Requirements) -> Need:
-        """The needs of an instruction or an enumerant, by the grammar."""
+        """Returns the grammar's needs of an instruction or an enumerant."""
         return Need(entry.capabilities, entry.extensions, entry.version)
 
     @staticmethod
     def any_of(*capabilities: Capability) -> Need:
-        """One of these capabilities, from any extension."""
+        """Returns the need of any one of these capabilities, without an extension."""
         return Need(tuple(c.name for c in capabilities))
 
 
@@ -144,7 +144,7 @@ PASSES_SPEAK = ("abi", "target_env", "resource_limits")
 
 
 class Requirement:
-    """Collects the needs of one module, each with the first thing that has it."""
+    """Collects the needs of one module, each with the first operation that has it."""
 
     def __init__(self, *, vulkan: bool) -> None:
         self.needs: dict[Need, str] = {}
@@ -160,7 +160,7 @@ class Requirement:
         self.add(Need.any_of(capability), what)
 
     def enumerant(self, attribute: EnumerationAttr[Any]) -> None:
-        """Add the needs of an attribute's enumerants, by the grammar."""
+        """Adds the needs that the grammar gives an attribute's enumerants."""
         if attribute.ENUM.__module__ != Scope.__module__:
             return  # Names of plain numbers.
         kind = grammar().kind(attribute.ENUM.__name__)
@@ -170,7 +170,7 @@ class Requirement:
             self.capability(Capability.VulkanMemoryModelDeviceScope, "the scope Device")
 
     def attribute(self, attribute: Attribute) -> None:
-        """Enumerants and types within an operation's property."""
+        """Adds the needs of the enumerants and types within an operation's property."""
         if isinstance(attribute, EnumerationAttr):
             self.enumerant(attribute)
         elif isinstance(attribute, TypeAttribute):
@@ -280,7 +280,7 @@ class Requirement:
 
 
 def has_layout(type_: Attribute) -> bool:
-    """Whether offsets or strides say where the parts of an object lie."""
+    """True if offsets or strides define where the parts of an object lie."""
     if isinstance(type_, StructType):
         return bool(type_.offsets.data) or any(map(has_layout, members(type_)))
     if isinstance(type_, ArrayType | RuntimeArrayType):
@@ -308,7 +308,7 @@ def small_widths(type_: Attribute) -> Iterable[int]:
 
 def requirements(module: Operation) -> dict[Need, str]:
     """
-    The needs of a `spirv.module`, each with the first thing in it that has it.
+    Returns the needs of a `spirv.module`, each with the first operation that has it.
 
     The module's own addressing and memory model count, its triple does not.
     """
@@ -325,7 +325,7 @@ def requirements(module: Operation) -> dict[Need, str]:
 
 def needs_of(op: Operation, *, moves: bool) -> Iterable[Need]:
     """
-    The needs of one operation in a module of the Vulkan memory model.
+    Returns the needs of one operation in a module of the Vulkan memory model.
 
     `moves` says that loading and converting count like computing, as if no memory had the type.
     """

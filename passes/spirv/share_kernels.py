@@ -89,7 +89,7 @@ def _key(launch: gpu.LaunchFuncOp) -> tuple[str, str]:
 
 
 def _has_block(module: ModuleOp) -> bool:
-    """Whether a module has push constants already."""
+    """True if a module has push constants already."""
     return any(
         isinstance(op, GlobalVariableOp) and op.type.storage_class.data == StorageClass.PushConstant
         for op in module.body.block.ops
@@ -163,7 +163,7 @@ def _take_numbers(
 
 
 def _function_of(op: Operation) -> FuncOp:
-    """The function that an operation stands in: the kernel's, or one that it calls."""
+    """Returns the function around an operation: the kernel's, or one that it calls."""
     around = op.parent_op()
     while not isinstance(around, FuncOp):
         assert around is not None, "numbers stand in functions"

@@ -58,7 +58,7 @@ KEEPS_SYMBOLS = ("variable", "fn", "callee", "interface", "spec_const", "initial
 
 
 def parse_values(texts: Iterable[str]) -> dict[str, str]:
-    """`["0=16", "tile=64"]` as a mapping; raises `PassFailedException` for anything else."""
+    """Parses `["0=16", "tile=64"]` to a dict; raises `PassFailedException` for other texts."""
     assigned: dict[str, str] = {}
     for text in texts:
         for one in filter(None, text.split(",")):
@@ -109,7 +109,7 @@ class SpecializePass(ModulePass):
 
 
 class Specialization:
-    """One run over one module."""
+    """Specializes the constants of one module."""
 
     def __init__(self, module: SPIRVModuleOp):
         self.module = module
@@ -305,7 +305,7 @@ class Specialization:
 
 
 def _constant(name: str, value: Number) -> RawGlobalOp:
-    """A constant under a symbol."""
+    """Builds a constant under a symbol."""
     if value.type == IntegerType(1):
         instruction = "OpConstantTrue" if value.value.data else "OpConstantFalse"
         return RawGlobalOp(name, instruction, (), value.type)
@@ -314,7 +314,7 @@ def _constant(name: str, value: Number) -> RawGlobalOp:
 
 
 def _symbols_in(module: SPIRVModuleOp) -> set[str]:
-    """The symbols that variables, carried instructions and references name."""
+    """Yields the symbols that variables, carried instructions and references name."""
     symbols: set[str] = set()
     for op in module.walk():
         for attribute in (*op.properties.values(), *op.attributes.values()):
@@ -334,7 +334,7 @@ def _describe(op: SpecConstantOp) -> str:
 
 
 def _parse(key: str, text: str, t: Attribute) -> Number:
-    """A value of the constant's type."""
+    """Parses a value of the constant's type."""
     try:
         if isinstance(t, AnyFloat):
             packed = t.pack((float(text),))

@@ -78,7 +78,7 @@ def split(root: BuiltinModuleOp, modules: Sequence[ModuleOp]) -> None:
 
 
 def _free(wanted: str, taken: set[str]) -> str:
-    """`wanted`, or `wanted_1` and so on where the program has that symbol already."""
+    """Returns `wanted`, or `wanted_1` and so on if the program already has that symbol."""
     name, number = wanted, 0
     while name in taken:
         number += 1
@@ -122,7 +122,7 @@ def _parts(
 
 
 class _Contents:
-    """The operations of a module, and which of them mention which."""
+    """The operations of a module, and which of them name which."""
 
     def __init__(self, module: ModuleOp):
         self.place = {op: number for number, op in enumerate(module.body.block.ops)}

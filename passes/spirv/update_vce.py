@@ -181,12 +181,12 @@ class Solution:
                     self._refuse(f"{RULES[name]}: the capability {name}", least)
 
     def provide_capability(self, name: str) -> None:
-        """The extension of a declared capability, where the version lacks it."""
+        """Declares a capability's extension if the version lacks the capability."""
         entry = grammar().kind("Capability")[name]
         self.provide(Need((), entry.extensions, entry.version), f"the capability {name}")
 
     def provide(self, need: Need, what: str) -> None:
-        """The extension that a need has at this version."""
+        """Declares the extension that a need has at this version."""
         if need.version is not None and need.version <= self.version:
             return
         if not need.extensions:
