@@ -139,7 +139,7 @@ def _initials(array: Computed) -> list[Array]:
 
 
 def dimensions_along_rows(nest: Nest) -> frozenset[int]:
-    """The dimensions of a nest that no reduction's outcome depends on; none without a reduction."""
+    """Returns a nest's dimensions on which no reduction depends; none without a reduction."""
     reductions = reductions_of(nest)
     if not reductions:
         return frozenset()

@@ -394,7 +394,7 @@ def _predicate(op: Operation) -> str:
 
 
 def _select_range(op: arith.SelectOp, operands: Sequence[Range]) -> Range:
-    """Either side, each as far as the condition lets it be."""
+    """Returns the union of both sides' ranges, each limited by the condition."""
     condition, true, false = operands
     owner = op.cond.owner
     if condition.low == condition.high:

@@ -87,7 +87,7 @@ class Emitter:
         return len(self.scopes) - 1
 
     def insert(self, op: Operation, depth: int = -1) -> None:
-        """Write an operation at the end of a scope, the innermost if none is named."""
+        """Writes an operation at the end of a scope, the innermost if none is named."""
         place = self.scopes[depth].place
         if place.insert_before is None:
             place.block.add_op(op)
@@ -95,12 +95,12 @@ class Emitter:
             place.block.insert_op_before(op, place.insert_before)
 
     def add(self, op: Operation) -> SSAValue:
-        """Write an operation with one result."""
+        """Writes an operation with one result."""
         self.insert(op)
         return op.results[0]
 
     def at_top(self, op: Operation, name: str | None = None) -> SSAValue:
-        """Write an operation at the function's top, behind the ones written there before."""
+        """Writes an operation at the function's top, behind the ones written there before."""
         if self._last_at_top is not None:
             self.entry.insert_op_after(op, self._last_at_top)
         elif self.entry.first_op is not None:
@@ -114,7 +114,7 @@ class Emitter:
     def once(
         self, key: Hashable, make: Callable[[], Operation], name: str | None = None
     ) -> SSAValue:
-        """The function's only value under a key, written at its top when first asked for."""
+        """Returns the function's only value under a key; writes it at the top at the first call."""
         if key not in self._at_top:
             self._at_top[key] = self.at_top(make(), name)
         return self._at_top[key]
@@ -129,7 +129,7 @@ class Emitter:
         return value
 
     def pure(self, kind: Callable[..., Operation], *operands: SSAValue) -> SSAValue:
-        """The operation on these operands: one that can be seen from here, or a new one."""
+        """Returns a visible result of the same operation on these operands, or writes a new one."""
         depth = self.outermost(kind, operands)
 
         def make() -> SSAValue:
@@ -145,7 +145,7 @@ class Emitter:
 
     @contextmanager
     def inside(self, block: Block, fence: bool = True) -> Generator[None]:
-        """Write at the end of a block; what becomes known there is forgotten after."""
+        """Writes at the end of a block; forgets afterwards what became known there."""
         self.scopes.append(Scope(InsertPoint.at_end(block), fence))
         try:
             yield
@@ -223,7 +223,7 @@ class Emitter:
         return self.pure(self.instructions.both, a, b)
 
     def select(self, condition: Condition, a: Index, b: Index) -> SSAValue:
-        """Numbers are indices; values may be of any type."""
+        """Selects `a` or `b`; numbers are indices, values may be of any type."""
         if isinstance(condition, bool):
             return self.index(a if condition else b)
         first, second = self.index(a), self.index(b)

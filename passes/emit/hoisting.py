@@ -61,7 +61,7 @@ class HoistingEmitter(KernelEmitter):
     # Places
 
     def depth_of(self, *values: Index) -> int:
-        """The innermost scope that one of the values belongs to."""
+        """Returns the innermost scope to which one of the values belongs."""
         return max((self.depths.get(v, 0) for v in values if isinstance(v, SSAValue)), default=0)
 
     def fenced(self, depth: int) -> int:
@@ -120,7 +120,7 @@ class HoistingEmitter(KernelEmitter):
         return value
 
     def bound(self, value: Index) -> int | None:
-        """A number that is greater than the index, None if nothing is known."""
+        """Returns a number greater than the index, None if nothing is known."""
         if not isinstance(value, SSAValue):
             return value + 1 if isinstance(value, int) and value >= 0 else None
         for scope in reversed(self.scopes):
@@ -157,7 +157,7 @@ class HoistingEmitter(KernelEmitter):
         )
 
     def multiple(self, value: Index) -> int:
-        """A number that divides the index; 0 divides nothing but 0."""
+        """Returns a known divisor of the index; 0 if the index is 0."""
         if isinstance(value, SSAValue):
             return self.multiples.get(value, 1)
         return common_divisor(value)
@@ -294,7 +294,7 @@ class HoistingEmitter(KernelEmitter):
     # Shapes
 
     def delinearized(self, number: Index, sizes: Sequence[Size]) -> tuple[Index, ...]:
-        """The indices of element `number` of a row-major shape."""
+        """Returns the indices of element `number` of a row-major shape."""
         indices: list[Index] = [0] * len(sizes)
         if any(not is_dynamic(size) and size == 0 for size in sizes):
             # No number is one of an element's.
@@ -344,7 +344,7 @@ class HoistingEmitter(KernelEmitter):
         return tuple(0 if size == 1 else next(left) for size in source)
 
     def linear(self, indices: Sequence[Index], sizes: Sequence[Size]) -> Index:
-        """The number of an element of a row-major shape."""
+        """Returns the number of an element of a row-major shape."""
         pairs = [(i, s) for i, s in zip(indices, sizes, strict=True) if s != 1]
         total: Index = 0
         position = 0

@@ -100,7 +100,7 @@ class KernelEmitter(Emitter):
         return self.number(value, i32)
 
     def zero(self, type: Attribute) -> SSAValue:
-        """0 of a scalar or vector type."""
+        """Returns 0 of a scalar or vector type."""
         return self.number(0, type)
 
     # Identifiers of the invocation, which are less than `count`

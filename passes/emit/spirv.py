@@ -119,7 +119,7 @@ class SpirvEmitter(Emitter):
         return self.resized(value, 32, sign=sign)
 
     def resized(self, value: SSAValue, width: int, *, sign: bool) -> SSAValue:
-        """An integer scalar or vector at another width, without a signedness in its type."""
+        """Converts an integer or vector of them to another width, signless."""
         target = with_element(value.type, IntegerType(width))
         if width_of(element_of(value.type)) == width:
             return self.same_bits(value, target)

@@ -118,7 +118,7 @@ class Group:
         ]
 
     def contract(self) -> DispatchOp:
-        """Replace the group by its dispatch."""
+        """Replaces the group by its dispatch."""
         ordered = self.ordered()
         outputs = [v for op in ordered for v in op.results if v in set(self.results())]
         inputs, clones = self._inputs()
@@ -157,7 +157,7 @@ class Group:
         return self.block.find_ancestor_op_in_block(op) in self.members
 
     def ordered(self) -> list[Operation]:
-        """The members in the block's order, looked for on both sides of the root."""
+        """Returns the members in the block's order."""
         before: list[Operation] = []
         after: list[Operation] = []
         above, below = self.root.prev_op, self.root.next_op

@@ -212,7 +212,7 @@ def _link(op: Operation, classes: _Classes) -> None:
 
 
 def _is_number(op: Operation | None) -> bool:
-    """Whether a padding's value is a constant of its own or outside."""
+    """True if a padding's value is a constant."""
     return op is not None and isinstance(op.operands[0].owner, arith.ConstantOp)
 
 

@@ -83,7 +83,7 @@ class OtherSigns:
 
 
 def _padding(op: tensor.PadOp) -> SSAValue | None:
-    """The number around a tensor, if it is the same everywhere."""
+    """Returns the number that pads a tensor if it is the same everywhere, else None."""
     last = op.region.block.last_op
     if last is None:
         return None

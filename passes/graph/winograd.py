@@ -79,7 +79,7 @@ def _tiles(op: WinogradOutputOp) -> tuple[list[int], ArrayAttr[ArrayAttr[Integer
 
 
 def _rows_shape(op: Winograd, contraction: str) -> list[int]:
-    """The sizes of the result of the first contraction: the input's, but for the rows."""
+    """Returns the shape after the first contraction: the input's with transformed rows."""
     source, result = contraction.partition(",")[2].split("->")
     sizes = dict(zip(_names(source), shape_of(op.input), strict=True))
     tiles, _ = op.windows()

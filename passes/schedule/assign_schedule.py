@@ -202,7 +202,7 @@ def _needs_none(op: Operation) -> bool:
 
 
 def _nearest(contraction: Contraction, given: Attribute, target: Target) -> str:
-    """The schedule that fits and is most like one that does not, as the end of a refusal."""
+    """Names the fitting schedule that is most like the refused one, to end the refusal."""
     if isinstance(given, WindowAttr):
         window = window_or_reason(contraction, target)
         return f"; {window} fits" if isinstance(window, WindowAttr) else ""

@@ -208,7 +208,7 @@ class AttentionPlan:
 
     @property
     def tiles_lie_together(self) -> bool:
-        """Whether packed keys lie tile by tile: there are whole ones only, and not too many."""
+        """True if packed keys lie tile by tile: all tiles are whole, and not too many."""
         if self.op.is_dynamic:
             return False
         _, _, most = self.target.max_grid
@@ -217,7 +217,7 @@ class AttentionPlan:
 
     @property
     def whole_tiles(self) -> int:
-        """Tiles of keys that lie within them, where their number is known."""
+        """The number of whole tiles of keys, where it is known."""
         return self.op.extents[N] // self.schedule.key_tile.data
 
     def packed_tile(self, name: str) -> PackedTile:
@@ -334,7 +334,7 @@ class AttentionPlan:
 
     @property
     def most_lane_column(self) -> int:
-        """The greatest number of an element that an invocation's first one has."""
+        """The greatest element offset along the head that follows from a lane's number."""
         return sum(weight for _, weight in self.lane_columns)
 
     @property

@@ -184,13 +184,13 @@ class Lowering:
 
     @staticmethod
     def to_float(code: SpirvEmitter, bits: SSAValue) -> SSAValue:
-        """Exactly the same number: the bits are binary32's upper half."""
+        """Converts bits to binary32 exactly: they become the upper half of its bits."""
         wide = code.resized(bits, 32, sign=False)
         shifted = code.add(bit.ShiftLeftLogicalOp(wide, code.number(16, wide.type)))
         return code.add(conversion.BitcastOp(shifted, with_element(bits.type, f32)))
 
     def to_bits(self, code: SpirvEmitter, value: SSAValue) -> SSAValue:
-        """The upper half, rounded; a NaN keeps its upper half and becomes quiet."""
+        """Rounds binary32 to its upper half; a NaN keeps its upper half and becomes quiet."""
         type_ = with_element(value.type, i32)
 
         def number(n: int) -> SSAValue:

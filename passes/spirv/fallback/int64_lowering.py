@@ -357,7 +357,7 @@ class _Lowering:
         Rewriter.replace_op(op, composite.CopyLogicalOp(load.result, type_))
 
     def _as(self, value: SSAValue, pointer: Attribute) -> SSAValue:
-        """A value as the memory behind a pointer has it."""
+        """Converts a value to the type of the memory behind a pointer."""
         if not isinstance(pointer, PointerType) or pointer.pointee == value.type:
             return value
         return self.code.add(composite.CopyLogicalOp(value, pointer.pointee))
