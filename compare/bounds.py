@@ -57,7 +57,7 @@ class Comparison:
 
 
 def warning(not_finite: int) -> str:
-    """The end of a line on a result that has elements which are NaN or infinite."""
+    """Returns a warning that elements are NaN or infinite, to end a line with; else empty."""
     return f"; NOT FINITE: {not_finite} elements are NaN or infinite" if not_finite else ""
 
 

@@ -280,12 +280,12 @@ NAMES = {2: "f16", 4: "f32", 8: "f64"}
 
 
 def reduces(op: LinalgStructuredOperation) -> bool:
-    """Whether an operation combines several elements to one."""
+    """True if an operation combines several elements to one."""
     return any(str(kind.data) != "parallel" for kind in op.get_iterator_types())
 
 
 def in_any_order(op: LinalgStructuredOperation) -> bool:
-    """Whether a reduction rounds, and so gives another result in another order."""
+    """True if a reduction rounds, so that its result depends on the order."""
     return reduces(op) and (_adds_up(op) or _adds_up_computed(op) or _multiplies_up(op))
 
 

@@ -175,7 +175,7 @@ class _Carried:
         self._of: dict[SSAValue, Tolerance] = {}
 
     def of(self, value: SSAValue) -> Tolerance:
-        """Error of a value, or of the values that it is made from outside of dispatches."""
+        """Returns the error of a value; outside dispatches, the largest of its operands' errors."""
         if value in self._of or isinstance(value.owner, Block):
             return self._of.get(value, NONE)
         tolerances = [self.of(operand) for operand in value.owner.operands]
@@ -202,7 +202,7 @@ class _Carried:
         return carried
 
     def known(self, result: SSAValue) -> None:
-        """A result is onnxruntime's own from here on."""
+        """Sets a result's error to none, since onnxruntime's own value replaces it."""
         self._of[result] = NONE
 
 

@@ -61,7 +61,7 @@ def exact(value: Array) -> Interval:
 
 
 def spread(middle: Array, off: Array, dtype: DType) -> Interval:
-    """Everything at most `off` from `middle`; anything at all where that is not a number."""
+    """Returns the interval of `middle` +- `off`; unbounded where `off` is NaN or infinite."""
     if not is_float(dtype):
         return within(np.floor(middle - off), np.ceil(middle + off), dtype)
     unknown = np.isnan(off) | (np.isinf(off))
@@ -86,7 +86,7 @@ def within(low: Array, high: Array, dtype: DType) -> Interval:
 
 
 def rounded(low: Array, high: Array, dtype: DType, ulps: Array | float = 1.0) -> Interval:
-    """Floats that are wrong by `ulps` of their type; beyond its range they may be infinite."""
+    """Widens float bounds by `ulps` of the type; bounds beyond its range become infinite."""
     info = ml_dtypes.finfo(dtype)
     eps, tiny = float(info.eps), float(info.smallest_normal) * float(info.eps)
     most = float(info.max)

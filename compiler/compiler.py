@@ -379,7 +379,7 @@ def said_of_passes(known: Iterable[str]) -> Generator[None]:
 
 
 def target_for(passes: Iterable[ModulePass]) -> str:
-    """The name of the target that these passes make something for; "" without."""
+    """Returns the name of the first target that a pass names; "" if none does."""
     named = (getattr(model_pass, "target", "") for model_pass in passes)
     return next((name for name in named if name), "")
 

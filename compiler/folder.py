@@ -69,14 +69,14 @@ class Folder:
 
     @cached_property
     def machine(self) -> Host:
-        """The interpreter, which many a module has no constants for."""
+        """The interpreter, made at first use: many modules have nothing to fold."""
         from xdsl_spirv.interpreter.host.machine import Host
         from xdsl_spirv.interpreter.options import Options
 
         return Host(self.module, Options())
 
     def visit(self, op: Operation) -> None:
-        """Evaluate an operation on known values, or make what is known of its operands static."""
+        """Evaluates an operation on known values, or makes its known operands static."""
         if isinstance(op, arith.ConstantOp):
             if has_data(op.value):
                 self.known[op.result] = lambda: self._constant(op)
@@ -154,7 +154,7 @@ class Folder:
 
     def materialize(self) -> None:
         """
-        Give every known value that something unknown reads a constant or a weight.
+        Makes constants or weights of the known values that other operations still read.
 
         Operands of an operation that stays count as read, too.
         """

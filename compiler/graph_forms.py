@@ -41,12 +41,12 @@ class Windows:
 
     @property
     def used(self) -> list[int]:
-        """The extents that windows reach: TOSA wants no elements behind the last one."""
+        """Returns the extents that the windows cover; TOSA allows no elements behind them."""
         numbers = zip(self.places, self.stride, self.kernel, self.dilation, strict=True)
         return [(p - 1) * s + (k - 1) * d + 1 for p, s, k, d in numbers]
 
     def of_two(self, shape: Sequence[int]) -> list[int]:
-        """The extents of the two dimensions."""
+        """Returns the windows' extents in two dimensions: 1 comes first if there is one window."""
         extents = [shape[k] for k in self.dimensions]
         return [1] * (2 - len(extents)) + extents
 
@@ -67,7 +67,7 @@ class Access:
         self.used = {i for row in self.rows for i, c in enumerate(row) if c}
 
     def loops(self) -> list[int | None] | None:
-        """The loop of each dimension, None for a constant; None if one is anything else."""
+        """Returns each dimension's loop, None for a constant; None if a dimension is neither."""
         loops: list[int | None] = []
         for row, constant in zip(self.rows, self.constant, strict=True):
             used = [i for i, c in enumerate(row) if c]
@@ -78,12 +78,12 @@ class Access:
         return loops if len(set(named)) == len(named) else None
 
     def all_loops(self) -> list[int] | None:
-        """As `loops`, without constants; None if there are some."""
+        """Returns each dimension's loop; None if a dimension is not a single loop."""
         loops = self.loops()
         return None if loops is None or None in loops else [i for i in loops if i is not None]
 
     def single(self, op: Operation, k: int) -> int:
-        """The loop that is dimension k."""
+        """Returns the loop that indexes dimension k; refuses any other expression."""
         used = [i for i, c in enumerate(self.rows[k]) if c]
         if len(used) != 1 or self.rows[k][used[0]] != 1 or self.constant[k]:
             raise refusal(op, f"dimension {k} of the map {self.map}")
@@ -140,7 +140,7 @@ def multiply(b: GraphBuilder, x: Value, y: Value) -> Value:
 
 @dataclass(frozen=True)
 class Combiner:
-    """The operation of a reduction, as a reduction, a pool and a binary operator."""
+    """A combining operation in its TOSA forms: reduction, pooling, and binary operator."""
 
     reduce: type[tosa.TosaOp]
     pool: type[tosa.TosaOp] | None

@@ -234,7 +234,7 @@ def _call_of(op: Operation) -> func.CallOp | None:
 
 
 def on_host(op: Operation) -> bool:
-    """Whether an operation may stay in a host function: it needs no execution."""
+    """True if an operation may stay in a host function, because it computes nothing there."""
     kinds = (*SAME_BUFFER, arith.ConstantOp, memref.AllocOp, gpu.LaunchFuncOp, func.ReturnOp)
     return isinstance(op, kinds) or op.name in PASSIVE
 

@@ -116,7 +116,7 @@ def parts_of(functions: Sequence[gpu.FuncOp], jobs: int) -> list[list[gpu.FuncOp
 
 
 def likeness(function: gpu.FuncOp) -> object:
-    """Operations, types and schedules: kernels that may become one agree in these."""
+    """Returns a kernel's operations, types and schedules: mergeable kernels have equal ones."""
     traits: list[object] = []
     for op in function.walk():
         traits.append(op.name)

@@ -106,7 +106,7 @@ def linalg_to_spirv(target: str, limits: Limits = UNLIMITED) -> tuple[ModulePass
 def split_after(
     passes: Sequence[MemberT], last: str
 ) -> tuple[Sequence[MemberT], Sequence[MemberT]]:
-    """The passes up to the last one of a name, that one included, and those behind it."""
+    """Splits passes after the last one called `last`; returns both parts."""
     cut = max(number for number, member in enumerate(passes) if member.name == last) + 1
     return passes[:cut], passes[cut:]
 

@@ -22,7 +22,7 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 
 
 def number_of(value: SSAValue) -> int | None:
-    """The number that a scalar is: a constant, or a comparison of two."""
+    """Returns the value of a scalar that is a constant or a comparison of constants."""
     owner = value.owner
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
         return owner.value.value.data
@@ -35,7 +35,7 @@ def number_of(value: SSAValue) -> int | None:
 
 
 def hoist(loop: scf.ForOp) -> None:
-    """Move what no iteration changes before the loop."""
+    """Hoists loop-invariant operations out of the loop."""
     for op in list(loop.body.block.ops):
         pure = op.name.startswith(("arith.", "tensor.", "math.", "cf.assert")) or (
             isinstance(op, LinalgStructuredOperation) and bool(op.results)

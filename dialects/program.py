@@ -72,19 +72,19 @@ def value_of(function: FuncOp, index: int) -> Attribute | None:
 
 
 def state_of(function: FuncOp, index: int) -> int | None:
-    """The number of the result that is an argument's value in the next run; None of no state."""
+    """Returns the number of the result with an argument's next value; None if it is not a state."""
     number = _noted_attribute(function, index, STATE)
     return number.value.data if isinstance(number, IntegerAttr) else None
 
 
 def states_of(function: FuncOp) -> dict[int, int]:
-    """The number of the result of each argument that is a state."""
+    """Returns, for each argument that is a state, the number of its result."""
     states = {i: state_of(function, i) for i in range(len(function.function_type.inputs))}
     return {index: number for index, number in states.items() if number is not None}
 
 
 def is_step(function: FuncOp) -> bool:
-    """Whether a function is the step of a loop of another one, whose states that one carries."""
+    """True if a function is the step of a loop in another function, which carries its states."""
     return function.sym_visibility is not None and function.sym_visibility.data == "private"
 
 
@@ -97,6 +97,6 @@ def step_of(call: CallOp) -> FuncOp:
 
 
 def inputs_of(function: FuncOp) -> list[int]:
-    """The numbers of the arguments that callers give."""
+    """Returns the numbers of the arguments that callers give."""
     count = len(function.function_type.inputs)
     return [index for index in range(count) if first_value_of(function, index) is None]

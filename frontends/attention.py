@@ -45,7 +45,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Attended:
-    """The result, and the scores on their way to it."""
+    """The result of an attention, and its scores after each step."""
 
     result: Tensor
     products: Tensor

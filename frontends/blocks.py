@@ -62,7 +62,7 @@ class BlockFormat:
         return math.prod(self.loops.values())
 
     def sizes(self, plane: str) -> tuple[int, ...]:
-        """Numbers of a plane in a block, a size for each of the plane's loops."""
+        """Returns the shape of a plane's part of a block: the size of each of its loops."""
         return tuple(self.loops[loop] for loop in self.planes[plane].loops)
 
     def element(self, s: Scalars, numbers: Sequence[Number], first: int) -> Number:

@@ -97,8 +97,8 @@ def checked_model(
     arrays: Mapping[str, Any] | None = None,
 ) -> tuple[Model, Weights]:
     """
-    A copy without the weights, and the weights; raises `FrontendError` for a model that ONNX rules
-    out.
+    Checks a model; returns a copy without weights, and the weights. Raises `FrontendError` for a
+    model that ONNX rejects.
     """
     onnx = _onnx()
     if not model.graph.node and not model.graph.output:

@@ -33,7 +33,7 @@ from xdsl_spirv.speech import did_you_mean
 
 def tie_states(function: FuncOp, pairs: Mapping[str, str]) -> None:
     """
-    Make arguments states, each with the result that it goes on as, by name.
+    Makes arguments states: `pairs` maps an argument to the result that is its next value.
 
     Raises `FrontendError` for a name of none, and for a pair of two types or of open sizes.
     """

@@ -95,7 +95,7 @@ class _Arm(AbstractContextManager[None]):
 
     @abstractmethod
     def finish(self) -> None:
-        """Called after the arm."""
+        """Ends the arm of a branch; called after its body."""
 
 
 class _When(_Arm):

@@ -140,7 +140,7 @@ def clamp(x: Number, low: Number, high: Number) -> Value:
 
 
 def absolute(x: Number) -> Value:
-    """The number without its sign."""
+    """Returns the absolute value."""
     (operand,) = of_one_type(x)
     if operand.type.is_float or operand.type.is_signed:
         return _by_sign((x,), glsl.GLFAbsOp, glsl.GLSAbsOp, None)
@@ -163,7 +163,7 @@ def select(condition: Number, a: Number, b: Number) -> Value:
 
 
 def bitcast(value: Value, type: Type) -> Value:
-    """The bits of a value as another type of as many."""
+    """Reinterprets the bits of a value as another type of equal size."""
     if value.type.is_boolean or value.type.bytes != type.bytes or type.is_boolean:
         raise KernelError(f"a {value.type} does not have the bits of a {type}", "", "")
     if value.type.attribute == type.attribute:

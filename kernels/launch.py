@@ -48,7 +48,7 @@ OPTIONS = ("device", "checks", "subgroup_size", "entry")
 
 
 class HasBinary(ABC):
-    """A kernel that was made here."""
+    """A kernel with a SPIR-V binary."""
 
     @property
     @abstractmethod

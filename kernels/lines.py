@@ -23,13 +23,13 @@ _OWN = ("xdsl_spirv.kernels", "xdsl_spirv.passes", "contextlib")
 
 
 class Lines:
-    """The lines that a kernel was written down from."""
+    """The lines of Python from which a kernel is traced."""
 
     def __init__(self) -> None:
         self._texts: dict[str, dict[int, str]] = {}
 
     def assigned(self) -> str | None:
-        """The variable of Python that the line written down now assigns to, where it does."""
+        """Returns the Python variable that the current line assigns to, or None."""
         place = self.here()
         if isinstance(place, UnknownLoc):
             return None
@@ -38,7 +38,7 @@ class Lines:
         return name and name[1]
 
     def here(self) -> FileLineColLoc | UnknownLoc:
-        """The place that is written down now."""
+        """Returns the location of the Python line that is being traced."""
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
         while frame.f_globals.get("__name__", "").startswith(_OWN):
             if frame.f_back is None:
@@ -58,7 +58,7 @@ class Lines:
                 self._texts.setdefault(path.name, {})[number] = line
 
     def added_to(self, module: ModuleOp) -> ModuleOp:
-        """A copy of the module that holds the lines' text, as OpSource; other lines are empty."""
+        """Copies the module and adds the lines' text as OpSource; other lines are empty."""
         copied = module.clone()
         block = copied.body.block
         for name, lines in self._texts.items():

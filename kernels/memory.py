@@ -49,7 +49,7 @@ Size = int | None
 
 @dataclass(frozen=True)
 class BufferType:
-    """A parameter's declaration by `buffer(...)`."""
+    """The declaration of a buffer parameter, made by `buffer(...)`."""
 
     element: Type
     sizes: tuple[Size, ...]
@@ -57,7 +57,7 @@ class BufferType:
 
     @property
     def attribute(self) -> StructType:
-        """The block: one array of elements, one behind the other."""
+        """The buffer's block: a struct of one densely packed array of elements."""
         element, stride = self.element.attribute, self.element.bytes
         whole = None in self.sizes
         array: Attribute = (
@@ -71,7 +71,7 @@ class BufferType:
 
 @dataclass(frozen=True)
 class PushType:
-    """A parameter's declaration by `push(...)`."""
+    """The declaration of a push constant, made by `push(...)`."""
 
     type: Type
 

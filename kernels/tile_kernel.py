@@ -110,7 +110,7 @@ class LaunchedKernel(ABC):
 
     @abstractmethod
     def trace(self) -> Traced:
-        """The program of open sizes."""
+        """Traces the program with open sizes."""
 
     @abstractmethod
     def _launch(
@@ -186,7 +186,7 @@ class TileKernel(LaunchedKernel):
         return {n: p for n, p in self.parameters.items() if isinstance(p, ViewType)}
 
     def with_constants(self, **constants: int) -> TileKernel:
-        """The kernel with other sizes of tiles."""
+        """Returns the kernel with other values for some of its constants (tile sizes)."""
         for name, value in constants.items():
             if name not in self.constants or type(value) is not int:
                 raise KernelError(

@@ -53,12 +53,12 @@ class TileTracer:
         return self.add(arith.IndexCastOp(ssa, IndexType()))
 
     def plain(self, ssa: SSAValue) -> SSAValue:
-        """A number as elements of tiles have it."""
+        """Converts an index to i32, the type of tile elements; returns other values as they are."""
         return self.add(arith.IndexCastOp(ssa, i32)) if isinstance(ssa.type, IndexType) else ssa
 
     @contextmanager
     def inside(self, block: Block) -> Generator[None]:
-        """Writes to a block meanwhile."""
+        """Writes operations to `block` inside the `with`."""
         before, self.block = self.block, block
         try:
             yield
@@ -79,7 +79,7 @@ def current() -> TileTracer:
 
 @contextmanager
 def tracing(tracer: TileTracer) -> Generator[None]:
-    """The program of the functions that are called inside."""
+    """Makes `tracer` the current program inside the `with`."""
     token = _current.set(tracer)
     try:
         yield

@@ -121,13 +121,13 @@ class Operand:
 
 
 class Number(Operand):
-    """A number on which the workgroup agrees."""
+    """A number that is uniform over the workgroup."""
 
     def __init__(self, ssa: SSAValue, type: Type):
         self.ssa, self.type = ssa, type
 
     def to(self, type: Type) -> Number:
-        """Converted to another type."""
+        """Converts the number to another type."""
         tracer = current()
         made = _convert(tracer.add, tracer.plain(self.ssa), self.type, type)
         return Number(made, type)
@@ -336,7 +336,7 @@ def unary(kind: Callable[[SSAValue], Operation], value: Any) -> Any:
 
 
 def function(kind: Any) -> Callable[[Any], Any]:
-    """A function of floats that kernels call."""
+    """Makes a kernel function that applies a unary float operation."""
     return lambda value: unary(lambda x: kind(x), value)
 
 
@@ -358,14 +358,14 @@ def attribute_of(value: float, type: Type) -> IntegerAttr | FloatAttr:
 
 
 def number(ssa: SSAValue, type: Type) -> Number:
-    """A value as a number; integers of 32 bits are computed as indices."""
+    """Wraps a value as a number; i32 values are computed as indices."""
     if ssa.type == i32.attribute:
         ssa = current().add(arith.IndexCastOp(ssa, INDEX))
     return Number(ssa, type)
 
 
 def constant(value: Any, type: Type) -> Number:
-    """A number of Python's. Raises `KernelError` for other objects."""
+    """Writes a Python number as a constant. Raises `KernelError` for other objects."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise KernelError(f"{value!r} is not a number", "", "give a number or a tile")
     attribute = attribute_of(value, type)

@@ -77,7 +77,7 @@ class Tracer:
         self.code.insert(op)
 
     def declare(self, variable: GlobalVariableOp) -> SSAValue:
-        """The address of a variable that is declared now."""
+        """Declares a global variable; returns its address."""
         return self.code.address(declare(self.module, variable))
 
     def built_in(self, built_in: BuiltIn, component: int | None = None) -> SSAValue:
@@ -104,7 +104,7 @@ def current() -> Tracer:
 
 @contextmanager
 def tracing(tracer: Tracer) -> Generator[None]:
-    """The kernel of the functions that are called inside."""
+    """Makes `tracer` the current kernel inside the `with`."""
     if _current.get() is not None:
         raise KernelError(
             "a kernel is made inside another one", tracer.name, "move it out of the function"
@@ -117,7 +117,7 @@ def tracing(tracer: Tracer) -> Generator[None]:
 
 
 def three(size: Any, what: str) -> tuple[int, int, int]:
-    """Up to three integers above 0 as three; raises `KernelError` for anything else."""
+    """Extends one to three positive integers to three with 1s; raises `KernelError` for others."""
     parts: tuple[Any, ...] = tuple(size) if isinstance(size, tuple | list) else (size,)
     if not 1 <= len(parts) <= 3 or not all(_is_count(part) for part in parts):
         raise KernelError(f"{size!r} is not a {what}", "", "give one to three integers above 0")

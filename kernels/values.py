@@ -282,7 +282,7 @@ def _plain(value: Any) -> Any:
 
 
 def value_of(value: Number, type: Type) -> Value:
-    """A value of a type: itself, or a number as a constant; raises `KernelError` for another."""
+    """Returns the value, or a number as a constant; raises `KernelError` for another type."""
     if not isinstance(value, Value):
         return constant(value, type)
     if value.type != type:

@@ -80,7 +80,7 @@ class LanguageModel:
     def answer(
         self, prompt: Sequence[int], limit: int | None, sampling: Sampling, *, begins: bool
     ) -> Answer:
-        """The continuation of tokens; `begins` says that it is the start of a text."""
+        """Continues the tokens of a prompt; `begins` is true if they are the start of a text."""
         return Answer(self, prompt, limit, Sampler(sampling), begins=begins)
 
     @property
@@ -135,7 +135,7 @@ class Answer(Iterator[str]):
 
     def step(self, logits: Array | None = None) -> str | None:
         """
-        The text that one more token completes, which may be empty; None at the end.
+        Computes one more token; returns the text that it completes (may be empty); None at the end.
 
         Where `logits` are given, the token is chosen by them, and nothing is computed.
         """

@@ -23,7 +23,7 @@ from xdsl_spirv.runtime.elements import Array
 
 
 class FullError(Exception):
-    """As many requests wait as may."""
+    """The queue of waiting requests is full."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Stops:
         self._held = ""
 
     def push(self, piece: str) -> tuple[str, bool]:
-        """The text that is before any stop for sure, and whether one was found."""
+        """Adds a piece; returns the text that precedes any stop, and whether a stop was found."""
         self._held += piece
         places = [place for text in self._texts if (place := self._held.find(text)) >= 0]
         if places:
@@ -75,7 +75,7 @@ class Stops:
         return whole, False
 
     def finish(self) -> str:
-        """The text that might have begun a stop."""
+        """Returns the text held back because it might have begun a stop."""
         return self._held
 
     def _overlap(self, text: str) -> int:

@@ -62,7 +62,7 @@ class Texts:
         """Whether a run has failed: the states hold nothing any more."""
 
     def count_left(self, slot: int, tokens: Sequence[int]) -> int:
-        """Number of tokens of a text that are still to be read: at least the last one."""
+        """Returns how many tokens of a text are still to be read: at least the last one."""
         return len(tokens) - min(common_start(tokens, self.read[slot]), len(tokens) - 1)
 
     def read_part(self, slot: int, tokens: Sequence[int], work: Works) -> Array | None:

@@ -66,7 +66,7 @@ class Vocabulary:
     """Whether the tokenizer puts a space before a text."""
 
     def of_kinds(self, *kinds: Kind) -> dict[str, int]:
-        """The tokens of some kinds: numbers by text."""
+        """Returns the tokens of the given kinds, as numbers by text."""
         return {
             token: number
             for number, (token, kind) in enumerate(zip(self.tokens, self.kinds, strict=True))

@@ -22,7 +22,7 @@ ALIGNMENT = 256
 
 @dataclass(frozen=True)
 class Assignment:
-    """The buffers with their offsets, and the bytes of the memory: `needed` of `total` apart."""
+    """Buffers with their offsets. The memory takes `needed` bytes; `total` is without sharing."""
 
     buffers: tuple[Buffer, ...]
     needed: int
@@ -75,7 +75,7 @@ class _Pieces:
             self.at[dispatch].add(piece)
 
     def during(self, life: Life) -> list[Piece]:
-        """Pieces that live at some time of a life, by place."""
+        """Returns the pieces that are alive during a lifetime, sorted."""
         pieces = {piece for other, piece in self.long if overlap(life, other)}
         for dispatch in range(life[0], life[1] + 1):
             pieces |= self.at.get(dispatch, set())
@@ -134,12 +134,12 @@ def lifetimes(dispatches: Sequence[Dispatch], loops: Sequence[Loop] = ()) -> dic
 
 
 def overlap(a: Life, b: Life) -> bool:
-    """Whether two lifetimes share a dispatch."""
+    """True if two lifetimes have a dispatch in common."""
     return a[0] <= b[1] and b[0] <= a[1]
 
 
 def aligned(size: int) -> int:
-    """A size up to the next multiple of the alignment."""
+    """Rounds a size up to the next multiple of the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 

@@ -22,7 +22,7 @@ MOST = 4096
 
 
 def checked_once(pieces: Iterable[bytes], check: Callable[[], None]) -> None:
-    """Call `check` unless it has returned for these pieces before."""
+    """Calls `check`, unless an earlier call with these pieces passed it."""
     digest = hashlib.sha256(xdsl_spirv.__version__.encode())
     for piece in pieces:
         digest.update(len(piece).to_bytes(8, "little"))

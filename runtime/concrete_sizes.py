@@ -105,7 +105,7 @@ def _with_value(size: Number, value: int) -> str:
 
 def at_sizes(manifest: Manifest, sizes: Mapping[str, int]) -> tuple[Manifest, list[int]]:
     """
-    The manifest at sizes, and which dispatches are left.
+    Returns the manifest with concrete sizes, and the numbers of the dispatches that are left.
 
     Raises `ProgramError` for sizes that kernels cannot count.
     """

@@ -67,7 +67,7 @@ def _check_buffer(buffer: Buffer, place: str) -> None:
 
 
 def room_of(sizes: Sequence[int]) -> int:
-    """Number of elements of a shape, where sizes of 0 count as 1."""
+    """Returns the number of elements of a shape; sizes of 0 count as 1."""
     return math.prod(max(size, 1) for size in sizes)
 
 

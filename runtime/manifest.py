@@ -200,7 +200,7 @@ class Buffer:
         return math.prod(self.sizes) * element_bytes(self.type)
 
     def takes(self, shape: tuple[int, ...]) -> bool:
-        """Whether an array of that shape may be the contents, names standing for any size."""
+        """True if an array of `shape` fits the buffer; a named size fits any number."""
         return len(shape) == len(self.shape) and all(
             size == given or isinstance(size, str)
             for size, given in zip(self.shape, shape, strict=True)

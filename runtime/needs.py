@@ -54,7 +54,7 @@ def version_in(name: str) -> tuple[int, int]:
 
 
 def is_there(names: Iterable[str], version: tuple[int, int], extensions: Collection[str]) -> bool:
-    """Whether one of the versions and extensions is."""
+    """True if the version and extensions of a device provide one of the names."""
     return any(
         version >= version_in(name) if name.startswith("VK_VERSION_") else name in extensions
         for name in names
@@ -88,7 +88,7 @@ class Use:
 
 @cache
 def use(what: str, member: str) -> Use | None:
-    """A use by its feature's name in any structure; None where Vulkan has no such feature."""
+    """Makes a use from a feature's name; None if no structure has the feature."""
     structures = [n for n, known in tables()["structures"].items() if member in known["members"]]
     # A structure of a whole version must stand alone: it comes before those it includes.
     structures.sort(key=lambda name: not name.startswith("VkPhysicalDeviceVulkan"))

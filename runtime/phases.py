@@ -48,7 +48,7 @@ class HostClock:
 
 
 def length(phases: list[Phase]) -> float:
-    """Nanoseconds until the last phase of the host ends."""
+    """Returns the end of the last host phase, in nanoseconds."""
     return max((phase.end for phase in phases if phase.track == HOST), default=0.0)
 
 

@@ -23,7 +23,7 @@ Version: TypeAlias = tuple[int, int]
 @dataclass(frozen=True)
 class Way:
     """
-    One way to have what is required.
+    One way to meet a requirement.
 
     A boolean `feature` of a `structure`, which comes with Vulkan `version` or one of `extensions`
     (neither is said where `Requires.vulkan` has it); a `property` that is true, or of which a `bit`
@@ -47,7 +47,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Requirement:
-    """Any one of these ways; `because` is the capability, extension or operation that asks."""
+    """Met by any one of its ways; `because` is the capability, extension or operation behind it."""
 
     because: str
     any: tuple[Way, ...]

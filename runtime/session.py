@@ -195,7 +195,7 @@ class InterpreterSession(Session):
 
 
 def fingerprint(program: Program) -> str:
-    """Tells programs apart whose states are alike: by their weights."""
+    """Returns a hash that differs between programs with equal states and other weights."""
     from hashlib import blake2b
 
     digest = blake2b(digest_size=16)

@@ -112,13 +112,13 @@ class ScheduleCandidate:
 
 @dataclass(frozen=True)
 class Residency:
-    """Workgroups that share a compute unit do so within this many bytes for this many subgroups."""
+    """The Workgroup memory of a compute unit, and how many subgroups fill the unit."""
 
     memory_bytes: int
     subgroups: int
 
     def bytes_for(self, subgroups: int) -> int:
-        """Workgroup memory up to which workgroups of so many subgroups keep a unit full."""
+        """Returns the most Workgroup memory with which workgroups of `subgroups` fill a unit."""
         return self.memory_bytes * min(subgroups, self.subgroups) // self.subgroups
 
 
@@ -159,7 +159,7 @@ class Fragment:
         return self.component.size
 
     def position(self, lane: int, component: int) -> tuple[int, int]:
-        """Row and column of a component of an invocation."""
+        """Returns the row and column of an invocation's component."""
         (row, column), (more_rows, more_columns) = self.lane.at(lane), self.component.at(component)
         return row + more_rows, column + more_columns
 

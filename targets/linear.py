@@ -28,7 +28,7 @@ class Linear:
         return 1 << len(self.bits)
 
     def at(self, number: int) -> Place:
-        """The place of a number."""
+        """Returns the place of a number: the sum of its bits' places."""
         own = [bit for position, bit in enumerate(self.bits) if number >> position & 1]
         return tuple(sum(bit[axis] for bit in own) for axis in range(self.axes))
 
@@ -38,11 +38,11 @@ class Linear:
         return tuple(map(self.at, range(self.size)))
 
     def bits_along(self, axis: int) -> list[tuple[int, int]]:
-        """The bits that lead along an axis, each with its weight there."""
+        """Returns the bits that move the place along an axis, each with its distance."""
         return [(bit, place[axis]) for bit, place in enumerate(self.bits) if place[axis]]
 
     def values(self, axis: int) -> list[int]:
-        """The distinct numbers along an axis, in order."""
+        """Returns the distinct coordinates of all places along an axis, sorted."""
         return sorted({place[axis] for place in self.places})
 
     def groups(self, axis: int) -> dict[int, list[int]]:
@@ -53,7 +53,7 @@ class Linear:
         return groups
 
     def then(self, axis: int, weights: Mapping[int, int]) -> Linear:
-        """Replaces each number that a bit adds along an axis by its entry in `weights`."""
+        """Maps each bit's distance along an axis through `weights`; 0 if it has no entry."""
         return Linear(
             tuple(
                 (*place[:axis], weights.get(place[axis], 0), *place[axis + 1 :])

@@ -57,7 +57,7 @@ def edges(dtype: DType, finite: bool = False) -> Array:
 
 
 def draw(inputs: Sequence[Input], seed: int, number: int) -> list[Array]:
-    """The set of arrays with this number."""
+    """Returns set `number` of input arrays: edge values first, then random ones."""
     generator = np.random.default_rng([seed, number])
     if number < len(_FIRST):
         kind = _FIRST[number]

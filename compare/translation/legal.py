@@ -96,7 +96,7 @@ class Judge:
             self.contractions = []
 
     def legal(self, values: Sequence[Array]) -> Legal:
-        """The legal results on these inputs. Raises `InterpreterError` where there are none."""
+        """Returns the legal results on inputs. Raises `InterpreterError` if there are none."""
         centre = self.subject.run(self.module, values)
         floats = [name for name, result in centre.items() if is_float(result.dtype)]
         allowed = {name: np.zeros(result.shape) for name, result in centre.items()}

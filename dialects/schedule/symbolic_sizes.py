@@ -307,7 +307,7 @@ def is_dynamic(size: object) -> TypeIs[SymbolicSize]:
 
 
 def typical(size: Size) -> int:
-    """The size that choices are made for: of a size that is known, itself."""
+    """Returns the size for which schedules are chosen; a known size is its own."""
     return size.typical if isinstance(size, SymbolicSize) else size
 
 
@@ -389,7 +389,7 @@ def _is_natural(size: Size) -> bool:
 
 
 def common_divisor(*sizes: Size) -> int:
-    """The largest number that divides all of them for all values; 0 if all are 0."""
+    """Returns the largest number that divides all sizes at all values; 0 if all are 0."""
     return gcd(*(size.content if isinstance(size, SymbolicSize) else size for size in sizes))
 
 

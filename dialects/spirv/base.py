@@ -112,7 +112,7 @@ def instruction_of(op: Operation | type[Operation]) -> tuple[str | None, str]:
 
 
 def instruction_named(operation: str) -> tuple[str | None, str]:
-    """As `instruction_of`, by the operation's name."""
+    """Returns the instruction set and instruction of an operation's name; see `instruction_of`."""
     parts = operation.split(".")[1:]
     if len(parts) == 2 and parts[0] in EXTENDED_SETS:
         name = _tosa_name(parts[1]) if parts[0] == "Tosa" else parts[1]

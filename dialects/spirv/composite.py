@@ -55,7 +55,7 @@ def indices_attribute(indices: Sequence[int] | IndexArray) -> IndexArray:
 
 
 def constituents_of(type_: Attribute) -> Sequence[Attribute] | None:
-    """The types of a composite's constituents; None where their number is not known here."""
+    """Returns the types of a composite's constituents; None if their number is unknown."""
     match type_:
         case VectorType():
             return (type_.element_type,) * component_count(type_)

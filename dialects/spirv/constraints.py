@@ -45,7 +45,7 @@ def is_bool(type_: Attribute) -> bool:
 
 
 def is_float(type_: Attribute) -> bool:
-    """Any floating-point encoding."""
+    """True for a float of any encoding."""
     return isinstance(type_, FloatType)
 
 
@@ -60,7 +60,7 @@ def is_numeric(type_: Attribute) -> bool:
 
 
 def width_of(type_: Attribute) -> int:
-    """Bits of an integer or float type; 0 for other types."""
+    """Returns the bits of an integer or float type; 0 for other types."""
     if isinstance(type_, IntegerType):
         return type_.width.data
     return type_.bitwidth if isinstance(type_, FloatType) else 0
@@ -317,7 +317,7 @@ class VectorAndElement(TypeAndDerived):
 
 @irdl_custom_directive
 class PairAndMembers(TypeAndDerived):
-    """The type of a struct of two members, from which theirs follows."""
+    """Syntax that writes a two-member struct type; the members' types follow from it."""
 
     written: TypeDirective
     derived: TypeDirective

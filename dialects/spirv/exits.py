@@ -45,7 +45,7 @@ class ExitOp(SPIRVOp, ABC):
     @property
     @abstractmethod
     def target(self) -> Block | None:
-        """The block that is reached; None if there is none."""
+        """The block that the exit branches to; None if there is none."""
 
     def verify_(self) -> None:
         if self.parent_op() is None:

@@ -84,7 +84,7 @@ class FlowGraph:
 
     @cached_property
     def predecessors(self) -> list[list[int]]:
-        """The stretches that lead to each; each one once."""
+        """The predecessors of each stretch, without repetition."""
         sources: list[list[int]] = [[] for _ in self.starts]
         for node, successors in enumerate(self.successors):
             for to in dict.fromkeys(successors):
@@ -98,7 +98,7 @@ class FlowGraph:
         return region
 
     def node(self, place: Block | Operation) -> int:
-        """The stretch of an operation; of a construct, the one behind it."""
+        """Returns the stretch of an operation; for a construct, the stretch behind it."""
         return self.stretches[self.places[id(place)]]
 
     def is_in_scope(self, value: SSAValue, node: int) -> bool:

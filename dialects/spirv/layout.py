@@ -40,14 +40,14 @@ BOOLEAN_BYTES = 4
 
 
 class Packing(Enum):
-    """The rule by which a type is aligned where it does not say so itself."""
+    """The alignment rule for types without explicit offsets or strides."""
 
     SCALAR = auto()
     STD430 = auto()
 
 
 def round_up(number: int, multiple: int) -> int:
-    """The smallest multiple that is not below `number`."""
+    """Rounds `number` up to a multiple."""
     return -(-number // multiple) * multiple
 
 

@@ -57,7 +57,7 @@ class StoredTensor:
 
 @dataclass(frozen=True)
 class File:
-    """`place` is what errors call it."""
+    """A GGUF file's values and tensors; `place` is its name in errors."""
 
     place: str
     values: Mapping[str, Any]

@@ -73,7 +73,7 @@ class Weights:
         return name in self.file.tensors
 
     def format(self, name: str) -> BlockFormat | None:
-        """The format of a matrix in blocks; None without."""
+        """Returns the block format of a matrix; None if it has no blocks."""
         return FORMATS.get(self.file.tensors[name].format)
 
     def arrays(self, name: str) -> Mapping[str, Array]:
@@ -87,12 +87,12 @@ class Weights:
         return self._arrays[name]
 
     def are_alike(self, names: Sequence[str]) -> bool:
-        """Whether matrices are of one format and none, or each, has a bias: they may be one."""
+        """True if matrices can be joined: one format, and all or none of them have a bias."""
         formats = {self.file.tensors[f"{name}.weight"].format for name in names}
         return len(formats) == 1 and len({f"{name}.bias" in self for name in names}) == 1
 
     def joined(self, names: Sequence[str]) -> Mapping[str, Array]:
-        """The planes of tensors of one format, their rows one behind the other."""
+        """Concatenates the rows of tensors of one format; returns their planes."""
         whole = "+".join(names)
         if whole not in self._arrays:
             parts = [self._made(self.file.tensors[name]) for name in names]
@@ -186,12 +186,12 @@ class Step:
         return self._known.setdefault(name, Tensor.of(array, name))
 
     def planes(self, name: str) -> Mapping[str, Tensor]:
-        """The planes of packed weights, as `Weights.arrays`."""
+        """Returns the planes of packed weights; see `Weights.arrays`."""
         arrays = self.weights.arrays(name).items()
         return {p: self.constant(f"{name}.{p}" if p else name, array) for p, array in arrays}
 
     def embedded(self) -> Tensor:
-        """The rows of the embedding that tokens name."""
+        """Looks up the tokens' rows in the embedding."""
         name = "token_embd.weight"
         rows = {plane: self.rows(table) for plane, table in self.planes(name).items()}
         return self.dequantized(rows, self.weights.format(name), F32)
@@ -199,7 +199,7 @@ class Step:
     def dequantized(
         self, planes: Mapping[str, Tensor], format: BlockFormat | None, element: Element
     ) -> Tensor:
-        """Rows x columns of planes."""
+        """Dequantizes planes to rows x columns."""
         if format is None:
             return self.b.convert(planes[""], element)
         return dequantize(self.b, format, planes, element)
@@ -232,12 +232,12 @@ class Step:
         return self.add(x, added, name, 1)
 
     def before(self, x: Tensor, block: str, part: int) -> Tensor:
-        """The input of attention (part 0) or of the layers (1), normalized if declared."""
+        """Returns the input of attention (part 0) or of the layers (1), normalized if declared."""
         norm = self.parameters.architecture.before[part]
         return self.normalized(x, block + norm) if norm else x
 
     def add(self, x: Tensor, y: Tensor, block: str, part: int) -> Tensor:
-        """The residual and the result of attention (part 0) or of the layers (1)."""
+        """Adds the result of attention (part 0) or of the layers (1) to the residual."""
         norm = self.parameters.architecture.behind[part]
         y = self.normalized(y, block + norm) if norm else y
         return self.sum(x, self.scale(y, self.parameters.residual_scale))
@@ -256,7 +256,7 @@ class Step:
         return self.b.elementwise(activation, up, gate)
 
     def softmax(self, x: Tensor) -> Tensor:
-        """Over the last dimension."""
+        """Computes the softmax over the last dimension."""
         axis = x.rank - 1
         largest = self.b.reduce(lambda s, x, m: s.maximum(m, x), F32.least, x, [axis])
         powers = self.b.elementwise(lambda s, m, x: s.exp(x - m), largest, x)
@@ -270,7 +270,7 @@ class Step:
         return self.planes(name)[""]
 
     def normalized(self, x: Tensor, name: str) -> Tensor:
-        """The last dimension by the root of its mean square, times weights."""
+        """Divides the last dimension by the root of its mean square, and multiplies by weights."""
         count, epsilon = x.sizes[-1], self.parameters.epsilon
         assert isinstance(count, int)
         squares = self.b.reduce(lambda s, x, total: total + x * x, 0, x, [x.rank - 1])
@@ -283,7 +283,7 @@ class Step:
     def product(
         self, x: Tensor, name: str, matrix: str | None = None, products: Element | None = None
     ) -> Tensor:
-        """Rows times a matrix, whose rows are the columns of the result; with a bias if it has."""
+        """Multiplies rows by the rows of a named matrix; adds its bias if there is one."""
         stored, bias = f"{matrix or name}.weight", f"{name}.bias"
         result = self.multiplied(x, self.planes(stored), self.weights.format(stored), products)
         return self.sum(self.vector(bias), result) if bias in self.weights else result
@@ -295,7 +295,7 @@ class Step:
         format: BlockFormat | None,
         products: Element | None = None,
     ) -> Tensor:
-        """Rows times the rows of a matrix."""
+        """Multiplies rows by the rows of a matrix."""
         products = products or self.products
         weights = self.dequantized(planes, format, products)
         x, sizes = self.b.convert(x, products), [x.sizes[0], weights.sizes[0]]
@@ -323,7 +323,7 @@ class Step:
         )
 
     def parts(self, x: Tensor, counts: Sequence[int]) -> list[Tensor]:
-        """Columns side by side, so many in each part."""
+        """Splits columns into parts of the given sizes."""
         starts = [sum(counts[:i]) for i in range(len(counts))]
         return [
             self.b.slice(x, [0, start], [x.sizes[0], count], [1, 1])
@@ -437,7 +437,7 @@ class Step:
         return self.b.slice(table, [self.past, 0], [self.length, table.sizes[1]], [1, 1])
 
     def part(self, x: Tensor, start: int, count: int) -> Tensor:
-        """Some elements of each head."""
+        """Slices some elements of each head."""
         return self.b.slice(x, [0, 0, start], [*x.sizes[:2], count], [1, 1, 1])
 
     def remember(self, name: str, new: Tensor) -> Tensor:

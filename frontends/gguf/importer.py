@@ -102,7 +102,7 @@ def import_gguf(
 
 def context_of(p: Parameters, wanted: int | None, place: str) -> int:
     """
-    Number of tokens that states have room for: `wanted`, or the default.
+    Returns how many tokens the states have room for: `wanted`, or the default.
 
     Raises `FrontendError` for more than the model was trained on.
     """

@@ -146,7 +146,7 @@ class TensorBuilder:
         return self.insert(arith.IndexCastOp(self.index(size), I64.type))
 
     def index(self, size: Size) -> SSAValue:
-        """A size as a value of type `index`."""
+        """Returns a size as a value of type `index`."""
         if isinstance(size, int):
             return self.constant(arith.ConstantOp(IntegerAttr(size, IndexType())))
         total: SSAValue | None = None
@@ -175,7 +175,7 @@ class TensorBuilder:
 
     def insist_equal(self, a: Size, b: Size) -> None:
         """
-        Sizes that have to be equal; a run whose inputs have others is refused.
+        Requires two sizes to be equal; a run whose inputs have other sizes is refused.
 
         Raises `ValueError` for numbers that differ.
         """
@@ -196,7 +196,7 @@ class TensorBuilder:
             self.insist_equal(least(size, 0), 0)
 
     def broadcast(self, *shapes: Sequence[Size]) -> tuple[Size, ...]:
-        """The shape that shapes are broadcast to; open sizes are equal to those they meet."""
+        """Broadcasts shapes to one; requires that open sizes equal the sizes they meet."""
         sizes = broadcast(*shapes)
         for shape in shapes:
             for size, whole in zip(reversed(shape), reversed(sizes), strict=False):
@@ -205,11 +205,11 @@ class TensorBuilder:
         return sizes
 
     def dynamic(self, sizes: Sequence[Size]) -> list[SSAValue]:
-        """The sizes that are known only at run time, as values."""
+        """Returns the sizes that are known only at run time, as values."""
         return [self.index(size) for size in sizes if isinstance(size, SymbolicSize)]
 
     def operands(self, sizes: Sequence[Size]) -> list[SSAValue | int]:
-        """Sizes as numbers where they are known, else as values."""
+        """Returns known sizes as numbers, the others as values."""
         return [size if isinstance(size, int) else self.index(size) for size in sizes]
 
     # Whole tensors
@@ -305,7 +305,7 @@ class TensorBuilder:
 
     def elementwise(self, body: Body, *tensors: Tensor, element: Element | None = None) -> Tensor:
         """
-        `body` of the operands' elements, broadcast as ONNX broadcasts.
+        Applies `body` to the operands' elements, broadcast as in ONNX.
 
         The result has the last operand's element type unless another is given.
         """
@@ -365,7 +365,7 @@ class TensorBuilder:
 
     def reshape(self, t: Tensor, sizes: Sequence[Size]) -> Tensor:
         """
-        The same elements in order, in another shape; its product must be the same.
+        Reshapes a tensor; the number of elements must stay equal.
 
         Open sizes whose products may differ are compared when the program runs.
 
@@ -469,7 +469,7 @@ class TensorBuilder:
     def insert_slice(
         self, t: Tensor, into: SSAValue, starts: Sequence[Size], steps: Sequence[int]
     ) -> SSAValue:
-        """A tensor with another one at every `step`-th place from a start on."""
+        """Inserts a tensor into another one, at every `step`-th place from a start on."""
         if 0 in t.sizes:
             return into
         offsets, sizes = self.operands(starts), self.operands(t.sizes)
@@ -494,7 +494,7 @@ class TensorBuilder:
         return self.insert(op)
 
     def concatenate(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
-        """Tensors one after another along an axis; behind a state's front they are inserted."""
+        """Concatenates tensors along an axis; inserts them after the front of a state."""
         first = tensors[0]
         if isinstance(first, Front) and first.axis == axis:
             return self._appended(first, tensors[1:])
@@ -510,7 +510,7 @@ class TensorBuilder:
         return Tensor(first.element, sizes, result)
 
     def front(self, state: SSAValue, whole: Tensor, size: Size, axis: int) -> Front:
-        """The first elements of a state along an axis, of its present value."""
+        """Slices the first `size` elements of a state's present value along an axis."""
         sizes = [size if i == axis else s for i, s in enumerate(whole.sizes)]
         part = self.slice(whole, [0] * whole.rank, sizes, [1] * whole.rank)
         return Front(state, whole, sizes, axis, self.value(part))
@@ -526,7 +526,7 @@ class TensorBuilder:
         return self.front(front.state, whole, size, axis)
 
     def pad(self, t: Tensor, low: Sequence[int], high: Sequence[int], number: float) -> Tensor:
-        """More elements around a tensor, all of one number; amounts are not negative."""
+        """Pads a tensor with a number; amounts are not negative."""
         if not any((*low, *high)):
             return t
         sizes = [a + s + b for a, s, b in zip(low, t.sizes, high, strict=True)]

@@ -33,7 +33,7 @@ KEEPING = frozenset(("Abs", "Cast", "CastLike", "Exp", "Identity", "Log", "Neg",
 
 
 def declared_sizes(graph: Any) -> dict[str, Declared]:
-    """The sizes that a graph declares for its values, or that follow; None for an open one."""
+    """Returns the sizes that a graph declares or implies for its values; None for an open one."""
     declared: dict[str, Declared] = {}
     for value in (*graph.output, *graph.value_info):
         tensor = value.type.tensor_type

@@ -104,7 +104,7 @@ class Nodes(TensorBuilder):
         )
 
     def once(self, graph: Any, compute: Callable[[Any], dict[str, Tensor]]) -> dict[str, Tensor]:
-        """Tensors that a graph has in every round, computed in the first."""
+        """Computes a graph's loop-invariant tensors at the first call, and keeps them."""
         if id(graph) not in self._once:
             # With the graph, so that no other one can have its id.
             self._once[id(graph)] = graph, compute(graph)
@@ -431,7 +431,7 @@ class Nodes(TensorBuilder):
 
 
 def least_count(t: Tensor) -> int:
-    """Number of elements of a tensor if every open size is 1."""
+    """Returns the number of elements of a tensor; open sizes count as 1."""
     return math.prod(size if isinstance(size, int) else 1 for size in t.sizes)
 
 

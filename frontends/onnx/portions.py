@@ -58,7 +58,7 @@ class Portion:
 
 
 def portion_of(number: Any) -> Portion:
-    """Raises `TypeError` for a number that is not a fraction of few bits."""
+    """Converts a number to a portion; raises `TypeError` unless it is a fraction of few bits."""
     if isinstance(number, Portion):
         return number
     if isinstance(number, SymbolicSize | int):
@@ -96,7 +96,7 @@ def quotient_of(x: Any, y: Any) -> Size | Portion:
 
 
 def round_size(number: Any, *, up: bool = False) -> Size:
-    """The whole number below or above."""
+    """Rounds down, or up if `up`, to a whole number."""
     if not isinstance(number, Portion):
         return number
     return ceil_div(number.size, number.divisor) if up else number.size // number.divisor
@@ -110,7 +110,7 @@ def truncate_size(number: Any) -> Size:
 
 
 def check_whole(number: Any) -> Size:
-    """A number that is whole; raises `TypeError` for a portion."""
+    """Returns the number unchanged; raises `TypeError` if it is a portion."""
     if isinstance(number, Portion):
         raise TypeError(f"{number} is not a whole number")
     return number

@@ -37,7 +37,7 @@ class Reader:
         return Number(s, op.results[0], self.element)
 
     def item(self, s: Scalars, number: int) -> Number:
-        """An element of a list, or the only one of a tensor without dimensions."""
+        """Reads an element of a list, or the only element of a 0-D tensor."""
         return self.read(s, [s.number(number, I64)] if self.extents else [])
 
 
@@ -58,14 +58,14 @@ def written(
 
 
 def is_axis(number: Number, axis: int, rank: int) -> Number:
-    """Whether a number is that of an axis, counted from either end."""
+    """Compares a number with an axis, counted from either end."""
     return number.equals(axis) | number.equals(axis - rank)
 
 
 def of_axis(
     s: Scalars, axes: Reader | None, count: int, axis: int, rank: int, items: Reader, start: Number
 ) -> Number:
-    """The item of a list for an axis; `start` of one that `axes` does not name."""
+    """Reads the item of a list that belongs to an axis; `start` if `axes` does not name it."""
     if axes is None:
         return items.item(s, axis).to(start.element) if axis < count else start
     result = start

@@ -170,7 +170,7 @@ def operator(
 
 
 def lookup(domain: str, name: str, version: int) -> Operator | None:
-    """The operator in a version of its domain; None if there is none."""
+    """Looks up an operator in a version of its domain; None if there is none."""
     entries = _OPERATORS.get((DOMAINS.get(domain, domain), name), ())
     return next((entry for entry in entries if entry.since <= version), None)
 
@@ -180,7 +180,7 @@ WINDOWS = frozenset(("windows", "transposed", "images", "sampling", "recurrent",
 
 
 def is_evaluated(entry: Operator) -> bool:
-    """Whether onnx's own evaluator is to be trusted with constants."""
+    """True if onnx's own evaluator computes this operator on constants reliably."""
     return entry.function.__module__.rpartition(".")[2] not in WINDOWS
 
 

@@ -39,7 +39,7 @@ COMPARISONS = {
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """An SSA value of a number's element type in a body that is being written."""
+    """A number in a body that is being written: an SSA value with its element type."""
 
     scalars: Scalars
     value: SSAValue
@@ -122,7 +122,7 @@ class Number:
         return self.scalars.compare("!=", self, other)
 
     def to(self, element: Element) -> Number:
-        """The number in another element type, as ONNX's Cast converts what fits."""
+        """Converts the number to another element type, as ONNX's Cast does for values that fit."""
         return self.scalars.convert(self, element)
 
 
@@ -133,7 +133,7 @@ class Scalars:
         self.builder = builder
 
     def number(self, value: Operand, element: Element) -> Number:
-        """A number of an element type: itself, or a constant."""
+        """Returns a `Number` unchanged; makes a Python number a constant of the element type."""
         if isinstance(value, Number):
             return value
         if element.narrow:
@@ -176,7 +176,7 @@ class Scalars:
         return self._insert(arith.CmpiOp(x.value, other.value, predicate), BOOL)
 
     def select(self, condition: Number, then: Operand, otherwise: Operand) -> Number:
-        """One of two numbers, of which one at least is not a Python number."""
+        """Selects one of two numbers, of which at least one is a `Number`."""
         element = next(v.element for v in (then, otherwise) if isinstance(v, Number))
         a, b = self.number(then, element), self.number(otherwise, element)
         return self._insert(arith.SelectOp(condition.value, a.value, b.value), element)

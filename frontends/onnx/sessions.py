@@ -42,7 +42,7 @@ FOLLOWING = (("past_key_values", "present"), ("past_key_values", "present_key_va
 
 @dataclass(frozen=True)
 class Held:
-    """An input and the output that becomes it in the next run; it grows along `axis`."""
+    """A state: the next run's `input` is this run's `output`; it grows along `axis`."""
 
     input: str
     output: str

@@ -60,7 +60,7 @@ class Element:
 
     @cached_property
     def is_narrow_float(self) -> bool:
-        """Whether it is a float that no device has: bytes that are converted and moved alone."""
+        """True for floats without device support: bytes that can only be moved and converted."""
         return self.narrow is F32
 
     @property
@@ -177,7 +177,7 @@ class Tensor:
 
     @staticmethod
     def of(array: Array, name: str = "") -> Tensor:
-        """A constant; raises `ValueError` for numbers of a type that no tensor has here."""
+        """Makes a constant; raises `ValueError` for an element type that is not supported."""
         return Tensor(element_of(array.dtype), array.shape, known=array, name=name)
 
     @property

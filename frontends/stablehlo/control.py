@@ -30,7 +30,7 @@ def composite(b: Importer, op: Any, *arguments: Tensor) -> Sequence[Tensor]:
 
 
 def choose(b: Importer, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """One of two tensors, by a condition without dimensions."""
+    """Selects one of two tensors by a scalar condition."""
     if new is old:
         return new
     return b.elementwise(lambda s, c, x, y: s.select(c, x, y), condition, new, old)
@@ -38,7 +38,7 @@ def choose(b: Importer, condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
 
 @operation("stablehlo.case", "stablehlo.if")
 def case(b: Importer, op: Any, index: Tensor) -> Sequence[Tensor]:
-    """The results of one region; where data chooses, of all, of which each element is choose."""
+    """Imports the region of a known index; else imports all regions and selects their results."""
     regions = [region.blocks[0] for region in op.regions]
     last = len(regions) - 1
     if index.numbers is not None:

@@ -58,7 +58,7 @@ class Importer(TensorBuilder):
         raise FrontendError(f"{self.name}: {cause}", place, remedy, operator=self.name)
 
     def run(self, block: Any, arguments: Sequence[Tensor]) -> list[Tensor]:
-        """The operands of the last operation of a block, whose arguments are given."""
+        """Imports a block on given arguments; returns the operands of its terminator."""
         around = self.values
         self.values = around | dict(zip(block.arguments, arguments, strict=True))
         try:
@@ -79,7 +79,7 @@ class Importer(TensorBuilder):
             self.values = around
 
     def call(self, name: str, arguments: Sequence[Tensor]) -> list[Tensor]:
-        """The results of a function of the module, which is written out."""
+        """Inlines a function of the module; returns its results."""
         return self.run(self.functions[name].regions[0].blocks[0], arguments)
 
     def _results(self, op: Any, operands: Sequence[Tensor]) -> Sequence[Tensor]:

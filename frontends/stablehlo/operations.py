@@ -177,7 +177,7 @@ def dynamic_update_slice(
 def chosen_inside(
     s: Scalars, source: Reader, at: Sequence[Number], t: Tensor, otherwise: Number
 ) -> Number:
-    """The element of a tensor at a place; another number outside of it."""
+    """Reads a tensor's element at a place; returns `otherwise` outside the tensor."""
     if not at:
         return source.read(s, [])
     inside = reduce(and_, [(p >= 0) & (p < int(n)) for p, n in zip(at, t.sizes, strict=True)])  # pyright: ignore

@@ -60,7 +60,7 @@ class Converter:
     # Values
 
     def operand(self, value: SSAValue) -> SSAValue:
-        """A value for functions of elements: a tile, or one number."""
+        """Returns an operand for elementwise functions: a tile, or one number."""
         form, w = self.forms[value], self.writer
         if isinstance(form, Affine):
             if form.is_uniform:
@@ -104,7 +104,7 @@ class Converter:
         return form.start
 
     def define(self, result: SSAValue, value: SSAValue) -> None:
-        """The form of a result that is a value of the program: one integer is a number of sums."""
+        """Records the form of a result; a single integer becomes a number that sums may have."""
         if result.type in SUMS:
             self.forms[result] = Affine.uniform(self.writer.number(value))
         elif result.type == i1:
@@ -160,7 +160,7 @@ class Converter:
             )
 
     def elements(self, op: Operation) -> None:
-        """A function of elements."""
+        """Converts an elementwise operation."""
         if len(op.results) != 1 or op.regions:
             self.writer.refuse(f"{op.name} is not read")
         result = op.results[0]

@@ -25,7 +25,7 @@ class Sum:
 
     @classmethod
     def collect(cls, terms: Mapping[Product, int]) -> Sum:
-        """The sum of products with factors."""
+        """Makes a sum of products with factors; leaves out factors of 0."""
         return cls(tuple(sorted((p, factor) for p, factor in terms.items() if factor)))
 
     @property
@@ -86,7 +86,7 @@ class Affine:
 
     @classmethod
     def uniform(cls, start: Sum, shape: Sequence[int] = ()) -> Affine:
-        """One number everywhere."""
+        """Makes integers that are all `start`."""
         return cls(tuple(shape), start, (ZERO,) * len(shape))
 
     @property
@@ -106,7 +106,7 @@ class Affine:
         return Affine(self.shape, self.start * by, tuple(step * by for step in self.steps))
 
     def move(self, shape: Sequence[int], axes: Iterable[int | None]) -> Affine:
-        """The integers in another shape, whose axes are these of the old one; None is a new one."""
+        """Reshapes: each new axis takes the steps of an old one; None adds a uniform axis."""
         kept = [
             ZERO if axis is None or self.shape[axis] == 1 else self.steps[axis] for axis in axes
         ]

@@ -35,7 +35,7 @@ class Carried:
 
     @property
     def is_passed(self) -> bool:
-        """Whether the loop has an argument for it."""
+        """True if the loop passes the value as an argument."""
         return self.growth is None
 
 
@@ -163,7 +163,7 @@ class Loop:
         return share * (index - self.lower)
 
     def settle(self, yielded: Sequence[Form]) -> bool:
-        """Whether the values at the end have the forms that were assumed; else corrects these."""
+        """True if the yielded values have the assumed forms; else corrects the assumptions."""
         holds = True
         forms = [self.c.forms[a] for a in self.op.body.block.args[1:]]
         for carried, now, then in zip(self.carried, forms, yielded, strict=True):
@@ -186,7 +186,7 @@ class Loop:
         return holds
 
     def values(self, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """The values that are passed on: indices of sums, or tiles."""
+        """Returns the values to pass to the next iteration: indices (of sums) or tiles."""
         passed: list[SSAValue] = []
         for carried, value in zip(self.carried, values, strict=True):
             if not carried.is_passed:
@@ -203,7 +203,7 @@ class Loop:
         return passed
 
     def results(self, made: list[SSAValue]) -> None:
-        """The forms after the loop."""
+        """Records the forms of the loop's results."""
         given = iter(made)
         for result, carried in zip(self.op.results, self.carried, strict=True):
             if carried.growth is not None:

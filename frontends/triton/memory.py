@@ -124,6 +124,6 @@ def load_box(writer: Writer, box: Box, shape: Sequence[int], outside: SSAValue |
 
 
 def as_row(pointer: Pointer, mask: Mask | None) -> tuple[Pointer, Mask | None]:
-    """A single pointer as a row of one."""
+    """Makes a single pointer a row of one pointer; its mask likewise."""
     offset = Affine.uniform(pointer.offset.start, (1,))
     return Pointer(pointer.argument, offset), mask and Mask((1,), mask.parts)

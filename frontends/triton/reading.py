@@ -106,7 +106,7 @@ def line_of(location: object) -> tuple[str, int] | None:
 
 
 def name_of(location: object) -> str | None:
-    """The variable of Python that a location names."""
+    """Returns the Python variable that a location names, or None."""
     match location:
         case NameLoc():
             return location.desc.data

@@ -90,7 +90,7 @@ class Writer:
             self._known.pop()
 
     def once(self, key: object, make: Callable[[], SSAValue]) -> SSAValue:
-        """A value that may be written already, here or around this block."""
+        """Reuses a value written for `key` in this or an enclosing block; else makes it."""
         for known in self._known:
             if key in known:
                 return known[key]
@@ -100,7 +100,7 @@ class Writer:
     # Sums
 
     def number(self, value: SSAValue, not_negative: bool = False) -> Sum:
-        """A number that sums may have; integers become indices."""
+        """Makes a value a number that sums may contain; casts integers to indices."""
         index = value
         if value.type != INDEX:
             index = self.add(arith.IndexCastOp(value, INDEX))
@@ -123,7 +123,7 @@ class Writer:
         return self.once(("constant", value), make)
 
     def index(self, total: Sum) -> SSAValue:
-        """A sum as an index."""
+        """Writes a sum as an index."""
         return self.once(total, lambda: self._sum(total))
 
     def _sum(self, total: Sum) -> SSAValue:
@@ -159,7 +159,7 @@ class Writer:
     # Values of the program
 
     def scalar(self, total: Sum, type: Attribute) -> SSAValue:
-        """A sum as an integer of a type."""
+        """Writes a sum as an integer of a type."""
         if type == INDEX:
             return self.index(total)
         for number in total.numbers:
@@ -170,13 +170,13 @@ class Writer:
         return self.once((total, type), make)
 
     def full(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """A tile of one number."""
+        """Writes a tile filled with one number."""
         made = self.add(tile.FullOp(value, shape))
         self.splats[made] = value
         return made
 
     def tile(self, form: Affine, type: Attribute) -> SSAValue:
-        """Integers as a tile."""
+        """Writes integers as a tile."""
         if form.is_uniform:
             return self.full(self.scalar(form.start, type), form.shape)
         ranges: list[SSAValue] = []
@@ -209,7 +209,7 @@ class Writer:
         return value if same else self.add(tile.ReshapeOp(value, shape))
 
     def broadcast(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """A tile whose axes of size 1 are repeated."""
+        """Repeats a tile along its axes of size 1."""
         same = tile.tile_of(value).shape == tuple(shape)
         return value if same else self.add(tile.BroadcastOp(value, shape))
 
@@ -233,7 +233,7 @@ class Writer:
         return self.add(tile.MapOp(tiles, [tile.tile_type(shape, element)], block))
 
     def flatten(self, value: SSAValue) -> SSAValue:
-        """The number of a tile of one element."""
+        """Returns the number in a tile of one element."""
         shape = tile.tile_of(value).shape
         assert prod(shape) == 1
         element = tile.tile_of(value).element

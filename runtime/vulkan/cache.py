@@ -36,7 +36,7 @@ def folder() -> Path | None:
 
 
 def path_for(info: DeviceInfo) -> Path | None:
-    """The file of a device and driver."""
+    """Returns the cache file of a device and driver; None without a cache."""
     base = folder()
     if base is None:
         return None
@@ -45,7 +45,7 @@ def path_for(info: DeviceInfo) -> Path | None:
 
 
 def load(info: DeviceInfo) -> bytes:
-    """Returns what an earlier process kept; nothing if there is none or it is damaged."""
+    """Returns the kept cache of a device; empty if there is none or it is damaged."""
     path = path_for(info)
     try:
         data = path.read_bytes() if path is not None else b""

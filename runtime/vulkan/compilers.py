@@ -36,7 +36,7 @@ FETCH = "run scripts/fetch_drivers.py, or name its folder in XDSL_SPIRV_DRIVERS"
 
 @dataclass(frozen=True)
 class Driver:
-    """The driver of a device, its version, and the target that kernels for the device have."""
+    """A driver, its device and version, and the target for which kernels are compiled."""
 
     folder: Path
     device: str
@@ -63,7 +63,7 @@ def folder() -> Path | None:
 
 def list_drivers() -> tuple[list[Driver], dict[str, str]]:
     """
-    The drivers that are there, and why others are not.
+    Returns the drivers that can be used, and why others cannot.
 
     Raises `ProgramError` where there is no folder of drivers or it cannot be read.
     """
@@ -177,7 +177,7 @@ def _alone(work: Work, number: int) -> Work:
 
 
 def distinct(steps: Sequence[Step]) -> list[int]:
-    """The first step of each pipeline."""
+    """Returns the number of the first step of each distinct pipeline."""
     seen: dict[object, int] = {}
     for number, step in enumerate(steps):
         seen.setdefault((step.kernel, step.entry_point, step.constants), number)

@@ -62,7 +62,7 @@ USES = {"A": "MatrixA", "B": "MatrixB", "Acc": "MatrixAcc"}
 
 
 def matrices_of(products: Iterable[CooperativeMatrixProperty]) -> frozenset[Matrix]:
-    """The matrices of floats that are multiplied."""
+    """Returns the matrices of the products, as far as their elements are floats."""
     matrices = {
         matrix
         for p in products
@@ -96,7 +96,7 @@ def other_maps(target: str, matrices: Iterable[Matrix], run: Run) -> list[str]:
 
 
 def differs(fragment: Fragment, bits: int, run: Run) -> bool:
-    """Whether what invocations hold of such matrices is something else on a device."""
+    """True if a device maps matrix components to invocations otherwise than `fragment`."""
     size = fragment.rows * fragment.columns
     numbers = np.arange(size, dtype=TYPES[bits])
     expected = [

@@ -62,7 +62,7 @@ FLEXIBLE = Feature(
 
 
 def parse_name(name: str) -> int | None:
-    """The number in `vulkan:2`, None in `vulkan`; raises `ProgramError` for another name."""
+    """Parses a name: 2 for `vulkan:2`, None for `vulkan`; raises `ProgramError` for others."""
     base, colon, number = name.partition(":")
     if base != NAME or (colon and not number.isdecimal()):
         remedy = "write vulkan or vulkan:N"
@@ -72,7 +72,7 @@ def parse_name(name: str) -> int | None:
 
 
 def rank(info: DeviceInfo) -> tuple[int, int]:
-    """Discrete before integrated, real before emulated, then as the loader has them."""
+    """The sort key of devices: discrete, integrated, emulated; then the loader's order."""
     return list(physical.KINDS.values()).index(info.kind), info.index
 
 

@@ -39,7 +39,7 @@ class VulkanError(ProgramError):
 
     @staticmethod
     def of(call: str, result: int) -> VulkanError:
-        """The error of a call that returned a negative result."""
+        """Makes the error for a call that returned a negative result."""
         known = Result(result) if result in Result._value2member_map_ else None
         kind = VulkanError
         if known is Result.ERROR_DEVICE_LOST:

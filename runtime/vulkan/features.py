@@ -23,7 +23,7 @@ BASE_STRUCTURE_TYPE = 1000059000
 
 @cache
 def class_of(name: str) -> type[Chained]:
-    """The ctypes structure of a structure of features."""
+    """Returns the ctypes class of a Vulkan feature structure."""
     known = tables()["structures"][name]
     fields = [("sType", c.c_uint32), ("pNext", c.c_void_p)]
     fields += [(member, c.c_uint32) for member in known["members"]]
@@ -32,7 +32,7 @@ def class_of(name: str) -> type[Chained]:
 
 
 def available(version: tuple[int, int], extensions: Collection[str]) -> list[str]:
-    """The structures of features that a device of a version and with extensions knows."""
+    """Returns the names of feature structures known to a device with a version and extensions."""
     names: list[str] = []
     for name, known in tables()["structures"].items():
         sources = [*known["extensions"], *([known["version"]] if known["version"] else [])]
@@ -91,7 +91,7 @@ class Offer:
     """Masks and booleans that capabilities ask for, by their member's name."""
 
     def enable(self, requirements: Iterable[Requirement]) -> Enabling:
-        """Returns how to create a device so that it has what is required."""
+        """Returns the features and extensions to create a device with, to meet the requirements."""
         enabling = Enabling()
         for requirement in requirements:
             if not any(self._grant(way, enabling) for way in requirement.any):
@@ -99,7 +99,7 @@ class Offer:
         return enabling
 
     def has(self, requirement: Requirement) -> bool:
-        """Whether the device has one of the ways."""
+        """True if the device meets the requirement."""
         return not self.enable([requirement]).missing
 
     def want(self, feature: Feature, enabling: Enabling) -> bool:

@@ -88,7 +88,7 @@ def structure(number: int | None = None) -> Callable[[type[S]], type[S]]:
 
 
 def pointer(value: c.Structure | c.Array[Any] | c._SimpleCData[Any] | None) -> int | None:  # pyright: ignore[reportPrivateUsage]
-    """The address of a structure or array; None for an empty one."""
+    """Returns the address of a structure or array; None if it is empty."""
     return c.addressof(value) if value is not None and c.sizeof(value) else None
 
 

@@ -232,7 +232,7 @@ class LoadedWork:
     @stage("running on the device")
     def run(self, inputs: Mapping[str, Bytes], timeout: float) -> dict[str, bytearray]:
         """
-        Fill the inputs and the states, run every step, return the outputs.
+        Writes the inputs and states, runs every step and returns the outputs.
 
         Raises `DeviceTimeoutError` and `DeviceLostError`, after which the device must be closed.
         """
@@ -257,7 +257,7 @@ class LoadedWork:
         return results
 
     def prepare(self, timeout: float) -> None:
-        """Run the steps that run once, if they have not."""
+        """Runs the steps marked `once`, at the first call only."""
         if self.prepared:
             return
         self.prepared = True

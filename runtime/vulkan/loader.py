@@ -46,7 +46,7 @@ TYPES: dict[str, Any] = {
 
 @cache
 def prototypes() -> dict[str, dict[str, Any]]:
-    """The commands' level, return type and parameters' types."""
+    """Returns each command's level, return type and parameter types."""
     return json.loads(Path(__file__).with_name("commands.json").read_text())
 
 
@@ -128,13 +128,13 @@ class Commands:
         return address
 
     def made(self, name: str, *arguments: Any, dispatchable: bool = False) -> Any:
-        """The handle that a command makes and returns through its last parameter."""
+        """Calls a command that creates an object; returns the handle from its last parameter."""
         handle = c.c_void_p() if dispatchable else c.c_uint64()
         self(name, *arguments, layout.pointer(handle))
         return handle.value
 
     def all(self, name: str, kind: type[Any], *arguments: Any) -> list[Any]:
-        """Every element of an enumeration: asked for their number first, then for themselves."""
+        """Lists all elements of an enumeration: asks for their number, then for the elements."""
         for _ in range(8):
             count = c.c_uint32()
             self(name, *arguments, layout.pointer(count), None)

@@ -124,7 +124,7 @@ class LogicalDevice:
     # ---- objects
 
     def made(self, kind: str, create: Chained) -> int:
-        """Create an object (`"Buffer"`: vkCreateBuffer); `destroy` takes it back."""
+        """Creates an object (`"Buffer"`: vkCreateBuffer); `destroy` destroys it."""
         handle = self.call.made(f"vkCreate{kind}", self.handle, pointer(create), None)
         self.objects[kind] += 1
         return handle
@@ -288,5 +288,5 @@ class LogicalDevice:
         return bool(self.handle) and not self.lost and not self.abandoned
 
     def covers(self, enabling: Enabling) -> bool:
-        """Whether what is asked for is on."""
+        """True if the device has all features and extensions of `enabling` enabled."""
         return enabling.features <= self.features and enabling.extensions <= self.extensions

@@ -45,7 +45,7 @@ def readable(size: float) -> str:
 
 @dataclass(frozen=True)
 class Item:
-    """Bytes that need a place: `life` is the first and last step, None for the whole time."""
+    """A request for memory: `life` is the first and last step, None for the whole time."""
 
     name: str
     size: int
@@ -76,7 +76,7 @@ class Place:
 
 def arrange(items: Iterable[Item], capacity: int) -> tuple[dict[str, Place], list[int]]:
     """
-    A place for each item, and the blocks' sizes: at most `capacity`, unless one item is larger.
+    Returns each item's place and the blocks' sizes (at most `capacity`, or one larger item).
 
     Items whose lives meet never overlap. The largest come first, each at the lowest offset that is
     free while it lives.
@@ -233,7 +233,7 @@ class Buffers:
         return self.device.call("vkGetBufferDeviceAddress", self.device.handle, pointer(query))
 
     def overlapping(self, name: str) -> list[str]:
-        """The buffers that share bytes with one, itself among them."""
+        """Returns the buffers that share bytes with one, including itself."""
         mine = self.places[name]
         names, blocks, begins, ends = self._table
         over = (blocks == mine.block) & (begins < mine.offset + mine.size) & (ends > mine.offset)

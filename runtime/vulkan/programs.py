@@ -125,7 +125,7 @@ class Executor(Closing, ABC, Generic[L]):
         """Free everything that `load` created."""
 
     def ready(self, program: Program) -> L:
-        """The program, loaded; the one that was not used for longest makes room."""
+        """Returns the loaded program; evicts the least recently used one to make room."""
         weights = [id(array) for array in program.weights.values()]
         if self._weights.get(id(program), weights) != weights:
             self.drop(program)

@@ -51,7 +51,7 @@ AHEAD = 2
 
 
 class Together(Buffers):
-    """The buffers that stay, and those that may become larger; owns the latter."""
+    """Joins `kept` buffers with `own` buffers, which may grow and belong to this object."""
 
     def __init__(self, kept: Buffers, own: Buffers):
         self.kept, self.own = kept, own
@@ -244,7 +244,7 @@ class Recorder:
         self._recorded: dict[int, tuple[Expected, bool]] = {}
 
     def arrange(self) -> None:
-        """Take up new descriptor sets and sizes; nothing is recorded by then."""
+        """Updates the calls for new descriptor sets and sizes; drops all recorded commands."""
         self._recorded.clear()
         work, first = self.work, self.routine.first
         self.calls = [

@@ -119,14 +119,14 @@ class FunctionPlan:
         return size if isinstance(size, int) else -1 - self._number(size)
 
     def wanted(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        """The bytes of each output."""
+        """Returns the bytes of each output for the values of the function's expressions."""
         return tuple(prod(o.shape(numbers)) * o.dtype.itemsize for o in self.outputs)
 
     def _follows(self, buffer: Buffer) -> bool:
         return any(name in self.scalars for size in buffer.shape for name in names_in(size))
 
     def name(self, buffer: Buffer) -> str:
-        """The device's name of a buffer: functions share some, and each has its own others."""
+        """Returns a buffer's name on the device: prefixed, unless functions share the buffer."""
         return buffer.name if buffer.kind in SHARED else self.prefix + buffer.name
 
     def steps(self) -> list[Step]:
@@ -241,7 +241,7 @@ class FunctionPlan:
 
 
 def bytes_at(shape: tuple[int, ...], numbers: tuple[int, ...], type: str) -> int:
-    """The bytes of a shape, where a size of -1 - n means number n."""
+    """Returns the bytes of a shape; a size of -1 - n stands for `numbers[n]`."""
     sizes = [size if size >= 0 else numbers[-1 - size] for size in shape]
     if min(sizes, default=0) < 0 or prod(sizes) > MAX_ELEMENTS:
         raise ProgramError(

@@ -75,7 +75,7 @@ class Resources:
 
 
 def resources_of(table: Mapping[str, int | float | bool]) -> Resources:
-    """A program's statistics; of several that mean the same the largest counts."""
+    """Reads a program's statistics; takes the largest of several with the same meaning."""
     small = {name.strip().lower(): int(value) % OF_32_BITS for name, value in table.items()}
     figures = {
         name: max((small[key] for key in known if key in small), default=None)
@@ -87,7 +87,7 @@ def resources_of(table: Mapping[str, int | float | bool]) -> Resources:
 
 
 def heaviest(tables: Iterable[Mapping[str, int | float | bool]]) -> Resources:
-    """The most that any of several programs takes, and the fewest subgroups side by side."""
+    """Returns the largest of each resource over programs, but the smallest number of subgroups."""
     resources = [resources_of(table) for table in tables]
     figures: dict[str, int | None] = {}
     for name in (one.name for one in fields(Resources)):

@@ -227,12 +227,12 @@ def list_devices() -> Offered:
 def open_isolated(
     name: str | None = None, *, timeout: float = TIMEOUT, validation: bool | None = None
 ) -> IsolatedDevice:
-    """`open_device` in a process of its own; raises what that raises."""
+    """Opens a device in a process of its own; raises the errors of `open_device`."""
     return IsolatedDevice(name, timeout, validation)
 
 
 def rebuilt(kind: str, cause: str, place: str, remedy: str) -> ProgramError:
-    """An error of the other process."""
+    """Rebuilds an error of the other process."""
     kind_of_error = getattr(errors, kind, None)
     if isinstance(kind_of_error, type) and issubclass(kind_of_error, VulkanError):
         return kind_of_error(cause, place, remedy)
