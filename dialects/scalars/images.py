@@ -27,7 +27,7 @@ Meaning: TypeAlias = Callable[..., Any]
 
 
 def unbounded(function: Meaning, *operands: Bounds) -> Bounds:
-    """Returns an unbounded interval: nothing is known of the function's values."""
+    """Returns NaN as both bounds: nothing is known of the function's values."""
     anything = np.full(np.broadcast_shapes(*(low.shape for low, _ in operands)), np.nan)
     return anything, anything
 

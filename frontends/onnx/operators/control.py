@@ -87,8 +87,8 @@ def loop(
     b: Nodes, count: Tensor | None, condition: Tensor | None, /, *carried: Tensor, body: Any
 ) -> list[Tensor]:
     """
-    Emits a loop if all rounds have the same shapes. Else unrolls the greatest possible number of
-    rounds; the carried values stay once the condition is false at run time.
+    Emits a loop if `_repeat_rounds` can. Else unrolls the greatest possible number of rounds; the
+    carried values stay once the condition is false at run time.
     """
     repeated = _repeat_rounds(b, count, condition, carried, body)
     if repeated is not None:
