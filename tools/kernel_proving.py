@@ -69,10 +69,7 @@ class Result:
 
 def command(arguments: argparse.Namespace) -> int:
     """Exit status 0 if proved, 1 if refuted or unknown."""
-    from xdsl_spirv.tools.solvers import require_solvers
-
     path = Path(arguments.kernel)
-    require_solvers()
     test = read_test(path) if path.name.endswith(SUFFIX) else KernelTest(path, path)
     test = replace(test, entry=arguments.entry or test.entry)
     limits = Limits(arguments.seconds, work=int(arguments.seconds * 400_000))

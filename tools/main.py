@@ -77,7 +77,7 @@ debug debugger.command:add_options debugger.command:debug
     Step through a kernel in an editor (Debug Adapter Protocol).
 language-server language.server:add_options language.server:serve
     Show findings in an editor as a kernel is saved (Language Server Protocol).
-prove module_options:prove kernel_proving:command
+prove module_options:prove solvers:prove
     Prove that a kernel never goes wrong, in any launch, or show the launch in which it does.
 check-passes module_options:check_passes check_passes:check
     Run a module before and after every pass, and find the first that changes results.

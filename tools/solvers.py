@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from importlib.util import find_spec
 
 from xdsl_spirv.runtime.errors import ProgramError
@@ -12,6 +13,14 @@ def require_solvers() -> None:
     missing = [name for name in ("z3", "bitwuzla", "cvc5") if find_spec(name) is None]
     if missing:
         raise ProgramError(
-            f"proofs need {', '.join(missing)}, which are not installed", "--prove",
+            f"proofs need {', '.join(missing)}, which are not installed", "",
             "pip install 'xdsl-spirv[prove]'",
         )  # fmt: skip
+
+
+def prove(arguments: argparse.Namespace) -> int:
+    """Runs `prove`. Modules that need solvers are imported once the solvers are there."""
+    require_solvers()
+    from xdsl_spirv.tools.kernel_proving import command
+
+    return command(arguments)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,3 +29,16 @@ def test_the_conversion_names_open_sizes_and_packages(
     assert (arguments.input, arguments.dims) == (str(path), ["batch=1"])
     found.clear()
     assert _conversion(str(path)).startswith("pip install 'xdsl-spirv[convert]' && xdsl-spirv")
+
+
+def test_prove_without_solvers_says_what_to_install(tmp_path: Path):
+    kernel = tmp_path / "empty.comp"
+    kernel.write_text("#version 450\nvoid main() {}\n")
+    code = (
+        "import sys; sys.modules['z3'] = None; "
+        f"from xdsl_spirv.tools.main import main; sys.exit(main(['prove', {str(kernel)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "pip install 'xdsl-spirv[prove]'" in done.stderr
+    assert "at fault" not in done.stderr

@@ -30,7 +30,7 @@ def test_an_emulated_driver_starts_python_with_this_machine_s_packages(
     emulator.write_text('#!/bin/sh\necho "$GPU $PYTHONPATH"\nfor a in "$@"; do echo "$a"; done\n')
     emulator.chmod(0o755)
     library = "/usr/lib/python311.zip:/usr/lib/python3.11:/usr/lib/python3.11/lib-dynload"
-    packages = "/venv/lib/python3.11/site-packages:/work/src"
+    packages = "/venv/lib/python3.11/site-packages:/home/me/src"
 
     def start(*command: str) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"PYTHONPATH": f"{library}:{packages}"}
