@@ -333,6 +333,8 @@ class Executor:
             case memory.StoreOp():
                 self.write(operands[0], operands[1], op)
                 return []
+            case memory.ArrayLengthOp():
+                return self.act(op, operands)
             case flow.FunctionCallOp():
                 callee = self.symbols[symbol_name(op.callee)]
                 assert isinstance(callee, structure.FuncOp)

@@ -222,7 +222,7 @@ class Kernel(LoopExecutor):
         other = set[Hashable]()
         for op in self.module.walk():
             pointer = accessed_pointer(op, True) if is_write(op) else None
-            if pointer is None:
+            if pointer is None or storage_of(pointer) in INVOCATION:
                 continue
             grows = isinstance(op, AtomicIIncrementOp)
             if isinstance(op, AtomicIAddOp) and isinstance(
@@ -231,7 +231,8 @@ class Kernel(LoopExecutor):
                 grows = 0 < attribute_array(made.value).reshape(-1).view("i4")[0]
             if not grows:
                 other.add(root_of(pointer))
-        return set[Hashable](self.written) - other
+        # A write through an unknown pointer may change any variable.
+        return set() if None in other else set[Hashable](self.written) - other
 
     def index(self) -> Term:
         """LocalInvocationIndex."""

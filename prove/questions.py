@@ -275,7 +275,10 @@ def _of_events(kernel: Kernel, other: Renaming, level: int) -> list[Term]:
     for guard, term in kernel.elected if level == ONE else ():
         same = kernel.subgroup == other(kernel.subgroup)
         facts.append(negate(z3.And(guard, term, other(guard), other(term), same)))
-    for e, f in product(kernel.tickets, repeat=2):
+    # Each workgroup has its own counters in Workgroup memory.
+    near = level > WORKGROUP
+    counted = [t for t in kernel.tickets if near or t.place.storage is not StorageClass.Workgroup]
+    for e, f in product(counted, repeat=2):
         if e.place.root == f.place.root and e.term.sort() == f.term.sort():
             met = z3.And(e.guard, other(f.guard), *_same_place(e.place, f.place, other))
             facts.append(z3.Implies(met, e.term != other(f.term)))

@@ -15,7 +15,7 @@ for _solver in ("z3", "bitwuzla", "cvc5"):
 
 from xdsl_spirv.prove.solvers import Limits  # noqa: E402
 from xdsl_spirv.tools.kernel_proving import RULES, Result, prove_kernel  # noqa: E402
-from xdsl_spirv.tools.kernel_test.description import Misuse  # noqa: E402
+from xdsl_spirv.tools.kernel_test.description import KernelTest, Misuse  # noqa: E402
 from xdsl_spirv.tools.kernel_test.toml_file import read_test  # noqa: E402
 from xdsl_spirv.tools.main import main  # noqa: E402
 
@@ -126,3 +126,25 @@ def test_no_broken_kernel_is_proved(path: Path):
     asked = tuple(prefix for prefixes in RULES.values() for prefix in prefixes)
     if any(rule.startswith(asked) for rule in test.findings):
         assert prove_kernel(test, (), LIMITS).verdict != "proved"
+
+
+TICKETS = """#version 450
+#extension GL_EXT_null_initializer : enable
+layout(local_size_x = 64) in;
+layout(binding = 0) buffer Items {{ uint items[]; }};
+layout(binding = 1) buffer Counter {{ uint used; }};
+shared uint own = {{}};
+void main() {{
+    uint place = atomicAdd({counter}, 1u);
+    if (place < items.length()) items[place] = 7;
+}}
+"""
+
+
+@pytest.mark.parametrize(("counter", "verdict"), [("used", "proved"), ("own", "refuted")])
+def test_tickets_are_unique_where_their_counter_is_one(counter: str, verdict: str, tmp_path: Path):
+    """Each workgroup has its own counter in Workgroup memory; the array's length is a guard."""
+    path = tmp_path / "tickets.comp"
+    path.write_text(TICKETS.format(counter=counter))
+    result = prove_kernel(KernelTest(path, path), (), LIMITS)
+    assert result.verdict == verdict, result.lines
