@@ -14,11 +14,12 @@ from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.spirv.rules import element_of
-from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
+from xdsl_spirv.dialects.spirv.structure import AddressOfOp, GlobalVariableOp
 from xdsl_spirv.dialects.spirv.types import RuntimeArrayType, StructType
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import Finding
+from xdsl_spirv.interpreter.context import symbol_name
 from xdsl_spirv.interpreter.source.source_map import in_source
 from xdsl_spirv.passes.spirv.specialize import specialize
 from xdsl_spirv.prove.equivalence import entries
@@ -211,9 +212,12 @@ def _run(values: dict[str, int], items: Items, test: KernelTest, kernel: Kernel)
 def _buffers(
     test: KernelTest, kernel: Kernel, values: dict[str, int], items: Items
 ) -> Iterator[tuple[str, Contents]]:
-    """Each buffer with as many elements as a launch says; contents as described, or zeros."""
+    """Each used buffer with as many elements as a launch says; contents as described, or zeros."""
+    used = {symbol_name(op.variable) for op in kernel.module.walk() if isinstance(op, AddressOfOp)}
     for op in kernel.module.body.block.ops:
         if not isinstance(op, GlobalVariableOp) or op.binding is None:
+            continue
+        if op.sym_name.data not in used:
             continue
         name = kernel.name_of(op.sym_name.data)
         given = test.buffers.get(name, Contents())

@@ -143,7 +143,7 @@ void main() {{
 
 @pytest.mark.parametrize(("counter", "verdict"), [("used", "proved"), ("own", "refuted")])
 def test_tickets_are_unique_where_their_counter_is_one(counter: str, verdict: str, tmp_path: Path):
-    """Each workgroup has its own counter in Workgroup memory; the array's length is a guard."""
+    """The array's length is a guard; the other counter is declared and not used."""
     path = tmp_path / "tickets.comp"
     path.write_text(TICKETS.format(counter=counter))
     result = prove_kernel(KernelTest(path, path), (), LIMITS)
