@@ -21,6 +21,7 @@ from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.interpreter.graphs import numpy_type
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.vulkan.work import TENSOR_FORMATS
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.files import beside, put_in_place, write_atomically
@@ -29,10 +30,7 @@ from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 SPIRV, CONSTANTS, NAMES = "graph.spv", "constants.npz", "graph.json"
 
 TENSOR_ARM = 1000460000
-"""VK_DESCRIPTOR_TYPE_TENSOR_ARM, and VK_FORMAT_R8_BOOL_ARM."""
-
-FORMATS = {"bool": TENSOR_ARM, "int8": 14, "int16": 75, "int32": 99, "float16": 76, "float32": 100}
-"""numpy's name -> VkFormat."""
+"""VK_DESCRIPTOR_TYPE_TENSOR_ARM."""
 
 VULKAN_HEADER = 309
 """The version of Vulkan's header that first has VK_ARM_tensors."""
@@ -99,11 +97,11 @@ def _vgf_of(program: GraphProgram, binary: bytes) -> bytes:
         assert isinstance(type_, TensorArmType)
         is_input = binding < len(types.inputs)
         add = encoder.AddInputResource if is_input else encoder.AddOutputResource
-        form = FORMATS[numpy_type(type_.element_type).name]
+        form = TENSOR_FORMATS[numpy_type(type_.element_type).name]
         slots.append(encoder.AddBindingSlot(binding, add(TENSOR_ARM, form, type_.extents, [])))
     constants: list[Any] = []
     for _, array in sorted(program.constants.items()):
-        resource = encoder.AddConstantResource(FORMATS[array.dtype.name], array.shape, [])
+        resource = encoder.AddConstantResource(TENSOR_FORMATS[array.dtype.name], array.shape, [])
         constants.append(encoder.AddConstant(resource, np.ascontiguousarray(array)))
     inputs, outputs = slots[: len(types.inputs)], slots[len(types.inputs) :]
     descriptors = [encoder.AddDescriptorSetInfo(slots, 0)]
@@ -150,7 +148,7 @@ def _read_vgf(data: bytes, path: str) -> GraphProgram:
     indexes = list(sequence.getSegmentConstantIndexes(0))
     ids = {index: index for index in indexes}
     ids |= {b.constantIndex: b.graphConstantId for b in sequence.getSegmentConstantBindings(0)}
-    dtypes = {form: np.dtype(name) for name, form in FORMATS.items()}
+    dtypes = {form: np.dtype(name) for name, form in TENSOR_FORMATS.items()}
     constants: dict[int, np.ndarray[Any, Any]] = {}
     for index, number in ids.items():
         resource = arrays.getConstantMrtIndex(index)

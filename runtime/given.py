@@ -5,7 +5,7 @@ launch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +32,12 @@ def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> dict[str, Arra
 
     Raises `ProgramError` for a missing input, an unknown name, a wrong shape or type.
     """
-    expected = {buffer.name: buffer for buffer in program.manifest.inputs}
+    return bind_buffers(program.manifest.inputs, inputs)
+
+
+def bind_buffers(buffers: Iterable[Buffer], inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """As `bind_inputs`, for the buffers of something else than a program."""
+    expected = {buffer.name: buffer for buffer in buffers}
     if inputs.keys() != expected.keys():
         raise _not_bound(expected, inputs)
     return {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import time
 
 from xdsl.dialects.builtin import ModuleOp
@@ -14,10 +16,13 @@ from xdsl_spirv.dialects.spirv.graph_arm import GraphConstantOp, GraphOp
 from xdsl_spirv.dialects.spirv.tosa import TosaOp
 from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.interpreter.graphs import run_graph
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.given import VARIABLE, unknown_device
 from xdsl_spirv.runtime.program import Buffer
 from xdsl_spirv.tools.arrays import read_all_inputs, write_results
 from xdsl_spirv.tools.models import read_model
 from xdsl_spirv.tools.report import note
+from xdsl_spirv.tools.running import INTERPRETER, limited, open_named
 
 
 def compile_graph(arguments: argparse.Namespace) -> None:
@@ -36,9 +41,30 @@ def compile_graph(arguments: argparse.Namespace) -> None:
     )
 
 
+REFUSED = ("check", "compare_layers", "list", "load_state", "profile", "sanitize", "save_state",
+           "statistics", "time")  # fmt: skip
+"""Options of `run` that graph programs do not have."""
+
+
 def run(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv run` of a graph program: on the interpreter."""
-    return _execute(load(arguments.program), arguments)
+    """`xdsl-spirv run` of a graph program: on the device that is named, or the interpreter."""
+    for name in REFUSED:
+        if getattr(arguments, name):
+            option = f"--{name.replace('_', '-')}"
+            raise ProgramError("graph programs do not have it", option, "leave it out")
+    program = load(arguments.program)
+    device = arguments.device or os.environ.get(VARIABLE) or INTERPRETER
+    if device == INTERPRETER:
+        with limited(arguments):
+            return _execute(program, arguments)
+    if device.partition(":")[0] != "vulkan":
+        raise unknown_device(device)
+    inputs = read_all_inputs(arguments, program.buffers)
+    with open_named(device, arguments, graphs=True) as opened:
+        results = program.run_opened(opened, inputs)
+        print(f"ran on vulkan:{opened.info.index} ({opened.info.name})", file=sys.stderr)
+    write_results(arguments.output, results)
+    return 0
 
 
 def interpret(module: ModuleOp, arguments: argparse.Namespace) -> int:
@@ -50,8 +76,7 @@ def interpret(module: ModuleOp, arguments: argparse.Namespace) -> int:
 
 
 def _execute(program: GraphProgram, arguments: argparse.Namespace) -> int:
-    graph = program.graph
-    named = dict(zip(program.inputs, graph.function_type.inputs, strict=True))
+    graph, buffers = program.graph, program.buffers
     given: dict[str, int] = {}
     for op in graph.body.block.ops:
         if (
@@ -59,11 +84,10 @@ def _execute(program: GraphProgram, arguments: argparse.Namespace) -> int:
             and (number := op.graph_constant_id.value.data) not in program.constants
         ):
             given[f"constant_{number}"] = number
-            named[f"constant_{number}"] = op.result.type
-    buffers: list[Buffer] = []
-    for name, type_ in named.items():
-        assert isinstance(type_, TensorArmType)
-        buffers.append(Buffer(name, "input", str(type_.element_type), type_.extents))
+            type_ = op.result.type
+            assert isinstance(type_, TensorArmType)
+            element = str(type_.element_type)
+            buffers.append(Buffer(f"constant_{number}", "input", element, type_.extents))
     arrays = read_all_inputs(arguments, buffers)
     constants = program.constants | {number: arrays[name] for name, number in given.items()}
     results = run_graph(graph, [arrays[name] for name in program.inputs], constants)

@@ -73,7 +73,7 @@ def execute(
     if name.partition(":")[0] != "vulkan" or checks is not None:
         with limited(arguments):
             return run(program, inputs, name, checks)
-    with _open_device(name, arguments) as device:
+    with open_named(name, arguments) as device:
         return _execute_program(device, program, inputs, arguments)
 
 
@@ -188,11 +188,15 @@ def _refuse(arguments: argparse.Namespace) -> None:
         )
 
 
-def _open_device(name: str | None, arguments: argparse.Namespace) -> VulkanDevice | IsolatedDevice:
+def open_named(
+    name: str | None, arguments: argparse.Namespace, graphs: bool = False
+) -> VulkanDevice | IsolatedDevice:
+    """Opens a device in a process of its own, or in this one if the arguments say so."""
     if name is not None:
         parse_name(name)
     opener = open_device if arguments.in_process else open_isolated
-    return opener(name, timeout=TIMEOUT if arguments.timeout is None else arguments.timeout)
+    timeout = TIMEOUT if arguments.timeout is None else arguments.timeout
+    return opener(name, timeout=timeout, graphs=graphs)
 
 
 def limited(arguments: argparse.Namespace) -> AbstractContextManager[None]:
@@ -212,7 +216,7 @@ def _on_the_best(
 ) -> dict[str, Array] | None:
     """The results on the best Vulkan device; None if there is none that can run the program."""
     try:
-        with _open_device(None, arguments) as device:
+        with open_named(None, arguments) as device:
             results = _execute_program(device, program, inputs, arguments)
             print(f"ran on vulkan:{device.info.index} ({device.info.name})", file=sys.stderr)
             return results
@@ -302,7 +306,7 @@ def executor(arguments: argparse.Namespace) -> Generator[Execute]:
         with limited(arguments):
             yield lambda program, inputs: run(program, inputs, name or INTERPRETER)
         return
-    with _open_device(name, arguments) as device:
+    with open_named(name, arguments) as device:
         yield lambda program, inputs: device.execute(program, inputs)
 
 
@@ -322,7 +326,7 @@ def times_of(
         with limited(arguments):
             run(program, inputs, name, times=seconds)
         return Measured(seconds, INTERPRETED_ON)
-    with _open_device(name, arguments) as device:
+    with open_named(name, arguments) as device:
         device.execute(program, inputs)
         times = device.times(program, RUNS, WARM_UP_SECONDS)
         where = f"vulkan:{device.info.index} ({device.info.name})"

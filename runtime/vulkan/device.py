@@ -15,6 +15,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.errors import ProgramError
@@ -33,9 +34,12 @@ from xdsl_spirv.runtime.vulkan.pipelines import Pipelines
 from xdsl_spirv.runtime.vulkan.programs import Executor
 from xdsl_spirv.runtime.vulkan.resident import ResidentWork
 from xdsl_spirv.runtime.vulkan.statistics import Code
-from xdsl_spirv.runtime.vulkan.work import SHARED, Matrix, Step, Work
+from xdsl_spirv.runtime.vulkan.work import SHARED, GraphWork, Matrix, Step, Work
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.speech import did_you_mean
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.vulkan.graphs import LoadedGraph
 
 NAME = "vulkan"
 TIMEOUT = 300.0
@@ -109,6 +113,7 @@ class VulkanDevice(Executor[LoadedWork]):
         super().__init__(timeout)
         self.logical: list[LogicalDevice] = []
         self.loaded: list[LoadedWork] = []
+        self.graph: LoadedGraph | None = None
         self.widens = False
         self.known_maps: dict[str, frozenset[Matrix]] = {}
         """By a target's name, the matrices that lie here as its component map says."""
@@ -196,6 +201,24 @@ class VulkanDevice(Executor[LoadedWork]):
             self.unload(loaded)
             raise
         return loaded
+
+    @stage("the driver compiles a graph")
+    def load_graph(self, graph: GraphWork) -> None:
+        """Make a graph ready in place of the one before; raises `MisfitError`, `VulkanError`."""
+        from xdsl_spirv.runtime.vulkan.graphs import LoadedGraph, enabling_of_graphs
+
+        self.close_graph()
+        device = self._logical(self._completed(enabling_of_graphs(self.info)))
+        self.graph = LoadedGraph(device, graph)
+
+    def run_graph(self, inputs: Mapping[str, bytes]) -> dict[str, bytearray]:
+        assert self.graph is not None
+        return self.graph.run(inputs, self.timeout)
+
+    def close_graph(self) -> None:
+        if self.graph is not None:
+            self.graph.close()
+            self.graph = None
 
     def compile(self, one: Work) -> Code:
         """
@@ -294,6 +317,7 @@ class VulkanDevice(Executor[LoadedWork]):
         """Free everything; closing twice does nothing."""
         for loaded in list(self.loaded):
             self.unload(loaded)
+        self.close_graph()
         left = any(device.abandoned for device in self.logical)
         for device in self.logical:
             device.close()
@@ -338,17 +362,31 @@ def check_constants(step: Step, needs: Needs) -> None:
 
 
 def open_device(
-    name: str | None = None, *, timeout: float = TIMEOUT, validation: bool | None = None
+    name: str | None = None,
+    *,
+    timeout: float = TIMEOUT,
+    validation: bool | None = None,
+    graphs: bool = False,
 ) -> VulkanDevice:
     """
     Open `vulkan:N`, or `vulkan` for the best device there is (the one XDSL_SPIRV_DEVICE names).
+    For `graphs` a device that does not execute them has Arm's emulation layers, if they are there.
 
     Raises `NoVulkanError` where there is no loader, driver or device.
     """
     number = parse_name(name or os.environ.get(VARIABLE) or NAME)
     instance = Instance(validation)
     try:
-        return VulkanDevice(instance, choose(instance, number), timeout)
+        chosen = choose(instance, number)
+        if graphs:
+            from xdsl_spirv.runtime.vulkan.graphs import LAYERS, emulation, executes_graphs
+
+            if not executes_graphs(chosen.info):
+                instance.close()
+                with emulation():
+                    instance = Instance(validation, LAYERS)
+                chosen = choose(instance, number)
+        return VulkanDevice(instance, chosen, timeout)
     except BaseException:
         instance.close()
         raise

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes as c
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from xdsl_spirv.runtime.closing import Closing
@@ -62,14 +63,15 @@ class Instance(Closing):
     validation layer is asked for and missing.
     """
 
-    def __init__(self, validation: bool | None = None):
+    def __init__(self, validation: bool | None = None, layers: Sequence[str] = ()):
+        """`layers` are enabled beside the validation layer if the loader finds all of them."""
         self.loader = Loader()
         self.messages: list[str] = []
         self.validation = wants_validation() if validation is None else validation
         self.handle = 0
         self._messenger = 0
         self._callback = CALLBACK(self._heard)
-        self._create()
+        self._create(layers)
         self.commands = self.loader.of_instance(self.handle)
         try:
             if self.validation:
@@ -86,7 +88,7 @@ class Instance(Closing):
             self.close()
             raise
 
-    def _create(self) -> None:
+    def _create(self, wanted: Sequence[str]) -> None:
         commands = self.loader.commands
         offered = {
             e.extensionName.decode()
@@ -101,9 +103,10 @@ class Instance(Closing):
                 f"VK_LAYER_PATH={os.environ.get('VK_LAYER_PATH', '')}",
                 "install it (Debian: vulkan-validationlayers), or run without validation",
             )
+        layers += wanted if set(wanted) <= set(self.layers()) else []
         enabled = [PORTABILITY] if PORTABILITY in offered else []
         names, listen = texts(layers), self._listen()
-        extensions = texts([*enabled, *([DEBUG_UTILS] if layers else [])])
+        extensions = texts([*enabled, *([DEBUG_UTILS] if self.validation else [])])
 
         def create(version: tuple[int, int]) -> int:
             application = ApplicationInfo(
@@ -112,7 +115,7 @@ class Instance(Closing):
                 apiVersion=version_number(*version),
             )
             info = InstanceCreateInfo(
-                pNext=pointer(listen) if layers else None,
+                pNext=pointer(listen) if self.validation else None,
                 flags=InstanceCreate.ENUMERATE_PORTABILITY_BIT_KHR if enabled else 0,
                 pApplicationInfo=pointer(application),
                 enabledLayerCount=len(names),

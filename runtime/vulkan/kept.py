@@ -26,15 +26,15 @@ _lock = threading.RLock()
 
 
 @contextmanager
-def kept_device(name: str | None = None) -> Generator[IsolatedDevice]:
+def kept_device(name: str | None = None, graphs: bool = False) -> Generator[IsolatedDevice]:
     """A device by its name, or the best one, for one run; raises what `open_isolated` does."""
     with _lock:
         steering = tuple(sorted(v for v in os.environ.items() if v[0].startswith(STEERING)))
-        key = (os.getpid(), name, steering)
+        key = (os.getpid(), name, graphs, steering)
         device = _devices.pop(key, None)
         if device is None or not device.worker.alive:
             _close_beyond(KEPT - 1)
-            device = open_isolated(name)
+            device = open_isolated(name, graphs=graphs)
         _devices[key] = device
         yield device
 

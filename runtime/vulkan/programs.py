@@ -11,7 +11,7 @@ from xdsl_spirv.runtime.closing import Closing
 from xdsl_spirv.runtime.phases import Phase
 from xdsl_spirv.runtime.vulkan.errors import OutOfMemoryError
 from xdsl_spirv.runtime.vulkan.loaded import Bytes, Time
-from xdsl_spirv.runtime.vulkan.work import Step, Work, WorkBuffer
+from xdsl_spirv.runtime.vulkan.work import GraphWork, Step, Work, WorkBuffer
 
 if TYPE_CHECKING:
     from xdsl_spirv.runtime.elements import Array
@@ -113,6 +113,7 @@ class Executor(Closing, ABC, Generic[L]):
     def __init__(self, timeout: float):
         self.timeout = timeout
         self._ready: OrderedDict[int, tuple[Program, L]] = OrderedDict()
+        self._graph: GraphWork | None = None
         self._weights: dict[int, list[int]] = {}
         """The identities of the weights that loaded programs have."""
 
@@ -123,6 +124,22 @@ class Executor(Closing, ABC, Generic[L]):
     @abstractmethod
     def unload(self, loaded: L) -> None:
         """Free everything that `load` created."""
+
+    @abstractmethod
+    def load_graph(self, graph: GraphWork) -> None:
+        """Make a graph ready to run, in place of the one before."""
+
+    @abstractmethod
+    def run_graph(self, inputs: Mapping[str, bytes]) -> dict[str, bytearray]:
+        """Returns the bytes of the outputs of the graph that is ready."""
+
+    def execute_graph(self, graph: GraphWork, inputs: Mapping[str, bytes]) -> dict[str, bytearray]:
+        """Run a graph; it stays loaded until another one runs. Raises `MisfitError`."""
+        if self._graph is not graph:
+            self._graph = None
+            self.load_graph(graph)
+            self._graph = graph
+        return self.run_graph(inputs)
 
     def ready(self, program: Program) -> L:
         """Returns the loaded program; evicts the least recently used one to make room."""

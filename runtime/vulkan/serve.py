@@ -18,7 +18,7 @@ from xdsl_spirv.runtime.vulkan.loaded import LoadedWork, Time
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.resident import ResidentWork
 from xdsl_spirv.runtime.vulkan.statistics import Code
-from xdsl_spirv.runtime.vulkan.work import Work
+from xdsl_spirv.runtime.vulkan.work import GraphWork, Work
 from xdsl_spirv.runtime.vulkan.worker import Offered
 
 
@@ -35,8 +35,10 @@ class _Server:
             devices = tuple(device.info for device in instance.devices)
             return Offered(instance.loader.path, instance.loader.version(), devices)
 
-    def open(self, name: str | None, timeout: float, validation: bool | None) -> DeviceInfo:
-        self.device = open_device(name, timeout=timeout, validation=validation)
+    def open(
+        self, name: str | None, timeout: float, validation: bool | None, graphs: bool = False
+    ) -> DeviceInfo:
+        self.device = open_device(name, timeout=timeout, validation=validation, graphs=graphs)
         return self.device.info
 
     @property
@@ -61,6 +63,12 @@ class _Server:
 
     def unload(self, number: int) -> None:
         self.opened.unload(self.works.pop(number))
+
+    def load_graph(self, graph: GraphWork) -> None:
+        self.opened.load_graph(graph)
+
+    def run_graph(self, inputs: dict[str, bytes]) -> dict[str, bytearray]:
+        return self.opened.run_graph(inputs)
 
     def lacks(self, work: Work) -> list[str]:
         return self.opened.lacks(work)

@@ -824,3 +824,116 @@ class ValidationFeaturesEXT(Chained):
     pEnabledValidationFeatures: Pointer
     disabledValidationFeatureCount: U32
     pDisabledValidationFeatures: Pointer
+
+
+@structure(1000146003)
+class MemoryRequirements2(Chained):
+    memoryRequirements: MemoryRequirements
+
+
+@structure(1000460006)
+class TensorDescriptionARM(Chained):
+    tiling: I32
+    format: I32
+    dimensionCount: U32
+    pDimensions: Pointer
+    pStrides: Pointer
+    usage: U64
+
+
+@structure(1000460000)
+class TensorCreateInfoARM(Chained):
+    flags: U64
+    pDescription: Pointer
+    sharingMode: I32
+    queueFamilyIndexCount: U32
+    pQueueFamilyIndices: Pointer
+
+
+@structure(1000460001)
+class TensorViewCreateInfoARM(Chained):
+    flags: U64
+    tensor: Handle
+    format: I32
+
+
+@structure(1000460007)
+class TensorMemoryRequirementsInfoARM(Chained):
+    tensor: Handle
+
+
+@structure(1000460002)
+class BindTensorMemoryInfoARM(Chained):
+    tensor: Handle
+    memory: Handle
+    memoryOffset: U64
+
+
+@structure(1000460003)
+class WriteDescriptorSetTensorARM(Chained):
+    tensorViewCount: U32
+    pTensorViews: Pointer
+
+
+@structure(1000507003)
+class DataGraphPipelineConstantARM(Chained):
+    id: U32
+    pConstantData: Pointer
+
+
+@structure(1000507007)
+class DataGraphPipelineShaderModuleCreateInfoARM(Chained):
+    module: Handle
+    pName: Text
+    pSpecializationInfo: Pointer
+    constantCount: U32
+    pConstants: Pointer
+
+
+@structure(1000507002)
+class DataGraphPipelineResourceInfoARM(Chained):
+    descriptorSet: U32
+    binding: U32
+    arrayElement: U32
+
+
+@structure(1000507000)
+class DataGraphPipelineCreateInfoARM(Chained):
+    flags: U64
+    layout: Handle
+    resourceInfoCount: U32
+    pResourceInfos: Pointer
+
+
+@structure(1000507001)
+class DataGraphPipelineSessionCreateInfoARM(Chained):
+    flags: U64
+    dataGraphPipeline: Handle
+
+
+@structure(1000507011)
+class DataGraphPipelineSessionBindPointRequirementsInfoARM(Chained):
+    session: Handle
+
+
+@structure(1000507012)
+class DataGraphPipelineSessionBindPointRequirementARM(Chained):
+    bindPoint: I32
+    bindPointType: I32
+    numObjects: U32
+
+
+@structure(1000507004)
+class DataGraphPipelineSessionMemoryRequirementsInfoARM(Chained):
+    session: Handle
+    bindPoint: I32
+    objectIndex: U32
+
+
+@structure(1000507005)
+class BindDataGraphPipelineSessionMemoryInfoARM(Chained):
+    session: Handle
+    bindPoint: I32
+    objectIndex: U32
+    memory: Handle
+    memoryOffset: U64

@@ -73,6 +73,33 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Tensor:
+    """A tensor at a binding of set `set`: its elements by numpy's name, and its extents."""
+
+    element: str
+    extents: tuple[int, ...]
+    set: int = 0
+    binding: int = 0
+
+
+@dataclass(frozen=True)
+class GraphWork:
+    """A graph of operators (SPV_ARM_graph), and the bytes of its constants by their ids."""
+
+    code: bytes
+    entry_point: str
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Tensor]
+    constants: Mapping[int, tuple[Tensor, bytes]]
+
+
+TENSOR_FORMATS = {
+    **{"bool": 1000460000, "int8": 14, "int16": 75, "int32": 99, "float16": 76, "float32": 100}
+}
+"""numpy's name of a tensor's elements -> VkFormat."""
+
+
+@dataclass(frozen=True)
 class Routine:
     """
     Steps that run together, `first` up to `end`, by numbers that differ from run to run.

@@ -25,12 +25,14 @@ from xdsl_spirv.runtime.vulkan.loaded import Bytes, Time
 from xdsl_spirv.runtime.vulkan.loader import open_library
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.programs import Executor
-from xdsl_spirv.runtime.vulkan.work import Work
+from xdsl_spirv.runtime.vulkan.work import GraphWork, Work
 
 STAGES = {
     "open": "opening the device",
     "list": "looking for devices",
     "compile": "the driver compiles a kernel",
+    "load_graph": "the driver compiles a graph",
+    "run_graph": "running on the device",
     "load": "the driver compiles kernels, and weights are uploaded",
     "run": "running on the device",
     "run_routine": "running on the device",
@@ -160,11 +162,13 @@ def _lost(how: str, what: str) -> DeviceLostError:
 class IsolatedDevice(Executor[RemoteWork]):
     """`VulkanDevice` by way of a worker process; a context manager."""
 
-    def __init__(self, name: str | None, timeout: float, validation: bool | None):
+    def __init__(
+        self, name: str | None, timeout: float, validation: bool | None, graphs: bool = False
+    ):
         super().__init__(timeout)
         self.worker = Worker()
         try:
-            self.info: DeviceInfo = self.worker.call("open", name, timeout, validation)
+            self.info: DeviceInfo = self.worker.call("open", name, timeout, validation, graphs)
         except BaseException:
             self.worker.kill()
             raise
@@ -172,6 +176,12 @@ class IsolatedDevice(Executor[RemoteWork]):
     def load(self, work: Work, statistics: bool = False) -> RemoteWork:
         number = self.worker.call("load", work, statistics, seconds=self.timeout)
         return RemoteWork(self.worker, number)
+
+    def load_graph(self, graph: GraphWork) -> None:
+        self.worker.call("load_graph", graph, seconds=self.timeout)
+
+    def run_graph(self, inputs: Mapping[str, bytes]) -> dict[str, bytearray]:
+        return self.worker.call("run_graph", dict(inputs), seconds=self.timeout)
 
     def place(self, loaded: RemoteWork, sizes: Mapping[str, int]) -> None:
         self.worker.call("place", loaded.number, dict(sizes))
@@ -225,10 +235,14 @@ def list_devices() -> Offered:
 
 
 def open_isolated(
-    name: str | None = None, *, timeout: float = TIMEOUT, validation: bool | None = None
+    name: str | None = None,
+    *,
+    timeout: float = TIMEOUT,
+    validation: bool | None = None,
+    graphs: bool = False,
 ) -> IsolatedDevice:
     """Opens a device in a process of its own; raises the errors of `open_device`."""
-    return IsolatedDevice(name, timeout, validation)
+    return IsolatedDevice(name, timeout, validation, graphs)
 
 
 def rebuilt(kind: str, cause: str, place: str, remedy: str) -> ProgramError:

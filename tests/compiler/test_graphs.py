@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +118,59 @@ def test_a_graph_survives_the_disk(
     assert (again.inputs, again.outputs) == (["x"], ["out"])
     results = [run_graph(p.graph, [x], p.constants)[0] for p in (program, again)]
     assert (results[0] == results[1]).all()
+
+
+ON_LAVAPIPE = """
+import sys
+import numpy as np
+from xdsl_spirv.compiler.graph_files import load
+from xdsl_spirv.runtime.vulkan.device import open_device
+from xdsl_spirv.runtime.vulkan.errors import MisfitError
+
+program, arrays = load(sys.argv[1]), dict(np.load(sys.argv[2]))
+sys.modules["emulation_layer"] = None
+try:
+    with open_device("vulkan", graphs=True) as device:
+        program.run_opened(device, arrays)
+except MisfitError as error:
+    print(error)
+del sys.modules["emulation_layer"]
+with open_device("vulkan", graphs=True) as device:
+    for _ in range(2):
+        np.savez(sys.argv[3], **program.run_opened(device, arrays))
+    device.close_graph()
+    assert not device.live, device.live
+"""
+
+
+def test_a_device_with_the_layers_executes_a_graph(lavapipe: Path, tmp_path: Path):
+    pytest.importorskip("emulation_layer", reason="Arm's emulation layer is not installed")
+    nodes: list[Node] = [
+        ("Conv", "x w1 b1", "a", {"strides": [2, 2]}),
+        ("Relu", "a", "r", {}),
+        ("GlobalAveragePool", "r", "out", {}),
+    ]
+    path = make_model(tmp_path, nodes, WEIGHTS, [1, 3, 7, 8])
+    x = random(1, 3, 7, 8)
+    (expected,) = onnxruntime.InferenceSession(path).run(None, {"x": x})
+    save(graph_of_model(load_model(path)), str(tmp_path / "graph"))
+    np.savez(tmp_path / "x.npz", x=x)
+    names = ("graph", "x.npz", "y.npz")
+    command = [lavapipe, sys.executable, "-c", ON_LAVAPIPE, *(tmp_path / name for name in names)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert not done.returncode, done.stderr
+    assert "does not execute graphs: it lacks tensors" in done.stdout
+    with np.load(tmp_path / "y.npz") as outputs:
+        np.testing.assert_allclose(outputs["out"], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_graph_is_called_with_arrays(network: tuple[GraphProgram, Any, Any]):
+    program, x, expected = network
+    np.testing.assert_allclose(program(x, device="interpreter"), expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ProgramError, match=r"the input 'x' is missing"):
+        program(device="interpreter")
+    with pytest.raises(ProgramError, match=r"there is no device 'gpu'"):
+        program(x, device="gpu")
 
 
 def test_operations_without_a_form_in_tosa_are_refused(tmp_path: Path):
