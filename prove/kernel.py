@@ -10,8 +10,9 @@ accessed by its subgroup: any invocation may access any of its elements.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import IntAttr, IntegerType, Signedness, VectorType, i32, i64
@@ -37,6 +38,7 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 )
 from xdsl_spirv.dialects.spirv.enums import Scope, StorageClass
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformElectOp, GroupNonUniformOperation
+from xdsl_spirv.dialects.spirv.layout import size_in_bytes
 from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp
@@ -44,17 +46,13 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, RuntimeArrayT
 from xdsl_spirv.interpreter import Options
 from xdsl_spirv.interpreter.batch import Geometry
 from xdsl_spirv.interpreter.checks.accessors import SAME_SUBGROUP, SAME_WORKGROUP
-from xdsl_spirv.interpreter.checks.memory_model import (
-    BUFFERS,
-    WORKGROUPS,
-    Facts,
-    MemoryModel,
-    Semantics,
-)
+from xdsl_spirv.interpreter.checks.memory_model import BUFFERS, WORKGROUPS, MemoryModel, Semantics
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.pointers import accessed_pointer, is_write, root_of, storage_of
 from xdsl_spirv.interpreter.spirv.module import find_entry, workgroup_size
+from xdsl_spirv.prove.accesses import Access, Demand, Order, Ticket
+from xdsl_spirv.prove.deciding import find_deciding
 from xdsl_spirv.prove.executing import INVOCATION, Place
 from xdsl_spirv.prove.loops import (
     INTERVAL,
@@ -82,6 +80,7 @@ from xdsl_spirv.prove.values import (
     known_number,
     parts_of,
     scalars,
+    width,
     z3,
 )
 
@@ -90,88 +89,34 @@ MOST_LANES = 128
 SHARED = (StorageClass.Workgroup, StorageClass.StorageBuffer, StorageClass.Uniform)
 
 
-@dataclass(frozen=True)
-class Access:
-    """One access to memory that invocations share, and the condition under which it is made."""
-
-    op: Operation
-    place: Place
-    guard: Term
-    write: bool
-    atomic: bool
-    facts: Facts
-    intervals: frozenset[int]
-    """The intervals between barriers of the workgroup in which the access may happen."""
-    near: frozenset[int]
-    """The intervals between barriers of the subgroup in which the access may happen."""
-    matrix: Attribute | None = None
-    """The type of a cooperative matrix, if the whole subgroup makes the access."""
-
-    @property
-    def kind(self) -> int:
-        """The kind of storage: barriers list those that they order."""
-        return WORKGROUPS if self.place.storage is StorageClass.Workgroup else BUFFERS
-
-
-@dataclass(frozen=True)
-class Order:
-    """Whether all barriers of a scope order a storage, and make writes available and visible."""
-
-    level: int
-    runs: bool
-    available: bool
-    visible: bool
-
-    def holds(self, *accesses: Access) -> bool:
-        """Whether accesses in different intervals are ordered."""
-        return self.runs and all(
-            not a.facts.private
-            and (self.available if a.write else self.visible)
-            | ((a.facts.available if a.write else a.facts.visible) >= self.level)
-            for a in accesses
-        )
-
-
-@dataclass(frozen=True)
-class Ticket:
-    """The result of an atomic on a counter that only grows: no other invocation gets it."""
-
-    term: Term
-    guard: Term
-    place: Place
-
-
-@dataclass(frozen=True)
-class Demand:
-    """A demand of an instruction: `wrong` must not hold in any invocation."""
-
-    question: str
-    what: str
-    op: Operation
-    wrong: Term
-    length: Term | None = None
-    """The length of the runtime array that an index must stay below."""
-
-
 class Kernel(LoopExecutor):
     """The accesses, barriers and demands of an entry point."""
 
-    def __init__(self, module: ModuleOp, entry: str, fixed: Mapping[str, int]):
+    def __init__(self, module: ModuleOp, entry: str, fixed: Mapping[str, Term]):
         super().__init__(module)
         self.fixed = fixed
         context = Context(module, Options(), Geometry((0, 0, 0), (1, 1, 1), 32))
         self.model = MemoryModel(context)
         self.function = find_entry(module, entry)
+        self.deciding = find_deciding(module)
         self.size = workgroup_size(context, self.function)
+        names = Counter(
+            getattr(getattr(op.type.pointee, "identifier", None), "data", "")
+            for op in module.body.block.ops
+            if isinstance(op, GlobalVariableOp)
+        )
+        self.shared_names = {name for name, times in names.items() if times > 1}
         self.accesses: list[Access] = []
         self.barriers: list[tuple[ControlBarrierOp, Term]] = []
         self.demands: list[Demand] = []
         self.lengths: dict[tuple[Hashable, int], Term] = {}
-        self.pushed: dict[tuple[int, ...], Term] = {}
+        self.pushed: dict[str, Term] = {}
         self.contents: dict[str, list[tuple[Term, bool]]] = {}
         """The integers that are read of buffers that are never written, and their types."""
         self.elements: dict[str, tuple[str, int, int]] = {}
         """Functions that give contents: of which buffer, and which of how many parts of an item."""
+        self.renamings: dict[int, Callable[[Term], Term]] = {}
+        """The functions that give another invocation's terms, by level."""
         self.tickets: list[Ticket] = []
         self.elected: list[tuple[Term, Term]] = []
         """The conditions under which one invocation of a subgroup is elected, and the results."""
@@ -188,7 +133,7 @@ class Kernel(LoopExecutor):
         }
         self.counters = self._find_counters()
         self.group, self.local, self.grid = (
-            [self.symbol(f"{name}.{axis}", i32, level) for axis in "xyz"]
+            [self._number(f"{name}.{axis}", level) for axis in "xyz"]
             for name, level in (("workgroup", WORKGROUP), ("local", ONE), ("grid", LAUNCH))
         )
         for group, local, grid, size in zip(
@@ -201,7 +146,7 @@ class Kernel(LoopExecutor):
     def _count_subgroups(self) -> None:
         """Makes symbols of the subgroup, the lane, the subgroup size and the subgroup count."""
         one = (("subgroup", ONE), ("lane", ONE), ("subgroup.size", LAUNCH), ("subgroups", LAUNCH))
-        self.subgroup, lane, size, number = (self.symbol(name, i32, level) for name, level in one)
+        self.subgroup, lane, size, number = (self._number(name, level) for name, level in one)
         self.built_ins = {
             "SubgroupId": self.subgroup,
             "SubgroupLocalInvocationId": lane,
@@ -216,6 +161,19 @@ class Kernel(LoopExecutor):
         blocks = self.subgroup * size + lane == self.index()
         self.consecutive = z3.And(blocks, z3.ULT(number * size, size + threads))
         """Whether subgroups are consecutive invocations of the workgroup."""
+
+    def _number(self, name: str, level: int, type: Attribute = i32) -> Term:
+        """A number of the launch that is given, or else a symbol."""
+        given = self.fixed.get(name)
+        if given is None or not isinstance(type, IntegerType):
+            return self.symbol(name, type, level)
+        return z3.simplify(resize(given, width(type), False))
+
+    def launch_numbers(self) -> dict[str, Term]:
+        """The numbers of a launch by their names: the grid, push constants, lengths of arrays."""
+        grid = {f"grid.{axis}": term for axis, term in zip("xyz", self.grid, strict=True)}
+        lengths = {f"len({self.name_of(root)})": t for (root, _), t in self.lengths.items()}
+        return grid | self.pushed | lengths
 
     def _find_counters(self) -> set[Hashable]:
         """Variables that only atomic additions of positive constants change."""
@@ -324,7 +282,12 @@ class Kernel(LoopExecutor):
         if place.storage not in SHARED:
             raise Unsupported(f"memory of storage class {place.storage.name}", op)
         self._access(place, op, False)
-        if place.storage is not StorageClass.Workgroup and not {place.root, None} & self.written:
+        unwritten = not {place.root, None} & self.written
+        if unwritten and place.storage is not StorageClass.Workgroup:
+            self.contents.setdefault(self.name_of(place.root), [])
+        if not self.decides(op):
+            return self.anything(place.type)
+        if place.storage is not StorageClass.Workgroup and unwritten:
             contents = Contents(place)
             value = build(place.type, contents, self.length)
             for number, label in enumerate(contents.labels):
@@ -332,7 +295,7 @@ class Kernel(LoopExecutor):
             element = element_of(place.type)
             if isinstance(element, IntegerType) and element.width.data > 1:
                 signed = element.signedness.data is Signedness.SIGNED
-                read = self.contents.setdefault(self.name_of(place.root), [])
+                read = self.contents[self.name_of(place.root)]
                 read += [(leaf.term, signed) for leaf in scalars(value)]
             return value
         return self.read_shared(place)
@@ -363,16 +326,21 @@ class Kernel(LoopExecutor):
         if (
             not isinstance(place, Place)
             or not isinstance(type, CooperativeMatrixType)
-            or not (place.path and place.type == type.element_type)
+            or not place.path
             or not isinstance(layout, CooperativeMatrixLayoutAttr)
             or not isinstance(type.scope, ScopeAttr)
             or type.scope.data is not Scope.Subgroup
             or op.stride is None
         ):
-            raise Unsupported("a cooperative matrix of this layout, scope or element", op)
+            raise Unsupported("a cooperative matrix of this layout or scope", op)
+        # The stride counts elements of the array, which may be vectors that hold several items.
         lines, width = self.length(type.rows), self.length(type.columns)
         if "Row" not in layout.data.name:
             lines, width = width, lines
+        held, size = size_in_bytes(place.type), size_in_bytes(type.element_type)
+        if held % size:
+            raise Unsupported("a cooperative matrix whose items are wider than its memory's", op)
+        width = -(-width * size // held)
         line, item = (self.symbol(f"{n}!{next(self.numbers)}", i64, ONE) for n in ("line", "item"))
         self.facts += [z3.ULT(line, lines), z3.ULT(item, width)]
         stride = resize(dict(zip(op.operands, operands, strict=True))[op.stride].term, 64, False)
@@ -399,16 +367,16 @@ class Kernel(LoopExecutor):
         key = (root, known_number(path[0].term) or 0 if path else 0)
         if key not in self.lengths:
             name = f"len({self.name_of(root)})"
-            self.lengths[key] = self.symbol(name, i32, LAUNCH)
+            self.lengths[key] = self._number(name, LAUNCH)
             self.facts.append(z3.ULE(self.lengths[key], (1 << 31) - 1))
         return self.lengths[key]
 
     def name_of(self, root: Hashable) -> str:
-        """A buffer's block's name in the source, or its symbol."""
+        """A buffer's block's name in the source, or its symbol where blocks share a name."""
         op = self.symbols[str(root)]
         assert isinstance(op, GlobalVariableOp)
-        name = getattr(op.type.pointee, "identifier", None)
-        return name.data if name is not None and getattr(name, "data", "") else str(root)
+        name = getattr(getattr(op.type.pointee, "identifier", None), "data", "")
+        return name if name and name not in self.shared_names else str(root)
 
     def check_index(self, index: Scalar, count: int, op: Operation) -> None:
         """An index below a known count."""
@@ -438,10 +406,9 @@ class Kernel(LoopExecutor):
             key = (*[n or 0 for n in path], len(made))
             made.append(type)
             name = self._member_name(place.whole, key)
-            if name in self.fixed and isinstance(type, IntegerType):
-                return Scalar(constant_term(self.fixed[name], type))
-            term = self.pushed.setdefault(key, self.symbol(name, type, LAUNCH))
-            return Scalar(term)
+            if name not in self.pushed:
+                self.pushed[name] = self._number(name, LAUNCH, type)
+            return Scalar(self.pushed[name])
 
         made: list[Attribute] = []
         return build(place.type, leaf, self.length)
@@ -556,11 +523,27 @@ class Kernel(LoopExecutor):
         if isinstance(op, CooperativeMatrixLengthOp):
             name = f"elements of {op.cooperative_matrix_type}"
             return (Scalar(self.symbol(name, i32, LAUNCH)),)
+        if not self.decides(op) and op.has_trait(Pure):
+            return [self.anything(result.type) for result in op.results]
         types = [value.type for value in (*op.results, *op.operands)]
         memory_op = isinstance(op, CooperativeMatrixLoadOp | CooperativeMatrixStoreOp)
         if any(isinstance(t, CooperativeMatrixType) for t in types) and not memory_op:
             return [self.fresh(result.type, ONE, op.name) for result in op.results]
         return super()._compute(op, operands)
+
+    def decides(self, op: Operation) -> bool:
+        """Whether an answer may depend on a result of an operation."""
+        return not self.deciding.isdisjoint(op.results)
+
+    def anything(self, type: Attribute) -> Value:
+        """A value on which nothing depends."""
+
+        def leaf(t: Attribute) -> Value:
+            if isinstance(t, CooperativeMatrixType):
+                return ()
+            return Scalar(self.symbol(f"any {t}", t, ONE))
+
+        return build(type, leaf, self.length)
 
     def _barrier(self, op: ControlBarrierOp) -> None:
         scope = op.execution_scope.data

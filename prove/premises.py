@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import reduce
 from itertools import combinations
 from math import prod
 
 from xdsl_spirv.prove.kernel import Kernel
 from xdsl_spirv.prove.loops import ITERATION, ONE, WORKGROUP
 from xdsl_spirv.prove.questions import rename_for
-from xdsl_spirv.prove.values import Term, known_number, z3
+from xdsl_spirv.prove.values import Term, both, known_number, z3
 
 CONSECUTIVE = "subgroups.consecutive"
 """Subgroups are consecutive invocations of the workgroup, all full but the last."""
@@ -98,9 +99,9 @@ def premise(text: str, kernel: Kernel) -> Term:
     """
     if text.strip() == CONSECUTIVE:
         return _of_all(kernel, [kernel.consecutive])
-    symbols = [*kernel.grid, *kernel.pushed.values(), *kernel.lengths.values()]
-    symbols += [kernel.built_ins["SubgroupSize"]]
-    known = {str(t): z3.ZeroExt(96, t) for t in symbols if z3.is_bv(t) and t.size() == 32}
+    numbers = {**kernel.launch_numbers(), "subgroup.size": kernel.built_ins["SubgroupSize"]}
+    named = ((name, t) for name, t in numbers.items() if z3.is_bv(t) and t.size() == 32)
+    known = {name: z3.ZeroExt(96, term) for name, term in named}
 
     def term(node: ast.expr) -> Term:
         spelled = ast.unparse(node)
@@ -117,7 +118,7 @@ def premise(text: str, kernel: Kernel) -> Term:
     def compare(parsed: ast.Compare) -> Term:
         terms = [term(node) for node in (parsed.left, *parsed.comparators)]
         pairs = zip(parsed.ops, terms, terms[1:], strict=False)
-        return z3.And(*[_COMPARISONS[type(o)](x, y) for o, x, y in pairs])
+        return reduce(both, [_COMPARISONS[type(o)](x, y) for o, x, y in pairs])
 
     try:
         parsed = ast.parse(text, mode="eval").body

@@ -17,10 +17,11 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.spirv.enums import Scope, StorageClass
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter.checks.accessors import SAME_DEVICE, SAME_WORKGROUP
+from xdsl_spirv.prove.accesses import Access, Demand
 from xdsl_spirv.prove.executing import Place
-from xdsl_spirv.prove.kernel import Access, Demand, Kernel
+from xdsl_spirv.prove.kernel import Kernel
 from xdsl_spirv.prove.loops import ITERATION, LAUNCH, ONE, WORKGROUP, equal
-from xdsl_spirv.prove.solvers import Limits, ask
+from xdsl_spirv.prove.solvers import LATE, Answer, Limits, ask
 from xdsl_spirv.prove.values import Term, constants_of, either, known_number, negate, z3
 
 Renaming: TypeAlias = Callable[[Term], Term]
@@ -57,7 +58,8 @@ class Proof:
     given: list[str] = field(default_factory=list[str])
     offered: list[str] = field(default_factory=list[str])
     """Premises that the tool added to make a proof."""
-    unreached: list[Operation] = field(default_factory=list[Operation])
+    unreached: dict[Operation, str] = field(default_factory=dict[Operation, str])
+    """Accesses that no launch was found to make, with the reason."""
     complete: bool = False
     """Whether everything was proved under the premises and the offers together."""
 
@@ -70,10 +72,10 @@ class Proof:
         return "proved" if self.complete and not self.unreached else "unknown"
 
 
-def execute(module: ModuleOp, entry: str, fixed: Mapping[str, int] | None = None) -> Kernel:
+def execute(module: ModuleOp, entry: str, fixed: Mapping[str, Term] | None = None) -> Kernel:
     """
-    Executes an entry point symbolically; `fixed` gives the values of some push constants. Raises
-    `Unsupported` if the kernel cannot be executed.
+    Executes an entry point symbolically; `fixed` gives some numbers of the launch by their names
+    (see `Kernel.launch_numbers`). Raises `Unsupported` if the kernel cannot be executed.
     """
     kernel = Kernel(module, entry, fixed or {})
     kernel.run()
@@ -94,10 +96,10 @@ def prove(
     proof = Proof(kernel, questions, list(premises))
     held = [*kernel.facts, *premises.values()]
     known = {text: term for chosen in offers for text, term in chosen.items()}
-    if all(_ask_under(question, held, offers, limits) for question in questions):
+    if _prove_together(questions, held, offers, limits):
         proof.offered = _find_needed(held, known, questions, limits)
         held += [known[text] for text in proof.offered]
-        proof.unreached = list(_find_unreached(kernel, held, limits))
+        proof.unreached = _find_unreached(kernel, held, limits)
         proof.complete = True
         return proof
     # Only the questions that the offers leave open are asked for a launch.
@@ -105,36 +107,78 @@ def prove(
     for chosen in offers:
         ways.insert(0, [*ways[0], *chosen.values()])
     for question in questions:
-        if question.result != "proved" and not _ask_under(question, held, offers, limits):
+        if question.result != "proved":
             _ask(question, ways, kernel, limits)
     return proof
 
 
-def _find_unreached(kernel: Kernel, held: Sequence[Term], limits: Limits) -> Iterator[Operation]:
+def _find_unreached(kernel: Kernel, held: Sequence[Term], limits: Limits) -> dict[Operation, str]:
     """Finds accesses that no launch makes: a proof about them would be empty."""
     guards: dict[Operation, list[Term]] = {}
     for access in kernel.accesses:
         guards.setdefault(access.op, []).append(access.guard)
-    for op, reached in guards.items():
-        if ask([*held, either(reached)], limits=limits).verdict != "holds":
-            yield op
+    reached = {z3.Bool(f"reached!{n}"): op for n, op in enumerate(guards)}
+    meant = [flag == either(guards[op]) for flag, op in reached.items()]
+    while reached:
+        # Most accesses are reached together: a solver's launch shows several.
+        answer = ask([*held, *meant, either(list(reached))], list(reached), limits)
+        shown = [flag for flag in reached if answer.values.get(str(flag))]
+        if not shown:
+            never = answer.verdict == "never"
+            reason = "never reached" if never else "not shown to be reached"
+            return dict.fromkeys(reached.values(), f"{reason} under the premises")
+        for flag in shown:
+            del reached[flag]
+    return {}
 
 
-def _ask_under(
-    question: Question, held: Sequence[Term], offers: Sequence[dict[str, Term]], limits: Limits
+def _prove_together(
+    questions: Sequence[Question],
+    held: Sequence[Term],
+    offers: Sequence[dict[str, Term]],
+    limits: Limits,
 ) -> bool:
-    """Tries to prove a question; adds the sets of offers one by one until it is proved."""
-    texts, terms = list[str](), list[Term]()
+    """Tries to prove questions; adds the sets of offers one by one until all are proved."""
+    known, left = dict[str, Term](), list(questions)
     for number, chosen in enumerate(offers or [{}]):
-        texts += chosen
-        terms += chosen.values()
+        known |= chosen
         # A question that the first solver leaves open is easier with more premises.
-        solvers = limits.solvers if number >= len(offers) - 1 else 1
-        answer = ask([*held, question.wrong], (), replace(limits, solvers=solvers), terms)
-        if answer.verdict == "never":
-            question.result, question.needed = "proved", {texts[n] for n in answer.needed}
+        last = number >= len(offers) - 1
+        depth = None if last else 2
+        left = _halve(left, held, known, limits if last else replace(limits, solvers=1), depth)
+        if not left:
             return True
     return False
+
+
+def _halve(
+    questions: Sequence[Question],
+    held: Sequence[Term],
+    known: dict[str, Term],
+    limits: Limits,
+    depth: int | None = None,
+) -> list[Question]:
+    """
+    Asks questions as one; if that is not proved, each half, `depth` times at most. Returns those
+    that stay open.
+    """
+    if not questions:
+        return []
+    alone = len(questions) == 1
+    wrong = either([q.wrong for q in questions])
+    quick = limits if alone else replace(limits, solvers=1)
+    answer = ask([*held, wrong], (), quick, list(known.values()))
+    if answer.verdict == "never":
+        texts = list(known)
+        for question in questions:
+            question.result, question.needed = "proved", {texts[n] for n in answer.needed}
+        return []
+    if alone or LATE in answer.reason or depth == 0:
+        return list(questions)
+    middle = len(questions) // 2
+    parts = (questions[:middle], questions[middle:])
+    depth = None if depth is None else depth - 1
+    return [q for part in parts for q in _halve(part, held, known, limits, depth)]
 
 
 def _find_needed(
@@ -144,17 +188,11 @@ def _find_needed(
     needed = {text: None for q in proved for text in known if text in q.needed}
     for text in [t for t in known if t in needed][::-1]:
         rest = [t for t in needed if t != text]
-        found = dict[int, set[str]]()
-        for number, q in enumerate(proved):
-            if text not in q.needed:
-                continue
-            answer = ask([*held, q.wrong], (), limits, [known[t] for t in rest])
-            if answer.verdict != "never":
-                break
-            found[number] = {rest[n] for n in answer.needed}
-        else:
-            for number, texts in found.items():
-                proved[number].needed = texts
+        trial = [replace(q) for q in proved if text in q.needed]
+        if not _halve(trial, held, {t: known[t] for t in rest}, limits):
+            tried = iter(trial)
+            for question in [q for q in proved if text in q.needed]:
+                question.needed = next(tried).needed
             del needed[text]
     return [text for text in known if text in needed]
 
@@ -164,15 +202,21 @@ def _ask(
 ) -> None:
     """Looks for launches that may show a bug, under each set of conditions in turn."""
     for held in ways:
-        answer = ask([*held, question.wrong], _list_numbers(kernel), limits)
+        answer = ask([*held, question.wrong], _unknown_numbers(kernel), limits)
         question.reason = answer.reason
         if answer.verdict == "holds":
-            question.result, question.launch = "candidate", answer.values
+            question.result, question.launch = "candidate", _name_numbers(kernel, answer)
             question.ways.append(held)
 
 
-def _list_numbers(kernel: Kernel) -> list[Term]:
-    return [*kernel.grid, *kernel.pushed.values(), *kernel.lengths.values()]
+def _unknown_numbers(kernel: Kernel) -> list[Term]:
+    return [t for t in kernel.launch_numbers().values() if known_number(t) is None]
+
+
+def _name_numbers(kernel: Kernel, answer: Answer) -> dict[str, int]:
+    """The numbers of an answer's launch by their names."""
+    pairs = ((name, term, known_number(term)) for name, term in kernel.launch_numbers().items())
+    return {name: answer.values[str(t)] if known is None else known for name, t, known in pairs}
 
 
 Items: TypeAlias = dict[str, dict[int, int]]
@@ -184,7 +228,7 @@ def find_launch(
 ) -> tuple[dict[str, int], Items]:
     """Finds the smallest launch that may show a question's bug, and the items it reads."""
     reads = [t for t in _applications(question.wrong) if t.decl().name() in kernel.elements]
-    wanted = [*_list_numbers(kernel), *reads, *[t.arg(0) for t in reads]]
+    wanted = [*_unknown_numbers(kernel), *reads, *[t.arg(0) for t in reads]]
     numbers, lengths = kernel.pushed.values(), kernel.lengths.values()
     for groups, elements in SIZES:
         small = [z3.ULE(g, groups) for g in kernel.grid]
@@ -197,7 +241,7 @@ def find_launch(
                 name, part, parts = kernel.elements[read.decl().name()]
                 place = values.get(str(read.arg(0)), known_number(read.arg(0)) or 0)
                 items.setdefault(name, {})[place * parts + part] = values[str(read)]
-            return {str(t): values[str(t)] for t in _list_numbers(kernel)}, items
+            return _name_numbers(kernel, smaller), items
     return question.launch, {}
 
 
@@ -240,6 +284,8 @@ def _of_barriers(kernel: Kernel) -> Iterator[Question]:
 
 def rename_for(kernel: Kernel, level: int) -> Renaming:
     """A function that gives terms of another invocation, with its own symbols from a level on."""
+    if level in kernel.renamings:
+        return kernel.renamings[level]
     own = [
         (c, z3.Const(f"{c}'", c.sort()))
         for c in _symbols(kernel)
@@ -252,6 +298,7 @@ def rename_for(kernel: Kernel, level: int) -> Renaming:
             made[term.get_id()] = (term, z3.substitute(term, *own))
         return made[term.get_id()][1]
 
+    kernel.renamings[level] = other
     return other
 
 

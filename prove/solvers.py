@@ -21,6 +21,10 @@ Verdict: TypeAlias = Literal["holds", "never", "unknown"]
 """Whether the conditions hold for some values, for none, or are not decided."""
 
 
+LATE = "the kernel's time is over"
+INTEGERS = "it knows no integers"
+
+
 @dataclass(frozen=True)
 class Limits:
     """Limits of one query to one solver."""
@@ -65,35 +69,21 @@ def ask(
     if any(z3.is_false(c) for c in listed):
         return Answer("never", "simplification")
     start, reasons = time.perf_counter(), list[str]()
-    for name, backend in _portfolio([*listed, *premises])[: limits.solvers]:
+    left = limits.solvers
+    for name, backend in PORTFOLIO:
+        if left == 0:
+            break
         if time.perf_counter() > limits.until:
-            reasons.append("the kernel's time is over")
+            reasons.append(LATE)
             break
         answer = backend(listed, wanted, premises, limits)
         answer.solver, answer.seconds = name, time.perf_counter() - start
         if answer.verdict != "unknown":
             return answer
-        reasons.append(f"{name}: {answer.reason}")
+        if answer.reason != INTEGERS:
+            left -= 1
+            reasons.append(f"{name}: {answer.reason}")
     return Answer("unknown", seconds=time.perf_counter() - start, reason="; ".join(reasons))
-
-
-def _portfolio(conditions: Sequence[Term]) -> list[tuple[str, Backend]]:
-    if _has_integers(conditions):
-        return [("z3", ask_z3), ("cvc5", ask_cvc5)]
-    return [("bitwuzla", ask_bitwuzla), ("z3", ask_z3), ("cvc5", ask_cvc5)]
-
-
-def _has_integers(conditions: Sequence[Term]) -> bool:
-    seen, pending = set[int](), list[Term](conditions)
-    while pending:
-        term = pending.pop()
-        if term.get_id() in seen:
-            continue
-        seen.add(term.get_id())
-        if z3.is_int(term):
-            return True
-        pending += term.children()
-    return False
 
 
 def smt_lib(conditions: Sequence[Term]) -> str:
@@ -148,6 +138,8 @@ def ask_bitwuzla(
         named = [(z3.Bool(f"premise!{number}"), p) for number, p in enumerate(premises)]
         implied = [z3.Implies(name, premise) for name, premise in named]
         text = smt_lib([*conditions, *implied, *_mention(wanted)])
+        if re.search(r"\bInt\b", text):
+            return Answer("unknown", reason=INTEGERS)
         parser.parse(text, True, False)
         assumed = [parser.parse_term(name.sexpr()) for name, _ in named]
         result = parser.bitwuzla().check_sat(*assumed)
@@ -194,3 +186,10 @@ def ask_cvc5(
     if result.isUnsat():
         return Answer("never", needed=list(range(len(premises))))
     return Answer("unknown", reason="it holds, without values" if result.isSat() else "too long")
+
+
+PORTFOLIO: tuple[tuple[str, Backend], ...] = (
+    ("bitwuzla", ask_bitwuzla),
+    ("z3", ask_z3),
+    ("cvc5", ask_cvc5),
+)

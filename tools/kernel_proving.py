@@ -27,7 +27,7 @@ from xdsl_spirv.prove.kernel import Kernel
 from xdsl_spirv.prove.premises import offer_premises, premise
 from xdsl_spirv.prove.questions import Items, Proof, execute, find_launch, prove
 from xdsl_spirv.prove.solvers import Limits
-from xdsl_spirv.prove.values import Unsupported
+from xdsl_spirv.prove.values import Unsupported, z3
 from xdsl_spirv.tools.kernel_test.contents import make
 from xdsl_spirv.tools.kernel_test.description import SUFFIX, Contents, Given, KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.loading import load_kernel
@@ -101,9 +101,10 @@ def prove_kernel(test: KernelTest, assumed: tuple[str, ...], limits: Limits) -> 
     numbers = {name: n for name, n in test.push_constants.items() if type(n) is int}
     for fixed in ({}, numbers) if test.grid is not None and numbers else ({},):
         try:
-            kernel = execute(module, named[0], fixed)
+            terms = {name: z3.BitVecVal(n, 64) for name, n in fixed.items()}
+            kernel = execute(module, named[0], terms)
         except Unsupported as error:
-            return Result("unknown", [_because(error.reason, error.op)])
+            return Result("unknown", [because(error.reason, error.op)])
         except InterpreterError as error:
             return Result("unknown", [str(error).partition("\n")[0]])
         premises = {text: _premise(text, kernel) for text in (*test.assume, *assumed)}
@@ -113,11 +114,11 @@ def prove_kernel(test: KernelTest, assumed: tuple[str, ...], limits: Limits) -> 
         proofs.append(proof)
         if proof.result == "proved":
             proof.offered += [f"{name} == {n}" for name, n in fixed.items()]
-            return _judge(proof, test, limits)
+            return judge(proof, test, limits)
     limits = replace(limits, until=perf_counter() + 8 * limits.seconds)
-    result = _judge(proofs[0], test, limits)
+    result = judge(proofs[0], test, limits)
     if result.verdict == "unknown" and len(proofs) > 1:
-        other = _judge(proofs[1], test, limits)
+        other = judge(proofs[1], test, limits)
         return other if other.verdict == "refuted" else result
     return result
 
@@ -135,12 +136,12 @@ def _read_launch(test: KernelTest, kernel: Kernel) -> dict[str, int]:
         return {}
     values = {f"grid.{axis}": n for axis, n in zip("xyz", test.grid, strict=True)}
     pushed = {name: n for name, n in test.push_constants.items() if type(n) is int}
-    values |= {str(t): pushed[str(t)] for t in kernel.pushed.values() if str(t) in pushed}
+    values |= {name: pushed[name] for name in kernel.pushed if name in pushed}
     values["subgroup.size"] = test.subgroup_sizes[0] if len(test.subgroup_sizes) == 1 else 32
     for name, contents in test.buffers.items():
         parts = [contents, *contents.members.values()]
         sizes = [part.size for part in parts if part.size]
-        if sizes and f"len({name})" in map(str, kernel.lengths.values()):
+        if sizes and f"len({name})" in kernel.launch_numbers():
             values[f"len({name})"] = prod(sizes[-1])
         read = kernel.contents.get(name)
         if read and contents.type and contents.size and not contents.members:
@@ -152,13 +153,13 @@ def _read_launch(test: KernelTest, kernel: Kernel) -> dict[str, int]:
     return values
 
 
-def _judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
+def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
     """The proof's answer, candidates being what the interpreter makes of them."""
     result = Result("proved", premises=proof.given, offered=proof.offered)
-    unsure = [_because("never reached under the premises", op) for op in proof.unreached]
+    unsure = [because(reason, op) for op, reason in proof.unreached.items()]
     tried = dict[str, list[Problem]]()
     for question in (q for q in proof.questions if q.result != "proved"):
-        text = _because(f"{question.name}: {question.what}", question.ops[0])
+        text = because(f"{question.name}: {question.what}", question.ops[0])
         if question.result != "candidate":
             unsure.append(f"{text}: {question.reason}")
             continue
@@ -187,7 +188,7 @@ def _describe(launch: dict[str, int], items: Items) -> str:
     return ", ".join(said)
 
 
-def _because(reason: str, op: Operation | None) -> str:
+def because(reason: str, op: Operation | None) -> str:
     if op is None:
         return reason
     finding = Finding("UNDEF-01", op.name, in_source(op, reason))
@@ -198,7 +199,7 @@ def _because(reason: str, op: Operation | None) -> str:
 
 def _run(values: dict[str, int], items: Items, test: KernelTest, kernel: Kernel) -> list[Problem]:
     """The interpreter's findings in a launch."""
-    pushed = {n: v for n, v in values.items() if n in {str(t) for t in kernel.pushed.values()}}
+    pushed = {name: value for name, value in values.items() if name in kernel.pushed}
     launched = replace(
         test,
         grid=(values["grid.x"], values["grid.y"], values["grid.z"]),

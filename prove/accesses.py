@@ -1,0 +1,75 @@
+"""The accesses, orders and demands that the execution of a kernel records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Attribute, Operation
+
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.interpreter.checks.memory_model import BUFFERS, WORKGROUPS, Facts
+from xdsl_spirv.prove.executing import Place
+from xdsl_spirv.prove.values import Term
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access to memory that invocations share, and the condition under which it is made."""
+
+    op: Operation
+    place: Place
+    guard: Term
+    write: bool
+    atomic: bool
+    facts: Facts
+    intervals: frozenset[int]
+    """The intervals between barriers of the workgroup in which the access may happen."""
+    near: frozenset[int]
+    """The intervals between barriers of the subgroup in which the access may happen."""
+    matrix: Attribute | None = None
+    """The type of a cooperative matrix, if the whole subgroup makes the access."""
+
+    @property
+    def kind(self) -> int:
+        """The kind of storage: barriers list those that they order."""
+        return WORKGROUPS if self.place.storage is StorageClass.Workgroup else BUFFERS
+
+
+@dataclass(frozen=True)
+class Order:
+    """Whether all barriers of a scope order a storage, and make writes available and visible."""
+
+    level: int
+    runs: bool
+    available: bool
+    visible: bool
+
+    def holds(self, *accesses: Access) -> bool:
+        """Whether accesses in different intervals are ordered."""
+        return self.runs and all(
+            not a.facts.private
+            and (self.available if a.write else self.visible)
+            | ((a.facts.available if a.write else a.facts.visible) >= self.level)
+            for a in accesses
+        )
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """The result of an atomic on a counter that only grows: no other invocation gets it."""
+
+    term: Term
+    guard: Term
+    place: Place
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A demand of an instruction: `wrong` must not hold in any invocation."""
+
+    question: str
+    what: str
+    op: Operation
+    wrong: Term
+    length: Term | None = None
+    """The length of the runtime array that an index must stay below."""

@@ -1,0 +1,228 @@
+"""
+Proves the kernels of a compiled program, each with the grid, buffers and sizes of its dispatches.
+
+Contents of buffers may be anything. Sizes that are known only when the program runs stay unknown:
+the grid, the lengths and the push constants are terms of them, as the program computes them.
+"""
+
+from __future__ import annotations
+
+import ast
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.layout import array_stride
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp
+from xdsl_spirv.dialects.spirv.types import RuntimeArrayType, StructType
+from xdsl_spirv.interpreter import InterpreterError
+from xdsl_spirv.passes.spirv.specialize import specialize
+from xdsl_spirv.prove.premises import CONSECUTIVE
+from xdsl_spirv.prove.questions import execute, prove
+from xdsl_spirv.prove.solvers import Limits
+from xdsl_spirv.prove.values import Term, Unsupported, z3
+from xdsl_spirv.runtime.elements import element_bytes
+from xdsl_spirv.runtime.manifest import PADDING, Buffer, Dispatch, Loop, Manifest
+from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.tools.kernel_proving import Result, because, judge
+from xdsl_spirv.tools.kernel_test.description import KernelTest
+
+WIDE = 128
+"""Bits of sizes while they are computed: products of them do not overflow."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A dispatch of a function, and the loop that repeats it."""
+
+    manifest: Manifest
+    dispatch: Dispatch
+    loop: Loop | None = None
+
+    def key(self) -> tuple[Any, ...]:
+        """What its proof depends on."""
+        d, buffers = self.dispatch, {b.name: b for b in self.manifest.buffers}
+        shapes = tuple((b.binding, buffers[b.buffer].type, buffers[b.buffer].shape)
+                       for b in d.bindings)  # fmt: skip
+        return (d.kernel, d.entry_point, d.grid, shapes, d.spec_constants, d.push_constants)
+
+
+def list_launches(program: Program) -> list[Launch]:
+    """The dispatches of all functions; of those that are alike, the first."""
+    launches: dict[tuple[Any, ...], Launch] = {}
+    for function in program.functions.values():
+        manifest = function.manifest
+        for number, dispatch in enumerate(manifest.dispatches):
+            loop = next((p for p in manifest.loops if number in p.numbers), None)
+            launch = Launch(manifest, dispatch, loop)
+            launches.setdefault(launch.key(), launch)
+    return list(launches.values())
+
+
+def prove_program(program: Program, limits: Limits) -> Iterator[tuple[Launch, Result]]:
+    """Proves each launch of a program."""
+    for launch in list_launches(program):
+        yield launch, prove_launch(program.code[launch.dispatch.kernel].binary, launch, limits)
+
+
+def prove_launch(binary: bytes, launch: Launch, limits: Limits) -> Result:
+    """Proves or refutes a kernel as a dispatch launches it."""
+    module, dispatch = decode(binary), launch.dispatch
+    specialize(module, {str(s.id): str(s.value).lower() for s in dispatch.spec_constants},
+               defaults=True)  # fmt: skip
+    sizes = Sizes(launch)
+    try:
+        shared = _find_overlap(launch)
+        if shared:
+            raise Unsupported(f"two buffers of the dispatch share memory: {shared}")
+        kernel = execute(module, dispatch.entry_point, sizes.numbers(module))
+    except Unsupported as error:
+        return Result("unknown", [because(error.reason, error.op)])
+    except InterpreterError as error:
+        return Result("unknown", [str(error).partition("\n")[0]])
+    kernel.facts += sizes.facts
+    offers = [{}, {CONSECUTIVE: kernel.consecutive}]
+    limits = replace(limits, until=perf_counter() + 20 * limits.seconds)
+    proof = prove(kernel, {}, offers, limits)
+    proof.given = sizes.texts
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"{dispatch.kernel}.spv")
+        path.write_bytes(binary)
+        size = launch.manifest.subgroup_size
+        test = KernelTest(path, path, dispatch.entry_point, subgroup_sizes=(size,) if size else ())
+        limits = replace(limits, until=perf_counter() + 20 * limits.seconds)
+        return judge(proof, test, limits)
+
+
+def _find_overlap(launch: Launch) -> str:
+    """Names two bound buffers that share memory."""
+    buffers = {b.name: b for b in launch.manifest.buffers}
+    bound = [buffers[b.buffer] for b in launch.dispatch.bindings]
+    for number, one in enumerate(bound):
+        for other in bound[:number]:
+            placed = one.offset is not None and other.offset is not None
+            if one.name == other.name or (
+                placed
+                and not (one.is_dynamic or other.is_dynamic)
+                and (one.offset or 0) < (other.offset or 0) + other.bytes
+                and (other.offset or 0) < (one.offset or 0) + one.bytes
+            ):
+                return f"{one.name}, {other.name}"
+    return ""
+
+
+class Sizes:
+    """The numbers of a launch as terms of the sizes that are known only when a program runs."""
+
+    def __init__(self, launch: Launch):
+        self.launch = launch
+        self.known: dict[str, Term] = {}
+        self.facts: list[Term] = []
+        self.texts: list[str] = []
+        manifest = launch.manifest
+        for equation in manifest.equal:
+            self.facts.append(self.term(equation.left) == self.term(equation.right))
+        for limit in manifest.limits:
+            self.facts.append(z3.ULE(self.term(limit.size), self.term(limit.most)))
+        if launch.loop is not None:
+            steps = self.term(launch.loop.steps)
+            self.facts.append(z3.ULT(self.term(launch.loop.counter), steps))
+
+    def term(self, size: int | str) -> Term:
+        """A size as a term."""
+        if isinstance(size, int):
+            return z3.BitVecVal(size, WIDE)
+        return self._read(ast.parse(size, mode="eval").body)
+
+    def _read(self, node: ast.expr) -> Term:
+        match node:
+            case ast.Name():
+                if node.id not in self.known:
+                    self.known[node.id] = z3.BitVec(node.id, 32)
+                    self.facts.append(z3.ULT(self.known[node.id], 1 << 31))
+                return z3.ZeroExt(WIDE - 32, self.known[node.id])
+            case ast.Constant():
+                return z3.BitVecVal(int(str(node.value)), WIDE)
+            case ast.Call():
+                x, y = map(self._read, node.args)
+                return z3.If(z3.ULT(x, y), x, y)
+            case ast.BinOp():
+                x, y = self._read(node.left), self._read(node.right)
+                match node.op:
+                    case ast.Add():
+                        return x + y
+                    case ast.Sub():
+                        return x - y
+                    case ast.Mult():
+                        return x * y
+                    case _:
+                        return z3.UDiv(x, y)
+            case _:
+                raise Unsupported(f"a size {ast.unparse(node)}")
+
+    def numbers(self, module: ModuleOp) -> Mapping[str, Term]:
+        """The numbers of the launch by the names that `Kernel.launch_numbers` has."""
+        manifest, dispatch = self.launch.manifest, self.launch.dispatch
+        made: dict[str, Term] = {}
+        if manifest.subgroup_size:
+            made["subgroup.size"] = z3.BitVecVal(manifest.subgroup_size, 32)
+        for axis, count in zip("xyz", dispatch.grid, strict=True):
+            made[f"grid.{axis}"] = self._narrow(self.term(count), f"grid.{axis} == {count}")
+        buffers = {b.name: b for b in manifest.buffers}
+        bound: dict[Any, Buffer] = {
+            (b.set, b.binding): buffers[b.buffer] for b in dispatch.bindings
+        }
+        for op in module.body.block.ops:
+            if isinstance(op, GlobalVariableOp):
+                buffer = bound.get((_number(op.descriptor_set), _number(op.binding)))
+                if buffer is not None:
+                    made |= self._length(op, buffer)
+        made |= self._pushed(module)
+        return made
+
+    def _narrow(self, term: Term, text: str) -> Term:
+        self.texts.append(text)
+        term = z3.simplify(term)
+        if not z3.is_bv_value(term):
+            self.facts.append(z3.ULT(term, 1 << 31))
+        return z3.simplify(z3.Extract(31, 0, term))
+
+    def _length(self, op: GlobalVariableOp, buffer: Buffer) -> dict[str, Term]:
+        type = op.type.pointee
+        last = type.member_types[-1] if isinstance(type, StructType) else None
+        if not isinstance(last, RuntimeArrayType):
+            return {}
+        count: Term = z3.BitVecVal(element_bytes(buffer.type), WIDE)
+        for size in buffer.shape:
+            count = count * self.term(size)
+        padded = z3.UDiv(count + (PADDING - 1), z3.BitVecVal(PADDING, WIDE)) * PADDING
+        name, shape = op.sym_name.data, "x".join(map(str, buffer.shape))
+        stride = array_stride(last)
+        length = z3.UDiv(padded, z3.BitVecVal(stride, WIDE))
+        text = f"{name} has {shape or 1} {buffer.type}"
+        return {f"len({name})": self._narrow(length, text)}
+
+    def _pushed(self, module: ModuleOp) -> dict[str, Term]:
+        given = {p.offset: p.value for p in self.launch.dispatch.push_constants}
+        made: dict[str, Term] = {}
+        for op in module.body.block.ops:
+            if not isinstance(op, GlobalVariableOp):
+                continue
+            type, storage = op.type.pointee, op.storage_class
+            if not isinstance(type, StructType) or storage is not StorageClass.PushConstant:
+                continue
+            for number, offset in enumerate(type.offsets):
+                value = given.get(offset.data)
+                if isinstance(value, int | str):
+                    text = f"the push constant at {offset.data} == {value}"
+                    made[f"push[{number},0]"] = self._narrow(self.term(value), text)
+        return made
+
+
+def _number(attribute: Any) -> int | None:
+    return getattr(getattr(attribute, "value", attribute), "data", attribute)
