@@ -33,6 +33,8 @@ class Snapshot:
     first: int
     groups: Array
     near: Array
+    moved: bool
+    """Whether there was a barrier since the chunk began."""
 
 
 class Horizons:
@@ -43,7 +45,7 @@ class Horizons:
 
     def __init__(self, accessors: Accessors, start: int):
         workgroups, subgroups, _ = accessors.lanes.shape
-        self.first = accessors.first
+        self.first, self.moved = accessors.first, False
         self.subgroups_each = accessors.subgroups_each
         self.groups = np.full((STORAGES, 4, workgroups), start, np.int64)
         self.near = np.full((STORAGES, 4, workgroups, subgroups), start, np.int64)
@@ -51,10 +53,11 @@ class Horizons:
 
     def snapshot(self) -> Snapshot:
         """Returns the present horizons."""
-        return Snapshot(self.first, self.groups, self.near)
+        return Snapshot(self.first, self.groups, self.near, self.moved)
 
     def barrier(self, semantics: Semantics, level: int, mask: Mask, now: int) -> None:
         """A control barrier over subgroups or workgroups; `now` is when they came to it."""
+        self.moved = True
         level = min(level, semantics.scope if semantics.release | semantics.acquire else level)
         self.groups, self.near = self.groups.copy(), self.near.copy()
         groups, near = _touched_groups(mask, self.near.shape[2:])

@@ -23,6 +23,7 @@ from xdsl_spirv.interpreter.checks.accessors import (
     SAME_DEVICE,
     SAME_INVOCATION,
     SAME_SUBGROUP,
+    SAME_WORKGROUP,
     Accessors,
 )
 from xdsl_spirv.interpreter.checks.horizons import STORAGES, Snapshot
@@ -30,8 +31,10 @@ from xdsl_spirv.interpreter.checks.knowledge_tables import (
     LEVELS,
     ROWS,
     Acquire,
-    Chain,
+    Gathered,
+    Heads,
     Join,
+    Link,
     Node,
     Release,
     Tables,
@@ -90,6 +93,8 @@ class Knowledge:
     """The knowledge of a launch's invocations; `active` says whether atomics can order anything."""
 
     active: bool
+    fenced: bool = True
+    """Whether there are barriers that release or acquire for atomics around them."""
     tables: Tables = None  # pyright: ignore
     log: list[Barrier | Atomic] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -97,9 +102,10 @@ class Knowledge:
     def __post_init__(self) -> None:
         self.logged = 0
         self.nodes: dict[int, Node] = {}
-        self.chains: dict[tuple[int, int], Chain] = {}
+        self.chains: dict[tuple[int, int], dict[int, Link]] = {}
+        """The releases that a location holds: the last one of each group, and of all."""
         self.fences: dict[tuple[int, int, int], Release] = {}
-        self.pending: dict[int, dict[tuple[int, int], tuple[Chain, int]]] = {}
+        self.pending: dict[int, dict[tuple[int, int], tuple[Heads, int]]] = {}
 
     def start(self, accessors: Accessors) -> None:
         """Begins a launch, or a further chunk of it."""
@@ -136,57 +142,53 @@ class Knowledge:
         for number, lane, wrote in zip(*columns, strict=True):
             place = event.memory, number
             semantics = event.semantics[0 if wrote else 1]
-            chain = self.chains.get(place)
-            if event.reads and chain is not None:
-                self._read(event, lane, place, chain, semantics)
+            chain = self.chains.get(place) if event.reads else None
+            if chain:
+                self._read(event, lane, place, self._heads(chain, lane), semantics)
             if not wrote:
                 continue
-            if not event.reads:
-                chain = None
-            before = chain
+            releases = list(self._fences_of(lane, event.scope))
             if semantics.release:
-                chain = Chain(
-                    chain,
-                    Release(
-                        lane,
-                        event.stamp,
-                        semantics,
-                        self.nodes.get(lane),
-                        event.local,
-                        event.op,
-                    ),
-                )
-            for release in self._fences_of(lane, event.scope):
-                chain = Chain(chain, release)
-            if chain is None:
+                before, local = self.nodes.get(lane), event.local
+                releases.insert(0, Release(lane, event.stamp, semantics, before, local, event.op))
+            if not event.reads:
                 self.chains.pop(place, None)
-            elif chain is not before:
-                self.chains[place] = chain
+            if releases:
+                self._extend(self.chains.setdefault(place, {}), releases)
+
+    def _extend(self, chain: dict[int, Link], releases: Iterable[Release]) -> None:
+        for release in releases:
+            groups = self.tables.groups(release.lane)
+            link = Link(tuple(map(chain.get, groups)), release)
+            chain.update(dict.fromkeys(groups, link))
+
+    def _heads(self, chain: dict[int, Link], lane: int) -> Heads:
+        return tuple(map(chain.get, self.tables.groups(lane)))
 
     def _read(
-        self, event: Atomic, lane: int, place: tuple[int, int], chain: Chain, semantics: Semantics
+        self, event: Atomic, lane: int, place: tuple[int, int], heads: Heads, semantics: Semantics
     ) -> None:
         if semantics.acquire:
-            self._acquire(event.op, lane, chain, semantics, event.local)
-        self.pending.setdefault(lane, {})[place] = chain, event.scope
+            self._acquire(event.op, lane, heads, semantics, event.local)
+        if self.fenced:
+            self.pending.setdefault(lane, {})[place] = heads, event.scope
 
     def _acquire(
-        self, op: Operation, lane: int, chain: Chain, semantics: Semantics, local: Snapshot
+        self, op: Operation, lane: int, heads: Heads, semantics: Semantics, local: Snapshot
     ) -> None:
         before = self.nodes.get(lane)
         if (
             isinstance(before, Acquire)
-            and before.chain is chain
+            and before.heads[-1] is heads[-1]
             and before.semantics == semantics
             and before.local.groups is local.groups
         ):
             return
-        self._explain(op, lane, chain, semantics)
-        self.nodes[lane] = Acquire(lane, semantics, before, chain, local)
+        self._explain(op, lane, last_of(heads), semantics)
+        self.nodes[lane] = Acquire(lane, semantics, before, heads, local)
 
-    def _explain(self, op: Operation, lane: int, chain: Chain, semantics: Semantics) -> None:
+    def _explain(self, op: Operation, lane: int, release: Release, semantics: Semantics) -> None:
         """Keep why the latest release does not synchronize, for messages."""
-        release = chain.release
         level = self.tables.accessors.between(release.lane, lane)
         why = ""
         if not release.semantics.release & semantics.acquire:
@@ -246,9 +248,9 @@ class Knowledge:
             return
         for lane in event.lanes.tolist():
             waiting = self.pending.get(lane, {})
-            for place, (chain, scope) in list(waiting.items()):
-                self._acquire(event.op, lane, chain, semantics.within(scope), event.local)
-                if not chain.release.semantics.release & ~semantics.acquire:
+            for place, (heads, scope) in list(waiting.items()):
+                self._acquire(event.op, lane, heads, semantics.within(scope), event.local)
+                if not last_of(heads).semantics.release & ~semantics.acquire:
                     del waiting[place]
 
     def _join(self, event: Barrier) -> None:
@@ -283,31 +285,39 @@ class Knowledge:
         near = event.level == SAME_SUBGROUP
         teams = (accessors.subgroup_of if near else accessors.group_of)(lanes)
         for team in np.unique(teams).tolist():
-            chain: Chain | None = None
+            chain: dict[int, Link] = {}
             members = lanes[teams == team].tolist()
             for lane in members:
-                for release in self._fences_of(lane, SAME_DEVICE):
-                    if release.semantics.release & ~event.semantics.both:
-                        chain = Chain(chain, release)
-            if chain is None:
+                releases = self._fences_of(lane, SAME_DEVICE)
+                self._extend(
+                    chain, [r for r in releases if r.semantics.release & ~event.semantics.both]
+                )
+            if not chain:
                 continue
             for lane in members:
-                self.pending.setdefault(lane, {})[-1, event.stamp] = chain, SAME_DEVICE
+                heads = self._heads(chain, lane)
+                self.pending.setdefault(lane, {})[-1, event.stamp] = heads, SAME_DEVICE
 
     def _pass(
         self, members: list[int], semantics: Semantics, others: list[tuple[int, Node]], level: int
     ) -> None:
         joined: dict[int, Node] = {}
+        level = min(level, SAME_WORKGROUP)
+        gathered = Gathered(semantics, others, level)
         if len(others) == 1:
             node = others[0][1]
-            if isinstance(node, Join) and node.semantics == semantics and node.level >= level:
+            if (
+                isinstance(node, Join)
+                and node.semantics == semantics
+                and node.gathered.level >= level
+            ):
                 if all(self.nodes.get(lane) is node for lane in members):
                     return
         for lane in members:
             before = self.nodes.get(lane)
             key = id(before)
             if key not in joined:
-                joined[key] = Join(lane, semantics, before, others, level)
+                joined[key] = Join(lane, semantics, before, gathered)
             self.nodes[lane] = joined[key]
 
     # Questions.
@@ -323,3 +333,9 @@ class Knowledge:
                 table = self.tables.table(node)
                 answers[number] = self.tables.row_of(table, code, storage)
         return answers[place]
+
+
+def last_of(heads: Heads) -> Release:
+    """The latest of the releases that a read synchronizes with."""
+    assert heads[-1] is not None
+    return heads[-1].release

@@ -6,12 +6,18 @@ workgroup whose barriers it passed) times before which its accesses are known. R
 that they happen before; the others that they were made available for the level `k` around who knows
 (0: visible to it), and hold for writes that by themselves were made available for the level `m` at
 least. A table is computed from the tables of the nodes before, when it is needed.
+
+Tables are trees that are never changed: a node's table shares all parts that are as in the tables
+before it, and a part that many tables share is changed once. So a message through thousands of
+invocations costs each of them the few parties that are new, in time and memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import is_
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.ir import Operation
@@ -25,6 +31,8 @@ from xdsl_spirv.interpreter.checks.accessors import (
     SAME_INVOCATION,
     SAME_SUBGROUP,
     SAME_WORKGROUP,
+    SEVERAL,
+    SUBGROUP,
     WORKGROUP,
     Accessors,
 )
@@ -35,10 +43,10 @@ from xdsl_spirv.interpreter.numbers import Array
 LEVELS = 4
 ROWS = 1 + LEVELS * LEVELS
 EXECUTION = 0
-PARTIES = 4096
-"""After so many releasing invocations further ones count for their whole workgroup."""
-TABLES = 1 << 25
-"""Number of entries of all tables before older ones are forgotten."""
+WIDTH = 16
+"""Number of parts of an inner part of a tree."""
+MEMOS = 1 << 17
+"""After so many changes of parts the earlier ones are forgotten."""
 
 
 def row(m: int, k: int) -> int:
@@ -46,7 +54,7 @@ def row(m: int, k: int) -> int:
     return 1 + m * LEVELS + k
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Release:
     """The knowledge of an invocation at a release, and the accesses that it released."""
 
@@ -58,26 +66,52 @@ class Release:
     op: Operation
 
 
-@dataclass(eq=False)
-class Chain:
-    """The releases that a read of a location synchronizes with."""
+@dataclass(eq=False, slots=True)
+class Link:
+    """
+    A release in the sequence of releases that a location holds. `before` are the release before it
+    by the same invocation, in the same subgroup, in the same workgroup, and by any.
+    """
 
-    before: Chain | None
+    before: Heads
     release: Release
 
 
-@dataclass(eq=False)
+Heads: TypeAlias = tuple[Link | None, ...]
+"""By level: the last release of those that are so near to an invocation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The knowledge that an acquire takes over from a link and the links before it at a level."""
+
+    link: Link
+    level: int
+    acquire: int
+    scope: int
+
+
+@dataclass(eq=False, slots=True)
+class Gathered:
+    """The knowledge that invocations bring to a control barrier."""
+
+    semantics: Semantics
+    others: Sequence[tuple[int, Node]]
+    level: int
+
+
+@dataclass(eq=False, slots=True)
 class Acquire:
-    """An acquire: the invocation takes over the knowledge of the chain's releases."""
+    """An acquire: the invocation takes over the knowledge of the releases that it reads."""
 
     lane: int
     semantics: Semantics
     before: Node | None
-    chain: Chain
+    heads: Heads
     local: Snapshot
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Join:
     """
     The knowledge of an invocation before a control barrier, joined with the knowledge that came
@@ -87,158 +121,214 @@ class Join:
     lane: int
     semantics: Semantics
     before: Node | None
-    others: Sequence[tuple[int, Node]]
-    level: int
+    gathered: Gathered
 
 
 Node = Release | Acquire | Join
 
-
-@dataclass(eq=False)
-class Table:
-    """
-    The knowledge at a node: times by (storage, row, party), for parties with known accesses only.
-
-    Most invocations hear of few others, so a table has no columns for the rest.
-    """
-
-    codes: Array
-    """The parties, in order."""
-    times: Array
-
-    def spread(self, codes: Array) -> Array:
-        """Returns the times with columns for all `codes`; a new party's column holds zeros."""
-        if self.codes.size == codes.size:
-            return self.times.copy()
-        wider = np.zeros((STORAGES, ROWS, codes.size), np.int64)
-        wider[:, :, codes.searchsorted(self.codes)] = self.times
-        return wider
-
-    def row_of(self, code: int, storage: int) -> Array:
-        """The times of one party; zeros if there is no column."""
-        column = int(self.codes.searchsorted(code))
-        if column == self.codes.size or self.codes[column] != code:
-            return NOTHING
-        return self.times[storage, :, column]
-
-
-NOTHING = np.zeros(ROWS, np.int64)
-EMPTY = Table(np.zeros(0, np.int64), np.zeros((STORAGES, ROWS, 0), np.int64))
+Tree: TypeAlias = Any
+"""A column (storage, row) of times of one party, None for no party, or a tuple of trees."""
+Step: TypeAlias = tuple[Callable[[Array, int, Any], None], Any]
+"""A change of columns: a function of a column, the party's level and an argument."""
+EMPTY: Tree = (None, None, None)
+PARTS: Tree = (None,) * WIDTH
+KINDS = (LANE, SUBGROUP, WORKGROUP)
 
 
 class Tables:
-    """The tables of a launch's nodes."""
+    """The tables of a launch's nodes: trees of columns by kind of party and its number."""
 
     def __init__(self, accessors: Accessors):
         self.accessors = accessors
-        self.parties: set[int] = set()
-        self.states: dict[Node, Table] = {}
-        self.held = 0
-        """Number of entries of all tables."""
+        self.size = WIDTH
+        """Number of parties of a kind that a tree has room for."""
+        while self.size < accessors.count * accessors.per_workgroup:
+            self.size *= WIDTH
+        self.states: dict[Node | Heard | Gathered, Tree] = {}
+        self.columns: dict[bytes, Array] = {}
+        self.zeros = self._column(np.zeros((STORAGES, ROWS), np.int64))
+        self.steps: dict[Step, int] = {}
+        self.changed: dict[tuple[int, int, int], tuple[Tree, Tree]] = {}
 
-    def party(self, code: int) -> int:
-        """The party that stands for an invocation: itself, or its workgroup if there are many."""
-        if code not in self.parties:
-            if len(self.parties) >= PARTIES and code & KIND == LANE:
-                return self.party(WORKGROUP | code // self.accessors.per_workgroup)
-            self.parties.add(code)
-        return code
+    def groups(self, lane: int) -> tuple[int, int, int, int]:
+        """The codes of the invocations that are near to one, by level."""
+        return (lane, *self.accessors.wider(lane), SEVERAL)
 
-    def levels(self, codes: Array, lane: int) -> Array:
-        """Returns the smallest scope that contains each party and the invocation."""
-        return self.accessors.distance(codes, np.int64(lane))
-
-    def table(self, node: Node) -> Table:
+    def table(self, node: Node) -> Tree:
         """Returns the knowledge at a node, computed from the nodes before it."""
-        waiting: list[Node] = [node]
+        states, waiting = self.states, list[Node | Heard | Gathered]([node])
         while waiting:
             top = waiting[-1]
-            if top in self.states:
-                waiting.pop()
-                continue
-            missing = [n for n in _before(top) if n not in self.states]
-            if missing:
+            missing = [one for one in _before(top) if one not in states]
+            if missing and top not in states:
                 waiting += missing
                 continue
-            made = self.states[top] = self._compute(top)
-            self.held += made.times.size
             waiting.pop()
-        table = self.states[node]
-        if self.held > TABLES:
-            self.states, self.held = {node: table}, table.times.size
-        return table
+            if top not in states:
+                states[top] = self._compute(top)
+        return states[node]
 
-    def _compute(self, node: Node) -> Table:
-        lane = node.lane
-        local = () if isinstance(node, Join) else self._local(lane, node.local)
-        before = None if node.before is None else self.states[node.before]
-        sources: list[tuple[Node, int, int, int]] = []
-        if isinstance(node, Join):
-            sources = [self._through(lane, *other, node) for other in node.others]
-        elif isinstance(node, Acquire):
-            sources = list(self._taken_over(node))
-        parts = [np.array([code for code, _, _ in local], np.int64)]
-        parts += [self.states[source].codes for source, *_ in sources]
-        if before is not None:
-            parts.append(before.codes)
-        if isinstance(node, Release):
-            parts.append(np.array([self.party(lane)], np.int64))
-        codes = np.unique(np.concatenate(parts))
-        table = (before or EMPTY).spread(codes)
-        for code, level, times in local:
-            _add_local(table[:, :, codes.searchsorted(code)], level, times)
-        if isinstance(node, Release):
-            own = codes.searchsorted(self.party(lane))
-            table[:, EXECUTION, own] = node.stamp
-            for storage in range(STORAGES):
-                if node.semantics.release & 1 << storage:
-                    for k in range(SAME_SUBGROUP, node.semantics.available + 1):
-                        table[storage, row(0, k), own] = node.stamp
-            push(table, self.levels(codes, lane), node.semantics)
-            return Table(codes, table)
-        for source, other, storages, level in sources:
-            theirs = self.states[source].spread(codes)
-            if isinstance(node, Join):
+    def _compute(self, node: Node | Heard | Gathered) -> Tree:
+        if isinstance(node, Heard):
+            before = _rest(node)
+            known = EMPTY if before is None else self.states[before]
+            storages = _passing(node)
+            if not storages:
+                return known
+            theirs = self.states[node.link.release]
+            return self.union(known, self._pass(theirs, storages, node.level))
+        if isinstance(node, Gathered):
+            known = EMPTY
+            for other, one in node.others:
                 # One of those who come to a barrier makes available what it can.
-                push(theirs, self.levels(codes, other), node.semantics)
-            pass_over(table, theirs, storages, level)
-        pull(table, self.levels(codes, lane), node.semantics)
-        return Table(codes, table)
+                theirs = self.change(self.states[one], (push, node.semantics), other)
+                known = self.union(known, self._pass(theirs, node.semantics.both, node.level))
+            return known
+        known = EMPTY if node.before is None else self.states[node.before]
+        if isinstance(node, Join):
+            known = self.union(known, self.states[node.gathered])
+            return self.change(known, (pull, node.semantics), node.lane)
+        for code, argument in self._local(node.lane, node.local):
+            known = self._put(known, code, (_add_local, argument))
+        if isinstance(node, Release):
+            known = self._put(known, node.lane, (_add_own, (node.stamp, node.semantics)))
+            return self.change(known, (push, node.semantics), node.lane)
+        for heard in _taken_over(node):
+            known = self.union(known, self.states[heard])
+        return self.change(known, (pull, node.semantics), node.lane)
 
-    def _taken_over(self, node: Acquire) -> Iterable[tuple[Node, int, int, int]]:
-        """The releases that a read synchronizes with: who released which storage, how far away."""
-        for release, before in _synchronizing(node.chain):
-            level = self.accessors.between(release.lane, node.lane)
-            if level > min(release.semantics.scope, node.semantics.scope):
-                continue
-            storages = release.semantics.release & node.semantics.acquire
-            if storages:
-                yield release, release.lane, storages, level
-            if _covers(release, before, storages):
-                return
-
-    def _through(
-        self, lane: int, other: int, source: Node, node: Join
-    ) -> tuple[Node, int, int, int]:
-        """Another invocation at a barrier, in the form that `_taken_over` returns."""
-        storages = node.semantics.release & node.semantics.acquire
-        level = self.accessors.between(other, lane)
-        # One node stands for several invocations, so only what is known to all of a scope counts.
-        return source, other, storages, max(level, min(node.level, SAME_WORKGROUP))
-
-    def _local(self, lane: int, local: Snapshot) -> list[tuple[int, int, Array]]:
+    def _local(self, lane: int, local: Snapshot) -> Iterator[tuple[int, tuple[int, bytes]]]:
         """The order that barriers gave an invocation: parties, their levels, and times."""
+        if not local.moved:
+            return
         subgroup, group = self.accessors.wider(lane)
         w, s = (group & NUMBER) - local.first, (subgroup & NUMBER) % self.accessors.subgroups_each
-        return [
-            (self.party(group), SAME_WORKGROUP, local.groups[:, :, w]),
-            (self.party(subgroup), SAME_SUBGROUP, local.near[:, :, w, s]),
-        ]
+        yield group, (SAME_WORKGROUP, local.groups[:, :, w].tobytes())
+        yield subgroup, (SAME_SUBGROUP, local.near[:, :, w, s].tobytes())
 
-    def row_of(self, table: Table, code: int, storage: int) -> Array:
+    # Trees.
+
+    def _column(self, column: Array) -> Array:
+        """Equal columns are one object."""
+        return self.columns.setdefault(column.tobytes(), column)
+
+    def _number(self, step: Step) -> int:
+        return self.steps.setdefault(step, len(self.steps))
+
+    def _pass(self, tree: Tree, storages: int, level: int) -> Tree:
+        step = pass_over, (storages, level)
+        return self._change_all(tree, level, self._number(step), step)
+
+    def change(self, tree: Tree, step: Step, lane: int) -> Tree:
+        """The table with changed columns, by the level of each party around an invocation."""
+        own = self.accessors
+        s, w = lane // own.lanes_each, lane // own.per_workgroup
+        lanes = (s * own.lanes_each, (s + 1) * own.lanes_each, SAME_SUBGROUP)
+        group = (w * own.per_workgroup, (w + 1) * own.per_workgroup, SAME_WORKGROUP)
+        near = (w * own.subgroups_each, (w + 1) * own.subgroups_each, SAME_WORKGROUP)
+        bounds = (
+            ((lane, lane + 1, SAME_INVOCATION), lanes, group),
+            ((s, s + 1, SAME_SUBGROUP), near),
+            ((w, w + 1, SAME_WORKGROUP),),
+        )
+        number = self._number(step)
+        parts = zip(tree, bounds, strict=True)
+        return _rebuild(tree, [self._change(p, self.size, 0, b, number, step) for p, b in parts])
+
+    def _change(
+        self,
+        tree: Tree,
+        size: int,
+        low: int,
+        bounds: Sequence[tuple[int, int, int]],
+        number: int,
+        step: Step,
+    ) -> Tree:
+        if tree is None:
+            return None
+        for start, end, level in bounds:
+            if start <= low and low + size <= end:
+                return self._change_all(tree, level, number, step)
+            if low < end and start < low + size:
+                break
+        else:
+            return self._change_all(tree, SAME_DEVICE, number, step)
+        size //= WIDTH
+        parts = enumerate(tree)
+        return _rebuild(
+            tree,
+            [
+                p if p is None else self._change(p, size, low + k * size, bounds, number, step)
+                for k, p in parts
+            ],
+        )
+
+    def _change_all(self, tree: Tree, level: int, number: int, step: Step) -> Tree:
+        """The tree if all parties are of one level."""
+        key = id(tree), level, number
+        known = self.changed.get(key)
+        if known is None:
+            if isinstance(tree, tuple):
+                parts: Iterable[Tree] = tree
+                made = _rebuild(
+                    tree,
+                    [p if p is None else self._change_all(p, level, number, step) for p in parts],
+                )
+            else:
+                column = tree.copy()
+                step[0](column, level, step[1])
+                made = self._column(column)
+            if len(self.changed) > MEMOS:
+                self.changed.clear()
+            # The tree stays with its change, so that no other gets its number.
+            known = self.changed[key] = made, tree
+        return known[0]
+
+    def union(self, a: Tree, b: Tree) -> Tree:
+        """The later times of two tables."""
+        if a is b or b is None:
+            return a
+        if a is None:
+            return b
+        if not isinstance(a, tuple):
+            return self._column(np.maximum(a, b))
+        # Most parts are shared or missing: they need no call.
+        parts = [
+            x if x is y or y is None else y if x is None else self.union(x, y)
+            for x, y in zip(a, b, strict=True)
+        ]
+        return b if all(map(is_, parts, b)) else _rebuild(a, parts)
+
+    def _put(self, tree: Tree, code: int, step: Step) -> Tree:
+        """The table with one party's column changed."""
+        parts = list(tree)
+        kind = KINDS.index(code & KIND)
+        parts[kind] = self._put_in(parts[kind], self.size, code & NUMBER, step)
+        return _rebuild(tree, parts)
+
+    def _put_in(self, tree: Tree, size: int, number: int, step: Step) -> Tree:
+        if size == 1:
+            column = self.zeros if tree is None else tree
+            return self._change_all(column, SAME_INVOCATION, self._number(step), step)
+        parts, size = list(tree or PARTS), size // WIDTH
+        parts[number // size] = self._put_in(parts[number // size], size, number % size, step)
+        return _rebuild(tree or PARTS, parts)
+
+    def _row(self, tree: Tree, code: int, storage: int) -> Array:
+        """The times of one party alone; zeros if there is no column."""
+        if code & KIND == SEVERAL:
+            return self.zeros[storage]
+        tree, size, number = tree[KINDS.index(code & KIND)], self.size, code & NUMBER
+        while size > 1 and tree is not None:
+            size //= WIDTH
+            tree, number = tree[number // size], number % size
+        return self.zeros[storage] if tree is None else tree[storage]
+
+    def row_of(self, table: Tree, code: int, storage: int) -> Array:
         """Returns a table's row for one party: for a group, at least the rows of all members."""
-        parties = [code, *self.accessors.wider(code)]
-        best = np.max([table.row_of(party, storage) for party in parties], axis=0)
+        best = self._row(table, code, storage)
+        for wider in self.accessors.wider(code):
+            best = np.maximum(best, self._row(table, wider, storage))
         members = self.accessors.members(code)
         if members:
             least = np.min([self.row_of(table, one, storage) for one in members], axis=0)
@@ -246,54 +336,67 @@ class Tables:
         return best
 
 
-def push(table: Array, levels: Array, semantics: Semantics) -> None:
+def _rebuild(tree: Tree, parts: list[Tree]) -> Tree:
+    """The same tree if no part is another one."""
+    return tree if all(map(is_, tree, parts)) else tuple(parts)
+
+
+# Changes of a column (storage, row).
+
+
+def push(column: Array, level: int, semantics: Semantics) -> None:
     """Executes an availability operation: nearby writes become available more widely."""
+    top = semantics.available
     for storage in range(STORAGES):
         if not semantics.release & 1 << storage:
             continue
-        rows = table[storage]
-        top = semantics.available
-        for level in range(SAME_SUBGROUP, top + 1):
-            near = levels == level
+        rows = column[storage]
+        if level >= SAME_SUBGROUP:
             for k in range(level, top + 1):
-                own = rows[row(level, k)]
-                own[near] = np.maximum(own, rows[EXECUTION])[near]
+                rows[row(level, k)] = max(rows[row(level, k)], rows[EXECUTION])
         for m in range(LEVELS):
             for k in range(SAME_WORKGROUP, top + 1):
-                np.maximum(rows[row(m, k)], rows[row(m, k - 1)], out=rows[row(m, k)])
+                rows[row(m, k)] = max(rows[row(m, k)], rows[row(m, k - 1)])
 
 
-def pull(table: Array, levels: Array, semantics: Semantics) -> None:
+def pull(column: Array, level: int, semantics: Semantics) -> None:
     """Executes a visibility operation: writes that are available to a scope become visible."""
+    top = semantics.visible
     for storage in range(STORAGES):
         if not semantics.acquire & 1 << storage:
             continue
-        rows = table[storage]
-        top = semantics.visible
-        for level in range(SAME_SUBGROUP, top + 1):
-            near = levels == level
+        rows = column[storage]
+        if SAME_SUBGROUP <= level <= top:
             for k in range(level + 1):
-                own = rows[row(level, k)]
-                own[near] = np.maximum(own, rows[EXECUTION])[near]
+                rows[row(level, k)] = max(rows[row(level, k)], rows[EXECUTION])
         for m in range(LEVELS):
             for k in range(top - 1, -1, -1):
-                np.maximum(rows[row(m, k)], rows[row(m, k + 1)], out=rows[row(m, k)])
+                rows[row(m, k)] = max(rows[row(m, k)], rows[row(m, k + 1)])
 
 
-def pass_over(table: Array, source: Array, storages: int, level: int) -> None:
-    """Merges another invocation's table, `level` away, into a table of the same parties."""
-    if not storages:
-        return
+def pass_over(column: Array, _: int, how: tuple[int, int]) -> None:
+    """Leaves the times that another invocation, a level away, hears of in a message."""
+    storages, level = how
     for storage in range(STORAGES):
-        if storages & 1 << storage:
-            np.maximum(table[storage, 0], source[storage, 0], out=table[storage, 0])
+        if not storages & 1 << storage:
+            column[storage, EXECUTION] = 0
     for m in range(LEVELS):
-        here = slice(row(m, level), row(m, SAME_DEVICE) + 1)
-        np.maximum(table[:, here], source[:, here], out=table[:, here])
+        column[:, row(m, 0) : row(m, level)] = 0
 
 
-def _add_local(column: Array, level: int, times: Array) -> None:
-    """Put what a party's barriers have ordered into its column (storage, row)."""
+def _add_own(column: Array, _: int, how: tuple[int, Semantics]) -> None:
+    """What an invocation knows of itself when it releases."""
+    stamp, semantics = how
+    column[:, EXECUTION] = stamp
+    for storage in range(STORAGES):
+        if semantics.release & 1 << storage:
+            for k in range(SAME_SUBGROUP, semantics.available + 1):
+                column[storage, row(0, k)] = stamp
+
+
+def _add_local(column: Array, _: int, how: tuple[int, bytes]) -> None:
+    """What a group's barriers have ordered."""
+    level, times = how[0], np.frombuffer(how[1], np.int64).reshape(STORAGES, -1)
     pairs = [
         (EXECUTION, horizons.EXECUTION),
         (row(0, SAME_INVOCATION), horizons.SEEN),
@@ -304,33 +407,60 @@ def _add_local(column: Array, level: int, times: Array) -> None:
         column[:, number] = np.maximum(column[:, number], times[:, kind])
 
 
-def _synchronizing(chain: Chain) -> Iterable[tuple[Release, Chain | None]]:
-    """The releases of a chain, the latest first, each with the chain before it."""
-    rest: Chain | None = chain
-    while rest is not None:
-        yield rest.release, rest.before
-        rest = rest.before
+# The nodes before a node.
 
 
-def _covers(release: Release, before: Chain | None, storages: int) -> bool:
+def _passing(node: Heard) -> int:
+    """The storage of which a release tells an acquire, as bits."""
+    semantics = node.link.release.semantics
+    if node.level > min(semantics.scope, node.scope):
+        return 0
+    return semantics.release & node.acquire
+
+
+def _rest(node: Heard) -> Heard | None:
+    """The knowledge from the links before, unless all that comes with the last one."""
+    link = node.link.before[node.level]
+    if link is None or _covers(node.link, node.acquire):
+        return None
+    return Heard(link, node.level, node.acquire, node.scope)
+
+
+def _covers(link: Link, acquire: int) -> bool:
     """Whether who released had acquired all earlier releases, so that they come with it."""
-    own = release.before
+    own, semantics = link.release.before, link.release.semantics
     return (
         isinstance(own, Acquire)
-        and own.chain is before
-        and own.semantics.scope == SAME_DEVICE == release.semantics.scope
-        and not storages & ~own.semantics.acquire
-        and release.semantics.available in (SAME_INVOCATION, SAME_DEVICE)
+        and own.heads[-1] is link.before[-1]
+        and own.semantics.scope == SAME_DEVICE == semantics.scope
+        and not semantics.release & acquire & ~own.semantics.acquire
+        and semantics.available in (SAME_INVOCATION, SAME_DEVICE)
     )
 
 
-def _before(node: Node) -> list[Node]:
-    nodes: list[Node] = [] if node.before is None else [node.before]
+def _taken_over(node: Acquire) -> list[Heard]:
+    """What an acquire hears of: the releases around it by level, or the last one if that is all."""
+    acquire, scope = node.semantics.acquire, node.semantics.scope
+    heard = [Heard(link, k, acquire, scope) for k, link in enumerate(node.heads) if link]
+    last = heard[-1].link
+    if last.before[-1] is None or _covers(last, acquire):
+        return [next(one for one in heard if one.link is last)]
+    return heard
+
+
+def _before(node: Node | Heard | Gathered) -> list[Node | Heard | Gathered]:
+    if isinstance(node, Gathered):
+        return [one for _, one in node.others]
+    nodes: list[Node | Heard | Gathered] = []
+    if isinstance(node, Heard):
+        rest = _rest(node)
+        if rest is not None:
+            nodes.append(rest)
+        return [*nodes, node.link.release] if _passing(node) else nodes
+    if node.before is not None:
+        nodes.append(node.before)
     if isinstance(node, Acquire):
-        for release, before in _synchronizing(node.chain):
-            nodes.append(release)
-            if _covers(release, before, release.semantics.release & node.semantics.acquire):
-                break
+        nodes += _taken_over(node)
     if isinstance(node, Join):
-        nodes += [source for _, source in node.others]
+        nodes.append(node.gathered)
     return nodes

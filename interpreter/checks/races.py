@@ -89,7 +89,8 @@ class Races:
             for op in ops
             if isinstance(op, CONTROL)
         )
-        self.knowledge = Knowledge(self._needs_knowledge(ops))
+        fenced = any(self._is_fence(op) for op in ops)
+        self.knowledge = Knowledge(self._needs_knowledge(ops), fenced)
         self.reports = RaceReports(self)
         self.stamp = self.arrived = 1
         self.log: list[Operation | None] = [None, None]

@@ -216,7 +216,8 @@ def test_refusals(name: str, tmp_path: Path, capsys: Any, quick: None) -> None:
 
 SHARE = 1.5
 SECONDS = 600.0
-WRONG_TOOL = f"{sys.executable} -m xdsl_spirv.testing.seeded_failures"
+TOOL = f"{sys.executable} -m xdsl_spirv.testing.seeded_failures"
+WRONG_TOOL = ["--status", "3", "--command"]
 
 
 def reduced_size(path: Path, options: list[str]) -> int:
@@ -282,7 +283,7 @@ def test_a_crash_of_a_tool(pattern: str, tmp_path: Path, glslang: list[str]) -> 
 @pytest.mark.long
 @pytest.mark.parametrize("op", WRONG)
 def test_a_wrong_result_of_a_tool(op: str, tmp_path: Path, glslang: list[str]) -> None:
-    check_seed(WRONG[op], 5, tmp_path, ["--command", f"{WRONG_TOOL} kernel {op} {{}}"])
+    check_seed(WRONG[op], 5, tmp_path, [*WRONG_TOOL, f"{TOOL} kernel {op} {{}}"])
 
 
 @pytest.mark.long
@@ -290,7 +291,7 @@ def test_a_wrong_result_of_a_tool(op: str, tmp_path: Path, glslang: list[str]) -
 def test_a_wrong_node_deep_in_a_model(op: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(large_model(op), str(path))
-    assert reduced_size(path, ["--command", f"{WRONG_TOOL} model {op} {{}}"]) == 1
+    assert reduced_size(path, [*WRONG_TOOL, f"{TOOL} model {op} {{}}"]) == 1
 
 
 @pytest.mark.long

@@ -38,6 +38,8 @@ RUN = f"xdsl-spirv run {HERE} --random 0 --no-cache --json"
 MODEL = ".onnx"
 TRIES = ".tries"
 """Ends the name of the folder of an unfinished search: its verdicts, and the candidates tried."""
+FIRST_SECONDS = 60.0
+"""Limit of the first try, unless one is given."""
 JOBS = min(os.cpu_count() or 1, 8)
 
 add_options = Options(
@@ -47,9 +49,9 @@ failing KERNEL|MODEL.onnx  as for test, or a model
     the command that fails, {HERE} for the file (test, or for models {RUN!r})
 --status STATUS int  its exit status (that of the input, not 0)
 --says TEXT default=  what it prints when it fails
---device NAME  compare a kernel's results on it with the interpreter's
+--device NAME  compare the results on it with the interpreter's, of a model with onnxruntime's
 --failure TEXT  the one that is to stay, if there are several: RACE-01
---try-seconds N float default=60.0  for one try (%(default)g)
+--try-seconds N float  for one try (the first one's time, and 10 times that of the smallest so far)
 --try-memory MIB int default=8192  for one try (%(default)s)
 --jobs N int default={JOBS}  tries at a time
 -o --output FILE  the smallest: .spv, .spvasm, .onnx (x.reduced.spv)
@@ -63,6 +65,10 @@ docs/reduce.md says what counts as the same failure.""",
 def reduce(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv reduce`."""
     path = Path(arguments.failing)
+    if arguments.tried is not None and arguments.device is not None:
+        raise ProgramError(
+            "--command runs on no --device", arguments.failing, "name the device in the command"
+        )
     case = read_case(path, arguments)
     default = path.with_name(f"{path.name.partition('.')[0]}.reduced{Path(case.name).suffix}")
     output = Path(arguments.output or default)
@@ -120,12 +126,19 @@ class Judge:
     known: set[str] = field(default_factory=set[str])
     """Failures of the original: a smaller case has no others."""
     tried: int = 0
+    seconds: float = 0.0
+    """Limit of a try."""
+
+    def __post_init__(self) -> None:
+        self.seconds = self.first = self.arguments.try_seconds or FIRST_SECONDS
 
     @property
     def command(self) -> list[str]:
         """The words of the command that judges; none for a test."""
         text = self.arguments.tried or ("" if self.case.test else RUN)
         words = shlex.split(text)
+        if self.arguments.device and not self.arguments.tried and words:
+            words += ["--device", self.arguments.device]
         return words if not words or any(HERE in word for word in words) else [*words, HERE]
 
     def ways(self, case: Case) -> list[Any]:
@@ -158,6 +171,14 @@ class Judge:
                 "describe the launch, the command or --device with which it fails",
             )
         self.wanted, self.known = chosen[0], set(failures)
+        if result.status != "late":
+            self.first = result.seconds
+            self._limit_tries(result)
+
+    def _limit_tries(self, smallest: Result) -> None:
+        """Limits the next tries: a candidate that hangs is not to take long."""
+        if self.arguments.try_seconds is None:
+            self.seconds = self.first + 10 * smallest.seconds
 
     def first_failing(self, way: str, candidates: Candidates) -> tuple[int, Case] | None:
         """Returns the first candidate that fails as the original."""
@@ -168,6 +189,7 @@ class Judge:
                 failures = failures_of(results[number])
                 if self.wanted in failures and self.known.issuperset(failures):
                     self.save(case)
+                    self._limit_tries(results[number])
                     self.progress.step(f"{way}, {len(case.data):,} bytes")
                     return at, case
                 self.progress.step(way)
@@ -188,8 +210,8 @@ class Judge:
             "text": self.arguments.says,
             "device": self.arguments.device,
         }
-        seconds, memory = self.arguments.try_seconds, self.arguments.try_memory << 20
-        return Job("reduce", data, seconds=seconds, memory=memory, note=number)
+        memory = self.arguments.try_memory << 20
+        return Job("reduce", data, seconds=self.seconds, memory=memory, note=number)
 
     @contextmanager
     def _files(self, cases: list[Case]) -> Generator[list[tuple[Path, Case]]]:

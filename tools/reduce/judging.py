@@ -11,9 +11,11 @@ from __future__ import annotations
 import io
 import json
 import re
+import runpy
 import signal
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +27,7 @@ from xdsl_spirv.tools.kernel_test.problems import MISMATCH
 
 HERE = "{}"
 """Stands for the candidate's file in a command."""
-OURS = "xdsl-spirv"
+OURS, MODULES = "xdsl-spirv", "xdsl_spirv."
 DETAILS = re.compile(r"'[^']*'|`[^`]*`|\"[^\"]*\"|%\w+|\d[\w.]*|\S*/\S*")
 """Names, numbers and paths: a smaller case has others."""
 WRONG = "wrong beside the device"
@@ -36,8 +38,11 @@ def failures(data: dict[str, Any]) -> list[str]:
     path = Path(data["path"])
     if data["command"]:
         words = [word.replace(HERE, str(path)) for word in data["command"]]
-        run = _run_ours if words[0] == OURS else _run
-        return run(words, data["text"])
+        if words[0] == OURS:
+            return _run_ours(words, data["text"])
+        if words[:2] == [sys.executable, "-m"] and words[2].startswith(MODULES):
+            return _run_module(words[2:], data["text"])
+        return _run(words, data["text"])
     return list(_failures_of_test(path, data["device"]))
 
 
@@ -62,23 +67,42 @@ def _run_ours(words: list[str], text: str) -> list[str]:
     """A command of this package, in this process: it need not be imported again."""
     from xdsl_spirv.tools.main import main
 
-    out, err = io.StringIO(), io.StringIO()
-    try:
-        with redirect_stdout(out), redirect_stderr(err):
-            status = main(words[1:])
-    except SystemExit as error:
-        status = error.code if isinstance(error.code, int) else 1
-    said = out.getvalue() + err.getvalue()
+    status, out, err = _call(lambda: main(words[1:]))
     if text or not status:
-        return [_ending(status, text, said)]
+        return [_ending(status, text, out + err)]
     try:
-        report = json.loads(out.getvalue() or "{}")
+        report = json.loads(out or "{}")
     except ValueError:
         report = {}
     if any(not one["passed"] for one in report.get("comparisons", ())):
         return [f"status {status}: wrong results"]
-    message = next((line for line in err.getvalue().splitlines() if line.startswith("error: ")), "")
+    message = next((line for line in err.splitlines() if line.startswith("error: ")), "")
     return [f"status {status}: {plain(message)}"]
+
+
+def _run_module(words: list[str], text: str) -> list[str]:
+    """A module of this package, in this process, too."""
+    before, sys.argv = sys.argv, words
+    try:
+        status, out, err = _call(lambda: runpy.run_module(words[0], run_name="__main__"))
+    except Exception as error:
+        status, out, err = 1, "", repr(error)
+    finally:
+        sys.argv = before
+    return [_ending(status, text, out + err)]
+
+
+def _call(function: Callable[[], Any]) -> tuple[int, str, str]:
+    """The exit status of a function, and what it prints."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            status = function()
+    except SystemExit as error:
+        status = error.code
+    # `sys.exit` takes a message, too.
+    status = status if isinstance(status, int) else int(isinstance(status, str))
+    return status, out.getvalue(), err.getvalue()
 
 
 def plain(text: str) -> str:
@@ -154,17 +178,12 @@ def _run_on(device: Any, plan: Any, size: int) -> None:
     from xdsl_spirv.tools.kernel_test.devices import work_of
 
     test, given = plan.test, plan.arguments
-    filled = {str(i): one for i, one in enumerate(given.buffers) if one.parts}
-    buffers = {name: one.data for name, one in filled.items()}
-    names = {place: name for name, one in filled.items() for place in one.places}
+    buffers = {str(i): one.data for i, one in enumerate(given.buffers) if one.parts}
+    names = {p: name for name in buffers for p in given.buffers[int(name)].places}
     sizes = {name: data.nbytes for name, data in buffers.items()}
+    launch = plan.interface, plan.kernel.binary, test.grid, names, "output", sizes
     subgroup_size = size if test.subgroup_sizes else None
-    binary, block, images = plan.kernel.binary, given.push_constants, given.images()
-    work = device.load(
-        work_of(
-            plan.interface, binary, test.grid, names, "output", sizes, images, block, subgroup_size
-        )
-    )
+    work = device.load(work_of(*launch, given.images(), given.push_constants, subgroup_size))
     try:
         for name, data in buffers.items():
             work.write(name, data.tobytes(), test.timeout)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
 from xdsl_spirv.tools import khronos
-from xdsl_spirv.tools.kernel_test.description import KernelTest
 from xdsl_spirv.tools.reduce.module import (
     ANNOTATIONS,
     MERGES,
@@ -24,6 +23,7 @@ from xdsl_spirv.tools.reduce.module import (
     merge_targets,
     read,
     repair,
+    substitute,
     successors,
 )
 from xdsl_spirv.tools.reduce.searching import Case, Edits
@@ -76,6 +76,39 @@ def _blocks(program: Program) -> Iterator[tuple[Place, Block]]:
 def _go_to(block: Block, target: int, behind: int) -> Block:
     """The block without its last instructions, with a branch in their place."""
     return (*block[:-behind], make("OpBranch", target, refs=1))
+
+
+# Functions.
+
+
+def _callees(program: Program) -> Iterator[int]:
+    """The functions that others may call."""
+    entries = {row.used[0] for row in program.globals if row.op == "OpEntryPoint"}
+    for k, function in enumerate(program.functions):
+        if function.blocks and function.head[0].result not in entries:
+            yield k
+
+
+def _start_in(program: Program, chosen: Sequence[int]) -> Program:
+    """The entry point's body is that of another function, with variables for its pointers."""
+    callee = program.functions[chosen[0]]
+    kinds = {row.result: row for row in program.globals}
+    variables = [
+        make("OpVariable", kinds[row.type].words[2], type=row.type, result=row.result)
+        for row in callee.head[1:]
+        if kinds[row.type].op == "OpTypePointer"
+    ]
+    blocks = [
+        (*b[:-1], make("OpReturn")) if b[-1].op == "OpReturnValue" else b for b in callee.blocks
+    ]
+    blocks[0] = (blocks[0][0], *variables, *blocks[0][1:])
+    entry = next(row.used[0] for row in program.globals if row.op == "OpEntryPoint")
+    functions = [
+        Function(f.head, tuple(blocks)) if f.head[0].result == entry else f
+        for k, f in enumerate(program.functions)
+        if k != chosen[0]
+    ]
+    return replace(program, functions=tuple(functions))
 
 
 # Control flow.
@@ -171,19 +204,41 @@ def _operands(program: Program) -> Iterator[tuple[int, int]]:
 
 
 def _use_operands(program: Program, pairs: Sequence[tuple[int, int]]) -> Program:
-    values: dict[int, int] = {}
-    for result, operand in pairs:
-        values.setdefault(result, operand)
-    for result in values:
-        while values[result] in values:
-            values[result] = values[values[result]]
-    return _with_blocks(
-        program,
-        {
-            place: tuple(row.using(values) for row in block if row.result not in values)
-            for place, block in _blocks(program)
-        },
+    values = dict(reversed(pairs))
+    return _replace_values(program, values, lambda row: row.result not in values)
+
+
+def _replace_values(
+    program: Program, values: Mapping[int, int], kept: Callable[[Row], bool]
+) -> Program:
+    """Puts other values for some, and leaves out the instructions that are not `kept`."""
+    functions = (
+        Function(f.head, substitute((tuple(filter(kept, b)) for b in f.blocks), values))
+        for f in program.functions
     )
+    return replace(program, functions=tuple(functions))
+
+
+def _variables(program: Program) -> Iterator[int]:
+    """Variables of functions."""
+    for _, block in _blocks(program):
+        yield from (row.result for row in block if row.op == "OpVariable")
+
+
+def _forward_stores(program: Program, chosen: Sequence[int]) -> Program:
+    """Loads of variables become the values that were stored last, in the order of the blocks."""
+    gone, stored, values = set(chosen), dict[int, int](), dict[int, int]()
+    dropped: set[Row] = set()
+    for _, block in _blocks(program):
+        for row in block:
+            if row.op not in ("OpLoad", "OpStore") or row.used[0] not in gone:
+                continue
+            dropped.add(row)
+            if row.op == "OpStore":
+                stored[row.used[0]] = row.used[1]
+            elif row.used[0] in stored:
+                values[row.result] = stored[row.used[0]]
+    return _replace_values(program, values, lambda row: row not in dropped)
 
 
 # Instructions before the functions.
@@ -246,64 +301,56 @@ def _inline(case: Case, _: Sequence[Any]) -> Case | None:
 # The launch.
 
 
-def _launches(case: Case) -> list[Any]:
-    """Changes of the launch's numbers, as functions of its description."""
+def _launches(case: Case) -> list[tuple[str, Any, Any]]:
+    """Smaller numbers of a launch: a field or a buffer, an axis or a name, and the number."""
     test = case.test
     if test is None:
         return []
-    found: list[Callable[[KernelTest], KernelTest]] = []
-    for axis, size in enumerate(test.grid or ()):
-        found += [_with_grid(axis, one) for one in smaller(size)]
+    sizes = {"grid": test.grid} | {name: one.size for name, one in test.buffers.items()}
+    found: list[tuple[str, Any, Any]] = [
+        (name, axis, one)
+        for name, size in sizes.items()
+        for axis, number in enumerate(size or ())
+        for one in smaller(number)
+    ]
     if len(test.subgroup_sizes) > 1:
-        found += [_with_subgroup(size) for size in test.subgroup_sizes]
-    for name, buffer in test.buffers.items():
-        for axis, size in enumerate(buffer.size or ()):
-            found += [_with_size(name, axis, one) for one in smaller(size)]
+        found += [("subgroups", 0, size) for size in test.subgroup_sizes]
     for name, value in test.push_constants.items():
         if type(value) is int:
-            found += [_with_constant(name, one) for one in smaller(value)]
+            found += [("push constants", name, one) for one in smaller(value)]
     return found
 
 
-def _with_grid(axis: int, size: int) -> Callable[[KernelTest], KernelTest]:
-    def change(test: KernelTest) -> KernelTest:
-        x, y, z = (size if k == axis else n for k, n in enumerate(test.grid or (1, 1, 1)))
-        return replace(test, grid=(x, y, z))
-
-    return change
-
-
-def _with_subgroup(size: int) -> Callable[[KernelTest], KernelTest]:
-    return lambda test: replace(test, subgroup_sizes=(size,))
-
-
-def _with_size(name: str, axis: int, size: int) -> Callable[[KernelTest], KernelTest]:
-    def change(test: KernelTest) -> KernelTest:
-        buffer = test.buffers[name]
-        sizes = tuple(size if k == axis else n for k, n in enumerate(buffer.size or ()))
-        return replace(test, buffers={**test.buffers, name: replace(buffer, size=sizes)})
-
-    return change
-
-
-def _with_constant(name: str, value: int) -> Callable[[KernelTest], KernelTest]:
-    return lambda test: replace(test, push_constants={**test.push_constants, name: value})
-
-
-def _change_launch(case: Case, changes: Sequence[Any]) -> Case | None:
+def _change_launch(case: Case, changes: Sequence[tuple[str, Any, Any]]) -> Case | None:
     test = case.test
-    for change in reversed(changes):
-        test = change(test)
+    assert test is not None
+    for name, key, value in reversed(changes):
+        if name in test.buffers:
+            buffer = test.buffers[name]
+            buffer = replace(buffer, size=_with(buffer.size, key, value))
+            test = replace(test, buffers={**test.buffers, name: buffer})
+        elif name == "grid":
+            test = replace(test, grid=_with(test.grid, key, value))
+        elif name == "subgroups":
+            test = replace(test, subgroup_sizes=(value,))
+        else:
+            test = replace(test, push_constants={**test.push_constants, key: value})
     return replace(case, test=test)
+
+
+def _with(sizes: tuple[int, ...] | None, axis: int, size: int) -> Any:
+    return tuple(size if k == axis else n for k, n in enumerate(sizes or ()))
 
 
 LAUNCH = Edits("launch", _launches, _change_launch)
 MODULE = (
+    Edits("functions", *of_module(_callees, _start_in)),
     Edits("constructs", *of_module(_headers, _skip_constructs)),
     Edits("instructions", *of_module(_instructions, _leave_out)),
     Edits("branches", *of_module(_ways, _choose_ways)),
     Edits("loops", *of_module(_loops, _run_once)),
     Edits("operands", *of_module(_operands, _use_operands)),
+    Edits("variables", *of_module(_variables, _forward_stores)),
     Edits("declarations", *of_module(_notes, _drop_notes)),
     Edits("workgroup", *of_module(_sizes, _shrink_workgroups)),
     Edits("calls", _calls, _inline),

@@ -82,15 +82,8 @@ def _rebuild(case: Case, kept: Sequence[Any], stored: set[str]) -> Case | None:
     smaller = onnx.ModelProto()
     smaller.CopyFrom(model)
     graph = smaller.graph
-    for field in (
-        "node",
-        "initializer",
-        "input",
-        "output",
-        "value_info",
-        "quantization_annotation",
-    ):
-        graph.ClearField(field)
+    del graph.node[:], graph.initializer[:], graph.input[:], graph.output[:]
+    del graph.value_info[:], graph.quantization_annotation[:]
     graph.node.extend(kept)
     graph.initializer.extend(t for t in old.initializer if t.name in stored & read)
     graph.input.extend(known[name] for name in needed)
@@ -98,71 +91,56 @@ def _rebuild(case: Case, kept: Sequence[Any], stored: set[str]) -> Case | None:
     return replace(case, data=smaller.SerializeToString(deterministic=True))
 
 
-def _nodes(case: Case) -> list[int]:
-    return list(reversed(range(len(_parse(case.data)[0].graph.node))))
+Part = tuple[int | str, ...]
+"""A node's number, and an attribute's name or an input's number; or a stored tensor's name."""
 
 
-def _without_nodes(case: Case, chosen: Sequence[int]) -> Case | None:
-    graph, gone = _parse(case.data)[0].graph, set(chosen)
-    kept = [node for k, node in enumerate(graph.node) if k not in gone]
-    return _rebuild(case, kept, {tensor.name for tensor in graph.initializer})
+def _nodes(case: Case) -> list[Part]:
+    return [(k,) for k in reversed(range(len(_parse(case.data)[0].graph.node)))]
 
 
-def _tensors(case: Case) -> list[str]:
-    return [tensor.name for tensor in _parse(case.data)[0].graph.initializer]
+def _tensors(case: Case) -> list[Part]:
+    return [(tensor.name,) for tensor in _parse(case.data)[0].graph.initializer]
 
 
-def _without_tensors(case: Case, chosen: Sequence[str]) -> Case | None:
-    """Stored tensors become inputs."""
-    graph = _parse(case.data)[0].graph
-    return _rebuild(case, list(graph.node), {t.name for t in graph.initializer} - set(chosen))
+def _attributes(case: Case) -> list[Part]:
+    nodes = _parse(case.data)[0].graph.node
+    return [(k, one.name) for k, node in enumerate(nodes) for one in node.attribute]
 
 
-def _attributes(case: Case) -> list[tuple[int, str]]:
-    graph = _parse(case.data)[0].graph
-    return [(k, a.name) for k, node in enumerate(graph.node) for a in node.attribute]
-
-
-def _without_attributes(case: Case, chosen: Sequence[tuple[int, str]]) -> Case | None:
-    import onnx
-
-    model = onnx.load_from_string(case.data)
-    gone = set(chosen)
-    for k, node in enumerate(model.graph.node):
-        left = [one for one in node.attribute if (k, one.name) not in gone]
-        node.ClearField("attribute")
-        node.attribute.extend(left)
-    return replace(case, data=model.SerializeToString(deterministic=True))
-
-
-def _optional(case: Case) -> list[tuple[int, int]]:
+def _operands(case: Case) -> list[Part]:
     """Inputs of nodes, the last first."""
     nodes = _parse(case.data)[0].graph.node
     return [(k, i) for k, n in enumerate(nodes) for i in reversed(range(1, len(n.input)))]
 
 
-def _without_operands(case: Case, chosen: Sequence[tuple[int, int]]) -> Case | None:
+def _leave_out(case: Case, chosen: Sequence[Part]) -> Case | None:
+    """The model without some parts: tensors that nothing stores or computes become inputs."""
     import onnx
 
-    model, gone = _parse(case.data)[0], set(chosen)
-    nodes: list[Any] = []
-    for k, node in enumerate(model.graph.node):
-        copy = onnx.NodeProto()
-        copy.CopyFrom(node)
-        inputs = ["" if (k, i) in gone else name for i, name in enumerate(node.input)]
-        while inputs and not inputs[-1]:
-            inputs.pop()
-        copy.ClearField("input")
-        copy.input.extend(inputs)
-        nodes.append(copy)
-    return _rebuild(case, nodes, {tensor.name for tensor in model.graph.initializer})
+    graph, gone = _parse(case.data)[0].graph, set(chosen)
+    stored = {tensor.name for tensor in graph.initializer if (tensor.name,) not in gone}
+    kept: list[Any] = []
+    for k, node in enumerate(graph.node):
+        if (k,) in gone:
+            continue
+        smaller = onnx.NodeProto()
+        smaller.CopyFrom(node)
+        del smaller.attribute[:], smaller.input[:]
+        smaller.attribute.extend(one for one in node.attribute if (k, one.name) not in gone)
+        names = ["" if (k, i) in gone else name for i, name in enumerate(node.input)]
+        while names and not names[-1]:
+            names.pop()
+        smaller.input.extend(names)
+        kept.append(smaller)
+    return _rebuild(case, kept, stored)
 
 
 MODEL = (
-    Edits("nodes", _nodes, _without_nodes),
-    Edits("stored tensors", _tensors, _without_tensors),
-    Edits("attributes", _attributes, _without_attributes),
-    Edits("operands", _optional, _without_operands),
+    Edits("nodes", _nodes, _leave_out),
+    Edits("stored tensors", _tensors, _leave_out),
+    Edits("attributes", _attributes, _leave_out),
+    Edits("operands", _operands, _leave_out),
 )
 
 
