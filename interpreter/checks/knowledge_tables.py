@@ -149,6 +149,8 @@ class Tables:
         self.zeros = self._column(np.zeros((STORAGES, ROWS), np.int64))
         self.steps: dict[Step, int] = {}
         self.changed: dict[tuple[int, int, int], tuple[Tree, Tree]] = {}
+        self.origins: dict[int, tuple[Tree, Tree]] = {}
+        """The tree that a tree was changed from, by its number: the next change may undo it."""
 
     def groups(self, lane: int) -> tuple[int, int, int, int]:
         """The codes of the invocations that are near to one, by level."""
@@ -255,7 +257,7 @@ class Tables:
             return self._change_all(tree, SAME_DEVICE, number, step)
         size //= WIDTH
         parts = enumerate(tree)
-        return _rebuild(
+        return self._rebuild(
             tree,
             [
                 p if p is None else self._change(p, size, low + k * size, bounds, number, step)
@@ -270,7 +272,7 @@ class Tables:
         if known is None:
             if isinstance(tree, tuple):
                 parts: Iterable[Tree] = tree
-                made = _rebuild(
+                made = self._rebuild(
                     tree,
                     [p if p is None else self._change_all(p, level, number, step) for p in parts],
                 )
@@ -280,9 +282,21 @@ class Tables:
                 made = self._column(column)
             if len(self.changed) > MEMOS:
                 self.changed.clear()
+                self.origins.clear()
             # The tree stays with its change, so that no other gets its number.
             known = self.changed[key] = made, tree
         return known[0]
+
+    def _rebuild(self, tree: Tree, parts: list[Tree]) -> Tree:
+        """The same tree, or the one that it was changed from, if the parts are those."""
+        made = _rebuild(tree, parts)
+        if made is tree:
+            return tree
+        origin = self.origins.get(id(tree))
+        if origin is not None and all(map(is_, origin[0], made)):
+            return origin[0]
+        self.origins[id(made)] = tree, made
+        return made
 
     def union(self, a: Tree, b: Tree) -> Tree:
         """The later times of two tables."""

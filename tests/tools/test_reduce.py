@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from xdsl_spirv.jobs import child
 from xdsl_spirv.jobs.engine import Engine
 from xdsl_spirv.jobs.job import Job, Result
 from xdsl_spirv.jobs.places import Place
+from xdsl_spirv.runtime.vulkan import device
 from xdsl_spirv.serialization.raw.binary import decode
 from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.testing.seeded_failures import (
@@ -37,7 +39,7 @@ from xdsl_spirv.testing.seeded_failures import (
 from xdsl_spirv.tools import khronos
 from xdsl_spirv.tools.main import main
 from xdsl_spirv.tools.reduce import command as reducing
-from xdsl_spirv.tools.reduce import kernels
+from xdsl_spirv.tools.reduce import judging, kernels
 
 RACE = """
 OpCapability Shader
@@ -193,7 +195,32 @@ def test_a_model(tmp_path: Path, quick: None) -> None:
     onnx.checker.check_model(smallest, full_check=True)
 
 
+def test_wrong_beside_a_device(
+    tmp_path: Path, capsys: Any, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device that stores nothing: a store remains, and the launch becomes small."""
+    monkeypatch.setattr(judging, "_run_on", lambda device, plan, size: None)
+    monkeypatch.setattr(device, "open_device", lambda name, timeout: nullcontext())
+    path = save(tmp_path / "wrong.spv", RACE.replace("OpUDiv %u %i %c3", "OpIAdd %u %i %c3"))
+    launch = ["--grid", "1", "--buffer", "B=u32:16:zeros", "--jobs", "1", "--check", "bounds"]
+    assert main(["reduce", str(path), *launch, "--device", "vulkan:0"]) == 0
+    assert "wrong beside the device: " in capsys.readouterr().out
+    smallest = tmp_path / "wrong.reduced.spv"
+    assert rows(smallest).count("OpStore") == 1
+    assert "OpLoopMerge" not in rows(smallest)
+
+
+def test_a_model_beside_a_device(tmp_path: Path, capsys: Any, quick: None) -> None:
+    """The model is run on the device that is named, not on the interpreter."""
+    onnx.save(large_model("Erf", 1), str(tmp_path / "m.onnx"))
+    assert main(["reduce", str(tmp_path / "m.onnx"), "--device", "nowhere", "--jobs", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "there is no device" in said
+    assert "--device nowhere" in said
+
+
 REFUSED = {
+    "two devices": (["--command", "false", "--device", "vulkan"], "--command runs on no --device"),
     "passes": (["--command", "true"], "it does not fail as asked for: status 0"),
     "another status": (["--command", "false", "--status", "3"], "fail as asked for: status 1"),
     "other words": (["--command", "false", "--says", "Assertion"], "fail as asked for: status 1"),

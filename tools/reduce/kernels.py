@@ -31,6 +31,8 @@ from xdsl_spirv.tools.reduce.searching import Case, Edits
 Place = tuple[int, int]
 """A function and a block of it."""
 FIXED = MERGES | {"OpLabel", "OpVariable"}
+FEW = 16
+"""Values that are tried in the place of a stored one at a time."""
 INLINE = ("--inline-entry-points-exhaustive", "--eliminate-dead-functions")
 
 
@@ -194,13 +196,18 @@ def _leave_out(program: Program, places: Sequence[tuple[Place, int]]) -> Program
 
 
 def _operands(program: Program) -> Iterator[tuple[int, int]]:
-    """Values that are computed, each with one of their type that it is computed of."""
+    """Values that are computed, each with the nearest ones of their type that it is computed of."""
+    rows = {row.result: row for _, block in _blocks(program) for row in block if row.type}
     types = {row.result: row.type for row in program.rows() if row.type}
-    for _, block in reversed(list(_blocks(program))):
-        for row in reversed(block):
-            if row.type and row.op not in ("OpPhi", "OpVariable"):
-                same = (id for id in row.used if types.get(id) == row.type)
-                yield from ((row.result, id) for id in dict.fromkeys(same))
+    for row in reversed(rows.values()):
+        if row.op in ("OpPhi", "OpVariable"):
+            continue
+        seen = [row.result]
+        for id in seen:
+            if types.get(id) == row.type and id != row.result:
+                yield row.result, id
+            elif id in rows:
+                seen += [one for one in rows[id].used if one not in seen]
 
 
 def _use_operands(program: Program, pairs: Sequence[tuple[int, int]]) -> Program:
@@ -219,26 +226,65 @@ def _replace_values(
     return replace(program, functions=tuple(functions))
 
 
+def _roots(program: Program) -> dict[int, int]:
+    """The variables that pointers lead into."""
+    roots: dict[int, int] = {}
+    for row in program.rows():
+        if row.op == "OpVariable":
+            roots[row.result] = row.result
+        elif row.op.endswith("AccessChain") and row.used[0] in roots:
+            roots[row.result] = roots[row.used[0]]
+    return roots
+
+
 def _variables(program: Program) -> Iterator[int]:
-    """Variables of functions."""
-    for _, block in _blocks(program):
-        yield from (row.result for row in block if row.op == "OpVariable")
+    """The variables that are loaded from."""
+    roots = _roots(program)
+    loads = (row.used[0] for row in program.rows() if row.op == "OpLoad")
+    return iter(dict.fromkeys(roots[one] for one in loads if one in roots))
 
 
 def _forward_stores(program: Program, chosen: Sequence[int]) -> Program:
     """Loads of variables become the values that were stored last, in the order of the blocks."""
-    gone, stored, values = set(chosen), dict[int, int](), dict[int, int]()
-    dropped: set[Row] = set()
+    gone, roots = set(chosen), _roots(program)
+    types = {row.result: row.type for row in program.rows()}
+    stored: dict[tuple[int, int], int] = {}
+    values: dict[int, int] = {}
     for _, block in _blocks(program):
         for row in block:
-            if row.op not in ("OpLoad", "OpStore") or row.used[0] not in gone:
-                continue
-            dropped.add(row)
-            if row.op == "OpStore":
-                stored[row.used[0]] = row.used[1]
-            elif row.used[0] in stored:
-                values[row.result] = stored[row.used[0]]
-    return _replace_values(program, values, lambda row: row not in dropped)
+            root = roots.get(row.used[0], 0) if row.op in ("OpLoad", "OpStore") else 0
+            if root in gone and row.op == "OpStore":
+                stored[root, types[row.used[1]]] = row.used[1]
+            elif root in gone and (root, row.type) in stored:
+                values[row.result] = stored[root, row.type]
+    return _replace_values(program, values, lambda row: row.result not in values)
+
+
+def _stored(program: Program) -> Iterator[tuple[Row, int]]:
+    """Stores to buffers, each with earlier values, in their order, but few of many."""
+    last = {row.result for row in program.globals if row.op == "OpVariable"}
+    roots = _roots(program)
+    before: dict[int, list[int]] = defaultdict(list)
+    types = {row.result: row.type for row in program.rows()}
+    for _, block in _blocks(program):
+        for row in block:
+            if row.op == "OpStore" and roots.get(row.used[0]) in last:
+                values = before[types[row.used[1]]]
+                if row.used[1] in values:
+                    values = values[: values.index(row.used[1])]
+                yield from ((row, one) for one in values[:: len(values) // FEW + 1])
+            elif row.type and row.op != "OpVariable":
+                before[row.type].append(row.result)
+
+
+def _store_earlier(program: Program, chosen: Sequence[tuple[Row, int]]) -> Program:
+    """A store puts an earlier value: what comes between the two is not needed any more."""
+    store, value = chosen[0]
+    blocks = {
+        place: tuple(row.using({row.used[1]: value}) if row is store else row for row in block)
+        for place, block in _blocks(program)
+    }
+    return _with_blocks(program, blocks)
 
 
 # Instructions before the functions.
@@ -346,6 +392,7 @@ LAUNCH = Edits("launch", _launches, _change_launch)
 MODULE = (
     Edits("functions", *of_module(_callees, _start_in)),
     Edits("constructs", *of_module(_headers, _skip_constructs)),
+    Edits("stored values", *of_module(_stored, _store_earlier)),
     Edits("instructions", *of_module(_instructions, _leave_out)),
     Edits("branches", *of_module(_ways, _choose_ways)),
     Edits("loops", *of_module(_loops, _run_once)),

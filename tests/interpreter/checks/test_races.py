@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,11 @@ import pytest
 
 from xdsl_spirv.interpreter import MemoryBudget
 from xdsl_spirv.interpreter.checks import Allowed, Checks
+from xdsl_spirv.interpreter.checks.accessors import SAME_DEVICE, Accessors
+from xdsl_spirv.interpreter.checks.horizons import Horizons
+from xdsl_spirv.interpreter.checks.knowledge import Atomic, Knowledge
+from xdsl_spirv.interpreter.checks.knowledge_tables import row
+from xdsl_spirv.interpreter.checks.memory_model import Semantics
 
 TILE = "!spirv.ptr<!spirv.array<64 x i32>, Workgroup>"
 PART = "!spirv.ptr<i32, Workgroup>"
@@ -383,3 +389,33 @@ def test_a_matrix_in_place_is_its_scopes(
     (result,) = kernel.run((1, 1, 1), local=local, subgroup_size=size, checks=checks)
     assert not list(checks.report), str(checks.report)
     assert (result == 4).all()
+
+
+def test_tables_of_messages_share_their_parts() -> None:
+    """Each invocation hears of all before it, and adds as little to the tables as the first."""
+    count = 1024
+    geometry = SimpleNamespace(grid=(16, 1, 1), invocations=64, workgroups=16)
+    batch: Any = SimpleNamespace(
+        shape=(16, 2, 32), geometry=geometry, lanes=32, subgroups=2, first=0
+    )
+    knowledge = Knowledge(True, fenced=False)
+    knowledge.start(accessors := Accessors(batch))
+    semantics = Semantics(2, 2, SAME_DEVICE, SAME_DEVICE, SAME_DEVICE)
+    op: Any = None
+    lanes = np.arange(count)
+    local = Horizons(accessors, 1).snapshot()
+    places, wrote = np.zeros(count, np.int64), np.ones(count, np.bool_)
+    knowledge.add(
+        Atomic(op, 7, SAME_DEVICE, True, 0, places, lanes, wrote, (semantics, semantics), local)
+    )
+    knowledge.replay()
+    assert knowledge.rows(lanes[-1:], lanes[:1], 1)[0, row(0, 0)] == 7
+    assert not knowledge.rows(lanes[:1], lanes[-1:], 1).any()
+    parts: dict[int, Any] = {}
+    waiting: list[Any] = list(knowledge.tables.states.values())
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, tuple) and id(part) not in parts:
+            parts[id(part)] = part
+            waiting += part
+    assert len(parts) < 20 * count
