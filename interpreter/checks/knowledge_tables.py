@@ -152,7 +152,7 @@ class Tables:
         self.origins: dict[int, tuple[Tree, Tree]] = {}
         """The tree that a tree was changed from, by its number: the next change may undo it."""
 
-    def groups(self, lane: int) -> tuple[int, int, int, int]:
+    def groups(self, lane: int) -> tuple[int, ...]:
         """The codes of the invocations that are near to one, by level."""
         return (lane, *self.accessors.wider(lane), SEVERAL)
 
