@@ -177,6 +177,7 @@ if [ -n "$machine" ]; then
     | grep -vE 'python3[0-9.]*(/lib-dynload|\\.zip)?$' | paste -sd:)
   export PYTHONPATH="$here/usr/lib/python3/dist-packages:$packages"
   export PYTHONHOME="$here/usr" PYTHONPYCACHEPREFIX="$here/cache"
+  unset PYTHONDONTWRITEBYTECODE  # an emulated Python takes long to compile its modules
   exec "$here/qemu-aarch64" -cpu cortex-a72 "$here/lib/ld-linux-aarch64.so.1" \\
     ${{shim:+--preload "$here/$shim"}} --library-path "$here/lib" "$here/usr/bin/python3" "$@"
 fi

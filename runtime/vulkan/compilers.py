@@ -31,6 +31,8 @@ VARIABLE = "XDSL_SPIRV_DRIVERS"
 FOLDER = ".drivers"
 MOST_BYTES = 8 << 30
 """The memory that a driver may take."""
+START_SECONDS = 240.0
+"""Seconds that a driver's process may take to start besides: an emulated Python is slow."""
 FETCH = "run scripts/fetch_drivers.py, or name its folder in XDSL_SPIRV_DRIVERS"
 
 
@@ -108,7 +110,7 @@ class Compiler(Closing):
         if self.worker is not None and self.worker.alive:
             return self.worker, self.info
         self.worker = Worker(self.driver.launcher)
-        self.worker.call("limit", MOST_BYTES)
+        self.worker.call("limit", MOST_BYTES, seconds=START_SECONDS)
         return self.worker, self.worker.call("open", "vulkan", TIMEOUT, False)
 
     def compile(self, work: Work, kernels: Iterable[str] | None = None) -> list[Code]:

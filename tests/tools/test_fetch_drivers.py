@@ -27,13 +27,17 @@ def test_an_emulated_driver_starts_python_with_this_machine_s_packages(
     run.chmod(0o755)
     emulator = tmp_path / "arm64/qemu-aarch64"
     emulator.parent.mkdir()
-    emulator.write_text('#!/bin/sh\necho "$GPU $PYTHONPATH"\nfor a in "$@"; do echo "$a"; done\n')
+    emulator.write_text(
+        '#!/bin/sh\necho "$GPU $PYTHONPATH"\necho "${PYTHONDONTWRITEBYTECODE-bytecode is kept}"\n'
+        'for a in "$@"; do echo "$a"; done\n'
+    )
     emulator.chmod(0o755)
     library = "/usr/lib/python311.zip:/usr/lib/python3.11:/usr/lib/python3.11/lib-dynload"
     packages = "/venv/lib/python3.11/site-packages:/home/me/src"
 
     def start(*command: str) -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {"PYTHONPATH": f"{library}:{packages}"}
+        path = {"PYTHONPATH": f"{library}:{packages}", "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = os.environ | path
         arguments = [str(run), *command]
         return subprocess.run(
             arguments, capture_output=True, text=True, env=environment, check=False
@@ -43,6 +47,7 @@ def test_an_emulated_driver_starts_python_with_this_machine_s_packages(
     home = tmp_path / "arm64"
     said = done.stdout.splitlines()
     assert said[0] == f"a867 {home}/usr/lib/python3/dist-packages:{packages}"
+    assert said[1] == "bytecode is kept"
     assert said[-3:] == [f"{home}/usr/bin/python3", "-c", "a b"]
     assert f"{home}/s.so" in said
     refused = start("arm:g610", "/bin/ls")

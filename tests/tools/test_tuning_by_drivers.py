@@ -31,6 +31,7 @@ LOOPS = {
     "RADV": "BB0:\n\ts_a\nBB1:\n\tv_b\n\tv_c\n\ts_cbranch_scc0 BB1 ; bfa1\nBB5:\n\ts_endpgm",
     "ANV": "mov\nadd\nLABEL3:\nmul\nbreak(16) JIP: LABEL1\nLABEL1:\nwhile(16) JIP: LABEL3\nsend",
     "NVK": "block.u 0 L2 [] -> {\nmov\nblock.u 1 L1 [0, 1] -> {\nffma\nffma\nbra pT L1\nexit // L1",
+    "PanVK": "MOV r0\n\n FMA r1\n BRANCHZ.eq.reconverge 0x0, offset:-2\n\n STORE r1, offset:-2",
     "Turnip": "mov\nadd\nl9:\nmad\nbr p0.x, #l12\njump #l9\nl12:\nend",
 }
 
@@ -38,7 +39,7 @@ LOOPS = {
 @pytest.mark.parametrize("driver", LOOPS)
 def test_loops_are_found_in_every_driver_s_machine_code(driver: str):
     lines = LOOPS[driver].splitlines()
-    looped = {"RADV": 4, "ANV": 5, "NVK": 4, "Turnip": 4}[driver]
+    looped = {"RADV": 4, "ANV": 5, "NVK": 4, "PanVK": 2, "Turnip": 4}[driver]
     assert loop_share(LOOPS[driver]) == looped / len(lines)
 
 
@@ -150,7 +151,7 @@ def test_tune_estimates_by_a_driver(tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         ([], "no target is named"),
         (["--driver", "amd:navi31", "--device", "vulkan"], "--driver estimates, --device measures"),
-        (["--driver", "amd:navi31", "--replay", "x.db"], "--driver estimates, --replay measures"),
+        (["--static", "amd:navi31", "--replay", "x.db"], "--driver estimates, --replay measures"),
     ],
 )
 def test_tune_refuses_options_that_exclude_each_other(

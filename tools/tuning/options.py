@@ -10,7 +10,7 @@ input INPUT.mlir optional  linalg on tensors
 --weight ARGUMENT repeat  an argument that is the same in every run, and packed once (repeat)
 @target (--driver's)
 --device NAME  vulkan:N, or a resource of workers, as vulkan:nvidia-h200 (the most GPUs of a kind)
---driver DEVICE  estimate times by the code that a GPU's driver compiles, which need not be here and
+--driver --static DEVICE  estimate times by the code that a GPU's driver compiles, which need not be here and
     runs nothing: amd:navi31, intel:bmg, ... (`devices --drivers` lists them)
 @scheduler
 --candidates N int default=64  at most (%(default)s)

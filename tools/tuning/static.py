@@ -31,6 +31,8 @@ WEIGHTS = {"latency": 8, "cycles": 10, "static cycle count": 10}
 """A driver's statistic of cycles -> how often it counts the body of a loop (RADV, ANV, NVK)."""
 LABEL = re.compile(r"^(?:block\S* \d+ )?(\w+)(?::| \[)")
 """A place in the machine code that instructions branch to."""
+BACK = re.compile(r"\s*BRANCH\S* .*offset:(-\d+)$")
+"""A branch backwards by a number of instructions, which PanVK prints instead of labels."""
 CLOCK = 1000.0
 """Cycles of an estimated microsecond: a clock of 1 GHz."""
 
@@ -40,9 +42,14 @@ def loop_share(assembly: str) -> float:
     lines = assembly.splitlines()
     labels: dict[str, int] = {}
     looped: set[int] = set()
+    instructions: list[int] = []
     for number, line in enumerate(lines):
+        if line.strip():
+            instructions.append(number)
         if label := LABEL.match(line):
             labels[label[1]] = number
+        elif back := BACK.match(line):
+            looped.update(range(instructions[max(int(back[1]), -len(instructions))], number + 1))
         else:
             for name in re.findall(r"\w+", line.split("//")[0]):
                 looped.update(range(labels.get(name, number + 1), number + 1))
