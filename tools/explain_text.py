@@ -172,7 +172,7 @@ def _table(explanation: ExplanationData, rows: Sequence[Row], notes: Sequence[No
 def code_rows(codes: Sequence[KernelCode]) -> list[list[str]]:
     """The table's cells, the head first; numbers that a driver does not report are empty."""
     rows: list[list[str]] = [list(HEAD)]
-    for code in codes:
+    for code in filter(lambda code: code.kernel, codes):
         r = code.resources
         numbers = (r.instructions, r.matrix_instructions, r.registers, r.spilled, r.scratch_bytes)
         numbers += (r.workgroup_bytes, r.subgroups, r.cycles)
@@ -186,7 +186,11 @@ def code_text(codes: Sequence[KernelCode]) -> str:
     """The table, and the errors of drivers."""
     drivers = ", ".join(dict.fromkeys(code.driver for code in codes))
     lines = [f"machine code by {drivers}, which ran nothing:", aligned_table(code_rows(codes))]
-    lines += [f"{c.driver} has no code of {c.kernel}: {c.error}" for c in codes if c.error]
+    lines += [
+        f"{c.driver} has no code of {c.kernel}: {c.error}" if c.kernel else c.error
+        for c in codes
+        if c.error
+    ]
     return "\n".join(lines)
 
 

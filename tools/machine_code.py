@@ -32,16 +32,28 @@ def drivers_of(arguments: argparse.Namespace) -> list[Driver]:
 def codes_of(
     program: Program, drivers: Sequence[Driver], disassembly: str | None = None
 ) -> tuple[KernelCode, ...]:
-    """Each driver's code of each kernel, the codes of one kernel side by side."""
+    """
+    Each driver's code of each kernel, the codes of one kernel side by side.
+
+    A driver that does not start has one code, of no kernel. If it is the only one, its
+    `VulkanError` is raised.
+    """
     from xdsl_spirv.runtime.vulkan.compilers import Compiler, work_of
+    from xdsl_spirv.runtime.vulkan.errors import VulkanError
+    from xdsl_spirv.runtime.vulkan.statistics import Code
     from xdsl_spirv.tools.explanation_data import KernelCode
     from xdsl_spirv.tools.output import write
 
     work = work_of(program)
     found: list[KernelCode] = []
     for driver in drivers:
-        with Compiler(driver) as compiler:
-            codes = compiler.compile(work)
+        try:
+            with Compiler(driver) as compiler:
+                codes = compiler.compile(work)
+        except VulkanError as error:
+            if len(drivers) == 1:
+                raise
+            codes = [Code("", 0.0, error=error.cause)]
         for code in codes:
             found.append(
                 KernelCode(

@@ -18,7 +18,7 @@ from xdsl_spirv.runtime.closing import Closing
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.program import Program, push_constant_bytes
 from xdsl_spirv.runtime.vulkan.device import TIMEOUT
-from xdsl_spirv.runtime.vulkan.errors import DeviceTimeoutError, MisfitError
+from xdsl_spirv.runtime.vulkan.errors import DeviceTimeoutError, MisfitError, VulkanError
 from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
 from xdsl_spirv.runtime.vulkan.programs import constants_of
 from xdsl_spirv.runtime.vulkan.statistics import Code
@@ -104,7 +104,13 @@ class Compiler(Closing):
         self.driver = driver
         self.worker: Worker | None = None
         self.used = False
-        self.info: DeviceInfo = self._start_worker()[1]
+        try:
+            self.info: DeviceInfo = self._start_worker()[1]
+        except (VulkanError, OSError) as error:
+            self.close()
+            cause = error.cause if isinstance(error, VulkanError) else str(error)
+            remedy = "the driver, its chip or its shim does not fit: run scripts/fetch_drivers.py"
+            raise VulkanError(f"{driver} does not start: {cause}", "", remedy) from error
 
     def _start_worker(self) -> tuple[Worker, DeviceInfo]:
         if self.worker is not None and self.worker.alive:

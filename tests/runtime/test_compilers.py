@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from xdsl_spirv.compiler.api import compile
 from xdsl_spirv.runtime import processes
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.vulkan import compilers, worker
 from xdsl_spirv.runtime.vulkan.compilers import Compiler, find, list_drivers
 from xdsl_spirv.runtime.vulkan.errors import VulkanError
 from xdsl_spirv.runtime.vulkan.probe import work
+from xdsl_spirv.testing.driver_cases import MATMUL
+from xdsl_spirv.tools.machine_code import report
 
 ROOT = Path(__file__).parents[2]
 LAVAPIPE = ROOT / ".lavapipe/run"
@@ -69,8 +74,26 @@ def test_a_reason_why_there_are_none_is_kept(place: Path):
 
 
 def test_a_driver_that_does_not_start_is_an_error(place: Path):
-    with pytest.raises(VulkanError, match="exit status 3"):
+    said = re.escape("acme:1 (Acme of Mesa 99) does not start: the driver's process died")
+    with pytest.raises(VulkanError, match=said + r" \(exit status 3\)"):
         Compiler(find("acme:1"))
+    (place / "run").unlink()
+    with pytest.raises(VulkanError, match=r"does not start: .*No such file"):
+        Compiler(find("acme:1"))
+
+
+@pytest.mark.skipif(not LAVAPIPE.exists(), reason="no lavapipe: scripts/fetch_lavapipe.py")
+def test_other_drivers_go_on_where_one_does_not_start(
+    place: Path, capsys: pytest.CaptureFixture[str]
+):
+    folder(place, f"[ $1 = acme:2 ] || exit 3; {ON_LAVAPIPE}")
+    sizes = {"m": 8, "n": 8, "k": 8, "a": "f32", "c": "f32", "zero": "0.0"}
+    program = compile(parse_text(MATMUL.format(**sizes)), "lavapipe")
+    first = find("acme:1")
+    assert report(program, [first, replace(first, device="acme:2")], None) == 1
+    [*_, row, said] = capsys.readouterr().out.splitlines()
+    assert row.startswith("matmul_8x8x8")
+    assert said.startswith("acme:1 (Acme of Mesa 99) does not start: ")
 
 
 @pytest.mark.skipif(not LAVAPIPE.exists(), reason="no lavapipe: scripts/fetch_lavapipe.py")

@@ -10,8 +10,8 @@ input INPUT.mlir optional  linalg on tensors
 --weight ARGUMENT repeat  an argument that is the same in every run, and packed once (repeat)
 @target (--driver's)
 --device NAME  vulkan:N, or a resource of workers, as vulkan:nvidia-h200 (the most GPUs of a kind)
---driver --static DEVICE  estimate times by the code that a GPU's driver compiles, which need not be here and
-    runs nothing: amd:navi31, intel:bmg, ... (`devices --drivers` lists them)
+--driver --static DEVICE  estimate times by the code that a driver compiles for a GPU, which need
+    not be here and runs nothing: amd:navi31, intel:bmg, ... (`devices --drivers` lists them)
 @scheduler
 --candidates N int default=64  at most (%(default)s)
 --runs N int default=20  timed for each (%(default)s)
