@@ -6,13 +6,14 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from xdsl_spirv.compiler.api import compile
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.vulkan.compilers import Compiler, Driver, list_drivers, work_of
+from xdsl_spirv.runtime.vulkan.compilers import Compiler, Driver, find, list_drivers, work_of
 from xdsl_spirv.runtime.vulkan.describe import feature_names
 from xdsl_spirv.targets import load
 from xdsl_spirv.testing.driver_cases import PROGRAMS, fills_matrices, write_cases
@@ -29,6 +30,10 @@ def _drivers() -> list[Driver]:
         return list_drivers()[0]
     except ProgramError:
         return []
+
+
+QUICK = ("matmul_f16_f32", "matmul_i8_i32", "row_f16_f32", "conv_nhwc_f16", "softmax")
+"""Programs that `make test` compiles, too, on one device of each of two vendors."""
 
 
 DEVICES = [driver.device for driver in _drivers()]
@@ -67,8 +72,22 @@ def test_a_target_claims_no_more_than_its_driver(compiler: Compiler):
 @needs_drivers
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_standard_kernels_spill_nothing(compiler: Compiler, tmp_path: Path, program: str):
-    target = load(compiler.driver.target)
     path = next(path for name, path in write_cases(tmp_path) if name == program)
+    _check_code(compiler, program, path)
+
+
+@needs_drivers
+@pytest.mark.parametrize("device", [d for d in DEVICES if d in ("amd:navi31", "intel:bmg")])
+def test_some_kernels_spill_nothing(device: str, tmp_path: Path):
+    found = dict(islice(write_cases(tmp_path), PROGRAMS.index(QUICK[-1]) + 1))
+    with Compiler(find(device)) as compiler:
+        for program in QUICK:
+            _check_code(compiler, program, found[program])
+
+
+def _check_code(compiler: Compiler, program: str, path: Path) -> None:
+    """Checks a program's code by a driver: no spills, matrix instructions, and the time."""
+    target = load(compiler.driver.target)
     compiled = compile(path, target.name)
     matrices = [layer.path == "cooperative-matrix" for layer in compiled.layers]
     if any(matrices) and (why := NOT_YET.get(compiler.driver.device)):
