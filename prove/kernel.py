@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, IntegerType, Signedness, VectorType, i32, i64
+from xdsl.dialects.builtin import IntAttr, IntegerType, Signedness, VectorType, i32
 from xdsl.ir import Attribute, Operation
 from xdsl.traits import Pure
 
@@ -341,13 +341,18 @@ class Kernel(LoopExecutor):
         if held % size:
             raise Unsupported("a cooperative matrix whose items are wider than its memory's", op)
         width = -(-width * size // held)
-        line, item = (self.symbol(f"{n}!{next(self.numbers)}", i64, ONE) for n in ("line", "item"))
+        line, item = (self.symbol(f"{n}!{next(self.numbers)}", i32, ONE) for n in ("line", "item"))
         self.facts += [z3.ULT(line, lines), z3.ULT(item, width)]
-        stride = resize(dict(zip(op.operands, operands, strict=True))[op.stride].term, 64, False)
-        element = Scalar(resize(place.path[-1].term, 64, True) + line * stride + item)
-        each = replace(place, path=(*place.path[:-1], element))
-        self._check_path(each, op)
-        self._access(each, op, store, type)
+        stride = dict(zip(op.operands, operands, strict=True))[op.stride].term
+
+        def place_at(size: int) -> Place:
+            terms = (resize(t, size, False) for t in (line, stride, item))
+            element = resize(place.path[-1].term, size, True) + next(terms) * next(terms)
+            return replace(place, path=(*place.path[:-1], Scalar(element + next(terms))))
+
+        # Bounds are asked with more bits: within them, no index overflows.
+        self._check_path(place_at(64), op)
+        self._access(place_at(32), op, store, type)
         if store:
             self.keep_store(place, None)
 
@@ -388,7 +393,8 @@ class Kernel(LoopExecutor):
         term = index.term if size >= 32 else z3.SignExt(32 - size, index.term)
         most = z3.ZeroExt(size - 32, length) if size > 32 else length
         symbol = None if z3.is_bv_value(length) else length
-        self._demand("bounds", f"index below {length}", op, z3.UGE(term, most), symbol)
+        most_is = length if length.num_args() == 0 else "its length"
+        self._demand("bounds", f"index below {most_is}", op, z3.UGE(term, most), symbol)
 
     def _demand(
         self, question: str, what: str, op: Operation, wrong: Term, length: Term | None = None

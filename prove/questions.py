@@ -18,6 +18,7 @@ from xdsl_spirv.dialects.spirv.enums import Scope, StorageClass
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter.checks.accessors import SAME_DEVICE, SAME_WORKGROUP
 from xdsl_spirv.prove.accesses import Access, Demand
+from xdsl_spirv.prove.digits import state_digits
 from xdsl_spirv.prove.executing import Place
 from xdsl_spirv.prove.kernel import Kernel
 from xdsl_spirv.prove.loops import ITERATION, LAUNCH, ONE, WORKGROUP, equal
@@ -72,12 +73,16 @@ class Proof:
         return "proved" if self.complete and not self.unreached else "unknown"
 
 
-def execute(module: ModuleOp, entry: str, fixed: Mapping[str, Term] | None = None) -> Kernel:
+def execute(
+    module: ModuleOp, entry: str, fixed: Mapping[str, Term], facts: Sequence[Term] = ()
+) -> Kernel:
     """
     Executes an entry point symbolically; `fixed` gives some numbers of the launch by their names
-    (see `Kernel.launch_numbers`). Raises `Unsupported` if the kernel cannot be executed.
+    (see `Kernel.launch_numbers`), and `facts` hold of them. Raises `Unsupported` if the kernel
+    cannot be executed.
     """
-    kernel = Kernel(module, entry, fixed or {})
+    kernel = Kernel(module, entry, fixed)
+    kernel.facts += facts
     kernel.run()
     return kernel
 
@@ -392,5 +397,7 @@ def _pair(
 ) -> Iterator[Question]:
     same = [z3.simplify(c) for c in _same_place(a.place, b.place, other)]
     if not any(z3.is_false(c) for c in same):
-        wrong = z3.And(a.guard, other(b.guard), *same, *apart)
+        indexes = [i.term for i in a.place.path] + [other(i.term) for i in b.place.path]
+        digits = [fact for index in indexes for fact in state_digits(index)]
+        wrong = z3.And(a.guard, other(b.guard), *same, *apart, *digits)
         yield Question("races", f"two invocations {where}", (a.op, b.op), wrong)

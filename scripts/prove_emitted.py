@@ -1,7 +1,7 @@
 """
 Asks of the kernels that the compiler emits whether they can go wrong, and counts the answers.
 
-The kernels are those of `kernel_hashes.py`: matrix multiplications on all targets, the `linalg`
+It asks the kernels of `kernel_hashes.py`: matrix multiplications on all targets, the `linalg`
 inputs of the FileCheck tests, with `--models` the models of installed packages. Each is asked with
 the grid, buffers and sizes of its dispatches, for all contents, and for all sizes where they are
 open. Exit status 1 if a kernel is refuted.
@@ -27,7 +27,7 @@ from xdsl_spirv.tools.program_proving import list_launches, prove_launch
 
 
 def programs(options: argparse.Namespace) -> Iterator[tuple[str, Program]]:
-    """Compiles the cases; what is refused is left out."""
+    """Compiles the cases; refused ones are left out."""
     made: list[Program] = []
 
     def keep(program: Program) -> dict[str, str]:

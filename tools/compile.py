@@ -37,8 +37,15 @@ def compile(arguments: argparse.Namespace) -> int:
         from xdsl_spirv.runtime.vulkan.own_target import own_target
 
         arguments.target = own_target()
-    _compile_program(arguments)
-    return 0
+    if not arguments.prove:
+        _compile_program(arguments)
+        return 0
+    from xdsl_spirv.tools.solvers import require_solvers
+
+    require_solvers()
+    from xdsl_spirv.tools.program_proving import report_proofs
+
+    return report_proofs(_compile_program(arguments), 5.0)
 
 
 def _compile_program(arguments: argparse.Namespace) -> Program:

@@ -75,8 +75,9 @@ input INPUT.mlir  the module before the passes
 """)
 
 prove = Options("""
-@json verdict, reasons, premises, offered, findings
-kernel KERNEL  GLSL, SPIR-V, MLIR, or a .kernel.toml
+@json verdict, reasons, premises, offered, findings; of a program proofs (kernel, entry_point, grid,
+    verdict, reasons, offered)
+kernel KERNEL  GLSL, SPIR-V, MLIR, a .kernel.toml, or a program made by `compile`
 --entry NAME  the entry point, if there are several
 --assume PREMISE repeat
     what holds in every launch, as in 'len(Output) >= n'; may be given several times

@@ -185,7 +185,8 @@ doctor = Options("""
 
 compile = Options("""
 @json dispatches (kernel, entry_point, grid, spirv_bytes); of a model the numbers of dispatches and
-    kernels, paths (dispatches by path), target, spirv_bytes, memory_bytes, temporary_bytes, seconds
+    kernels, paths (dispatches by path), target, spirv_bytes, memory_bytes, temporary_bytes,
+    seconds; with --prove: proofs (kernel, entry_point, grid, verdict, reasons, offered)
 input INPUT.onnx|.gguf|.mlir  a model, or linalg on tensors
 @target (the best device there is)
 @drivers
@@ -204,6 +205,7 @@ input INPUT.onnx|.gguf|.mlir  a model, or linalg on tensors
 @function
 --functions NAME,NAME  several functions in one program, which share weights and states
 --weights FILE.safetensors  values of the arguments that are called like its tensors
+--prove  prove bounds, races and barriers of its kernels, for all contents; status 1 if one is not
 """)
 
 convert = Options("""

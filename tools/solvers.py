@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 from importlib.util import find_spec
+from pathlib import Path
 
 from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.manifest import MANIFEST
 
 
 def require_solvers() -> None:
@@ -21,6 +23,16 @@ def require_solvers() -> None:
 def prove(arguments: argparse.Namespace) -> int:
     """Runs `prove`. Modules that need solvers are imported once the solvers are there."""
     require_solvers()
+    if Path(arguments.kernel, MANIFEST).is_file():
+        from xdsl_spirv.runtime.program import Program
+        from xdsl_spirv.tools.program_proving import report_proofs
+
+        if arguments.entry or arguments.assume:
+            raise ProgramError(
+                "a program's dispatches say its entry points and sizes", "--entry, --assume",
+                "leave them out, or prove one of its kernels: DIR/kernels/NAME.spv",
+            )  # fmt: skip
+        return report_proofs(Program.load(arguments.kernel), arguments.seconds)
     from xdsl_spirv.tools.kernel_proving import command
 
     return command(arguments)

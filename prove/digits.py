@@ -1,0 +1,55 @@
+"""
+Says of indexes such as `row * 300 + column` that row and column are their digits.
+
+    column < 300, no overflow  =>  quotient(index) == row, remainder(index) == column
+
+Equal indexes then have equal rows and columns: bit-vectors alone do not show that in useful time.
+The quotient is a function of which a solver knows these facts only, so that it divides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl_spirv.prove.values import Term, z3
+
+
+def state_digits(index: Term) -> Iterator[Term]:
+    """Yields facts about the digits of an index, for each factor that is no power of two."""
+    size, left = index.size(), list(_addends(index))
+    for factor in sorted({f for f, _ in left}, reverse=True):
+        if factor & (factor - 1) == 0:
+            continue
+        high = [(f // factor, term) for f, term in left if f % factor == 0]
+        low = [(f, term) for f, term in left if f % factor]
+        total, row, column = (_sum(part, size) for part in (left, high, low))
+        quotient, remainder = (
+            z3.Function(f"{name} by {factor}", index.sort(), index.sort())(total)
+            for name in ("quotient", "remainder")
+        )
+        fits = z3.And(z3.ULT(column, factor), z3.ULE(row, ((1 << size) - factor) // factor))
+        yield z3.Implies(fits, z3.And(quotient == row, remainder == column))
+        left = low
+
+
+def _addends(term: Term, factor: int = 1) -> Iterator[tuple[int, Term]]:
+    """The addends of a sum with their known factors."""
+    kind, parts = term.decl().kind(), term.children()
+    if kind == z3.Z3_OP_BADD:
+        for part in parts:
+            yield from _addends(part, factor)
+    elif kind == z3.Z3_OP_BMUL and len(parts) == 2 and any(map(z3.is_bv_value, parts)):
+        known, other = parts if z3.is_bv_value(parts[0]) else parts[::-1]
+        if 0 < known.as_long() * factor < 1 << term.size() - 1:
+            yield from _addends(other, known.as_long() * factor)
+        else:
+            yield factor, term
+    else:
+        yield factor, term
+
+
+def _sum(addends: list[tuple[int, Term]], size: int) -> Term:
+    total = z3.BitVecVal(0, size)
+    for factor, term in addends:
+        total = total + term * factor
+    return total
