@@ -1,8 +1,8 @@
 """
 Finds the values that decide something: where an access goes, which path is taken, what divides.
 
-Of all others (the sums of a matrix multiplication, say) a question never depends, so that they need
-no terms. The search goes backwards from indexes, conditions and divisors, through block arguments,
+A question never depends on other values (the sums of a matrix multiplication, say): they need no
+terms. The search goes backwards from indexes, conditions and divisors, through block arguments,
 calls, and the stores to variables that are loaded.
 """
 
@@ -27,7 +27,7 @@ def find_deciding(module: structure.ModuleOp) -> set[SSAValue]:
     stored: dict[Hashable, list[SSAValue]] = {}
     pending = list[SSAValue]()
     for op in module.walk():
-        for target, given in _passed(op, module):
+        for target, given in _list_passed(op, module):
             for argument, value in zip(target, given, strict=True):
                 passed.setdefault(argument, []).append(value)
         if is_write(op) and (pointer := accessed_pointer(op, True)) is not None:
@@ -60,7 +60,7 @@ def _roots(op: Operation) -> Iterator[SSAValue]:
     yield from (v for v in (*op.operands, *op.results) if isinstance(v.type, PointerType))
 
 
-def _passed(
+def _list_passed(
     op: Operation, module: structure.ModuleOp
 ) -> Iterator[tuple[Sequence[SSAValue], Sequence[SSAValue]]]:
     """Values, and those that become them: arguments of blocks and calls, results."""
