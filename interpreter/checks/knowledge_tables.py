@@ -191,9 +191,9 @@ class Tables:
             known = self.union(known, self.states[node.gathered])
             return self.change(known, (pull, node.semantics), node.lane)
         for code, argument in self._local(node.lane, node.local):
-            known = self._put(known, code, (_add_local, argument))
+            known = self._change_party(known, code, (_add_local, argument))
         if isinstance(node, Release):
-            known = self._put(known, node.lane, (_add_own, (node.stamp, node.semantics)))
+            known = self._change_party(known, node.lane, (_add_own, (node.stamp, node.semantics)))
             return self.change(known, (push, node.semantics), node.lane)
         for heard in _taken_over(node):
             known = self.union(known, self.states[heard])
@@ -313,19 +313,19 @@ class Tables:
         ]
         return b if all(map(is_, parts, b)) else _rebuild(a, parts)
 
-    def _put(self, tree: Tree, code: int, step: Step) -> Tree:
+    def _change_party(self, tree: Tree, code: int, step: Step) -> Tree:
         """The table with one party's column changed."""
         parts = list(tree)
         kind = KINDS.index(code & KIND)
-        parts[kind] = self._put_in(parts[kind], self.size, code & NUMBER, step)
+        parts[kind] = self._change_in(parts[kind], self.size, code & NUMBER, step)
         return _rebuild(tree, parts)
 
-    def _put_in(self, tree: Tree, size: int, number: int, step: Step) -> Tree:
+    def _change_in(self, tree: Tree, size: int, number: int, step: Step) -> Tree:
         if size == 1:
             column = self.zeros if tree is None else tree
             return self._change_all(column, SAME_INVOCATION, self._number(step), step)
         parts, size = list(tree or PARTS), size // WIDTH
-        parts[number // size] = self._put_in(parts[number // size], size, number % size, step)
+        parts[number // size] = self._change_in(parts[number // size], size, number % size, step)
         return _rebuild(tree or PARTS, parts)
 
     def _row(self, tree: Tree, code: int, storage: int) -> Array:
@@ -399,7 +399,7 @@ def pass_over(column: Array, _: int, how: tuple[int, int]) -> None:
 
 
 def _add_own(column: Array, _: int, how: tuple[int, Semantics]) -> None:
-    """What an invocation knows of itself when it releases."""
+    """Adds the knowledge of itself that an invocation releases."""
     stamp, semantics = how
     column[:, EXECUTION] = stamp
     for storage in range(STORAGES):
@@ -409,7 +409,7 @@ def _add_own(column: Array, _: int, how: tuple[int, Semantics]) -> None:
 
 
 def _add_local(column: Array, _: int, how: tuple[int, bytes]) -> None:
-    """What a group's barriers have ordered."""
+    """Adds the order that a group's barriers made."""
     level, times = how[0], np.frombuffer(how[1], np.int64).reshape(STORAGES, -1)
     pairs = [
         (EXECUTION, horizons.EXECUTION),
@@ -453,7 +453,7 @@ def _covers(link: Link, acquire: int) -> bool:
 
 
 def _taken_over(node: Acquire) -> list[Heard]:
-    """What an acquire hears of: the releases around it by level, or the last one if that is all."""
+    """The releases that an acquire hears of, by level; only the last if it brings the others."""
     acquire, scope = node.semantics.acquire, node.semantics.scope
     heard = [Heard(link, k, acquire, scope) for k, link in enumerate(node.heads) if link]
     last = heard[-1].link

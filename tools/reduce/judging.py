@@ -93,7 +93,7 @@ def _run_module(words: list[str], text: str) -> list[str]:
 
 
 def _call(function: Callable[[], Any]) -> tuple[int, str, str]:
-    """The exit status of a function, and what it prints."""
+    """Calls a function; returns its exit status and its two outputs."""
     out, err = io.StringIO(), io.StringIO()
     try:
         with redirect_stdout(out), redirect_stderr(err):

@@ -260,7 +260,7 @@ def _forward_stores(program: Program, chosen: Sequence[int]) -> Program:
     return _replace_values(program, values, lambda row: row.result not in values)
 
 
-def _stored(program: Program) -> Iterator[tuple[Row, int]]:
+def _find_stores(program: Program) -> Iterator[tuple[Row, int]]:
     """Stores to buffers, each with earlier values, in their order, but few of many."""
     last = {row.result for row in program.globals if row.op == "OpVariable"}
     roots = _roots(program)
@@ -392,7 +392,7 @@ LAUNCH = Edits("launch", _launches, _change_launch)
 MODULE = (
     Edits("functions", *of_module(_callees, _start_in)),
     Edits("constructs", *of_module(_headers, _skip_constructs)),
-    Edits("stored values", *of_module(_stored, _store_earlier)),
+    Edits("stored values", *of_module(_find_stores, _store_earlier)),
     Edits("instructions", *of_module(_instructions, _leave_out)),
     Edits("branches", *of_module(_ways, _choose_ways)),
     Edits("loops", *of_module(_loops, _run_once)),
