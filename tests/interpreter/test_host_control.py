@@ -1,53 +1,169 @@
-"""Control flow of host functions: `scf.while`, and blocks that branch to each other."""
+"""Control flow of host functions, drawn: `scf` nested, and blocks that branch to each other."""
 
 from __future__ import annotations
+
+import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.interpreter import interpret
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import parse_text
 
-WHILE = """
-func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  %c3 = arith.constant 3 : index
-  %r:2 = scf.while (%i = %c0, %v = %x) : (index, tensor<4xf32>) -> (index, tensor<4xf32>) {
-    %c = arith.cmpi slt, %i, %c3 : index
-    scf.condition(%c) %i, %v : index, tensor<4xf32>
-  } do {
-  ^bb0(%j: index, %w: tensor<4xf32>):
-    %n = arith.addi %j, %c1 : index
-    %e = tensor.empty() : tensor<4xf32>
-    %s = linalg.add ins(%w, %w : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>)
-        -> tensor<4xf32>
-    scf.yield %n, %s : index, tensor<4xf32>
-  }
-  return %r#1 : tensor<4xf32>
-}"""
-
-BLOCKS = """
-func.func @main(%x: tensor<4xf32>, %c: i1) -> tensor<4xf32> {
-  cf.cond_br %c, ^bb1, ^bb3(%x : tensor<4xf32>)
-^bb1:
-  %e = tensor.empty() : tensor<4xf32>
-  %s = linalg.add ins(%x, %x : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>)
-      -> tensor<4xf32>
-  cf.br ^bb3(%s : tensor<4xf32>)
-^bb3(%r: tensor<4xf32>):
-  return %r : tensor<4xf32>
-}"""
+T = "tensor<4xi32>"
+Step = Callable[[Array, int], Array]
+"""What a statement makes of the tensor, with the number of rounds of the loop around it."""
 
 
-def test_a_loop_runs_until_its_condition_fails():
-    x = np.arange(4, dtype=np.float32)
-    (result,) = interpret(parse_text(WHILE), [x])
-    np.testing.assert_array_equal(result, x * 8)
+class Nest:
+    """Statements as text, and their meaning; a loop's counter decides what `scf.if` takes."""
+
+    def __init__(self, drawn: random.Random):
+        self.drawn = drawn
+        self.named = 0
+
+    def name(self, kind: str) -> str:
+        self.named += 1
+        return f"%{kind}_{self.named}"
+
+    def statements(self, value: str, counter: str, depth: int) -> tuple[str, str, Step]:
+        """Text, the name of the last value, and the meaning of one to three statements."""
+        lines, steps = list[str](), list[Step]()
+        for _ in range(self.drawn.randint(1, 3)):
+            kinds = [self.operation, *([self.loop, self.choice, self.count] if depth else [])]
+            text, value, step = self.drawn.choice(kinds)(value, counter, depth - 1)
+            lines.append(text)
+            steps.append(step)
+
+        def run(x: Array, i: int) -> Array:
+            for step in steps:
+                x = step(x, i)
+            return x
+
+        return "\n".join(lines), value, run
+
+    def operation(self, value: str, counter: str, depth: int) -> tuple[str, str, Step]:
+        result, number = self.name("v"), self.drawn.randint(-3, 3)
+        kind = self.drawn.choice(["add", "mul", "sub"])
+        made = self.name("c")
+        text = f"""{made} = arith.constant dense<{number}> : {T}
+          {result} = linalg.{kind} ins({value}, {made} : {T}, {T}) outs(%e : {T}) -> {T}"""
+        function = {"add": np.add, "mul": np.multiply, "sub": np.subtract}[kind]
+        return text, result, lambda x, i: function(x, np.int32(number))
+
+    def loop(self, value: str, counter: str, depth: int) -> tuple[str, str, Step]:
+        """`scf.while`, whose first half has statements, too."""
+        result, i, j, v, w = (self.name(kind) for kind in "rijvw")
+        rounds, before = self.drawn.randint(0, 3), self.statements(v, i, 0)
+        inside = self.statements(w, j, depth)
+        c, n, limit = (self.name(kind) for kind in "cnl")
+        text = f"""{limit} = arith.constant {rounds} : index
+          {result}:2 = scf.while ({i} = %c0, {v} = {value}) : (index, {T}) -> (index, {T}) {{
+            {before[0]}
+            {c} = arith.cmpi slt, {i}, {limit} : index
+            scf.condition({c}) {i}, {before[1]} : index, {T}
+          }} do {{
+          ^bb0({j}: index, {w}: {T}):
+            {inside[0]}
+            {n} = arith.addi {j}, %c1 : index
+            scf.yield {n}, {inside[1]} : index, {T}
+          }}"""
+
+        def run(x: Array, i: int) -> Array:
+            for k in range(rounds):
+                x = inside[2](before[2](x, k), k)
+            return before[2](x, rounds)
+
+        return text, f"{result}#1", run
+
+    def count(self, value: str, counter: str, depth: int) -> tuple[str, str, Step]:
+        result, i, v, limit = (self.name(kind) for kind in "rivl")
+        rounds, inside = self.drawn.randint(0, 3), self.statements(v, i, depth)
+        text = f"""{limit} = arith.constant {rounds} : index
+          {result} = scf.for {i} = %c0 to {limit} step %c1 iter_args({v} = {value}) -> ({T}) {{
+            {inside[0]}
+            scf.yield {inside[1]} : {T}
+          }}"""
+
+        def run(x: Array, i: int) -> Array:
+            for k in range(rounds):
+                x = inside[2](x, k)
+            return x
+
+        return text, result, run
+
+    def choice(self, value: str, counter: str, depth: int) -> tuple[str, str, Step]:
+        result, c = self.name("r"), self.name("c")
+        yes, no = (self.statements(value, counter, depth) for _ in range(2))
+        text = f"""{c} = arith.cmpi slt, {counter}, %c1 : index
+          {result} = scf.if {c} -> ({T}) {{
+            {yes[0]}
+            scf.yield {yes[1]} : {T}
+          }} else {{
+            {no[0]}
+            scf.yield {no[1]} : {T}
+          }}"""
+        return text, result, lambda x, i: (yes if i < 1 else no)[2](x, i)
 
 
-@pytest.mark.parametrize("taken", [True, False])
-def test_branches_pass_values_on(taken: bool):
-    x = np.arange(4, dtype=np.float32)
-    (result,) = interpret(parse_text(BLOCKS), [x, np.array(taken)])
-    np.testing.assert_array_equal(result, x * 2 if taken else x)
+CONSTANTS = "\n".join(f"%c{n} = arith.constant {n} : index" for n in (0, 1, 2, 9))
+
+
+SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(8, 100))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nested_loops_and_choices(seed: int):
+    text, result, meaning = Nest(random.Random(seed)).statements("%x", "%c0", 3)
+    module = f"""func.func @main(%x: {T}) -> {T} {{
+      {CONSTANTS}
+      %e = tensor.empty() : {T}
+      {text}
+      return {result} : {T}
+    }}"""
+    x = np.arange(4, dtype=np.int32)
+    (got,) = interpret(parse_text(module), [x])
+    np.testing.assert_array_equal(got, meaning(x, 0))
+
+
+BLOCKS = 6
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_blocks_that_branch_to_each_other(seed: int):
+    """Any block may follow any other; a counter ends the walk. The tensor is an argument."""
+    drawn = random.Random(seed)
+    odd, even = ([drawn.randrange(BLOCKS) for _ in range(BLOCKS)] for _ in range(2))
+    numbers = [drawn.randint(-3, 3) for _ in range(BLOCKS)]
+    kinds = [drawn.choice(["add", "mul"]) for _ in range(BLOCKS)]
+    blocks = [
+        f"""^step{k}(%n{k}: index, %v{k}: {T}):
+      %k{k} = arith.constant dense<{numbers[k]}> : {T}
+      %w{k} = linalg.{kinds[k]} ins(%v{k}, %k{k} : {T}, {T}) outs(%e : {T}) -> {T}
+      %m{k} = arith.addi %n{k}, %c1 : index
+      %go{k} = arith.cmpi slt, %m{k}, %c9 : index
+      cf.cond_br %go{k}, ^next{k}, ^end(%w{k} : {T})
+    ^next{k}:
+      %rest{k} = arith.remui %m{k}, %c2 : index
+      %odd{k} = arith.cmpi eq, %rest{k}, %c1 : index
+      cf.cond_br %odd{k}, ^step{odd[k]}(%m{k}, %w{k} : index, {T}),
+        ^step{even[k]}(%m{k}, %w{k} : index, {T})"""
+        for k in range(BLOCKS)
+    ]
+    module = f"""func.func @main(%x: {T}) -> {T} {{
+      {CONSTANTS}
+      %e = tensor.empty() : {T}
+      cf.br ^step0(%c0, %x : index, {T})
+    {chr(10).join(blocks)}
+    ^end(%r: {T}):
+      return %r : {T}
+    }}"""
+    x = np.arange(4, dtype=np.int32)
+    wanted, k = x, 0
+    for count in range(1, 10):
+        wanted = wanted + numbers[k] if kinds[k] == "add" else wanted * numbers[k]
+        k = odd[k] if count % 2 else even[k]
+    (got,) = interpret(parse_text(module), [x])
+    np.testing.assert_array_equal(got, wanted)

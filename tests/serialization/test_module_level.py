@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from io import StringIO
 
 import pytest
+from xdsl.ir import Operation
 from xdsl.printer import Printer
 
 from xdsl_spirv.grammar import grammar
@@ -55,6 +57,12 @@ def module(**parts: str) -> bytes:
     return assemble(text).encode()
 
 
+def printed(decoded: Operation) -> str:
+    text = StringIO()
+    Printer(stream=text).print_op(decoded)
+    return text.getvalue()
+
+
 def opcodes(data: bytes) -> list[str]:
     return [i.name or "" for i in binary.decode(data)]
 
@@ -88,24 +96,49 @@ def test_an_instruction_is_carried(name: str, parts: dict[str, str]):
     decoded = decode(data)
     assert name in opcodes(encode(decoded))
     # Its text is a module, too.
-    text = StringIO()
-    Printer(stream=text).print_op(decoded)
-    assert encode(find_module(parse_text(text.getvalue()))) == encode(decoded)
+    assert encode(find_module(parse_text(printed(decoded)))) == encode(decoded)
 
 
-def test_a_replicated_constant_is_a_workgroup_size():
+def draw_size(drawn: random.Random) -> tuple[str, tuple[int, int, int]]:
+    """Constants that make a workgroup's size, in any of the ways, and the size."""
+    lines, spec = list[str](), drawn.choice(["", "Spec"])
+
+    def number(name: str) -> int:
+        a, b = drawn.randint(1, 9), drawn.randint(1, 9)
+        lines.append(f"%{name}a = Op{spec}Constant %u32 {a}")
+        if not spec or drawn.random() < 0.5:
+            lines.append(f"%{name} = Op{spec}Constant %u32 {a}")
+            return a
+        lines.append(f"%{name}b = OpConstant %u32 {b}")
+        kind = drawn.choice(["IAdd", "IMul", "UMod"])
+        lines.append(f"%{name} = OpSpecConstantOp %u32 {kind} %{name}a %{name}b")
+        return {"IAdd": a + b, "IMul": a * b, "UMod": a % b}[kind]
+
+    x = number("x")
+    if drawn.random() < 0.5:
+        lines.append(f"%size = Op{spec}ConstantCompositeReplicateEXT %v3 %x")
+        return "\n".join(lines), (x, x, x)
+    y, z = number("y"), number("z")
+    lines.append(f"%size = Op{spec}ConstantComposite %v3 %x %y %z")
+    return "\n".join(lines), (x, y, z)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_a_workgroup_size_of_any_constants(seed: int):
+    declaration, size = draw_size(random.Random(seed))
     data = module(
         capability="OpCapability ReplicatedCompositesEXT",
         annotation="OpDecorate %size BuiltIn WorkgroupSize",
-        declaration="%size = OpConstantCompositeReplicateEXT %v3 %four",
+        declaration=declaration,
     )
     index = Module(binary.decode(data), ENVIRONMENTS["vulkan1.3"])
     interface = Interface(index, choose_entry(index, None), Constants(index, {}))
-    assert running.workgroup_size(interface) == (4, 4, 4)
     decoded = decode(data)
-    context = Context(decoded, Options(), Geometry((0, 0, 0), (1, 1, 1), 1))
-    specialize(context, {})
-    assert workgroup_size(context, find_entry(decoded, "main")) == (4, 4, 4)
+    for each in (decoded, decode(encode(decoded)), find_module(parse_text(printed(decoded)))):
+        context = Context(each, Options(), Geometry((0, 0, 0), (1, 1, 1), 1))
+        specialize(context, {})
+        sizes = running.workgroup_size(interface), workgroup_size(context, find_entry(each, "main"))
+        assert sizes == (size, size)
 
 
 def test_any_other_instruction_is_refused_by_name():

@@ -108,12 +108,38 @@ def test_broken_module(case: Case, spirv_val: str):
     assert unknown == [], "spirv-val accepts it, and no difference is known"
 
 
-@pytest.mark.parametrize("vector", ["%uu", "%uuu"])
-def test_a_dot_of_integers_is_advised_to_be_one(vector: str):
-    text = (FOLDER / "operands.spvasm").read_text().split("; ---")[0]
-    text = text.replace("%r7 = OpDot %f32 %ff %ff", f"%r7 = OpDot %u32 {vector} {vector}")
-    (finding,) = (f for f in validate(assemble(text).encode(), "spv1.6") if f.rule == "OPR-07")
-    assert "OpSDot or OpUDot" in finding.remedy
+@pytest.mark.parametrize("sign", [0, 1])
+@pytest.mark.parametrize("width", [8, 16, 32, 64])
+def test_the_advice_for_a_dot_of_integers_is_valid(width: int, sign: int):
+    """Vectors of 2 to 4 components: OpDot of them is refused, the advised instruction is not."""
+    capabilities = ["Shader", "DotProduct", "DotProductInputAll", "DotProductInput4x8Bit"]
+    capabilities += [f"Int{width}"] * (width != 32)
+    head = "".join(f"OpCapability {name}\n" for name in capabilities)
+    for size in (2, 3, 4):
+        text = f"""{head}
+            OpMemoryModel Logical GLSL450
+            OpEntryPoint GLCompute %main "main"
+            OpExecutionMode %main LocalSize 1 1 1
+            %void = OpTypeVoid
+            %fn = OpTypeFunction %void
+            %int = OpTypeInt {width} {sign}
+            %vector = OpTypeVector %int {size}
+            %one = OpConstant %int 1
+            %ones = OpConstantComposite %vector {"%one " * size}
+            %main = OpFunction %void None %fn
+            %entry = OpLabel
+            %r = OpDot %int %ones %ones
+            OpReturn
+            OpFunctionEnd"""
+        (finding,) = validate(assemble(text).encode(), "spv1.6")
+        advised = re.findall(r"Op[SU]+Dot", finding.remedy)
+        assert finding.rule == "OPR-07"
+        assert len(advised) == 2
+        for name in advised:
+            mended = assemble(text.replace("OpDot", name)).encode()
+            found = [str(f) for f in validate(mended, "spv1.6")]
+            # The unsigned one takes a type without a sign only.
+            assert found == [] or (name == "OpUDot" and sign), found
 
 
 def test_every_rule_has_a_case():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pty
+import random
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -99,6 +101,43 @@ def test_rules_have_their_page_without_the_documentation(monkeypatch: pytest.Mon
     assert "conflicting accesses" in describe("RACE-01")
 
 
+def test_every_rule_leads_to_the_page_whose_table_has_it(monkeypatch: pytest.MonkeyPatch):
+    folder = Path(sarif.__file__).resolve().parents[2] / "docs"
+    rows: dict[str, set[str]] = {}
+    for page in ("checks.md", "validation.md", "kernel-tests.md", "rules.md"):
+        for rule in re.findall(r"^\| ([A-Z]+-\d+|[A-Z]{4,}) \|", (folder / page).read_text(), re.M):
+            rows.setdefault(rule, set()).add(page)
+    assert len(rows) > 150
+    for checks in (sarif._checks, dict[str, str]):  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(sarif, "_checks", checks)
+        assert [rule for rule, pages in rows.items() if page_of(rule) not in pages] == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_fingerprints_differ_where_rule_file_or_text_do(seed: int):
+    drawn = random.Random(seed)
+    problems = [
+        replace(
+            RACE,
+            rule=drawn.choice(["RACE-01", "RACE-03"]),
+            location=Location(
+                drawn.choice(["a.comp", "b.comp"]), drawn.randrange(1, 99), 1,
+                " " * drawn.randrange(3) + drawn.choice(["x = y;", "x = z;"]),
+            ),
+        )
+        for _ in range(12)
+    ]  # fmt: skip
+    results = json.loads(to_sarif([outcome(problems=problems)]))["runs"][0]["results"]
+    keys = [
+        (r["ruleId"], p["artifactLocation"]["uri"], p["region"]["snippet"]["text"].strip())
+        for r in results
+        for p in [r["locations"][0]["physicalLocation"]]
+    ]
+    marks = [result["partialFingerprints"]["ruleFileLine/v1"] for result in results]
+    assert len(set(marks)) == len(marks)
+    assert len(set(zip(keys, (m.split(":")[0] for m in marks), strict=True))) == len(set(keys))
+
+
 def test_a_finding_keeps_its_fingerprint_where_lines_move():
     def fingerprints(*problems: Problem) -> list[str]:
         run = json.loads(to_sarif([outcome(problems=list(problems))]))["runs"][0]
@@ -112,31 +151,30 @@ def test_a_finding_keeps_its_fingerprint_where_lines_move():
     assert len({*fingerprints(RACE, moved, other)}) == 3
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            (),
-            "with subgroup size 32 (by default), no target, checks: all, no robust buffer access, "
-            "constant 0 = 32, constant twice = True",
-        ),
-        (
-            ("--target", "amd-rdna3", "--check", "races"),
-            "with subgroup size 64 (of the target, which has 32 to 64), target amd-rdna3, "
-            "checks: races, no robust buffer access, constant 0 = 32, "
-            "constant twice = True",
-        ),
-        (
-            ("--subgroup-size", "8", "--robust", "--spec", "twice=false"),
-            "with subgroup size 8 (given), no target, checks: all, robust buffer access, "
-            "constant 0 = 32, constant twice = False",
-        ),
-    ],
-)
+SIZES: dict[tuple[str, ...], dict[str, str]] = {
+    (): {
+        "": "32 (by default)",
+        "amd-rdna3": "64 (of the target, which has 32 to 64)",
+        "nvidia-h200": "32 (of the target)",
+    },
+    ("--subgroup-size", "8"): dict.fromkeys(("", "amd-rdna3", "nvidia-h200"), "8 (given)"),
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_every_report_has_the_settings_of_its_launches(
-    saxpy: Path, options: tuple[str, ...], said: str, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-):  # fmt: skip
+    saxpy: Path, seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    drawn = random.Random(seed)
+    size, target = drawn.choice(list(SIZES)), drawn.choice(["", "amd-rdna3", "nvidia-h200"])
+    checks, twice, robust = drawn.choice(["", "races"]), drawn.random() < 0.5, drawn.random() < 0.5
+    said = (
+        f"with subgroup size {SIZES[size][target]}, "
+        f"{f'target {target}' if target else 'no target'}, checks: {checks or 'all'}, "
+        f"{'' if robust else 'no '}robust buffer access, constant 0 = 32, constant twice = {twice}"
+    )
+    options = [*size, *(["--target", target] if target else []), "--spec", f"twice={twice}".lower()]
+    options += ["--robust"] * robust + (["--check", checks] if checks else [])
     files = {"--sarif": tmp_path / "o.sarif", "-o": tmp_path / "o.json"}
     main(["test", str(saxpy), *options, *(str(x) for pair in files.items() for x in pair)])
     assert said in capsys.readouterr().out
