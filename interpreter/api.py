@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -18,26 +18,19 @@ from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.machine import Host, check_input
 from xdsl_spirv.interpreter.memories import Place
-from xdsl_spirv.interpreter.options import Options, mapping_of
+from xdsl_spirv.interpreter.options import Options, options_for
 from xdsl_spirv.interpreter.spirv.module import Buffers, Compiled, Launch
 from xdsl_spirv.interpreter.structs import PushConstants
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
-MADE_FOR = "schedule.target"
-"""The attribute of a module that names the target it was made for."""
-
-
 def _options(
     options: Options | None, subgroup_size: int | None, module: Operation | None = None
 ) -> Options:
-    """Without options components lie where the module's target has them."""
+    """Without options a run follows the target that the module names."""
     if options is None:
-        name = module.attributes.get(MADE_FOR) if module is not None else None
-        mapping = mapping_of(name.data) if isinstance(name, StringAttr) else "row-major"
-        size = 32 if subgroup_size is None else subgroup_size
-        return Options(subgroup_size=size, component_mapping=mapping)
+        return options_for(module, subgroup_size)
     return options if subgroup_size is None else replace(options, subgroup_size=subgroup_size)
 
 
@@ -55,7 +48,8 @@ def interpret(
     An input has the shape of the argument's tensor type and its element type (bfloat16 and float8
     are `ml_dtypes`' dtypes); integers of either signedness are taken for the argument's width. The
     inputs are not changed. Arguments that are weights (`program.value`) may be left out.
-    `subgroup_size` (32 if not given) is short for the option of that name.
+    `subgroup_size` is short for the option of that name. Without it and `options` it is that of the
+    target which the module names, or 32 (`options_for`).
 
     Raises `InterpreterError` for a wrong input, an operation without semantics, an access outside a
     buffer.
@@ -121,7 +115,7 @@ def dispatch(
         buffers,
         spec_constants or {},
         push_constants,
-        _options(options, subgroup_size),
+        _options(options, subgroup_size, spirv_module),
         compiled=compiled,
         images=images or {},
     ).run()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from xdsl_spirv import targets
@@ -162,3 +163,23 @@ class Options:
                 "Options.schedule",
                 "leave out one of them; the check `permute` runs several schedules by itself",
             )
+
+
+MADE_FOR = "schedule.target"
+"""The attribute of a module that names the target it was made for."""
+
+
+def options_for(module: Operation | None, size: int | None = None, **choices: Any) -> Options:
+    """
+    Options for a module, with other `choices`.
+
+    The target that the module, or a module around it, names decides the size of subgroups, unless
+    it is given, and the places of components.
+    """
+    while module is not None and MADE_FOR not in module.attributes:
+        module = module.parent_op()
+    named = None if module is None else module.attributes[MADE_FOR]
+    if isinstance(named, StringAttr):
+        choices = {"component_mapping": mapping_of(named.data)} | choices
+        size = targets.load(named.data).subgroup_size if size is None else size
+    return Options(subgroup_size=32 if size is None else size, **choices)

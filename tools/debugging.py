@@ -18,7 +18,7 @@ from xdsl.parser import Parser
 from xdsl_spirv.interpreter.checks import Allowed, Checks
 from xdsl_spirv.interpreter.checks.places import LINES
 from xdsl_spirv.interpreter.debug import Break, Debug, Stop
-from xdsl_spirv.interpreter.options import Options, Schedule
+from xdsl_spirv.interpreter.options import Options, Schedule, options_for
 from xdsl_spirv.passes.analysis.target import TARGET
 from xdsl_spirv.passes.spirv.specialize import parse_values
 from xdsl_spirv.progress import stage
@@ -73,8 +73,9 @@ def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Opt
     watched = bool(breaks) or trace is not None
     debug = Debug(breaks, trace, bool(arguments.breaks)) if watched else None
     try:
-        yield Options(
-            subgroup_size=_subgroup_size(arguments, _target(module)),
+        yield options_for(
+            module,
+            arguments.subgroup_size,
             checks=checks,
             max_steps=arguments.max_steps,
             debug=debug,
@@ -95,13 +96,6 @@ def _target(module: ModuleOp) -> Target | None:
     """The target that a module was scheduled for."""
     named = module.attributes.get(TARGET)
     return load(named.data) if isinstance(named, StringAttr) else None
-
-
-def _subgroup_size(arguments: argparse.Namespace, target: Target | None) -> int:
-    """As given, or the target's."""
-    if arguments.subgroup_size is not None:
-        return int(arguments.subgroup_size)
-    return 32 if target is None else target.subgroup_size
 
 
 def report(arguments: argparse.Namespace, module: ModuleOp, options: Options) -> int:

@@ -128,8 +128,8 @@ def interpret(
     """
     import numpy as np
 
-    from xdsl_spirv.interpreter import Options
     from xdsl_spirv.interpreter import interpret as run
+    from xdsl_spirv.interpreter.options import options_for
 
     module = source.clone() if isinstance(source, ModuleOp) else parse(source)
     if passes:
@@ -137,9 +137,9 @@ def interpret(
         from xdsl_spirv.runtime.modules import context
 
         pipeline_of(passes).apply(context(), module)
-    options = Options(checks=checks)
+    options = options_for(module, subgroup_size, checks=checks)
     arrays = [np.asarray(value) for value in inputs]
-    return run(module, arrays, function, subgroup_size, options=options)
+    return run(module, arrays, function, options=options)
 
 
 def explain(

@@ -11,6 +11,8 @@ import pytest
 
 from xdsl_spirv.compare.layers import compare_layers
 from xdsl_spirv.compiler.compiler import compile_module
+from xdsl_spirv.compiler.model import compile_model
+from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import KernelCode, Program
@@ -126,6 +128,25 @@ def residuals() -> Any:
     weight = onnx.numpy_helper.from_array(np.full((16, 16), 0.5, np.float16), "w")
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_whichever_layer_overflows_first_is_named():
+    """The model is linear: larger inputs overflow in earlier layers."""
+    program = compile_model(import_onnx(residuals()), "lavapipe")
+    named = set[int]()
+    for scale in 2.0 ** np.arange(-2, 16, 3):
+        x = (np.linspace(0.5, 2, 32) * scale).reshape(2, 16).astype(np.float16)
+        value, first = x, None
+        for layer in range(6):
+            product = (value.astype(np.float32) @ np.full((16, 16), 0.5)).astype(np.float16)
+            value = value + product
+            if first is None and not np.isfinite(value).all():
+                first = layer
+        broken = [c.number for c in compare_layers(program, {"x": x}, run) if c.not_finite]
+        assert broken[:1] == ([] if first is None else [first])
+        named |= set(broken[:1])
+    assert len(named) > 3
 
 
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])

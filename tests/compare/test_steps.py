@@ -37,6 +37,26 @@ def model_of(scale: Any, behind: list[tuple[str, dict[str, Any]]]) -> bytes:
     return h.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
 
 
+BEHIND: dict[str, tuple[dict[str, Any], float]] = {
+    **{name: ({}, 1.0) for name in ("Relu", "Identity", "Neg", "Flatten", "Softmax")},
+    "Transpose": ({"perm": [0, 2, 3, 1]}, 1.0), "Clip": ({}, 1.0),
+}  # fmt: skip
+"""Operators behind a quantization, and the factor by which they pass its step on."""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_step_is_passed_on_by_moves_and_lost_behind_functions(seed: int):
+    drawn = np.random.default_rng(seed)
+    scale = float(2.0 ** drawn.integers(-4, 5))
+    names = [str(drawn.choice(list(BEHIND))) for _ in range(drawn.integers(0, 6))]
+    names = [name for k, name in enumerate(names) if name not in names[:k]]
+    step = 0.0 if {"Softmax", "Neg"} & {*names} else scale
+    module = import_onnx(
+        onnx.load_from_string(model_of(scale, [(name, BEHIND[name][0]) for name in names]))
+    ).module
+    assert tolerance_of(module).results == (step,), names
+
+
 @pytest.mark.parametrize(
     ("scale", "behind", "step"),
     [

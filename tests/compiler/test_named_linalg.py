@@ -144,18 +144,34 @@ def test_unpack_undoes_pack():
     np.testing.assert_array_equal(got, x)
 
 
-def test_scalar_arguments_are_inputs():
+SCALARS = {"f16": np.float16, "f32": np.float32, "i8": np.int8, "i32": np.int32, "i64": np.int64}
+
+
+@pytest.mark.parametrize("element", SCALARS)
+def test_scalar_arguments_are_inputs(element: str):
+    """To fill, to multiply, and read inside a body, before and behind the tensors."""
+    t, kind = f"tensor<8x{element}>", "f" if element[0] == "f" else "i"
     text = f"""
-    func.func @main(%x: {F}, %s: f32) -> ({F}, {F}) {{
-      %e = tensor.empty() : {F}
-      %full = linalg.fill ins(%s : f32) outs(%e : {F}) -> {F}
-      %more = linalg.mul ins(%x, %s : {F}, f32) outs(%e : {F}) -> {F}
-      return %full, %more : {F}, {F}
+    func.func @main(%c: {element}, %x: {t}, %s: {element}) -> ({t}, {t}, {t}) {{
+      %e = tensor.empty() : {t}
+      %full = linalg.fill ins(%s : {element}) outs(%e : {t}) -> {t}
+      %more = linalg.mul ins(%x, %c : {t}, {element}) outs(%e : {t}) -> {t}
+      %inside = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+          iterator_types = ["parallel"]}} ins(%x : {t}) outs(%e : {t}) {{
+      ^bb0(%v: {element}, %o: {element}):
+        %p = arith.mul{kind} %v, %s : {element}
+        %q = arith.add{kind} %p, %c : {element}
+        linalg.yield %q : {element}
+      }} -> {t}
+      return %full, %more, %inside : {t}, {t}, {t}
     }}"""
-    x = np.arange(8, dtype=np.float32)
-    results = run(compile_module(parse_text(text), "lavapipe"), {"x": x, "s": np.float32(3)})
-    for got, expected in zip(results.values(), (np.full(8, 3), x * 3), strict=True):
-        np.testing.assert_array_equal(got, expected)
+    dtype = SCALARS[element]
+    x, s, c = np.arange(8, dtype=dtype), dtype(3), dtype(-2)
+    wanted = np.full(8, 3), x * c, x * s + c
+    compiled = run(compile_module(parse_text(text), "lavapipe"), {"c": c, "x": x, "s": s}).values()
+    for results in (compiled, interpret(parse_text(text), [np.array(c), x, np.array(s)])):
+        for got, expected in zip(results, wanted, strict=True):
+            np.testing.assert_array_equal(got, expected)
 
 
 WITHOUT_KERNELS = {

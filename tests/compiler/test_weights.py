@@ -117,17 +117,35 @@ def test_arguments_that_differ_in_a_number_are_told_apart() -> None:
     assert np.array_equal(program(first, x, second), (first - second) * x)
 
 
-def test_a_weight_beyond_the_targets_buffers_is_refused_with_the_number(tmp_path: Path):
+FORMS = {
+    "add": ("tensor<{n}x4xf32>", "add", "tensor<{n}x4xf32>", "tensor<{n}x4xf32>"),
+    "matmul": ("tensor<3x{n}xf32>", "matmul", "tensor<{n}x4xf32>", "tensor<3x4xf32>"),
+    "matvec": ("tensor<{n}x4xf32>", "matvec", "tensor<4xf32>", "tensor<{n}xf32>"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_weight_beyond_the_targets_buffers_is_refused_with_the_number(form: str, tmp_path: Path):
     data = json.loads((Path(targets.__file__).parent / "lavapipe.json").read_text())
     small = data | {"name": "small", "storage_buffer_max_bytes": 4096}
     (tmp_path / "small.json").write_text(json.dumps(small))
-    text = """
-    func.func @main(%x: tensor<2048xf32>, %w: tensor<2048xf32>) -> tensor<2048xf32> {
-      %e = tensor.empty() : tensor<2048xf32>
-      %y = linalg.add ins(%x, %w : tensor<2048xf32>, tensor<2048xf32>)
-        outs(%e : tensor<2048xf32>) -> tensor<2048xf32>
-      return %y : tensor<2048xf32>
-    }"""
-    weights = {"w": np.ones(2048, np.float32)}
-    with pytest.raises(ProgramError, match=r"8,192 bytes.* of small holds at most 4,096 .*'w'"):
-        compile_module(parse_text(text), str(tmp_path / "small.json"), weights=weights)
+    x, name, w, out = FORMS[form]
+    text = f"""
+    func.func @main(%x: {x}, %w: {w}) -> {out} {{
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : {out}
+      %i = linalg.fill ins(%zero : f32) outs(%e : {out}) -> {out}
+      %y = linalg.{name} ins(%x, %w : {x}, {w}) outs(%i : {out}) -> {out}
+      return %y : {out}
+    }}"""
+    for n in (255, 256, 257, 300):
+        weight = "x" if form == "matvec" else "w"
+        module = parse_text(text.replace("{n}", str(n)))
+        array = np.ones((n, 4), np.float32)
+        if n > 256:
+            size = f"{n * 16:,}".replace(",", ",?")
+            said = rf"{size} bytes.* of small (holds )?at most 4,?096"
+            with pytest.raises(ProgramError, match=said):
+                compile_module(module, str(tmp_path / "small.json"), weights={weight: array})
+            continue
+        compile_module(module, str(tmp_path / "small.json"), weights={weight: array})

@@ -4,6 +4,7 @@ Models that are broken or hostile: refused by name or right, quickly, and nothin
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.compiler.model import compile_model, run_reference
-from xdsl_spirv.frontends import import_onnx
+from xdsl_spirv.frontends import FrontendError, import_onnx
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools.main import main
@@ -361,6 +362,41 @@ def test_it_is_refused_by_name(
     assert message.count("\n") == 1
     assert seconds < SECONDS
     assert not (tmp_path / "out").exists()
+
+
+LOCATIONS = ("./w.bin", "w\0", "", ".", "..", "/", "sub/", "w" * 300, "ẃ.bin", "sub/../w.bin")
+NUMBERS = ("0", "4", "12", "16", "-4", "junk", "", "1e1", "0x4", " 4", str(1 << 70))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_external_data_of_any_words_is_read_or_refused_by_name(
+    seed: int, onnx: Any, tmp_path: Path
+):
+    drawn = random.Random(seed)
+    data = np.arange(7, dtype=np.float32)
+    (tmp_path / "w.bin").write_bytes(data.tobytes())
+    (tmp_path / "sub").mkdir()
+    location = drawn.choice(LOCATIONS) if seed % 2 else "w.bin"
+    entries = {key: drawn.choice(NUMBERS) for key in ("offset", "length") if drawn.random() < 0.6}
+    weight = onnx.TensorProto(name="w", dims=[3], data_type=1, data_location=1)
+    for key, text in {"location": location, **entries}.items():
+        entry = weight.external_data.add()
+        entry.key, entry.value = key, text
+    path = tmp_path / "model.onnx"
+    path.write_bytes(
+        model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=[weight]).SerializeToString()
+    )
+    (result,), refusal = [np.zeros(0, np.float32)], ""
+    try:
+        (result,) = run_reference(import_onnx(path), {"x": np.zeros(3, np.float32)}).values()
+    except FrontendError as error:
+        refusal = str(error)
+    if refusal:
+        assert "'w'" in refusal
+        assert location != "w.bin" or entries
+        return
+    first = int(entries.get("offset") or 0) // 4
+    np.testing.assert_array_equal(result, data[first : first + 3])
 
 
 LIMITED = """

@@ -14,7 +14,7 @@ from xdsl_spirv.runtime.modules import parse_text
 
 T = "tensor<4xi32>"
 Step = Callable[[Array, int], Array]
-"""What a statement makes of the tensor, with the number of rounds of the loop around it."""
+"""The meaning of a statement: the next tensor, by the last one and the counter of the loop."""
 
 
 class Nest:

@@ -325,11 +325,15 @@ func.func @main(%a: tensor<4x{k}xf32>) -> tensor<4xf32> {{
 
 
 @pytest.mark.parametrize(
-    ("by", "start", "k"), [("addf", "0.0", 200), ("mulf", "1.0", 32), ("maximumf", "0.0", 32)]
+    "seed", [*range(4), *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 60))]
 )
-def test_a_reduction_may_be_taken_in_any_order(report_of: ReportOf, by: str, start: str, k: int):
-    text = SUM.format(k=k, by=by, start=start)
-    report = report_of(text, "linalg-to-spirv{target=lavapipe}", inputs=8)
+def test_a_reduction_may_be_taken_in_any_order(report_of: ReportOf, seed: int):
+    drawn = np.random.default_rng(seed)
+    by = ("addf", "mulf", "maximumf", "minimumf")[seed % 4]
+    k = int(drawn.integers(32, 40 if by == "mulf" else 320))
+    text = SUM.format(k=k, by=by, start=drawn.choice(["0.0", "1.0", "-2.5"]))
+    target = drawn.choice(["lavapipe", "nvidia-h200", "webgpu"])
+    report = report_of(text, f"linalg-to-spirv{{target={target}}}", inputs=8)
     assert report.finding is None, str(report)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import xdsl_spirv as xs
 from xdsl_spirv import targets
+from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.targets import load
 
@@ -77,6 +78,24 @@ def test_a_module_goes_round():
     assert xs.validate(decoded) == xs.validate(code.binary) == []
     assert xs.encode(xs.decode(xs.encode(decoded))) == xs.encode(decoded)
     assert xs.assemble(xs.disassemble(decoded))[:4] == code.binary[:4]
+
+
+SIZES = {load(name).subgroup_size: name for name in targets.names() if "." not in name}
+"""A target for each size of subgroups."""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_lowered_module_runs_with_its_targets_subgroups(size: int):
+    sizes = {"8x4": "24x40", "4x6": "40x24", "8x6": "24x24"}
+    text = re.sub("|".join(sizes), lambda found: sizes[found[0]], MATMUL)
+    a, b = (np.arange(960, dtype=np.float32).reshape(s) % 7 for s in ((24, 40), (40, 24)))
+    checks = Checks.all()
+    passes = f"linalg-to-spirv{{target={SIZES[size]}}}"
+    for given in (None, checks):
+        np.testing.assert_array_equal(
+            xs.interpret(text, [a, b], passes=passes, checks=given)[0], a @ b
+        )
+    assert str(checks.report.findings) == "[]"
 
 
 def test_findings_are_shown():

@@ -57,7 +57,7 @@ def module(**parts: str) -> bytes:
     return assemble(text).encode()
 
 
-def printed(decoded: Operation) -> str:
+def print_text(decoded: Operation) -> str:
     text = StringIO()
     Printer(stream=text).print_op(decoded)
     return text.getvalue()
@@ -96,7 +96,7 @@ def test_an_instruction_is_carried(name: str, parts: dict[str, str]):
     decoded = decode(data)
     assert name in opcodes(encode(decoded))
     # Its text is a module, too.
-    assert encode(find_module(parse_text(printed(decoded)))) == encode(decoded)
+    assert encode(find_module(parse_text(print_text(decoded)))) == encode(decoded)
 
 
 def draw_size(drawn: random.Random) -> tuple[str, tuple[int, int, int]]:
@@ -134,7 +134,7 @@ def test_a_workgroup_size_of_any_constants(seed: int):
     index = Module(binary.decode(data), ENVIRONMENTS["vulkan1.3"])
     interface = Interface(index, choose_entry(index, None), Constants(index, {}))
     decoded = decode(data)
-    for each in (decoded, decode(encode(decoded)), find_module(parse_text(printed(decoded)))):
+    for each in (decoded, decode(encode(decoded)), find_module(parse_text(print_text(decoded)))):
         context = Context(each, Options(), Geometry((0, 0, 0), (1, 1, 1), 1))
         specialize(context, {})
         sizes = running.workgroup_size(interface), workgroup_size(context, find_entry(each, "main"))

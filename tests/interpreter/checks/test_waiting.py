@@ -243,3 +243,27 @@ def test_a_wait_for_another_workgroup_is_named(name: str, budget: int, rules: li
     checks = run(module(name, "vulkan1.1", False), buffers, options)
     assert checks is not None
     assert [finding.rule for finding in checks.report] == rules
+
+
+@pytest.mark.parametrize("budget", [1, 64 << 20])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_wait_of_any_order_is_named_or_ends_with_its_cause(seed: int, budget: int) -> None:
+    """Who waits for whom is drawn: in a circle nobody comes on, else all do, and somebody waits."""
+    rng = np.random.default_rng(seed)
+    table = np.where(rng.random(GROUPS) < 0.4, np.arange(GROUPS), rng.integers(GROUPS, size=GROUPS))
+    chains = [table[:GROUPS]]
+    for _ in range(GROUPS):
+        chains.append(table[chains[-1]])
+    buffers = [zeros(GROUPS), zeros(GROUPS), table.astype(np.uint32)]
+    found = module("by_table", "vulkan1.1", False)
+    options = Options(checks=Checks.of("progress"), memory=MemoryBudget(budget), max_steps=SOON)
+    if (table[chains[-1]] != chains[-1]).any():
+        with pytest.raises(InterpreterError, match="WAIT-01"):
+            run(found, buffers, options)
+        return
+    checks = run(found, buffers, options)
+    waited = np.stack([np.arange(GROUPS), *chains])
+    np.testing.assert_array_equal(buffers[1], (waited[:-1] != waited[1:]).sum(axis=0) + 1)
+    assert checks is not None
+    later = table > np.arange(GROUPS) if budget == 1 else table != np.arange(GROUPS)
+    assert [finding.rule for finding in checks.report] == ["PROGRESS-01"] * bool(later.any())
