@@ -22,7 +22,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.model import Node, Value, annotate
 from xdsl_spirv.frontends.onnx.nodes import MOST_ELEMENTS, Nodes, element_numbered, least_count
 from xdsl_spirv.frontends.onnx.values import Array, Listed, Tensor
-from xdsl_spirv.frontends.onnx.weights import Weights, array_of
+from xdsl_spirv.frontends.onnx.weights import STRING, Weights, array_of
 
 
 def import_nodes(nodes: Nodes, weights: Weights) -> None:
@@ -118,7 +118,11 @@ def declare(nodes: Nodes, inputs: Sequence[Any], numbers: Collection[str] = ()) 
         try:
             element = element_numbered(value.type.tensor_type.elem_type)
         except ValueError as error:
-            raise FrontendError(str(error), f"input {value.name!r}", "cast it before") from error
+            text = value.type.tensor_type.elem_type == STRING
+            remedy = (
+                "number the text on the host, and give the numbers" if text else "cast it before"
+            )
+            raise FrontendError(str(error), f"input {value.name!r}", remedy) from error
         shape = onnx_file.shape_of(value)
         type = TensorType(element.type, [s if s >= 0 else DYNAMIC_INDEX for s in shape])
         argument = nodes.entry.insert_arg(type, len(nodes.entry.args))

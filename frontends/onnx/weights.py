@@ -24,6 +24,9 @@ LARGE = 1024
 EXTERNAL = 1
 """The data location of tensors in files of their own."""
 
+STRING = 8
+"""The data type of text."""
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -47,6 +50,8 @@ class Weights:
 
 def array_of(tensor: Any) -> Array:
     """The elements of a tensor in the model; raises `FrontendError` where they do not fit."""
+    if tensor.data_type == STRING:
+        raise _refusal(tensor, "is text", "number it on the host: kernels read numbers only")
     try:
         return import_module("onnx.numpy_helper").to_array(tensor)
     except Exception as error:

@@ -162,6 +162,18 @@ def too_little_data(onnx: Any, folder: Path) -> Any:
     return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=[weight])
 
 
+@hostile("the data of 'w' is text")
+def a_weight_of_text(onnx: Any, folder: Path) -> Any:
+    weight = onnx.helper.make_tensor("w", 8, [3], [b"a", b"b", b"c"])
+    return model(onnx, [relu(onnx)], initializers=[weight])
+
+
+@hostile("elements of the type string are not imported (input 'x'); number the text on the host")
+def an_input_of_text(onnx: Any, folder: Path) -> Any:
+    x, y = ([value(onnx, name, kind=8)] for name in "xy")
+    return model(onnx, [node(onnx, "Identity", ["x"])], x, y)
+
+
 @hostile("tensor name: w")
 def a_weight_of_2_to_40_elements(onnx: Any, folder: Path) -> Any:
     weight = tensor(onnx, "w", dims=[1 << 20, 1 << 20])

@@ -122,7 +122,7 @@ def unknown(build: Any) -> Any:
 
 @pytest.mark.parametrize("number", range(12))
 def test_an_output_without_a_shape_gets_the_one_that_follows(number: int):
-    """Of drawn graphs, whose shapes onnxruntime knows."""
+    """Outputs of drawn graphs have the shapes that onnxruntime computes."""
     pytest.importorskip("onnxruntime")
     _, graph = random_graph(5, number, ("several",))
     model = assemble_model([graph])

@@ -248,7 +248,7 @@ def test_a_wait_for_another_workgroup_is_named(name: str, budget: int, rules: li
 @pytest.mark.parametrize("budget", [1, 64 << 20])
 @pytest.mark.parametrize("seed", range(5))
 def test_a_wait_of_any_order_is_named_or_ends_with_its_cause(seed: int, budget: int) -> None:
-    """Who waits for whom is drawn: in a circle nobody comes on, else all do, and somebody waits."""
+    """A table says which workgroup each one waits for; a circle of them is a livelock."""
     rng = np.random.default_rng(seed)
     table = np.where(rng.random(GROUPS) < 0.4, np.arange(GROUPS), rng.integers(GROUPS, size=GROUPS))
     chains = [table[:GROUPS]]
