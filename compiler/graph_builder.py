@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     Float16Type,
     Float32Type,
+    IntegerAttr,
     IntegerType,
     StringAttr,
     TensorType,
@@ -27,7 +28,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.spirv import tosa
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.constants import ConstantNullOp, ConstantOp
 from xdsl_spirv.dialects.spirv.enums import AddressingModel, MemoryModel, StorageClass
 from xdsl_spirv.dialects.spirv.graph_arm import (
     GraphConstantOp,
@@ -168,6 +169,8 @@ class GraphBuilder:
         self.graph = GraphOp("main", (self.inputs, ()), entry_point=True)
         self.block = self.graph.body.block
         self._known: dict[tuple[Any, ...], SSAValue] = {}
+        self.arrays: dict[SSAValue, Array] = {}
+        """The arrays of the graph's constants."""
 
     def emit(
         self,
@@ -199,7 +202,9 @@ class GraphBuilder:
         known = self._known.get(key)
         if known is None:
             type_ = TensorArmType(list(array.shape), ELEMENTS[array.dtype.name])
-            if array.size > SMALL:
+            if array.size > SMALL and not any(array.tobytes()):
+                op = ConstantNullOp(type_)
+            elif array.size > SMALL:
                 op = GraphConstantOp(len(self.constants), type_)
                 self.constants[len(self.constants)] = array
             else:
@@ -208,6 +213,7 @@ class GraphBuilder:
                 op = ConstantOp(data, type_)
             known = self._known[key] = op.result
             self.block.add_op(op)
+            self.arrays[known] = array
         return known
 
     @staticmethod
@@ -272,12 +278,25 @@ class GraphBuilder:
         times = [n // m for n, m in zip(shape, here, strict=True)]
         return self.emit(tosa.TosaTileOp, [value, np.array(times, np.int32)], shape)
 
+    def _drop_unused(self) -> None:
+        """Erases operators and constants without uses, and numbers the constants anew."""
+        for op in reversed(list(self.block.ops)):
+            if op.results and not any(list(result.uses) for result in op.results):
+                self.block.erase_op(op)
+        kept = [op for op in self.block.ops if isinstance(op, GraphConstantOp)]
+        arrays = [self.constants[op.graph_constant_id.value.data] for op in kept]
+        self.constants.clear()
+        for number, (op, array) in enumerate(zip(kept, arrays, strict=True)):
+            op.properties["graph_constant_id"] = IntegerAttr(number, 32)
+            self.constants[number] = array
+
     def finish(
         self, results: Sequence[Value], inputs: Sequence[str], outputs: Sequence[str]
     ) -> GraphProgram:
         """The module: variables, the graph, and its entry point `main`."""
         values = [self.value(result) for result in results]
         self.block.add_op(GraphOutputsOp(values))
+        self._drop_unused()
         types = [*self.inputs, *(value.type for value in values)]
         whole = GraphOp("main", (self.inputs, types[len(self.inputs) :]),
                         self.graph.detach_region(self.graph.body), entry_point=True)  # fmt: skip

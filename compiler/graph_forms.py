@@ -252,6 +252,11 @@ def emit_scalar(b: GraphBuilder, op: Operation, values: Sequence[Value]) -> Valu
         return b.emit(LOGICAL[name][b.dtype(x) != np.bool_], values, shape)
     if name in CASTS or (name == "arith.uitofp" and b.dtype(x) == np.bool_):
         return b.emit(tosa.TosaCastOp, [x], shape, numpy_type(op.results[0].type))
+    if name in ("arith.extui", "arith.uitofp") and b.dtype(x) == np.int8:
+        wide = b.emit(tosa.TosaCastOp, [x], shape, np.int32)
+        low: Array = np.full([1] * len(shape), 255, np.int32)
+        byte = b.emit(tosa.TosaBitwiseAndOp, [wide, low], shape)
+        return b.emit(tosa.TosaCastOp, [byte], shape, numpy_type(op.results[0].type))
     if name == "arith.fptosi":
         halves = [b.emit(cls, [x], shape) for cls in (tosa.TosaCeilOp, tosa.TosaFloorOp)]
         negative = b.emit(GREATER, [np.zeros([1] * len(shape), b.dtype(x)), x], shape, np.bool_)

@@ -45,6 +45,13 @@ from xdsl_spirv.compiler.graph_forms import (
     multiply,
     refusal,
 )
+from xdsl_spirv.compiler.graph_integers import (
+    as_signed,
+    multiply_integers,
+    quantization,
+    quantize,
+    zero_points,
+)
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.signature import argument_name
 from xdsl_spirv.dialects.spirv import tosa
@@ -60,7 +67,7 @@ def graph_of_model(model: ImportedModel) -> GraphProgram:
 
     Raises `ProgramError` that names the operation which has no TOSA form here.
     """
-    host = host_function(model.module, model.function)
+    host = host_function(multiply_integers(model.module), model.function)
     names = [value.name for value in model.inputs]
     arguments = host.body.block.args[: len(names)]
     types = [
@@ -226,6 +233,9 @@ class _Translator:
         maps = [Access(m.data) for m in op.indexing_maps]
         sizes = loop_sizes(op, maps)
         parallel = [i for i, t in enumerate(op.iterator_types) if t.data is IteratorType.PARALLEL]
+        if (by := quantization(op)) is not None:
+            self.values[op.results[0]] = quantize(self.b, self.value(op.operands[0]), by)
+            return
         if len(parallel) == len(sizes):
             for result, value in zip(op.results, self._elementwise(op, maps, sizes), strict=True):
                 self.values[result] = value
@@ -237,8 +247,16 @@ class _Translator:
         last, kind = body[-1], COMBINERS.get(body[-1].name)
         if kind is None or accumulator not in last.operands:
             raise refusal(op, f"{last.name} does not combine a reduction here")
-        if len(inputs) == 2 and [o.name for o in body] in PRODUCTS:
-            result = self._contract(op, maps, sizes, parallel)
+        zeros = zero_points(op) if len(inputs) == 2 else None
+        if zeros is not None or (len(inputs) == 2 and [o.name for o in body] in PRODUCTS):
+            x, w = (self.value(operand) for operand in op.operands[:2])
+            factors = [
+                (x, np.zeros(1, self.b.dtype(x))),
+                (w, np.zeros(1, self.b.dtype(w))),
+            ]
+            if zeros is not None:
+                factors = [as_signed(self.b, *one) for one in zip((x, w), zeros, strict=True)]
+            result = self._contract(op, factors, maps, sizes, parallel)
         elif maps[0].loops() is None:
             if len(body) > 1 or inputs[0] not in last.operands:
                 raise refusal(op, "windows of a value that is computed in the reduction")
@@ -408,12 +426,18 @@ class _Translator:
         return self.b.reshape(self.b.transpose(value, order or [0]), _shape(op.results[0]))
 
     def _contract(
-        self, op: GenericOp, maps: Sequence[Access], sizes: Sequence[int], parallel: Sequence[int]
+        self,
+        op: GenericOp,
+        factors: Sequence[tuple[Value, Array]],
+        maps: Sequence[Access],
+        sizes: Sequence[int],
+        parallel: Sequence[int],
     ) -> Value:
-        x, w = (self.value(operand) for operand in op.operands[:2])
+        """A sum of products of two factors less their zero points."""
+        (x, x_zero), (w, w_zero) = factors
         x_access, w_access = maps[:2]
         if x_access.loops() is None or w_access.loops() is None:
-            return self._convolve(op, x, w, maps, sizes, parallel)
+            return self._convolve(op, factors, maps, sizes, parallel)
         both = [i for i in range(len(sizes)) if i in x_access.used and i in w_access.used]
         batch = [i for i in both if i in parallel]
         inner = [i for i in both if i not in parallel]
@@ -424,15 +448,20 @@ class _Translator:
         count = [math.prod(sizes[i] for i in group) for group in (batch, rows, inner, columns)]
         a = self._group_loops(op, x, x_access, sizes, [*batch, *rows, *inner])
         c = self._group_loops(op, w, w_access, sizes, [*batch, *inner, *columns])
-        zero = np.zeros(1, self.b.dtype(a))
         operands = [
             self.b.reshape(a, count[:3]),
             self.b.reshape(c, [count[0], *count[2:]]),
-            zero,
-            zero,
+            x_zero,
+            w_zero,
         ]
-        product = self.b.emit(tosa.TosaMatMulOp, operands, [count[0], count[1], count[3]])
+        shape = [count[0], count[1], count[3]]
+        product = self.b.emit(tosa.TosaMatMulOp, operands, shape, self._sum_type(a))
         return self._from_loops(op, product, [*batch, *rows, *columns], maps[-1], sizes)
+
+    def _sum_type(self, factor: Value) -> np.dtype[Any]:
+        """The type of sums of products; an accumulator of 32 bits for bytes."""
+        dtype = self.b.dtype(factor)
+        return np.dtype(np.int32) if dtype == np.int8 else dtype
 
     def _group_loops(
         self,
@@ -450,13 +479,13 @@ class _Translator:
     def _convolve(
         self,
         op: GenericOp,
-        x: Value,
-        w: Value,
+        factors: Sequence[tuple[Value, Array]],
         maps: Sequence[Access],
         sizes: Sequence[int],
         parallel: Sequence[int],
     ) -> Value:
         """Conv2D, or DepthwiseConv2D where a parallel dimension is in both operands."""
+        (x, x_zero), (w, w_zero) = factors
         windows = maps[0].windows(op, sizes)
         rest = [k for k in range(len(maps[0].rows)) if k not in windows.dimensions]
         loops, w_loops = [maps[0].single(op, k) for k in rest], maps[1].all_loops()
@@ -485,23 +514,23 @@ class _Translator:
             kernel_shape = [*windows.kernel, counts[1], counts[2]]
         else:
             kernel_shape = [counts[2], *windows.kernel, counts[1]]
-        zero = np.zeros(1, self.b.dtype(x))
-        made = counts[1] * counts[2] if shared else counts[2]
+        sums, made = self._sum_type(x), counts[1] * counts[2] if shared else counts[2]
         operands = [
             image,
             self.b.reshape(weight, kernel_shape),
-            np.zeros(made, self.b.dtype(x)),
-            zero,
-            zero,
+            np.zeros(made, sums),
+            x_zero,
+            w_zero,
         ]
         result = self.b.emit(
             tosa.TosaDepthwiseConv2DOp if shared else tosa.TosaConv2DOp,
             operands,
             [counts[0], *windows.places, made],
+            sums,
             pad=[0] * 4,
             stride=windows.stride,
             dilation=windows.dilation,
-            acc_type=tosa.AccType.FP32,
+            acc_type=tosa.AccType.INT32 if sums.kind == "i" else tosa.AccType.FP32,
             local_bound=False,
         )
         return self._from_loops(

@@ -128,7 +128,7 @@ def enabling_of_graphs(info: DeviceInfo) -> Enabling:
 
 
 def describe(tensor: Tensor) -> tuple[TensorDescriptionARM, object]:
-    """A tensor's description, and what it points to."""
+    """A tensor's description, and the array that it points to."""
     extents = array(c.c_int64, tensor.extents)
     description = TensorDescriptionARM(
         tiling=LINEAR,
@@ -368,7 +368,7 @@ class LoadedGraph(Closing):
         device.call("vkEndCommandBuffer", commands)
 
     def run(self, inputs: Mapping[str, bytes], timeout: float) -> dict[str, bytearray]:
-        """The bytes of the outputs, from those of the inputs."""
+        """The bytes of the outputs, from the bytes of the inputs."""
         for name, data in inputs.items():
             c.memmove(self.addresses[name], data, len(data))
         self.device.submit([self.commands], timeout)

@@ -14,6 +14,13 @@ from xdsl_spirv.compiler.graph_builder import GraphProgram
 from xdsl_spirv.compiler.graph_files import load, save
 from xdsl_spirv.compiler.linalg_to_graph import graph_of_model
 from xdsl_spirv.compiler.model import load_model
+from xdsl_spirv.dialects.spirv.tosa import (
+    TosaConv2DOp,
+    TosaDepthwiseConv2DOp,
+    TosaMatMulOp,
+    TosaOp,
+    TosaRescaleOp,
+)
 from xdsl_spirv.interpreter.graphs import run_graph
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.serialization.encode.encoder import encode
@@ -23,6 +30,8 @@ from xdsl_spirv.tools import khronos
 onnx = pytest.importorskip("onnx", reason="onnx is not installed (pip install '.[onnx]')")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 helper = onnx.helper
+
+PRODUCTS = (TosaConv2DOp, TosaDepthwiseConv2DOp, TosaMatMulOp)
 
 Node = tuple[str, str, str, dict[str, Any]]
 
@@ -162,6 +171,55 @@ def test_a_device_with_the_layers_executes_a_graph(lavapipe: Path, tmp_path: Pat
     assert "does not execute graphs: it lacks tensors" in done.stdout
     with np.load(tmp_path / "y.npz") as outputs:
         np.testing.assert_allclose(outputs["out"], expected, rtol=1e-5, atol=1e-6)
+
+
+QUANTIZED: list[Node] = [
+    ("Conv", "x w1 b1", "a", {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    ("Relu", "a", "h", {}),
+    ("Conv", "h w2", "d", {"group": 6, "pads": [1, 1, 1, 1]}),
+    ("Add", "h d", "sum", {}),
+    ("GlobalAveragePool", "sum", "e", {}),
+    ("Flatten", "e", "f", {}),
+    ("Gemm", "f w5 b4", "out", {}),
+]
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("activations", ["QInt8", "QUInt8"])
+def test_a_quantized_network_multiplies_bytes(tmp_path: Path, per_channel: bool, activations: str):
+    quantization = pytest.importorskip("onnxruntime.quantization")
+    weights = WEIGHTS | {"w5": random(6, 5)}
+    source, path = make_model(tmp_path, QUANTIZED, weights, [1, 3, 8, 8]), tmp_path / "q.onnx"
+    inputs = [{"x": random(1, 3, 8, 8) * scale} for scale in (1, 2)]
+
+    class Reader(quantization.CalibrationDataReader):
+        def get_next(self):
+            return inputs.pop() if inputs else None
+
+    kind = quantization.QuantType[activations]
+    quantization.quantize_static(
+        source, path, Reader(), quant_format=quantization.QuantFormat.QDQ,
+        activation_type=kind, per_channel=per_channel,
+    )  # fmt: skip
+    x = random(1, 3, 8, 8) * np.float32(1.5)
+    (expected,) = onnxruntime.InferenceSession(path).run(None, {"x": x})
+    program = graph_of_model(load_model(path))
+    np.testing.assert_allclose(program(x, device="interpreter"), expected, atol=1e-6)
+    operators = [op for op in program.graph.walk() if isinstance(op, TosaOp)]
+    products = [op for op in operators if type(op) in PRODUCTS]
+    assert {type(op) for op in products} == set(PRODUCTS)
+    assert all("i8" in str(op.operands[0].type) for op in products)
+    assert sum(isinstance(op, TosaRescaleOp) for op in operators) == 3
+    assert validate(encode(program.module), "vulkan1.3") == []
+
+
+def test_a_zero_of_many_elements_is_a_null_constant(tmp_path: Path):
+    nodes: list[Node] = [("Conv", "x w", "out", {})]
+    program = graph_of_model(
+        load_model(make_model(tmp_path, nodes, {"w": random(20, 3, 1, 1)}, [1, 3, 4, 4]))
+    )
+    assert [array.shape for array in program.constants.values()] == [(20, 1, 1, 3)]
+    assert sum(op.name == "spirv.ConstantNull" for op in program.graph.walk()) == 1
 
 
 def test_a_graph_is_called_with_arrays(network: tuple[GraphProgram, Any, Any]):
