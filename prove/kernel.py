@@ -560,6 +560,5 @@ class Kernel(LoopExecutor):
         if scope is Scope.Workgroup:
             self.cross_barrier(near=False)
             self.cut_iteration()
-        elif not self.inside:
-            # In a loop that is executed once for all iterations it would order too much.
+        else:
             self.cross_barrier(near=True)

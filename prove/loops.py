@@ -199,13 +199,17 @@ class LoopExecutor(Executor):
         return value
 
     def cross_barrier(self, near: bool) -> None:
-        """Begins a new interval after a barrier of the subgroup (`near`) or workgroup."""
-        self.state[NEAR] = self.interval()
-        if near:
-            return
-        self.state[INTERVAL] = self.interval()
+        """
+        Begins a new interval after a barrier of the subgroup (`near`) or workgroup. Other
+        invocations of the subgroup may have stored anything before its barrier.
+        """
         for key in [k for k, v in self.state.items() if isinstance(v, Log)]:
-            self.state[key] = Log()
+            self.state[key] = Log((), near)
+        # In a loop that is executed once for all iterations it would order too much.
+        if not (near and self.inside):
+            self.state[NEAR] = self.interval()
+        if not near:
+            self.state[INTERVAL] = self.interval()
 
     # Loops.
 

@@ -1,7 +1,8 @@
 """
 Asks `xdsl-spirv prove` of the kernels in tests/kernels: how many are proved, refuted, unknown.
 
-A false proof is one of a kernel whose bug is a question's. Exit status 1 if there is one.
+A false proof is one of a kernel whose bug is a question's, or of a kernel in which a random launch
+that fulfils the premises (`--launches`) finds something. Exit status 1 if there is one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections import Counter
 from pathlib import Path
 
 from xdsl_spirv.prove.solvers import Limits
+from xdsl_spirv.testing.random_launches import find_bugs, tell
 from xdsl_spirv.tools.kernel_proving import RULES, prove_kernel
+from xdsl_spirv.tools.kernel_test.description import SUFFIX, KernelTest
 from xdsl_spirv.tools.kernel_test.toml_file import read_test
 
 KERNELS = Path(__file__).resolve().parent.parent / "tests/kernels"
@@ -22,14 +25,17 @@ def main() -> int:
     """Prints a line for each kernel and the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3.0, help="of one question")
-    parser.add_argument("names", nargs="*", help="folders of tests/kernels (all)")
+    parser.add_argument("--launches", type=int, default=0, help="random ones of each proved kernel")
+    parser.add_argument("names", nargs="*", help="folders of tests/kernels, or files")
     arguments = parser.parse_args()
     counts, false, seconds = Counter[str](), list[str](), list[float]()
     asked = tuple(prefix for prefixes in RULES.values() for prefix in prefixes)
-    for path in sorted(KERNELS.glob("*/*.kernel.toml")):
-        if arguments.names and path.parent.name not in arguments.names:
+    files = [Path(name).resolve() for name in arguments.names if Path(name).is_file()]
+    for path in files or sorted(KERNELS.glob("*/*.kernel.toml")):
+        if not files and arguments.names and path.parent.name not in arguments.names:
             continue
-        test, start = read_test(path), time.perf_counter()
+        test = read_test(path) if path.name.endswith(SUFFIX) else KernelTest(path, path)
+        start = time.perf_counter()
         result = prove_kernel(test, (), Limits(arguments.seconds, work=1_000_000))
         seconds.append(time.perf_counter() - start)
         broken = path.name.startswith("broken")
@@ -38,6 +44,13 @@ def main() -> int:
         counts[f"{kind}: {result.verdict}"] += 1
         if in_question and result.verdict == "proved":
             false.append(str(path.parent.name))
+        if result.verdict == "proved" and arguments.launches:
+            premises = (*result.premises, *result.offered)
+            ran, found = find_bugs(test, premises, arguments.launches)
+            counts["random launches of proved kernels"] += ran
+            for launch, problem in found[:1]:
+                false.append(str(path))
+                print(*tell(launch, problem), sep="\n")
         shown = "; ".join(result.lines[:2] or result.offered)
         print(
             f"{seconds[-1]:6.1f} {path.parent.name} {kind}: {result.verdict}: {shown}", flush=True

@@ -1,0 +1,199 @@
+"""
+Launches a proved kernel at random, within the premises of its proof: a finding is a false proof.
+
+Grids and contents are random; push constants are often small, and lengths as short as the premises
+allow, because bounds break there first.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from xdsl_spirv.prove.premises import CONSECUTIVE
+from xdsl_spirv.tools.kernel_proving import RULES
+from xdsl_spirv.tools.kernel_test.arguments import flat
+from xdsl_spirv.tools.kernel_test.constants import Constants
+from xdsl_spirv.tools.kernel_test.description import Compile, Contents, KernelTest
+from xdsl_spirv.tools.kernel_test.interface import (
+    Interface,
+    Leaf,
+    Member,
+    Node,
+    Struct,
+    Structs,
+    choose_entry,
+)
+from xdsl_spirv.tools.kernel_test.loading import load_kernel
+from xdsl_spirv.tools.kernel_test.problems import Problem
+from xdsl_spirv.tools.kernel_test.running import run_test
+
+LONGEST = 1 << 16
+"""Most elements of a runtime array that is tried."""
+
+SUBGROUPS = (8, 16, 32, 64)
+NUMBERS = (0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 33, 63, 64, 100, 127, 255, 256, 1000, (1 << 31) - 1)
+UNRUN = ("LAUNCH", "COMPILE", "STEP-01", "TIME-01")
+ASKED = tuple(prefix for prefixes in RULES.values() for prefix in prefixes)
+
+
+def find_bugs(
+    test: KernelTest, premises: Sequence[str], number: int, seed: int = 0
+) -> tuple[int, list[tuple[KernelTest, Problem]]]:
+    """
+    Makes up to `number` launches that fulfil the premises. Returns how many of them the interpreter
+    ran, and its findings that contradict the proof, with their launches.
+    """
+    ran, found, random = 0, list[tuple[KernelTest, Problem]](), Random(seed)
+    kernel = load_kernel(test)
+    constants = Constants(kernel.index, test.specialization)
+    interface = Interface(kernel.index, choose_entry(kernel.index, test.entry), constants)
+    texts = [text for text in premises if text != CONSECUTIVE]
+    with TemporaryDirectory() as folder:
+        compiled = Path(folder, "kernel.spv")
+        compiled.write_bytes(kernel.binary)
+        test = replace(test, kernel=compiled, compile=Compile(kernel.environment))
+        for _ in range(number):
+            launch = _choose_launch(test, interface, texts, random)
+            if launch is None:
+                continue
+            outcomes = run_test(launch)
+            problems = [p for o in outcomes for p in (*o.problems, *o.expected)]
+            refused = any(o.misuse for o in outcomes) or any(p.rule in UNRUN for p in problems)
+            ran += not refused
+            found += [(launch, p) for p in problems if p.rule.startswith(ASKED)]
+    return ran, found
+
+
+def _choose_launch(
+    test: KernelTest, interface: Interface, premises: Sequence[str], random: Random
+) -> KernelTest | None:
+    """A random launch that fulfils the premises; None if chance does not find one."""
+    lengths, fixed = {}, dict[str, int]()
+    for resource in interface.resources:
+        if _stride(resource.block) is not None:
+            lengths[f"len({resource.names[0]})"] = resource
+    used = [text for text in premises if "all(" not in text]
+    for text in used:
+        name, equal, value = text.partition(" == ")
+        if equal and value.lstrip("-").isdecimal():
+            fixed[name] = int(value)
+    for _ in range(300):
+        pushed = _choose_pushed(interface.push_constants, fixed, random)
+        size = fixed.get("subgroup.size", random.choice(SUBGROUPS))
+        values = {name: n for name, n in pushed.items() if type(n) is int}
+        values |= {f"grid.{axis}": random.choice((1, 1, 2, 3)) for axis in "xyz"}
+        values |= {"subgroup.size": size, **dict.fromkeys(lengths, LONGEST)} | fixed
+        if all(_holds(text, values) for text in used):
+            break
+    else:
+        return None
+    for name in random.sample(list(lengths), len(lengths)):
+        values[name] = _shortest(name, values, used) + random.choice((0, 0, 0, 1, 5))
+        if not all(_holds(text, values) for text in used):
+            return None
+    contents = {
+        r.names[0]: _choose_contents(r.names[0], r.block, values, premises, random)
+        for r in interface.resources
+        if r.texture is None
+    }
+    return replace(
+        test, grid=(values["grid.x"], values["grid.y"], values["grid.z"]), subgroup_sizes=(size,),
+        push_constants=pushed, buffers=contents, findings=(), error=None, allow=(), checks="all",
+        target=None, max_steps=2_000_000, timeout=10.0,
+    )  # fmt: skip
+
+
+def _shortest(name: str, values: Mapping[str, int], premises: Sequence[str]) -> int:
+    """The least length with which the premises hold, if they hold for all longer ones."""
+    low, high = 1, values[name]
+    while low < high:
+        middle = (low + high) // 2
+        held = all(_holds(text, {**values, name: middle}) for text in premises)
+        low, high = (low, middle) if held else (middle + 1, high)
+    return high
+
+
+def _choose_pushed(block: Struct | None, fixed: Mapping[str, int], random: Random) -> Any:
+    def choose(node: Node) -> Any:
+        if isinstance(node, Struct):
+            return {m.name: fixed.get(m.name, choose(m.node)) for m in node.members}
+        if isinstance(node, Structs):
+            return [choose(node.element) for _ in range(node.count or 0)]
+        return fill(node, list(node.shape))
+
+    def fill(leaf: Leaf, shape: list[int | None]) -> Any:
+        if shape:
+            return [fill(leaf, shape[1:]) for _ in range(shape[0] or 0)]
+        if leaf.scalar.startswith(("f", "b")):
+            return random.choice((0.0, 1.0, -2.5, 1e9))
+        number = random.choice((random.choice(NUMBERS), random.randrange(200)))
+        number %= 1 << (8 * leaf.itemsize - 1)
+        return -number if leaf.scalar.startswith("i") and random.random() < 0.2 else number
+
+    return {} if block is None else choose(block)
+
+
+def _stride(node: Node) -> tuple[int, int] | None:
+    """The offset of a block's runtime array, and the distance of its elements."""
+    offset = 0
+    while isinstance(node, Struct) and node.members:
+        last: Member = node.members[-1]
+        offset, node = offset + last.offset, last.node
+    if isinstance(node, Structs) and node.count is None:
+        return offset, node.stride
+    if isinstance(node, Leaf) and node.shape[:1] == (None,):
+        return offset, node.strides[0]
+    return None
+
+
+def _choose_contents(
+    name: str, block: Node, values: Mapping[str, int], premises: Sequence[str], random: Random
+) -> Contents:
+    """Random contents that fulfil the premises, of the block's type or of words."""
+    whole = flat(block)
+    scalar = whole[1].scalar if whole is not None and whole[1].packed else "u32"
+    least = -8 if scalar.startswith("i") else 0
+    bits = 8 * Leaf(scalar).itemsize - scalar.startswith("i")
+    pool = [n for n in (least, *NUMBERS, (1 << bits) - 1) if n < 1 << bits]
+    about = [text for text in premises if f"all({name})" in text]
+    good = [n for n in pool if all(_holds(t, {**values, f"all({name})": n}) for t in about)]
+    low, high = sorted(random.choices(good or [0], k=2))
+    if random.random() < 0.5 and not about:
+        low, high = 0, random.choice((1, 7, 63))
+    if any(low <= n <= high and n not in good for n in pool):
+        high = low
+    known = _stride(block)
+    length = values.get(f"len({name})", 0)
+    octets = block.size if known is None else max(known[0] + known[1] * length, block.size)
+    size = -(-octets // Leaf(scalar).itemsize)
+    return Contents(scalar, (size,), "random", random.randrange(1 << 30), low, high)
+
+
+def _holds(text: str, values: Mapping[str, int]) -> bool:
+    """Whether numbers fulfil a premise."""
+    names = {name: f"v{n}" for n, name in enumerate(values)}
+
+    class Names(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> Any:
+            spelled = ast.unparse(node) if isinstance(node, ast.expr) else ""
+            if spelled in names:
+                return ast.copy_location(ast.Name(names[spelled], ast.Load()), node)
+            return self.generic_visit(node)
+
+    parsed = ast.fix_missing_locations(Names().visit(ast.parse(text, mode="eval")))
+    known = {names[name]: value for name, value in values.items()}
+    return bool(eval(compile(parsed, "premise", "eval"), {}, known))
+
+
+def tell(launch: KernelTest, problem: Problem) -> Iterator[str]:
+    """Yields a launch and its finding in lines."""
+    yield f"grid = {launch.grid}, subgroups of {launch.subgroup_sizes}, {launch.push_constants}"
+    for name, contents in launch.buffers.items():
+        yield f"  {name}: {contents.size} {contents.type} in [{contents.low}, {contents.high}]"
+    yield from problem.text.splitlines()
