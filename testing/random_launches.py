@@ -105,7 +105,7 @@ def _choose_launch(
     return replace(
         test, grid=(values["grid.x"], values["grid.y"], values["grid.z"]), subgroup_sizes=(size,),
         push_constants=pushed, buffers=contents, findings=(), error=None, allow=(), checks="all",
-        target=None, max_steps=2_000_000, timeout=10.0,
+        target=None, max_steps=2_000_000, timeout=60.0,
     )  # fmt: skip
 
 
