@@ -1,7 +1,7 @@
 """
 Layers of which each token takes some: a router chooses a token's experts and weights their results.
 
-    few tokens:   each row of a result reads its expert's weights where they lie
+    few tokens:   each row is a block of its own
     many tokens:  rows are sorted by expert into blocks, each of which has one expert
                     %w[b, n, k] = weights[expert[b], n, k]
                     %r[b, m, n] = sum over k of %x[token[b, m], k] * %w[b, n, k]
@@ -90,62 +90,32 @@ def _route(step: Step, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
 
 
 def _row_by_row(step: Step, x: Tensor, block: str, chosen: Tensor, weights: Tensor) -> Tensor:
-    """The weighted sum of the results of each token's experts."""
-    b = step.b
-    # Tokens x 1 x columns: all of a token's experts read its row.
-    own = b.reshape(x, [x.sizes[0], 1, x.sizes[1]])
-    gate = _row_product(step, own, chosen, block + "ffn_gate_exps")
-    up = _row_product(step, own, chosen, block + "ffn_up_exps")
-    down = _row_product(step, step.activate(up, gate), chosen, block + "ffn_down_exps")
-    tokens, _, width = down.sizes
+    """The weighted sum of the results of each token's experts: a block of one row for each."""
+    b, (tokens, used) = step.b, chosen.sizes
+    experts = b.reshape(chosen, [tokens * used])
+    own = b.mapped(lambda s, x: x, [(x, [0, 2])], [tokens, used, x.sizes[1]], x.element)
+    own = b.reshape(own, [tokens * used, 1, x.sizes[1]])
+    down = _network(step, own, experts, block)
+    width = down.sizes[2]
     out = (b.fill(0, [tokens, width], F32), F32, [tokens, width], [0, 1])
 
     def add(s: Scalars, weight: Number, x: Number, total: Number) -> Sequence[Number]:
         return [total + weight * x]
 
+    down = b.reshape(down, [tokens, used, width])
     operands: list[tuple[Tensor, list[int]]] = [(weights, [0, 2]), (down, [0, 2, 1])]
     return b.generic(operands, [out], 3, add, [2])[0]
 
 
-def _row_product(step: Step, x: Tensor, chosen: Tensor, name: str) -> Tensor:
-    """
-    Rows times the matrices of the tokens' experts: tokens x used x rows of a matrix.
-
-    `x` is tokens x used (or 1) x columns. One operation reads each weight at its expert's
-    place, however many experts there are.
-    """
-    b, stored = step.b, f"{name}.weight"
-    _, rows, columns = step.weights.file.tensors[stored].shape
-    format = step.weights.format(stored)
-    inner = [columns] if format is None else [columns // format.size, *format.loops.values()]
-    readers = {plane: Reader(b, t) for plane, t in step.planes(stored).items()}
-    loops = [3 + i for i in range(len(inner))]
-    tokens, used = chosen.sizes
-    x = b.reshape(x, [*x.sizes[:2], *inner])
-
-    def read(s: Scalars, plane: str, expert: Number) -> Number:
-        walked = loops
-        if format is not None:
-            letters = list(format.loops)
-            walked = [3, *(4 + letters.index(n) for n in format.planes[plane].loops)]
-        return readers[plane].read(s, [expert, s.index(2), *(s.index(i) for i in walked)])
-
-    def multiply(s: Scalars, expert: Number, x: Number, total: Number) -> Sequence[Number]:
-        if format is None:
-            return [total + x * read(s, "", expert).to(F32)]
-        numbers = [read(s, plane, expert) for plane in format.planes]
-        return [total + x * format.element(s, numbers, 4)]
-
-    sizes = [tokens, used, rows]
-    out = (b.fill(0, sizes, F32), F32, sizes, [0, 1, 2])
-    slot = None if x.sizes[1] == 1 else 1
-    operands: list[tuple[Tensor, Map]] = [(chosen, [0, 1]), (x, [0, slot, *loops])]
-    result = b.generic(operands, [out], 3 + len(inner), multiply, loops)[0]
-    return _add_bias(step, result, chosen, [0, 1], name)
+def _network(step: Step, x: Tensor, experts: Tensor, block: str) -> Tensor:
+    """The results of blocks of rows (blocks x rows x columns), each by the expert of its block."""
+    gate = _block_product(step, x, experts, block + "ffn_gate_exps")
+    up = _block_product(step, x, experts, block + "ffn_up_exps")
+    return _block_product(step, step.activate(up, gate), experts, block + "ffn_down_exps")
 
 
-def _add_bias(step: Step, x: Tensor, experts: Tensor, map: list[int], name: str) -> Tensor:
-    """Adds the bias of each row's expert, if the model has biases."""
+def _add_bias(step: Step, x: Tensor, experts: Tensor, name: str) -> Tensor:
+    """Adds the bias of each block's expert, if the model has biases."""
     if f"{name}.bias" not in step.weights:
         return x
     biases = Reader(step.b, step.vector(f"{name}.bias"))
@@ -153,7 +123,7 @@ def _add_bias(step: Step, x: Tensor, experts: Tensor, map: list[int], name: str)
     def add(s: Scalars, expert: Number, x: Number) -> Number:
         return x + biases.read(s, [expert, s.index(2)])
 
-    return step.b.mapped(add, [(experts, map), (x, [0, 1, 2])], x.sizes, F32)
+    return step.b.mapped(add, [(experts, [0]), (x, [0, 1, 2])], x.sizes, F32)
 
 
 # By blocks
@@ -183,10 +153,7 @@ def _by_blocks(step: Step, x: Tensor, block: str, chosen: Tensor, weights: Tenso
 
     sizes = [*blocks.tokens.sizes, x.sizes[1]]
     sorted = written(b, step.products, sizes, own, [(blocks.tokens, [0, 1])])
-    gate = _block_product(step, sorted, blocks, block + "ffn_gate_exps")
-    up = _block_product(step, sorted, blocks, block + "ffn_up_exps")
-    down = _block_product(step, step.activate(up, gate), blocks, block + "ffn_down_exps")
-    results = Reader(b, down)
+    results = Reader(b, _network(step, sorted, blocks.experts, block))
     sizes = [chosen.sizes[0], x.sizes[1]]
     out = (b.fill(0, sizes, F32), F32, sizes, [0, 1])
 
@@ -197,15 +164,15 @@ def _by_blocks(step: Step, x: Tensor, block: str, chosen: Tensor, weights: Tenso
     return b.generic(operands, [out], 3, add, [2])[0]
 
 
-def _block_product(step: Step, x: Tensor, blocks: Blocks, name: str) -> Tensor:
+def _block_product(step: Step, x: Tensor, experts: Tensor, name: str) -> Tensor:
     """Rows of each block times the matrix of its expert: blocks x rows x rows of a matrix."""
     b, stored = step.b, f"{name}.weight"
-    planes = {n: _select_parts(b, t, blocks.experts) for n, t in step.planes(stored).items()}
+    planes = {n: _select_parts(b, t, experts) for n, t in step.planes(stored).items()}
     weights = step.dequantized(planes, step.weights.format(stored), step.products)
     x = b.convert(x, step.products)
     sizes = [*x.sizes[:2], weights.sizes[1]]
     result = b.contract(x, [0, 1, 3], weights, [0, 2, 3], sizes, 4, F32)
-    return _add_bias(step, result, blocks.experts, [0], name)
+    return _add_bias(step, result, experts, name)
 
 
 def _select_parts(b: TensorBuilder, t: Tensor, numbers: Tensor) -> Tensor:

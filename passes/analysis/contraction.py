@@ -236,9 +236,14 @@ class Contraction:
 
     @cached_property
     def is_convolution(self) -> bool:
-        """Whether an operand is read through windows, and none is unpacked from planes."""
-        return not any(self.unpackings) and any(
-            not isinstance(e, AffineDimExpr) for map in self.maps for e in map.results
+        """Whether an operand is read through windows: a loop of the result slides over others."""
+        *_, k = self.groups
+        return any(
+            isinstance(part, AffineDimExpr) and part.position not in k
+            for map in self.maps
+            for e in map.results
+            if not isinstance(e, AffineDimExpr)
+            for part in e.dfs()
         )
 
     def __str__(self) -> str:

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from xdsl_spirv.dialects.schedule import bit_width
+from xdsl_spirv.dialects.schedule import SelectedViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple, surely_below
 from xdsl_spirv.passes.analysis.epilogue import NotFused, Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Linear, NotLinear, linear
@@ -123,7 +123,7 @@ def leaves_of(value: SSAValue, map: AffineMap, sizes: Sequence[Size]) -> tuple[L
 def _collect(placed: Placed, sizes: Sequence[Size], leaves: dict[Placed, Leaf]) -> None:
     op = definition(placed.value)
     match op:
-        case None:
+        case None | SelectedViewOp():
             if isinstance(placed.value.type, TensorType | MemRefType):
                 leaves[placed] = leaf_of(placed, sizes)
         case linalg.ops.FillOp() | tensor.SplatOp():

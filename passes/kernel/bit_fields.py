@@ -15,11 +15,20 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import FixedBitwidthType, IntegerAttr, IntegerType, f32, i32
+from xdsl.dialects.builtin import (
+    FixedBitwidthType,
+    IntegerAttr,
+    IntegerType,
+    VectorType,
+    f16,
+    f32,
+    i32,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.kernel.elements import constant_of
+from xdsl_spirv.passes.kernel.elements import components_of, constant_of
 
 Known: TypeAlias = dict[Hashable, Any]
 """Values that are computed already and dominate the present place."""
@@ -36,6 +45,8 @@ WORD = 32
 
 BYTE = 8
 
+PAIR = VectorType(f16, [2])
+
 IN_EACH_BYTE = 0x01010101
 
 
@@ -51,6 +62,11 @@ class Bits:
     count: int
     width: int
     up: int = 0
+
+    @property
+    def end(self) -> int:
+        """Returns the bits up to the highest of the number that may be set."""
+        return self.up + self.count
 
     @property
     def begin(self) -> int:
@@ -213,22 +229,26 @@ class ScalarCode:
 
     def _of_bits(self, op: Operation, bits: Bits, others: Sequence[Scalar]) -> Scalar | None:
         """Returns the result of an operation on bits if it is bits or their float, else None."""
-        if isinstance(op, arith.OrIOp) and isinstance(others[0], Bits):
-            return self._joined(bits, others[0])
-        if bits.up:
-            return None
         match op, others:
-            case arith.ShLIOp(), [int(distance)] if bits.count + distance <= bits.width:
-                return replace(bits, up=distance)
+            case arith.OrIOp(), [Bits() as other]:
+                return self._joined(bits, other)
+            case arith.ShLIOp(), [int(distance)] if bits.end + distance <= bits.width:
+                return replace(bits, up=bits.up + distance)
+            case arith.ExtUIOp(), _:
+                return replace(bits, width=_width(op.result.type))
+            case arith.BitcastOp(), _ if op.result.type == f16:
+                return self._half(bits)
+            case _ if bits.up:
+                return None
             case arith.ShRUIOp(), [SSAValue() as distance] if bits.count == bits.width == BYTE:
                 return replace(bits, word=self._shifted(bits.word, distance))
             case arith.ShRUIOp(), [int(distance)] if distance < bits.count:
                 return replace(bits, low=bits.low + distance, count=bits.count - distance)
-            case arith.AndIOp(), [int(mask)] if mask >= 0 and mask & (mask + 1) == 0:
-                count = min(bits.count, mask.bit_length())
-                return replace(bits, count=count) if count else 0
-            case arith.ExtUIOp(), _:
-                return replace(bits, width=_width(op.result.type))
+            case arith.AndIOp(), [int(mask)] if _is_run_of_ones(mask):
+                first = (mask & -mask).bit_length() - 1
+                count = min(bits.count, mask.bit_length()) - first
+                moved = replace(bits, low=bits.low + first, count=count, up=first)
+                return moved if count > 0 else 0
             case ((arith.UIToFPOp() | arith.SIToFPOp()), _) if op.result.type == f32:
                 signed = isinstance(op, arith.SIToFPOp) and bits.count == bits.width
                 if bits.count > (HALF_WORD if signed else MANTISSA):
@@ -241,24 +261,31 @@ class ScalarCode:
 
     def _joined(self, x: Bits, y: Bits) -> Bits | None:
         """Joins low and high bits of the same byte of two words, for all four bytes at once."""
-        lower, upper = (x, y) if x.up == 0 else (y, x)
-        is_above = lower.up == 0 and lower.count <= upper.up
-        if not is_above or x.width != BYTE or y.width != BYTE or x.begin != y.begin:
+        lower, upper = (x, y) if x.up < y.up else (y, x)
+        if lower.end > upper.up or x.width != BYTE or y.width != BYTE or x.begin != y.begin:
             return None
-        words = self.in_bytes(lower), self.in_bytes(upper)
+        words = self.in_cells(lower), self.in_cells(upper)
         if words not in self.known:
             self.known[words] = self.b.add(arith.OrIOp(*words))
-        return Bits(self.known[words], lower.begin, upper.up + upper.count, BYTE)
+        return Bits(self.known[words], lower.begin, upper.end, BYTE)
 
-    def in_bytes(self, bits: Bits) -> SSAValue:
-        """Returns a word with this bit field of each of its four bytes."""
-        distance = bits.low % BYTE - bits.up
+    def in_cells(self, bits: Bits, size: int = BYTE) -> SSAValue:
+        """Returns a word with this bit field of each of its bytes, or of its cells of `size`."""
+        distance = bits.low % size - bits.up
         kind = arith.ShRUIOp if distance >= 0 else arith.ShLIOp
         word = self._remembered(kind, bits.word, abs(distance))
-        if bits.count == BYTE:
+        if bits.count == size:
             return word
-        mask = (1 << bits.count) - 1 << bits.up
-        return self._remembered(arith.AndIOp, word, mask * IN_EACH_BYTE)
+        ones = sum(1 << place for place in range(0, WORD, size))
+        return self._remembered(arith.AndIOp, word, ((1 << bits.count) - 1 << bits.up) * ones)
+
+    def _half(self, bits: Bits) -> SSAValue:
+        """Returns the number of binary16 that 16 bits are; makes it for both halves of the word."""
+        halves = self.in_cells(bits, HALF_WORD)
+        key = BitcastOp, halves
+        if key not in self.known:
+            self.known[key] = components_of(self.b, self.b.add(BitcastOp(halves, PAIR)))
+        return self.known[key][bits.low // HALF_WORD]
 
     def _shifted(self, word: SSAValue, distance: SSAValue) -> SSAValue:
         """Shifts each of the four bytes of a word to the right."""
@@ -299,6 +326,10 @@ class ScalarCode:
         if low == 0:
             return b.add(arith.AddfOp(number, offset))
         return b.add(math.FmaOp(number, b.number(2.0**-low, f32), offset))
+
+
+def _is_run_of_ones(mask: int) -> bool:
+    return mask > 0 and (above := mask + (mask & -mask)) & above - 1 == 0
 
 
 def _width(type: Attribute) -> int:

@@ -13,11 +13,11 @@ from typing import TypeAlias, cast
 
 from typing_extensions import TypeIs
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, IntegerType, f32, i32
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, IndexType, IntegerType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
-from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule import FlatViewOp, SelectedViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import linear
@@ -66,6 +66,12 @@ class LeafCode:
         self.width = leaf.width(unit, MOST_BYTES)
         self.type = stored_type(leaf.element)
         memory = leaf.placed.value
+        self.selected: tuple[SSAValue, int] | None = None
+        """The numbers of parts that are read, and the loop that walks these numbers."""
+        if isinstance(memory.owner, SelectedViewOp):
+            (first, *_), selection = leaf.placed.map.results, memory.owner
+            assert isinstance(first, AffineDimExpr)
+            self.selected, memory = (selection.numbers, first.position), selection.source
         bits = self.width * bit_width(self.type)
         narrow = isinstance(leaf.element, IntegerType) and bit_width(leaf.element) < WORD
         self.in_words = narrow and bits % WORD == 0
@@ -91,7 +97,7 @@ class LeafCode:
         base: Index = leaf.start // width if width > 1 else leaf.start
         constant = 0
         for loop in self.order:
-            first, added = point[loop]
+            first, added = self._select_part(loop, *point[loop])
             stride = leaf.strides[loop]
             if width == 1:
                 base = b.plus(base, b.times(b.plus(first, added), stride))
@@ -101,6 +107,14 @@ class LeafCode:
             base = b.plus(base, self._in_vectors(first, stride))
         number, place = divmod(constant, width)
         return b.plus(base, number), place
+
+    def _select_part(self, loop: int, first: Index, added: int) -> tuple[Index, int]:
+        """A loop's index, or the number of the part that it selects."""
+        if self.selected is None or self.selected[1] != loop:
+            return first, added
+        b = self.b
+        number = b.load_once(self.selected[0], (b.plus(first, added),))
+        return b.add(arith.IndexCastOp(number, IndexType())), 0
 
     def _in_vectors(self, first: Index, stride: Size) -> Index:
         """`first` * `stride` in vectors: one of the two is a multiple of the vector's length."""

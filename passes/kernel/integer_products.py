@@ -205,7 +205,7 @@ def words_of(
         if bits.up or bits.low % BYTE + bits.count > BYTE:
             return None
         unsigned.add(bits.count == BYTE and not whole.signed)
-        own = slots.setdefault(code.in_bytes(bits), [None] * 4)
+        own = slots.setdefault(code.in_cells(bits), [None] * 4)
         if own[bits.low // BYTE] is not None:
             return None
         own[bits.low // BYTE] = number

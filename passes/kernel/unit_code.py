@@ -37,6 +37,7 @@ from xdsl_spirv.dialects.spirv.conversion import (
 from xdsl_spirv.passes.analysis.unpacking import VECTOR, Unpacking
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.bit_fields import PAIR
 from xdsl_spirv.passes.kernel.elements import components_of, constant_of
 
 FOUR_BYTES = VectorType(i8, [VECTOR])
@@ -53,8 +54,6 @@ SIGNS = 0x80808080
 """The first bit of each byte of a word."""
 
 IN_EACH_HALF = 0x00010001
-
-PAIR = VectorType(f16, [2])
 
 BIAS, BIASED = 1024, 0x64006400
 """A number of binary16 whose last bit is 1, and two of them in a word."""

@@ -245,15 +245,14 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
     if lookup(contraction, target) is not None:
         return 1
     may_take_rows = not Decisions(limits).bars(cut.op, ROWS)
-    if may_take_rows and cut.source is None:
-        if isinstance(choose_rows(contraction, target, Decisions(limits)), RowsAttr):
-            # It divides K within a workgroup.
-            return 1
-    may_take_rows = may_take_rows and cut.source is not None
     estimate = _seconds(cut.op, cut.source, target, limits, may_take_rows)
     if estimate is None:
         return 1
     whole, by_rows = estimate
+    if by_rows and cut.source is None:
+        # It divides K within a workgroup.
+        return 1
+    may_take_rows = may_take_rows and cut.source is not None
     from xdsl_spirv.passes.analysis.unpacking import unpacks
 
     least_seconds = _bytes_read(cut) / target.copy_bytes_per_second

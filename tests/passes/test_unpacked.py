@@ -11,13 +11,16 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Block, Region
 
+import xdsl_spirv as xs
 from xdsl_spirv.compare import check as compare
 from xdsl_spirv.compiler import compile
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, symbol
 from xdsl_spirv.frontends.blocks import FORMATS, BlockFormat, dequantize, of_bits
 from xdsl_spirv.frontends.model import ImportedModel, Value, annotate
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
-from xdsl_spirv.frontends.onnx.values import F16, F32, U8, Element, Tensor
+from xdsl_spirv.frontends.onnx.reading import Reader, written
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import F16, F32, I32, U8, Element, Tensor
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
 from xdsl_spirv.passes.schedule.split_reductions import SplitReductionsPass
@@ -119,6 +122,58 @@ def test_one_kernel_reads_planes(name: str, m: int | None, k: int, n: int, targe
     )
     epsilon = 2.0**-9 if halves else 2.0**-20
     check(program, m or 35, numbers(format, planes), epsilon, "interpreter")
+
+
+@pytest.mark.parametrize(("name", "target"), [("MXFP4", "nvidia-h200"), ("Q4_K", "lavapipe")])
+def test_few_rows_of_selected_parts(name: str, target: str) -> None:
+    """Each row is multiplied by the matrix that a number selects, read where it lies, by rows."""
+    format, rows, parts, n, k = FORMATS[name], 3, 5, 12, 256
+    stored = planes_of(format, parts * n, k)
+    planes = {p: array.reshape(parts, n, *array.shape[1:]) for p, array in stored.items()}
+    entry = Block()
+    b = TensorBuilder(entry)
+    x, chosen = Tensor(F32, [rows, 1, k]), Tensor(I32, [rows])
+    tensors = {p: Tensor.of(array) for p, array in planes.items()}
+    for t in (x, chosen, *tensors.values()):
+        t.value = entry.insert_arg(t.type, len(entry.args))
+    selected: dict[str, Tensor] = {}
+    for p, t in tensors.items():
+        source, rank = Reader(b, t), t.rank
+
+        def read(s: Scalars, number: Number, source: Reader = source, rank: int = rank) -> Number:
+            return source.read(s, [number, *(s.index(loop) for loop in range(1, rank))])
+
+        selected[p] = written(b, t.element, [rows, *t.sizes[1:]], read, [(chosen, [0])])
+    weights = dequantize(b, format, selected, F32)
+    product = b.value(b.contract(x, [0, 1, 3], weights, [0, 2, 3], [rows, 1, n], 4, F32))
+    entry.add_op(ReturnOp(product))
+    type = FunctionType.from_lists([a.type for a in entry.args], [product.type])
+    program = compile(ModuleOp([FuncOp("main", type, Region(entry))]), target)
+    assert [layer.path for layer in program.layers] == ["rows"]
+    rng = np.random.default_rng(0)
+    values = rng.normal(0, 1, (rows, 1, k)).astype(np.float32)
+    own = np.array([4, 0, 2], np.int32)
+    names = [buffer.name for buffer in program.manifest.inputs]
+    given = dict(zip(names, (values, own, *planes.values()), strict=True))
+    (result,) = run(program, given, checks=Checks.all(stop=True)).values()
+    all_weights = numbers(format, stored).reshape(parts, n, k)[own]
+    exact = np.einsum("rk,rnk->rn", values[:, 0].astype(np.float64), all_weights)
+    bound = np.einsum("rk,rnk->rn", abs(values[:, 0]), abs(all_weights))
+    assert (abs(result[:, 0] - exact) <= 2.0**-20 * bound + 1e-7).all()
+
+
+def test_halves_of_few_rows_are_made_in_pairs() -> None:
+    """The bits of two f4 numbers are moved together: few operations on bits for each."""
+    planes = planes_of(FORMATS["MXFP4"], 64, 512)
+    program = compile(model(FORMATS["MXFP4"], 1, planes, F32, False), "nvidia-h200")
+    (layer,) = program.layers
+    (code,) = program.code.values()
+    text = xs.disassemble(code.binary)
+    counts = {op: text.count(f" {op} ") for op in ("OpFConvert", "OpBitwiseAnd", "OpUConvert")}
+    assert layer.path == "rows"
+    assert counts["OpFConvert"] == 16
+    assert counts["OpBitwiseAnd"] < 1.5 * counts["OpFConvert"]
+    assert counts["OpUConvert"] < counts["OpFConvert"] / 4
 
 
 DIRECT = [

@@ -30,6 +30,39 @@ func.func @deep(%a: tensor<128x16384xf16>, %b: tensor<16384x64xf16>) -> tensor<1
 
 // -----
 
+// Not cut: few rows that another operation computes. Their kernel divides K in a workgroup.
+
+// CHECK-LABEL: @few
+// CHECK-NOT:   tensor.expand_shape
+// FOUR-LABEL:  @few
+func.func @few(%a: tensor<1x2048xf32>, %scale: tensor<1xf32>, %b: tensor<128x2048xf32>) -> tensor<1x128xf32> {
+  %zero = arith.constant 0.0 : f32
+  %one = tensor.empty() : tensor<1xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%one : tensor<1xf32>) -> tensor<1xf32>
+  %sum = linalg.generic {indexing_maps = [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>], iterator_types = ["parallel", "reduction"]} ins(%a : tensor<1x2048xf32>) outs(%none : tensor<1xf32>) {
+  ^bb0(%x: f32, %s: f32):
+    %t = arith.addf %s, %x : f32
+    linalg.yield %t : f32
+  } -> tensor<1xf32>
+  %row = tensor.empty() : tensor<1x2048xf32>
+  %scaled = linalg.generic {indexing_maps = [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>, affine_map<(m, k) -> (m, k)>], iterator_types = ["parallel", "parallel"]} ins(%a, %sum : tensor<1x2048xf32>, tensor<1xf32>) outs(%row : tensor<1x2048xf32>) {
+  ^bb0(%x: f32, %y: f32, %o: f32):
+    %t = arith.mulf %x, %y : f32
+    linalg.yield %t : f32
+  } -> tensor<1x2048xf32>
+  %empty = tensor.empty() : tensor<1x128xf32>
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<1x128xf32>) -> tensor<1x128xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%scaled, %b : tensor<1x2048xf32>, tensor<128x2048xf32>) outs(%init : tensor<1x128xf32>) {
+  ^bb0(%x: f32, %y: f32, %s: f32):
+    %p = arith.mulf %x, %y : f32
+    %t = arith.addf %s, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<1x128xf32>
+  func.return %r : tensor<1x128xf32>
+}
+
+// -----
+
 // Not cut: sums that begin elsewhere, sums in binary16, a depth that four parts do not divide.
 
 // FOUR-LABEL: @begun
