@@ -2,8 +2,8 @@
 Quantized models in graphs: contractions of bytes with zero points, and quantizations.
 
 A contraction of dequantized numbers becomes one of the bytes themselves, as kernels have it
-(`passes/graph/dequantized`). What follows it up to the next quantization, a scale and a bias, is
-one Rescale if the bias is a number of the accumulator's steps.
+(`passes/graph/dequantized`). The scale and the bias between it and the next quantization become one
+Rescale if the bias is a number of the accumulator's steps.
 """
 
 from __future__ import annotations
@@ -134,17 +134,17 @@ def quantize(b: GraphBuilder, x: Value, by: Quantization) -> Value:
     if result is None:
         ones = [1] * len(shape)
 
-        def known(number: float, dtype: type) -> Array:
+        def fill(number: float, dtype: type) -> Array:
             return np.full(ones, number, dtype)
 
-        inverse = b.emit(tosa.TosaReciprocalOp, [known(by.scale, np.float32)], ones)
+        inverse = b.emit(tosa.TosaReciprocalOp, [fill(by.scale, np.float32)], ones)
         shift = np.zeros(1, np.int8)
         result = b.emit(tosa.TosaMulOp, [x, inverse, shift], shape)
         result = b.emit(tosa.TosaCastOp, [result], shape, np.int32)
         for cls, bound in ((tosa.TosaMaximumOp, -128), (tosa.TosaMinimumOp, 127)):
-            limits = [result, known(bound - zero, np.int32)]
+            limits = [result, fill(bound - zero, np.int32)]
             result = b.emit(cls, limits, shape, nan_mode=tosa.NaNMode.Propagate)
-        result = b.emit(tosa.TosaAddOp, [result, known(zero, np.int32)], shape)
+        result = b.emit(tosa.TosaAddOp, [result, fill(zero, np.int32)], shape)
         result = b.emit(tosa.TosaCastOp, [result], shape, np.int8)
     return result if by.signed else flip_sign(b, result)
 

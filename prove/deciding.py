@@ -1,5 +1,5 @@
 """
-Finds the values that decide something: where an access goes, which path is taken, what divides.
+Finds the values that decide an access's place or a path, or that divide.
 
 A question never depends on other values (the sums of a matrix multiplication, say): they need no
 terms. The search goes backwards from indexes, conditions and divisors, through block arguments,

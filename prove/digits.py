@@ -15,7 +15,7 @@ from xdsl_spirv.prove.values import Term, z3
 
 
 def state_digits(index: Term) -> Iterator[Term]:
-    """Yields facts about the digits of an index, for each factor that is no power of two."""
+    """Yields facts about the digits of an index, for each factor other than a power of two."""
     size, left = index.size(), list(_addends(index))
     for factor in sorted({f for f, _ in left}, reverse=True):
         if factor & (factor - 1) == 0:

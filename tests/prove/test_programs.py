@@ -37,7 +37,7 @@ func.func @main(%a: tensor<{n}xf32>) -> tensor<{n}xf32> {{
 """
 
 
-def compiled(size: object, folder: Path, *options: str) -> int:
+def compile_add(size: object, folder: Path, *options: str) -> int:
     source = folder / "add.mlir"
     source.write_text(ADD.format(n=size, size="%size" if size == "?" else ""))
     wanted = ["--target", "lavapipe", "--no-cache", "-o", str(folder / "program")]
@@ -59,13 +59,13 @@ def prove_with(launch: Launch, binary: bytes, **changes: object) -> Result:
 def test_a_program_is_proved_where_it_is_compiled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    assert compiled(1000, tmp_path, "--prove") == 0
+    assert compile_add(1000, tmp_path, "--prove") == 0
     told = capsys.readouterr().out
     assert "1 of 1 launch proved, for all contents of buffers" in told, told
 
 
 def test_a_larger_grid_is_refuted_by_the_interpreter(tmp_path: Path):
-    compiled(1024, tmp_path)
+    compile_add(1024, tmp_path)
     binary, launch = only_launch(tmp_path)
     x, y, z = launch.dispatch.workgroups
     result = prove_with(launch, binary, grid=(x + 1, y, z))
@@ -74,7 +74,7 @@ def test_a_larger_grid_is_refuted_by_the_interpreter(tmp_path: Path):
 
 
 def test_a_buffer_that_is_bound_twice_is_not_proved(tmp_path: Path):
-    compiled(1024, tmp_path)
+    compile_add(1024, tmp_path)
     binary, launch = only_launch(tmp_path)
     same = tuple(replace(b, buffer=launch.dispatch.bindings[-1].buffer)
                  for b in launch.dispatch.bindings)  # fmt: skip
@@ -84,7 +84,7 @@ def test_a_buffer_that_is_bound_twice_is_not_proved(tmp_path: Path):
 
 
 def test_open_sizes_are_proved_for_all_of_them(tmp_path: Path):
-    compiled("?", tmp_path)
+    compile_add("?", tmp_path)
     binary, launch = only_launch(tmp_path)
     assert launch.manifest.is_dynamic
     result = prove_launch(binary, launch, LIMITS)
