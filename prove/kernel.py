@@ -51,6 +51,7 @@ from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.pointers import accessed_pointer, is_write, root_of, storage_of
 from xdsl_spirv.interpreter.spirv.module import find_entry, workgroup_size
+from xdsl_spirv.interpreter.spirv.specialization import specialize
 from xdsl_spirv.prove.accesses import Access, Demand, Order, Ticket
 from xdsl_spirv.prove.deciding import find_deciding
 from xdsl_spirv.prove.executing import INVOCATION, Place
@@ -96,6 +97,7 @@ class Kernel(LoopExecutor):
         super().__init__(module)
         self.fixed = fixed
         context = Context(module, Options(), Geometry((0, 0, 0), (1, 1, 1), 32))
+        specialize(context, {})
         self.model = MemoryModel(context)
         self.function = find_entry(module, entry)
         self.deciding = find_deciding(module)

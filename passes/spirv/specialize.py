@@ -12,14 +12,15 @@ variable's initializer) becomes a constant of that name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
+    DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FloatAttr,
     IntAttr,
@@ -27,6 +28,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     SymbolRefAttr,
+    VectorType,
 )
 from xdsl.ir import Attribute, Block, Operation, ParametrizedAttribute
 from xdsl.irdl import IRDLOperation
@@ -115,6 +117,8 @@ class Specialization:
         self.module = module
         self.known: dict[str, Number] = {}
         """Symbol -> its value."""
+        self.vectors: dict[str, DenseIntOrFPElementsAttr] = {}
+        """The vectors of numbers by symbol."""
         self._types: dict[Attribute, Attribute] = {}
 
     def run(self, values: Mapping[str, str], *, defaults: bool) -> None:
@@ -172,6 +176,9 @@ class Specialization:
                 self.known[op.sym_name.data] = value
         elif name == "OpSpecConstantComposite" and len(values) == len(layout):
             op.properties["instruction"] = type(op.instruction)("OpConstantComposite")
+            if isinstance(op.type, VectorType) and len(numbers) == len(layout):
+                dense = cast(Callable[..., Any], DenseIntOrFPElementsAttr.from_list)
+                self.vectors[op.sym_name.data] = dense(op.type, [n.value.data for n in numbers])
 
     def _as_raw(self, op: SpecConstantCompositeOp) -> Operation:
         """A composite of specialization constants, some of which are numbers now."""
@@ -205,6 +212,9 @@ class Specialization:
             self._execution_mode(op)
         elif isinstance(op, ReferenceOfOp) and op.spec_const.string_value() in self.known:
             Rewriter.replace_op(op, ConstantOp(self.known[op.spec_const.string_value()]))
+        elif isinstance(op, ReferenceOfOp) and op.spec_const.string_value() in self.vectors:
+            vector = self.vectors[op.spec_const.string_value()]
+            Rewriter.replace_op(op, ConstantOp(vector, op.result.type))
         elif isinstance(op, SpecConstantOperationOp) and (value := op.fold()) is not None:
             Rewriter.replace_op(op, ConstantOp(value[0], op.result.type))
 
