@@ -177,10 +177,13 @@ class Sizes:
                         return x - y
                     case ast.Mult():
                         return x * y
-                    case _:
+                    case ast.Div():
                         return z3.UDiv(x, y)
+                    case _:
+                        pass
             case _:
-                raise Unsupported(f"a size {ast.unparse(node)}")
+                pass
+        raise Unsupported(f"a size {ast.unparse(node)}")
 
     def numbers(self, module: ModuleOp) -> Mapping[str, Term]:
         """The numbers of the launch by the names that `Kernel.launch_numbers` has."""
