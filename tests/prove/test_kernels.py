@@ -148,3 +148,22 @@ def test_tickets_are_unique_where_their_counter_is_one(counter: str, verdict: st
     path.write_text(TICKETS.format(counter=counter))
     result = prove_kernel(KernelTest(path, path), (), LIMITS)
     assert result.verdict == verdict, result.lines
+
+
+SIZED = """#version 450
+layout(constant_id = 0) const uint size = 64;
+layout(local_size_x_id = 0) in;
+layout(binding = 0) buffer Items { uint items[]; };
+void main() {
+    uint place = gl_WorkGroupID.x * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    if (place < items.length()) items[place] = size;
+}
+"""
+
+
+def test_a_constant_decides_the_size_of_workgroups(tmp_path: Path):
+    """The built-in vector of it is read as a value, too."""
+    path = tmp_path / "sized.comp"
+    path.write_text(SIZED)
+    result = prove_kernel(KernelTest(path, path), (), LIMITS)
+    assert result.verdict == "proved", result.lines
