@@ -33,7 +33,7 @@ def test_an_emulated_driver_starts_python_with_this_machine_s_packages(
     )
     emulator.chmod(0o755)
     library = "/usr/lib/python311.zip:/usr/lib/python3.11:/usr/lib/python3.11/lib-dynload"
-    packages = "/venv/lib/python3.11/site-packages:/home/me/src"
+    packages = "/packages:/sources"
 
     def start(*command: str) -> subprocess.CompletedProcess[str]:
         path = {"PYTHONPATH": f"{library}:{packages}", "PYTHONDONTWRITEBYTECODE": "1"}
