@@ -8,11 +8,11 @@ Conditions on open sizes are recorded, so that a run checks them.
 from __future__ import annotations
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
-    Extent,
     Size,
     SymbolicSize,
     ceil_div,
     least,
+    lesser,
     surely_below,
 )
 from xdsl_spirv.frontends.onnx.nodes import Nodes
@@ -28,39 +28,39 @@ def span_of(b: Nodes, size: Size, start: Size, end: Size, step: int) -> tuple[Si
     if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
         # Backwards from before the start is from the start, other than in Python.
         start = max(start, -size) if step < 0 else start
-        first, last, _ = slice(start, end if end > -(1 << 62) else None, step).indices(size)
+        first, last, _ = slice(start, end, step).indices(size)
         return (first, len(range(first, last, step)))
     if step > 0:
         first, span = _forward(b, size, start, end)
         return first, ceil_div(span, step)
     # The same forward in the reversed dimension.
-    begin = _mirror_bound(b, size, start)
-    if isinstance(begin, int) and begin > 0:
-        # Backwards from before the start is from the start.
-        b.insist_natural(size - 1)
-        first = size - 1 if begin >= FAR - 1 else least(size - 1, begin)
-        last = _place(b, size, _mirror_bound(b, size, end))
-        span = last - first
-        if last != size:
-            span = span - least(span, 0)
+    if isinstance(start, int) and isinstance(end, int) and start >= 0:
+        first, span = _forward(b, size, -1 - start, -1 - end)
     else:
-        first, span = _forward(b, size, begin, _mirror_bound(b, size, end))
+        first, last = (_reversed_place(b, size, bound) for bound in (start, end))
+        if _is_from_the_end(b, start):
+            # Backwards from before the start is from the start.
+            b.insist_natural(size - 1)
+            first = lesser(first, size - 1)
+        span = last - first
+        span = span if last == size else span - least(span, 0)
     return size - 1 - first, ceil_div(span, -step)
 
 
-def _mirror_bound(b: Nodes, size: Size, bound: Size) -> Size:
-    """A bound of a slice backwards as one of the reversed dimension."""
-    if isinstance(bound, int):
-        return -1 - bound
-    if bound == size:
-        return 0
-    if surely_below(bound, 1):
-        # Minus an open size counts from the end.
-        b.insist_natural(size + bound)
-        return -1 - bound
-    b.insist_natural(bound)
-    b.insist_natural(size - 1 - bound)
-    return size - 1 - bound
+def _reversed_place(b: Nodes, size: Size, bound: Size) -> Size:
+    """A bound of a slice backwards as a place within the reversed dimension."""
+    if isinstance(bound, int) and abs(bound) >= FAR:
+        return 0 if bound > 0 else size
+    if _is_from_the_end(b, bound):
+        return lesser(-1 - bound, size)
+    return size - 1 - lesser(bound, size - 1)
+
+
+def _is_from_the_end(b: Nodes, bound: Size) -> bool:
+    """Whether a bound is negative; an open one must not change its sign with the sizes."""
+    negative = surely_below(bound, 1) and bound != 0
+    b.insist_natural(-1 - bound if negative else bound)
+    return negative
 
 
 def _forward(b: Nodes, size: Size, start: Size, end: Size) -> tuple[Size, Size]:
@@ -71,17 +71,15 @@ def _forward(b: Nodes, size: Size, start: Size, end: Size) -> tuple[Size, Size]:
     if surely_below(last - 1, first):
         return first, 0
     if not isinstance(start, int) or not isinstance(end, int):
-        if surely_below(start, end + 1):
+        if surely_below(start, end + 1) and (
+            _is_from_the_end(b, start) == _is_from_the_end(b, end)
+        ):
             return first, last - first
         if isinstance(first, int) and isinstance(last, SymbolicSize):
             return first, last - least(last, first)
+        # Nothing is between bounds that passed each other.
         span = last - first
-        if extents_of(span) <= extents_of(size):
-            # If the span is at most the dimension's own size: nothing is between bounds that passed
-            # each other.
-            return first, span - least(span, 0)
-        b.insist_natural(span)
-        return first, span
+        return first, span - least(span, 0)
     if (start < 0) == (end < 0):
         return first, last - first if start < end else 0
     if end < 0:
@@ -89,13 +87,8 @@ def _forward(b: Nodes, size: Size, start: Size, end: Size) -> tuple[Size, Size]:
     return first, size - first + last - least(size, end - start)
 
 
-def extents_of(size: Size) -> set[Extent]:
-    """The open sizes that a size is made of."""
-    return set(size.extents) if isinstance(size, SymbolicSize) else set()
-
-
 def _place(b: Nodes, size: Size, place: Size) -> Size:
-    """A bound counted from the start and within the dimension; an open one is insisted to be."""
+    """A bound counted from the start, clamped to the dimension."""
     if isinstance(place, int):
         if abs(place) >= FAR:
             return size if place > 0 else 0
@@ -103,14 +96,6 @@ def _place(b: Nodes, size: Size, place: Size) -> Size:
             b.insist_natural(size - 1)
         distance = least(size, abs(place)) if abs(place) > 1 else abs(place)
         return distance if place >= 0 else size - distance
-    if surely_below(place, 1):
-        # Minus an open size counts from the end.
-        if isinstance(size, int):
-            return size - least(-place, size)
-        b.insist_natural(size + place)
-        return size + place
-    b.insist_natural(place)
-    if isinstance(size, int):
-        return least(place, size)
-    b.insist_natural(size - place)
-    return place
+    if _is_from_the_end(b, place):
+        return size - lesser(-place, size)
+    return lesser(place, size)

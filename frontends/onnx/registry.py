@@ -45,10 +45,6 @@ REFUSED = {
     ),
     "Gradient": ("it asks for derivatives", "export the model for inference"),
     **dict.fromkeys(
-        ("SVMClassifier", "TreeEnsemble"),
-        ("it has no function here", "run it on the host, or use a TreeEnsembleRegressor"),
-    ),
-    **dict.fromkeys(
         ("CastMap", "DictVectorizer", "ZipMap", "FeatureVectorizer"),
         ("its operands are maps or lists of any length", "cut the model there"),
     ),

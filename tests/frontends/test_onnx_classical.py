@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,8 @@ def model(onnx: Any, kind: str, outputs: list[tuple[str, int, list[int]]], **giv
     graph = helper.make_graph(
         [node], "g", [x], [helper.make_tensor_value_info(*output) for output in outputs]
     )
-    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 3)]
+    version = 5 if kind == "TreeEnsemble" else 3
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", version)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)
 
 
@@ -58,6 +60,50 @@ def trees(rng: np.random.Generator, count: int, mixed: bool) -> tuple[dict[str, 
     return {f"nodes_{n}": list(c) for n, c in zip(names, columns, strict=True)}, leaves
 
 
+def ensemble(onnx: Any, rng: np.random.Generator, targets: int, members: bool) -> dict[str, Any]:
+    """Random trees whose leaves are apart from their nodes."""
+    nodes: list[dict[str, Any]] = []
+    leaves: list[int] = []
+
+    def grow(depth: int) -> tuple[int, int]:
+        if depth and (rng.random() < 0.35 or depth > 3):
+            leaves.append(int(rng.integers(targets)))
+            return 1, len(leaves) - 1
+        numbers = rng.choice([-2.0, -1.0, 1.0, 2.0], 3, replace=False)[: rng.integers(1, 4)]
+        node: dict[str, Any] = {
+            "modes": int(rng.integers(7 if members else 6)), "splits": int(rng.integers(-2, 3)) / 2,
+            "featureids": int(rng.integers(FEATURES)), "numbers": [*numbers, np.nan],
+            "missing_value_tracks_true": int(rng.integers(2)),
+        }  # fmt: skip
+        nodes.append(node)
+        number = len(nodes) - 1
+        for way in ("true", "false"):
+            node[f"{way}leafs"], node[f"{way}nodeids"] = grow(depth + 1)
+        return 0, number
+
+    roots = [grow(0)[1] for _ in range(5)]
+    sets = [x for node in nodes for x in node.pop("numbers") if node["modes"] == 6]
+    given = {f"nodes_{key}": [node[key] for node in nodes] for key in nodes[0]}
+    tensor, count = onnx.helper.make_tensor, len(nodes)
+    given["nodes_modes"] = tensor("m", 2, [count], given["nodes_modes"])
+    given["nodes_splits"] = tensor("s", 1, [count], given["nodes_splits"])
+    given["leaf_weights"] = tensor("w", 1, [len(leaves)], floats(rng, len(leaves)))
+    if sets:
+        given["membership_values"] = tensor("v", 1, [len(sets)], sets)
+    return {**given, "tree_roots": roots, "leaf_targetids": leaves, "n_targets": targets}
+
+
+def machine(rng: np.random.Generator, classes: int, kernel: str) -> dict[str, Any]:
+    """A random classifier by support vectors."""
+    counts = rng.integers(1, 4, classes).tolist()
+    return {
+        "classlabels_ints": [4, 9, 2, 7][:classes], "vectors_per_class": counts,
+        "coefficients": floats(rng, classes - 1, sum(counts)), "kernel_type": kernel,
+        "kernel_params": [0.3, 0.5, 3.0], "rho": floats(rng, classes * (classes - 1) // 2),
+        "support_vectors": floats(rng, sum(counts), FEATURES),
+    }  # fmt: skip
+
+
 def cases(onnx: Any, rng: np.random.Generator) -> dict[str, Any]:
     y = [("y", 1, [ROWS, FEATURES])]
     labels = [("label", 7, [ROWS]), ("scores", 1, [ROWS, 3])]
@@ -83,6 +129,16 @@ def cases(onnx: Any, rng: np.random.Generator) -> dict[str, Any]:
             kernel_params=[0.3, 0.5, 3.0], support_vectors=floats(rng, 4, FEATURES),
             coefficients=floats(rng, 4), rho=[0.4],
         )  # fmt: skip
+    for classes in (2, 3, 4):
+        pairs = classes * (classes - 1) // 2
+        scores = [("label", 7, [ROWS]), ("scores", 1, [ROWS, max(pairs, 2)])]
+        for kernel in ("LINEAR", "RBF", "POLY", "SIGMOID"):
+            post = str(
+                rng.choice(["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"][: classes * 2 - 2])
+            )
+            found[f"machine {classes} {kernel} {post}"] = model(
+                onnx, "SVMClassifier", scores, post_transform=post, **machine(rng, classes, kernel)
+            )
     for mixed in (False, True):
         for how in ("SUM", "AVERAGE", "MIN", "MAX"):
             nodes, leaves = trees(rng, 6, mixed)
@@ -93,6 +149,14 @@ def cases(onnx: Any, rng: np.random.Generator) -> dict[str, Any]:
                 target_ids=[0] * len(leaves), target_weights=floats(rng, len(leaves)),
                 base_values=[0.5],
             )  # fmt: skip
+        for targets in (1, 3):
+            # Where no tree decides a target, MIN and MAX are as onnxruntime has them.
+            for how in range(2 if mixed and targets > 1 else 4):
+                post = 3 if targets > 1 and how and not mixed else 0
+                found[f"ensemble {targets} {how} {mixed}"] = model(
+                    onnx, "TreeEnsemble", [("y", 1, [ROWS, targets])], aggregate_function=how,
+                    post_transform=post, **ensemble(onnx, rng, targets, mixed),
+                )  # fmt: skip
         nodes, leaves = trees(rng, 6, mixed)
         owners = {"treeids": [t for t, _ in leaves], "nodeids": [n for _, n in leaves]}
         found[f"tree classes {mixed}"] = model(
@@ -116,13 +180,20 @@ def test_beside_onnxruntime(seed: int, onnx: Any):
         x = (rng.integers(-4, 5, (ROWS, FEATURES)) / 2).astype(np.float32)
         names = [output.name for output in proto.graph.output]
         theirs = run_onnxruntime(proto.SerializeToString(), {"x": x}, names).results
+        if proto.graph.node[0].op_type == "TreeEnsemble" and name.endswith("True"):
+            # onnxruntime looks for a number's integer part among a branch's members.
+            reference: Any = import_module("onnx.reference")
+            evaluated = reference.ReferenceEvaluator(proto).run(None, {"x": x})
+            theirs = dict(zip(names, evaluated, strict=True))
         for key, ours in run_reference(import_onnx(proto), {"x": x}).items():
             if not np.allclose(ours, theirs[key], rtol=1e-4, atol=1e-5):
                 wrong[f"{name}: {key}"] = (ours.tolist(), theirs[key].tolist())
     assert wrong == {}
 
 
-@pytest.mark.parametrize("kind", ["trees SUM True", "support RBF", "classifier SOFTMAX"])
+@pytest.mark.parametrize(
+    "kind", ["trees SUM True", "ensemble 3 0 True", "support RBF", "classifier SOFTMAX"]
+)
 def test_compiled(kind: str, onnx: Any):
     rng = np.random.default_rng(3)
     proto = cases(onnx, rng)[kind]
@@ -139,8 +210,12 @@ def test_compiled(kind: str, onnx: Any):
     [
         ("LinearClassifier", {"classlabels_strings": ["cat", "dog"], "coefficients": [1.0] * 10,
          "intercepts": [0.0] * 2}, r"labels are text \(cat, dog"),
-        ("SVMClassifier", {"coefficients": [1.0]}, "operator SVMClassifier"),
-        ("LinearRegressor", {"coefficients": [1.0] * 5, "post_transform": "PROBIT"}, "PROBIT"),
+        ("SVMClassifier", {"coefficients": [1.0], "prob_a": [1.0]}, "probabilities are iterated"),
+        ("SVMClassifier", {"coefficients": [1.0] * 10, "rho": [0.0], "classlabels_ints": [1, 2]},
+         "two classes and no support vectors"),
+        ("SVMRegressor", {"coefficients": [1.0] * 5, "rho": [0.0], "post_transform": "LOGISTIC"},
+         "disagree about post_transform LOGISTIC"),
+        ("LinearRegressor", {"coefficients": [1.0] * 5, "post_transform": "HALF"}, "HALF"),
         ("FeatureVectorizer", {}, "operands are maps or lists of any length"),
     ],
 )  # fmt: skip

@@ -59,14 +59,14 @@ CASES: dict[str, tuple[str, list[dict[str, int]], list[dict[str, int]]]] = {
     "as many as another has": (
         """(float[n] x, float[m] y) => (float[m] z) <int64[1] s = {0}>
         { e = Shape(y) z = Slice(x, s, e) }""",
-        [{"n": 5, "m": 3}, {"n": 4, "m": 4}],
-        [{"n": 3, "m": 4}],
+        [{"n": 5, "m": 3}, {"n": 4, "m": 4}, {"n": 3, "m": 4}],
+        [],
     ),
     "the last ones": (
         """(float[n] x, float[m] y) => (float[m] z) <int64[1] e = {2147483647}>
         { s = Shape(y) t = Neg(s) z = Slice(x, t, e) }""",
-        [{"n": 5, "m": 3}],
-        [{"n": 3, "m": 4}],
+        [{"n": 5, "m": 3}, {"n": 3, "m": 4}],
+        [],
     ),
     "backwards from minus a size": (
         """(float[n, m] x) => (float[a, m] z) <int64[1] e = {-1000}, int64[1] o = {0},
@@ -218,9 +218,29 @@ def test_every_size_is_right_or_refused(name: str) -> None:
 
 
 def test_a_refused_size_is_called_as_the_model_calls_it() -> None:
-    model = model_of(CASES["as many as another has"][0])
-    with pytest.raises(ProgramError, match=r"min\(n - m, 0\) is -1 and 0 is 0.* needs"):
-        run(program_of(model), data_of(model, {"n": 3, "m": 4}))
+    model = model_of(CASES["the first one"][0])
+    with pytest.raises(ProgramError, match=r"min\(n - 1, 0\) is -1 and 0 is 0.* needs"):
+        run(program_of(model), data_of(model, {"n": 0}))
+
+
+SLICE = """(float[n] x, float[l] y) => (float[a] z) <int64[1] e = {%d}, int64[1] o = {0},
+int64[1] by = {%d}> { m = Shape(y) t = %s(m) z = Slice(x, t, e, o, by) }"""
+
+
+@pytest.mark.parametrize("step", [1, 2, -1, -2])
+@pytest.mark.parametrize("sign", ["Neg", "Identity"])
+def test_slices_from_an_open_size_are_clamped(sign: str, step: int) -> None:
+    """To all ends, at sizes below and above the axis, beside onnxruntime."""
+    for end in (-(1 << 63), -3, -1, 0, 2, (1 << 63) - 1):
+        model = model_of(SLICE % (end, step, sign))
+        program, session = (
+            program_of(model),
+            onnxruntime.InferenceSession(model.SerializeToString()),
+        )
+        for n, length in np.random.default_rng(abs(end) % 97).integers(1, 7, (3, 2)).tolist():
+            data = data_of(model, {"n": n, "l": length})
+            (expected,), (actual,) = session.run(None, data), run(program, data).values()
+            np.testing.assert_array_equal(actual, expected, strict=True)
 
 
 def test_a_size_of_two_numbers_is_refused() -> None:

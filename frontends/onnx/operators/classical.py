@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from xdsl.dialects import math
@@ -98,7 +98,53 @@ def _transform_scores(b: Nodes, x: Tensor, post_transform: str) -> Tensor:
         return _standard(b, "Sigmoid", x)
     if post_transform == "SOFTMAX":
         return _standard(b, "Softmax", x, axis=-1)
-    b.refuse(f"post_transform is {post_transform!r}", "use NONE, LOGISTIC or SOFTMAX")
+    if post_transform == "SOFTMAX_ZERO":
+        return _softmax_of_scores(b, x)
+    if post_transform == "PROBIT":
+        return b.elementwise(_probit, x)
+    names = "NONE, LOGISTIC, SOFTMAX, SOFTMAX_ZERO or PROBIT"
+    b.refuse(f"post_transform is {post_transform!r}", f"use {names}")
+
+
+def _transform_targets(
+    b: Nodes, x: Tensor, post_transform: str, agreed: Sequence[str] = ("NONE", "PROBIT")
+) -> Tensor:
+    """Transforms scores unless there is one of a row and judges disagree about the transform."""
+    if x.sizes[-1] == 1 and post_transform not in agreed:
+        _refuse_transform(b, post_transform)
+    return _transform_scores(b, x, post_transform)
+
+
+def _refuse_transform(b: Nodes, post_transform: str) -> NoReturn:
+    b.refuse(
+        f"onnxruntime and ONNX disagree about post_transform {post_transform} of these scores",
+        "use NONE, and an operator behind it (Softmax, Sigmoid)",
+    )
+
+
+def _softmax_of_scores(b: Nodes, x: Tensor) -> Tensor:
+    """A softmax that leaves scores of 0 at 0; rows of zeros become a half everywhere."""
+    greatest = maximum_over(b, x, [x.rank - 1], True)
+
+    def part(s: Scalars, m: Number, x: Number) -> Number:
+        is_zero = s.absolute(x) <= 1e-7
+        return s.select(is_zero, x * s.exp(m * -1.0), s.exp(x - m))
+
+    parts = b.elementwise(part, greatest, x)
+    total = summed(b, parts, [x.rank - 1])
+    half = b.elementwise(
+        lambda s, t, x: s.select(t.equals(0.0), s.number(0.5, x.element), x / t), total, parts
+    )
+    return half
+
+
+def _probit(s: Scalars, x: Number) -> Number:
+    """The inverse of the normal distribution, by Winitzki's formula, as ONNX's reference has it."""
+    y = x * 2.0 - 1.0
+    log = s.unary(math.LogOp, (y * -1.0 + 1.0) * (y + 1.0))
+    half = log * 0.5 + 2.0 / (np.pi * 0.147)
+    root = s.unary(math.SqrtOp, s.unary(math.SqrtOp, half * half - log / 0.147) - half) * 1.41421356
+    return s.select(y < 0.0, root * -1.0, root)
 
 
 @operator("LinearRegressor", domain=ML)
@@ -112,7 +158,7 @@ def linear_regressor(
     post_transform: str = "NONE",
     targets: int = 1,
 ) -> Tensor:
-    return _transform_scores(b, _scores(b, x, coefficients, intercepts, targets), post_transform)
+    return _transform_targets(b, _scores(b, x, coefficients, intercepts, targets), post_transform)
 
 
 def _labels(b: Nodes, scores: Tensor, names: Sequence[int], strings: Sequence[str]) -> Tensor:
@@ -146,32 +192,46 @@ def linear_classifier(
     return [labels, _transform_scores(b, scores, post_transform)]
 
 
+@dataclass(frozen=True)
+class SupportVectors:
+    """The attributes of a support vector machine's kernel, as ONNX has them."""
+
+    coefficients: Sequence[float]
+    kernel_params: Sequence[float] = ()
+    kernel_type: str = "LINEAR"
+    rho: Sequence[float] = ()
+    support_vectors: Sequence[float] = ()
+
+    def similarities(self, b: Nodes, x: Tensor, count: int) -> Tensor:
+        """The similarity of each row to each of `count` vectors; the row itself without them."""
+        x = b.convert(x, F32)
+        gamma, offset, degree = self.kernel_params or (0.0, 0.0, 0.0)
+        vectors = np.array(self.support_vectors, np.float32).reshape(count, -1) if count else None
+        return (
+            x
+            if vectors is None
+            else _kernel(b, x, vectors, self.kernel_type, gamma, offset, degree)
+        )
+
+
 @operator("SVMRegressor", domain=ML)
 def svm_regressor(
     b: Nodes,
     x: Tensor,
     /,
     *,
-    coefficients: Sequence[float],
-    kernel_params: Sequence[float] = (),
-    kernel_type: str = "LINEAR",
+    machine: SupportVectors,
     n_supports: int = 0,
     one_class: int = 0,
     post_transform: str = "NONE",
-    rho: Sequence[float] = (),
-    support_vectors: Sequence[float] = (),
 ) -> Tensor:
-    x = b.convert(x, F32)
-    gamma, offset, degree = kernel_params or (0.0, 0.0, 0.0)
-    if n_supports:
-        vectors = np.array(support_vectors, np.float32).reshape(n_supports, -1)
-        x = _kernel(b, x, vectors, kernel_type, gamma, offset, degree)
-    total = _scores(b, x, coefficients, rho[:1], 1)
+    near = machine.similarities(b, x, n_supports)
+    total = _scores(b, near, machine.coefficients, machine.rho[:1], 1)
     if one_class:
         total = b.elementwise(
             lambda s, x: s.select(x > 0.0, s.number(1, F32), s.number(-1, F32)), total
         )
-    return _transform_scores(b, total, post_transform)
+    return _transform_targets(b, total, post_transform, ("NONE",))
 
 
 def _kernel(
@@ -191,6 +251,74 @@ def _kernel(
     if kind == "SIGMOID":
         return _standard(b, "Tanh", moved)
     return _standard(b, "Pow", moved, Tensor.of(np.array(degree, np.float32)))
+
+
+@operator("SVMClassifier", domain=ML)
+def svm_classifier(
+    b: Nodes,
+    x: Tensor,
+    /,
+    *,
+    classlabels_ints: Sequence[int] = (),
+    classlabels_strings: Sequence[str] = (),
+    machine: SupportVectors,
+    post_transform: str = "NONE",
+    prob_a: Sequence[float] = (),
+    prob_b: Sequence[float] = (),
+    vectors_per_class: Sequence[int] = (),
+) -> list[Tensor]:
+    """
+    Each pair of classes is decided by a sum over similarities; the class with most pairs wins.
+
+    Without support vectors each class has a score of its own.
+    """
+    if prob_a:
+        b.refuse(
+            "its probabilities are iterated until they settle",
+            "export the classifier without them (prob_a, prob_b)",
+        )
+    classes = len(classlabels_ints) or len(classlabels_strings)
+    near = machine.similarities(b, x, sum(vectors_per_class))
+    if not vectors_per_class:
+        if classes == 2:
+            b.refuse(
+                "it has two classes and no support vectors, where onnxruntime and ONNX's reference "
+                "choose other labels",
+                "use a LinearClassifier",
+            )
+        scores = _scores(b, near, machine.coefficients, [*machine.rho[:1]] * classes, classes)
+        return [
+            _labels(b, scores, classlabels_ints, classlabels_strings),
+            _transform_scores(b, scores, post_transform),
+        ]
+    weights, wins = _pairs(machine.coefficients, vectors_per_class)
+    scores = _scores(b, near, weights.ravel().tolist(), machine.rho, len(weights))
+    won = b.elementwise(lambda s, x: s.select(x > 0.0, s.number(1, F32), s.number(-1, F32)), scores)
+    votes = multiply(b, won, Tensor.of(wins))
+    labels = _labels(b, votes, classlabels_ints, classlabels_strings)
+    if len(weights) == 1:
+        if post_transform not in ("NONE", "LOGISTIC"):
+            _refuse_transform(b, post_transform)
+        both = multiply(b, scores, Tensor.of(np.array([[-1, 1]], np.float32)))
+        return [labels, _transform_scores(b, both, post_transform)]
+    return [labels, _transform_scores(b, scores, post_transform)]
+
+
+def _pairs(coefficients: Sequence[float], sizes: Sequence[int]) -> tuple[Array, Array]:
+    """The weights that decide each pair of classes, and the votes that each decision adds."""
+    ends = np.cumsum(sizes)
+    parts = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+    given = np.array(coefficients, np.float32).reshape(len(sizes) - 1, -1)
+    pairs = [(i, j) for i in range(len(sizes)) for j in range(i + 1, len(sizes))]
+    weights = np.zeros((len(pairs), given.shape[1]), np.float32)
+    wins = np.zeros((len(pairs), len(sizes)), np.float32)
+    for number, (i, j) in enumerate(pairs):
+        weights[number, parts[i]], weights[number, parts[j]] = (
+            given[j - 1, parts[i]],
+            given[i, parts[j]],
+        )
+        wins[number, [i, j]] = 1, -1
+    return weights, wins
 
 
 # Trees.
@@ -239,7 +367,7 @@ def _leaves(b: Nodes, x: Tensor, nodes: TreeNodes) -> Tensor:
     chosen = [kinds.index(mode) if mode in kinds else 0 for mode in modes]
     columns = yes, no, nodes.nodes_featureids, missing, chosen
     links = Tensor.of(np.stack([np.array(c, np.int64) for c in columns], 1))
-    values = _floats(nodes.nodes_values)
+    values = Tensor.of(np.array(nodes.nodes_values, x.element.dtype))
     start = Tensor.of(np.array(roots, np.int64))
     readers = Reader(b, x), Reader(b, links), Reader(b, values)
 
@@ -279,18 +407,24 @@ def _tree_scores(
     b: Nodes, x: Tensor, nodes: TreeNodes, given: Mapping[str, Sequence[Any]], count: int, how: str
 ) -> Tensor:
     """The weights of the leaves where each row ends, of all trees together."""
-    leaves = _leaves(b, b.convert(x, F32), nodes)
+    leaves = _leaves(b, x, nodes)
     places = nodes.places()
-    table = np.zeros((len(places), count), np.float32)
+    none = {"MIN": np.inf, "MAX": -np.inf}.get(how, 0.0)
+    table = np.full((len(places), count), none, x.element.dtype)
     for tree, node, column, weight in zip(*given.values(), strict=True):
-        table[places[tree, node], column] += weight
+        place = places[tree, node], column
+        table[place] = weight + (table[place] if np.isfinite(table[place]) else 0)
     weights = Reader(b, Tensor.of(table))
     sizes = [*leaves.sizes, count]
     parts = written(
-        b, F32, sizes, lambda s, n: weights.read(s, [n, s.index(2)]), [(leaves, [0, 1])]
+        b, x.element, sizes, lambda s, n: weights.read(s, [n, s.index(2)]), [(leaves, [0, 1])]
     )
     if how in ("MIN", "MAX"):
-        return (minimum_over if how == "MIN" else maximum_over)(b, parts, [1], False)
+        found = (minimum_over if how == "MIN" else maximum_over)(b, parts, [1], False)
+        # A target that no tree decides is 0.
+        return b.elementwise(
+            lambda s, x: s.select(x.equals(none), s.number(0, x.element), x), found
+        )
     total = summed(b, parts, [1], keep=False)
     trees = len(set(nodes.nodes_treeids))
     return b.elementwise(lambda s, x: x / trees, total) if how == "AVERAGE" else total
@@ -318,8 +452,8 @@ def tree_ensemble_regressor(
 ) -> Tensor:
     given = {"trees": target_treeids, "nodes": target_nodeids, "ids": target_ids}
     weights = {**given, "weights": target_weights}
-    scores = _tree_scores(b, x, nodes, weights, n_targets, aggregate_function)
-    return _transform_scores(b, _plus(b, scores, base_values), post_transform)
+    scores = _tree_scores(b, b.convert(x, F32), nodes, weights, n_targets, aggregate_function)
+    return _transform_targets(b, _plus(b, scores, base_values), post_transform)
 
 
 @operator("TreeEnsembleClassifier", domain=ML)
@@ -343,6 +477,7 @@ def tree_ensemble_classifier(
         b.refuse("it has two classes and weights of one", "give weights of both classes")
     given = {"trees": class_treeids, "nodes": class_nodeids, "ids": class_ids}
     weights = {**given, "weights": class_weights}
+    x = b.convert(x, F32)
     scores = _plus(b, _tree_scores(b, x, nodes, weights, count, "SUM"), base_values)
     rated = scores
     if not base_values:
@@ -354,3 +489,94 @@ def tree_ensemble_classifier(
         )
     labels = _labels(b, rated, classlabels_int64s, classlabels_strings)
     return [labels, _transform_scores(b, scores, post_transform)]
+
+
+AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+"""As ONNX numbers them. onnxruntime 1.32 takes SOFTMAX for LOGISTIC, and the reverse."""
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """The attributes of trees whose leaves are apart from their nodes."""
+
+    leaf_targetids: Sequence[int]
+    leaf_weights: Array
+    nodes_falseleafs: Sequence[int]
+    nodes_falsenodeids: Sequence[int]
+    nodes_featureids: Sequence[int]
+    nodes_modes: Array
+    nodes_splits: Array
+    nodes_trueleafs: Sequence[int]
+    nodes_truenodeids: Sequence[int]
+    tree_roots: Sequence[int]
+    membership_values: Array | None = None
+    nodes_hitrates: Array | None = None
+    nodes_missing_value_tracks_true: Sequence[int] = ()
+
+    def sets(self) -> dict[int, list[float]]:
+        """The numbers that each node of mode BRANCH_MEMBER looks for."""
+        members = [n for n, mode in enumerate(self.nodes_modes) if mode == len(BRANCHES)]
+        values = [] if self.membership_values is None else self.membership_values.tolist()
+        ends = [n for n, value in enumerate(values) if np.isnan(value)]
+        starts = [0, *(end + 1 for end in ends)]
+        parts = [values[start:end] for start, end in zip(starts, ends, strict=False)]
+        return dict(zip(members, parts, strict=True))
+
+    def with_leaves(self) -> tuple[TreeNodes, dict[str, list[Any]]]:
+        """
+        The trees as the older operators have them, and the leaves' weights.
+
+        A node that looks for several numbers is a chain of nodes that look for one.
+        """
+        sets, rows, weights = self.sets(), list[tuple[Any, ...]](), list[tuple[Any, ...]]()
+        tracks = self.nodes_missing_value_tracks_true or [0] * len(self.nodes_modes)
+
+        def add(tree: int, is_leaf: int, number: int) -> int:
+            """Adds a node and what is below it; returns its number in the tree."""
+            here = len(rows)
+            if is_leaf:
+                rows.append((tree, here, "LEAF", 0, 0.0, 0, 0, 0))
+                weight = float(self.leaf_weights[number])
+                weights.append((tree, here, self.leaf_targetids[number], weight))
+                return here
+            mode = int(self.nodes_modes[number])
+            values = sets.get(number, [self.nodes_splits[number]]) or [np.nan]
+            name = "BRANCH_EQ" if number in sets else BRANCHES[mode]
+            chain = range(here, here + len(values))
+            rows.extend(() for _ in chain)
+            yes = add(tree, self.nodes_trueleafs[number], self.nodes_truenodeids[number])
+            no = add(tree, self.nodes_falseleafs[number], self.nodes_falsenodeids[number])
+            for place, value in zip(chain, values, strict=True):
+                other = place + 1 if place + 1 in chain else no
+                feature = self.nodes_featureids[number]
+                rows[place] = tree, place, name, feature, float(value), yes, other, tracks[number]
+            return here
+
+        for tree, root in enumerate(self.tree_roots):
+            add(tree, 0, root)
+        names = ("treeids", "nodeids", "modes", "featureids", "values", "truenodeids",
+                 "falsenodeids", "missing_value_tracks_true")  # fmt: skip
+        columns = {
+            f"nodes_{n}": list(c) for n, c in zip(names, zip(*rows, strict=True), strict=True)
+        }
+        given = zip(("trees", "nodes", "ids", "weights"), zip(*weights, strict=True), strict=True)
+        return TreeNodes(**columns), {name: list(column) for name, column in given}
+
+
+@operator("TreeEnsemble", domain=ML)
+def tree_ensemble(
+    b: Nodes,
+    x: Tensor,
+    /,
+    *,
+    aggregate_function: int = 1,
+    n_targets: int = 1,
+    post_transform: int = 0,
+    trees: Ensemble,
+) -> Tensor:
+    nodes, weights = trees.with_leaves()
+    how, transform = AGGREGATES[aggregate_function], TRANSFORMS[post_transform]
+    if transform in ("SOFTMAX", "LOGISTIC"):
+        _refuse_transform(b, transform)
+    return _transform_targets(b, _tree_scores(b, x, nodes, weights, n_targets, how), transform)

@@ -167,6 +167,9 @@ def top_k(
     """
     axis = axis_of(b, axis, x.rank)
     count = sizes_in(b, k, "k")[0]
+    if surely_below(x.sizes[axis], count):
+        b.refuse(f"k is {count}, but the axis has {x.sizes[axis]} elements", "give a smaller k")
+    b.insist_natural(x.sizes[axis] - count)
     sizes = [count if i == axis else s for i, s in enumerate(x.sizes)]
     every = list(range(x.rank))
     indices = first_indices(b, x, count, axis, bool(largest))
