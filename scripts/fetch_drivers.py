@@ -3,9 +3,10 @@ Fetches Mesa's Vulkan drivers, as compilers for GPUs that this machine does not 
 scripts/debian.py). `PREFIX/run DEVICE PROGRAM` starts a program on a driver that believes it has
 that GPU. The driver compiles shaders to the GPU's machine code, and runs none of them.
 
-RADV (25.0) has a null device; the other drivers stand on no-op kernel shims, small libraries that
-answer for the kernel's driver. The shims are compiled from Debian's source package of Mesa, with
-this machine's C compiler. PREFIX/drivers.json lists the devices, and why other drivers are missing.
+The drivers stand on no-op kernel shims, small libraries that answer for the kernel's driver. The
+shims are compiled from Debian's source package of Mesa, with this machine's C compiler, after
+edits where the driver is newer than the shim or a chip is missing (`EDITS`).
+PREFIX/drivers.json lists the devices, and why other drivers are missing.
 
 Debian has PanVK for 64-bit Arm only. On other machines, QEMU's user-mode emulator runs it in a
 Python for Arm. `run` starts that one instead of the given Python; other programs cannot load the
@@ -27,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import debian
@@ -42,15 +44,14 @@ PYTHON_PACKAGES = ["python3-minimal", "libpython3-stdlib", "python3-numpy"]
 @dataclass(frozen=True)
 class Driver:
     """
-    A driver: its library's name, the suite it comes from, its shim's name, the variable that
-    selects its GPU, the GPUs' names here -> there with the target it compiles for, and Debian's
-    name of the only machine that has it, if there is one.
+    A driver: its library's name, its shim's name, the variable that selects its GPU, the GPUs'
+    names here -> there with the target it compiles for, and Debian's name of the only machine that
+    has it, if there is one.
     """
 
     title: str
     library: str
-    suite: str
-    shim: str | None
+    shim: str
     variable: str
     devices: dict[str, tuple[str, str]]
     environment: dict[str, str] = field(default_factory=dict[str, str])
@@ -66,20 +67,18 @@ DRIVERS = {
     "radv": Driver(
         "RADV",
         "radeon",
-        STABLE,
-        None,
-        "RADV_FORCE_FAMILY",
+        "amdgpu",
+        "AMDGPU_GPU_ID",
         {
-            "amd:navi21": ("NAVI21", "amd-rdna2"),
-            "amd:navi31": ("NAVI31", "amd-rdna3"),
-            "amd:gfx1151": ("GFX1151", "amd-rdna3.5"),
-            "amd:gfx1201": ("GFX1201", "amd-rdna4"),
+            "amd:navi21": ("navi21", "amd-rdna2"),
+            "amd:navi31": ("navi31", "amd-rdna3"),
+            "amd:gfx1151": ("gfx1151", "amd-rdna3.5"),
+            "amd:gfx1201": ("gfx1201", "amd-rdna4"),
         },
     ),
     "anv": Driver(
         "ANV",
         "intel",
-        NEWER,
         "intel",
         "INTEL_STUB_GPU_PLATFORM",
         {
@@ -91,16 +90,14 @@ DRIVERS = {
     "nvk": Driver(
         "NVK",
         "nouveau",
-        NEWER,
         "nouveau",
         "NOUVEAU_CHIPSET",
-        {"nvidia:ga102": ("172", "nvidia-ampere")},
+        {"nvidia:ga102": ("172", "nvidia-ampere"), "nvidia:ad102": ("192", "nvidia-ada")},
         {"NVK_I_WANT_A_BROKEN_VULKAN_DRIVER": "1"},
     ),
     "turnip": Driver(
         "Turnip",
         "freedreno",
-        NEWER,
         "freedreno",
         "FD_GPU_ID",
         {"qualcomm:740": ("740", "qualcomm-adreno")},
@@ -108,7 +105,6 @@ DRIVERS = {
     "panvk": Driver(
         "PanVK",
         "panfrost",
-        NEWER,
         "panfrost",
         "PAN_GPU_ID",
         {"arm:g610": ("a867", "arm-mali")},
@@ -116,11 +112,32 @@ DRIVERS = {
         ARM,
     ),
     "honeykrisp": Driver(
-        "Honeykrisp", "asahi", NEWER, "asahi", "ASAHI_CHIP", {"apple:m1": ("g13g", "apple-m1")}
+        "Honeykrisp", "asahi", "asahi", "ASAHI_CHIP", {"apple:m1": ("g13g", "apple-m1")}
     ),
 }
 
+ADA_CLASSES = {
+    "GA102_3D_CLASS": "0xc997",
+    "GA102_COMPUTE_CLASS": "0xc9c0",
+    "AMPERE_DMA_COPY_A": "0xc7b5",
+}
+"""The class of an Ampere's engine -> the class of the same engine of an Ada."""
+
+
+def _derive_chip(fields: dict[str, str], entry: re.Match[str]) -> str:
+    """Append an entry of a chip that the shim lacks, in which some fields differ."""
+    made = entry[0]
+    for field_name, value in fields.items():
+        made = re.sub(rf"(\.{field_name} = )[^,]+", rf"\g<1>{value}", made)
+    return f"{entry[0]},\n{made}"
+
+
+def _add_ada(case: re.Match[str]) -> str:
+    return f"case 0x190:{case[1]}{ADA_CLASSES[case[2]]};\n break;\n{case[0]}"
+
+
 SHIM_SOURCES = {
+    "amdgpu": ["amd/drm-shim/amdgpu_noop_drm_shim.c", "amd/drm-shim/amdgpu_devices.c"],
     "nouveau": ["nouveau/drm-shim/nouveau_noop.c"],
     "freedreno": ["freedreno/drm-shim/freedreno_noop.c"],
     "panfrost": ["panfrost/drm-shim/panfrost_noop.c"],
@@ -132,6 +149,34 @@ SHIM_SOURCES = {
         *("intel/common/xe/intel_gem.c", "util/parson.c"),
     ],
 }
+CHIPS = {
+    "gfx1150": {
+        "name": '"gfx1151"',
+        "ip_discovery_version": "0xb0501",
+        "external_rev": "0xc1",
+        "num_shader_visible_vgprs": "1536",
+    },
+    "navi31": {
+        "name": '"gfx1201"',
+        "hw_ip_version_major": "12",
+        "ip_discovery_version": "0xc0001",
+        "external_rev": "0x51",
+        "family": "AMDGPU_FAMILY_GC_12_0_0",
+    },
+}
+"""A chip of AMD that the shim knows -> the fields of a chip that it does not know."""
+EDITS = {
+    # RADV asks for this version of the kernel's interface; compiling needs nothing that it adds.
+    "amd/drm-shim/amdgpu_noop_drm_shim.c": {r"version_minor = \d+": "version_minor = 54"},
+    "amd/drm-shim/amdgpu_devices.c": {
+        rf'   \{{\n      \.name = "{like}".*?\n   \}}': partial(_derive_chip, fields)
+        for like, fields in CHIPS.items()
+    },
+    "nouveau/drm-shim/nouveau_noop.c": {
+        r"case 0x170:(\s+\S+ = )(GA102_3D_CLASS|GA102_COMPUTE_CLASS|AMPERE_DMA_COPY_A)": _add_ada
+    },
+}
+"""Patterns in the sources of shims, each with its replacement."""
 UNSUPPORTED = {
     "asahi": "Mesa 25.0's shim speaks another version of the kernel's interface than the driver",
 }
@@ -158,7 +203,7 @@ FLAGS = """-c -O1 -fPIC -DNDEBUG
 RUN = """#!/bin/sh
 # run DEVICE PROGRAM ARGUMENTS...: a program of this machine on a driver that compiles for DEVICE.
 here=$(cd "$(dirname "$0")" && pwd)
-device=$1 program=$2 shim= machine=; shift 2
+device=$1 program=$2 machine=; shift 2
 case $device in
 {cases}
   *) echo "no driver here compiles for $device" >&2; exit 2;;
@@ -179,9 +224,9 @@ if [ -n "$machine" ]; then
   export PYTHONHOME="$here/usr" PYTHONPYCACHEPREFIX="$here/cache"
   unset PYTHONDONTWRITEBYTECODE  # an emulated Python takes long to compile its modules
   exec "$here/qemu-aarch64" -cpu cortex-a72 "$here/lib/ld-linux-aarch64.so.1" \\
-    ${{shim:+--preload "$here/$shim"}} --library-path "$here/lib" "$here/usr/bin/python3" "$@"
+    --preload "$here/$shim" --library-path "$here/lib" "$here/usr/bin/python3" "$@"
 fi
-exec "$here/lib/{loader}" --argv0 "$program" ${{shim:+--preload "$here/$shim"}} \\
+exec "$here/lib/{loader}" --argv0 "$program" --preload "$here/$shim" \\
   --library-path "$here/lib:/usr/lib/{triplet}:/lib/{triplet}" "$(readlink -f "$program")" "$@"
 """
 
@@ -217,6 +262,12 @@ class Shims:
         if self.failure is not None:
             raise self.failure
         sources = [self.source / "src" / path for path in SHIM_SOURCES[name]]
+        for path, source in zip(SHIM_SOURCES[name], sources, strict=True):
+            for pattern, replacement in EDITS.get(path, {}).items():
+                text, count = re.subn(pattern, replacement, source.read_text(), flags=re.DOTALL)
+                if not count:
+                    raise debian.Unavailable(f"{source.name} has changed: no {pattern}")
+                source.write_text(text)
         if name == "intel":
             sources += self._generate_intel()
         objects = self._objects(program, sources, name)
@@ -251,7 +302,7 @@ class Shims:
         (self.generated / "git_sha1.h").touch()
         src = self.source / "src"
         folders = [self.source / "include", src, src / "util"]
-        folders += [src / "intel" / part for part in (".", "dev", "common")]
+        folders += [src / part for part in ("amd", "intel", "intel/dev", "intel/common")]
         folders += [
             self.generated,
             self.generated / "intel",
@@ -296,9 +347,7 @@ class Shims:
         return [made for made in objects if made.exists()]
 
 
-def lay_out(
-    unpacked: dict[tuple[str, str], Path], prefix: Path, wanted: list[str], work: Path
-) -> None:
+def lay_out(unpacked: dict[str, Path], prefix: Path, wanted: list[str], work: Path) -> None:
     """Put the drivers, their libraries and shims, `run` and drivers.json into `prefix`."""
     triplet, loader = debian.machine()
     shims = Shims(work)
@@ -307,7 +356,7 @@ def lay_out(
     cases: list[str] = []
     for name in wanted:
         driver = DRIVERS[name]
-        packages = unpacked[driver.suite, driver.emulated]
+        packages = unpacked[driver.emulated]
         try:
             _add(name, driver, packages, prefix, shims)
         except debian.Unavailable as error:
@@ -320,9 +369,10 @@ def lay_out(
             devices.append(facts)
             settings = driver.environment | {driver.variable: chip}
             exports = " ".join(f"{key}={value}" for key, value in settings.items())
-            shim = f" shim={driver.shim}.so" if driver.shim else ""
             machine = f" machine=/{driver.emulated}" if driver.emulated else ""
-            cases.append(f"  {device}) export {exports}; driver={name}{shim}{machine};;")
+            cases.append(
+                f"  {device}) export {exports}; driver={name} shim={driver.shim}.so{machine};;"
+            )
     if not devices:
         reasons = "; ".join(f"{name}: {why}" for name, why in unavailable.items())
         raise debian.Unavailable(reasons)
@@ -347,8 +397,7 @@ def _add(name: str, driver: Driver, unpacked: Path, prefix: Path, shims: Shims) 
         mesa = version(unpacked.parent)
         raise debian.Unavailable(f"Debian's Mesa {mesa} has no {library} for this machine")
     (home / "lib").mkdir(parents=True, exist_ok=True)
-    if driver.shim:
-        shims.build(driver.shim, home / f"{driver.shim}.so", machine)
+    shims.build(driver.shim, home / f"{driver.shim}.so", machine)
     roots, emulator = ["libvulkan.so.1", library], []
     if machine:
         modules = _add_python(unpacked, home, shims.work)
@@ -393,16 +442,16 @@ def fetch(arguments: argparse.Namespace, prefix: Path) -> None:
     if unknown:
         known = ", ".join(DRIVERS)
         raise debian.Unavailable(f"--only {unknown[0]}: the drivers are {known}")
-    kinds = dict.fromkeys((DRIVERS[name].suite, DRIVERS[name].emulated) for name in wanted)
+    machines = dict.fromkeys(DRIVERS[name].emulated for name in wanted)
     prefix.parent.mkdir(parents=True, exist_ok=True)
     debian.machine()
     with tempfile.TemporaryDirectory(dir=prefix.parent, prefix=f"{prefix.name}-new-") as folder:
         work, staging = Path(folder, "work"), Path(folder, "prefix")
         unpacked = {
-            kind: debian.download(
-                kind[0], PACKAGES + PYTHON_PACKAGES * bool(kind[1]), work / "-".join(kind), kind[1]
+            machine: debian.download(
+                NEWER, PACKAGES + PYTHON_PACKAGES * bool(machine), work / f"apt-{machine}", machine
             )
-            for kind in kinds
+            for machine in machines
         }
         lay_out(unpacked, staging, wanted, work)
         shutil.rmtree(prefix, ignore_errors=True)

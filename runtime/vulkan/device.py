@@ -234,9 +234,9 @@ class VulkanDevice(Executor[LoadedWork]):
         size, whole = self._subgroups(one, needs, device)
         pipelines = Pipelines(device, size, set(whole), statistics=True, texts=True)
         try:
-            start = time.perf_counter()
+            start = time.process_time()
             [pipeline] = pipelines.of([step], one.kernels)
-            seconds = time.perf_counter() - start
+            seconds = time.process_time() - start
             tables, texts = pipelines.executables(pipeline), pipelines.representations(pipeline)
         finally:
             pipelines.close()

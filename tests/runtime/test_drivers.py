@@ -21,9 +21,6 @@ from xdsl_spirv.testing.driver_cases import PROGRAMS, fills_matrices, write_case
 SECONDS = 5.0
 """Longest that a driver's compiler may take for one kernel."""
 
-NOT_YET = {"amd:gfx1201": "Mesa 25.0 offers no cooperative matrices and no bfloat16 on GFX12"}
-"""Devices whose driver lacks what newer ones have."""
-
 
 def _drivers() -> list[Driver]:
     try:
@@ -61,11 +58,11 @@ def test_a_target_claims_no_more_than_its_driver(compiler: Compiler):
     grids = zip(target.max_grid, info.max_grid, strict=True)
     limits |= {f"grid {axis}": pair for axis, pair in zip("xyz", grids, strict=True)}
     assert {name: pair for name, pair in limits.items() if pair[0] > pair[1]} == {}
+    assert tuple(map(int, target.vulkan_version.split("."))) <= info.version
     assert target.subgroup_size_range == info.subgroup_size_range
     assert info.subgroup_size_range[0] <= target.subgroup_size <= info.subgroup_size_range[1]
-    if compiler.driver.device not in NOT_YET:
-        assert set(target.cooperative_matrix) <= set(info.matrices)
-        assert target.features <= set(feature_names(info))
+    assert set(target.cooperative_matrix) <= set(info.matrices)
+    assert target.features <= set(feature_names(info))
 
 
 @pytest.mark.long
@@ -89,9 +86,6 @@ def _check_code(compiler: Compiler, program: str, path: Path) -> None:
     """Checks a program's code by a driver: no spills, matrix instructions, and the time."""
     target = load(compiler.driver.target)
     compiled = compile(path, target.name)
-    matrices = [layer.path == "cooperative-matrix" for layer in compiled.layers]
-    if any(matrices) and (why := NOT_YET.get(compiler.driver.device)):
-        pytest.skip(why)
     codes = compiler.compile(work_of(compiled))
     assert [code.error for code in codes if code.error] == []
     assert {c.kernel: c.resources.spilled for c in codes if c.resources.spilled} == {}
