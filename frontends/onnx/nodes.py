@@ -22,6 +22,7 @@ from xdsl_spirv.frontends.errors import UNFORESEEN, FrontendError
 from xdsl_spirv.frontends.onnx import chosen
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.declared import OF_AXES, Sizes, declared_sizes, deduced, with_data
+from xdsl_spirv.frontends.onnx.operand_sizes import check_operand_sizes
 from xdsl_spirv.frontends.onnx.portions import portion_of, quotient_of
 from xdsl_spirv.frontends.onnx.progressions import with_progressions
 from xdsl_spirv.frontends.onnx.reading import chosen_by_data
@@ -199,6 +200,7 @@ class Nodes(TensorBuilder):
             return self._expanded(node, inputs)
         given, options = self._arguments(entry, inputs, attributes)
         try:
+            check_operand_sizes(self, entry, given, options)
             results = entry(self, *given, **options)
         except UnknownSizeError as error:
             self.refuse(f"a size that is open decides: {error}", "give the sizes of inputs: --dim")

@@ -8,12 +8,13 @@ every device of `targets/`.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
 from xdsl_spirv.serialization.validation.instructions import Instruction
-from xdsl_spirv.serialization.validation.types import enumerant
+from xdsl_spirv.serialization.validation.types import Type, enumerant
 from xdsl_spirv.targets import CooperativeMatrixProperty, Target, load, names
 from xdsl_spirv.tools.kernel_test.interface import Interface
 
@@ -26,7 +27,8 @@ RULES = {
     "LIMIT-05": "push constants are at most as many bytes as the device takes",
     "LIMIT-06": "a buffer is at most as large as the device takes",
     "LIMIT-07": "the device has the capabilities that the module declares",
-    "LIMIT-08": "a cooperative multiplication is one of the device's list (CM-29)",
+    "LIMIT-08": "a cooperative matrix, and a multiplication of such, is one of the device's list "
+    "(CM-29)",
     "LIMIT-09": "the device takes the module's version of SPIR-V",
 }
 
@@ -190,20 +192,75 @@ def unknown_capabilities(interface: Interface, target: Target) -> list[str]:
 
 def _matrices(interface: Interface, target: Target) -> Iterator[Breach]:
     seen: set[CooperativeMatrixProperty] = set()
+    types: set[int] = set()
+    """Those of multiplications that are not listed."""
+    listed = f"it has: {'; '.join(str(p) for p in target.cooperative_matrix) or 'none'}"
     for at in interface.module.by_op.get("CooperativeMatrixMulAddKHR", ()):
         product = _property(interface, at)
-        if product is None or product in seen or product in target.cooperative_matrix:
+        if product is None or product in target.cooperative_matrix:
+            continue
+        types.update(t.at.result for t in _types(interface, at).values() if t is not None)
+        if product in seen:
             continue
         seen.add(product)
-        listed = "; ".join(str(p) for p in target.cooperative_matrix) or "none"
         saturating = ", saturating" if product.saturating else ""
         yield Breach(
             "LIMIT-08",
             f"{product}{saturating}, {product.scope} scope, is not a multiplication of "
             f"{target.name}",
-            f"it has: {listed}",
+            listed,
             at,
         )
+    for at in interface.module.by_op.get("TypeCooperativeMatrixKHR", ()):
+        matrix = _matrix(interface, interface.module.types[at.result])
+        if at.result not in types and matrix not in _matrices_of(target):
+            rows, columns, kind, use, scope = matrix
+            yield Breach(
+                "LIMIT-08",
+                f"{rows}x{columns} {kind} as {use}, {scope} scope, is not a matrix of "
+                f"{target.name}",
+                listed,
+                at,
+            )
+
+
+class Matrix(NamedTuple):
+    """A matrix by its type; an integer's sign is not part of that."""
+
+    rows: int
+    columns: int
+    kind: str
+    use: str
+    scope: str
+
+
+def _matrices_of(target: Target) -> set[Matrix]:
+    """The matrices that the lines of a target's list take and give."""
+    return {
+        Matrix(rows, columns, re.sub("^[su]", "i", kind), use, p.scope)
+        for p in target.cooperative_matrix
+        for rows, columns, kind, use in (
+            (p.m, p.k, p.a, "MatrixAKHR"),
+            (p.k, p.n, p.b, "MatrixBKHR"),
+            (p.m, p.n, p.c, "MatrixAccumulatorKHR"),
+            (p.m, p.n, p.result, "MatrixAccumulatorKHR"),
+        )
+    }
+
+
+def _matrix(interface: Interface, type_: Type) -> Matrix:
+    scope, rows, columns, use = (int(interface.constants.value(w)) for w in type_.at.words[3:7])
+    assert type_.element is not None
+    kind = re.sub("^[su](?=[0-9])", "i", interface.scalar(type_.element))
+    names = enumerant("CooperativeMatrixUse", use), enumerant("Scope", scope)
+    return Matrix(rows, columns, kind, *names)
+
+
+def _types(interface: Interface, at: Instruction) -> dict[str, Type | None]:
+    """The types of a multiplication's operands and result."""
+    m = interface.module
+    ids = dict(zip(("a", "b", "c"), at.words[3:6], strict=False))
+    return {key: m.type_of(id) for key, id in ids.items()} | {"result": m.types.get(at.type_id)}
 
 
 def _property(interface: Interface, at: Instruction) -> CooperativeMatrixProperty | None:
@@ -211,31 +268,26 @@ def _property(interface: Interface, at: Instruction) -> CooperativeMatrixPropert
     from xdsl_spirv.grammar import grammar
     from xdsl_spirv.runtime.needs import SATURATING, SIGNED
 
-    m, constants = interface.module, interface.constants
-    ids = dict(zip(("a", "b", "c"), at.words[3:6], strict=False))
-    types = {key: m.type_of(id) for key, id in ids.items()} | {"result": m.types.get(at.type_id)}
+    types = _types(interface, at)
     if any(t is None or t.kind != "CooperativeMatrixKHR" or t.element is None
            for t in types.values()):  # fmt: skip
         return None
     mask = at.words[6] if len(at.words) > 6 else 0
     operands = grammar().kind("CooperativeMatrixOperands")
     elements: dict[str, str] = {}
-    sizes: dict[str, tuple[int, int]] = {}
-    scope = ""
+    matrices: dict[str, Matrix] = {}
     for key, type_ in types.items():
         assert type_ is not None
-        assert type_.element is not None
-        words = type_.at.words
-        sizes[key] = (int(constants.value(words[4])), int(constants.value(words[5])))
-        scope = enumerant("Scope", int(constants.value(words[3])))
-        kind = interface.scalar(type_.element)
-        if kind[0] in "iu":
+        matrices[key] = _matrix(interface, type_)
+        kind = matrices[key].kind
+        if kind[0] == "i":
             signed = bool(mask & operands[SIGNED[key]].value)
             kind = f"{'s' if signed else 'u'}{kind[1:]}"
         elements[key] = kind
+    result = matrices["result"]
     return CooperativeMatrixProperty(
-        *(*sizes["result"], sizes["a"][1]),
+        *(result.rows, result.columns, matrices["a"].columns),
         *(elements[key] for key in ("a", "b", "c", "result")),
         saturating=bool(mask & operands[SATURATING].value),
-        scope=scope,
+        scope=result.scope,
     )

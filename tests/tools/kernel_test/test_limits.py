@@ -168,6 +168,45 @@ expect = "where(arange(len(Data)) < len(Data) // 2, 1, {size})"
     assert [p.rule for p in outcome.problems] == ["LIMIT-08"] * wrong, outcome
 
 
+COPY = """#version 450
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_EXT_shader_explicit_arithmetic_types : require
+layout(local_size_x = 8) in;
+layout(std430, binding = 0) buffer Data { ELEMENT x[]; };
+void main() {
+    coopmat<ELEMENT, gl_ScopeSubgroup, ROWS, COLUMNS, USE> m;
+    coopMatLoad(m, x, 0, COLUMNS, gl_CooperativeMatrixLayoutRowMajor);
+    coopMatStore(m, x, 0, COLUMNS, gl_CooperativeMatrixLayoutRowMajor);
+}
+"""
+
+
+@pytest.mark.parametrize("use", ["A", "B", "Accumulator"])
+def test_matrices_without_a_multiplication(use: str, run_glsl: Run):
+    """Each use and element of small shapes is wrong exactly if no line of the list has it."""
+    lines = load("lavapipe").cooperative_matrix
+    shapes = {"A": (0, 2), "B": (2, 1), "Accumulator": (0, 1)}[use]
+    kinds = {"A": "a", "B": "b", "Accumulator": "c"}[use]
+    listed = {(*(p.shape[i] for i in shapes), getattr(p, kinds)[1:]) for p in lines}
+    for element, bits in (("float16_t", "16"), ("float32_t", "32"), ("uint8_t", "8")):
+        for rows, columns in ((8, 8), (8, 16), (16, 8)):
+            defines = f'ELEMENT = "{element}", ROWS = {rows}, COLUMNS = {columns}'
+            text = f"""grid = 1
+target = "lavapipe"
+[compile]
+target-env = "vulkan1.2"
+defines = {{ {defines}, USE = "gl_MatrixUse{use}" }}
+[buffers.Data]
+size = {rows * columns}
+content = "ones"
+"""
+            (outcome,) = run_glsl(COPY, text)
+            assert not outcome.misuse
+            wrong = (rows, columns, bits) not in listed
+            assert [p.rule for p in outcome.problems] == ["LIMIT-08"] * wrong, (defines, listed)
+
+
 def test_a_report_says_what_a_target_file_has_no_word_for(run_glsl: Run):
     clock = SMALL.replace(
         "#version 450", "#version 450\n#extension GL_EXT_shader_realtime_clock : require"

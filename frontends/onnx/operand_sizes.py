@@ -1,0 +1,114 @@
+"""
+Sizes that ONNX asks of an operator's smaller operands: scalars, and vectors along another's axis.
+
+An operator's function would broadcast an operand of other sizes, and give a result that ONNX does
+not define.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.dimensions import product
+from xdsl_spirv.frontends.onnx.registry import Operator
+from xdsl_spirv.frontends.onnx.values import Tensor
+from xdsl_spirv.speech import counted
+
+Rule: TypeAlias = Callable[[Sequence[Any], Mapping[str, Any]], Size]
+"""The number of elements that an operand has, by all operands and the attributes."""
+
+
+def _number(count: int) -> Rule:
+    return lambda inputs, attributes: count
+
+
+def _axis_of(operand: int, axis: int, attribute: str = "") -> Rule:
+    """As many as another operand has along an axis, which an attribute may give."""
+    return lambda inputs, attributes: inputs[operand].sizes[attributes.get(attribute, axis)]
+
+
+def _as_many_as(operand: int) -> Rule:
+    return lambda inputs, attributes: product(inputs[operand].sizes)
+
+
+def _transposed_outputs(inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Size:
+    return inputs[1].sizes[1] * attributes.get("group", 1)
+
+
+ONE, CHANNELS = _number(1), _axis_of(0, 1)
+RULES: Mapping[str, Mapping[int, Rule]] = {
+    "Clip": {1: ONE, 2: ONE},
+    "CumProd": {1: ONE},
+    "CumSum": {1: ONE},
+    "DFT": {1: ONE, 2: ONE},
+    "Dropout": {1: ONE, 2: ONE},
+    "If": {0: ONE},
+    "Loop": {0: ONE, 1: ONE},
+    "OneHot": {1: ONE, 2: _number(2)},
+    "Pad": {2: ONE},
+    "DequantizeLinear": {2: _as_many_as(1)},
+    "QuantizeLinear": {2: _as_many_as(1)},
+    "Range": {0: ONE, 1: ONE, 2: ONE},
+    "TopK": {1: ONE},
+    "Trilu": {1: ONE},
+    "BatchNormalization": dict.fromkeys(range(1, 5), CHANNELS),
+    "InstanceNormalization": {1: CHANNELS, 2: CHANNELS},
+    "Conv": {2: _axis_of(1, 0)},
+    "QLinearConv": {8: _axis_of(3, 0)},
+    "ConvTranspose": {2: _transposed_outputs},
+    "ReverseSequence": {1: _axis_of(0, 1, "batch_axis")},
+}
+RANKS: Mapping[str, Mapping[int, int | None]] = {
+    "DequantizeLinear": {1: 1},
+    "Gemm": {2: 2},
+    "LayerNormalization": {1: None, 2: None},
+    "QuantizeLinear": {1: 1},
+    "RMSNormalization": {1: None},
+}
+"""The most dimensions that an operand has without blocks; those of the first operand if None."""
+PARTS = ("GatherElements", "ScatterElements")
+"""Operators whose indices lie within the first operand, but for the axis that they index."""
+
+
+def check_operand_sizes(
+    b: TensorBuilder,
+    entry: Operator,
+    inputs: Sequence[Tensor | None],
+    attributes: Mapping[str, Any],
+) -> None:
+    """Raises `FrontendError` for an operand of other sizes; open ones are checked by a run."""
+    if entry.domain or not inputs or inputs[0] is None:
+        return
+    given = {place: t for place, t in enumerate(inputs) if t is not None}
+    for place, rule in RULES.get(entry.name, {}).items():
+        if place not in given:
+            continue
+        wanted, count = rule(inputs, attributes), product(given[place].sizes)
+        if isinstance(wanted, int) and isinstance(count, int) and count != wanted:
+            raise _wrong(entry, place, f"has {counted(count, 'element')}, where ONNX has {wanted}")
+        b.insist_equal(count, wanted)
+    for place, rank in RANKS.get(entry.name, {}).items():
+        limit = inputs[0].rank if rank is None else rank
+        if place in given and given[place].rank > limit and "block_size" not in attributes:
+            has = f"has {given[place].rank} dimensions"
+            raise _wrong(entry, place, f"{has}, where ONNX has at most {limit}")
+    if entry.name in PARTS:
+        _check_part(b, entry, inputs[0].sizes, given[1].sizes, attributes.get("axis", 0))
+
+
+def _check_part(
+    b: TensorBuilder, entry: Operator, whole: Sequence[Size], part: Sequence[Size], axis: int
+) -> None:
+    for dimension, (size, count) in enumerate(zip(whole, part, strict=True)):
+        if dimension == axis % len(whole):
+            continue
+        if isinstance(size, int) and isinstance(count, int) and count > size:
+            raise _wrong(entry, 1, f"has {count} rows along axis {dimension}, more than {size}")
+        b.insist_natural(size - count)
+
+
+def _wrong(entry: Operator, place: int, cause: str) -> ValueError:
+    return ValueError(f"its input {entry.inputs[place]} {cause}")
