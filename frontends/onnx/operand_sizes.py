@@ -68,7 +68,7 @@ RANKS: Mapping[str, Mapping[int, int | None]] = {
     "QuantizeLinear": {1: 1},
     "RMSNormalization": {1: None},
 }
-"""The most dimensions that an operand has without blocks; those of the first operand if None."""
+"""The largest rank of an operand without blocks; the first operand's rank if None."""
 PARTS = ("GatherElements", "ScatterElements")
 """Operators whose indices lie within the first operand, but for the axis that they index."""
 

@@ -193,7 +193,7 @@ def unknown_capabilities(interface: Interface, target: Target) -> list[str]:
 def _matrices(interface: Interface, target: Target) -> Iterator[Breach]:
     seen: set[CooperativeMatrixProperty] = set()
     types: set[int] = set()
-    """Those of multiplications that are not listed."""
+    """Types of multiplications that are not listed."""
     listed = f"it has: {'; '.join(str(p) for p in target.cooperative_matrix) or 'none'}"
     for at in interface.module.by_op.get("CooperativeMatrixMulAddKHR", ()):
         product = _property(interface, at)
