@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.interpreter.checks.memory_model import BUFFERS, WORKGROUPS, Facts
+from xdsl_spirv.prove.digits import state_digits
 from xdsl_spirv.prove.executing import Place
 from xdsl_spirv.prove.values import Term
 
@@ -28,6 +31,18 @@ class Access:
     """The intervals between barriers of the subgroup in which the access may happen."""
     matrix: Attribute | None = None
     """The type of a cooperative matrix, if the whole subgroup makes the access."""
+
+    split: tuple[tuple[tuple[int, Term], ...], ...] = ()
+    """The digits of each index, with their factors."""
+    stated: tuple[Term, ...] = ()
+    """Facts about the digits of indexes, one of which it has."""
+
+    @cached_property
+    def digits(self) -> Sequence[Term]:
+        """Facts about the digits of its indexes."""
+        return self.stated or [
+            fact for index in self.place.path for fact in state_digits(index.term)
+        ]
 
     @property
     def kind(self) -> int:

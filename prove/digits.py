@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xdsl_spirv.prove.ranges import Ranges
 from xdsl_spirv.prove.values import Term, z3
 
 
@@ -30,6 +31,26 @@ def state_digits(index: Term) -> Iterator[Term]:
         fits = z3.And(z3.ULT(column, factor), z3.ULE(row, ((1 << size) - factor) // factor))
         yield z3.Implies(fits, z3.And(quotient == row, remainder == column))
         left = low
+
+
+def split_digits(index: Term, ranges: Ranges) -> tuple[tuple[int, Term], ...]:
+    """
+    Splits an index into its digits, each with its factor, where ranges show that nothing overflows.
+    Equal indexes with the same factors have equal digits.
+    """
+    size, left, digits = index.size(), list(_addends(index)), list[tuple[int, Term]]()
+    for factor in sorted({f for f, _ in left}, reverse=True):
+        if factor & (factor - 1) == 0:
+            continue
+        row, column = (
+            _sum([(f // part, term) for f, term in left if (f % factor == 0) == (part > 1)], size)
+            for part in (factor, 1)
+        )
+        most = ranges.find(column)[1]
+        if most < factor and ranges.find(row)[1] * factor + most < 1 << size:
+            digits.append((factor, row))
+            left = [(f, term) for f, term in left if f % factor]
+    return (*digits, (1, _sum(left, size) if digits else index))
 
 
 def _addends(term: Term, factor: int = 1) -> Iterator[tuple[int, Term]]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.builtin import IntAttr, IntegerType, Signedness, VectorType, i32
+from xdsl.dialects.builtin import IntegerType, Signedness, VectorType, i32
 from xdsl.ir import Attribute, Operation
 from xdsl.traits import Pure
 
@@ -39,7 +39,6 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 from xdsl_spirv.dialects.spirv.enums import Scope, StorageClass
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformElectOp, GroupNonUniformOperation
 from xdsl_spirv.dialects.spirv.layout import size_in_bytes
-from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, RuntimeArrayType, StructType
@@ -68,6 +67,8 @@ from xdsl_spirv.prove.loops import (
     map_leaves,
 )
 from xdsl_spirv.prove.meaning import UNDEFINED, resize
+from xdsl_spirv.prove.places import find_offset, leaf_offsets, member_names
+from xdsl_spirv.prove.ranges import Ranges
 from xdsl_spirv.prove.values import (
     ALWAYS,
     Scalar,
@@ -115,10 +116,12 @@ class Kernel(LoopExecutor):
         self.pushed: dict[str, Term] = {}
         self.contents: dict[str, list[tuple[Term, bool]]] = {}
         """The integers that are read of buffers that are never written, and their types."""
-        self.elements: dict[str, tuple[str, int, int]] = {}
-        """Functions that give contents: of which buffer, and which of how many parts of an item."""
+        self.elements: dict[str, tuple[str, int, list[int]]] = {}
+        """Functions that give contents: their buffers, and their offsets in bytes by argument."""
         self.renamings: dict[int, Callable[[Term], Term]] = {}
         """The functions that give another invocation's terms, by level."""
+        self._ranges: tuple[int, Ranges, dict[int, Ranges]] | None = None
+        """The ranges of terms by some number of facts, and by guards."""
         self.tickets: list[Ticket] = []
         self.elected: list[tuple[Term, Term]] = []
         """The conditions under which one invocation of a subgroup is elected, and the results."""
@@ -176,6 +179,16 @@ class Kernel(LoopExecutor):
         grid = {f"grid.{axis}": term for axis, term in zip("xyz", self.grid, strict=True)}
         lengths = {f"len({self.name_of(root)})": t for (root, _), t in self.lengths.items()}
         return grid | self.pushed | lengths
+
+    def unread_numbers(self) -> dict[str, Term]:
+        """The push constants that the kernel declares and does not read."""
+        found, read = dict[str, Term](), set(self.pushed)
+        for op in self.symbols.values():
+            if isinstance(op, GlobalVariableOp) and op.storage_class is StorageClass.PushConstant:
+                self._push("", op.type.pointee)
+        for name in set(self.pushed) - read:
+            found[name] = self.pushed.pop(name)
+        return found
 
     def _find_counters(self) -> set[Hashable]:
         """Variables that only atomic additions of positive constants change."""
@@ -237,13 +250,11 @@ class Kernel(LoopExecutor):
 
     def run(self) -> None:
         """Executes the entry point."""
-        bound = [
-            (op.descriptor_set, op.binding)
-            for op in self.module.body.block.ops
-            if isinstance(op, GlobalVariableOp) and op.binding is not None
-        ]
-        if len(set(bound)) != len(bound):
-            raise Unsupported("two variables share a binding")
+        bound = Counter(map(_binding, self.symbols.values()))
+        shared = [s for s, op in self.symbols.items() if bound[place := _binding(op)] > 1 and place]
+        # Memory that is only read may have several variables: each has contents of its own.
+        if not self.written.isdisjoint([*shared, None]) and shared:
+            raise Unsupported("two variables share a binding, and the kernel writes there")
         if any("aliased" in op.attributes for op in self.module.body.block.ops):
             raise Unsupported("a buffer that is declared to alias another")
         self.state = {INTERVAL: self.interval(), NEAR: self.interval()}
@@ -292,8 +303,9 @@ class Kernel(LoopExecutor):
         if place.storage is not StorageClass.Workgroup and unwritten:
             contents = Contents(place)
             value = build(place.type, contents, self.length)
-            for number, label in enumerate(contents.labels):
-                self.elements[label] = (self.name_of(place.root), number, len(contents.labels))
+            first, steps = find_offset(place.whole, place.path)
+            for label, offset in zip(contents.labels, leaf_offsets(place.type), strict=True):
+                self.elements[label] = (self.name_of(place.root), first + offset, steps)
             element = element_of(place.type)
             if isinstance(element, IntegerType) and element.width.data > 1:
                 signed = element.signedness.data is Signedness.SIGNED
@@ -395,8 +407,21 @@ class Kernel(LoopExecutor):
         term = index.term if size >= 32 else z3.SignExt(32 - size, index.term)
         most = z3.ZeroExt(size - 32, length) if size > 32 else length
         symbol = None if z3.is_bv_value(length) else length
+        count = known_number(most)
+        if count is not None and self.ranges_under(self.guard).find(term)[1] < count:
+            return
         most_is = length if length.num_args() == 0 else "its length"
         self._demand("bounds", f"index below {most_is}", op, z3.UGE(term, most), symbol)
+
+    def ranges_under(self, guard: Term) -> Ranges:
+        """The ranges of terms where a condition holds, as far as facts and conditions say them."""
+        if self._ranges is None or self._ranges[0] != len(self.facts):
+            self._ranges = len(self.facts), Ranges(self.facts), dict[int, Ranges]()
+        _, known, by_guard = self._ranges
+        if guard.get_id() not in by_guard:
+            known.kept.append(guard)
+            by_guard[guard.get_id()] = Ranges([guard], known)
+        return by_guard[guard.get_id()]
 
     def _demand(
         self, question: str, what: str, op: Operation, wrong: Term, length: Term | None = None
@@ -406,30 +431,29 @@ class Kernel(LoopExecutor):
             self.demands.append(Demand(question, what, op, both(self.guard, wrong), length))
 
     def _read_push_constant(self, place: Place) -> Value:
-        path = tuple(known_number(i.term) for i in place.path)
-        if None in path:
-            raise Unsupported("a push constant whose place is not known")
+        name, type = "", place.whole
+        for index in place.path:
+            number = known_number(index.term)
+            if number is None:
+                raise Unsupported("a push constant whose place is not known")
+            name, type = self._name_parts(name, type)[number]
+        return self._push(name, place.type)
 
-        def leaf(type: Attribute) -> Scalar:
-            key = (*[n or 0 for n in path], len(made))
-            made.append(type)
-            name = self._member_name(place.whole, key)
-            if name not in self.pushed:
-                self.pushed[name] = self._number(name, LAUNCH, type)
-            return Scalar(self.pushed[name])
+    def _push(self, name: str, type: Attribute) -> Value:
+        """The symbols of a push constant's numbers, named as the source spells its members."""
+        if parts_of(type, self.length) is not None:
+            return tuple(self._push(*part) for part in self._name_parts(name, type))
+        if name not in self.pushed:
+            self.pushed[name] = self._number(name, LAUNCH, type)
+        return Scalar(self.pushed[name])
 
-        made: list[Attribute] = []
-        return build(place.type, leaf, self.length)
-
-    def _member_name(self, block: Attribute, key: tuple[int, ...]) -> str:
-        """The name of a push constant in the source."""
-        if len(key) == 2:
-            for op in self.module.body.block.ops:
-                if isinstance(op, RawGlobalOp) and op.instruction.data == "OpMemberName":
-                    type, number, name = op.layout.data
-                    if type == block and number == IntAttr(key[0]):
-                        return getattr(name, "data", "")
-        return "push[" + ",".join(map(str, key)) + "]"
+    def _name_parts(self, name: str, type: Attribute) -> list[tuple[str, Attribute]]:
+        """The names and types of a push constant's parts."""
+        parts = enumerate(parts_of(type, self.length) or [])
+        if not isinstance(type, StructType):
+            return [(f"{name}[{number}]", part) for number, part in parts]
+        names = member_names(self.module, type)
+        return [(f"{name}.{names[n]}" if name else names[n], part) for n, part in parts]
 
     def _built_in(self, name: str, place: Place) -> Value:
         group, local, size = self.group, self.local, self.size
@@ -564,3 +588,10 @@ class Kernel(LoopExecutor):
             self.cut_iteration()
         else:
             self.cross_barrier(near=True)
+
+
+def _binding(op: Operation) -> tuple[Attribute | None, Attribute] | None:
+    """The place of a variable among the resources."""
+    if not isinstance(op, GlobalVariableOp) or op.binding is None:
+        return None
+    return op.descriptor_set, op.binding

@@ -76,8 +76,13 @@ def that_hold(offers: dict[str, Term], values: dict[str, int]) -> dict[str, Term
     if not values:
         usual = (t for t in offers if " * " not in t.partition(">=")[0] and not _is_product(t))
         return {t: offers[t] for t in usual if t != "grid.x == 1"}
-    pairs = [(z3.BitVec(name, 32), z3.BitVecVal(value, 32)) for name, value in values.items()]
-    held = {t: o for t, o in offers.items() if z3.is_true(z3.simplify(z3.substitute(o, *pairs)))}
+    pairs = {n: (z3.BitVec(n, 32), z3.BitVecVal(value, 32)) for n, value in values.items()}
+
+    def holds(text: str, offer: Term) -> bool:
+        named = [pair for name, pair in pairs.items() if name in text]
+        return z3.is_true(z3.simplify(z3.substitute(offer, *named)))
+
+    held = {text: offer for text, offer in offers.items() if holds(text, offer)}
     seen = set[tuple[str, str]]()
     tight: dict[str, Term] = {}
     for text, term in held.items():
@@ -99,7 +104,8 @@ def premise(text: str, kernel: Kernel) -> Term:
     """
     if text.strip() == CONSECUTIVE:
         return _of_all(kernel, [kernel.consecutive])
-    numbers = {**kernel.launch_numbers(), "subgroup.size": kernel.built_ins["SubgroupSize"]}
+    numbers = kernel.unread_numbers() | kernel.launch_numbers()
+    numbers["subgroup.size"] = kernel.built_ins["SubgroupSize"]
     named = ((name, t) for name, t in numbers.items() if z3.is_bv(t) and t.size() == 32)
     known = {name: z3.ZeroExt(96, term) for name, term in named}
 

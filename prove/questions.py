@@ -7,8 +7,10 @@ unknown. Two invocations are the same terms twice, the second with its own symbo
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import combinations_with_replacement, product
 from typing import TypeAlias
 
@@ -18,16 +20,26 @@ from xdsl_spirv.dialects.spirv.enums import Scope, StorageClass
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter.checks.accessors import SAME_DEVICE, SAME_WORKGROUP
 from xdsl_spirv.prove.accesses import Access, Demand
-from xdsl_spirv.prove.digits import state_digits
+from xdsl_spirv.prove.digits import split_digits
 from xdsl_spirv.prove.executing import Place
 from xdsl_spirv.prove.kernel import Kernel
 from xdsl_spirv.prove.loops import ITERATION, LAUNCH, ONE, WORKGROUP, equal
 from xdsl_spirv.prove.solvers import LATE, Answer, Limits, ask
-from xdsl_spirv.prove.values import Term, constants_of, either, known_number, negate, z3
+from xdsl_spirv.prove.values import (
+    NEVER,
+    Scalar,
+    Term,
+    constants_of,
+    either,
+    known_number,
+    negate,
+    z3,
+)
 
 Renaming: TypeAlias = Callable[[Term], Term]
 """Gives the terms of another invocation."""
 
+MOST_ALONE = 3
 SIZES = ((2, 64), (4, 1024), (64, 1 << 20))
 """Most workgroups along an axis, and elements of a buffer, of the launches that are looked for."""
 
@@ -41,6 +53,8 @@ class Question:
     ops: tuple[Operation, ...]
     wrong: Term
     length: Term | None = None
+    storage: str = ""
+    """The storage class in which invocations race."""
     result: str = "unknown"
     reason: str = ""
     launch: dict[str, int] = field(default_factory=dict[str, int])
@@ -48,6 +62,10 @@ class Question:
     """The offered premises that its proof depends on."""
     ways: list[Sequence[Term]] = field(default_factory=list[Sequence[Term]])
     """Sets of conditions under which a solver found a launch that may show a bug."""
+
+
+Asked: TypeAlias = Callable[[Question], bool]
+"""Selects questions, of which the name, the storage class and the instructions are known."""
 
 
 @dataclass
@@ -92,16 +110,19 @@ def prove(
     premises: dict[str, Term],
     offers: Sequence[dict[str, Term]],
     limits: Limits = Limits(),
+    asked: Asked = lambda _: True,
 ) -> Proof:
     """
-    Asks all questions under the premises and the offers, one set of offers after the other. If all
+    Asks questions under the premises and the offers, one set of offers after the other. If all
     are proved, the proof names the offers that it needs; else it asks the open questions without.
     """
-    questions = list(_questions(kernel))
+    questions = list(_questions(kernel, asked))
     proof = Proof(kernel, questions, list(premises))
     held = [*kernel.facts, *premises.values()]
     known = {text: term for chosen in offers for text, term in chosen.items()}
     if _prove_together(questions, held, offers, limits):
+        # Too little time would leave offers in the list that nothing needs.
+        limits = limits.restart()
         proof.offered = _find_needed(held, known, questions, limits)
         held += [known[text] for text in proof.offered]
         proof.unreached = _find_unreached(kernel, held, limits)
@@ -224,8 +245,8 @@ def _name_numbers(kernel: Kernel, answer: Answer) -> dict[str, int]:
     return {name: answer.values[str(t)] if known is None else known for name, t, known in pairs}
 
 
-Items: TypeAlias = dict[str, dict[int, int]]
-"""The bits of some elements of buffers."""
+Items: TypeAlias = dict[str, dict[int, tuple[int, int]]]
+"""Numbers in buffers: by the buffer's name and the offset in bytes, the bits and their count."""
 
 
 def find_launch(
@@ -233,7 +254,12 @@ def find_launch(
 ) -> tuple[dict[str, int], Items]:
     """Finds the smallest launch that may show a question's bug, and the items it reads."""
     reads = [t for t in _applications(question.wrong) if t.decl().name() in kernel.elements]
-    wanted = [*_unknown_numbers(kernel), *reads, *[t.arg(0) for t in reads]]
+    # A name for each index: the text of a long term may be cut.
+    named = [[(z3.Const(f"index {n} {m}", a.sort()), a) for m, a in enumerate(read.children())]
+             for n, read in enumerate(reads)]  # fmt: skip
+    values = [(z3.Const(f"read {n}", read.sort()), read) for n, read in enumerate(reads)]
+    held = [*held, *(name == term for pairs in (*named, values) for name, term in pairs)]
+    wanted = [*_unknown_numbers(kernel), *(n for pairs in (*named, values) for n, _ in pairs)]
     numbers, lengths = kernel.pushed.values(), kernel.lengths.values()
     for groups, elements in SIZES:
         small = [z3.ULE(g, groups) for g in kernel.grid]
@@ -241,32 +267,35 @@ def find_launch(
         small += [z3.ULE(p, elements) for p in numbers if z3.is_bv(p)]
         smaller = ask([*held, question.wrong, *small], wanted, limits)
         if smaller.verdict == "holds":
-            values, items = smaller.values, Items()
-            for read in reads:
-                name, part, parts = kernel.elements[read.decl().name()]
-                place = values.get(str(read.arg(0)), known_number(read.arg(0)) or 0)
-                items.setdefault(name, {})[place * parts + part] = values[str(read)]
+            items = Items()
+            for (bits, read), indexes in zip(values, named, strict=True):
+                name, place, steps = kernel.elements[read.decl().name()]
+                for (index, _), step in zip(indexes, steps, strict=True):
+                    place += smaller.values[str(index)] * step
+                item = (smaller.values[str(bits)], read.size() if z3.is_bv(read) else 1)
+                items.setdefault(name, {})[place] = item
             return _name_numbers(kernel, smaller), items
     return question.launch, {}
 
 
 def _applications(term: Term) -> list[Term]:
-    """Finds the applications of functions with one index in a term."""
+    """Finds the unknown functions of indexes, and the unknown numbers, in a term."""
     seen, pending, found = set[int](), [term], list[Term]()
     while pending:
         term = pending.pop()
         if term.get_id() not in seen:
             seen.add(term.get_id())
             pending += term.children()
-            if term.num_args() == 1 and term.decl().kind() == z3.Z3_OP_UNINTERPRETED:
+            if z3.is_app(term) and term.decl().kind() == z3.Z3_OP_UNINTERPRETED:
                 found.append(term)
     return found
 
 
-def _questions(kernel: Kernel) -> Iterator[Question]:
+def _questions(kernel: Kernel, asked: Asked) -> Iterator[Question]:
     """Yields one question for each possible fault at an instruction or a pair of them."""
     found: dict[tuple[object, ...], list[Question]] = {}
-    for question in (*map(_of_demand, kernel.demands), *_of_barriers(kernel), *_races(kernel)):
+    faults = filter(asked, (*map(_of_demand, kernel.demands), *_of_barriers(kernel)))
+    for question in (*faults, *_races(kernel, asked)):
         found.setdefault((question.name, question.what, question.ops), []).append(question)
     for alike in found.values():
         yield replace(alike[0], wrong=either([q.wrong for q in alike]))
@@ -337,15 +366,23 @@ def _of_events(kernel: Kernel, other: Renaming, level: int) -> list[Term]:
     return facts
 
 
-def _races(kernel: Kernel) -> Iterator[Question]:
+def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
     """Each pair of accesses, of one workgroup and of two."""
+    written = {a.place.root for a in kernel.accesses if a.write}
+    accesses = [
+        replace(a, split=tuple(split_digits(i.term, ranges) for i in a.place.path))
+        for a in kernel.accesses
+        if a.place.root in written and asked(_of_race(a, a, "in a workgroup"))
+        for ranges in [kernel.ranges_under(a.guard)]
+    ]
+    accesses = list(_join_accesses(accesses, kernel))
     # Levels from which the other invocation has its own symbols.
     ways = list[tuple[Renaming, list[Term], list[Term]]]()
     for level in (WORKGROUP, ITERATION, ONE):
         other = rename_for(kernel, level)
         ways.append((other, _facts(kernel, other), _of_events(kernel, other, level)))
     apart = either([x != _prime(x) for x in kernel.group])
-    for a, b in combinations_with_replacement(kernel.accesses, 2):
+    for a, b in combinations_with_replacement(accesses, 2):
         if a.place.root != b.place.root or not (a.write or b.write):
             continue
         between = kernel.orders[1][a.kind].holds(a, b)
@@ -360,6 +397,40 @@ def _races(kernel: Kernel) -> Iterator[Question]:
         if a.place.storage is not StorageClass.Workgroup and not _is_safe(a, b, SAME_DEVICE):
             other, facts, events = ways[0]
             yield from _pair(a, b, "between workgroups", [apart, *events, *facts], other)
+
+
+def _join_accesses(accesses: Sequence[Access], kernel: Kernel) -> Iterator[Access]:
+    """
+    Joins an instruction's accesses between the same barriers, as unrolled loops make them: one
+    access to the place of any of them. Pairs of many accesses would be too many questions.
+    """
+    alike: dict[tuple[object, ...], list[Access]] = {}
+    for a in accesses:
+        kinds = tuple((f, t.size()) for digits in a.split for f, t in digits)
+        key = (a.op, a.place.root, a.write, a.intervals, a.near, a.matrix, kinds)
+        alike.setdefault(key, []).append(a)
+    for group in alike.values():
+        if len(group) <= MOST_ALONE:
+            yield from group
+            continue
+        first, conditions = group[0], [[a.guard] for a in group]
+        split = list[tuple[tuple[int, Term], ...]]()
+        for number, digits in enumerate(first.split):
+            joined = list[tuple[int, Term]]()
+            for place, (factor, one) in enumerate(digits):
+                terms = [a.split[number][place][1] for a in group]
+                if not all(term.eq(one) for term in terms):
+                    # Not another one for the other invocation: it accesses the same place.
+                    one = z3.Const(f"place {next(kernel.numbers)}", one.sort())
+                    for condition, term in zip(conditions, terms, strict=True):
+                        condition.append(one == term)
+                joined.append((factor, one))
+            split.append(tuple(joined))
+        path = tuple(Scalar(reduce(operator.add, [f * t for f, t in digits])) for digits in split)
+        guard = either([z3.And(*condition) for condition in conditions])
+        stated = tuple(fact for a in group for fact in a.digits)
+        place = replace(first.place, path=path)
+        yield replace(first, guard=guard, place=place, split=tuple(split), stated=stated)
 
 
 def _distinct(kernel: Kernel, a: Access, b: Access, other: Renaming) -> list[Term]:
@@ -392,12 +463,26 @@ def _same_place(x: Place, y: Place, other: Renaming) -> Iterator[Term]:
         yield equal(a.term, other(b.term))
 
 
+def _same_digits(a: Access, b: Access, other: Renaming) -> Iterator[Term]:
+    """Conditions that two accesses are to the same part of a variable, digit by digit."""
+    places = _same_place(a.place, b.place, other)
+    for x, y, same in zip(a.split, b.split, places, strict=False):
+        if [f for f, _ in x] == [f for f, _ in y]:
+            yield from (equal(s, other(t)) for (_, s), (_, t) in zip(x, y, strict=True))
+        else:
+            yield same
+
+
 def _pair(
     a: Access, b: Access, where: str, apart: Sequence[Term], other: Renaming
 ) -> Iterator[Question]:
-    same = [z3.simplify(c) for c in _same_place(a.place, b.place, other)]
+    same = [z3.simplify(c) for c in _same_digits(a, b, other)]
     if not any(z3.is_false(c) for c in same):
-        indexes = [i.term for i in a.place.path] + [other(i.term) for i in b.place.path]
-        digits = [fact for index in indexes for fact in state_digits(index)]
+        digits = [*a.digits, *map(other, b.digits)]
         wrong = z3.And(a.guard, other(b.guard), *same, *apart, *digits)
-        yield Question("races", f"two invocations {where}", (a.op, b.op), wrong)
+        yield replace(_of_race(a, b, where), wrong=wrong)
+
+
+def _of_race(a: Access, b: Access, where: str) -> Question:
+    storage = a.place.storage.name
+    return Question("races", f"two invocations {where}", (a.op, b.op), NEVER, storage=storage)

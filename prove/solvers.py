@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
@@ -37,6 +37,10 @@ class Limits:
     """Number of solvers to ask, one after the other."""
     until: float = float("inf")
     """The processor time of this process after which no solver is asked."""
+
+    def restart(self) -> Limits:
+        """The same limits for the next task on a kernel, which takes as long as 8 questions."""
+        return replace(self, until=time.process_time() + 8 * self.seconds)
 
 
 @dataclass

@@ -22,6 +22,9 @@ from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, StructType
 z3: Any = import_module("z3")
 """z3 has no types that pyright could follow, so none is claimed."""
 
+# A comparison stays one: taken apart into bits, no other condition on its terms is recognized.
+z3.set_param("rewriter.bv_le2extract", False)
+
 Term: TypeAlias = Any
 """A term of z3: a bit-vector or a Boolean."""
 

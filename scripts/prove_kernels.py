@@ -10,11 +10,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.testing.random_launches import find_bugs, tell
-from xdsl_spirv.tools.kernel_proving import RULES, prove_kernel
+from xdsl_spirv.tools.kernel_proving import RULES, is_proved, prove_kernel
 from xdsl_spirv.tools.kernel_test.description import SUFFIX, KernelTest
 from xdsl_spirv.tools.kernel_test.toml_file import read_test
 
@@ -26,6 +27,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3.0, help="of one question")
     parser.add_argument("--launches", type=int, default=0, help="random ones of each proved kernel")
+    without = "ask each proved kernel again without each of its premises"
+    parser.add_argument("--without", action="store_true", help=without)
     parser.add_argument("names", nargs="*", help="folders of tests/kernels, or files")
     arguments = parser.parse_args()
     counts, false, seconds = Counter[str](), list[str](), list[float]()
@@ -36,7 +39,8 @@ def main() -> int:
             continue
         test = read_test(path) if path.name.endswith(SUFFIX) else KernelTest(path, path)
         start = time.perf_counter()
-        result = prove_kernel(test, (), Limits(arguments.seconds, work=1_000_000))
+        limits = Limits(arguments.seconds, work=1_000_000)
+        result = prove_kernel(test, (), limits)
         seconds.append(time.perf_counter() - start)
         broken = path.name.startswith("broken")
         in_question = any(rule.startswith(asked) for rule in test.findings)
@@ -51,6 +55,15 @@ def main() -> int:
             for launch, problem in found[:1]:
                 false.append(str(path))
                 print(*tell(launch, problem), sep="\n")
+        if result.verdict == "proved" and arguments.without:
+            texts = (*result.premises, *result.offered)
+            plain = replace(test, assume=())
+            for text in texts:
+                rest = tuple(t for t in texts if t != text)
+                needed = not is_proved(plain, rest, limits)
+                counts[f"premises that a proof {'needs' if needed else 'does not need'}"] += 1
+                if not needed:
+                    print(f"  {path.parent.name} is proved without {text}", flush=True)
         shown = "; ".join(result.lines[:2] or result.offered)
         print(
             f"{seconds[-1]:6.1f} {path.parent.name} {kind}: {result.verdict}: {shown}", flush=True

@@ -23,7 +23,6 @@ from xdsl_spirv.tools.kernel_test.description import Compile, Contents, KernelTe
 from xdsl_spirv.tools.kernel_test.interface import (
     Interface,
     Leaf,
-    Member,
     Node,
     Struct,
     Structs,
@@ -32,13 +31,13 @@ from xdsl_spirv.tools.kernel_test.interface import (
 from xdsl_spirv.tools.kernel_test.loading import load_kernel
 from xdsl_spirv.tools.kernel_test.problems import Problem
 from xdsl_spirv.tools.kernel_test.running import run_test
+from xdsl_spirv.tools.proof_launches import UNRUN, block_size, runtime_array
 
 LONGEST = 1 << 16
 """Most elements of a runtime array that is tried."""
 
 SUBGROUPS = (8, 16, 32, 64)
 NUMBERS = (0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 33, 63, 64, 100, 127, 255, 256, 1000, (1 << 31) - 1)
-UNRUN = ("LAUNCH", "COMPILE", "STEP-01", "TIME-01")
 ASKED = tuple(prefix for prefixes in RULES.values() for prefix in prefixes)
 
 
@@ -76,7 +75,7 @@ def _choose_launch(
     """A random launch that fulfils the premises; None if chance does not find one."""
     lengths, fixed = {}, dict[str, int]()
     for resource in interface.resources:
-        if _stride(resource.block) is not None:
+        if runtime_array(resource.block) is not None:
             lengths[f"len({resource.names[0]})"] = resource
     used = [text for text in premises if "all(" not in text]
     for text in used:
@@ -139,19 +138,6 @@ def _choose_pushed(block: Struct | None, fixed: Mapping[str, int], random: Rando
     return {} if block is None else choose(block)
 
 
-def _stride(node: Node) -> tuple[int, int] | None:
-    """The offset of a block's runtime array, and the distance of its elements."""
-    offset = 0
-    while isinstance(node, Struct) and node.members:
-        last: Member = node.members[-1]
-        offset, node = offset + last.offset, last.node
-    if isinstance(node, Structs) and node.count is None:
-        return offset, node.stride
-    if isinstance(node, Leaf) and node.shape[:1] == (None,):
-        return offset, node.strides[0]
-    return None
-
-
 def _choose_contents(
     name: str, block: Node, values: Mapping[str, int], premises: Sequence[str], random: Random
 ) -> Contents:
@@ -168,9 +154,7 @@ def _choose_contents(
         low, high = 0, random.choice((1, 7, 63))
     if any(low <= n <= high and n not in good for n in pool):
         high = low
-    known = _stride(block)
-    length = values.get(f"len({name})", 0)
-    octets = block.size if known is None else max(known[0] + known[1] * length, block.size)
+    octets = block_size(block, values.get(f"len({name})", 0))
     size = -(-octets // Leaf(scalar).itemsize)
     return Contents(scalar, (size,), "random", random.randrange(1 << 30), low, high)
 

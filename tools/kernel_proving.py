@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
 from pathlib import Path
-from time import process_time
 from typing import Any
 
-from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Operation
 
-from xdsl_spirv.dialects.spirv.rules import element_of
-from xdsl_spirv.dialects.spirv.structure import AddressOfOp, GlobalVariableOp
-from xdsl_spirv.dialects.spirv.types import RuntimeArrayType, StructType
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import Finding
-from xdsl_spirv.interpreter.context import symbol_name
 from xdsl_spirv.interpreter.source.source_map import in_source
 from xdsl_spirv.passes.spirv.specialize import specialize
 from xdsl_spirv.prove.equivalence import entries
 from xdsl_spirv.prove.kernel import Kernel
 from xdsl_spirv.prove.premises import offer_premises, premise
-from xdsl_spirv.prove.questions import Items, Proof, execute, find_launch, prove
+from xdsl_spirv.prove.questions import Asked, Proof, execute, find_launch, prove
 from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.prove.values import Unsupported, z3
+from xdsl_spirv.tools.kernel_test.arguments import flat
 from xdsl_spirv.tools.kernel_test.contents import make
-from xdsl_spirv.tools.kernel_test.description import SUFFIX, Contents, Given, KernelTest, Misuse
+from xdsl_spirv.tools.kernel_test.description import SUFFIX, Contents, KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.loading import load_kernel
 from xdsl_spirv.tools.kernel_test.problems import Problem
-from xdsl_spirv.tools.kernel_test.running import run_test
 from xdsl_spirv.tools.kernel_test.toml_file import read_test
+from xdsl_spirv.tools.proof_launches import (
+    UNRUN,
+    array_length,
+    describe,
+    read_interface,
+    try_launch,
+)
 from xdsl_spirv.tools.report import note
 
 ALWAYS = (
@@ -52,9 +53,6 @@ RULES = {
 }
 """The interpreter's findings that confirm the answer to a question."""
 
-WORDS = {"f16": "f16", "bf16": "bf16", "f32": "f32", "f64": "f64", "i8": "u8", "i16": "u16",
-         "i32": "u32", "i64": "u64"}  # fmt: skip
-
 
 @dataclass
 class Result:
@@ -66,6 +64,8 @@ class Result:
     offered: list[str] = field(default_factory=list[str])
     rules: list[str] = field(default_factory=list[str])
     """The interpreter's findings in the launch that refutes."""
+    asked: int = 0
+    """The number of questions."""
 
 
 def command(arguments: argparse.Namespace) -> int:
@@ -89,38 +89,97 @@ def command(arguments: argparse.Namespace) -> int:
     return int(result.verdict != "proved")
 
 
-def prove_kernel(test: KernelTest, assumed: tuple[str, ...], limits: Limits) -> Result:
-    """Proves or refutes a test's kernel."""
+def prove_kernel(
+    test: KernelTest,
+    assumed: tuple[str, ...],
+    limits: Limits,
+    asked: Asked = lambda _: True,
+) -> Result:
+    """Proves or refutes a test's kernel, in the questions that are asked."""
+    texts, proofs = (*test.assume, *assumed), list[Proof]()
+    numbers = _list_known(texts)
+    launched = dict(spell_numbers("", test.push_constants)) if test.grid is not None else {}
+    ways = [numbers] if numbers.keys() >= launched.keys() else [numbers, launched | numbers]
+    for fixed in ways:
+        try:
+            kernel = _execute(test, fixed)
+        except Unsupported as error:
+            return Result("unknown", [because(error.reason, error.op)])
+        except InterpreterError as error:
+            return Result("unknown", [str(error).partition("\n")[0]])
+        proof = _prove_with(kernel, texts, offer_premises(kernel, _read_launch(test, kernel)),
+                            limits, asked)  # fmt: skip
+        proofs.append(proof)
+        if proof.result == "proved":
+            proof.offered += [f"{name} == {n}" for name, n in fixed.items() if name not in numbers]
+            _drop_numbers(proof, test, texts, limits, asked)
+            return judge(proof, test, limits)
+    result = judge(proofs[0], test, limits.restart())
+    if result.verdict == "unknown" and len(proofs) > 1:
+        other = judge(proofs[1], test, limits.restart())
+        return other if other.verdict == "refuted" else result
+    return result
+
+
+def is_proved(
+    test: KernelTest, texts: Sequence[str], limits: Limits, asked: Asked = lambda _: True
+) -> bool:
+    """Whether a test's kernel is proved under some premises and no others."""
+    try:
+        kernel = _execute(test, _list_known(texts))
+    except (Unsupported, InterpreterError):
+        return False
+    return _prove_with(kernel, texts, (), limits, asked).result == "proved"
+
+
+def _execute(test: KernelTest, fixed: Mapping[str, int]) -> Kernel:
     module = load_kernel(test).module()
     given = {name: str(value).lower() for name, value in test.specialization.items()}
     specialize(module, given, defaults=True)
     named = [test.entry] if test.entry is not None else entries(module)
     if len(named) != 1:
         raise Misuse(f"the module has {len(named)} entry points", "", "choose one with --entry")
-    proofs = list[Proof]()
-    numbers = {name: n for name, n in test.push_constants.items() if type(n) is int}
-    for fixed in ({}, numbers) if test.grid is not None and numbers else ({},):
-        try:
-            terms = {name: z3.BitVecVal(n, 64) for name, n in fixed.items()}
-            kernel = execute(module, named[0], terms)
-        except Unsupported as error:
-            return Result("unknown", [because(error.reason, error.op)])
-        except InterpreterError as error:
-            return Result("unknown", [str(error).partition("\n")[0]])
-        premises = {text: _premise(text, kernel) for text in (*test.assume, *assumed)}
-        offers = offer_premises(kernel, _read_launch(test, kernel))
-        until = process_time() + 8 * limits.seconds
-        proof = prove(kernel, premises, offers, replace(limits, until=until))
-        proofs.append(proof)
-        if proof.result == "proved":
-            proof.offered += [f"{name} == {n}" for name, n in fixed.items()]
-            return judge(proof, test, limits)
-    limits = replace(limits, until=process_time() + 8 * limits.seconds)
-    result = judge(proofs[0], test, limits)
-    if result.verdict == "unknown" and len(proofs) > 1:
-        other = judge(proofs[1], test, limits)
-        return other if other.verdict == "refuted" else result
-    return result
+    return execute(module, named[0], {name: z3.BitVecVal(n, 64) for name, n in fixed.items()})
+
+
+def _prove_with(
+    kernel: Kernel, texts: Sequence[str], offers: Sequence[dict[str, Any]], limits: Limits,
+    asked: Asked,
+) -> Proof:  # fmt: skip
+    premises = {text: _premise(text, kernel) for text in texts}
+    return prove(kernel, premises, offers, limits.restart(), asked)
+
+
+def _list_known(texts: Sequence[str]) -> dict[str, int]:
+    """The numbers that premises such as `columns == 32` fix: terms have them instead of symbols."""
+    found = [re.fullmatch(r"\s*([\w.()\[\]]+) == (\d+)\s*", text) for text in texts]
+    return {match[1]: int(match[2]) for match in found if match is not None}
+
+
+def _drop_numbers(
+    proof: Proof, test: KernelTest, texts: Sequence[str], limits: Limits, asked: Asked
+) -> None:
+    """Drops the push constants of the launch whose numbers a proof does not need."""
+    for text in list(proof.offered):
+        name, equal, _ = text.partition(" == ")
+        rest = [t for t in proof.offered if t != text]
+        unread = equal and "." not in name and name not in proof.kernel.pushed
+        if unread or (
+            name in proof.kernel.pushed and is_proved(test, (*texts, *rest), limits, asked)
+        ):
+            proof.offered = rest
+
+
+def spell_numbers(name: str, value: Any) -> Iterator[tuple[str, int]]:
+    """The integers of push constants, named as the source spells them."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from spell_numbers(f"{name}.{key}" if name else str(key), part)
+    elif isinstance(value, list | tuple):
+        for number, part in enumerate(value):
+            yield from spell_numbers(f"{name}[{number}]", part)
+    elif type(value) is int:
+        yield name, value
 
 
 def _premise(text: str, kernel: Kernel) -> Any:
@@ -135,27 +194,31 @@ def _read_launch(test: KernelTest, kernel: Kernel) -> dict[str, int]:
     if test.grid is None:
         return {}
     values = {f"grid.{axis}": n for axis, n in zip("xyz", test.grid, strict=True)}
-    pushed = {name: n for name, n in test.push_constants.items() if type(n) is int}
+    pushed = dict(spell_numbers("", test.push_constants))
     values |= {name: pushed[name] for name in kernel.pushed if name in pushed}
     values["subgroup.size"] = test.subgroup_sizes[0] if len(test.subgroup_sizes) == 1 else 32
-    for name, contents in test.buffers.items():
-        parts = [contents, *contents.members.values()]
-        sizes = [part.size for part in parts if part.size]
-        if sizes and f"len({name})" in kernel.launch_numbers():
-            values[f"len({name})"] = prod(sizes[-1])
-        read = kernel.contents.get(name)
-        if read and contents.type and contents.size and not contents.members:
-            made = make(contents, contents.type, contents.size, name, test.source.parent)
-            least, most = int(made.min()), int(made.max())
-            values[f"all({name}) <= {most}"] = values[f"all({name}) >= {least}"] = 1
-            if not (made == 0).any():
-                values[f"all({name}) != 0"] = 1
+    interface, given = read_interface(test)
+    for resource in interface.resources:
+        contents = given.get(resource.names[-1], Contents())
+        length = array_length(resource.block, contents)
+        for name in resource.names:
+            if length is not None and f"len({name})" in kernel.launch_numbers():
+                values[f"len({name})"] = length
+            read, whole = kernel.contents.get(name), flat(resource.block)
+            alike = whole is not None and whole[1].scalar == contents.type
+            if read and alike and contents.type and contents.size and not contents.members:
+                made = make(contents, contents.type, contents.size, name, test.source.parent)
+                least, most = int(made.min()), int(made.max())
+                values[f"all({name}) <= {most}"] = values[f"all({name}) >= {least}"] = 1
+                if not (made == 0).any():
+                    values[f"all({name}) != 0"] = 1
     return values
 
 
 def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
     """The proof's answer, candidates being what the interpreter makes of them."""
     result = Result("proved", premises=proof.given, offered=proof.offered)
+    result.asked = len(proof.questions)
     unsure = [because(reason, op) for op, reason in proof.unreached.items()]
     tried = dict[str, list[Problem]]()
     for question in (q for q in proof.questions if q.result != "proved"):
@@ -166,26 +229,22 @@ def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
         said = ""
         for held in question.ways:
             launch, items = find_launch(question, held, proof.kernel, limits)
-            said = _describe(launch, items)
+            said = describe(launch, items)
             if said not in tried:
-                tried[said] = _run(launch, items, test, proof.kernel)
+                tried[said] = try_launch(launch, items, test, proof.kernel)
             found = [p for p in tried[said] if p.rule.startswith(RULES[question.name])]
             if found:
                 shown = [f"refuted by the launch {said}", *found[0].text.splitlines()]
-                return Result("refuted", [text, *shown], rules=[p.rule for p in found])
-        unsure.append(f"{text}: a solver's launch shows nothing on the interpreter ({said})")
+                return replace(
+                    result, verdict="refuted", lines=[text, *shown], rules=[p.rule for p in found]
+                )
+        refused = [p.message for p in tried.get(said, ()) if p.rule in UNRUN]
+        shown = refused[0] if refused else "shows nothing on the interpreter"
+        unsure.append(f"{text}: a solver's launch: {shown} ({said})")
     if proof.result != "proved":
         unsure = unsure or ["it is proved in parts only: --seconds may give it more time"]
         result.verdict, result.lines = "unknown", unsure
     return result
-
-
-def _describe(launch: dict[str, int], items: Items) -> str:
-    """A launch in words."""
-    said = [f"{name} = {value}" for name, value in launch.items()]
-    said += [f"{name}[{n}] has the bits {bits:#x}" for name, some in items.items()
-             for n, bits in sorted(some.items()) if bits]  # fmt: skip
-    return ", ".join(said)
 
 
 def because(reason: str, op: Operation | None) -> str:
@@ -195,58 +254,3 @@ def because(reason: str, op: Operation | None) -> str:
     places.locate(finding, op)
     line = finding.source.line if finding.source is not None else finding.line
     return f"line {line}: {reason}" if line else f"{op.name}: {reason}"
-
-
-def _run(values: dict[str, int], items: Items, test: KernelTest, kernel: Kernel) -> list[Problem]:
-    """The interpreter's findings in a launch."""
-    pushed = {name: value for name, value in values.items() if name in kernel.pushed}
-    launched = replace(
-        test,
-        grid=(values["grid.x"], values["grid.y"], values["grid.z"]),
-        push_constants={**test.push_constants, **pushed},
-        buffers={name: contents for name, contents in _buffers(test, kernel, values, items)},
-        findings=(), error=None, allow=(), checks="all", max_steps=10_000_000, timeout=20.0,
-    )  # fmt: skip
-    return [p for outcome in run_test(launched) for p in (*outcome.problems, *outcome.expected)]
-
-
-def _buffers(
-    test: KernelTest, kernel: Kernel, values: dict[str, int], items: Items
-) -> Iterator[tuple[str, Contents]]:
-    """Each used buffer with as many elements as a launch says; contents as described, or zeros."""
-    used = {symbol_name(op.variable) for op in kernel.module.walk() if isinstance(op, AddressOfOp)}
-    for op in kernel.module.body.block.ops:
-        if not isinstance(op, GlobalVariableOp) or op.binding is None:
-            continue
-        if op.sym_name.data not in used:
-            continue
-        name = kernel.name_of(op.sym_name.data)
-        given = test.buffers.get(name, Contents())
-        plain = replace(given, expect=None, alias=None)
-        length = values.get(f"len({name})")
-        type = op.type.pointee
-        if length is None or not isinstance(type, StructType) or given.members:
-            yield name, replace(plain, content="zeros" if given.content is None else given.content)
-            continue
-        last = type.member_types[-1]
-        assert isinstance(last, RuntimeArrayType)
-        element = last.element_type
-        rows = element.get_shape() if isinstance(element, VectorType) else ()
-        kind = given.type or WORDS.get(str(element_of(element)).replace("si", "i"), "u32")
-        content = given.content if isinstance(given.content, str) else "zeros"
-        content = content if content in ("zeros", "ones", "range", "random") else "zeros"
-        size = (length, *rows)
-        if items.get(name) and content in ("zeros", "ones", "range", "random"):
-            content = _with_items(replace(plain, type=kind, content=content), size, items[name])
-        yield name, replace(plain, type=kind, size=size, content=content)
-
-
-def _with_items(contents: Contents, size: tuple[int, ...], items: dict[int, int]) -> Given:
-    """Replaces the bits of some elements in a buffer's contents."""
-    assert contents.type is not None
-    made = make(contents, contents.type, size, "", Path()).reshape(-1)
-    words = made.view(f"u{made.dtype.itemsize}")
-    for place, bits in items.items():
-        if place < words.size:
-            words[place] = bits
-    return made.tolist()

@@ -10,9 +10,8 @@ from __future__ import annotations
 import ast
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 from xdsl_spirv.dialects.spirv.enums import StorageClass
@@ -21,6 +20,7 @@ from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp
 from xdsl_spirv.dialects.spirv.types import RuntimeArrayType, StructType
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.passes.spirv.specialize import specialize
+from xdsl_spirv.prove.places import member_names
 from xdsl_spirv.prove.premises import CONSECUTIVE
 from xdsl_spirv.prove.questions import execute, prove
 from xdsl_spirv.prove.solvers import Limits
@@ -104,16 +104,14 @@ def prove_launch(binary: bytes, launch: Launch, limits: Limits) -> Result:
     except InterpreterError as error:
         return Result("unknown", [str(error).partition("\n")[0]])
     offers = [{CONSECUTIVE: kernel.consecutive}]
-    limits = replace(limits, until=process_time() + 8 * limits.seconds)
-    proof = prove(kernel, {}, offers, limits)
+    proof = prove(kernel, {}, offers, limits.restart())
     proof.given = sizes.texts
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"{dispatch.kernel}.spv")
         path.write_bytes(binary)
         size = launch.manifest.subgroup_size
         test = KernelTest(path, path, dispatch.entry_point, subgroup_sizes=(size,) if size else ())
-        limits = replace(limits, until=process_time() + 8 * limits.seconds)
-        return judge(proof, test, limits)
+        return judge(proof, test, limits.restart())
 
 
 def _find_overlap(launch: Launch) -> str:
@@ -239,11 +237,12 @@ class Sizes:
             type, storage = op.type.pointee, op.storage_class
             if not isinstance(type, StructType) or storage is not StorageClass.PushConstant:
                 continue
-            for number, offset in enumerate(type.offsets):
+            names = member_names(module, type)
+            for name, offset in zip(names, type.offsets, strict=True):
                 value = given.get(offset.data)
                 if isinstance(value, int | str):
                     text = f"the push constant at {offset.data} == {value}"
-                    made[f"push[{number},0]"] = self._narrow(self.term(value), text)
+                    made[name] = self._narrow(self.term(value), text)
         return made
 
 

@@ -119,6 +119,8 @@ class Specialization:
         """Symbol -> its value."""
         self.vectors: dict[str, DenseIntOrFPElementsAttr] = {}
         """The vectors of numbers by symbol."""
+        self.composites: dict[str, list[Attribute]] = {}
+        """The constituents of composites of constants by symbol."""
         self._types: dict[Attribute, Attribute] = {}
 
     def run(self, values: Mapping[str, str], *, defaults: bool) -> None:
@@ -174,11 +176,23 @@ class Specialization:
             value = evaluate(getattr(opcode, "data", ""), numbers, op.type)
             if value is not None:
                 self.known[op.sym_name.data] = value
+        elif name == "OpSpecConstantOp" and getattr(layout[0], "data", "") == "OpCompositeExtract":
+            part = self._extract(layout[1], layout[2:])
+            if isinstance(part, IntegerAttr | FloatAttr):
+                self.known[op.sym_name.data] = part
         elif name == "OpSpecConstantComposite" and len(values) == len(layout):
             op.properties["instruction"] = type(op.instruction)("OpConstantComposite")
+            self.composites[op.sym_name.data] = values
             if isinstance(op.type, VectorType) and len(numbers) == len(layout):
                 dense = cast(Callable[..., Any], DenseIntOrFPElementsAttr.from_list)
                 self.vectors[op.sym_name.data] = dense(op.type, [n.value.data for n in numbers])
+
+    def _extract(self, composite: Attribute, indexes: Sequence[Attribute]) -> Attribute | None:
+        """The constituent that indexes select, if it is known."""
+        name = composite.string_value() if isinstance(composite, SymbolRefAttr) else ""
+        if len(indexes) != 1 or name not in self.composites:
+            return None
+        return self.composites[name][getattr(indexes[0], "data", 0)]
 
     def _as_raw(self, op: SpecConstantCompositeOp) -> Operation:
         """A composite of specialization constants, some of which are numbers now."""

@@ -14,7 +14,7 @@ for _solver in ("z3", "bitwuzla", "cvc5"):
     pytest.importorskip(_solver, reason=f"{_solver} is not installed: pip install '.[prove]'")
 
 from xdsl_spirv.prove.solvers import Limits  # noqa: E402
-from xdsl_spirv.tools.kernel_proving import RULES, Result, prove_kernel  # noqa: E402
+from xdsl_spirv.tools.kernel_proving import RULES, Result, is_proved, prove_kernel  # noqa: E402
 from xdsl_spirv.tools.kernel_test.description import KernelTest, Misuse  # noqa: E402
 from xdsl_spirv.tools.kernel_test.toml_file import read_test  # noqa: E402
 from xdsl_spirv.tools.main import main  # noqa: E402
@@ -167,3 +167,83 @@ def test_a_constant_decides_the_size_of_workgroups(tmp_path: Path):
     path.write_text(SIZED)
     result = prove_kernel(KernelTest(path, path), (), LIMITS)
     assert result.verdict == "proved", result.lines
+
+
+ROWS = """#version 450
+struct Row { uint before; uint places[2]; };
+layout(push_constant) uniform Numbers { uvec2 size; float scale; };
+layout(binding = 0, std430) readonly buffer Rows { uint head; Row rows[]; };
+layout(binding = 1) buffer Items { uint items[]; };
+void main() {
+    uint row = gl_WorkGroupID.x;
+    if (row != size.y || row >= rows.length() || gl_WorkGroupID.yz != uvec2(0)) return;
+    uint place = rows[row].places[1];
+    if (place COMPARED items.length()) items[place] = 7;
+}
+"""
+
+
+@pytest.mark.parametrize(("compared", "verdict"), [("<", "proved"), ("<=", "refuted")])
+def test_a_launch_has_numbers_in_structs_and_vectors(compared: str, verdict: str, tmp_path: Path):
+    path = tmp_path / "rows.comp"
+    path.write_text(ROWS.replace("COMPARED", compared))
+    result = prove_kernel(KernelTest(path, path), (), LIMITS)
+    assert result.verdict == verdict, result.lines
+    assert verdict == "proved" or "Rows: 32 bits at " in result.lines[1]
+
+
+VIEWS = """#version 450
+layout(local_size_x = 32) in;
+layout(binding = 0) readonly buffer Words { uint words[]; };
+layout(binding = 0) VIEW buffer Quads { uvec4 quads[]; };
+layout(binding = 1) buffer Items { uint items[]; };
+void main() {
+    uint i = gl_WorkGroupID.x * 32 + gl_LocalInvocationID.x;
+    if (gl_WorkGroupID.yz != uvec2(0) || i >= items.length() || i >= quads.length()) return;
+    if (i < words.length()) DONE = quads[i].x + words[i];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("view", "done", "verdict"),
+    [("readonly", "items[i]", "proved"), ("", "quads[i].y", "unknown")],
+)
+def test_two_views_of_a_buffer_that_nobody_writes(
+    view: str, done: str, verdict: str, tmp_path: Path
+):
+    path = tmp_path / "views.comp"
+    path.write_text(VIEWS.replace("VIEW", view).replace("DONE", done))
+    result = prove_kernel(KernelTest(path, path), (), LIMITS)
+    assert result.verdict == verdict, result.lines
+
+
+STEPS = """#version 450
+layout(local_size_x = 32) in;
+layout(binding = 0) buffer Items { uint items[]; };
+void main() {
+    if (gl_WorkGroupID != uvec3(0) || items.length() < 32 * 8) return;
+    for (uint n = 0; n < 8; ++n) items[STEP] = n;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "verdict"),
+    [("gl_LocalInvocationID.x + 32 * n", "proved"), ("gl_LocalInvocationID.x + 31 * n", "refuted")],
+)
+def test_stores_of_an_unrolled_loop(step: str, verdict: str, tmp_path: Path):
+    path = tmp_path / "steps.comp"
+    path.write_text(STEPS.replace("STEP", step))
+    result = prove_kernel(KernelTest(path, path), (), LIMITS)
+    assert result.verdict == verdict, result.lines
+
+
+@pytest.mark.long
+def test_a_number_of_the_launch_that_a_proof_does_not_need_is_no_premise():
+    result = prove("transpose-tile/repaired")
+    assert "columns == 32" in result.offered, result.lines
+    test = read_test(KERNELS / "transpose-tile/repaired.kernel.toml")
+    for text in result.offered:
+        rest = [t for t in result.offered if t != text]
+        assert not is_proved(test, rest, LIMITS), text

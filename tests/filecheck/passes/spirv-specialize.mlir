@@ -19,6 +19,8 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMemoryModel
   spirv.RawGlobal @padded "OpSpecConstantOp"("OpIAdd", @area, const(8 : i32)) : i32
   spirv.RawGlobal @size "OpSpecConstantComposite"(@width, @tile, const(1 : i32)) {built_in = "WorkgroupSize"} : vector<3xi32>
 
+  spirv.RawGlobal @across "OpSpecConstantOp"("OpCompositeExtract", @size, 0) : i32
+
   // CHECK-NEXT: spirv.GlobalVariable @staged : !spirv.ptr<!spirv.array<264 x f16>, Workgroup>
   // ALL-NEXT:   spirv.GlobalVariable @staged : !spirv.ptr<!spirv.array<72 x f16>, Workgroup>
   spirv.GlobalVariable @staged : !spirv.ptr<!spirv.array<@padded x f16>, Workgroup>
@@ -31,12 +33,14 @@ spirv.module Logical Vulkan requires #spirv.vce<v1.6, [Shader, VulkanMemoryModel
     // CHECK-NEXT: %{{.*}} = spirv.Constant 8 : i32
     // CHECK-NEXT: %{{.*}} = spirv.Constant 40 : i32
     // CHECK-NEXT: %{{.*}} = spirv.Constant dense<[32, 8, 1]> : vector<3xi32>
+    // CHECK-NEXT: %{{.*}} = spirv.Constant 32 : i32
     // CHECK-NEXT: %{{.*}} = spirv.mlir.referenceof @kept : i1
     // CHECK-NEXT: %{{.*}} = spirv.ConstantNull : !spirv.coopmatrix<32x8xf32, Subgroup, MatrixAcc>
     %w = spirv.mlir.referenceof @width : i32
     %t = spirv.mlir.referenceof @tile : i32
     %s = spirv.SpecConstantOperation wraps "spirv.IAdd"(%w, %t) : (i32, i32) -> i32
     %v = spirv.mlir.referenceof @size : vector<3xi32>
+    %x = spirv.mlir.referenceof @across : i32
     %k = spirv.mlir.referenceof @kept : i1
     %m = spirv.ConstantNull : !spirv.coopmatrix<@width x @tile x f32, Subgroup, MatrixAcc>
     spirv.Return

@@ -1,0 +1,84 @@
+"""Computes offsets of numbers in memory, and finds the source's names of a struct's members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects.builtin import IntAttr, VectorType
+from xdsl.ir import Attribute
+
+from xdsl_spirv.dialects.spirv.layout import (
+    array_stride,
+    matrix_stride,
+    member_offsets,
+    size_in_bytes,
+)
+from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
+from xdsl_spirv.dialects.spirv.structure import ModuleOp
+from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, RuntimeArrayType, StructType
+from xdsl_spirv.prove.values import Scalar, z3
+
+
+def member_names(module: ModuleOp, struct: StructType) -> list[str]:
+    """The names of a struct's members in the source, or `member` and a number."""
+    names = [f"member{number}" for number, _ in enumerate(struct.member_types)]
+    for op in module.body.block.ops:
+        if isinstance(op, RawGlobalOp) and op.instruction.data == "OpMemberName":
+            type, number, name = op.layout.data
+            if type == struct and isinstance(number, IntAttr):
+                names[number.data] = getattr(name, "data", "") or names[number.data]
+    return names
+
+
+def find_offset(type: Attribute, path: Sequence[Scalar]) -> tuple[int, list[int]]:
+    """
+    The offset of the part that a path selects, if indexes that are not known are 0; and for each of
+    these the bytes between the elements that it selects.
+    """
+    offset, steps = 0, list[int]()
+    for index in path:
+        known = index.term.as_long() if z3.is_bv_value(index.term) else None
+        if isinstance(type, StructType):
+            assert known is not None
+            offset, type = offset + member_offsets(type)[known], type.member_types[known]
+            continue
+        step, type = _step(type)
+        if known is None:
+            steps.append(step)
+        else:
+            offset += known * step
+    return offset, steps
+
+
+def leaf_offsets(type: Attribute, offset: int = 0) -> Iterator[int]:
+    """The offsets of a value's numbers in order."""
+    if isinstance(type, StructType):
+        for start, member in zip(member_offsets(type), type.member_types, strict=True):
+            yield from leaf_offsets(member, offset + start)
+        return
+    match type:
+        case VectorType():
+            (count,) = type.get_shape()
+        case ArrayType():
+            count = getattr(type.length, "data", 0)
+        case MatrixType():
+            count = type.columns.data
+        case _:
+            yield offset
+            return
+    step, element = _step(type)
+    for number in range(count):
+        yield from leaf_offsets(element, offset + number * step)
+
+
+def _step(type: Attribute) -> tuple[int, Attribute]:
+    """The bytes between the parts of an array, vector or matrix, and their type."""
+    match type:
+        case ArrayType() | RuntimeArrayType():
+            return array_stride(type), type.element_type
+        case MatrixType():
+            return matrix_stride(type), type.column_type
+        case VectorType():
+            return size_in_bytes(type.element_type), type.element_type
+        case _:
+            raise AssertionError(f"{type} has no parts")

@@ -1,0 +1,165 @@
+"""Makes launches of the numbers that a solver found, and runs them with all checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.prove.kernel import Kernel
+from xdsl_spirv.prove.questions import Items
+from xdsl_spirv.tools.kernel_test.arguments import flat
+from xdsl_spirv.tools.kernel_test.constants import Constants
+from xdsl_spirv.tools.kernel_test.contents import make
+from xdsl_spirv.tools.kernel_test.description import PATTERNS, Contents, KernelTest
+from xdsl_spirv.tools.kernel_test.interface import (
+    Interface,
+    Leaf,
+    Node,
+    Resource,
+    Struct,
+    Structs,
+    choose_entry,
+)
+from xdsl_spirv.tools.kernel_test.loading import load_kernel
+from xdsl_spirv.tools.kernel_test.problems import LAUNCH, Problem
+from xdsl_spirv.tools.kernel_test.running import run_test
+
+UNRUN = ("LAUNCH", "COMPILE", "STEP-01", "TIME-01")
+"""Problems of launches that did not run to their ends."""
+
+
+def describe(launch: Mapping[str, int], items: Items) -> str:
+    """A launch in words."""
+    said = [f"{name} = {value}" for name, value in launch.items()]
+    said += [f"{name}: {size} bits at {place} are {bits:#x}" for name, some in items.items()
+             for place, (bits, size) in sorted(some.items()) if bits]  # fmt: skip
+    return ", ".join(said)
+
+
+def try_launch(
+    values: Mapping[str, int], items: Items, test: KernelTest, kernel: Kernel
+) -> list[Problem]:
+    """The interpreter's findings in a launch; a launch that cannot be made is one problem."""
+    interface, given = read_interface(test)
+    sizes = {name.removeprefix("len(")[:-1]: n for name, n in values.items() if "len(" in name}
+    buffers = dict[str, Contents]()
+    for resource in interface.resources:
+        name = next((n for n in resource.names if n in (*sizes, *items)), resource.names[0])
+        there = given.get(resource.names[-1], Contents())
+        made = _fill(resource, there, sizes.get(name), items.get(name, {}))
+        buffers[resource.names[-1]] = made
+    block = interface.push_constants
+    launched = replace(
+        test, grid=(values["grid.x"], values["grid.y"], values["grid.z"]), buffers=buffers,
+        push_constants={} if block is None else _push(block, "", test.push_constants, values),
+        findings=(), error=None, allow=(), checks="all", max_steps=10_000_000, timeout=20.0,
+    )  # fmt: skip
+    outcomes = run_test(launched)
+    problems = [p for outcome in outcomes for p in (*outcome.problems, *outcome.expected)]
+    refused = [o.misuse for o in outcomes if o.misuse]
+    return problems + [Problem(LAUNCH, text.partition("\n")[0], text) for text in refused]
+
+
+def read_interface(test: KernelTest) -> tuple[Interface, dict[str, Contents]]:
+    """A kernel's resources, and the described buffers by descriptor set and binding."""
+    index = load_kernel(test).index
+    entry = choose_entry(index, test.entry)
+    interface = Interface(index, entry, Constants(index, test.specialization))
+    names = {name: r.names[-1] for r in interface.resources for name in r.names}
+    return interface, {names[name]: c for name, c in test.buffers.items() if name in names}
+
+
+def runtime_array(node: Node) -> tuple[int, int] | None:
+    """The offset of a block's runtime array, and the distance of its elements."""
+    offset = 0
+    while isinstance(node, Struct) and node.members:
+        last = node.members[-1]
+        offset, node = offset + last.offset, last.node
+    if isinstance(node, Structs) and node.count is None:
+        return offset, node.stride
+    if isinstance(node, Leaf) and node.shape[:1] == (None,):
+        return offset, node.strides[0]
+    return None
+
+
+def array_length(node: Node, given: Contents) -> int | None:
+    """The elements of a block's runtime array in a described buffer, if the description says it."""
+    array = runtime_array(node)
+    while given.members and isinstance(node, Struct):
+        last = node.members[-1]
+        node, given = last.node, given.members.get(last.name, Contents())
+        array = None if array is None else (array[0] - last.offset, array[1])
+    whole = flat(node)
+    scalar = given.type or (whole[1].scalar if whole is not None else None)
+    if array is None or given.size is None or scalar is None:
+        return None
+    if whole is not None and whole[1].scalar == scalar and not whole[1].packed:
+        return prod(given.size) // prod(n or 1 for n in whole[1].shape)
+    return max(0, prod(given.size) * Leaf(scalar).itemsize - array[0]) // array[1]
+
+
+def block_size(node: Node, length: int) -> int:
+    """The bytes of a block whose runtime array, if it has one, has some length."""
+    array = runtime_array(node)
+    return node.size if array is None else max(array[0] + array[1] * length, node.size)
+
+
+def _fill(
+    resource: Resource, given: Contents, length: int | None, items: Mapping[int, tuple[int, int]]
+) -> Contents:
+    """A buffer of a length, with contents as described (or zeros) but for some items."""
+    plain = replace(given, expect=None, alias=None)
+    if resource.texture is not None or (given.members and not items):
+        return plain
+    if length is None and given != Contents() and not items:
+        return replace(plain, content=given.content or "zeros")
+    octets, whole = block_size(resource.block, length or 1), flat(resource.block)
+    typed = whole is not None and not whole[0] and whole[1].packed
+    scalar = given.type or (whole[1].scalar if typed and whole is not None else "u8")
+    scalar = scalar if octets % Leaf(scalar).itemsize == 0 else "u8"
+    named = isinstance(given.content, str) and given.content in PATTERNS
+    content = given.content if named and not given.members else "zeros"
+    made = Contents(scalar, (octets // Leaf(scalar).itemsize,), content, given.seed, given.low,
+                    given.high)  # fmt: skip
+    if not items:
+        return made
+    array = make(made, scalar, made.size or (), "", Path())
+    data = array.view(np.uint8)
+    for place, (bits, size) in items.items():
+        number = np.frombuffer(bits.to_bytes(size // 8, "little"), np.uint8)
+        data[place : place + size // 8] = number[: max(0, data.size - place)]
+    return Contents("u8", (octets,), data.tolist())
+
+
+def _push(node: Node, name: str, given: Any, values: Mapping[str, int]) -> Any:
+    """A push constant as a solver says, else as described, else 0."""
+    if isinstance(node, Struct):
+        described = given if isinstance(given, Mapping) else {}
+        return {
+            m.name: _push(m.node, f"{name}.{m.name}" if name else m.name,
+                          described.get(m.name), values)
+            for m in node.members
+        }  # fmt: skip
+    shape = node.shape if isinstance(node, Leaf) else (node.count,)
+    if shape:
+        rest = replace(node, shape=shape[1:], strides=node.strides[1:]) if isinstance(
+            node, Leaf) else node.element  # fmt: skip
+        listed = given if isinstance(given, list) else [None] * (shape[0] or 0)
+        return [_push(rest, f"{name}[{n}]", one, values) for n, one in enumerate(listed)]
+    assert isinstance(node, Leaf)
+    return _number(node, values[name]) if name in values else 0 if given is None else given
+
+
+def _number(leaf: Leaf, bits: int) -> int | float:
+    """The number of a type that has some bits."""
+    if leaf.scalar.startswith("u"):
+        return bits
+    if leaf.scalar == "bf16":
+        return _number(Leaf("f32"), bits << 16)
+    kind = np.dtype(f"{leaf.scalar[0]}{leaf.itemsize}")
+    return np.frombuffer(bits.to_bytes(leaf.itemsize, "little"), kind)[0].item()
