@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import i32
@@ -235,11 +235,14 @@ class LoopExecutor(Executor):
         lengths = [len(made) for made in self.record()]
         kept = {block: list(edges) for block, edges in frame.edges.items()}
         returns, escapes, cut = list(frame.returns), frame.escapes, self._cut
-        edges = [start]
+        edges, heads = [start], list[Edge]()
         for _ in range(UNROLLED + 1):
+            heads.append(self.merge(edges))
+            if len(heads) == 3 and self._is_long(blocks, heads, frame, op):
+                break
             decided: list[bool] = []
             self._probed.append((op, decided))
-            edges = self._iterate(blocks, self.merge(edges), frame)
+            edges = self._iterate(blocks, heads[-1], frame)
             self._probed.pop()
             if not decided or not all(decided):
                 break
@@ -250,6 +253,32 @@ class LoopExecutor(Executor):
             del made[length:]
         frame.edges, frame.returns, frame.escapes, self._cut = kept, returns, escapes, cut
         return False
+
+    def _is_long(
+        self, blocks: Sequence[Block], heads: Sequence[Edge], frame: Frame, op: flow.LoopOp
+    ) -> bool:
+        """Whether known variables that move by equal steps still do in the last unrolled trip."""
+        first, second, third = (dict(_cells(head)) for head in heads)
+        far = dict[Hashable, Scalar]()
+        for key, value in third.items():
+            terms = [c[key].term for c in (first, second, third) if isinstance(c.get(key), Scalar)]
+            if len(terms) < 3 or not z3.is_bv(value.term) or terms[1].eq(terms[2]):
+                continue
+            steps = [known_number(y - x) for x, y in pairwise(terms)]
+            if known_number(value.term) is None or steps[0] != steps[1]:
+                far[key] = self._any_like(value, ONE)
+            else:
+                far[key] = Scalar(value.term + (UNROLLED - 2) * (steps[1] or 0))
+        if not far:
+            return False
+        last = heads[2]
+        state = {key: far.get(key, value) for key, value in last.state.items()}
+        arguments = tuple(far.get(n, value) for n, value in enumerate(last.arguments))
+        decided: list[bool] = []
+        self._probed.append((op, decided))
+        back = self._try(blocks, Edge(last.guard, state, arguments), frame, op)
+        self._probed.pop()
+        return bool(decided) and all(decided) and bool(back)
 
     def condition(self, value: Scalar, op: Operation) -> Term:
         """Evaluates a condition, and notes if it decides an exit of the unrolled loop."""
