@@ -67,7 +67,7 @@ from xdsl_spirv.prove.loops import (
     map_leaves,
 )
 from xdsl_spirv.prove.meaning import UNDEFINED, resize
-from xdsl_spirv.prove.places import find_offset, leaf_offsets, member_names
+from xdsl_spirv.prove.places import find_aliases, find_offset, leaf_offsets, member_names
 from xdsl_spirv.prove.ranges import Ranges
 from xdsl_spirv.prove.values import (
     ALWAYS,
@@ -136,7 +136,11 @@ class Kernel(LoopExecutor):
             and (pointer := accessed_pointer(op, True)) is not None
             and storage_of(pointer) not in INVOCATION
         }
-        self.counters = self._find_counters()
+        self.aliased = find_aliases(self.symbols)
+        """The memory of variables that share it with others: each may change by a store to any."""
+        changed = {self.aliased.get(root) for root in self.written} - {None}
+        self.written |= {root for root, memory in self.aliased.items() if memory in changed}
+        self.counters = self._find_counters() - self.aliased.keys()
         self.group, self.local, self.grid = (
             [self._number(f"{name}.{axis}", level) for axis in "xyz"]
             for name, level in (("workgroup", WORKGROUP), ("local", ONE), ("grid", LAUNCH))
@@ -250,11 +254,6 @@ class Kernel(LoopExecutor):
 
     def run(self) -> None:
         """Executes the entry point."""
-        bound = Counter(map(_binding, self.symbols.values()))
-        shared = [s for s, op in self.symbols.items() if bound[place := _binding(op)] > 1 and place]
-        # Memory that is only read may have several variables: each has contents of its own.
-        if not self.written.isdisjoint([*shared, None]) and shared:
-            raise Unsupported("two variables share a binding, and the kernel writes there")
         if any("aliased" in op.attributes for op in self.module.body.block.ops):
             raise Unsupported("a buffer that is declared to alias another")
         self.state = {INTERVAL: self.interval(), NEAR: self.interval()}
@@ -588,10 +587,3 @@ class Kernel(LoopExecutor):
             self.cut_iteration()
         else:
             self.cross_barrier(near=True)
-
-
-def _binding(op: Operation) -> tuple[Attribute | None, Attribute] | None:
-    """The place of a variable among the resources."""
-    if not isinstance(op, GlobalVariableOp) or op.binding is None:
-        return None
-    return op.descriptor_set, op.binding

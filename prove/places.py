@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from xdsl.dialects.builtin import IntAttr, VectorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv.layout import (
     array_stride,
@@ -14,9 +15,10 @@ from xdsl_spirv.dialects.spirv.layout import (
     size_in_bytes,
 )
 from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
-from xdsl_spirv.dialects.spirv.structure import ModuleOp
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp
 from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, RuntimeArrayType, StructType
-from xdsl_spirv.prove.values import Scalar, z3
+from xdsl_spirv.prove.meaning import resize
+from xdsl_spirv.prove.values import Scalar, Term, z3
 
 
 def member_names(module: ModuleOp, struct: StructType) -> list[str]:
@@ -82,3 +84,24 @@ def _step(type: Attribute) -> tuple[int, Attribute]:
             return size_in_bytes(type.element_type), type.element_type
         case _:
             raise AssertionError(f"{type} has no parts")
+
+
+def find_aliases(symbols: Mapping[str, Operation]) -> dict[Hashable, Hashable]:
+    """The bindings of variables that share theirs with others, by symbol."""
+    bound = {
+        symbol: (op.descriptor_set, op.binding)
+        for symbol, op in symbols.items()
+        if isinstance(op, GlobalVariableOp) and op.binding is not None
+    }
+    times = Counter(bound.values())
+    return {symbol: binding for symbol, binding in bound.items() if times[binding] > 1}
+
+
+def byte_range(type: Attribute, path: Sequence[Scalar], part: Attribute) -> tuple[Term, int]:
+    """The offset of the part that a path selects, as a term of 64 bits, and its bytes."""
+    first, steps = find_offset(type, path)
+    offset = z3.BitVecVal(first, 64)
+    unknown = [index.term for index in path if not z3.is_bv_value(index.term)]
+    for term, step in zip(unknown, steps, strict=True):
+        offset = offset + resize(term, 64, True) * step
+    return offset, size_in_bytes(part)

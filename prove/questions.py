@@ -8,7 +8,7 @@ unknown. Two invocations are the same terms twice, the second with its own symbo
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import combinations_with_replacement, product
@@ -24,6 +24,7 @@ from xdsl_spirv.prove.digits import split_digits
 from xdsl_spirv.prove.executing import Place
 from xdsl_spirv.prove.kernel import Kernel
 from xdsl_spirv.prove.loops import ITERATION, LAUNCH, ONE, WORKGROUP, equal
+from xdsl_spirv.prove.places import byte_range
 from xdsl_spirv.prove.solvers import LATE, Answer, Limits, ask
 from xdsl_spirv.prove.values import (
     NEVER,
@@ -368,11 +369,15 @@ def _of_events(kernel: Kernel, other: Renaming, level: int) -> list[Term]:
 
 def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
     """Each pair of accesses, of one workgroup and of two."""
-    written = {a.place.root for a in kernel.accesses if a.write}
+
+    def memory_of(access: Access) -> Hashable:
+        return kernel.aliased.get(access.place.root, access.place.root)
+
+    written = {memory_of(a) for a in kernel.accesses if a.write}
     accesses = [
         replace(a, split=tuple(split_digits(i.term, ranges) for i in a.place.path))
         for a in kernel.accesses
-        if a.place.root in written and asked(_of_race(a, a, "in a workgroup"))
+        if memory_of(a) in written and asked(_of_race(a, a, "in a workgroup"))
         for ranges in [kernel.ranges_under(a.guard)]
     ]
     accesses = list(_join_accesses(accesses, kernel))
@@ -383,7 +388,7 @@ def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
         ways.append((other, _facts(kernel, other), _of_events(kernel, other, level)))
     apart = either([x != _prime(x) for x in kernel.group])
     for a, b in combinations_with_replacement(accesses, 2):
-        if a.place.root != b.place.root or not (a.write or b.write):
+        if memory_of(a) != memory_of(b) or not (a.write or b.write):
             continue
         between = kernel.orders[1][a.kind].holds(a, b)
         if not _is_safe(a, b, SAME_WORKGROUP) and not (
@@ -454,6 +459,8 @@ def _prime(symbol: Term) -> Term:
 
 
 def _is_safe(a: Access, b: Access, level: int) -> bool:
+    if a.place.root != b.place.root:
+        return False
     return a.atomic and b.atomic and min(a.facts.scope, b.facts.scope) >= level
 
 
@@ -465,6 +472,12 @@ def _same_place(x: Place, y: Place, other: Renaming) -> Iterator[Term]:
 
 def _same_digits(a: Access, b: Access, other: Renaming) -> Iterator[Term]:
     """Conditions that two accesses are to the same part of a variable, digit by digit."""
+    if a.place.root != b.place.root:
+        # Two variables of one binding: the bytes overlap.
+        x, size = byte_range(a.place.whole, a.place.path, a.place.type)
+        y, rest = byte_range(b.place.whole, b.place.path, b.place.type)
+        yield from (z3.ULT(x, other(y) + rest), z3.ULT(other(y), x + size))
+        return
     places = _same_place(a.place, b.place, other)
     for x, y, same in zip(a.split, b.split, places, strict=False):
         if [f for f, _ in x] == [f for f, _ in y]:

@@ -207,11 +207,15 @@ void main() {
 
 @pytest.mark.parametrize(
     ("view", "done", "verdict"),
-    [("readonly", "items[i]", "proved"), ("", "quads[i].y", "unknown")],
+    [
+        ("readonly", "items[i]", "proved"),
+        ("", "if (i > 7) quads[i].y", "refuted"),
+        ("", "if (i == 9) quads[i].y", "proved"),
+        ("", "if (i * 4 + 1 >= words.length()) quads[i].y", "proved"),
+    ],
 )
-def test_two_views_of_a_buffer_that_nobody_writes(
-    view: str, done: str, verdict: str, tmp_path: Path
-):
+def test_two_views_of_a_buffer(view: str, done: str, verdict: str, tmp_path: Path):
+    """An invocation may store to bytes that others read through the other variable."""
     path = tmp_path / "views.comp"
     path.write_text(VIEWS.replace("VIEW", view).replace("DONE", done))
     result = prove_kernel(KernelTest(path, path), (), LIMITS)
