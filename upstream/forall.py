@@ -160,7 +160,7 @@ class ForallOp(IRDLOperation):
                 ("staticLowerBound", "staticUpperBound", "staticStep"), numbers, strict=True
             )
         }
-        attributes = parser.parse_optional_attr_dict()
+        attributes = _parse_attributes(parser)
         properties |= {"mapping": attributes.pop("mapping")} if "mapping" in attributes else {}
         op = cls.build(
             operands=[*given, outputs],
@@ -194,6 +194,16 @@ class ForallOp(IRDLOperation):
         kept = {"mapping": self.mapping} if self.mapping is not None else {}
         if kept or self.attributes:
             printer.print_op_attributes({**self.attributes, **kept})
+
+
+def _parse_attributes(parser: Parser) -> dict[str, Attribute]:
+    """A mapping to another machine's threads (`#gpu.thread<x>`) is kept as it is written."""
+    allowed = parser.ctx.allow_unregistered
+    parser.ctx.allow_unregistered = True
+    try:
+        return dict(parser.parse_optional_attr_dict())
+    finally:
+        parser.ctx.allow_unregistered = allowed
 
 
 def _parse_bounds(parser: Parser) -> tuple[list[int], list[SSAValue]]:

@@ -209,7 +209,7 @@ def _init_as_epilogue(contraction: Contraction) -> Contraction:
     owner = init.owner
     element = contraction.element_types[2]
     spread = isinstance(owner, Operation) and is_pointwise(owner) and _is_spread(owner)
-    if is_zero(init) or not (is_cheap(init) or spread) or bit_width(element) < 16:
+    if is_zero(init) or not (is_cheap(init) or spread):
         return contraction
     if isinstance(owner, tensor.EmptyOp):
         return contraction

@@ -7,9 +7,9 @@ Scalars that a host function takes out of tensors and computes with, moved to th
 
 A program's host computes nothing: a scale or a zero point that is an input is a tensor of one
 element like any other, and the divisor of a mean follows from the sizes of arguments. A scalar
-argument of a function becomes a tensor of no dimension. Computing such a scalar for every element
-costs little. The host does not check anything either: an importer's assertions about such scalars
-are dropped.
+argument or result of a function becomes a tensor of no dimension. Computing such a scalar for
+every element costs little. The host does not check anything either: an importer's assertions about
+such scalars are dropped.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class ScalarsIntoLoopsPass(ModulePass):
         for function in functions_of(op):
             refuse_types(function, self.name)
             _take_in_tensors(function)
+            _give_in_tensors(function)
             for block in function.body.blocks:
                 move_scalars(block)
 
@@ -73,6 +74,19 @@ def _take_in_tensors(function: FuncOp) -> None:
         inside.operands[0] = argument
         Rewriter.replace_value_with_new_type(argument, TensorType(argument.type, []))
         Rewriter.insert_op(inside, InsertPoint.at_start(block))
+    function.update_function_type()
+
+
+def _give_in_tensors(function: FuncOp) -> None:
+    """Return scalars in tensors of no dimension."""
+    last = function.body.block.last_op
+    assert last is not None
+    for place, value in enumerate(last.operands):
+        if isinstance(value.type, AnyFloat | IntegerType):
+            empty = tensor.EmptyOp([], TensorType(value.type, []))
+            full = linalg.ops.FillOp([value], [empty.tensor], [empty.tensor.type])
+            Rewriter.insert_op([empty, full], InsertPoint.before(last))
+            last.operands[place] = full.results[0]
     function.update_function_type()
 
 

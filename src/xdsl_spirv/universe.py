@@ -198,6 +198,7 @@ def _extend(name: str, module: str) -> None:
 _extend_linalg()
 _extend("arith", "scalar_extensions")
 _extend("math", "scalar_extensions")
+_extend("tensor", "reshapes")
 _extend("scf", "forall")
 _extend("tensor", "forall")
 

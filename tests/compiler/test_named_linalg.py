@@ -174,6 +174,115 @@ def test_scalar_arguments_are_inputs(element: str):
             np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize("element", SCALARS)
+def test_scalar_results_are_outputs(element: str):
+    """From a tensor, an argument, a constant, arithmetic, a sum and a loop."""
+    t, kind = f"tensor<4x{element}>", "f" if element[0] == "f" else "i"
+    five = "5.0" if kind == "f" else "5"
+    text = f"""
+    func.func @main(%x: {t}, %s: {element}) -> ({", ".join([element] * 6)}) {{
+      %two = arith.constant 2 : index
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c4 = arith.constant 4 : index
+      %k = arith.constant {five} : {element}
+      %taken = tensor.extract %x[%two] : {t}
+      %p = arith.mul{kind} %taken, %s : {element}
+      %q = arith.add{kind} %p, %k : {element}
+      %e = tensor.empty() : tensor<{element}>
+      %i = linalg.fill ins(%k : {element}) outs(%e : tensor<{element}>) -> tensor<{element}>
+      %d = linalg.dot ins(%x, %x : {t}, {t}) outs(%i : tensor<{element}>) -> tensor<{element}>
+      %dot = tensor.extract %d[] : tensor<{element}>
+      %loop = scf.for %n = %c0 to %c4 step %c1 iter_args(%a = %k) -> ({element}) {{
+        %v = tensor.extract %x[%n] : {t}
+        %b = arith.add{kind} %a, %v : {element}
+        scf.yield %b : {element}
+      }}
+      return %taken, %s, %k, %q, %dot, %loop : {", ".join([element] * 6)}
+    }}"""
+    dtype = SCALARS[element]
+    x, s = np.arange(4, dtype=dtype), dtype(3)
+    wanted = [2, 3, 5, 11, 19, 11]
+    compiled = run(compile_module(parse_text(text), "lavapipe"), {"x": x, "s": s}).values()
+    for results in (compiled, interpret(parse_text(text), [x, np.array(s)])):
+        for got, expected in zip(results, wanted, strict=True):
+            np.testing.assert_array_equal(got, np.array(expected, dtype))
+
+
+PRODUCTS = {
+    "dot": ("8", "8", ""), "matvec": ("3x8", "8", "3"), "vecmat": ("8", "8x5", "5"),
+    "matmul": ("3x8", "8x5", "3x5"),
+}  # fmt: skip
+STARTS = {
+    "constant": "linalg.fill ins(%k : E) outs(%e : T) -> T",
+    "row": "linalg.broadcast ins(%row : R) outs(%e : T) dimensions = [AXES]",
+    "argument": "",
+}
+
+
+@pytest.mark.parametrize("element", SCALARS)
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
+def test_sums_begin_at_any_value(name: str, element: str, target: str):
+    """At a constant, at a row for all rows, and at an argument."""
+    shapes = [[int(size) for size in part.split("x") if size] for part in PRODUCTS[name]]
+    a, b, t = (f"tensor<{''.join(f'{size}x' for size in shape)}{element}>" for shape in shapes)
+    row = f"tensor<{''.join(f'{size}x' for size in shapes[2][-1:])}{element}>"
+    axes = "0" if len(shapes[2]) == 2 else ""
+    rng = np.random.default_rng(len(name))
+    x, y, r, c = (
+        rng.integers(-2, 3, shape).astype(SCALARS[element])
+        for shape in (*shapes[:2], shapes[2][-1:], shapes[2])
+    )
+    wanted = {"constant": x @ y + 3, "row": x @ y + r, "argument": x @ y + c}
+    for start, form in STARTS.items():
+        made = form.replace("AXES", axes).replace("E", element).replace("R", row).replace("T", t)
+        line = f"%c = {made}" if made else ""
+        given = "%c" if not made else "%unused"
+        text = f"""
+        func.func @main(%x: {a}, %y: {b}, %row: {row}, {given}: {t}) -> {t} {{
+          %k = arith.constant {"3.0" if element[0] == "f" else "3"} : {element}
+          %e = tensor.empty() : {t}
+          {line}
+          %r = linalg.{name} ins(%x, %y : {a}, {b}) outs(%c : {t}) -> {t}
+          return %r : {t}
+        }}"""
+        inputs = {"x": x, "y": y, "row": r, given[1:]: c}
+        (compiled,) = run(compile_module(parse_text(text), target), inputs).values()
+        (interpreted,) = interpret(parse_text(text), [x, y, r, c])
+        for got in (compiled, interpreted):
+            np.testing.assert_array_equal(got, wanted[start].astype(SCALARS[element]), start)
+
+
+RANKS = """
+func.func @main(%x: tensor<f32>) -> (tensor<1x1xf32>, tensor<f32>) {
+  %a = tensor.expand_shape %x [] output_shape [1, 1] : tensor<f32> into tensor<1x1xf32>
+  %e = tensor.empty() : tensor<1x1xf32>
+  %r = scf.forall (%i) in (1) shared_outs(%o = %e) -> (tensor<1x1xf32>) {
+    %d = linalg.add ins(%a, %a : tensor<1x1xf32>, tensor<1x1xf32>)
+        outs(%e : tensor<1x1xf32>) -> tensor<1x1xf32>
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %d into %o[%i, 0] [1, 1] [1, 1]
+          : tensor<1x1xf32> into tensor<1x1xf32>
+    }
+  } {mapping = [#gpu.thread<linear_dim_0>]}
+  %c = tensor.collapse_shape %r [] : tensor<1x1xf32> into tensor<f32>
+  return %r, %c : tensor<1x1xf32>, tensor<f32>
+}"""
+
+
+def test_no_dimensions_are_expanded_and_mappings_kept():
+    """Neither verifies in xDSL 0.75."""
+    module = parse_text(RANKS)
+    assert str(parse_text(str(module))) == str(module)
+    compiled = run(compile_module(parse_text(RANKS), "lavapipe"), {"x": np.float32(2)}).values()
+    for results in (compiled, interpret(module, [np.array(2, np.float32)])):
+        for got, shape in zip(results, [(1, 1), ()], strict=True):
+            np.testing.assert_array_equal(got, np.full(shape, 4, np.float32))
+    with pytest.raises(ProgramError, match="has other sizes than 1"):
+        parse_text(RANKS.replace("1x1", "2x1").replace("output_shape [1", "output_shape [2"))
+
+
 WITHOUT_KERNELS = {
     **{f"i{n}": "use i8" for n in (2, 3, 4, 7)}, "i9": "use i16", "i24": "use i32",
     "i48": "use i64", "i128": "64 bits or fewer", "index": "arith.index_cast",
