@@ -145,15 +145,21 @@ def _choose_ways(program: Program, ways: Sequence[tuple[Place, int]]) -> Program
     return _with_blocks(program, changed)
 
 
-def _loops(program: Program) -> Iterator[Place]:
-    return (place for place, block in _blocks(program) if len(merge_targets(block)) > 1)
+def _loops(program: Program) -> Iterator[tuple[Place, int]]:
+    """Each loop, without its tests or with one of them, whose block is given."""
+    for (i, j), header in _blocks(program):
+        if len(merge_targets(header)) > 1:
+            yield (i, j), -1
+            for k, block in enumerate(program.functions[i].blocks):
+                if len(successors(block)) == 2 and merge_targets(header)[0] in successors(block):
+                    yield (i, j), k
 
 
-def _run_once(program: Program, places: Sequence[Place]) -> Program:
-    """Each loop's body runs once: what went back or left it goes on."""
+def _run_once(program: Program, chosen: Sequence[tuple[Place, int]]) -> Program:
+    """Each loop's body runs once: what went back or left it goes on, but for the test's way out."""
     blocks = dict(_blocks(program))
     graphs = [graph_of(f) if f.blocks else None for f in program.functions]
-    for i, j in places:
+    for (i, j), test in dict(reversed(chosen)).items():
         header = blocks[i, j]
         merge, onward = merge_targets(header)
         label = header[0].result
@@ -167,6 +173,9 @@ def _run_once(program: Program, places: Sequence[Place]) -> Program:
                 continue
             if label in targets:
                 blocks[place] = _go_to(block, merge, 1)
+            elif place[1] == test:
+                selection = make("OpSelectionMerge", merge, 0)._replace(refs=(1,))
+                blocks[place] = (*block[:-1], selection, block[-1])
             elif block[-1].op == "OpBranchConditional" and block[-2].op not in MERGES:
                 others = [to for to in targets if to not in (merge, onward)]
                 blocks[place] = _go_to(block, (others or targets)[0], 1)
@@ -398,9 +407,10 @@ MODULE = (
     Edits("loops", *of_module(_loops, _run_once)),
     Edits("operands", *of_module(_operands, _use_operands)),
     Edits("variables", *of_module(_variables, _forward_stores)),
+    # The inliner needs capabilities, which are declarations.
+    Edits("calls", _calls, _inline),
     Edits("declarations", *of_module(_notes, _drop_notes)),
     Edits("workgroup", *of_module(_sizes, _shrink_workgroups)),
-    Edits("calls", _calls, _inline),
 )
 
 
