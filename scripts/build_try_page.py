@@ -48,8 +48,9 @@ PACKAGES = {
 }
 """Packages of npm, and their files by their places in the page's folder."""
 
-XZ = {"id": lzma.FILTER_LZMA2, "preset": 6, "lp": 2, "lc": 2, "pb": 2}
-"""Compresses words of 32 bits; the page's decompressor knows no other check than CRC32."""
+XZ = {"id": lzma.FILTER_LZMA2, "preset": 9, "dict_size": 1 << 24}
+WORDS = {"lp": 2, "lc": 0, "pb": 2}
+"""For words of 32 bits."""
 
 TESTS = ROOT / "tests"
 
@@ -275,17 +276,21 @@ def without_prose(picture: Picture, module: bytes) -> bytes:
     return b"".join(memory[span] for span in spans)
 
 
+def _compress(data: bytes, settings: dict[str, int] | None = None) -> bytes:
+    """As xz; the page's decompressor knows no other check than CRC32."""
+    return lzma.compress(data, check=lzma.CHECK_CRC32, filters=[{**XZ, **(settings or {})}])
+
+
 def build(folder: Path) -> None:
     """Leaves the page and all that it loads in a folder."""
     module = gzip.decompress((OUT / "python.wasm.gz").read_bytes())
     picture, (called, *binaries) = take_picture(module, list(requests()))
     copy_parts(folder)
-    for name in ("snapshot.js", "tidy.py"):
+    for name in ("snapshot.js", "tidy.py", "plain.py"):
         (folder / name).unlink()
-    functions = gzip.compress(wasm_functions.keep(module, called), 9, mtime=0)
-    (folder / "python.wasm.gz").write_bytes(functions)
-    memory = without_prose(picture, module)
-    contents = lzma.compress(memory, check=lzma.CHECK_CRC32, filters=[XZ])
+    functions = _compress(wasm_functions.keep(module, called))
+    (folder / "python.wasm.xz").write_bytes(functions)
+    contents = _compress(without_prose(picture, module), WORDS)
     (folder / "memory.xz").write_bytes(contents)
     data: dict[str, Any] = {
         "examples": [

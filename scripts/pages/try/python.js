@@ -13,12 +13,12 @@ export async function startPython(module, files, picture) {
   const work = new Map();
   const folder = (name, content) => new PreopenDirectory(name, content);
   const file = (name) => (files[name] ? [[name === "library.zip" ? "python315.zip" : name, new File(files[name], { readonly: true })]] : []);
-  const site = new Map(["site.zip", "session.py", "tidy.py"].flatMap(file));
+  const site = new Map(["site.zip", "session.py", "tidy.py", "plain.py"].flatMap(file));
   const folders = [
     output, output, output,
     folder("/usr/local/lib", new Map(file("library.zip"))), folder("/site", site), folder("/tmp", new Map()), folder("/work", work),
   ];
-  const environment = ["HOME=/tmp", "TMPDIR=/tmp", "PYTHONHASHSEED=0", "PYTHONOPTIMIZE=2"];
+  const environment = ["HOME=/tmp", "TMPDIR=/tmp"];
   const system = new WASI(["/usr/local/bin/python.wasm"], environment, folders, { debug: false });
   const instance = await WebAssembly.instantiate(module, { wasi_snapshot_preview1: system.wasiImport, host: { call: () => -1 } });
   const python = instance.exports;
@@ -40,8 +40,9 @@ export async function startPython(module, files, picture) {
     used.forEach((page, place) => memory.set(contents.subarray(place * PAGE, (place + 1) * PAGE), page * PAGE));
   }
   const put = (name, content) => work.set(name, new File(typeof content === "string" ? encode(content) : content));
-  const answer = () => JSON.parse(new TextDecoder().decode(work.get("answer.json").data));
-  return { run, start, put, answer, memory: python.memory };
+  const take = (name) => work.get(name).data;
+  const answer = () => JSON.parse(new TextDecoder().decode(take("answer.json")));
+  return { run, start, put, take, answer, memory: python.memory };
 }
 
 export const UNPACK = "import sys, zipfile; sys.path[:0] = ['/site', '/tmp/site']; zipfile.ZipFile('/site/site.zip').extractall('/tmp/site')";

@@ -21,6 +21,17 @@ async function serve(python, request) {
   return { binary: kernel.binary ?? new Uint8Array(), said: [summary, ...problems.map(({ rule }) => rule)].join(" ") };
 }
 
+// Empties the ring in which the garbage collector holds an object and all others of the picture: it need not collect them, and its links do not compress.
+// Each object has its two links before it. The ring's head lies before all objects, in memory that the module starts with.
+function emptyRing(buffer, object) {
+  const words = new Uint32Array(buffer);
+  const first = object / 4 - 2;
+  const ring = [];
+  for (let at = first; ring.length === 0 || at !== first; at = words[at] >>> 2) ring.push(at);
+  const head = ring.reduce((least, at) => Math.min(least, at));
+  for (const at of ring) words[at] = words[at + 1] = at === head ? 4 * head : 0;
+}
+
 // The numbers of the pages that are not all zero, and what is in them.
 function pictureOf(buffer) {
   const pages = buffer.byteLength / PAGE;
@@ -32,12 +43,25 @@ function pictureOf(buffer) {
   return { pages, used, contents };
 }
 
+// Puts compiled modules in the place of sources: a Python that compiles them leaves a memory full of holes.
+async function compileArchives(module, files, functions) {
+  const python = await startPython(module, files);
+  python.memory.grow(Math.ceil(functions / PAGE));
+  python.start();
+  python.run("import sys; sys.path.insert(0, '/site'); from plain import compile_archive");
+  for (const [name, place] of [["site.zip", "/site/site.zip"], ["library.zip", "/usr/local/lib/python315.zip"]]) {
+    python.run(`compile_archive('${place}', '/work/${name}')`);
+    files[name] = python.take(name);
+  }
+}
+
 // A picture of a Python that has served all requests, a 1 for each function that was called, and the kernels that requests compile to. Which
 // functions numpy calls depends on addresses as well, so the first requests, `again`, are served by a Python of the picture, too.
 export async function make({ base, functions, requests, again }, module) {
   module = await WebAssembly.compile(await fetched(module));
-  const names = ["library.zip", "site.zip", "session.py", "tidy.py"];
+  const names = ["library.zip", "site.zip", "session.py", "tidy.py", "plain.py"];
   const files = Object.fromEntries(await Promise.all(names.map(async (name) => [name, await fetched(name)])));
+  await compileArchives(module, files, functions);
   const python = await startPython(module, files);
   python.memory.grow(Math.ceil(functions / PAGE));
   python.start();
@@ -51,6 +75,8 @@ export async function make({ base, functions, requests, again }, module) {
     console.log(`${request.title}: ${said}`);
   }
   python.run("import tidy; tidy.tidy()");
+  const object = Number(python.run("print(id(session))"));
+  emptyRing(python.memory.buffer, object);
   const called = notes(python).slice();
   notes(python).fill(0);
   const picture = pictureOf(python.memory.buffer);

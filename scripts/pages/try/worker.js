@@ -19,15 +19,19 @@ async function loaded(name) {
 }
 
 const bytesOf = async (stream) => new Uint8Array(await new Response(stream).arrayBuffer());
-const compiled = (stream) => WebAssembly.compileStreaming(new Response(stream.pipeThrough(new DecompressionStream("gzip")), WASM));
+const compiled = (stream) => WebAssembly.compileStreaming(new Response(stream, WASM));
+
+async function unpacked(name) {
+  await import("./xz-decompress.js");
+  return new globalThis["xz-decompress"].XzReadableStream(await loaded(name));
+}
 
 // The browser's cache, where it has one, keeps the pages of memory decompressed for the next visit, after the first answer.
 async function loadContents(version) {
   const cache = await globalThis.caches?.open("xdsl-spirv-try").catch(() => undefined);
   const kept = await cache?.match(version);
   if (kept) return bytesOf(kept.body);
-  await import("./xz-decompress.js");
-  const contents = await bytesOf(new globalThis["xz-decompress"].XzReadableStream(await loaded(`memory.xz?${version}`)));
+  const contents = await bytesOf(await unpacked(`memory.xz?${version}`));
   keep = async () => {
     for (const old of (await cache?.keys()) ?? []) await cache.delete(old);
     await cache?.put(version, new Response(contents));
@@ -36,12 +40,12 @@ async function loadContents(version) {
 }
 
 async function load({ pages, used, version }) {
-  const [module, contents] = await Promise.all([loaded(`python.wasm.gz?${version}`).then(compiled), loadContents(version)]);
+  const [module, contents] = await Promise.all([unpacked(`python.wasm.xz?${version}`).then(compiled), loadContents(version)]);
   return { module, picture: { pages, used, contents } };
 }
 
 async function wholePython() {
-  const module = await compiled((await fetched(`${ELSEWHERE}python.wasm.gz`)).body);
+  const module = await compiled((await fetched(`${ELSEWHERE}python.wasm.gz`)).body.pipeThrough(new DecompressionStream("gzip")));
   const names = [`${ELSEWHERE}library.zip`, `${ELSEWHERE}site.zip`, "session.py"];
   const contents = await Promise.all(names.map(async (name) => new Uint8Array(await (await fetched(name)).arrayBuffer())));
   return { module, files: Object.fromEntries(names.map((name, place) => [name.split("/").at(-1), contents[place]])) };
