@@ -43,7 +43,6 @@ from xdsl_spirv.compiler.weights import give_weights
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
 from xdsl_spirv.passes.schedule.cost import Candidate, cost
-from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import Plan, plan
 from xdsl_spirv.passes.schedule.split_reductions import seconds_of_sum
 from xdsl_spirv.runtime.modules import context, parse_text
@@ -139,7 +138,7 @@ def candidates(one: Contraction, target: Target) -> dict[str, tuple[Plan, Candid
     for _, listed in candidates_of(one, target):
         for candidate in listed:
             planned = plan(one, candidate.schedule, target)
-            if not any(problems_of(planned)):
+            if not any(planned.problems()):
                 fitting.setdefault(_normal(str(candidate.schedule)), (planned, candidate))
         if fitting:
             break

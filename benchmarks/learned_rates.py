@@ -28,7 +28,6 @@ from shape_families import families
 from tuning import GROUPS, sources
 
 from xdsl_spirv.passes.schedule.cost import FEATURES, cost, multiplying
-from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.targets import load
@@ -78,7 +77,7 @@ def measurements(paths: Sequence[Path], target: str) -> Iterator[Measured]:
         rated = [row for row in record["measured"] if row[0] in rates]
         for schedule, microseconds, reference, _ in sorted(rated, key=lambda r: order[r[0]]):
             planned = plan(pricing.contraction, parse_schedule(schedule), device)
-            if any(problems_of(planned)):
+            if any(planned.problems()):
                 continue
             own = rates[schedule].rate, rates[schedule].alone
             core = multiplying(planned, *own)

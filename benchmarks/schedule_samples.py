@@ -30,7 +30,6 @@ from shape_families import families
 
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
 from xdsl_spirv.passes.schedule.cost import cost
-from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.vulkan.device import open_device
@@ -56,7 +55,7 @@ def schedules(product: Product, target: str) -> list[str]:
     for _, candidates in candidates_of(one, device):
         for candidate in candidates:
             planned = plan(one, candidate.schedule, device)
-            if not any(problems_of(planned)):
+            if not any(planned.problems()):
                 seconds = cost(planned, candidate.rate, candidate.alone, candidate.stream)
                 estimates.setdefault(str(candidate.schedule), seconds)
         if estimates:

@@ -29,7 +29,6 @@ from xdsl_spirv.dialects.schedule import (
     ContractionAttr,
     DirectAttr,
     DispatchOp,
-    LoopsAttr,
     PackOp,
     bit_width,
 )
@@ -42,7 +41,8 @@ from xdsl_spirv.passes.analysis.contraction import (
 )
 from xdsl_spirv.passes.analysis.sizes import loop_extents
 from xdsl_spirv.passes.analysis.sizes import number as size_of
-from xdsl_spirv.passes.schedule.paths import ATTENTION, LOOPS, PACK, PATHS, path_of
+from xdsl_spirv.passes.schedule.kinds import KINDS, kind_of, root_of
+from xdsl_spirv.passes.schedule.paths import LOOPS, PATHS
 from xdsl_spirv.runtime.layers import Considered, Layer
 
 FREE = (
@@ -108,18 +108,12 @@ def _layer(dispatch: DispatchOp, operators: Mapping[str, str]) -> Layer:
     body = list(dispatch.body.block.ops)
     noted = [entry for op in body for entry in _considered_paths(op)]
     contraction = next(filter(None, map(_contraction, body)), None)
-    schedule = dispatch.attributes.get(SCHEDULE)
-    if contraction is not None:
-        schedule = contraction.op.attributes.get(SCHEDULE)
     attention = next((op for op in body if isinstance(op, AttentionOp)), None)
-    path = (schedule and path_of(schedule)) or LOOPS
-    if any(isinstance(op, PackOp) for op in body):
-        path = PACK
-    elif any(isinstance(op, AttentionMergeOp) for op in body):
-        path = ATTENTION
-    elif attention is not None:
-        path, schedule = ATTENTION, attention.attributes.get(SCHEDULE)
-    elif isinstance(schedule, LoopsAttr):
+    root = root_of(dispatch)
+    kind = root and kind_of(root)
+    path = KINDS[kind].path if kind else LOOPS
+    schedule = root and root.attributes.get(SCHEDULE)
+    if path == LOOPS:
         noted = [entry for entry in noted if entry.path == LOOPS][:1]
     else:
         noted = [entry for entry in noted if entry.path != LOOPS]

@@ -396,3 +396,8 @@ def common_divisor(*sizes: Size) -> int:
 def is_multiple(size: Size, divisor: int) -> bool:
     """Whether a number divides a size for all values of the sizes."""
     return common_divisor(size) % divisor == 0
+
+
+def named_sizes(sizes: Iterable[Size]) -> str:
+    """Writes sizes as `MxN`, for names; D stands for a size that is not known."""
+    return "x".join("D" if is_dynamic(size) else str(size) for size in sizes)

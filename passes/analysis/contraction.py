@@ -36,7 +36,13 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import PackedViewOp, PackingAttr, PaddedViewOp
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static, typical
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Size,
+    is_dynamic,
+    named_sizes,
+    static,
+    typical,
+)
 from xdsl_spirv.passes.analysis.epilogue import (
     Epilogue,
     definition,
@@ -90,6 +96,14 @@ class Contraction:
     counts: tuple[int, int, int, int]
     maps: tuple[AffineMap, AffineMap, AffineMap]
     types: tuple[str, str, str]
+
+    @property
+    def kernel_name(self) -> str:
+        """`matmul_MxNxK`, `batch_matmul_BxMxNxK`, `convolution_MxNxK`; D for a dynamic size."""
+        kind = "convolution" if self.is_convolution else "matmul"
+        if self.batch == 1:
+            return f"{kind}_{named_sizes((self.m, self.n, self.k))}"
+        return f"batch_{kind}_{named_sizes((self.batch, self.m, self.n, self.k))}"
 
     @cached_property
     def epilogue(self) -> Epilogue:

@@ -1,29 +1,42 @@
 """
-From scheduled operations to the code of a kernel's invocations: a pattern for each kind of kernel.
+From scheduled operations to the code of a kernel's invocations: a function for each kind of kernel.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, TypeAlias
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Operation
+from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp
-from xdsl_spirv.passes import refuse
+from xdsl_spirv.dialects.schedule import CollectiveOp
+from xdsl_spirv.passes import refuse, rewrite_once
 from xdsl_spirv.passes.analysis.contraction import NotAContraction
 from xdsl_spirv.passes.analysis.target import target_of
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.targets import Target
+from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kinds import KINDS, kind_of, plan_of, root_of
 
-ScheduledT = TypeVar("ScheduledT", bound=Operation)
+Code: TypeAlias = Callable[[CollectiveOp, Any], None]
+"""Writes the code of a kernel before its collective, by the plan of its kind."""
+
+
+@dataclass(frozen=True)
+class KernelPass(ModulePass, ABC):
+    """Writes out the kernels of the kinds that it has code for (see `schedule.kinds`)."""
+
+    codes: ClassVar[Mapping[str, Code]]
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rewrite_once(op, KernelPattern(self.name, op, self.codes))
 
 
 @dataclass
-class KernelPattern(RewritePattern, ABC, Generic[ScheduledT]):
+class KernelPattern(RewritePattern):
     """
     Writes out the body of a kernel: the collective becomes what each of its invocations does.
 
@@ -34,35 +47,19 @@ class KernelPattern(RewritePattern, ABC, Generic[ScheduledT]):
     """The pass, which refuses in its name what does not fit."""
 
     module: ModuleOp
+    codes: Mapping[str, Code]
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: CollectiveOp, rewriter: PatternRewriter) -> None:
-        scheduled = self.scheduled(op)
-        if scheduled is None:
+        root = root_of(op)
+        if root is None:
+            refuse(self.pass_name, op, "nothing in it is scheduled: run assign-schedule first")
+        kind = kind_of(root)
+        if kind in KINDS and kind not in self.codes:
             return
         try:
-            self.write(op, scheduled)
+            plan = plan_of(root, target_of(self.module, self.pass_name))
         except (NotAContraction, ScheduleDoesNotFit) as error:
-            refuse(self.pass_name, scheduled, str(error))
+            refuse(self.pass_name, root, str(error))
+        self.codes[kind or ""](op, plan)
         rewriter.erase(op)
-
-    @property
-    def target(self) -> Target:
-        """The target that the module names."""
-        return target_of(self.module, self.pass_name)
-
-    @abstractmethod
-    def scheduled(self, collective: CollectiveOp) -> ScheduledT | None:
-        """The operation that says what the kernel computes; None for kernels of other patterns."""
-
-    @abstractmethod
-    def write(self, collective: CollectiveOp, op: ScheduledT) -> None:
-        """Write the code before the collective; raises `ScheduleDoesNotFit` before it writes."""
-
-
-def scheduled_by(
-    collective: CollectiveOp, kind: type[ScheduledT], schedule: type[Attribute]
-) -> ScheduledT | None:
-    """The operation of a kind in a collective that has a schedule of a kind."""
-    scheduled = (op for op in collective.body.block.ops if isinstance(op, kind))
-    return next((op for op in scheduled if isinstance(op.attributes.get(SCHEDULE), schedule)), None)

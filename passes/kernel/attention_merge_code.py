@@ -7,20 +7,15 @@ factor, which the others get by exchanges; so there is no barrier, and code is s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from math import gcd, prod
+from functools import reduce
 
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import Float32Type, MemRefType, TensorType, f32
+from xdsl.dialects.builtin import Float32Type, MemRefType, f32
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.schedule import AttentionMergeOp, FlatViewOp
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, static
+from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleOp
-from xdsl_spirv.passes.analysis.layout import Layout, layout_of
-from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_elements import moved_type
@@ -28,62 +23,10 @@ from xdsl_spirv.passes.kernel.attention_numbers import LOG2_E, Numbers
 from xdsl_spirv.passes.kernel.elements import components_of
 from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
-from xdsl_spirv.targets import Target
-
-MOST_SUBGROUPS = 4
+from xdsl_spirv.passes.schedule.attention_merge import MergePlan
 
 ROW, COLUMN = 0, 1
 """Walks of the result."""
-
-
-@dataclass(frozen=True)
-class MergePlan:
-    """The merge of an attention's parts on a target."""
-
-    op: AttentionMergeOp
-    target: Target
-
-    @cached_property
-    def loops(self) -> tuple[Size, ...]:
-        return self.op.sized([number(value) for value in self.op.numbers])
-
-    @property
-    def width(self) -> int:
-        return static(self.loops[-1:])[0]
-
-    @property
-    def rows(self) -> Size:
-        return prod(self.loops[:-1])
-
-    @property
-    def count(self) -> int:
-        """Number of parts."""
-        assert isinstance(self.op.parts.type, TensorType | MemRefType)
-        return self.op.parts.type.get_shape()[0]
-
-    @property
-    def invocations(self) -> int:
-        size = self.target.subgroup_size
-        return size * min(MOST_SUBGROUPS, ceil_div(self.width // self.vector, size))
-
-    @property
-    def vector(self) -> int:
-        """Elements of a part that an invocation reads at a time; totals are two more."""
-        return gcd(self.width, 2)
-
-    @property
-    def grid(self) -> tuple[Size, Size, Size]:
-        return self.rows, 1, 1
-
-    @property
-    def layout(self) -> Layout:
-        """Returns the walks of the result along rows, and along the elements of a row."""
-        last = len(self.loops) - 1
-        groups = (range(last), range(last, last + 1))
-        shape = extents(self.op.out)
-        layout = layout_of(self.op.map.data, shape, None, self.loops, groups)
-        walks = tuple(tuple(replace(axis, steps=()) for axis in walk) for walk in layout.walks)
-        return Layout(layout.start, walks)
 
 
 class MergeCode(Numbers):

@@ -12,57 +12,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from xdsl_spirv.dialects.schedule import (
-    SCHEDULE,
-    AttentionLanesAttr,
-    AttentionMergeOp,
-    AttentionOp,
-    CollectiveOp,
-)
-from xdsl_spirv.passes import rewrite_once
+from xdsl_spirv.dialects.schedule import CollectiveOp
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel import KernelPattern, scheduled_by
+from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.attention_lanes_code import LanesCode
-from xdsl_spirv.passes.kernel.attention_merge_code import MergeCode, MergePlan
-from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, check_lanes
+from xdsl_spirv.passes.kernel.attention_merge_code import MergeCode
+from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan
+from xdsl_spirv.passes.schedule.attention_merge import MergePlan
+
+
+def write_lanes(collective: CollectiveOp, plan: LanesPlan) -> None:
+    """Writes the kernel of an attention whose lanes multiply and add."""
+    LanesCode(KernelEmitter(InsertPoint.before(collective)), plan).write()
+
+
+def write_merge(collective: CollectiveOp, plan: MergePlan) -> None:
+    """Writes the kernel that merges the parts of an attention."""
+    MergeCode(KernelEmitter(InsertPoint.before(collective)), plan).write()
 
 
 @dataclass(frozen=True)
-class AttentionToFMAPass(ModulePass):
+class AttentionToFMAPass(KernelPass):
     """Writes out every kernel that computes an attention without matrices, and those that merge."""
 
     name = "attention-to-fma"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite_once(op, MergePattern(self.name, op), LanesPattern(self.name, op))
-
-
-class MergePattern(KernelPattern[AttentionMergeOp]):
-    """Writes out the kernels that merge the parts of an attention."""
-
-    def scheduled(self, collective: CollectiveOp) -> AttentionMergeOp | None:
-        merge = collective.body.block.last_op
-        return merge if isinstance(merge, AttentionMergeOp) else None
-
-    def write(self, collective: CollectiveOp, op: AttentionMergeOp) -> None:
-        builder = KernelEmitter(InsertPoint.before(collective))
-        MergeCode(builder, MergePlan(op, self.target)).write()
-
-
-class LanesPattern(KernelPattern[AttentionOp]):
-    """Writes out the kernels of attentions whose lanes multiply and add."""
-
-    def scheduled(self, collective: CollectiveOp) -> AttentionOp | None:
-        return scheduled_by(collective, AttentionOp, AttentionLanesAttr)
-
-    def write(self, collective: CollectiveOp, op: AttentionOp) -> None:
-        schedule = op.attributes[SCHEDULE]
-        assert isinstance(schedule, AttentionLanesAttr)
-        plan = LanesPlan(op, schedule, self.target)
-        check_lanes(plan)
-        LanesCode(KernelEmitter(InsertPoint.before(collective)), plan).write()
+    codes = {"attention_lanes": write_lanes, "attention_merge": write_merge}

@@ -14,36 +14,24 @@ schedule may name. The schedule makes all choices; contractions that it does not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from xdsl.dialects import gpu
-from xdsl.dialects.linalg.ops import CopyOp, GenericOp
+from xdsl.dialects.linalg.ops import CopyOp
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint
 
-from xdsl_spirv.dialects.schedule import (
-    FOR_ATTENTION,
-    SCHEDULE,
-    AttentionMergeOp,
-    AttentionOp,
-    CollectiveOp,
-    ContractionAttr,
-    PackOp,
-    RowsAttr,
-    WindowAttr,
-)
+from xdsl_spirv.dialects.schedule import CollectiveOp, PackOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import static
-from xdsl_spirv.passes import refuse
-from xdsl_spirv.passes.analysis.contraction import contraction_of, storage
+from xdsl_spirv.passes.analysis.contraction import storage
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel import KernelPattern
 from xdsl_spirv.passes.kernel.k_loop import Multiplier, Operand, multiply_tiles
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
-from xdsl_spirv.passes.schedule.fit import check
-from xdsl_spirv.passes.schedule.plan import Plan, plan
+from xdsl_spirv.passes.schedule.kernel_plan import ContractionPlan
+from xdsl_spirv.passes.schedule.packing import PackPlan, PanelPlan
+from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
 
 
@@ -66,76 +54,27 @@ class Core(Multiplier, Protocol):
 MakeCore = Callable[[KernelEmitter, Plan, Place], Core]
 
 
-@dataclass
-class ContractionPattern(KernelPattern[GenericOp]):
-    """Writes out the kernels of contractions whose schedule names an instruction."""
-
-    instruction: str
-    core: MakeCore
-
-    def scheduled(self, collective: CollectiveOp) -> GenericOp | None:
-        last = collective.body.block.last_op
-        own = PackOp | AttentionOp | AttentionMergeOp
-        if SCHEDULE in collective.attributes or isinstance(last, own):
-            return None
-        root = scheduled_root(collective)
-        if root is None:
-            cause = "nothing in it is scheduled: run assign-schedule first"
-            refuse(self.pass_name, collective, cause)
-        schedule = root.attributes[SCHEDULE]
-        if isinstance(schedule, WindowAttr | RowsAttr):
-            return None
-        if not isinstance(schedule, ContractionAttr):
-            refuse(self.pass_name, root, f"{schedule} is not a #schedule.contraction")
-        return root if schedule.instruction.kind.data == self.instruction else None
-
-    def write(self, collective: CollectiveOp, op: GenericOp) -> None:
-        schedule = op.attributes[SCHEDULE]
-        assert isinstance(schedule, ContractionAttr)
-        contraction = contraction_of(op)
-        contraction_plan = plan(contraction, schedule, self.target)
-        check(contraction_plan)
-        a, b = (storage(value)[0] for value in (contraction.a, contraction.b))
-        builder = KernelEmitter(InsertPoint.before(collective))
-        _emit(builder, contraction_plan, self.core, a, b, init_of(collective, op))
+def write_contraction(make_core: MakeCore, collective: CollectiveOp, plan: Plan) -> None:
+    """Writes the kernel of a contraction whose schedule names an instruction."""
+    a, b = (storage(value)[0] for value in (plan.contraction.a, plan.contraction.b))
+    builder = KernelEmitter(InsertPoint.before(collective))
+    _emit(builder, plan, make_core, a, b, init_of(collective, plan))
 
 
-@dataclass
-class PackPattern(KernelPattern[PackOp]):
-    """
-    Writes out the kernels that pack an operand into fragments.
+def write_pack(collective: CollectiveOp, plan: PackPlan | PanelPlan) -> None:
+    """Writes the kernel that packs an operand into fragments or panels."""
+    from xdsl_spirv.passes.kernel.packed import lower_pack
 
-    An operand that is packed for an attention is lowered with it, as its elements are arranged
-    differently.
-    """
-
-    for_attention: bool = False
-
-    def scheduled(self, collective: CollectiveOp) -> PackOp | None:
-        op = collective.body.block.last_op
-        if not isinstance(op, PackOp):
-            return None
-        return op if (FOR_ATTENTION in op.attributes) == self.for_attention else None
-
-    def write(self, collective: CollectiveOp, op: PackOp) -> None:
-        from xdsl_spirv.passes.kernel.packed import lower_pack
-        from xdsl_spirv.passes.schedule.packing import plan_packing
-
-        builder = KernelEmitter(InsertPoint.before(collective))
-        lower_pack(builder, op.source, op.destination, plan_packing(op, self.target))
+    op = collective.body.block.last_op
+    assert isinstance(op, PackOp)
+    builder = KernelEmitter(InsertPoint.before(collective))
+    lower_pack(builder, op.source, op.destination, plan)
 
 
-def scheduled_root(collective: CollectiveOp) -> GenericOp | None:
-    """Returns the kernel's scheduled contraction."""
-    for op in collective.body.block.ops:
-        if isinstance(op, GenericOp) and SCHEDULE in op.attributes:
-            return op
-    return None
-
-
-def init_of(collective: CollectiveOp, root: GenericOp) -> SSAValue | None:
+def init_of(collective: CollectiveOp, plan: ContractionPlan) -> SSAValue | None:
     """The initial value of a contraction's result; None for zero."""
     init: SSAValue | None = None
+    root = plan.contraction.op
     for op in collective.body.block.ops:
         if isinstance(op, CopyOp) and op.outputs[0] is root.outputs[0]:
             init = op.inputs[0]

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands, CooperativeMatrixUse, Scope
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
-from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.emit.emitter import Condition
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.collective import ContractionPattern, Operand, PackPattern
+from xdsl_spirv.passes.kernel import KernelPass
+from xdsl_spirv.passes.kernel.collective import Operand, write_contraction, write_pack
 from xdsl_spirv.passes.kernel.fragments import FragmentTile
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.schedule.plan import Plan
@@ -35,17 +33,6 @@ SIGNED = (
     CooperativeMatrixOperands.MatrixCSignedComponentsKHR
     | CooperativeMatrixOperands.MatrixResultSignedComponentsKHR,
 )
-
-
-@dataclass(frozen=True)
-class ContractionToCooperativeMatrixPass(ModulePass):
-    """Writes out every kernel whose schedule says `coopmat`: subgroups multiply fragments."""
-
-    name = "contraction-to-cooperative-matrix"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        multiplied = ContractionPattern(self.name, op, "coopmat", CooperativeCore)
-        rewrite_once(op, PackPattern(self.name, op), multiplied)
 
 
 class CooperativeCore:
@@ -152,3 +139,11 @@ def _fragment_types(
         CooperativeMatrixType(k, n, b, scope, use.MatrixBKHR),
         CooperativeMatrixType(m, n, result, scope, use.MatrixAccumulatorKHR),
     )
+
+
+@dataclass(frozen=True)
+class ContractionToCooperativeMatrixPass(KernelPass):
+    """Writes out every kernel whose schedule says `coopmat`: subgroups multiply fragments."""
+
+    name = "contraction-to-cooperative-matrix"
+    codes = {"coopmat": partial(write_contraction, CooperativeCore), "pack": write_pack}

@@ -11,32 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.spirv.enums import PackedVectorFormat
-from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.emit.emitter import Index
-from xdsl_spirv.passes.kernel.collective import ContractionPattern
+from xdsl_spirv.passes.kernel import KernelPass
+from xdsl_spirv.passes.kernel.collective import write_contraction
 from xdsl_spirv.passes.kernel.contraction_to_fma import InvocationCore
 from xdsl_spirv.passes.kernel.elements import components_of
 from xdsl_spirv.passes.kernel.staging import TileInMemory
 
 PACKED_4X8 = PackedVectorFormat.PackedVectorFormat4x8Bit
-
-
-@dataclass(frozen=True)
-class ContractionToDotPass(ModulePass):
-    """Writes out every kernel whose schedule says `dot`: invocations multiply words of bytes."""
-
-    name = "contraction-to-dot"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite_once(op, ContractionPattern(self.name, op, "dot", DotCore))
 
 
 class DotCore(InvocationCore):
@@ -86,3 +75,11 @@ class DotCore(InvocationCore):
             case _:
                 dot = SUDotOp(b, a, i32, PACKED_4X8)
         return self.builder.add(dot)
+
+
+@dataclass(frozen=True)
+class ContractionToDotPass(KernelPass):
+    """Writes out every kernel whose schedule says `dot`: invocations multiply words of bytes."""
+
+    name = "contraction-to-dot"
+    codes = {"dot": partial(write_contraction, DotCore)}

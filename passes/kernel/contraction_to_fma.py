@@ -13,32 +13,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from xdsl.context import Context
 from xdsl.dialects import arith, math, vector
-from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp, VectorType, f32
+from xdsl.dialects.builtin import AnyFloat, IntegerType, VectorType, f32
 from xdsl.ir import Attribute, SSAValue
-from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
-from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.collective import ContractionPattern, Operand
+from xdsl_spirv.passes.kernel import KernelPass
+from xdsl_spirv.passes.kernel.collective import Operand, write_contraction
 from xdsl_spirv.passes.kernel.elements import ElementCode, bfloat16_of_bits, components_of
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tiles import vector_type
-
-
-@dataclass(frozen=True)
-class ContractionToFMAPass(ModulePass):
-    """Writes out every kernel whose schedule says `fma`: invocations compute by themselves."""
-
-    name = "contraction-to-fma"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite_once(op, ContractionPattern(self.name, op, "fma", InvocationCore))
 
 
 class InvocationCore:
@@ -222,3 +210,11 @@ class InvocationCore:
         if isinstance(self.element, IntegerType):
             return b.add(arith.AddiOp(total, b.add(arith.MuliOp(x, y))))
         return b.add(math.FmaOp(x, y, total))
+
+
+@dataclass(frozen=True)
+class ContractionToFMAPass(KernelPass):
+    """Writes out every kernel whose schedule says `fma`: invocations compute by themselves."""
+
+    name = "contraction-to-fma"
+    codes = {"fma": partial(write_contraction, InvocationCore)}

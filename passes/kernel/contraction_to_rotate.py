@@ -17,51 +17,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from xdsl.context import Context
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
-from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, FlatViewOp, WindowAttr
+from xdsl_spirv.dialects.schedule import CollectiveOp, FlatViewOp
 from xdsl_spirv.dialects.spirv.enums import Scope
-from xdsl_spirv.passes import rewrite_once
-from xdsl_spirv.passes.analysis.contraction import contraction_of, element_type, fill_of, storage
+from xdsl_spirv.passes.analysis.contraction import element_type, fill_of, storage
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel import KernelPattern, scheduled_by
+from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.collective import init_of
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.result_tile import BatchTile
-from xdsl_spirv.passes.schedule.window import Elements, WindowPlan, check_window
-
-
-@dataclass(frozen=True)
-class ContractionToRotatePass(ModulePass):
-    """Writes out every kernel whose contraction has a `#schedule.window`."""
-
-    name = "contraction-to-rotate"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite_once(op, WindowPattern(self.name, op))
-
-
-class WindowPattern(KernelPattern[GenericOp]):
-    """Writes out the kernels of contractions over windows."""
-
-    def scheduled(self, collective: CollectiveOp) -> GenericOp | None:
-        return scheduled_by(collective, GenericOp, WindowAttr)
-
-    def write(self, collective: CollectiveOp, op: GenericOp) -> None:
-        schedule = op.attributes[SCHEDULE]
-        assert isinstance(schedule, WindowAttr)
-        plan = WindowPlan(contraction_of(op), schedule, self.target)
-        check_window(plan)
-        builder = KernelEmitter(InsertPoint.before(collective))
-        WindowKernel(builder, plan, init_of(collective, op)).emit()
-
+from xdsl_spirv.passes.schedule.window import Elements, WindowPlan
 
 Loops = dict[int, Index]
 """The values of loops."""
@@ -272,3 +242,17 @@ class WindowKernel:
         if isinstance(self.element, IntegerType):
             return b.add(arith.AddiOp(total, b.add(arith.MuliOp(x, y))))
         return b.add(math.FmaOp(x, y, total))
+
+
+def write_window(collective: CollectiveOp, plan: WindowPlan) -> None:
+    """Writes the kernel of a contraction over windows."""
+    builder = KernelEmitter(InsertPoint.before(collective))
+    WindowKernel(builder, plan, init_of(collective, plan)).emit()
+
+
+@dataclass(frozen=True)
+class ContractionToRotatePass(KernelPass):
+    """Writes out every kernel whose contraction has a `#schedule.window`."""
+
+    name = "contraction-to-rotate"
+    codes = {"window": write_window}

@@ -46,6 +46,7 @@ from xdsl_spirv.passes.analysis.contraction import Contraction, canonical_form, 
 from xdsl_spirv.passes.analysis.epilogue import row_sum_of
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, is_size_op, number
 from xdsl_spirv.passes.analysis.values import operands_of
+from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan
 
 STORAGE_BUFFER = StorageClassAttr(StorageClass.StorageBuffer)
 READ_THROUGH = (tensor.PadOp, linalg.ops.GenericOp, PackedViewOp, SelectedViewOp)
@@ -99,6 +100,10 @@ class KernelBody:
         for op in dispatch.body.block.ops:
             self._root() if op is root else self._convert(op)
         self.block.add_ops([CollectiveOp(self.ops), gpu.ReturnOp([])])
+
+    def grid_of(self, plan: KernelPlan) -> tuple[Size, Size, Size]:
+        """The workgroups of the launch, by sizes that the host knows."""
+        return plan.grid
 
     # Arguments
 

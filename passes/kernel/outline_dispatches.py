@@ -15,7 +15,6 @@ is one by itself.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xdsl.builder import Builder
@@ -36,30 +35,17 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.schedule import (
-    CONSIDERED,
-    SCHEDULE,
-    AttentionAttr,
-    AttentionLanesAttr,
-    AttentionMergeOp,
-    AttentionOp,
-    ContractionAttr,
-    DispatchOp,
-    LoopsAttr,
-    PackOp,
-    RowsAttr,
-    WindowAttr,
-)
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, least, static
+from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, DispatchOp, LoopsAttr
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static
 from xdsl_spirv.passes import refuse
-from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
-from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, number
+from xdsl_spirv.passes.analysis.sizes import SizeCode, extent
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
-from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.kernel_plan import ContractionPlan, KernelPlan, ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kinds import plan_of, root_of
 from xdsl_spirv.targets import Target
 
 KERNELS = "kernels"
@@ -83,45 +69,7 @@ class OutlineDispatchesPass(ModulePass):
             inner.attributes.pop(CONSIDERED, None)
         kernels = _Kernels()
         for dispatch in [inner for inner in op.walk() if isinstance(inner, DispatchOp)]:
-            if (pack := _pack(dispatch)) is not None:
-                from xdsl_spirv.passes.schedule.packing import plan_packing
-
-                packing = plan_packing(pack, target)
-                shape = _Shape(packing.grid, (packing.invocations, 1, 1))
-                _launch(dispatch, KernelBody(dispatch, None), _pack_name(pack), shape, kernels)
-                continue
-            if (attention := _attention(dispatch)) is not None:
-                self._outline_attention(dispatch, attention, target, kernels)
-                continue
-            if (merge := _merge(dispatch)) is not None:
-                from xdsl_spirv.passes.kernel.attention_merge_code import MergePlan
-
-                merging = MergePlan(merge, target)
-                shape = _Shape(merging.grid, (merging.invocations, 1, 1))
-                name = (
-                    f"attention_merge_{merging.count}x{_write_sizes((merging.rows, merging.width))}"
-                )
-                _launch(dispatch, KernelBody(dispatch, None), name, shape, kernels)
-                continue
-            loops = dispatch.attributes.get(SCHEDULE)
-            if isinstance(loops, LoopsAttr):
-                self._outline_loops(dispatch, loops, target, kernels)
-                continue
-            root = _root(dispatch)
-            if root is None:
-                refuse(self.name, dispatch, "it has no #schedule.loops: run assign-schedule")
-            schedule = root.attributes.get(SCHEDULE)
-            if not isinstance(schedule, ContractionAttr | WindowAttr | RowsAttr):
-                refuse(self.name, root, "it has no #schedule.contraction: run assign-schedule")
-            try:
-                contraction = contraction_of(root)
-                shape = _shape_of(contraction, schedule, target)
-                body = _body_of(dispatch, contraction)
-            except (NotAContraction, ScheduleDoesNotFit) as error:
-                refuse(self.name, root, str(error))
-            except Unplaced as error:
-                refuse(self.name, error.op, str(error))
-            _launch(dispatch, body, _name(contraction), shape, kernels)
+            self._outline(dispatch, target, kernels)
         if kernels.functions:
             op.attributes["gpu.container_module"] = UnitAttr()
             op.body.block.add_op(
@@ -131,102 +79,42 @@ class OutlineDispatchesPass(ModulePass):
                 )
             )
 
-    def _outline_attention(
-        self, dispatch: DispatchOp, op: AttentionOp, target: Target, kernels: _Kernels
-    ) -> None:
-        from xdsl_spirv.passes.schedule.attention_fit import check_attention, plan_attention
-
-        schedule = op.attributes.get(SCHEDULE)
-        if not isinstance(schedule, AttentionAttr | AttentionLanesAttr):
-            refuse(self.name, op, "it has no #schedule.attention: run assign-schedule")
-        plan = plan_attention(op, schedule, target)
+    def _outline(self, dispatch: DispatchOp, target: Target, kernels: _Kernels) -> None:
+        root = root_of(dispatch)
+        if root is None:
+            refuse(self.name, dispatch, "nothing in it is scheduled: run assign-schedule")
         try:
-            check_attention(plan)
-            body = KernelBody(dispatch, None)
-        except ScheduleDoesNotFit as error:
-            refuse(self.name, op, str(error))
-        except Unplaced as error:
-            refuse(self.name, error.op, str(error))
-        known = op.sized([number(value) for value in op.numbers])
-        sizes = _write_sizes((known.batch, *known.extents))
-        shape = _Shape(plan.grid, (plan.invocations, 1, 1))
-        _launch(dispatch, body, f"attention_{sizes}", shape, kernels)
-
-    def _outline_loops(
-        self, dispatch: DispatchOp, loops: LoopsAttr, target: Target, kernels: _Kernels
-    ) -> None:
-        from xdsl_spirv.passes.loops.body import LoopsBody, loops_name
-
-        try:
-            body = LoopsBody(dispatch, loops)
-            grid = (least(body.workgroups(loops, target), loops.grid[0]), 1, 1)
+            plan = plan_of(root, target)
+            body = _body_of(dispatch, plan)
+            shape = _Shape(body.grid_of(plan), (plan.invocations, 1, 1))
+        except (NotAContraction, ScheduleDoesNotFit) as error:
+            refuse(self.name, root, str(error))
         except (Unplaced, NotLoops) as error:
             refuse(self.name, error.op, str(error))
-        _launch(dispatch, body, loops_name(dispatch), _Shape(grid, loops.block), kernels)
+        _launch(dispatch, body, plan.kernel_name, shape, kernels)
 
     def _enclose(self, root: Operation) -> None:
         """Put a scheduled contraction that stands alone into a dispatch."""
         if isinstance(root, DispatchOp) or isinstance(root.parent_op(), DispatchOp):
             return
-        schedule = root.attributes[SCHEDULE]
         if not isinstance(root, LinalgStructuredOperation) or not root.res:
             refuse(self.name, root, "only a contraction of tensors can be outlined")
-        if not isinstance(schedule, ContractionAttr | WindowAttr | RowsAttr):
-            refuse(self.name, root, f"{schedule} is not a #schedule.contraction")
         try:
             form_contraction(contraction_of(root), alone=True)
         except NotAContraction as error:
             refuse(self.name, root, str(error))
 
 
-def _body_of(dispatch: DispatchOp, contraction: Contraction) -> KernelBody:
-    """A contraction's kernel; with loops behind it, if its columns are read there."""
-    if contraction.epilogue.source is None:
+def _body_of(dispatch: DispatchOp, plan: KernelPlan) -> KernelBody:
+    """The kernel's region; by loops where there is no contraction, or its columns are read."""
+    contraction = plan.contraction if isinstance(plan, ContractionPlan) else None
+    loops = dispatch.attributes.get(SCHEDULE)
+    read = contraction is not None and contraction.epilogue.source is not None
+    if not read and not isinstance(loops, LoopsAttr):
         return KernelBody(dispatch, contraction)
     from xdsl_spirv.passes.loops.body import LoopsBody
 
-    return LoopsBody(dispatch, None, contraction)
-
-
-def _pack(dispatch: DispatchOp) -> PackOp | None:
-    """Returns the dispatch's packing operation, or None."""
-    return next((op for op in dispatch.body.block.ops if isinstance(op, PackOp)), None)
-
-
-def _write_sizes(sizes: Iterable[Size]) -> str:
-    """`MxN`; D for a dynamic size."""
-    return "x".join("D" if is_dynamic(size) else str(size) for size in sizes)
-
-
-def _merge(dispatch: DispatchOp) -> AttentionMergeOp | None:
-    """Returns the dispatch's merge of attention parts, or None."""
-    return next((op for op in dispatch.body.block.ops if isinstance(op, AttentionMergeOp)), None)
-
-
-def _attention(dispatch: DispatchOp) -> AttentionOp | None:
-    """Returns the dispatch's attention, or None."""
-    return next((op for op in dispatch.body.block.ops if isinstance(op, AttentionOp)), None)
-
-
-def _pack_name(pack: PackOp) -> str:
-    """`pack_MxK` or `pack_NxK`."""
-    _, *sizes = pack.packing.sized([number(value) for value in pack.numbers]).extents
-    return f"pack_{_write_sizes(sizes)}"
-
-
-def _root(dispatch: DispatchOp) -> LinalgStructuredOperation | None:
-    """The contraction of a dispatch, or None if it has none."""
-    for op in dispatch.body.block.ops:
-        if not isinstance(op, LinalgStructuredOperation):
-            continue
-        if SCHEDULE in op.attributes:
-            return op
-        try:
-            contraction_of(op)
-        except NotAContraction:
-            continue
-        return op
-    return None
+    return LoopsBody(dispatch, loops if isinstance(loops, LoopsAttr) else None, contraction)
 
 
 @dataclass(frozen=True)
@@ -235,27 +123,6 @@ class _Shape:
 
     grid: Grid
     block: Triple
-
-
-def _shape_of(
-    contraction: Contraction, schedule: ContractionAttr | WindowAttr | RowsAttr, target: Target
-) -> _Shape:
-    """Computes the launch size. Raises `ScheduleDoesNotFit` if the schedule does not fit."""
-    if isinstance(schedule, WindowAttr):
-        from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
-
-        window = WindowPlan(contraction, schedule, target)
-        check_window(window)
-        return _Shape(window.grid, window.block)
-    if isinstance(schedule, RowsAttr):
-        from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows
-
-        rows = RowsPlan(contraction, schedule, target)
-        check_rows(rows)
-        return _Shape(rows.grid, rows.block)
-    contraction_plan = plan(contraction, schedule, target)
-    check(contraction_plan)
-    return _Shape(contraction_plan.grid, (contraction_plan.invocations, 1, 1))
 
 
 class _Kernels:
@@ -291,15 +158,6 @@ class _Kernels:
         self._known.setdefault(key, []).append(function)
         self.functions.append(function)
         return function.sym_name.data
-
-
-def _name(contraction: Contraction) -> str:
-    """`matmul_MxNxK`, `batch_matmul_BxMxNxK`, `convolution_MxNxK`; D for a dynamic size."""
-    kind = "convolution" if contraction.is_convolution else "matmul"
-    sizes = [contraction.m, contraction.n, contraction.k]
-    if contraction.batch != 1:
-        kind, sizes = f"batch_{kind}", [contraction.batch, *sizes]
-    return f"{kind}_{_write_sizes(sizes)}"
 
 
 def _launch(

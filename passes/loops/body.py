@@ -21,19 +21,18 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     StridedLayoutAttr,
-    TensorType,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp, LoopsAttr
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, least
 from xdsl_spirv.passes.analysis.contraction import Contraction, pads_with_zeros
 from xdsl_spirv.passes.analysis.loops_reader import results_of_collective
 from xdsl_spirv.passes.analysis.sizes import extent, extents, is_size_op, kept_dimensions, number
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type, is_for_shapes
-from xdsl_spirv.passes.schedule.loops_schedule import busy_workgroups
+from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan
+from xdsl_spirv.passes.schedule.loops_schedule import LoopsPlan, busy_workgroups
 from xdsl_spirv.targets import Target
 
 
@@ -59,7 +58,14 @@ class LoopsBody(KernelBody):
             if isinstance(op, CollectiveOp) and schedule is not None:
                 op.attributes[SCHEDULE] = schedule
 
-    def workgroups(self, schedule: LoopsAttr, target: Target) -> Size:
+    def grid_of(self, plan: KernelPlan) -> tuple[Size, Size, Size]:
+        """The workgroups that have something to do, and not more than are scheduled."""
+        if not isinstance(plan, LoopsPlan):
+            return plan.grid
+        busy = self._workgroups(plan.schedule, plan.target)
+        return least(busy, plan.schedule.workgroups.data), 1, 1
+
+    def _workgroups(self, schedule: LoopsAttr, target: Target) -> Size:
         """The workgroups that have something to do, from the sizes of the dispatch's operands."""
         code = next(op for op in self.block.ops if isinstance(op, CollectiveOp))
         _, results = results_of_collective(code.body.block)
@@ -266,20 +272,6 @@ def _strides(type: MemRefType) -> list[int | None]:
         None if DYNAMIC_INDEX in shape[axis + 1 :] else prod(shape[axis + 1 :])
         for axis in range(len(shape))
     ]
-
-
-def loops_name(dispatch: DispatchOp) -> str:
-    """The name `elementwise_MxN`, `reduction_M` or `move_MxN`, by the first result."""
-    ops = list(dispatch.body.block.ops)
-    loops = [op for op in ops if isinstance(op, LinalgStructuredOperation)]
-    kind = "elementwise" if any(not isinstance(op, linalg.ops.FillOp) for op in loops) else "move"
-    for op in loops:
-        if any(iterator.data != IteratorType.PARALLEL for iterator in op.get_iterator_types()):
-            kind = "reduction"
-    type = dispatch.outputs[0].type
-    assert isinstance(type, TensorType)
-    sizes = ("D" if size == DYNAMIC_INDEX else str(size) for size in type.get_shape())
-    return f"{kind}_{'x'.join(sizes)}".removesuffix("_")
 
 
 def captured_by(op: Operation) -> list[SSAValue]:

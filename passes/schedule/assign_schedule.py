@@ -20,8 +20,6 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
-    AttentionAttr,
-    AttentionLanesAttr,
     AttentionMergeOp,
     AttentionOp,
     ContractionAttr,
@@ -38,7 +36,9 @@ from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
 from xdsl_spirv.passes.schedule.cost import cost
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check, not_listed, problems_of
+from xdsl_spirv.passes.schedule.fit import not_listed
+from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit, check
+from xdsl_spirv.passes.schedule.kinds import KINDS, kind_of, path_of, plan_of
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     COOPERATIVE_MATRIX,
@@ -50,7 +50,6 @@ from xdsl_spirv.passes.schedule.paths import (
     Limits,
     no_few_rows,
     no_window,
-    path_of,
 )
 from xdsl_spirv.passes.schedule.plan import Plan, plan
 from xdsl_spirv.passes.schedule.tuned import lookup
@@ -106,7 +105,7 @@ class AssignSchedulePass(ModulePass):
             inner.attributes[SCHEDULE] = schedule
         for inner in op.walk():
             if isinstance(inner, AttentionOp):
-                self._assign_attention(inner, target, decisions)
+                self._assign_attention(inner, choices)
         for inner in op.walk():
             if isinstance(inner, DispatchOp) and SCHEDULE not in inner.attributes:
                 if not any(map(_needs_none, inner.body.walk())):
@@ -114,47 +113,29 @@ class AssignSchedulePass(ModulePass):
 
                     inner.attributes[SCHEDULE] = choose_loops(inner, target, self.name)
 
-    def _assign_attention(self, op: AttentionOp, target: Target, decisions: Decisions) -> None:
+    def _assign_attention(self, op: AttentionOp, choices: _Choices) -> None:
         from xdsl_spirv.passes.schedule.attention_choice import choose_attention
-        from xdsl_spirv.passes.schedule.attention_fit import check_attention, plan_attention
 
-        given = op.attributes.get(SCHEDULE)
         try:
-            if given is None:
-                op.attributes[SCHEDULE] = choose_attention(op, target)
-                reason = "scores, softmax and values in one kernel"
-                decisions.note(op, ATTENTION, reason, taken=True)
-            elif isinstance(given, AttentionAttr | AttentionLanesAttr):
-                check_attention(plan_attention(op, given, target))
-            else:
-                refuse(self.name, op, f"its schedule {given} is not a #schedule.attention")
+            if SCHEDULE in op.attributes:
+                choices.take_given(op)
+                return
+            op.attributes[SCHEDULE] = choose_attention(op, choices.target)
+            reason = "scores, softmax and values in one kernel"
+            choices.decisions.note(op, ATTENTION, reason, taken=True)
         except ScheduleDoesNotFit as error:
             refuse(self.name, op, str(error))
 
     def _assign(self, contraction: Contraction, choices: _Choices) -> None:
-        op, target = contraction.op, choices.target
+        op = contraction.op
         given = op.attributes.get(SCHEDULE)
         try:
             if given is None:
                 choices.choose(contraction)
-            elif isinstance(given, ContractionAttr):
-                check(plan(contraction, given, target))
-                path, reason = path_of(given) or "", "its schedule was given"
-                choices.decisions.note(op, path, reason, taken=True)
-            elif isinstance(given, WindowAttr):
-                from xdsl_spirv.passes.schedule.window import WindowPlan, check_window
-
-                check_window(WindowPlan(contraction, given, target))
-                choices.decisions.note(op, ROTATE, "its schedule was given", taken=True)
-            elif isinstance(given, RowsAttr):
-                from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows
-
-                check_rows(RowsPlan(contraction, given, target))
-                choices.decisions.note(op, ROWS, "its schedule was given", taken=True)
             else:
-                refuse(self.name, op, f"its schedule {given} is not a #schedule.contraction")
+                choices.take_given(op)
         except (ScheduleDoesNotFit, NotAContraction) as error:
-            hint = _nearest(contraction, given, target) if given is not None else ""
+            hint = _nearest(contraction, given, choices.target) if given is not None else ""
             refuse(self.name, op, f"{contraction}: {error}{hint}")
 
 
@@ -172,6 +153,12 @@ class _Choices:
         self.target, self.decisions = target, decisions
         self.schedules: dict[Operation, Schedule] = {}
         self._known: dict[tuple[object, ...], list[Contraction]] = {}
+
+    def take_given(self, op: Operation) -> None:
+        """Checks the schedule that an operation has; raises `ScheduleDoesNotFit`."""
+        plan_of(op, self.target)
+        path = KINDS[kind_of(op) or ""].path
+        self.decisions.note(op, path, "its schedule was given", taken=True)
 
     def choose(self, contraction: Contraction) -> None:
         """Chooses a schedule; raises `ScheduleDoesNotFit` if none fits."""
@@ -212,7 +199,7 @@ def _nearest(contraction: Contraction, given: Attribute, target: Target) -> str:
         candidate.schedule
         for _, candidates in candidates_of(contraction, target)
         for candidate in candidates
-        if not any(problems_of(plan(contraction, candidate.schedule, target)))
+        if not any(plan(contraction, candidate.schedule, target).problems())
     ]
     if not fitting:
         return f"; {target.name} has no schedule for it"
@@ -344,7 +331,7 @@ def cheapest(
             if best is not None and seconds >= best[0]:
                 fitting += 1
                 continue
-            problem = next(problems_of(candidate_plan), None)
+            problem = next(candidate_plan.problems(), None)
             if problem is not None:
                 rejected.append(candidate_plan)
                 problems[problem] += 1

@@ -30,6 +30,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     ceil_div,
     is_dynamic,
     is_multiple,
+    named_sizes,
     surely_below,
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
@@ -37,7 +38,7 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.analysis.layout import Axis, Layout, Walk, joined, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.schedule.attention_deal import Deal
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan, ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.tiles import PackedTile
 from xdsl_spirv.targets import Fragment, Target
 
@@ -56,12 +57,21 @@ LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (E, N), "mask": (M, N), "result": (M,
 
 
 @dataclass(frozen=True)
-class AttentionPlan:
+class AttentionPlan(KernelPlan):
     """An attention with its schedule on a target."""
 
     op: AttentionOp
     schedule: AttentionAttr
     target: Target
+
+    @property
+    def kernel_name(self) -> str:
+        return f"attention_{named_sizes((self.sizes.batch, *self.sizes.extents))}"
+
+    def problems(self) -> Iterator[str]:
+        from xdsl_spirv.passes.schedule.attention_fit import problems
+
+        return problems(self)  # pyright: ignore[reportArgumentType]
 
     @property
     def element(self) -> Attribute:

@@ -17,13 +17,10 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.schedule.attention import AttentionPlan, element_type_of
-from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, check_lanes
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit
 from xdsl_spirv.targets import CONVERSIONS, PER_ELEMENT, REDUCTIONS, Target
 
 Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr
-
-Plan: TypeAlias = AttentionPlan | LanesPlan
 
 MOST_HEAD = 256
 """Elements of a query, or of a value: what accumulators leave room for."""
@@ -62,21 +59,6 @@ def shapes_of(element: Attribute, target: Target) -> Iterator[tuple[int, int, in
 def side_by_side(target: Target) -> int:
     """Returns the number of subgroups of a workgroup that do not delay each other."""
     return min(target.model.attention.side_by_side, target.residency.subgroups)
-
-
-def plan_attention(op: AttentionOp, schedule: Schedule, target: Target) -> Plan:
-    """Plans an attention with its schedule, by matrices or by multiply-adds."""
-    kind = LanesPlan if isinstance(schedule, AttentionLanesAttr) else AttentionPlan
-    return kind(op, schedule, target)  # pyright: ignore[reportArgumentType]
-
-
-def check_attention(plan: Plan) -> None:
-    """Raises `ScheduleDoesNotFit` with the first problem."""
-    if isinstance(plan, LanesPlan):
-        check_lanes(plan)
-        return
-    for problem in problems(plan):
-        raise ScheduleDoesNotFit(problem)
 
 
 def not_by_matrices(op: AttentionOp, in_registers: bool = True) -> Iterator[str]:

@@ -24,12 +24,13 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
     is_dynamic,
+    named_sizes,
     surely_below,
     typical,
 )
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan, check
 from xdsl_spirv.targets import Target
 
 FLOATS = Float16Type | BFloat16Type | Float32Type
@@ -126,7 +127,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class LanesPlan:
+class LanesPlan(KernelPlan):
     """An attention with its schedule on a target."""
 
     op: AttentionOp
@@ -327,43 +328,40 @@ class LanesPlan:
         per_row = sum(self.share(name) * self.vector(name) for name in ("k", "v"))
         return self.schedule.rows.data * per_row
 
+    @property
+    def kernel_name(self) -> str:
+        return f"attention_{named_sizes((self.sizes.batch, *self.sizes.extents))}"
 
-def problems(plan: LanesPlan) -> Iterator[str]:
-    """Lists why the schedule does not fit, each with the offending number and one that fits."""
-    op, schedule, target = plan.op, plan.schedule, plan.target
-    for name in ("q", "k", "v", "result", *(["mask"] if op.mask is not None else [])):
-        if not isinstance(plan.element(name), FLOATS):
-            yield f"{name} is {plan.element(name)}: f16, bf16 or f32 would do"
-            return
-    if schedule.keys.data & (schedule.keys.data - 1):
-        yield f"{schedule.keys.data} keys at a time: a power of two would do"
-    if schedule.lanes.data > target.subgroup_size:
-        yield f"{schedule.lanes.data} lanes: a subgroup of {target.name} has {target.subgroup_size}"
-    if "subgroup-shuffle" not in target.features:
-        yield f"{target.name} has no subgroup-shuffle, by which invocations add up a score"
-    if target.held_registers is not None and plan.registers > target.held_registers:
-        yield (
-            f"{plan.registers} registers of an invocation for queries and results, of which "
-            f"{target.name} holds {target.held_registers}: fewer rows or more lanes would fit"
-        )
-    if plan.invocations > target.max_invocations:
-        yield f"{plan.invocations} invocations, {target.name} allows {target.max_invocations}"
-    if plan.workgroup_bytes > target.workgroup_memory_bytes:
-        yield (
-            f"Workgroup memory of {plan.workgroup_bytes} bytes exceeds {target.name}'s "
-            f"{target.workgroup_memory_bytes}: fewer subgroups or rows would fit"
-        )
-    if op.parts is not None and plan.across_rows:
-        yield "parts of the keys, but subgroups lie across rows: across = keys would do"
-    for axis, count, limit in zip("xyz", plan.grid, target.max_grid, strict=True):
-        if not is_dynamic(count) and count > limit:
-            yield f"{count} workgroups in {axis}, {target.name} allows {limit}"
-
-
-def check_lanes(plan: LanesPlan) -> None:
-    """Raises `ScheduleDoesNotFit` with the first problem."""
-    for problem in problems(plan):
-        raise ScheduleDoesNotFit(problem)
+    def problems(self) -> Iterator[str]:
+        op, schedule, target = self.op, self.schedule, self.target
+        for name in ("q", "k", "v", "result", *(["mask"] if op.mask is not None else [])):
+            if not isinstance(self.element(name), FLOATS):
+                yield f"{name} is {self.element(name)}: f16, bf16 or f32 would do"
+                return
+        if schedule.keys.data & (schedule.keys.data - 1):
+            yield f"{schedule.keys.data} keys at a time: a power of two would do"
+        if schedule.lanes.data > target.subgroup_size:
+            size = target.subgroup_size
+            yield f"{schedule.lanes.data} lanes: a subgroup of {target.name} has {size}"
+        if "subgroup-shuffle" not in target.features:
+            yield f"{target.name} has no subgroup-shuffle, by which invocations add up a score"
+        if target.held_registers is not None and self.registers > target.held_registers:
+            yield (
+                f"{self.registers} registers of an invocation for queries and results, of which "
+                f"{target.name} holds {target.held_registers}: fewer rows or more lanes would fit"
+            )
+        if self.invocations > target.max_invocations:
+            yield f"{self.invocations} invocations, {target.name} allows {target.max_invocations}"
+        if self.workgroup_bytes > target.workgroup_memory_bytes:
+            yield (
+                f"Workgroup memory of {self.workgroup_bytes} bytes exceeds {target.name}'s "
+                f"{target.workgroup_memory_bytes}: fewer subgroups or rows would fit"
+            )
+        if op.parts is not None and self.across_rows:
+            yield "parts of the keys, but subgroups lie across rows: across = keys would do"
+        for axis, count, limit in zip("xyz", self.grid, target.max_grid, strict=True):
+            if not is_dynamic(count) and count > limit:
+                yield f"{count} workgroups in {axis}, {target.name} allows {limit}"
 
 
 def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
@@ -409,7 +407,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     room = MOST_KEYS * loaded if target.processor else int(min(LOADED_REGISTERS, most_loaded))
     keys = max(1, min(MOST_KEYS, _power_of_two(room // loaded)))
     plan = LanesPlan(op, AttentionLanesAttr(rows, lanes, keys, subgroups, across, ahead), target)
-    check_lanes(plan)
+    check(plan)
     twice = AttentionLanesAttr(rows, lanes, keys, 2 * subgroups, across, ahead)
     return twice if _merges_less(plan, LanesPlan(op, twice, target)) else plan.schedule
 
@@ -422,7 +420,7 @@ def _merges_less(plan: LanesPlan, twice: LanesPlan) -> bool:
     and computed in the same time (benchmarks/results/h200-decode-attention-schedules.json).
     """
     known = plan.target.merged_parts
-    if not known or plan.across_rows or any(problems(twice)):
+    if not known or plan.across_rows or any(twice.problems()):
         return False
     if plan.registers > RESIDENT_REGISTERS:
         return False

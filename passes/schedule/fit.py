@@ -1,5 +1,5 @@
 """
-Whether a schedule fits a contraction and a target: the one place that refuses.
+Whether a schedule of tiles fits a contraction and a target.
 
 Every message names the number that does not fit, the limit, and the nearest value that would.
 """
@@ -40,17 +40,6 @@ PACKED = 4
 
 ACCUMULATED = ("f16", "f32", "f64", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 """Types that an invocation computes in."""
-
-
-class ScheduleDoesNotFit(ValueError):
-    """A schedule that the target or the contraction cannot take; the message says why."""
-
-
-def check(plan: Plan) -> None:
-    """Raise `ScheduleDoesNotFit` with every reason, or return."""
-    problems = list(problems_of(plan))
-    if problems:
-        raise ScheduleDoesNotFit("; ".join(problems))
 
 
 def problems_of(plan: Plan) -> Iterator[str]:

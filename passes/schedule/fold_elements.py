@@ -42,8 +42,8 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows, dispatches_beside_rows
+from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit, check
+from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows
 from xdsl_spirv.targets import Target
 
 MOST = 1 << 15
@@ -239,7 +239,7 @@ def _fits(root: Generic, target: Target) -> bool:
     assert isinstance(schedule, RowsAttr)
     try:
         plan = RowsPlan(contraction_of(root), schedule, target)
-        check_rows(plan)
+        check(plan)
     except (NotAContraction, NotLinear, ScheduleDoesNotFit):
         return False
     once = plan.is_stationary and plan.row_tiles == 1 and plan.contraction.batch == 1

@@ -32,8 +32,8 @@ from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_
 from xdsl_spirv.passes.analysis.epilogue import row_sum_of
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.analysis.pointwise import body_ops, is_pointwise
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows, dispatches_beside_rows
+from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit, check
+from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows
 from xdsl_spirv.targets import Target
 
 MOST = 1 << 15
@@ -301,7 +301,7 @@ def _fold_into_product(norm: _Norm, user: DispatchOp, target: Target) -> Dispatc
     copy.erase()
     try:
         plan = RowsPlan(contraction_of(root), root.attributes[SCHEDULE], target)  # pyright: ignore
-        check_rows(plan)
+        check(plan)
         fits = _is_few(plan) and plan.contraction.epilogue.reductions
     except (NotAContraction, NotLinear, ScheduleDoesNotFit):
         fits = False

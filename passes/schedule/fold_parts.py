@@ -46,8 +46,8 @@ from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.analysis.sizes import extent, is_size_op, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.analysis.unpacking import unpacks
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
-from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kinds import kind_of, plan_of
 from xdsl_spirv.targets import Target
 
 Generic: TypeAlias = linalg.ops.GenericOp
@@ -203,8 +203,7 @@ def _root_of(owner: object) -> Generic | None:
     root = owner.yielded[0].owner
     if not isinstance(root, Generic):
         return None
-    schedule = root.attributes.get(SCHEDULE)
-    if not isinstance(schedule, ContractionAttr) or schedule.instruction.kind.data != "coopmat":
+    if kind_of(root) != "coopmat":
         return None
     fill = root.outputs[0].owner
     if not isinstance(fill, linalg.ops.FillOp) or not isinstance(
@@ -242,11 +241,8 @@ def _fold(parts: _Parts, target: Target) -> DispatchOp:
 
 def _fits(dispatch: DispatchOp, target: Target) -> bool:
     root = next(op for op in dispatch.body.block.ops if SCHEDULE in op.attributes)
-    assert isinstance(root, Generic)
-    schedule = root.attributes[SCHEDULE]
-    assert isinstance(schedule, ContractionAttr)
     try:
-        check(plan(contraction_of(root), schedule, target))
+        plan_of(root, target)
     except (NotAContraction, ScheduleDoesNotFit):
         return False
     return True

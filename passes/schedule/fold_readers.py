@@ -37,8 +37,8 @@ from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.rows import RowsPlan, check_rows, dispatches_beside_rows
+from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit, check
+from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows
 from xdsl_spirv.targets import Target
 
 Generic = linalg.ops.GenericOp
@@ -183,7 +183,7 @@ def _fits(folded: DispatchOp, target: Target) -> bool:
         return False
     try:
         plan = RowsPlan(contraction_of(root), root.attributes[SCHEDULE], target)  # pyright: ignore
-        check_rows(plan)
+        check(plan)
     except (NotAContraction, NotLinear, ScheduleDoesNotFit):
         return False
     return plan.readers is not None

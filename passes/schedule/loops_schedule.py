@@ -10,9 +10,22 @@ memory again, while a workgroup keeps them in registers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf, prod
 
-from xdsl.dialects.builtin import FixedBitwidthType, f16, f32, i8, i16, i32
+from xdsl.dialects import linalg
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    FixedBitwidthType,
+    TensorType,
+    f16,
+    f32,
+    i8,
+    i16,
+    i32,
+)
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Attribute
 
 from xdsl_spirv.dialects.schedule import DispatchOp, LoopsAttr, bit_width
@@ -36,6 +49,7 @@ from xdsl_spirv.passes.analysis.loops_nests import (
     sources_of,
 )
 from xdsl_spirv.passes.analysis.loops_reader import results_of_dispatch
+from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan
 from xdsl_spirv.targets import Target
 
 EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle"))
@@ -109,6 +123,38 @@ LEAST_STEPS = 4
 
 CACHED = 1 << 23
 """Bytes of rows that are not certain to stay in a cache from one pass over a row to the next."""
+
+
+@dataclass(frozen=True)
+class LoopsPlan(KernelPlan):
+    """A dispatch that is not a contraction, with its schedule on a target."""
+
+    dispatch: DispatchOp
+    schedule: LoopsAttr
+    target: Target
+
+    @property
+    def grid(self) -> tuple[Size, Size, Size]:
+        return self.schedule.grid
+
+    @property
+    def invocations(self) -> int:
+        return self.schedule.workgroup.data
+
+    @property
+    def kernel_name(self) -> str:
+        """`elementwise_MxN`, `reduction_M` or `move_MxN`, by the first result."""
+        ops = self.dispatch.body.block.ops
+        loops = [op for op in ops if isinstance(op, LinalgStructuredOperation)]
+        computes = any(not isinstance(op, linalg.ops.FillOp) for op in loops)
+        iterators = (kind.data for op in loops for kind in op.get_iterator_types())
+        kind = "elementwise" if computes else "move"
+        if any(iterator != IteratorType.PARALLEL for iterator in iterators):
+            kind = "reduction"
+        type = self.dispatch.outputs[0].type
+        assert isinstance(type, TensorType)
+        sizes = ("D" if size == DYNAMIC_INDEX else str(size) for size in type.get_shape())
+        return f"{kind}_{'x'.join(sizes)}".removesuffix("_")
 
 
 def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsAttr:

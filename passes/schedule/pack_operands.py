@@ -18,7 +18,6 @@ from typing import TypeAlias
 from xdsl.context import Context
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
-from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.hints import isa
@@ -37,18 +36,13 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, symbol
 from xdsl_spirv.passes import refuse
-from xdsl_spirv.passes.analysis.contraction import (
-    Contraction,
-    NotAContraction,
-    contraction_of,
-    packing_of,
-)
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, packing_of
 from xdsl_spirv.passes.analysis.sizes import SizeCode, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
-from xdsl_spirv.passes.schedule.attention_fit import check_attention
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit, check
-from xdsl_spirv.passes.schedule.plan import packing_for, packs, plan
+from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kinds import plan_of
+from xdsl_spirv.passes.schedule.plan import Plan, packing_for, packs
 
 Packed: TypeAlias = dict[tuple[SSAValue, PackingAttr, bool, tuple[Size, ...]], SSAValue]
 """
@@ -67,35 +61,25 @@ class PackOperandsPass(ModulePass):
         packed: Packed = {}
         for root in [scheduled for scheduled in op.walk() if SCHEDULE in scheduled.attributes]:
             schedule = root.attributes[SCHEDULE]
-            if isinstance(root, AttentionOp) and isinstance(schedule, AttentionAttr):
-                self._pack_attention(
-                    AttentionPlan(root, schedule, target_of(op, self.name)), packed
-                )
+            paths = (schedule.a, schedule.b) if isinstance(schedule, ContractionAttr) else ()
+            if not isinstance(schedule, AttentionAttr) and not any(map(packs, paths)):
                 continue
-            if not isinstance(schedule, ContractionAttr):
-                continue
-            paths = (schedule.a, schedule.b)
-            if not any(map(packs, paths)):
-                continue
-            assert isinstance(root, LinalgStructuredOperation)
-            target = target_of(op, self.name)
             try:
-                contraction = contraction_of(root)
-                check(plan(contraction, schedule, target))
+                plan = plan_of(root, target_of(op, self.name))
             except (NotAContraction, ScheduleDoesNotFit) as error:
                 refuse(self.name, root, str(error))
+            if isinstance(plan, AttentionPlan):
+                self._pack_attention(plan, packed)
+                continue
+            assert isinstance(plan, Plan)
             for at, path in enumerate(paths):
-                if packs(path) and contraction.unpackings[at] is None:
-                    packing = packing_for(contraction, schedule, at, target)
-                    self._pack(contraction, packing, at, packed)
+                if packs(path) and plan.contraction.unpackings[at] is None:
+                    packing = packing_for(plan.contraction, plan.schedule, at, plan.target)
+                    self._pack(plan.contraction, packing, at, packed)
 
     def _pack_attention(self, plan: AttentionPlan, packed: Packed) -> None:
         """Queries, keys and values, each as the schedule says."""
         op = plan.op
-        try:
-            check_attention(plan)
-        except ScheduleDoesNotFit as error:
-            refuse(self.name, op, str(error))
         for at, name in enumerate("qkv"):
             value = op.operands[at]
             if plan.path(name) != "direct" or isinstance(value.owner, PackedViewOp):

@@ -8,9 +8,16 @@ from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import PackedSizes, PackingAttr, PackOp, StagedAttr, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_multiple, surely_below
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Size,
+    ceil_div,
+    is_multiple,
+    named_sizes,
+    surely_below,
+)
 from xdsl_spirv.passes.analysis.layout import layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
+from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan
 from xdsl_spirv.passes.schedule.plan import UNROLLED
 from xdsl_spirv.passes.schedule.tiles import (
     INNER,
@@ -33,7 +40,7 @@ TILE_BYTES = 16384
 
 
 @dataclass(frozen=True)
-class PackPlan:
+class PackPlan(KernelPlan):
     """
     A kernel that packs: `subgroups` of a workgroup each pack fragments of `depth` elements along K.
     """
@@ -54,6 +61,10 @@ class PackPlan:
         return self.subgroups * self.target.subgroup_size
 
     @property
+    def kernel_name(self) -> str:
+        return f"pack_{named_sizes(self.sizes.extents[1:])}"
+
+    @property
     def grid(self) -> tuple[Size, Size, Size]:
         """Workgroups along M or N, along K, and of the batch."""
         batch, inner, outer, _ = self.sizes.shape
@@ -62,7 +73,7 @@ class PackPlan:
 
 
 @dataclass(frozen=True)
-class PanelPlan:
+class PanelPlan(KernelPlan):
     """
     A kernel that packs into panels: a workgroup turns `rows` rows of one panel, all of its K tile.
 
@@ -79,6 +90,10 @@ class PanelPlan:
     @property
     def invocations(self) -> int:
         return self.subgroups * self.target.subgroup_size
+
+    @property
+    def kernel_name(self) -> str:
+        return f"pack_{named_sizes(self.packing.extents[1:])}"
 
     @property
     def grid(self) -> tuple[int, int, int]:

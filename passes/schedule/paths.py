@@ -14,18 +14,11 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ArrayAttr
-from xdsl.ir import Attribute, Block, Operation
+from xdsl.ir import Block, Operation
 from xdsl.utils.exceptions import DiagnosticException
 
 from xdsl_spirv.dialects.places import labels_of
-from xdsl_spirv.dialects.schedule import (
-    CONSIDERED,
-    ConsideredAttr,
-    ContractionAttr,
-    DispatchOp,
-    RowsAttr,
-    WindowAttr,
-)
+from xdsl_spirv.dialects.schedule import CONSIDERED, ConsideredAttr, DispatchOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 
 if TYPE_CHECKING:
@@ -61,19 +54,6 @@ MUCH = 4
 
 MOST_FILTERS = 8
 """Filters of one channel up to which a convolution is depthwise: a matrix would be mostly empty."""
-
-KINDS = {"coopmat": COOPERATIVE_MATRIX, "dot": DOT, "fma": FMA}
-
-
-def path_of(schedule: Attribute) -> str | None:
-    """Returns the name of the path that a contraction's schedule takes."""
-    if isinstance(schedule, WindowAttr):
-        return ROTATE
-    if isinstance(schedule, RowsAttr):
-        return ROWS
-    return (
-        KINDS.get(schedule.instruction.kind.data) if isinstance(schedule, ContractionAttr) else None
-    )
 
 
 def no_few_rows(contraction: Contraction, target: Target) -> str:

@@ -8,6 +8,7 @@ target.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -24,6 +25,7 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
 from xdsl_spirv.passes.analysis.contraction import Contraction, fill_of, packing_of
 from xdsl_spirv.passes.analysis.layout import Layout, walk_size
+from xdsl_spirv.passes.schedule.kernel_plan import ContractionPlan
 from xdsl_spirv.passes.schedule.tiles import (
     BATCH,
     COLUMNS,
@@ -78,7 +80,7 @@ def moves_together(layout: Layout, element_bytes: int, width: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(ContractionPlan):
     """A contraction with its schedule on a target."""
 
     contraction: Contraction
@@ -86,6 +88,11 @@ class Plan:
     target: Target
     a: Tile
     b: Tile
+
+    def problems(self) -> Iterator[str]:
+        from xdsl_spirv.passes.schedule.fit import problems_of
+
+        return problems_of(self)  # pyright: ignore[reportArgumentType]
 
     @property
     def staged(self) -> tuple[StagedTile, ...]:

@@ -31,7 +31,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.analysis.target import target_of
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kernel_plan import ContractionPlan
 from xdsl_spirv.targets import Target
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Digit:
 
 
 @dataclass(frozen=True)
-class RowsPlan:
+class RowsPlan(ContractionPlan):
     """A contraction with its schedule on a target."""
 
     contraction: Contraction
@@ -298,10 +298,6 @@ class RowsPlan:
         return prod(self.schedule.grid) * self.target.subgroup_size
 
     @property
-    def block(self) -> tuple[int, int, int]:
-        return self.invocations, 1, 1
-
-    @property
     def total_type(self) -> Attribute:
         """The type of the sums: small floats are summed in binary32."""
         result = self.contraction.element_types[2]
@@ -404,6 +400,12 @@ class RowsPlan:
 
     def problems(self) -> Iterator[str]:
         """The problems of this schedule; each names a fitting value."""
+        try:
+            yield from self._problems()
+        except NotLinear as error:
+            yield str(error)
+
+    def _problems(self) -> Iterator[str]:
         yield from self._problems_of_length()
         yield from self._problems_of_operands()
         yield from self._problems_of_readers()
@@ -501,15 +503,6 @@ class RowsPlan:
             yield f"it needs {feature}, which {self.target.name} does not list"
         if types[2] == "bf16":
             yield "a schedule of rows stores no bf16"
-
-
-def check_rows(plan: RowsPlan) -> None:
-    """Raises `ScheduleDoesNotFit` with the first problem."""
-    try:
-        for problem in plan.problems():
-            raise ScheduleDoesNotFit(problem)
-    except NotLinear as error:
-        raise ScheduleDoesNotFit(str(error)) from error
 
 
 def dispatches_beside_rows(module: ModuleOp, pass_name: str) -> Iterator[tuple[DispatchOp, Target]]:

@@ -15,9 +15,8 @@ from xdsl_spirv.dialects.schedule.paths import MOST_BYTES, MOST_DIGITS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
 from xdsl_spirv.passes.analysis.layout import NotLinear
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import no_few_rows
-from xdsl_spirv.passes.schedule.rows import MOST_ELEMENTS, RowsPlan, check_rows
+from xdsl_spirv.passes.schedule.rows import MOST_ELEMENTS, RowsPlan
 from xdsl_spirv.targets import Target
 
 MOST_ROWS = 8
@@ -103,11 +102,12 @@ def rows_or_reason(contraction: Contraction, target: Target) -> RowsAttr | str:
     for schedule in candidates(RowsPlan(contraction, RowsAttr(), target), few):
         plan = RowsPlan(contraction, schedule, target)
         try:
-            check_rows(plan)
-        except (ScheduleDoesNotFit, NotAContraction) as error:
-            problem = str(error)
-            continue
-        return schedule
+            found = next(plan.problems(), None)
+        except NotAContraction as error:
+            found = str(error)
+        if found is None:
+            return schedule
+        problem = found
     return problem
 
 

@@ -37,7 +37,6 @@ from xdsl_spirv.passes.schedule.contraction_candidates import (
     paths,
 )
 from xdsl_spirv.passes.schedule.cost import cost
-from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import Plan, ceil_div, plan
 from xdsl_spirv.targets import Target
 
@@ -59,7 +58,7 @@ def candidates(contraction: Contraction, target: Target, most: int) -> list[Cont
     for candidate in chain(_rated_plans(contraction, target), _unrated_plans(contraction, target)):
         if len(schedules) >= most:
             break
-        if candidate.schedule not in schedules and not any(problems_of(candidate)):
+        if candidate.schedule not in schedules and not any(candidate.problems()):
             schedules[candidate.schedule] = None
     return list(schedules)[:most]
 
@@ -110,7 +109,7 @@ def neighbours(
         if (
             neighbour.schedule != schedule
             and _is_resident(neighbour)
-            and not any(problems_of(neighbour))
+            and not any(neighbour.problems())
         ):
             yield neighbour.schedule
 

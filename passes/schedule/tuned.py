@@ -26,7 +26,6 @@ from xdsl_spirv.dialects.schedule import ContractionAttr, Schedule
 from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.epilogue import NotFused
 from xdsl_spirv.passes.analysis.values import is_weight
-from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.targets import Target, TargetError
 
@@ -110,7 +109,7 @@ def lookup(contraction: Contraction, target: Target) -> ContractionAttr | None:
     """Returns the measured schedule of a contraction; None if there is none that fits."""
     key = key_of(contraction)
     schedule = _schedule_of_module(contraction.op, key) or _schedule_of_target(target, key)
-    if schedule is None or any(problems_of(plan(contraction, schedule, target))):
+    if schedule is None or any(plan(contraction, schedule, target).problems()):
         return None
     return schedule
 

@@ -25,7 +25,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     storage,
 )
 from xdsl_spirv.passes.analysis.layout import Linear, NotLinear, linear
-from xdsl_spirv.passes.schedule.fit import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kernel_plan import ContractionPlan
 from xdsl_spirv.passes.schedule.paths import no_window
 from xdsl_spirv.passes.schedule.plan import ceil_div
 from xdsl_spirv.targets import Target
@@ -75,7 +75,7 @@ def elements_of(contraction: Contraction, operand: int) -> Elements:
 
 
 @dataclass(frozen=True)
-class WindowPlan:
+class WindowPlan(ContractionPlan):
     """A contraction with its window schedule on a target."""
 
     contraction: Contraction
@@ -185,8 +185,8 @@ class WindowPlan:
         return ceil_div(self.tasks, self.subgroups), 1, 1
 
     @property
-    def block(self) -> tuple[int, int, int]:
-        return self.subgroups * self.target.subgroup_size, 1, 1
+    def invocations(self) -> int:
+        return self.subgroups * self.target.subgroup_size
 
     # Whether it fits
 
@@ -243,11 +243,10 @@ class WindowPlan:
                 f"{target.name}'s compiler takes one half for another where windows of two go "
                 f"beyond {target.subgroup_size} elements (selected_halves in its file)"
             )
-        invocations = self.subgroups * target.subgroup_size
-        if invocations > target.max_invocations:
+        if self.invocations > target.max_invocations:
             most = target.max_invocations // target.subgroup_size
             yield (
-                f"subgroups = {self.subgroups} are {invocations} invocations, but "
+                f"subgroups = {self.subgroups} are {self.invocations} invocations, but "
                 f"{target.name} has at most {target.max_invocations}: {most} would fit"
             )
         if not any(self._problems_before_grid()) and self.grid[0] > target.max_grid[0]:
@@ -262,12 +261,6 @@ class WindowPlan:
     def _problems_before_grid(self) -> Iterator[bool]:
         count = 1 if self.filters is None else self.sizes[self.filters]
         yield self.window is None or count % self.outputs != 0
-
-
-def check_window(plan: WindowPlan) -> None:
-    """Raises `ScheduleDoesNotFit` with the first problem."""
-    for problem in plan.problems():
-        raise ScheduleDoesNotFit(problem)
 
 
 OUTPUTS = (8, 4, 2, 1)

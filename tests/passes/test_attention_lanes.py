@@ -18,7 +18,7 @@ from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionLanesAttr, AttentionMergeOp, AttentionOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
-from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, choose_lanes, problems
+from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, choose_lanes
 from xdsl_spirv.passes.schedule.paths import Decisions, considered_before
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
@@ -189,13 +189,13 @@ def test_registers_that_a_driver_would_spill_are_refused():
     assert LanesPlan(op, chosen, target).registers <= target.held_registers
     schedule = Parser(context(), LANES.format(8, 8, 1, 4, "")).parse_attribute()
     assert isinstance(schedule, AttentionLanesAttr)
-    (said,) = problems(LanesPlan(op, schedule, target))
+    (said,) = LanesPlan(op, schedule, target).problems()
     assert said == (
         "256 registers of an invocation for queries and results, of which qualcomm-adreno holds "
         "64: fewer rows or more lanes would fit"
     )
     unknown = replace(target, held_registers=None)
-    assert list(problems(LanesPlan(op, schedule, unknown))) == []
+    assert list(LanesPlan(op, schedule, unknown).problems()) == []
 
 
 def test_loads_that_are_under_way_fit_the_held_registers():

@@ -30,7 +30,6 @@ from xdsl_spirv.dialects.schedule import ContractionAttr, InstructionAttr, Stage
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.passes.analysis.contraction import Contraction, contraction_of
-from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode.encoder import encode
@@ -194,7 +193,7 @@ def random_schedule(
             paths[1],
             raster=rng.choice(["rows", "columns"]),
         )
-        if not any(problems_of(plan(contraction, schedule, target))):
+        if not any(plan(contraction, schedule, target).problems()):
             return schedule
 
 

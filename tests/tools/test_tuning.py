@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.jobs.store import Store
 from xdsl_spirv.passes.schedule.assign_schedule import choose
-from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.passes.schedule.space import candidates, neighbours
 from xdsl_spirv.passes.schedule.tuned import give_schedules, key_of, lookup, parse_schedule
@@ -55,7 +54,7 @@ def test_candidates_fit_and_begin_with_the_default(target: str):
     assert len(schedules) == len(set(schedules))
     assert 10 <= len(schedules) <= 40
     for schedule in schedules:
-        assert not list(problems_of(plan(found, schedule, device)))
+        assert not list(plan(found, schedule, device).problems())
 
 
 def table(folder: Path, schedule: str, key: str = "") -> None:
@@ -132,7 +131,7 @@ def test_neighbours_differ_in_one_decision():
     near = list(neighbours(found, LAVAPIPE, schedule))
     assert len(set(near)) >= 5
     for each in near:
-        assert not list(problems_of(plan(found, each, LAVAPIPE)))
+        assert not list(plan(found, each, LAVAPIPE).problems())
         changed = [
             name
             for name in (

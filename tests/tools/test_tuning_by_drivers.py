@@ -9,7 +9,6 @@ import pytest
 
 from xdsl_spirv.compiler.api import compile
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
-from xdsl_spirv.passes.schedule.fit import problems_of
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.passes.schedule.space import candidates
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
@@ -64,7 +63,7 @@ def test_candidates_that_would_spill_are_refused_with_the_number():
         " raster = rows>"
     )
     spilling, fitting = (
-        list(problems_of(plan(pricing.contraction, parse_schedule(text.format(n)), pricing.target)))
+        list(plan(pricing.contraction, parse_schedule(text.format(n)), pricing.target).problems())
         for n in (4, 8)
     )
     assert fitting == []

@@ -1,0 +1,72 @@
+"""Derives counts of merging the parts of an attention: a workgroup for each row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import gcd, prod
+
+from xdsl.dialects.builtin import MemRefType, TensorType
+
+from xdsl_spirv.dialects.schedule import AttentionMergeOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, named_sizes, static
+from xdsl_spirv.passes.analysis.layout import Layout, layout_of
+from xdsl_spirv.passes.analysis.sizes import extents, number
+from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan
+from xdsl_spirv.targets import Target
+
+MOST_SUBGROUPS = 4
+
+
+@dataclass(frozen=True)
+class MergePlan(KernelPlan):
+    """The merge of an attention's parts on a target."""
+
+    op: AttentionMergeOp
+    target: Target
+
+    @cached_property
+    def loops(self) -> tuple[Size, ...]:
+        return self.op.sized([number(value) for value in self.op.numbers])
+
+    @property
+    def width(self) -> int:
+        return static(self.loops[-1:])[0]
+
+    @property
+    def rows(self) -> Size:
+        return prod(self.loops[:-1])
+
+    @property
+    def kernel_name(self) -> str:
+        return f"attention_merge_{self.count}x{named_sizes((self.rows, self.width))}"
+
+    @property
+    def count(self) -> int:
+        """Number of parts."""
+        assert isinstance(self.op.parts.type, TensorType | MemRefType)
+        return self.op.parts.type.get_shape()[0]
+
+    @property
+    def invocations(self) -> int:
+        size = self.target.subgroup_size
+        return size * min(MOST_SUBGROUPS, ceil_div(self.width // self.vector, size))
+
+    @property
+    def vector(self) -> int:
+        """Elements of a part that an invocation reads at a time; totals are two more."""
+        return gcd(self.width, 2)
+
+    @property
+    def grid(self) -> tuple[Size, Size, Size]:
+        return self.rows, 1, 1
+
+    @property
+    def layout(self) -> Layout:
+        """Returns the walks of the result along rows, and along the elements of a row."""
+        last = len(self.loops) - 1
+        groups = (range(last), range(last, last + 1))
+        shape = extents(self.op.out)
+        layout = layout_of(self.op.map.data, shape, None, self.loops, groups)
+        walks = tuple(tuple(replace(axis, steps=()) for axis in walk) for walk in layout.walks)
+        return Layout(layout.start, walks)

@@ -1,0 +1,127 @@
+"""
+The kinds of kernels, each registered once.
+
+A kind says how an operation is planned: a `KernelPlan` has the launch, the kernel's name and the
+problems of the schedule. The passes that choose, check, outline and write kernels ask for a plan by
+`plan_of`, and do not know which kinds there are. The code of a kind is registered by the pass that
+writes it (`KernelPass` of `passes/kernel`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from types import UnionType
+from typing import Any
+
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Attribute, Operation
+
+from xdsl_spirv.dialects.schedule import (
+    FOR_ATTENTION,
+    SCHEDULE,
+    AttentionMergeOp,
+    AttentionOp,
+    CollectiveOp,
+    ContractionAttr,
+    DispatchOp,
+    PackOp,
+)
+from xdsl_spirv.passes.analysis.contraction import contraction_of
+from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan, ScheduleDoesNotFit, check
+from xdsl_spirv.passes.schedule.paths import (
+    ATTENTION,
+    COOPERATIVE_MATRIX,
+    DOT,
+    FMA,
+    LOOPS,
+    PACK,
+    ROTATE,
+    ROWS,
+)
+from xdsl_spirv.targets import Target
+
+CONTRACTION, DISPATCH = LinalgStructuredOperation, DispatchOp | CollectiveOp
+
+
+@dataclass(frozen=True)
+class Kind:
+    """
+    A kind of kernel: the path that `explain` names, the operations that it computes, and the
+    `module:name` of this folder that plans them.
+    """
+
+    path: str
+    computes: type | UnionType
+    planner: str
+
+    def plan(self, *of: Any) -> KernelPlan:
+        """Plans an operation, or a contraction, with its schedule on a target."""
+        module, name = self.planner.split(":")
+        return getattr(import_module(f"xdsl_spirv.passes.schedule.{module}"), name)(*of)
+
+
+KINDS: dict[str, Kind] = {
+    "coopmat": Kind(COOPERATIVE_MATRIX, CONTRACTION, "plan:plan"),
+    "dot": Kind(DOT, CONTRACTION, "plan:plan"),
+    "fma": Kind(FMA, CONTRACTION, "plan:plan"),
+    "window": Kind(ROTATE, CONTRACTION, "window:WindowPlan"),
+    "rows": Kind(ROWS, CONTRACTION, "rows:RowsPlan"),
+    "attention": Kind(ATTENTION, AttentionOp, "attention:AttentionPlan"),
+    "attention_lanes": Kind(ATTENTION, AttentionOp, "attention_lanes:LanesPlan"),
+    "attention_merge": Kind(ATTENTION, AttentionMergeOp, "attention_merge:MergePlan"),
+    "pack": Kind(PACK, PackOp, "packing:plan_packing"),
+    "pack_for_attention": Kind(PACK, PackOp, "packing:plan_packing"),
+    "loops": Kind(LOOPS, DISPATCH, "loops_schedule:LoopsPlan"),
+}
+"""
+The kinds by the names of their schedules (a contraction's by its instruction), or of their
+operations, if these have no schedule.
+"""
+
+
+def kind_of(op: Operation, schedule: Attribute | None = None) -> str | None:
+    """Returns the kind of a scheduled operation; None if it has no schedule of its own."""
+    schedule = schedule or op.attributes.get(SCHEDULE)
+    if isinstance(schedule, ContractionAttr):
+        return schedule.instruction.kind.data
+    if schedule is None and not isinstance(op, PackOp | AttentionMergeOp):
+        return None
+    name = (schedule or op).name.removeprefix("schedule.")
+    return f"{name}_for_attention" if FOR_ATTENTION in op.attributes else name
+
+
+def path_of(schedule: Attribute) -> str | None:
+    """Returns the path that a schedule takes, by its name or its instruction."""
+    named = isinstance(schedule, ContractionAttr)
+    kind = schedule.instruction.kind.data if named else schedule.name.removeprefix("schedule.")
+    return KINDS[kind].path if kind in KINDS else None
+
+
+def root_of(parent: DispatchOp | CollectiveOp) -> Operation | None:
+    """Returns the operation that says what a kernel computes; None if nothing is scheduled."""
+    if SCHEDULE in parent.attributes:
+        return parent
+    own = PackOp | AttentionOp | AttentionMergeOp
+    ops = parent.body.block.ops
+    return next((op for op in ops if SCHEDULE in op.attributes or isinstance(op, own)), None)
+
+
+def plan_of(op: Operation, target: Target, schedule: Attribute | None = None) -> KernelPlan:
+    """
+    Plans what an operation computes, with its own schedule unless another one is given.
+
+    Raises `ScheduleDoesNotFit` for a schedule that does not fit the operation or the target, and
+    `NotAContraction` for an operation that is none.
+    """
+    schedule = schedule or op.attributes.get(SCHEDULE)
+    name = kind_of(op, schedule)
+    if name is None:
+        raise ScheduleDoesNotFit("it has no schedule: run assign-schedule")
+    kind = KINDS.get(name)
+    if kind is None or not isinstance(op, kind.computes):
+        raise ScheduleDoesNotFit(f"{schedule or name} is not a schedule of {op.name}")
+    of = contraction_of(op) if isinstance(op, LinalgStructuredOperation) else op
+    plan = kind.plan(of, target) if schedule is None else kind.plan(of, schedule, target)
+    check(plan)
+    return plan
