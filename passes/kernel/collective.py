@@ -103,7 +103,7 @@ def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SS
     subgroup = (place.subgroup_row, place.subgroup_column)[number]
     if isinstance(tile, StagedTile):
         at = place.batch, index, place.invocation, plan.invocations, subgroup
-        buffers = 2 if plan.alternates or plan.pipelines else 1
+        buffers = plan.pipeline.buffers
         if tile.in_fragments:
             from xdsl_spirv.passes.kernel.packed import StagedFragments
 

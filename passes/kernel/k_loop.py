@@ -1,34 +1,26 @@
 """
-The loop along K: each tile staged, then multiplied.
+The loop along K: tiles pass through the stages of the schedule's `Pipeline`.
 
-    stages = 1                 stages = 2                    stages = 2, buffers = 2
-      read tile k                read tile k + 1               read tile k + 1
-      barrier; store; barrier    barrier; store k; barrier     multiply tile k
-      multiply tile k            multiply tile k               store k + 1 in the other; barrier
-
-    stages = 1 + n, buffers = 2, ahead = 1
-      read tile k + 1 + n; store tile k + 1 in the other buffer; barrier
-      load the fragments of tile k + 1; multiply those of tile k
-
-With `first = store` a tile is stored before the next one is read. Values that wait for the next
-tile in registers, for an operand that is staged or read directly, are carried by the loop. With two
-buffers its body is two tiles long, so that each names its buffer. After the last tile the first one
-is read again, without use. Where nothing is read ahead, a last tile that reaches beyond K is
-multiplied behind the loop, whose tiles then need no look at where K ends.
+An iteration multiplies as many tiles as it takes for each of them to name its buffer; values that
+wait in registers, and fragments that were loaded ahead, are carried by the loop. Behind the last
+tile the first one is read again, without use, unless it is known that there is none to read. Where
+nothing runs ahead, a last tile that reaches beyond K is multiplied behind the loop, whose tiles
+then need no look at where K ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import lcm
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, static
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, static
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.staging import TileInMemory
+from xdsl_spirv.passes.schedule.pipeline import Stage
 from xdsl_spirv.passes.schedule.plan import Plan
 
 if TYPE_CHECKING:
@@ -48,7 +40,6 @@ class Multiplier(Protocol):
         ...
 
 
-@runtime_checkable
 class FragmentMultiplier(Multiplier, Protocol):
     """A multiplier that can load fragments before it multiplies them."""
 
@@ -69,10 +60,16 @@ def multiply_tiles(
     accumulators: Values,
 ) -> Values:
     """Writes the loop over K; returns the accumulators after it."""
-    loop = _KLoop(builder, plan, core, operands)
-    if plan.pipelines and isinstance(core, FragmentMultiplier):
-        return loop.pipelined(core, accumulators)
-    return loop.alternating(accumulators) if plan.alternates else loop.plain(accumulators)
+    return _KLoop(builder, plan, core, operands, len(accumulators)).write(accumulators)
+
+
+@dataclass
+class _State:
+    """What an iteration leaves to the next one; operands that read ahead keep their own values."""
+
+    totals: Values
+    fragments: Values
+    registers: list[SSAValue]
 
 
 class _KLoop:
@@ -82,175 +79,136 @@ class _KLoop:
         plan: Plan,
         core: Multiplier,
         operands: tuple[Operand, Operand],
+        totals: int,
     ):
-        self.builder, self.plan, self.operands = builder, plan, operands
-        self.multiply = core.multiply
+        self.builder, self.plan, self.core, self.operands = builder, plan, core, operands
+        self.pipeline, self.totals = plan.pipeline, totals
         self.size, self.tile = plan.contraction.k, plan.schedule.tile[2]
         self.staged = [operand for operand in operands if isinstance(operand, TileInMemory)]
+        self.per_tile = sum(operand.waiting for operand in self.staged)
         self.ahead = [
             operand
             for operand in operands
             if not isinstance(operand, TileInMemory) and operand.tile.ahead
         ]
 
-    def plain(self, accumulators: Values) -> Values:
-        """Multiplies one tile in each iteration."""
-        waiting = self._first()
-        staged = self._load(0) if self.plan.prefetches else []
-        carried = [*accumulators, *waiting, *staged]
+    def write(self, accumulators: Values) -> Values:
+        """Writes everything; returns the accumulators after the last tile."""
+        state, unroll = self._begin(accumulators), self.pipeline.unroll
+        if unroll > 1:
+            (size,) = static([self.size])
+            count = ceil_div(size, self.tile)
+            whole = count // unroll * unroll
+            if whole:
+                state = self._loop(whole * self.tile, state, count - whole + unroll)
+            for number in range(count - whole):
+                state = self._multiply(whole * self.tile, number, state, count - whole, True)
+            return state.totals
         if not self.plan.ends_apart:
-            results = self.builder.loop(self.size, self.tile, carried, self._trip, "k")
-            return results[: len(accumulators)]
+            return self._loop(self.size, state, 1).totals
         whole = self.size // self.tile * self.tile
         self._within(True)
-        results = self.builder.loop(whole, self.tile, carried, self._trip, "k")
+        state = self._loop(whole, state, 1)
         self._within(False)
-        return self._trip(whole, results)[: len(accumulators)]
+        return self._multiply(whole, 0, state, 1, True).totals
+
+    def _begin(self, accumulators: Values) -> _State:
+        """Runs the stages that are ahead for the first tiles."""
+        pipeline = self.pipeline
+        for operand in self.ahead:
+            operand.begin_ahead()
+        if pipeline.write:
+            self._use(0)
+            self._store(self._load(0), 0)
+        places = [n * self.tile for n in range(pipeline.write, pipeline.read)]
+        within = [at if is_dynamic(self.size) or at < self.size else 0 for at in places]
+        registers = [value for at in within for value in self._load(at)]
+        if pipeline.write:
+            self.builder.barrier()
+        return _State(accumulators, self._fragments() if pipeline.load else (), registers)
+
+    def _loop(self, end: Size, state: _State, room: int) -> _State:
+        """Writes the loop to `end`; K surely has `room` tiles from an iteration's first one on."""
+        pipeline, tile = self.pipeline, self.tile
+        fragments = len(state.fragments)
+
+        def trip(k: Index, carried: Values) -> Values:
+            now = self._unpack(carried, fragments)
+            for number in range(pipeline.unroll):
+                now = self._multiply(k, number, now, room)
+            return self._pack(now)
+
+        step = pipeline.unroll * tile
+        carried = self.builder.loop(end, step, self._pack(state), trip, "k")
+        return self._unpack(carried, fragments)
+
+    def _pack(self, state: _State) -> list[SSAValue]:
+        """Lists the values that an iteration leaves to the next one."""
+        read_ahead = [value for operand in self.ahead for value in operand.waiting]
+        return [*state.totals, *read_ahead, *state.fragments, *state.registers]
+
+    def _unpack(self, carried: Values, fragments: int) -> _State:
+        """Takes them apart again; gives operands what they read ahead."""
+        values = list(carried)
+        totals, values = values[: self.totals], values[self.totals :]
+        for operand in self.ahead:
+            operand.waiting, values = values[: operand.held], values[operand.held :]
+        return _State(totals, values[:fragments], values[fragments:])
+
+    def _multiply(
+        self, k: Index, number: int, state: _State, room: int, last: bool = False
+    ) -> _State:
+        """
+        Multiplies tile `number` behind `k`, and runs the other stages for the tiles ahead of it.
+
+        K surely has `room` tiles from `k` on; if these are the `last`, it has no more.
+        """
+        b, pipeline = self.builder, self.pipeline
+        here, following = b.plus(k, number * self.tile), None
+        if (pipeline.read or (self.ahead and self.plan.is_looped)) and not (
+            last and number + max(1, pipeline.read) >= room
+        ):
+            following = self._ahead(k, number + max(1, pipeline.read), room)
+        registers, fragments, totals = list(state.registers), state.fragments, state.totals
+        loaded: Values = ()
+        for stage in pipeline.stages:
+            ahead = pipeline.ahead(stage)
+            if last and ahead and number + ahead >= room:
+                continue
+            buffer = (number + ahead) % pipeline.buffers
+            match stage:
+                case Stage.READ:
+                    registers += self._load(following if ahead and following is not None else here)
+                case Stage.WRITE:
+                    self._use(buffer)
+                    moved, registers = registers[: self.per_tile], registers[self.per_tile :]
+                    self._store(moved, self._ahead(k, number + ahead, room) if ahead else here)
+                case Stage.BARRIER:
+                    b.barrier()
+                case Stage.LOAD:
+                    self._use(buffer)
+                    loaded = self._fragments()
+                case Stage.MULTIPLY if pipeline.load:
+                    core = cast("FragmentMultiplier", self.core)
+                    totals = core.multiply_fragments(fragments, totals)
+                case Stage.MULTIPLY:
+                    self._use(buffer)
+                    self._enter(here, following)
+                    totals = self.core.multiply(*self.operands, totals)
+        return _State(totals, loaded, registers)
+
+    def _ahead(self, k: Index, number: int, room: int) -> Index:
+        """The place of tile `number` behind `k`, or that of the first tile if there may be none."""
+        b, place = self.builder, self.builder.plus(k, number * self.tile)
+        return place if number < room else b.select(b.below(place, self.size), place, 0)
 
     def _within(self, within: bool) -> None:
         """Tell the operands whether the tiles loaded from now on lie inside K."""
         for operand in self.operands:
             operand.within_k = within
 
-    def _trip(self, k: Index, carried: Values) -> Values:
-        b, plan = self.builder, self.plan
-        needed = plan.prefetches or (plan.is_looped and self.ahead)
-        following = self._following(k) if needed else None
-        values = list(carried)
-        moved: list[SSAValue] = []
-        if plan.prefetches:
-            assert following is not None
-            count = sum(operand.waiting for operand in self.staged)
-            moved = values[len(values) - count :]
-            del values[len(values) - count :]
-            ahead = [] if plan.stores_first else self._load(following)
-        else:
-            moved, ahead = self._load(k), []
-        totals = self._take(values)
-        if self.staged and plan.is_looped:
-            b.barrier()
-        self._store(moved, k)
-        if self.staged:
-            b.barrier()
-        if plan.prefetches and plan.stores_first:
-            assert following is not None
-            ahead = self._load(following)
-        self._enter(k, following)
-        results = self.multiply(*self.operands, totals)
-        return [*results, *self._left(), *ahead]
-
-    def alternating(self, accumulators: Values) -> Values:
-        """Multiplies two tiles in each iteration, each in its own buffer; an odd last one alone."""
-        b, pair = self.builder, 2 * self.tile
-        (size,) = static([self.size])
-        count = ceil_div(size, self.tile)
-        waiting = self._first()
-        self._use(0)
-        self._store(self._load(0), 0)
-        b.barrier()
-
-        def trip(k: Index, carried: Values) -> Values:
-            middle = b.plus(k, self.tile)
-            values = self._alternate(k, middle, 0, carried)
-            more = count % 2 == 1
-            after = b.plus(middle, self.tile) if more else self._following(middle)
-            return self._alternate(middle, after, 1, values)
-
-        results = b.loop(count // 2 * pair, pair, [*accumulators, *waiting], trip, "k")
-        if count % 2:
-            self._use(0)
-            totals = self._take(list(results))
-            self._enter((count - 1) * self.tile, None)
-            return self.multiply(*self.operands, totals)
-        return results[: len(accumulators)]
-
-    def _alternate(self, k: Index, following: Index, buffer: int, carried: Values) -> Values:
-        """Multiplies the tile at `k` from its buffer while the following tile is loaded."""
-        totals = self._take(list(carried))
-        moved = self._load(following)
-        self._use(buffer)
-        self._enter(k, following)
-        results = self.multiply(*self.operands, totals)
-        left = self._left()
-        self._use(1 - buffer)
-        self._store(moved, following)
-        self.builder.barrier()
-        return [*results, *left]
-
-    def pipelined(self, core: FragmentMultiplier, accumulators: Values) -> Values:
-        """
-        Loads a tile's fragments while the previous tile is multiplied; registers hold later tiles.
-
-        An iteration has as many tiles as it takes to use every buffer and register equally often.
-        """
-        b = self.builder
-        (size,) = static([self.size])
-        count, ahead = ceil_div(size, self.tile), self.plan.schedule.stages.data - 1
-        per_tile = sum(operand.waiting for operand in self.staged)
-        tiles = lcm(2, ahead)
-
-        def step(k: Index, number: int, values: Values) -> Values:
-            """Multiplies tile `number` after `k`; returns accumulators, fragments and places."""
-            fragments = values[len(accumulators) : len(values) - ahead * per_tile]
-            waiting = list(values[len(values) - ahead * per_tile :])
-            self._use((number + 1) % 2)
-            following = self._within_size(k, (number + 1 + ahead) * self.tile)
-            if not self.plan.stores_first:
-                waiting += self._load(following)
-            self._store(waiting[:per_tile], k)
-            if self.plan.stores_first:
-                waiting += self._load(following)
-            b.barrier()
-            loaded = core.load(*self.operands)
-            totals = core.multiply_fragments(fragments, values[: len(accumulators)])
-            return [*totals, *loaded, *waiting[per_tile:]]
-
-        def trip(k: Index, carried: Values) -> Values:
-            for number in range(tiles):
-                carried = step(k, number, carried)
-            return carried
-
-        self._use(0)
-        self._store(self._load(0), 0)
-        firsts = [n * self.tile if n < count else 0 for n in range(1, ahead + 1)]
-        waiting = [value for first in firsts for value in self._load(first)]
-        b.barrier()
-        values: Values = [*accumulators, *core.load(*self.operands), *waiting]
-        whole = count // tiles * tiles
-        values = (
-            b.loop(whole * self.tile, tiles * self.tile, values, trip, "k") if whole else values
-        )
-        for number in range(count - whole):
-            values = step(whole * self.tile, number, values)
-        return values[: len(accumulators)]
-
-    def _within_size(self, k: Index, ahead: int) -> Index:
-        """The tile `ahead` elements after `k`, or the first one if no such tile exists."""
-        b = self.builder
-        following = b.plus(k, ahead)
-        return b.select(b.below(following, self.size), following, 0)
-
-    def _following(self, k: Index) -> Index:
-        b = self.builder
-        following = b.plus(k, self.tile)
-        return b.select(b.below(following, self.size), following, 0)
-
-    def _first(self) -> list[SSAValue]:
-        """Reads the first tile of the operands that are read ahead; returns its values."""
-        for operand in self.ahead:
-            operand.begin_ahead()
-        return self._left()
-
-    def _left(self) -> list[SSAValue]:
-        """Returns the values that are read ahead for the next tile."""
-        return [value for operand in self.ahead for value in operand.waiting]
-
-    def _take(self, values: list[SSAValue]) -> Values:
-        """Returns the accumulators among the carried values; gives the others to their operands."""
-        for operand in reversed(self.ahead):
-            operand.waiting = values[len(values) - operand.held :]
-            del values[len(values) - operand.held :]
-        return values
+    def _fragments(self) -> Values:
+        return cast("FragmentMultiplier", self.core).load(*self.operands)
 
     def _load(self, k: Index) -> list[SSAValue]:
         return [value for operand in self.staged for value in operand.load_all(k)]

@@ -137,7 +137,7 @@ def _k_tiles(plan: Plan) -> int:
 
 
 FEATURES: dict[str, Callable[[Plan], float]] = {
-    "two stages": lambda plan: float(plan.prefetches),
+    "two stages": lambda plan: float(plan.pipeline.read > 0),
     "few K tiles": lambda plan: 1 / _k_tiles(plan),
     "slices": lambda plan: log2(plan.schedule.slices),
     "slices of few K tiles": lambda plan: log2(plan.schedule.slices) / _k_tiles(plan),

@@ -434,7 +434,7 @@ def _registers(plan: Plan) -> Iterator[str]:
     if not plan.is_cooperative:
         m, n, _ = plan.schedule.instruction.sizes
         words = m * n + plan.waiting_bytes // 4
-        if held is not None and plan.prefetches and words > held:
+        if held is not None and plan.pipeline.read and words > held:
             yield (
                 f"{words} registers of an invocation for results and what waits to be staged, of "
                 f"which {plan.target.name} holds {held}: stages = 1 or more subgroups would fit"

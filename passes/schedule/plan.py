@@ -26,6 +26,16 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynam
 from xdsl_spirv.passes.analysis.contraction import Contraction, fill_of, packing_of
 from xdsl_spirv.passes.analysis.layout import Layout, walk_size
 from xdsl_spirv.passes.schedule.kernel_plan import ContractionPlan
+from xdsl_spirv.passes.schedule.pipeline import (
+    IN_TURN,
+    ONE_TILE,
+    READ_AHEAD,
+    TWO_BUFFERS,
+    UNSTAGED,
+    WRITTEN_FIRST,
+    Pipeline,
+    loaded_ahead,
+)
 from xdsl_spirv.passes.schedule.tiles import (
     BATCH,
     COLUMNS,
@@ -120,18 +130,13 @@ class Plan(ContractionPlan):
     @property
     def waiting_bytes(self) -> int:
         """Bytes of the next tile that an invocation holds in registers while it multiplies."""
-        waiting = self.staged if self.prefetches else ()
+        waiting = self.staged if self.pipeline.read else ()
         return sum(self.moves(tile) * tile.vector * tile.element_bytes for tile in waiting)
 
     @property
     def is_looped(self) -> bool:
         """True if K may be longer than one tile."""
         return is_dynamic(self.contraction.k) or self.contraction.k > self.schedule.tile[2]
-
-    @property
-    def prefetches(self) -> bool:
-        """True if a tile is read while the previous one is multiplied."""
-        return self.is_looped and self.schedule.stages.data > 1 and bool(self.staged)
 
     @property
     def ends_apart(self) -> bool:
@@ -146,24 +151,24 @@ class Plan(ContractionPlan):
         direct = [tile for tile in (self.a, self.b) if not isinstance(tile, StagedTile)]
         ahead = any(tile.ahead for tile in direct)
         guarded = any(tile.guarded[1 - tile.k_axis] for tile in self.staged)
-        return self.is_cooperative and guarded and not (self.prefetches or ahead)
+        return self.is_cooperative and guarded and not (self.pipeline.read or ahead)
 
-    @property
-    def alternates(self) -> bool:
-        """True if a tile is multiplied from one buffer while the next is put into the other."""
-        known = not is_dynamic(self.contraction.k)
-        return known and self.prefetches and all(tile.buffers == 2 for tile in self.staged)
-
-    @property
-    def pipelines(self) -> bool:
-        """Whether fragments are loaded a tile ahead, and read from global memory before that."""
-        known = not is_dynamic(self.contraction.k)
-        return known and self.prefetches and all(tile.reads_ahead for tile in self.staged)
-
-    @property
-    def stores_first(self) -> bool:
-        """Whether a tile that waits in registers is stored before the next one is read."""
-        return self.schedule.first.data == "store"
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """The stages of the loop along K."""
+        staged, known = self.staged, not is_dynamic(self.contraction.k)
+        write_first = self.schedule.first.data == "store"
+        if not staged:
+            return UNSTAGED
+        if not self.is_looped:
+            return ONE_TILE
+        if self.schedule.stages.data == 1:
+            return IN_TURN
+        if known and all(tile.reads_ahead for tile in staged):
+            return loaded_ahead(self.schedule.stages.data, write_first)
+        if known and all(tile.buffers == 2 for tile in staged):
+            return TWO_BUFFERS
+        return WRITTEN_FIRST if write_first else READ_AHEAD
 
     @property
     def stores_rows(self) -> bool:

@@ -69,7 +69,7 @@ def estimate(source: Source, schedule: str, program: Program, codes: Sequence[Co
     """Microseconds of a candidate at 1 GHz; packing of operands that are not weights included."""
     target = pricing_of(source).target
     planned = plan(pricing_of(source).contraction, parse_schedule(schedule), target)
-    depth = planned.schedule.tile[2] * (1 + planned.alternates)
+    depth = planned.schedule.tile[2] * planned.pipeline.unroll
     by_name = {code.kernel: code for code in codes}
     total = 0.0
     for dispatch in program.manifest.dispatches:
