@@ -82,6 +82,7 @@ def test_the_universe_imports_none_of_ours_and_not_numpy():
         "xdsl_spirv.upstream.block_labels",
         "xdsl_spirv.upstream.on_demand",
         "xdsl_spirv.upstream.dense_literals",
+        "xdsl_spirv.upstream.fast_text",
         "xdsl_spirv.upstream.lazy_formats",
         "xdsl_spirv.upstream.repeated_lines",
         "xdsl_spirv.upstream.on_demand",

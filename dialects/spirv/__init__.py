@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl_spirv.upstream import (
     block_labels,
     dense_literals,
+    fast_text,
     kept_bodies,
     on_demand,
     signatures,
@@ -28,6 +29,7 @@ on_demand.install()
 
 # A constant in the generic syntax is read by xDSL's own parser.
 dense_literals.install()
+fast_text.install()
 string_literals.install()
 block_labels.install()
 kept_bodies.install()

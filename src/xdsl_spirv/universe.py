@@ -16,6 +16,7 @@ from xdsl.universe import XDSL_UNIVERSE, Universe
 from xdsl_spirv.upstream import (
     block_labels,
     dense_literals,
+    fast_text,
     lazy_formats,
     on_demand,
     string_literals,
@@ -204,6 +205,7 @@ _extend("tensor", "forall")
 
 # Models without any spirv operation hold such literals too, so corrections cannot wait for it.
 dense_literals.install()
+fast_text.install()
 string_literals.install()
 block_labels.install()
 

@@ -1,0 +1,84 @@
+"""Tokens and printed text are those of xDSL's own lexer and printer."""
+
+import random
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.lexer import Input
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
+
+from xdsl_spirv.upstream import fast_text
+
+FILECHECK = Path(__file__).parents[1] / "filecheck"
+TEXTS = [path.read_text() for path in sorted(FILECHECK.rglob("*.mlir"))]
+PIECES = [
+    "%",
+    "#",
+    "#-}",
+    "{-#",
+    "!",
+    "^",
+    "->",
+    "::",
+    "@",
+    '"',
+    "é",
+    "//",
+    "\n",
+    "0x",
+    "1.",
+    "...",
+]
+
+
+def tokens(lex: Callable[[Any], Any], text: str) -> list[object]:
+    """Lists kinds and places of all tokens, and the place where lexing fails."""
+    lexer, found = MLIRLexer(Input(text, "text")), []
+    try:
+        while True:
+            token = lex(lexer)
+            found.append((token.kind, token.span.start, token.span.end))
+            if token.kind == MLIRTokenKind.EOF:
+                return found
+    except ParseError as error:
+        return [*found, error.span.start, error.msg]
+
+
+def test_tokens_of_the_corpus_are_those_of_xdsl() -> None:
+    assert TEXTS
+    for text in TEXTS:
+        assert tokens(fast_text.lex, text) == tokens(fast_text._lex, text)  # pyright: ignore
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_tokens_of_damaged_text_are_those_of_xdsl(seed: int) -> None:
+    draw = random.Random(seed)
+    text = draw.choice(TEXTS)
+    begin = draw.randrange(len(text))
+    piece = text[begin : begin + 200]
+    for _ in range(8):
+        at = draw.randrange(len(piece) + 1)
+        piece = piece[:at] + draw.choice(PIECES) + piece[at + draw.randrange(3) :]
+    assert tokens(fast_text.lex, piece) == tokens(fast_text._lex, piece)  # pyright: ignore
+
+
+@pytest.mark.parametrize("text", ["a", "a\nb", "\n", "", "a\n\nb"])
+@pytest.mark.parametrize("indent", [None, 0, 2])
+def test_printed_text_is_that_of_xdsl(text: str, indent: int | None) -> None:
+    streams = StringIO(), StringIO()
+    for stream, method in zip(
+        streams,
+        (fast_text.print_string, fast_text._print_string),  # pyright: ignore
+        strict=True,
+    ):
+        printer = Printer(stream)
+        with printer.indented():
+            method(printer, text, indent=indent)
+            method(printer, "end", indent=indent)
+        assert printer._current_column == len(stream.getvalue().rpartition("\n")[2])  # pyright: ignore
+    assert streams[0].getvalue() == streams[1].getvalue()
