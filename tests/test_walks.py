@@ -137,9 +137,9 @@ def files_of(tree: Path, folders: set[str]) -> dict[str, bytes]:
     }
 
 
-def test_there_are_six_walks():
+def test_there_are_seven_walks():
     assert [walk.title.split()[-1] for walk in WALKS] == [
-        *("instruction", "operator", "activation", "pass", "architecture", "device")
+        *("instruction", "operator", "activation", "pass", "kernel", "architecture", "device")
     ]
 
 

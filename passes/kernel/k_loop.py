@@ -172,7 +172,7 @@ class _KLoop:
         registers, fragments, totals = list(state.registers), state.fragments, state.totals
         loaded: Values = ()
         for stage in pipeline.stages:
-            ahead = pipeline.ahead(stage)
+            ahead = pipeline.tiles_ahead(stage)
             if last and ahead and number + ahead >= room:
                 continue
             buffer = (number + ahead) % pipeline.buffers

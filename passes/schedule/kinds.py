@@ -111,8 +111,8 @@ def plan_of(op: Operation, target: Target, schedule: Attribute | None = None) ->
     """
     Plans what an operation computes, with its own schedule unless another one is given.
 
-    Raises `ScheduleDoesNotFit` for a schedule that does not fit the operation or the target, and
-    `NotAContraction` for an operation that is none.
+    Raises `ScheduleDoesNotFit` if the schedule does not fit the operation or the target, and
+    `NotAContraction` if a product is expected and the operation computes something else.
     """
     schedule = schedule or op.attributes.get(SCHEDULE)
     name = kind_of(op, schedule)

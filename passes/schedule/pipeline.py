@@ -25,7 +25,7 @@ from math import lcm
 
 
 class Stage(Enum):
-    """What an iteration does with a tile, and a barrier of the workgroup."""
+    """A step of an iteration: a move of a tile, its multiplication, or a barrier."""
 
     READ = "read"
     WRITE = "write"
@@ -46,8 +46,8 @@ class Pipeline:
     load: int
     stages: tuple[Stage, ...]
 
-    def ahead(self, stage: Stage) -> int:
-        """Returns by how many tiles a stage is ahead."""
+    def tiles_ahead(self, stage: Stage) -> int:
+        """Counts the tiles by which a stage is ahead of the multiplication."""
         return {READ: self.read, WRITE: self.write, LOAD: self.load}.get(stage, 0)
 
     @property

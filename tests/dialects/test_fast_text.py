@@ -1,4 +1,4 @@
-"""Tokens and printed text are those of xDSL's own lexer and printer."""
+"""Tokens and printed text equal what xDSL's own lexer and printer give."""
 
 import random
 from collections.abc import Callable
