@@ -1,4 +1,4 @@
-"""What every kind of kernel says of itself before its code is written."""
+"""A plan has the launch, the name and the problems of a kernel before its code is written."""
 
 from __future__ import annotations
 

@@ -204,6 +204,19 @@ def test_fragments_are_computed_by_those_that_hold_them(
     check(program, m or 35, numbers(format, planes), 2.0**-9, "interpreter")
 
 
+@pytest.mark.parametrize(("name", "k", "stages"), [("Q4_1", 224, 2), ("8 bits", 80, 3)])
+def test_units_are_written_ahead_of_their_multiplication(name: str, k: int, stages: int) -> None:
+    format = FORMATS.get(name) or FEW[name]
+    planes = planes_of(format, 40, k)
+    staged = "staged<padding = 8, vector = 4, buffers = 2, ahead = 1>"
+    schedule = (
+        f"#schedule.contraction<workgroup_tile = [16, 32, 32], subgroups = [2, 2], instruction = "
+        f"coopmat 8x8x8, a = {staged}, b = {staged}, stages = {stages}>"
+    )
+    program = compile(model(format, 20, planes, F16, False, schedule), "lavapipe")
+    check(program, 20, numbers(format, planes), 2.0**-9, "interpreter")
+
+
 @pytest.mark.parametrize(
     ("name", "m", "k", "parts"), [("Q4_1", None, 192, 3), ("Q4_K", 17, 1024, 2)]
 )
