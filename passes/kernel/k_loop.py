@@ -164,7 +164,7 @@ class _KLoop:
         K surely has `room` tiles from `k` on; if these are the `last`, it has no more.
         """
         b, pipeline = self.builder, self.pipeline
-        here, following = b.plus(k, number * self.tile), None
+        here, following = self._place(k, number), None
         if (pipeline.read or (self.ahead and self.plan.is_looped)) and not (
             last and number + max(1, pipeline.read) >= room
         ):
@@ -197,9 +197,13 @@ class _KLoop:
                     totals = self.core.multiply(*self.operands, totals)
         return _State(totals, loaded, registers)
 
+    def _place(self, k: Index, number: int) -> Index:
+        """The place of tile `number` behind `k`, counted on from the tile before."""
+        return self.builder.plus(self._place(k, number - 1), self.tile) if number else k
+
     def _ahead(self, k: Index, number: int, room: int) -> Index:
         """The place of tile `number` behind `k`, or that of the first tile if there may be none."""
-        b, place = self.builder, self.builder.plus(k, number * self.tile)
+        b, place = self.builder, self._place(k, number)
         return place if number < room else b.select(b.below(place, self.size), place, 0)
 
     def _within(self, within: bool) -> None:
