@@ -113,7 +113,7 @@ def figures(estimated: Sequence[tuple[Measured, Any]]) -> dict[str, float]:
         losses.append(np.log(case.seconds[estimates.argmin()] / case.seconds.min()))
         errors.extend(np.abs(np.log(estimates / case.seconds)))
         order = [np.argsort(np.argsort(values)) for values in (estimates, case.seconds)]
-        ranks.append(np.corrcoef(*order)[0, 1])
+        ranks.append(np.corrcoef(np.stack(order))[0, 1])
     return {
         "loss": round(float(np.expm1(np.mean(losses))), 4),
         "largest_loss": round(float(np.expm1(max(losses))), 3),
