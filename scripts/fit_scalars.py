@@ -26,7 +26,7 @@ from xdsl.dialects import linalg
 
 from xdsl_spirv.passes.analysis.contraction import Contraction, contraction_of
 from xdsl_spirv.passes.schedule.cost import multiplying
-from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
 from xdsl_spirv.passes.schedule.plan import Plan, plan
 from xdsl_spirv.passes.schedule.tuned import parse_schedule

@@ -18,8 +18,7 @@ from xdsl_spirv.dialects.schedule import CollectiveOp
 from xdsl_spirv.passes import refuse, rewrite_once
 from xdsl_spirv.passes.analysis.contraction import NotAContraction
 from xdsl_spirv.passes.analysis.target import target_of
-from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.kinds import KINDS, kind_of, plan_of, root_of
+from xdsl_spirv.passes.schedule.kinds import KINDS, ScheduleDoesNotFit, kind_of, plan_of, root_of
 
 Code: TypeAlias = Callable[[CollectiveOp, Any], None]
 """Writes the code of a kernel before its collective, by the plan of its kind."""

@@ -14,7 +14,7 @@ schedule may name. The schedule makes all choices; contractions that it does not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from xdsl.dialects import gpu
 from xdsl.dialects.linalg.ops import CopyOp
@@ -29,10 +29,12 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.k_loop import Multiplier, Operand, multiply_tiles
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
-from xdsl_spirv.passes.schedule.kernel_plan import ContractionPlan
-from xdsl_spirv.passes.schedule.packing import PackPlan, PanelPlan
+from xdsl_spirv.passes.schedule.kinds import ContractionPlan
 from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
+
+if TYPE_CHECKING:
+    from xdsl_spirv.passes.schedule.packing import PackPlan, PanelPlan
 
 
 class Core(Multiplier, Protocol):

@@ -46,7 +46,7 @@ from xdsl_spirv.passes.analysis.contraction import Contraction, canonical_form, 
 from xdsl_spirv.passes.analysis.epilogue import row_sum_of
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, is_size_op, number
 from xdsl_spirv.passes.analysis.values import operands_of
-from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan
+from xdsl_spirv.passes.schedule.kinds import KernelPlan
 
 STORAGE_BUFFER = StorageClassAttr(StorageClass.StorageBuffer)
 READ_THROUGH = (tensor.PadOp, linalg.ops.GenericOp, PackedViewOp, SelectedViewOp)

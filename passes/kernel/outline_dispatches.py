@@ -44,8 +44,13 @@ from xdsl_spirv.passes.analysis.sizes import SizeCode, extent
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
-from xdsl_spirv.passes.schedule.kernel_plan import ContractionPlan, KernelPlan, ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.kinds import plan_of, root_of
+from xdsl_spirv.passes.schedule.kinds import (
+    ContractionPlan,
+    KernelPlan,
+    ScheduleDoesNotFit,
+    plan_of,
+    root_of,
+)
 from xdsl_spirv.targets import Target
 
 KERNELS = "kernels"

@@ -31,7 +31,7 @@ from xdsl_spirv.passes.analysis.contraction import Contraction, pads_with_zeros
 from xdsl_spirv.passes.analysis.loops_reader import results_of_collective
 from xdsl_spirv.passes.analysis.sizes import extent, extents, is_size_op, kept_dimensions, number
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type, is_for_shapes
-from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan
+from xdsl_spirv.passes.schedule.kinds import KernelPlan
 from xdsl_spirv.passes.schedule.loops_schedule import LoopsPlan, busy_workgroups
 from xdsl_spirv.targets import Target
 

@@ -37,8 +37,14 @@ from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
 from xdsl_spirv.passes.schedule.cost import cost
 from xdsl_spirv.passes.schedule.fit import not_listed
-from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit, check
-from xdsl_spirv.passes.schedule.kinds import KINDS, kind_of, path_of, plan_of
+from xdsl_spirv.passes.schedule.kinds import (
+    KINDS,
+    ScheduleDoesNotFit,
+    check,
+    kind_of,
+    path_of,
+    plan_of,
+)
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     COOPERATIVE_MATRIX,

@@ -38,7 +38,7 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.analysis.layout import Axis, Layout, Walk, joined, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.schedule.attention_deal import Deal
-from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan, ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kinds import KernelPlan, ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.tiles import PackedTile
 from xdsl_spirv.targets import Fragment, Target
 
@@ -63,15 +63,11 @@ class AttentionPlan(KernelPlan):
     op: AttentionOp
     schedule: AttentionAttr
     target: Target
+    CHECKS = "attention_fit:problems"
 
     @property
     def kernel_name(self) -> str:
         return f"attention_{named_sizes((self.sizes.batch, *self.sizes.extents))}"
-
-    def problems(self) -> Iterator[str]:
-        from xdsl_spirv.passes.schedule.attention_fit import problems
-
-        return problems(self)  # pyright: ignore[reportArgumentType]
 
     @property
     def element(self) -> Attribute:

@@ -34,7 +34,7 @@ from xdsl_spirv.passes.schedule.attention_fit import (
     unfit_vectors,
 )
 from xdsl_spirv.passes.schedule.attention_lanes import MOST_ROWS, LanesPlan, choose_lanes
-from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.targets import Target
 from xdsl_spirv.targets.model import Structure
 

@@ -17,7 +17,7 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.schedule.attention import AttentionPlan, element_type_of
-from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.targets import CONVERSIONS, PER_ELEMENT, REDUCTIONS, Target
 
 Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr

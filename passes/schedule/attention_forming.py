@@ -45,7 +45,7 @@ from xdsl_spirv.passes.graph.element_trees import (
 from xdsl_spirv.passes.graph.grouping import users_of
 from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results
 from xdsl_spirv.passes.schedule.attention_replacing import Attention, Operand, replace_attention
-from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import ATTENTION, note_before_schedules
 from xdsl_spirv.targets import Target
 

@@ -30,7 +30,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 )
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
-from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan, check
+from xdsl_spirv.passes.schedule.kinds import KernelPlan, check
 from xdsl_spirv.targets import Target
 
 FLOATS = Float16Type | BFloat16Type | Float32Type

@@ -12,7 +12,7 @@ from xdsl_spirv.dialects.schedule import AttentionMergeOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, named_sizes, static
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
-from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan
+from xdsl_spirv.passes.schedule.kinds import KernelPlan
 from xdsl_spirv.targets import Target
 
 MOST_SUBGROUPS = 4

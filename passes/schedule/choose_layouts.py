@@ -70,7 +70,7 @@ from xdsl_spirv.passes.graph.layouts import (
     with_type,
 )
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows, window_or_reason
-from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import LAYOUT, Decisions, Limits
 from xdsl_spirv.passes.schedule.plan import packs
 from xdsl_spirv.passes.schedule.rows import RowsPlan

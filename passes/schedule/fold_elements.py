@@ -42,7 +42,7 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
-from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit, check
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows
 from xdsl_spirv.targets import Target
 

@@ -32,7 +32,7 @@ from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_
 from xdsl_spirv.passes.analysis.epilogue import row_sum_of
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.analysis.pointwise import body_ops, is_pointwise
-from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit, check
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows
 from xdsl_spirv.targets import Target
 

@@ -46,8 +46,7 @@ from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.analysis.sizes import extent, is_size_op, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.analysis.unpacking import unpacks
-from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.kinds import kind_of, plan_of
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, kind_of, plan_of
 from xdsl_spirv.targets import Target
 
 Generic: TypeAlias = linalg.ops.GenericOp

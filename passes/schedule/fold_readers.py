@@ -37,7 +37,7 @@ from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
-from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit, check
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows
 from xdsl_spirv.targets import Target
 

@@ -9,10 +9,12 @@ writes it (`KernelPass` of `passes/kernel`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from types import UnionType
-from typing import Any
+from typing import Any, ClassVar
 
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Operation
@@ -27,8 +29,8 @@ from xdsl_spirv.dialects.schedule import (
     DispatchOp,
     PackOp,
 )
-from xdsl_spirv.passes.analysis.contraction import contraction_of
-from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan, ScheduleDoesNotFit, check
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.passes.analysis.contraction import Contraction, contraction_of
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     COOPERATIVE_MATRIX,
@@ -40,6 +42,60 @@ from xdsl_spirv.passes.schedule.paths import (
     ROWS,
 )
 from xdsl_spirv.targets import Target
+
+
+def _load(place: str) -> Callable[..., Any]:
+    """Imports `module:name` of this folder."""
+    module, name = place.split(":")
+    return getattr(import_module(f"xdsl_spirv.passes.schedule.{module}"), name)
+
+
+class ScheduleDoesNotFit(ValueError):
+    """A schedule that the target or the operation cannot take; the message says why."""
+
+
+class KernelPlan(ABC):
+    """An operation with its schedule on a target, before its code is written."""
+
+    CHECKS: ClassVar[str] = ""
+    """`module:function` of this folder that lists the problems, if the class does not."""
+
+    @property
+    @abstractmethod
+    def grid(self) -> tuple[Size, Size, Size]:
+        """Workgroups in x, y and z."""
+
+    @property
+    @abstractmethod
+    def invocations(self) -> int:
+        """Invocations of a workgroup."""
+
+    @property
+    @abstractmethod
+    def kernel_name(self) -> str:
+        """The kernel's name, which has its sizes."""
+
+    def problems(self) -> Iterator[str]:
+        """Lists why the schedule does not fit, each with the number and the nearest that would."""
+        return _load(self.CHECKS)(self) if self.CHECKS else iter(())
+
+
+class ContractionPlan(KernelPlan):
+    """A contraction with its schedule on a target."""
+
+    contraction: Contraction
+
+    @property
+    def kernel_name(self) -> str:
+        return self.contraction.kernel_name
+
+
+def check(plan: KernelPlan) -> None:
+    """Raises `ScheduleDoesNotFit` with every reason why the plan cannot be carried out."""
+    problems = list(plan.problems())
+    if problems:
+        raise ScheduleDoesNotFit("; ".join(problems))
+
 
 CONTRACTION, DISPATCH = LinalgStructuredOperation, DispatchOp | CollectiveOp
 
@@ -57,8 +113,7 @@ class Kind:
 
     def plan(self, *of: Any) -> KernelPlan:
         """Plans an operation, or a contraction, with its schedule on a target."""
-        module, name = self.planner.split(":")
-        return getattr(import_module(f"xdsl_spirv.passes.schedule.{module}"), name)(*of)
+        return _load(self.planner)(*of)
 
 
 KINDS: dict[str, Kind] = {

@@ -49,7 +49,7 @@ from xdsl_spirv.passes.analysis.loops_nests import (
     sources_of,
 )
 from xdsl_spirv.passes.analysis.loops_reader import results_of_dispatch
-from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan
+from xdsl_spirv.passes.schedule.kinds import KernelPlan
 from xdsl_spirv.targets import Target
 
 EXCHANGES = frozenset(("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle"))

@@ -40,8 +40,7 @@ from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction,
 from xdsl_spirv.passes.analysis.sizes import SizeCode, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
-from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.kinds import plan_of
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, plan_of
 from xdsl_spirv.passes.schedule.plan import Plan, packing_for, packs
 
 Packed: TypeAlias = dict[tuple[SSAValue, PackingAttr, bool, tuple[Size, ...]], SSAValue]

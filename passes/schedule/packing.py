@@ -17,7 +17,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 )
 from xdsl_spirv.passes.analysis.layout import layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
-from xdsl_spirv.passes.schedule.kernel_plan import KernelPlan
+from xdsl_spirv.passes.schedule.kinds import KernelPlan
 from xdsl_spirv.passes.schedule.plan import UNROLLED
 from xdsl_spirv.passes.schedule.tiles import (
     INNER,

@@ -8,7 +8,6 @@ target.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -25,7 +24,7 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
 from xdsl_spirv.passes.analysis.contraction import Contraction, fill_of, packing_of
 from xdsl_spirv.passes.analysis.layout import Layout, walk_size
-from xdsl_spirv.passes.schedule.kernel_plan import ContractionPlan
+from xdsl_spirv.passes.schedule.kinds import ContractionPlan
 from xdsl_spirv.passes.schedule.pipeline import (
     IN_TURN,
     ONE_TILE,
@@ -98,11 +97,7 @@ class Plan(ContractionPlan):
     target: Target
     a: Tile
     b: Tile
-
-    def problems(self) -> Iterator[str]:
-        from xdsl_spirv.passes.schedule.fit import problems_of
-
-        return problems_of(self)  # pyright: ignore[reportArgumentType]
+    CHECKS = "fit:problems_of"
 
     @property
     def staged(self) -> tuple[StagedTile, ...]:

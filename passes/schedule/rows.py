@@ -31,7 +31,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.analysis.target import target_of
-from xdsl_spirv.passes.schedule.kernel_plan import ContractionPlan
+from xdsl_spirv.passes.schedule.kinds import ContractionPlan
 from xdsl_spirv.targets import Target
 
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ from xdsl_spirv.passes.analysis.sizes import loop_extents
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows
-from xdsl_spirv.passes.schedule.kernel_plan import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import ROWS, Decisions, Limits
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target

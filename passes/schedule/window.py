@@ -25,7 +25,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     storage,
 )
 from xdsl_spirv.passes.analysis.layout import Linear, NotLinear, linear
-from xdsl_spirv.passes.schedule.kernel_plan import ContractionPlan
+from xdsl_spirv.passes.schedule.kinds import ContractionPlan
 from xdsl_spirv.passes.schedule.paths import no_window
 from xdsl_spirv.passes.schedule.plan import ceil_div
 from xdsl_spirv.targets import Target
