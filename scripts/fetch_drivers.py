@@ -34,7 +34,7 @@ from pathlib import Path
 import debian
 from fetch_lavapipe import C_LIBRARY
 
-STABLE, NEWER = "trixie", "trixie-backports"
+STABLE, NEWEST = "trixie", "sid"
 PACKAGES = ["mesa-vulkan-drivers", "libvulkan1", "libstdc++6"]
 BUILD_PACKAGES = ["libdrm-dev", "zlib1g-dev", "python3-mako"]
 ARM = "arm64"
@@ -449,7 +449,7 @@ def fetch(arguments: argparse.Namespace, prefix: Path) -> None:
         work, staging = Path(folder, "work"), Path(folder, "prefix")
         unpacked = {
             machine: debian.download(
-                NEWER, PACKAGES + PYTHON_PACKAGES * bool(machine), work / f"apt-{machine}", machine
+                NEWEST, PACKAGES + PYTHON_PACKAGES * bool(machine), work / f"apt-{machine}", machine
             )
             for machine in machines
         }
