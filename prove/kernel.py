@@ -151,6 +151,8 @@ class Kernel(LoopExecutor):
             self.facts += [z3.ULT(group, grid), z3.ULT(local, size), z3.ULE(grid, MOST_GROUPS)]
 
         self._count_subgroups()
+        self.facts_of_launches = len(self.facts)
+        """The number of facts that are no conclusions from the kernel's code."""
 
     def _count_subgroups(self) -> None:
         """Makes symbols of the subgroup, the lane, the subgroup size and the subgroup count."""

@@ -126,7 +126,8 @@ def prove(
         limits = limits.restart()
         proof.offered = _find_needed(held, known, questions, limits)
         held += [known[text] for text in proof.offered]
-        proof.unreached = _find_unreached(kernel, held, limits)
+        accesses = [a for a in kernel.accesses if asked(_of_race(a, a, ""))]
+        proof.unreached = _find_unreached(kernel, accesses or kernel.accesses, held, limits)
         proof.complete = True
         return proof
     # Only the questions that the offers leave open are asked for a launch.
@@ -139,10 +140,12 @@ def prove(
     return proof
 
 
-def _find_unreached(kernel: Kernel, held: Sequence[Term], limits: Limits) -> dict[Operation, str]:
+def _find_unreached(
+    kernel: Kernel, accesses: Sequence[Access], held: Sequence[Term], limits: Limits
+) -> dict[Operation, str]:
     """Finds accesses that no launch makes: a proof about them would be empty."""
     guards: dict[Operation, list[Term]] = {}
-    for access in kernel.accesses:
+    for access in accesses:
         guards.setdefault(access.op, []).append(access.guard)
     reached = {z3.Bool(f"reached!{n}"): op for n, op in enumerate(guards)}
     meant = [flag == either(guards[op]) for flag, op in reached.items()]
@@ -153,10 +156,25 @@ def _find_unreached(kernel: Kernel, held: Sequence[Term], limits: Limits) -> dic
         if not shown:
             never = answer.verdict == "never"
             reason = "never reached" if never else "not shown to be reached"
-            return dict.fromkeys(reached.values(), f"{reason} under the premises")
+            unreached = dict.fromkeys(reached.values(), f"{reason} under the premises")
+            return unreached if not never else _without_dead(kernel, unreached, guards, limits)
         for flag in shown:
             del reached[flag]
     return {}
+
+
+def _without_dead(
+    kernel: Kernel,
+    unreached: dict[Operation, str],
+    guards: Mapping[Operation, Sequence[Term]],
+    limits: Limits,
+) -> dict[Operation, str]:
+    """Leaves out accesses that the conditions before them exclude, whatever is assumed."""
+    if kernel.fixed:
+        return unreached
+    made = either([guard for op in unreached for guard in guards[op]])
+    dead = [*kernel.facts[: kernel.facts_of_launches], made]
+    return {} if ask(dead, (), limits).verdict == "never" else unreached
 
 
 def _prove_together(

@@ -251,3 +251,25 @@ def test_a_number_of_the_launch_that_a_proof_does_not_need_is_no_premise():
     for text in result.offered:
         rest = [t for t in result.offered if t != text]
         assert not is_proved(test, rest, LIMITS), text
+
+
+DEAD = """#version 450
+layout(local_size_x = 32) in;
+layout(push_constant) uniform Numbers { uint rows; };
+layout(binding = 0) buffer Items { uint items[]; };
+void main() {
+    uint row = gl_WorkGroupID.x * 32 + gl_LocalInvocationID.x;
+    if (gl_WorkGroupID.yz != uvec2(0) || row >= rows || row >= items.length()) return;
+    if (row + 1 <= rows) items[row] = 1;
+    else items[0] = 2;
+}
+"""
+
+
+def test_code_that_no_launch_reaches_is_no_gap_of_a_proof(tmp_path: Path):
+    """It is one where a premise excludes the code: such a proof says nothing of it."""
+    path = tmp_path / "dead.comp"
+    path.write_text(DEAD)
+    assert prove_kernel(KernelTest(path, path), (), LIMITS).verdict == "proved"
+    result = prove_kernel(KernelTest(path, path), ("rows < 1",), LIMITS)
+    assert result.lines[0].endswith("never reached under the premises")
