@@ -152,7 +152,7 @@ class Kernel(LoopExecutor):
 
         self._count_subgroups()
         self.facts_of_launches = len(self.facts)
-        """The number of facts that are no conclusions from the kernel's code."""
+        """The number of facts about launches; later ones are conclusions from the kernel's code."""
 
     def _count_subgroups(self) -> None:
         """Makes symbols of the subgroup, the lane, the subgroup size and the subgroup count."""

@@ -267,7 +267,7 @@ void main() {
 
 
 def test_code_that_no_launch_reaches_is_no_gap_of_a_proof(tmp_path: Path):
-    """It is one where a premise excludes the code: such a proof says nothing of it."""
+    """It is one where a premise excludes the code: such a proof does not cover it."""
     path = tmp_path / "dead.comp"
     path.write_text(DEAD)
     assert prove_kernel(KernelTest(path, path), (), LIMITS).verdict == "proved"
