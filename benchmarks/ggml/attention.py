@@ -23,17 +23,17 @@ def attention() -> Iterator[Case]:
     """Queries of several heads over keys, masked, capped; keys of binary16 and in blocks."""
     scalar = ("flash_attn_f32_f16_fp32", "flash_attn_f32_f16", "flash_attn_f32_f16_f16acc")
     for module, kind in itertools.product(scalar, ("f16", "q8_0", "q4_0")):
-        yield _attention(module, kind, (9, 70), MASK)
-    yield _attention(scalar[0], "f16", (9, 70), 0)
-    yield _attention(scalar[0], "f16", (9, 70), MASK | SOFT_CAP)
-    yield _attention(scalar[0], "f16", (1, 64), MASK)
-    yield _attention(scalar[0], "f16", (9, 70), MASK, split=32)
+        yield launch(module, kind, (9, 70), MASK)
+    yield launch(scalar[0], "f16", (9, 70), 0)
+    yield launch(scalar[0], "f16", (9, 70), MASK | SOFT_CAP)
+    yield launch(scalar[0], "f16", (1, 64), MASK)
+    yield launch(scalar[0], "f16", (9, 70), MASK, split=32)
     for module in ("flash_attn_f32_f16_int8", "flash_attn_f32_f16_fp32_int8"):
         for kind in ("q8_0", "q4_0"):
-            yield _attention(module, kind, (9, 70), MASK)
+            yield launch(module, kind, (9, 70), MASK)
     matrices = ("flash_attn_f32_f16_cm1", "flash_attn_f32_f16_f16acc_cm1")
     for module, kind in itertools.product(matrices, ("f16", "q8_0")):
-        yield _attention(module, kind, (9, 70), MASK)
+        yield launch(module, kind, (9, 70), MASK)
 
 
 def _constants(module: str, kind: str, rows: int, clamp: bool, flags: int) -> dict[int, int]:
@@ -49,7 +49,7 @@ def _constants(module: str, kind: str, rows: int, clamp: bool, flags: int) -> di
     return dict(enumerate([*first, flags, 0, *numbers_of]))
 
 
-def _attention(module: str, kind: str, shape: tuple[int, int], flags: int, split: int = 0) -> Case:
+def launch(module: str, kind: str, shape: tuple[int, int], flags: int, split: int = 0) -> Case:
     random = generator(f"{module}{kind}{shape}{flags}")
     rows, length = shape
     heads, size = 4, 64

@@ -125,10 +125,10 @@ def soft_maxima() -> Iterator[Case]:
     ):
         columns = 70 if block == 32 else 1300
         name = "soft_max_f32" if kind == "f32" else "soft_max_f32_f16"
-        yield _soft_max(name, kind, block, columns, options)[0]
+        yield soft_max(name, kind, block, columns, options)[0]
     for kind in ("f32", "f16"):
         suffix = "f32" if kind == "f32" else "f32_f16"
-        case, (scores, sinks) = _soft_max(f"soft_max_large1_{suffix}", kind, 128, 1300,
+        case, (scores, sinks) = soft_max(f"soft_max_large1_{suffix}", kind, 128, 1300,
                                           (True, True, True))  # fmt: skip
         yield from _long(case, suffix, scores, sinks)
     random = generator("soft_max_back")
@@ -138,7 +138,7 @@ def soft_maxima() -> Iterator[Case]:
                {2: back.astype(np.float32)}, plain_push(70, 6, 0.7), {0: 32})  # fmt: skip
 
 
-def _soft_max(
+def soft_max(
     name: str, kind: str, block: int, columns: int, options: tuple[bool, bool, bool]
 ) -> tuple[Case, tuple[Array, Array]]:
     masked, biased, with_sinks = options

@@ -233,19 +233,19 @@ class Races:
         now = stamp << 32 | who
         storage = IMAGES if history.memory.image is not None else BUFFERS
         storage = WORKGROUPS if region.rows == "workgroup" else storage
-        writes = region.words["writes"][index]
+        writes = region.words["writes"].take(index)
         self._compare(region, "writes", index, who, writes, storage, access, facts)
         self._note_variable(region, access, facts, index, who, now)
         if not access.write:
             self._read(region, index, now, who, storage, access.layout)
             return
-        reads = region.words["reads"][index]
+        reads = region.words["reads"].take(index)
         self._compare(region, "reads", index, who, reads, storage, access, facts)
         if access.atomic:
             self._change(region, index, now, writes)
             return
         region.words["writes"][index] = now
-        back = region.words["writes"][index]
+        back = region.words["writes"].take(index)
         clash = back != now
         if clash.any():
             conflicts = Conflicts("writes", clash, index, who, back)
@@ -342,20 +342,22 @@ class Races:
 
     def _is_open(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
         """A mask of the earlier accesses that horizons do not order, or that are private."""
-        stamp, before = earlier >> 32, earlier & WHO
         accessors = self.accessors
+        before = earlier & WHO
+        alone = accessors.are_one_invocation(before, who)
+        if not self.narrow[storage]:
+            alone |= (before & who & ATOMIC) != 0
+        others = (earlier != 0) & ~alone
+        if not others.any():
+            return others
         group = accessors.group_of(who)
-        horizon = self.horizons.groups[storage, kind][group - accessors.first]
-        ordered = stamp < horizon
+        ordered = earlier >> 32 < self.horizons.groups[storage, kind][group - accessors.first]
         if storage != WORKGROUPS:
             ordered &= group == accessors.group_of(before)
         if self.near_barriers:
             ordered |= self._is_near(earlier, who, storage, kind)
         ordered &= ((before | who) & PRIVATE) == 0
-        alone = accessors.are_one_invocation(before, who)
-        if not self.narrow[storage]:
-            alone |= (before & who & ATOMIC) != 0
-        return (earlier != 0) & ~ordered & ~alone
+        return others & ~ordered
 
     def _is_near(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
         """A mask of the earlier accesses by the same subgroup that a subgroup barrier separates."""
@@ -493,7 +495,7 @@ class Races:
         layout: Layout,
     ) -> None:
         """Keep who read: one invocation, or the smallest group that holds all readers."""
-        earlier = region.words["reads"][index]
+        earlier = region.words["reads"].take(index)
         low = int(self.horizons.low[storage, kinds.EXECUTION])
         fresh = earlier >= low << 32 if storage == WORKGROUPS else earlier != 0
         groups = self.horizons.groups[storage, kinds.EXECUTION]
@@ -507,11 +509,18 @@ class Races:
         self._join(region, "reads", index, now, earlier, fresh)
 
     @staticmethod
-    def _keep_last(region: Region, index: Array, now: Array, earlier: Array, fresh: Array) -> None:
-        """Record the last reader, and the last earlier one other than it, for reports."""
+    def _keep_last(
+        region: Region, index: Array, now: Array, earlier: Array, fresh: Array
+    ) -> Array | None:
+        """
+        Record the last reader, and the last earlier one other than it, for reports. Returns where
+        there are two.
+        """
+        if not fresh.any():
+            return None
         several = fresh & ((earlier ^ now) & IDENTITY != 0)
         if not several.any():
-            return
+            return None
         places, before, own = (
             np.broadcast_to(words, several.shape)[several] for words in (index, earlier, now)
         )
@@ -520,6 +529,7 @@ class Races:
         others = (before ^ own) & IDENTITY != 0
         region.words_of(OTHER_READS)[places[others]] = before[others]
         last[places] = own
+        return several
 
     def _change(self, region: Region, index: Array, now: Array, earlier: Array) -> None:
         """Keep who changed a place by atomics, all that have since it was written otherwise."""
@@ -563,19 +573,24 @@ class Races:
         layout: Layout,
     ) -> None:
         """As `_read` where nothing but barriers of whole workgroups orders accesses."""
-        lead, chosen, tail = layout
-        codes = np.broadcast_to(self.accessors.workgroups, lead)
-        codes = _column(codes.reshape(-1) if chosen is None else codes[chosen], tail)
-        shared = now & ~np.int64(WHO) | codes | now & PRIVATE
-        self._keep_last(region, index, now, earlier, fresh)
-        several = fresh & ((earlier ^ now) & IDENTITY != 0)
-        new = np.where(several, shared, now) if several.any() else now
+
+        def whole_groups(where: Array) -> Array:
+            lead, chosen, tail = layout
+            codes = np.broadcast_to(self.accessors.workgroups, lead)
+            codes = _column(codes.reshape(-1) if chosen is None else codes[chosen], tail)
+            shared = now & ~np.int64(WHO) | codes | now & PRIVATE
+            return np.broadcast_to(shared, where.shape)[where]
+
+        several = self._keep_last(region, index, now, earlier, fresh)
+        new = now
+        if several is not None:
+            new = np.broadcast_to(now, several.shape).copy()
+            new[several] = whole_groups(several)
         words = region.words["reads"]
         words[index] = new
-        clash = words[index] != new
+        clash = words.take(index) != new
         if clash.any():
-            places = np.broadcast_to(index, clash.shape)[clash]
-            words[places] = np.broadcast_to(shared, clash.shape)[clash]
+            words[np.broadcast_to(index, clash.shape)[clash]] = whole_groups(clash)
 
 
 def _column(who: Array, tail: tuple[int, ...]) -> Array:
