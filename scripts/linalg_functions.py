@@ -1,0 +1,375 @@
+"""
+Run other people's functions of linalg on tensors beside mlir-opt and mlir-runner.
+
+    python scripts/linalg_functions.py iree/tests iree/compiler --every 4
+    python scripts/linalg_functions.py FOLDER --only NAME --show
+
+Folders are searched for .mlir files with linalg, of checkouts that the user has. Each function on
+tensors and scalars is taken out alone, with the aliases that it uses. Sizes of more than LARGE
+elements are divided, and open ones are chosen. MLIR's own lowering (mlir-opt-22, mlir-runner-22)
+gives the expected numbers, with checks of sizes at run time; ours are those of `interpret` and
+those of the program for lavapipe on the interpreter. *not judged*: MLIR refuses the function or
+ends. *refused*: an error of ours that says why. *at fault*: anything else that was raised. Exit
+status 1 if anything is wrong or at fault.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from xdsl_spirv.compiler.compiler import compile_module  # noqa: E402
+from xdsl_spirv.interpreter import InterpreterError, interpret  # noqa: E402
+from xdsl_spirv.runtime.elements import dtype_of  # noqa: E402
+from xdsl_spirv.runtime.errors import ProgramError  # noqa: E402
+from xdsl_spirv.runtime.execution import run  # noqa: E402
+from xdsl_spirv.runtime.modules import parse_text  # noqa: E402
+from xdsl_spirv.runtime.program import Program  # noqa: E402
+
+LARGE = 512
+"""Elements of a tensor beyond which its sizes are divided."""
+LIBRARIES = [f"/usr/lib/llvm-22/lib/libmlir_{n}runner_utils.so.22.1" for n in ("", "c_")]
+LOWERING = """convert-elementwise-to-linalg linalg-generalize-named-ops
+one-shot-bufferize=bufferize-function-boundaries,allow-return-allocs-from-loops
+generate-runtime-verification convert-linalg-to-loops lower-affine convert-scf-to-cf
+expand-strided-metadata memref-expand arith-expand convert-math-to-llvm convert-math-to-libm
+finalize-memref-to-llvm lower-affine convert-func-to-llvm convert-arith-to-llvm convert-cf-to-llvm
+convert-index-to-llvm convert-complex-to-llvm reconcile-unrealized-casts""".split()
+DECOMPOSED = """module attributes {transform.with_named_sequence} {
+transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+BODY
+transform.yield } }"""
+MATCH = (
+    '%{0} = transform.structured.match ops{{["linalg.{0}"]}} in %root '
+    ': (!transform.any_op) -> !transform.op<"linalg.{0}">\n'
+    '%{0}_{1} = transform.structured.{2} %{0} : (!transform.op<"linalg.{0}">) -> '
+)
+STEPS = {
+    "pack": ("lower_pack", ("tensor.pad", "tensor.expand_shape", "linalg.transpose")),
+    "unpack": (
+        "lower_unpack",
+        ("tensor.empty", "linalg.transpose", "tensor.collapse_shape", "tensor.extract_slice"),
+    ),
+    "softmax": ("decompose_interface", ()),
+    "winograd_filter_transform": ("decompose_winograd_op", ()),
+    "winograd_input_transform": ("decompose_winograd_op", ()),
+    "winograd_output_transform": ("decompose_winograd_op", ()),
+}
+"""Operations without loops of their own in MLIR, how it decomposes them, and into which."""
+PRINTED = {"f32": "F32", "f64": "F64", "i32": "I32", "i64": "I64"}
+ELEMENT = r"(?:f16|bf16|f32|f64|i1|i4|i8|i16|i32|i64|index)"
+HEAD = re.compile(r"^\s*(?:util\.func|func\.func|func)\s+(?:public\s+)?@([\w.$-]+)\s*\(", re.M)
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def functions(text: str) -> Iterator[tuple[str, str]]:
+    """The functions of a file by name, each with the aliases of its piece."""
+    for piece in re.split(r"^//\s*-----.*$", text, flags=re.M):
+        lines = [re.sub(r"\s*//.*", "", line) for line in piece.splitlines()]
+        piece = "\n".join(line for line in lines if line.strip())
+        aliases = "".join(re.findall(r"^[#!]\w+\s*=.*\n(?:[ \t}\]].*\n)*", piece + "\n", re.M))
+        for found in HEAD.finditer(piece):
+            body = _balanced(piece[found.start() :])
+            if "linalg." in body and "tensor<" in body and "memref<" not in body:
+                yield found[1], f"{aliases}\n{_plain(body)}"
+
+
+def _balanced(text: str) -> str:
+    """A function from its head to the brace that closes its body."""
+    depth = 0
+    for brace in re.finditer(r"[{}]", text):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth and text[brace.end() : brace.end() + 1] in ("", "\n"):
+            return text[: brace.end()]
+    return text
+
+
+def _plain(body: str) -> str:
+    """A function without the words of IREE's own dialects that say nothing of its results."""
+    body = HEAD.sub(r"func.func @\1(", body.strip(), count=1)
+    for theirs, plain in (
+        ("util.return", "return"),
+        ("util.unfoldable_constant", "arith.constant"),
+    ):
+        body = body.replace(theirs, plain)
+    body = re.sub(r"(\w+_config|\w+_info|__\w+__) *= *#[\w.<]+[^,}]*,? *", "", body)
+    body = re.sub(r"\s+attributes\s*\{[^\n]*\}\s*\{$", " {", body, count=1, flags=re.M)
+    expected = re.findall(r"check\.expect_\w+_const\((%[\w#]+), .*\) : (tensor<[^>]*>)", body)
+    body = re.sub(r"^\s*check\.\w+.*$", "", body, flags=re.M)
+    if expected:
+        names, types = (", ".join(c) for c in zip(*expected, strict=True))
+        body = re.sub(r"\(\) *(attributes[^{]*)?\{", f"() -> ({types}) {{", body, count=1)
+        body = re.sub(r"^(\s*)return\s*$", rf"\1return {names} : {types}", body, flags=re.M)
+    return body
+
+
+def smaller(text: str) -> str:
+    """A function whose larger sizes are divided by one number."""
+    for factor in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
+
+        def divided(found: re.Match[str], by: int = factor) -> str:
+            return str(max(int(found[0]) // by, 2)) if int(found[0]) >= 2 * by else found[0]
+
+        def in_part(found: re.Match[str]) -> str:
+            return re.sub(r"(?<![\w.%#-])\d+(?=x|\b)(?!\.)|(?<=x)\d+(?=x)", divided, found[0])
+
+        part = r"tensor<[^>]*>|\[[\d, %\w]+\]|arith\.constant \d+ : index"
+        new = re.sub(part, in_part, text) if factor > 1 else text
+        sizes = [re.findall(r"\d+(?=x)", t) for t in re.findall(r"tensor<([^>]*)>", new)]
+        if all(np.prod([int(s) for s in size], dtype=float) <= LARGE for size in sizes):
+            return new
+    return text
+
+
+def made_up(element: str, shape: Sequence[int], salt: int) -> Array:
+    """Numbers for an argument: eighths in floats; integers from 0, which may be indices."""
+    places = np.arange(int(np.prod(shape)), dtype=np.int64)
+    numbers = (places * 5 + salt * 3) % 13
+    if element in ("f16", "bf16", "f32", "f64"):
+        return ((numbers - 6) / 8).reshape(shape).astype(dtype_of(element))
+    made = numbers - 6 if element in ("i8", "i16") else numbers % (2 if element == "i1" else 3)
+    return made.reshape(shape).astype(np.int64 if element == "index" else dtype_of(element))
+
+
+def reference(text: str, function: FuncOp, arrays: Sequence[Array]) -> list[Array] | str:
+    """The results of MLIR's own lowering, or why there are none."""
+    driver: list[str] = []
+    names: list[str] = []
+    for number, (kind, array) in enumerate(zip(function.function_type.inputs, arrays, strict=True)):
+        is_tensor = isinstance(kind, TensorType)
+        element = str(kind.element_type if is_tensor else kind)
+        wide = np.asarray(array).astype(float if array.dtype.kind not in "iub" else np.int64)
+        listed = str(wide.tolist()).replace("True", "1").replace("False", "0")
+        if not is_tensor:
+            driver.append(f"%a{number} = arith.constant {listed} : {element}")
+        else:
+            closed = f"tensor<{''.join(f'{s}x' for s in array.shape)}{element}>"
+            body = listed if array.size else ""
+            driver.append(f"%c{number} = arith.constant dense<{body}> : {closed}")
+            driver.append(f"%m{number} = bufferization.alloc_tensor() copy(%c{number}) : {closed}")
+            driver.append(f"%a{number} = tensor.cast %m{number} : {closed} to {kind}")
+        names.append(f"%a{number}")
+    both = function.function_type.inputs, function.function_type.outputs
+    inputs, outputs = (", ".join(map(str, types)) for types in both)
+    outcome = f"%r:{len(function.function_type.outputs)} = "
+    name = function.sym_name.data
+    driver.append(f"{outcome}func.call @{name}({', '.join(names)}) : ({inputs}) -> ({outputs})")
+    for number, kind in enumerate(function.function_type.outputs):
+        driver += _printed(f"%r#{number}", kind, number)
+    heads = [f"func.func private @printMemref{s}(tensor<*x{e}>)" for e, s in PRINTED.items()]
+    aliases, _, rest = text.partition("func.func")
+    main = "func.func @reference_driver() {\n" + "\n".join(driver) + "\nreturn }"
+    return _execute("\n".join([aliases, *heads, "func.func" + rest, main]))
+
+
+def _printed(value: str, kind: Any, number: int) -> list[str]:
+    """Operations that print a result in a type that MLIR's library prints."""
+    is_tensor = isinstance(kind, TensorType)
+    element = str(kind.element_type if is_tensor else kind)
+    widened = {"f16": "extf f32", "bf16": "extf f32", "i1": "extui i32", "i4": "extsi i32",
+               "i8": "extsi i32", "i16": "extsi i32", "index": "index_cast i64"}  # fmt: skip
+    shape = str(kind)[7 : -len(element) - 1] if is_tensor else ""
+    lines: list[str] = []
+    if not is_tensor:
+        lines.append(f"%t{number} = tensor.from_elements {value} : tensor<{element}>")
+        value = f"%t{number}"
+    if element in widened:
+        by, to = widened[element].split()
+        lines.append(
+            f"%w{number} = arith.{by} {value} : tensor<{shape}{element}> to tensor<{shape}{to}>"
+        )
+        element, value = to, f"%w{number}"
+    closed, open_ = f"tensor<{shape}{element}>", f"tensor<*x{element}>"
+    lines.append(f"%u{number} = tensor.cast {value} : {closed} to {open_}")
+    lines.append(
+        f"func.call @printMemref{PRINTED[element]}(%u{number}) : (tensor<*x{element}>) -> ()"
+    )
+    return lines
+
+
+def _execute(text: str) -> list[Array] | str:
+    """What mlir-runner prints of a module, as arrays."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, lowered, steps = (Path(folder) / n for n in ("m.mlir", "l.mlir", "t.mlir"))
+        path.write_text(text)
+        passes = [f"--{p.replace(',', ' ')}" for p in LOWERING]
+        parts: list[str] = []
+        for op, (step, into) in STEPS.items():
+            if f"linalg.{op} " in text:
+                kinds = [f'!transform.op<"{k}">' for k in into] or ["!transform.any_op"]
+                count = f"r:{len(kinds)}" if len(kinds) > 1 else "r"
+                parts.append(MATCH.format(op, count, step) + f"({', '.join(kinds)})")
+        if parts:
+            steps.write_text(DECOMPOSED.replace("BODY", "\n".join(parts)))
+            passes = [
+                f"--transform-preload-library=transform-library-paths={steps}",
+                "--transform-interpreter",
+                *passes,
+            ]
+        command = ["mlir-opt-22", path, *passes, "-o", lowered]
+        first = subprocess.run(command, capture_output=True, text=True)
+        if first.returncode:
+            return "mlir-opt: " + (re.findall(r"error:? (.*)", first.stderr) or ["ended"])[0][:90]
+        libraries = f"-shared-libs={','.join(LIBRARIES)}"
+        command = ["mlir-runner-22", lowered, "-e", "reference_driver",
+                   "-entry-point-result=void", libraries]  # fmt: skip
+        try:
+            second = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        except subprocess.TimeoutExpired:
+            return "mlir-runner: 20 s"
+        if second.returncode or "ERROR" in second.stderr:
+            return "mlir-runner: " + (second.stderr.strip().splitlines() or ["ended"])[0][:90]
+    return _read_arrays(second.stdout)
+
+
+def _read_arrays(printed: str) -> list[Array]:
+    found: list[Array] = []
+    parts = r"sizes = \[([^]]*)\][^\n]*data =\s*(.*?)(?=Unranked|\Z)"
+    for head, data in re.findall(parts, printed, re.S):
+        numbers = re.findall(r"-?(?:nan|inf|\d[\d.e+-]*)", data)
+        shape = [int(size) for size in head.split(",") if size.strip()]
+        count = int(np.prod(shape))
+        found.append(np.array([float(n) for n in numbers[:count]]).reshape(shape))
+    return found
+
+
+def agree(ours: Array, theirs: Array, element: str) -> bool:
+    """Whether results are equal within the six digits that MLIR prints and the type's precision."""
+    if ours.shape != theirs.shape:
+        return False
+    near = {"f16": 4e-3, "bf16": 3e-2}.get(element, 2e-5)
+    if element[0] in "fb":
+        return np.allclose(ours.astype(float), theirs, rtol=near, atol=near, equal_nan=True)
+    bits = {"i1": 1, "i4": 15, "i8": 255, "i16": 65535, "i32": (1 << 32) - 1}.get(element, -1)
+    return bool(np.all((ours.astype(np.int64) & bits) == (theirs.astype(np.int64) & bits)))
+
+
+def judge(text: str) -> tuple[str, str]:
+    """Runs a function at sizes that it accepts; returns the kind of its outcome and the detail."""
+    verified = subprocess.run(["mlir-opt-22"], input=text, capture_output=True, text=True)
+    if verified.returncode:
+        return "not judged", (re.findall(r"error: (.*)", verified.stderr) or ["ended"])[0][:90]
+    try:
+        module = parse_text(text)
+    except (ProgramError, DiagnosticException, ParseError) as error:
+        return _refusal(error)
+    (function,) = (op for op in module.walk() if isinstance(op, FuncOp))
+    outcome = ("not judged", "sizes")
+    for salt in range(6):
+        arrays = [_argument(kind, n, salt) for n, kind in enumerate(function.function_type.inputs)]
+        expected = reference(text, function, arrays)
+        if isinstance(expected, str):
+            outcome = ("not judged", expected)
+            if expected.startswith("mlir-opt"):
+                break
+            continue
+        return _compare(text, arrays, expected)
+    return outcome
+
+
+def _argument(kind: Any, number: int, salt: int) -> Array:
+    """An argument; the sizes of open dimensions depend on the attempt."""
+    rng = np.random.default_rng(salt)
+    if not isinstance(kind, TensorType):
+        return np.array(made_up(str(kind), [1], number)[0])
+    same = int(rng.integers(3, 9))
+    shape = [s if s >= 0 else same if salt < 3 else [16, 4, 8][(number + i) % 3]
+             for i, s in enumerate(kind.get_shape())]  # fmt: skip
+    return made_up(str(kind.element_type), shape, number)
+
+
+def _refusal(error: Exception) -> tuple[str, str]:
+    said = str(error).strip().splitlines() or [""]
+    return "refused", " ".join(s.strip() for s in said)[-160:]
+
+
+def _compare(text: str, arrays: list[Array], expected: list[Array]) -> tuple[str, str]:
+    ways = {
+        "interpret": lambda module: interpret(module, arrays),
+        "program": lambda module: _run_program(compile_module(module, "lavapipe"), arrays),
+    }
+    for way, results_of in ways.items():
+        module = parse_text(text)
+        (function,) = (op for op in module.walk() if isinstance(op, FuncOp))
+        kinds = [str(getattr(k, "element_type", k)) for k in function.function_type.outputs]
+        try:
+            results = results_of(module)
+        except (ProgramError, InterpreterError, DiagnosticException) as error:
+            return "refused", f"{way}: {_refusal(error)[1]}"
+        except TimeoutError:
+            return "refused", f"{way}: too slow"
+        except Exception as error:
+            return "at fault", f"{way}: {type(error).__name__}: {str(error)[:150]}"
+        for ours, theirs, kind in zip(results, expected, kinds, strict=True):
+            if not agree(np.asarray(ours), theirs, kind):
+                if np.isnan(np.asarray(ours, float)).any() and "tensor.empty" in text:
+                    return "not judged", "it reads elements that nothing wrote"
+                return "wrong", f"{way}: {np.asarray(ours).ravel()[:6]}, not {theirs.ravel()[:6]}"
+    return "right", ""
+
+
+def _run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
+    names = [buffer.name for buffer in program.manifest.inputs]
+    return list(run(program, dict(zip(names, arrays, strict=True))).values())
+
+
+def _stop_waiting(*_: object) -> NoReturn:
+    raise TimeoutError
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--every", type=int, default=1, help="each n-th function only")
+    parser.add_argument("--start", type=int, default=0, help="the first of them")
+    parser.add_argument("--seconds", type=int, default=20, help="that a function may take")
+    parser.add_argument("--only", default="", help="functions whose name has this")
+    parser.add_argument("--show", action="store_true", help="print their text")
+    given = parser.parse_args()
+    signal.signal(signal.SIGALRM, _stop_waiting)
+    counts, details = Counter[str](), Counter[tuple[str, str]]()
+    paths = sorted(p for folder in given.folders for p in folder.rglob("*.mlir"))
+    found: dict[str, tuple[Path, str]] = {}
+    for path in paths:
+        for name, text in functions(path.read_text(errors="replace")):
+            if given.only in name:
+                found.setdefault(smaller(text).replace(f"@{name}(", "@main("), (path, name))
+    every = list(found.items())
+    with contextlib.suppress(KeyboardInterrupt):
+        for text, (path, name) in every[given.start :: given.every]:
+            if given.show:
+                print(text)
+            signal.alarm(given.seconds)
+            try:
+                with np.errstate(all="ignore"):
+                    kind, detail = judge(text)
+            except TimeoutError:
+                kind, detail = "not judged", "too slow"
+            signal.alarm(0)
+            counts[kind] += 1
+            details[kind, detail] += 1
+            if kind != "right":
+                print(f"{path} {name}: {kind}: {detail}", flush=True)
+    print(dict(counts))
+    return int(bool(counts["wrong"] + counts["at fault"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
