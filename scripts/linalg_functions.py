@@ -86,12 +86,12 @@ def functions(text: str) -> Iterator[tuple[str, str]]:
         piece = "\n".join(line for line in lines if line.strip())
         aliases = "".join(re.findall(r"^[#!]\w+\s*=.*\n(?:[ \t}\]].*\n)*", piece + "\n", re.M))
         for found in HEAD.finditer(piece):
-            body = _balanced(piece[found.start() :])
+            body = _take_function(piece[found.start() :])
             if "linalg." in body and "tensor<" in body and "memref<" not in body:
                 yield found[1], f"{aliases}\n{_plain(body)}"
 
 
-def _balanced(text: str) -> str:
+def _take_function(text: str) -> str:
     """A function from its head to the brace that closes its body."""
     depth = 0
     for brace in re.finditer(r"[{}]", text):
@@ -124,11 +124,11 @@ def smaller(text: str) -> str:
     """A function whose larger sizes are divided by one number."""
     for factor in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
 
-        def divided(found: re.Match[str], by: int = factor) -> str:
+        def divide(found: re.Match[str], by: int = factor) -> str:
             return str(max(int(found[0]) // by, 2)) if int(found[0]) >= 2 * by else found[0]
 
         def in_part(found: re.Match[str]) -> str:
-            return re.sub(r"(?<![\w.%#-])\d+(?=x|\b)(?!\.)|(?<=x)\d+(?=x)", divided, found[0])
+            return re.sub(r"(?<![\w.%#-])\d+(?=x|\b)(?!\.)|(?<=x)\d+(?=x)", divide, found[0])
 
         part = r"tensor<[^>]*>|\[[\d, %\w]+\]|arith\.constant \d+ : index"
         new = re.sub(part, in_part, text) if factor > 1 else text
@@ -172,14 +172,14 @@ def reference(text: str, function: FuncOp, arrays: Sequence[Array]) -> list[Arra
     name = function.sym_name.data
     driver.append(f"{outcome}func.call @{name}({', '.join(names)}) : ({inputs}) -> ({outputs})")
     for number, kind in enumerate(function.function_type.outputs):
-        driver += _printed(f"%r#{number}", kind, number)
+        driver += _print_result(f"%r#{number}", kind, number)
     heads = [f"func.func private @printMemref{s}(tensor<*x{e}>)" for e, s in PRINTED.items()]
     aliases, _, rest = text.partition("func.func")
     main = "func.func @reference_driver() {\n" + "\n".join(driver) + "\nreturn }"
     return _execute("\n".join([aliases, *heads, "func.func" + rest, main]))
 
 
-def _printed(value: str, kind: Any, number: int) -> list[str]:
+def _print_result(value: str, kind: Any, number: int) -> list[str]:
     """Operations that print a result in a type that MLIR's library prints."""
     is_tensor = isinstance(kind, TensorType)
     element = str(kind.element_type if is_tensor else kind)
