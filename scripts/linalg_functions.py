@@ -102,7 +102,7 @@ def _take_function(text: str) -> str:
 
 
 def _plain(body: str) -> str:
-    """A function without the words of IREE's own dialects that say nothing of its results."""
+    """A function without IREE's attributes and checks."""
     body = HEAD.sub(r"func.func @\1(", body.strip(), count=1)
     for theirs, plain in (
         ("util.return", "return"),
@@ -205,7 +205,7 @@ def _print_result(value: str, kind: Any, number: int) -> list[str]:
 
 
 def _execute(text: str) -> list[Array] | str:
-    """What mlir-runner prints of a module, as arrays."""
+    """The arrays that mlir-runner prints for a module."""
     with tempfile.TemporaryDirectory() as folder:
         path, lowered, steps = (Path(folder) / n for n in ("m.mlir", "l.mlir", "t.mlir"))
         path.write_text(text)
