@@ -7,8 +7,8 @@ Run other people's functions of linalg on tensors beside mlir-opt and mlir-runne
 Folders are searched for .mlir files with linalg, of checkouts that the user has. Each function on
 tensors and scalars is taken out alone, with the aliases that it uses. Sizes of more than LARGE
 elements are divided, and open ones are chosen. MLIR's own lowering (mlir-opt-22, mlir-runner-22)
-gives the expected numbers, with checks of sizes at run time; ours are those of `interpret` and
-those of the program for lavapipe on the interpreter. *not judged*: MLIR refuses the function or
+gives the expected numbers, with checks of sizes at run time; they are compared with `interpret`,
+and with the program for lavapipe on the interpreter. *not judged*: MLIR refuses the function or
 ends. *refused*: an error of ours that says why. *at fault*: anything else that was raised. Exit
 status 1 if anything is wrong or at fault.
 """
