@@ -94,11 +94,12 @@ def main() -> None:
             if given.ask not in (None, way):
                 continue
             start = time.process_time()
-            signal.setitimer(signal.ITIMER_PROF, given.most)
+            signal.setitimer(signal.ITIMER_PROF, given.most, 1.0)
             try:
                 result = prove_kernel(test, contract if way == "all" else (), limits, asked)
             except (TimeoutError, ctypes.ArgumentError):
-                # ctypes makes its own error of one that comes while it converts an argument.
+                # ctypes makes its own error of one that comes while it converts an argument; a
+                # solver that calls back ignores one, so that the signal is repeated.
                 result = Result("unknown", [f"{given.most:g} s of processor time are not enough"])
             signal.setitimer(signal.ITIMER_PROF, 0)
             verdict = result.verdict if result.asked or result.verdict != "proved" else "none asked"

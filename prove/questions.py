@@ -126,8 +126,10 @@ def prove(
         limits = limits.restart()
         proof.offered = _find_needed(held, known, questions, limits)
         held += [known[text] for text in proof.offered]
-        accesses = [a for a in kernel.accesses if asked(_of_race(a, a, ""))]
-        proof.unreached = _find_unreached(kernel, accesses or kernel.accesses, held, limits)
+        bounds = [Question("bounds", "", (a.op,), NEVER) for a in kernel.accesses]
+        accesses = [a for a, inside in zip(kernel.accesses, bounds, strict=True)
+                    if asked(inside) or asked(_of_race(a, a, ""))]  # fmt: skip
+        proof.unreached = _find_unreached(kernel, accesses, held, limits)
         proof.complete = True
         return proof
     # Only the questions that the offers leave open are asked for a launch.
