@@ -135,22 +135,27 @@ operations, if these have no schedule.
 """
 
 
-def kind_of(op: Operation, schedule: Attribute | None = None) -> str | None:
-    """Returns the kind of a scheduled operation; None if it has no schedule of its own."""
-    schedule = schedule or op.attributes.get(SCHEDULE)
+def _named_by(schedule: Attribute) -> str:
+    """Returns the name of a schedule's kind."""
     if isinstance(schedule, ContractionAttr):
         return schedule.instruction.kind.data
-    if schedule is None and not isinstance(op, PackOp | AttentionMergeOp):
-        return None
-    name = (schedule or op).name.removeprefix("schedule.")
-    return f"{name}_for_attention" if FOR_ATTENTION in op.attributes else name
+    return schedule.name.removeprefix("schedule.")
+
+
+def kind_of(op: Operation) -> str | None:
+    """Returns the kind of an operation; None if it has no schedule and needs one."""
+    schedule = op.attributes.get(SCHEDULE)
+    if schedule is not None:
+        return _named_by(schedule)
+    if isinstance(op, PackOp):
+        return "pack_for_attention" if FOR_ATTENTION in op.attributes else "pack"
+    return "attention_merge" if isinstance(op, AttentionMergeOp) else None
 
 
 def path_of(schedule: Attribute) -> str | None:
-    """Returns the path that a schedule takes, by its name or its instruction."""
-    named = isinstance(schedule, ContractionAttr)
-    kind = schedule.instruction.kind.data if named else schedule.name.removeprefix("schedule.")
-    return KINDS[kind].path if kind in KINDS else None
+    """Returns the path that a schedule takes."""
+    kind = KINDS.get(_named_by(schedule))
+    return kind and kind.path
 
 
 def root_of(parent: DispatchOp | CollectiveOp) -> Operation | None:
@@ -162,15 +167,14 @@ def root_of(parent: DispatchOp | CollectiveOp) -> Operation | None:
     return next((op for op in ops if SCHEDULE in op.attributes or isinstance(op, own)), None)
 
 
-def plan_of(op: Operation, target: Target, schedule: Attribute | None = None) -> KernelPlan:
+def plan_of(op: Operation, target: Target) -> KernelPlan:
     """
-    Plans what an operation computes, with its own schedule unless another one is given.
+    Plans what a scheduled operation computes.
 
     Raises `ScheduleDoesNotFit` if the schedule does not fit the operation or the target, and
     `NotAContraction` if a product is expected and the operation computes something else.
     """
-    schedule = schedule or op.attributes.get(SCHEDULE)
-    name = kind_of(op, schedule)
+    name, schedule = kind_of(op), op.attributes.get(SCHEDULE)
     if name is None:
         raise ScheduleDoesNotFit("it has no schedule: run assign-schedule")
     kind = KINDS.get(name)
