@@ -272,8 +272,8 @@ NHWC = (
     "GlobalMaxPool InstanceNormalization LRN LpPool MaxPool SpaceToDepth"
 )
 ML = (
-    "ArrayFeatureExtractor Binarizer LinearClassifier LinearRegressor Normalizer SVMRegressor "
-    "Scaler TreeEnsembleClassifier TreeEnsembleRegressor"
+    "ArrayFeatureExtractor Binarizer LinearClassifier LinearRegressor Normalizer SVMClassifier "
+    "SVMRegressor Scaler TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor"
 )
 ELSEWHERE = (
     "ConvTransposeWithDynamicPads CropAndResize DecoderMaskedMultiHeadAttention "
