@@ -8,10 +8,10 @@ unknown. Two invocations are the same terms twice, the second with its own symbo
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import combinations_with_replacement, product
+from itertools import combinations_with_replacement, product, takewhile
 from typing import TypeAlias
 
 from xdsl.ir import Operation
@@ -231,16 +231,21 @@ def _halve(
 def _find_needed(
     held: Sequence[Term], known: dict[str, Term], proved: Sequence[Question], limits: Limits
 ) -> list[str]:
-    """Finds a minimal set of offers with which all questions are still proved."""
+    """
+    Finds a minimal set of offers with which all questions are still proved, each as weak as it can
+    be: a buffer of `grid.x` elements in place of one of `grid.x * 16`.
+    """
     needed = {text: None for q in proved for text in known if text in q.needed}
     for text in [t for t in known if t in needed][::-1]:
-        rest = [t for t in needed if t != text]
-        trial = [replace(q) for q in proved if text in q.needed]
-        if not _halve(trial, held, {t: known[t] for t in rest}, limits):
-            tried = iter(trial)
-            for question in [q for q in proved if text in q.needed]:
-                question.needed = next(tried).needed
-            del needed[text]
+        asked = [q for q in proved if text in q.needed]
+        for weaker in (None, *_find_weaker(text, known)):
+            rest = {t: known[t] for t in (*needed, weaker) if t is not None and t != text}
+            trial = [replace(q) for q in asked]
+            if not _halve(trial, held, rest, limits):
+                for question, tried in zip(asked, trial, strict=True):
+                    question.needed = tried.needed
+                needed = dict.fromkeys(rest)
+                break
     return [text for text in known if text in needed]
 
 
@@ -519,3 +524,15 @@ def _pair(
 def _of_race(a: Access, b: Access, where: str) -> Question:
     storage = a.place.storage.name
     return Question("races", f"two invocations {where}", (a.op, b.op), NEVER, storage=storage)
+
+
+def _find_weaker(text: str, known: Iterable[str]) -> list[str]:
+    """Lists the offers that ask for a smaller multiple than one, the smallest first."""
+    stem, _, factor = text.rpartition(" * ")
+    if " >= " not in stem or not factor.isdecimal():
+        return []
+    return [
+        t
+        for t in takewhile(lambda t: t != text, known)
+        if t == stem or t.rpartition(" * ")[0] == stem
+    ]

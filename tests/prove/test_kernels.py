@@ -243,6 +243,26 @@ def test_stores_of_an_unrolled_loop(step: str, verdict: str, tmp_path: Path):
     assert result.verdict == verdict, result.lines
 
 
+PAIRS_OF_NUMBERS = """#version 450
+layout(local_size_x = 1) in;
+layout(set = 0, binding = 0) buffer X { float x[]; };
+layout(set = 0, binding = 1) buffer Y { float y[]; };
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    y[i] = x[2 * i] + x[2 * i + 1];
+}
+"""
+
+
+def test_lengths_of_buffers_are_the_least_that_suffice(tmp_path: Path):
+    path = tmp_path / "pairs.comp"
+    path.write_text(PAIRS_OF_NUMBERS)
+    result = prove_kernel(KernelTest(path, path), (), LIMITS)
+    assert result.verdict == "proved", result.lines
+    lengths = [text for text in result.offered if text.startswith("len(")]
+    assert lengths == ["len(X) >= grid.x * 2", "len(Y) >= grid.x"]
+
+
 @pytest.mark.long
 def test_a_number_of_the_launch_that_a_proof_does_not_need_is_no_premise():
     result = prove("transpose-tile/repaired")
