@@ -65,7 +65,7 @@ def multiply_tiles(
 
 @dataclass
 class _State:
-    """What an iteration leaves to the next one; operands that read ahead keep their own values."""
+    """Values that an iteration leaves to the next one, but for those that operands keep."""
 
     totals: Values
     fragments: Values

@@ -16,7 +16,7 @@ export async function startPython(module, files, picture) {
   const site = new Map(["site.zip", "session.py", "tidy.py", "plain.py"].flatMap(file));
   const folders = [
     output, output, output,
-    folder("/usr/local/lib", new Map(file("library.zip"))), folder("/site", site), folder("/tmp", new Map()), folder("/work", work),
+    folder("/usr/local/lib", new Map(file("library.zip"))), folder("/site", site), folder("/tmp", new Map()), folder("/page", work),
   ];
   const environment = ["HOME=/tmp", "TMPDIR=/tmp"];
   const system = new WASI(["/usr/local/bin/python.wasm"], environment, folders, { debug: false });

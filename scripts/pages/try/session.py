@@ -1,5 +1,5 @@
 """
-Tests the kernel that the page left in `/work`, and leaves the answer there as JSON.
+Tests the kernel that the page left in `/page`, and leaves the answer there as JSON.
 
 The page compiles sources itself: a source's SPIR-V lies beside it, in `kernel.spv`.
 """
@@ -28,7 +28,7 @@ from xdsl_spirv.tools.kernel_test.starting import describe
 from xdsl_spirv.tools.kernel_test.toml_file import beside, parse_test
 from xdsl_spirv.tools.settings import describe_settings
 
-WORK = Path("/work")
+WORK = Path("/page")
 SECONDS = 20.0
 """Seconds that a launch may take: somebody waits."""
 SHOWN = 1024

@@ -50,7 +50,7 @@ async function compileArchives(module, files, functions) {
   python.start();
   python.run("import sys; sys.path.insert(0, '/site'); from plain import compile_archive");
   for (const [name, place] of [["site.zip", "/site/site.zip"], ["library.zip", "/usr/local/lib/python315.zip"]]) {
-    python.run(`compile_archive('${place}', '/work/${name}')`);
+    python.run(`compile_archive('${place}', '/page/${name}')`);
     files[name] = python.take(name);
   }
 }

@@ -19,7 +19,7 @@ HELD = 1 << 19
 def tidy() -> None:
     """Empties caches, and writes zeros over memory that is free."""
     os.chdir("/tmp")
-    for path in Path("/work").iterdir():
+    for path in Path("/page").iterdir():
         path.unlink()
     linecache.clearcache()
     for clear in typing._cleanups:  # type: ignore[attr-defined]
