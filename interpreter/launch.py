@@ -21,6 +21,14 @@ from xdsl_spirv.interpreter.schedule import run_scheduled
 from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.turns import Turns, chunk_size, parted_by
 
+KEPT = (32 << 20) - (8 << 10)
+"""
+Bytes of an array that is made and freed once. glibc gives freed memory back to the system, page by
+page, above a bound that grows with the largest array freed, up to 32 MiB. Below it each operation
+on a million lanes would take its pages anew.
+"""
+np.empty(KEPT, np.uint8)
+
 
 def geometry_of(grid: Sequence[int], workgroup: Sequence[int], options: Options) -> Geometry:
     """A launch's shape, refused where it is empty."""

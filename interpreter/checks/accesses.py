@@ -45,6 +45,8 @@ class Access:
         """Values that a store is about to write to the elements, and the old ones."""
         self.old: Callable[[], Array] | None = None
         self.layout: Layout = (), None, ()
+        self.apart = False
+        """Whether the race check saw that no two invocations of a store write the same place."""
 
 
 class Conflicts:

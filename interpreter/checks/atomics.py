@@ -103,16 +103,13 @@ class CheckedAtomic:
 
     def _shadow(self, access: CheckedAccess, mask: Mask) -> Shadow:
         """Undefined bits of the value read; the value written counts as defined."""
-        undefined = self.checker.shadow_of(access.memory).undefined
-        if undefined is None:
-            return None
         shadow = None
         if not isinstance(self.op, WRITES_ONLY):
             self.plain.shadows.clear()
-            shadow = self.plain.read_shadow(access, undefined, mask)
+            shadow = self.plain.read_shadow(access, mask)
         if not self.writes:
             return shadow
-        self.plain.write_shadow(access, undefined, None, mask)
+        self.plain.write_shadow(access, None, mask)
         if isinstance(self.op, ops.AtomicExchangeOp):
             # The written value does not depend on the value that is read.
             return shadow

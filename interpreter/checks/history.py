@@ -19,6 +19,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from xdsl_spirv.interpreter.checks.accesses import Access
+from xdsl_spirv.interpreter.checks.accessors import IDENTITY, KIND, LANE, Accessors
 from xdsl_spirv.interpreter.checks.shadow import UNWRITTEN
 from xdsl_spirv.interpreter.memories import overlapping
 from xdsl_spirv.interpreter.memory import Memory, Rows
@@ -26,6 +28,12 @@ from xdsl_spirv.interpreter.numbers import Array
 
 KEPT = 1 << 24
 """Number of single accesses of a region that are kept; beyond it only groups are known."""
+
+HELD = 8
+"""Number of reads of a region that are held back at most."""
+
+LAST_READS, OTHER_READS = "last reads", "other reads"
+"""Words of places with several readers: of the last reader, and of the last other one before it."""
 
 Single: TypeAlias = tuple[Array, Array]
 """Granules, and the words of single accesses to them."""
@@ -45,6 +53,10 @@ class Region:
             "writes": np.zeros(count * self.length, np.int64),
             "reads": np.zeros(count * self.length, np.int64),
         }
+        self.last = {"writes": 0, "reads": 0}
+        """The latest time stamp in the words."""
+        self.held: list[tuple[int, History, Access]] = []
+        """Reads that are not in the words yet, with their time stamps."""
         self.singles: dict[str, list[Single]] = {"writes": [], "reads": []}
         self._kept = 0
 
@@ -83,6 +95,62 @@ class Region:
         if self._kept < KEPT:
             self._kept += index.size
             self.singles[which].append((index, words))
+
+    def keep_last(self, index: Array, now: Array, earlier: Array, fresh: Array) -> Array | None:
+        """
+        Record the last reader, and the last earlier one other than it, for reports. Returns where
+        there are two.
+        """
+        if not fresh.any():
+            return None
+        several = fresh & ((earlier ^ now) & IDENTITY != 0)
+        if not several.any():
+            return None
+        places, before, own = (
+            np.broadcast_to(words, several.shape)[several] for words in (index, earlier, now)
+        )
+        last = self.words_of(LAST_READS)
+        before = np.where(last[places] >> 32 == before >> 32, last[places], before)
+        others = (before ^ own) & IDENTITY != 0
+        self.words_of(OTHER_READS)[places[others]] = before[others]
+        last[places] = own
+        return several
+
+    def join(
+        self,
+        which: str,
+        index: Array,
+        now: Array,
+        earlier: Array,
+        fresh: Array,
+        accessors: Accessors,
+        keep: bool,
+    ) -> None:
+        """
+        Store the words `now`, joined with the earlier words that are `fresh`; with `keep` also the
+        single accesses.
+        """
+        words, join = self.words[which], accessors.join
+        new = np.where(fresh, join(earlier, now), now) if fresh.any() else now
+        words[index] = new
+        back = words[index]
+        clash = back != new
+        several = fresh | clash
+        if keep and several.any():
+            places = np.broadcast_to(index, several.shape)[several]
+            for side in (earlier, now):
+                kept = np.broadcast_to(side, several.shape)[several]
+                one = (kept != 0) & ((kept & KIND) == LANE) | (side is now)
+                self.keep(which, places[one], kept[one])
+        if not clash.any():
+            return
+        own = np.broadcast_to(now, clash.shape)[clash]
+        words[np.broadcast_to(index, clash.shape)[clash]] = join(
+            np.broadcast_to(back, clash.shape)[clash], own
+        )
+        # The join of three groups may have lost a part: whoever still differs is joined again.
+        again = words[index]
+        words[index] = np.maximum(again, join(again, np.broadcast_to(now, again.shape)))
 
     def singles_at(self, which: str, index: Array, words: Array) -> tuple[Array, Array]:
         """
@@ -178,10 +246,34 @@ class MemoryShadow:
         self.undefined: Memory | None = None
         self.known: History | None = None
         self.tracked: bool | None = None
+        self._read = 0
+        """Bytes read since all were looked at, -1 if nothing was stored since."""
+        self._all_defined = not undefined
         if undefined:
             data = np.full(memory.data.shape, UNWRITTEN, np.uint8)
             data[:, : memory.defined] = 0
             self.undefined = Memory(data, memory.rows, memory.batch)
+
+    def to_read(self, count: int) -> Memory | None:
+        """
+        Returns which bytes are undefined, for a load of `count` bytes; None if all are defined,
+        which it sees once it has looked at all: after stores, when loads have read as many.
+        """
+        if self._all_defined or self.undefined is None:
+            return None
+        if self._read >= 0:
+            self._read += count
+        if self._read >= self.undefined.data.size:
+            self._all_defined = not self.undefined.data[:, : self.memory.size].max()
+            self._read = -1
+        return None if self._all_defined else self.undefined
+
+    def to_store(self, defined: bool) -> Memory | None:
+        """Returns which bytes are undefined, for a store to set; None if it would change none."""
+        if defined and self._all_defined:
+            return None
+        self._all_defined, self._read = self.undefined is None, max(self._read, 0)
+        return self.undefined
 
     def history(self, histories: Histories, granule: int) -> History | None:
         """Returns who accessed the memory, None if that cannot matter; made at the first access."""

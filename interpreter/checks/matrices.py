@@ -224,7 +224,8 @@ def loading(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
     octets, carry = raw_dtype(form.dtype), carried(form)
 
     def shadow_of(batch: Batch, memory: Memory, tiles: Tiles, outside: Any) -> Shadow:
-        undefined = checker.shadow_of(memory).undefined
+        count = tiles.starts.size * tiles.lines * tiles.width * octets.itemsize
+        undefined = checker.shadow_of(memory).to_read(count)
         shadow = None
         if undefined is not None and outside is None:
             octets_of_lines = Tiles(
@@ -273,7 +274,7 @@ def storing(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
     octets = raw_dtype(form.dtype)
 
     def write_shadow(batch: Batch, memory: Memory, tiles: Tiles, shadow: Shadow) -> None:
-        undefined = checker.shadow_of(memory).undefined
+        undefined = checker.shadow_of(memory).to_store(shadow is None)
         if undefined is None:
             return
         target = Tiles(undefined, tiles.starts, tiles.stride, (tiles.lines, tiles.width))

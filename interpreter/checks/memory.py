@@ -19,7 +19,7 @@ from xdsl_spirv.interpreter.checks.checker import Checker
 from xdsl_spirv.interpreter.checks.history import History
 from xdsl_spirv.interpreter.checks.shadow import UNWRITTEN, Shadow, normal
 from xdsl_spirv.interpreter.forms import Mask, Plain, within
-from xdsl_spirv.interpreter.memory import Memory, Pointer
+from xdsl_spirv.interpreter.memory import Pointer
 from xdsl_spirv.interpreter.numbers import Array
 
 
@@ -179,8 +179,7 @@ class PlainAccess:
         access = CheckedAccess(checker, self.op, pointer, form, mask, "a load")
         value = access.load()
         access.note(self.placed(mask), write=False, atomic=self.atomic)
-        undefined = checker.shadow_of(access.memory).undefined
-        shadow = None if undefined is None else self.read_shadow(access, undefined, mask)
+        shadow = self.read_shadow(access, mask)
         outside = access.outside
         if outside is not None:
             tail = (1,) * len(form.shape)
@@ -204,8 +203,12 @@ class PlainAccess:
         """Records the shadow of a part for a later store; a dry run calls it instead of `store`."""
         self.shadows.append(shadow)
 
-    def read_shadow(self, access: CheckedAccess, undefined: Memory, mask: Mask) -> Shadow:
+    def read_shadow(self, access: CheckedAccess, mask: Mask) -> Shadow:
         """The shadow of the values that an access reads."""
+        count = access.items.size * access.dtype.itemsize
+        undefined = self.checker.shadow_of(access.memory).to_read(count)
+        if undefined is None:
+            return None
         octets = np.ascontiguousarray(access.gather(undefined.view(access.dtype)))
         octets = octets.view(np.uint8)
         if not octets.any():
@@ -230,21 +233,19 @@ class PlainAccess:
         checker = self.checker
         mask = self.placed(mask)
         access = CheckedAccess(checker, self.op, pointer, form, mask, "a store")
-        access.note(mask, write=True, atomic=self.atomic, value=value)
+        noted = access.note(mask, write=True, atomic=self.atomic, value=value)
         if access.outside is not None:
             mask = within(mask, ~access.outside)
         access.store(value, mask)
-        if checker.checks.overlap and not self.atomic:
+        if checker.checks.overlap and not self.atomic and not (noted and noted[1].apart):
             self._check_overlap(access, value, mask)
-        undefined = checker.shadow_of(access.memory).undefined
-        shadow = self.shadows.pop(0) if self.shadows else None
-        if undefined is not None:
-            self.write_shadow(access, undefined, shadow, mask)
+        self.write_shadow(access, self.shadows.pop(0) if self.shadows else None, mask)
 
-    def write_shadow(
-        self, access: CheckedAccess, undefined: Memory, shadow: Shadow, mask: Mask
-    ) -> None:
+    def write_shadow(self, access: CheckedAccess, shadow: Shadow, mask: Mask) -> None:
         """Writes the shadow of the bytes that an access writes."""
+        undefined = self.checker.shadow_of(access.memory).to_store(shadow is None)
+        if undefined is None:
+            return
         form = access.form
         if shadow is None:
             octets = np.zeros((1, 1, 1) if access.count == 1 else (1, 1, 1, 1), access.dtype)

@@ -14,15 +14,12 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 from xdsl_spirv.interpreter.checks.accesses import Access, Conflicts
 from xdsl_spirv.interpreter.checks.accessors import IDENTITY, KIND, LANE, WHO, Accessors
 from xdsl_spirv.interpreter.checks.findings import Findings
-from xdsl_spirv.interpreter.checks.history import Region
+from xdsl_spirv.interpreter.checks.history import LAST_READS, OTHER_READS, Region
 from xdsl_spirv.interpreter.checks.knowledge import Failure, Knowledge
 from xdsl_spirv.interpreter.checks.memory_model import Facts, MemoryModel
 from xdsl_spirv.interpreter.checks.places import relate
 from xdsl_spirv.interpreter.checks.report import Related
 from xdsl_spirv.interpreter.numbers import Array
-
-LAST_READS, OTHER_READS = "last reads", "other reads"
-"""Words of places with several readers: of the last reader, and of the last other one before it."""
 
 ORDERED, OPEN, HIDDEN, KEPT_PRIVATE, NARROW = range(5)
 """Verdicts: not ordered; ordered but not available or visible; private; atomics too narrow."""

@@ -42,7 +42,7 @@ from xdsl_spirv.interpreter.checks.accessors import (
     Accessors,
 )
 from xdsl_spirv.interpreter.checks.findings import Findings
-from xdsl_spirv.interpreter.checks.history import Histories, History, Region
+from xdsl_spirv.interpreter.checks.history import HELD, Histories, History, Region
 from xdsl_spirv.interpreter.checks.horizons import STORAGES, Horizons
 from xdsl_spirv.interpreter.checks.knowledge import Atomic, Barrier, Knowledge
 from xdsl_spirv.interpreter.checks.knowledge_tables import LEVELS, ROWS, row
@@ -58,11 +58,9 @@ from xdsl_spirv.interpreter.checks.memory_model import (
 from xdsl_spirv.interpreter.checks.race_reports import (
     HIDDEN,
     KEPT_PRIVATE,
-    LAST_READS,
     NARROW,
     OPEN,
     ORDERED,
-    OTHER_READS,
     RaceReports,
 )
 from xdsl_spirv.interpreter.forms import Mask
@@ -222,27 +220,33 @@ class Races:
         region = history.region
         region.refine(access.granule)
         access.memory, access.offset = history.memory, history.offset
+        facts = self.model.facts(access.op, access.write)
+        storage = IMAGES if history.memory.image is not None else BUFFERS
+        storage = WORKGROUPS if region.rows == "workgroup" else storage
+        if not access.write and self._can_wait(region, access, storage, facts):
+            region.held.append((self.tick(access.op, facts), history, access))
+            if len(region.held) > HELD:
+                self._store_held(region)
+            return
+        self._store_held(region)
         index, who = self._flatten(history, access)
         if not index.size:
             return
-        facts = self.model.facts(access.op, access.write)
         flags = ATOMIC if access.atomic else PRIVATE if facts.private else 0
         if flags:
             who = who | flags
         stamp = self.tick(access.op, facts)
         now = stamp << 32 | who
-        storage = IMAGES if history.memory.image is not None else BUFFERS
-        storage = WORKGROUPS if region.rows == "workgroup" else storage
-        writes = region.words["writes"].take(index)
-        self._compare(region, "writes", index, who, writes, storage, access, facts)
+        self._compare(region, "writes", index, who, storage, access, facts)
         self._note_variable(region, access, facts, index, who, now)
         if not access.write:
             self._read(region, index, now, who, storage, access.layout)
+            region.last["reads"] = stamp
             return
-        reads = region.words["reads"].take(index)
-        self._compare(region, "reads", index, who, reads, storage, access, facts)
+        self._compare(region, "reads", index, who, storage, access, facts)
+        region.last["writes"] = stamp
         if access.atomic:
-            self._change(region, index, now, writes)
+            self._change(region, index, now)
             return
         region.words["writes"][index] = now
         back = region.words["writes"].take(index)
@@ -250,6 +254,38 @@ class Races:
         if clash.any():
             conflicts = Conflicts("writes", clash, index, who, back)
             self.reports.together(region, access, conflicts, index)
+        else:
+            access.apart = int(who.flat[0]) & KIND == LANE
+
+    def _can_wait(self, region: Region, access: Access, storage: int, facts: Facts) -> bool:
+        """
+        True if a read follows all writes, and the next barrier ends its concern: it needs a place
+        in the region's words only if a write comes before that barrier.
+        """
+        if storage != WORKGROUPS or access.atomic or self.model.vulkan or len(region.names) > 1:
+            return False
+        horizons, kind = self.horizons, self._horizon("writes", storage, False, facts)
+        after_writes = region.last["writes"] < horizons.low[storage, kind]
+        return after_writes and self._is_coarse(storage)
+
+    def _is_coarse(self, storage: int) -> bool:
+        """True if nothing but barriers that all workgroups have passed orders accesses."""
+        if storage != WORKGROUPS or self.near_barriers or self.knowledge.active:
+            return False
+        horizons = self.horizons
+        groups = horizons.groups[storage, kinds.EXECUTION]
+        return int(horizons.low[storage, kinds.EXECUTION]) == int(groups.max())
+
+    def _store_held(self, region: Region) -> None:
+        """Stores the reads that are held back, unless a barrier has ended their concern."""
+        held, region.held = region.held, []
+        for stamp, history, access in held:
+            if stamp < self.horizons.low[WORKGROUPS, kinds.EXECUTION]:
+                continue
+            index, who = self._flatten(history, access)
+            if index.size:
+                self._read_coarsely(region, index, stamp << 32 | who, access.layout)
+                region.last["reads"] = stamp
 
     def _note_variable(
         self, region: Region, access: Access, facts: Facts, index: Array, who: Array, now: Array
@@ -309,17 +345,19 @@ class Races:
         which: str,
         index: Array,
         who: Array,
-        earlier: Array,
         storage: int,
         access: Access,
         facts: Facts,
     ) -> None:
         kind = self._horizon(which, storage, access.write, facts)
         several = len(region.names) > 1
+        first = 1
         if storage == WORKGROUPS and not facts.private and not several:
-            if int(earlier.max()) < int(self.horizons.low[storage, kind]) << 32:
-                return
-        elif not earlier.any():
+            first = int(self.horizons.low[storage, kind])
+        if region.last[which] < first:
+            return
+        earlier = region.words[which].take(index)
+        if int(earlier.max()) < first << 32:
             return
         if several and which == "writes":
             self.reports.aliases(region, access, facts, which, index, who, earlier)
@@ -343,6 +381,8 @@ class Races:
     def _is_open(self, earlier: Array, who: Array, storage: int, kind: int) -> Array:
         """A mask of the earlier accesses that horizons do not order, or that are private."""
         accessors = self.accessors
+        if int(who.flat[0]) & KIND == LANE and not ((earlier ^ who) & IDENTITY).any():
+            return np.zeros(earlier.shape, np.bool_)
         before = earlier & WHO
         alone = accessors.are_one_invocation(before, who)
         if not self.narrow[storage]:
@@ -495,83 +535,24 @@ class Races:
         layout: Layout,
     ) -> None:
         """Keep who read: one invocation, or the smallest group that holds all readers."""
+        if self._is_coarse(storage):
+            self._read_coarsely(region, index, now, layout)
+            return
         earlier = region.words["reads"].take(index)
         low = int(self.horizons.low[storage, kinds.EXECUTION])
         fresh = earlier >= low << 32 if storage == WORKGROUPS else earlier != 0
-        groups = self.horizons.groups[storage, kinds.EXECUTION]
-        exact = self.near_barriers or self.knowledge.active
-        if storage == WORKGROUPS and not exact and low == int(groups.max()):
-            self._read_coarsely(region, index, now, earlier, fresh, layout)
-            return
         if fresh.any():
             fresh = fresh & self._is_open(earlier, who, storage, kinds.EXECUTION)
-            self._keep_last(region, index, now, earlier, fresh)
-        self._join(region, "reads", index, now, earlier, fresh)
+            region.keep_last(index, now, earlier, fresh)
+        region.join("reads", index, now, earlier, fresh, self.accessors, self.knowledge.active)
 
-    @staticmethod
-    def _keep_last(
-        region: Region, index: Array, now: Array, earlier: Array, fresh: Array
-    ) -> Array | None:
-        """
-        Record the last reader, and the last earlier one other than it, for reports. Returns where
-        there are two.
-        """
-        if not fresh.any():
-            return None
-        several = fresh & ((earlier ^ now) & IDENTITY != 0)
-        if not several.any():
-            return None
-        places, before, own = (
-            np.broadcast_to(words, several.shape)[several] for words in (index, earlier, now)
-        )
-        last = region.words_of(LAST_READS)
-        before = np.where(last[places] >> 32 == before >> 32, last[places], before)
-        others = (before ^ own) & IDENTITY != 0
-        region.words_of(OTHER_READS)[places[others]] = before[others]
-        last[places] = own
-        return several
-
-    def _change(self, region: Region, index: Array, now: Array, earlier: Array) -> None:
+    def _change(self, region: Region, index: Array, now: Array) -> None:
         """Keep who changed a place by atomics, all that have since it was written otherwise."""
+        earlier = region.words["writes"].take(index)
         fresh = (earlier & ATOMIC) != 0
-        self._join(region, "writes", index, now, earlier, fresh)
+        region.join("writes", index, now, earlier, fresh, self.accessors, self.knowledge.active)
 
-    def _join(
-        self, region: Region, which: str, index: Array, now: Array, earlier: Array, fresh: Array
-    ) -> None:
-        """Store the words `now`, joined with the earlier words that are `fresh`."""
-        words = region.words[which]
-        new = np.where(fresh, self.accessors.join(earlier, now), now) if fresh.any() else now
-        words[index] = new
-        back = words[index]
-        clash = back != new
-        several = fresh | clash
-        if self.knowledge.active and several.any():
-            places = np.broadcast_to(index, several.shape)[several]
-            for side in (earlier, now):
-                kept = np.broadcast_to(side, several.shape)[several]
-                one = (kept != 0) & ((kept & KIND) == LANE) | (side is now)
-                region.keep(which, places[one], kept[one])
-        if not clash.any():
-            return
-        join = self.accessors.join
-        own = np.broadcast_to(now, clash.shape)[clash]
-        words[np.broadcast_to(index, clash.shape)[clash]] = join(
-            np.broadcast_to(back, clash.shape)[clash], own
-        )
-        # The join of three groups may have lost a part: whoever still differs is joined again.
-        again = words[index]
-        words[index] = np.maximum(again, join(again, np.broadcast_to(now, again.shape)))
-
-    def _read_coarsely(
-        self,
-        region: Region,
-        index: Array,
-        now: Array,
-        earlier: Array,
-        fresh: Array,
-        layout: Layout,
-    ) -> None:
+    def _read_coarsely(self, region: Region, index: Array, now: Array, layout: Layout) -> None:
         """As `_read` where nothing but barriers of whole workgroups orders accesses."""
 
         def whole_groups(where: Array) -> Array:
@@ -581,8 +562,11 @@ class Races:
             shared = now & ~np.int64(WHO) | codes | now & PRIVATE
             return np.broadcast_to(shared, where.shape)[where]
 
-        several = self._keep_last(region, index, now, earlier, fresh)
-        new = now
+        low = int(self.horizons.low[WORKGROUPS, kinds.EXECUTION])
+        several, new = None, now
+        if region.last["reads"] >= low:
+            earlier = region.words["reads"].take(index)
+            several = region.keep_last(index, now, earlier, earlier >= low << 32)
         if several is not None:
             new = np.broadcast_to(now, several.shape).copy()
             new[several] = whole_groups(several)

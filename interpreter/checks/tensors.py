@@ -104,7 +104,8 @@ class Components:
         components = memory.load(place, form, asked if place.memory.robust else mask)
         self._note(place, form, mask)
         self.shadow = None
-        undefined = self.checker.shadow_of(place.memory).undefined
+        count = mask.size * form.dtype.itemsize
+        undefined = self.checker.shadow_of(place.memory).to_read(count)
         if undefined is not None:
             octets = Plain(np.dtype(np.uint8), (form.dtype.itemsize,))
             parts = memory.load(_same(place, undefined), octets, mask).max(axis=3)
@@ -120,7 +121,7 @@ class Components:
         mask = self._inside(place, form, mask)
         self._note(place, form, mask)
         memory.store(place, form, value, mask)
-        undefined = self.checker.shadow_of(place.memory).undefined
+        undefined = self.checker.shadow_of(place.memory).to_store(self.shadow is None)
         if undefined is not None:
             flat = np.uint8(0) if self.shadow is None else self.shadow.reshape(*value.shape)
             size = form.dtype.itemsize

@@ -149,11 +149,9 @@ class Sums:
             if access.outside is not None:
                 mask = within(mask, ~access.outside)
                 lanes = within(lanes, mask)
-            undefined = self.checker.shadow_of(access.memory).undefined
-            if undefined is not None:
-                shadow = self.plain.read_shadow(access, undefined, lanes)
-                self.checker.find_undefined(self.op, "what is added to", shadow, lanes, form)
-                self.plain.write_shadow(access, undefined, None, lanes)
+            shadow = self.plain.read_shadow(access, lanes)
+            self.checker.find_undefined(self.op, "what is added to", shadow, lanes, form)
+            self.plain.write_shadow(access, None, lanes)
         return mask
 
 
