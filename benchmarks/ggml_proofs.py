@@ -13,9 +13,7 @@ push constants, lengths). A proof needs as much of it as is printed.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import re
-import signal
 import time
 from collections import Counter
 from dataclasses import replace
@@ -27,8 +25,7 @@ from ggml.modules import Checkout
 from ggml_shaders import chosen
 
 from xdsl_spirv.prove.questions import Question
-from xdsl_spirv.prove.solvers import Limits
-from xdsl_spirv.tools.kernel_proving import Result, prove_kernel, spell_numbers
+from xdsl_spirv.tools.kernel_proving import limit_work, prove_kernel, spell_numbers
 from xdsl_spirv.tools.kernel_test.description import Contents, KernelTest
 
 NEVER = "never reached under the premises"
@@ -57,11 +54,6 @@ def is_near(question: Question) -> bool:
     return question.name == "barriers" or question.storage == "Workgroup"
 
 
-def stop(number: int, frame: object) -> None:
-    """Ends a shader whose processor time is over."""
-    raise TimeoutError
-
-
 def main() -> None:
     """Prints a line for each shader, then the counts by verdict and by cause."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
@@ -77,9 +69,8 @@ def main() -> None:
     shaders: dict[str, Case] = {}
     for name, cases in chosen(modules, "", every=False).items():
         shaders.setdefault(modules[name].source, cases[0])
-    signal.signal(signal.SIGPROF, stop)
     first, step = map(int, given.part.split("/"))
-    limits, counts = Limits(given.seconds, work=int(given.seconds * 400_000)), Counter[str]()
+    counts = Counter[str]()
     for source, case in sorted(shaders.items())[first::step]:
         if not re.search(given.only, source):
             continue
@@ -94,14 +85,8 @@ def main() -> None:
             if given.ask not in (None, way):
                 continue
             start = time.process_time()
-            signal.setitimer(signal.ITIMER_PROF, given.most, 1.0)
-            try:
-                result = prove_kernel(test, contract if way == "all" else (), limits, asked)
-            except (TimeoutError, ctypes.ArgumentError):
-                # ctypes makes its own error of one that comes while it converts an argument; a
-                # solver that calls back ignores one, so that the signal is repeated.
-                result = Result("unknown", [f"{given.most:g} s of processor time are not enough"])
-            signal.setitimer(signal.ITIMER_PROF, 0)
+            limits = limit_work(given.seconds, given.most)
+            result = prove_kernel(test, contract if way == "all" else (), limits, asked)
             verdict = result.verdict if result.asked or result.verdict != "proved" else "none asked"
             if verdict == "unknown" and all(NEVER in line for line in result.lines):
                 verdict = "proved but for accesses that the launch never makes"

@@ -24,6 +24,7 @@ from xdsl_spirv.interpreter import semantics
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.context import symbol_name
 from xdsl_spirv.prove.meaning import evaluate, put_part, take
+from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.prove.values import (
     ALWAYS,
     NEVER,
@@ -85,9 +86,9 @@ class Frame:
 class Executor:
     """Executes one module's functions; `guard` and `state` belong to the current place."""
 
-    def __init__(self, module: structure.ModuleOp, terms: Terms):
+    def __init__(self, module: structure.ModuleOp, terms: Terms, limits: Limits = Limits()):
         semantics.load()
-        self.module, self.terms = module, terms
+        self.module, self.terms, self.limits = module, terms, limits
         self.symbols: Mapping[str, Operation] = {
             name.data: op
             for op in module.body.block.ops
@@ -205,6 +206,7 @@ class Executor:
 
     def execute(self, op: Operation, frame: Frame) -> None:
         """Executes one operation."""
+        self.limits.check()
         if isinstance(op, flow.SelectionOp | flow.LoopOp):
             return self.run_construct(op, frame)
         operands = [frame.values[o] for o in op.operands]

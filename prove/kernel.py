@@ -69,6 +69,7 @@ from xdsl_spirv.prove.loops import (
 from xdsl_spirv.prove.meaning import UNDEFINED, resize
 from xdsl_spirv.prove.places import find_aliases, find_offset, leaf_offsets, member_names
 from xdsl_spirv.prove.ranges import Ranges
+from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.prove.values import (
     ALWAYS,
     Scalar,
@@ -94,8 +95,10 @@ SHARED = (StorageClass.Workgroup, StorageClass.StorageBuffer, StorageClass.Unifo
 class Kernel(LoopExecutor):
     """The accesses, barriers and demands of an entry point."""
 
-    def __init__(self, module: ModuleOp, entry: str, fixed: Mapping[str, Term]):
-        super().__init__(module)
+    def __init__(
+        self, module: ModuleOp, entry: str, fixed: Mapping[str, Term], limits: Limits = Limits()
+    ):
+        super().__init__(module, limits)
         self.fixed = fixed
         context = Context(module, Options(), Geometry((0, 0, 0), (1, 1, 1), 32))
         specialize(context, {})

@@ -14,7 +14,7 @@ another one would be a race, and races are a question of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from typing import TypeAlias
 
@@ -112,8 +112,9 @@ class Contents:
 class LoopExecutor(Executor):
     """Executes loops. Symbols have levels (ONE is an invocation's), and `facts` hold for them."""
 
-    def __init__(self, module: ModuleOp):
-        super().__init__(module, Terms())
+    def __init__(self, module: ModuleOp, limits: Limits):
+        super().__init__(module, Terms(), limits)
+        self.quick = replace(QUICK, end=limits.end)
         self.levels: dict[str, int] = {}
         self.facts: list[Term] = []
         self.numbers = count(1)
@@ -405,7 +406,9 @@ class LoopExecutor(Executor):
             ]
         begins = [*self.facts, start.guard]
         kept = [
-            c for c in kept if ask([*begins, z3.Not(c(first))], limits=QUICK).verdict == "never"
+            c
+            for c in kept
+            if ask([*begins, z3.Not(c(first))], limits=self.quick).verdict == "never"
         ]
         held = self._keep_inductive(kept, head, back)
         self.facts += [z3.Implies(start.guard, fact) for fact in held]
@@ -422,7 +425,7 @@ class LoopExecutor(Executor):
                 holds
                 for holds in kept
                 if all(
-                    ask([*known, z3.Not(holds(after))], limits=QUICK).verdict == "never"
+                    ask([*known, z3.Not(holds(after))], limits=self.quick).verdict == "never"
                     for known, after in zip(asked, cells, strict=True)
                 )
             ]

@@ -93,14 +93,18 @@ class Proof:
 
 
 def execute(
-    module: ModuleOp, entry: str, fixed: Mapping[str, Term], facts: Sequence[Term] = ()
+    module: ModuleOp,
+    entry: str,
+    fixed: Mapping[str, Term],
+    facts: Sequence[Term] = (),
+    limits: Limits = Limits(),
 ) -> Kernel:
     """
     Executes an entry point symbolically; `fixed` gives some numbers of the launch by their names
     (see `Kernel.launch_numbers`), and `facts` hold of them. Raises `Unsupported` if the kernel
     cannot be executed.
     """
-    kernel = Kernel(module, entry, fixed)
+    kernel = Kernel(module, entry, fixed, limits)
     kernel.facts += facts
     kernel.run()
     return kernel
@@ -413,6 +417,7 @@ def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
         ways.append((other, _facts(kernel, other), _of_events(kernel, other, level)))
     apart = either([x != _prime(x) for x in kernel.group])
     for a, b in combinations_with_replacement(accesses, 2):
+        kernel.limits.check()
         if memory_of(a) != memory_of(b) or not (a.write or b.write):
             continue
         between = kernel.orders[1][a.kind].holds(a, b)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
-from xdsl_spirv.prove.values import Term, z3
+from xdsl_spirv.prove.values import Term, Unsupported, z3
 
 Verdict: TypeAlias = Literal["holds", "never", "unknown"]
 """Whether the conditions hold for some values, for none, or are not decided."""
@@ -37,10 +37,17 @@ class Limits:
     """Number of solvers to ask, one after the other."""
     until: float = float("inf")
     """The processor time of this process after which no solver is asked."""
+    end: float = float("inf")
+    """The processor time of this process after which the kernel is given up."""
 
     def restart(self) -> Limits:
         """The same limits for the next task on a kernel, which takes as long as 8 questions."""
-        return replace(self, until=time.process_time() + 8 * self.seconds)
+        return replace(self, until=min(time.process_time() + 8 * self.seconds, self.end))
+
+    def check(self) -> None:
+        """Raises `Unsupported` if the kernel is given up."""
+        if time.process_time() > self.end:
+            raise Unsupported(LATE)
 
 
 @dataclass
@@ -77,7 +84,7 @@ def ask(
     for name, backend in PORTFOLIO:
         if left == 0:
             break
-        if time.process_time() > limits.until:
+        if time.process_time() > min(limits.until, limits.end):
             reasons.append(LATE)
             break
         answer = backend(listed, wanted, premises, limits)
@@ -147,7 +154,8 @@ def ask_bitwuzla(
         assumed = [parser.parse_term(name.sexpr()) for name, _ in named]
         # Processor time: other programs on the machine change no answer. bitwuzla keeps neither
         # this object nor the function alive.
-        solver, end = parser.bitwuzla(), time.process_time() + limits.seconds
+        solver = parser.bitwuzla()
+        end = min(time.process_time() + limits.seconds, limits.end)
         late = lambda: time.process_time() > end  # noqa: E731
         solver.configure_terminator(late)
         result = solver.check_sat(*assumed)

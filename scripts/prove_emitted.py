@@ -21,8 +21,8 @@ from typing import Any
 
 import kernel_hashes
 
-from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.tools.kernel_proving import limit_work
 from xdsl_spirv.tools.program_proving import list_launches, prove_launch
 
 
@@ -60,11 +60,11 @@ def main() -> int:
     parser.add_argument("--only", default="", help="an expression that is in the cases' names")
     parser.add_argument("--models", action="store_true", help="models of installed packages, too")
     parser.add_argument("--seconds", type=float, default=2.0, help="of one question")
+    parser.add_argument("--most", type=float, default=30.0, help="processor seconds of one kernel")
     parser.add_argument("--part", default="0/1", help="I/N: every Nth launch, from number I")
     parser.add_argument("--output", type=Path, help="the answers as JSON")
     options = parser.parse_args()
     first, step = map(int, options.part.split("/"))
-    limits = Limits(options.seconds, work=int(options.seconds * 400_000))
     counts, causes, seconds = Counter[str](), Counter[str](), list[float]()
     seen, number, answers = set[Any](), 0, list[dict[str, Any]]()
     for name, program in programs(options):
@@ -78,7 +78,7 @@ def main() -> int:
             if (number - 1) % step != first:
                 continue
             start = time.perf_counter()
-            result = prove_launch(binary, launch, limits)
+            result = prove_launch(binary, launch, limit_work(options.seconds, options.most))
             seconds.append(time.perf_counter() - start)
             kind = "open sizes" if launch.manifest.is_dynamic else "known sizes"
             counts[f"{kind}: {result.verdict}"] += 1

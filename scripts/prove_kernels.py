@@ -13,10 +13,9 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.testing.random_launches import find_bugs, tell
-from xdsl_spirv.tools.kernel_proving import RULES, is_proved, prove_kernel
-from xdsl_spirv.tools.kernel_test.description import SUFFIX, KernelTest
+from xdsl_spirv.tools.kernel_proving import is_proved, limit_work, prove_kernel
+from xdsl_spirv.tools.kernel_test.description import QUESTIONS, SUFFIX, KernelTest
 from xdsl_spirv.tools.kernel_test.toml_file import read_test
 
 KERNELS = Path(__file__).resolve().parent.parent / "tests/kernels"
@@ -26,20 +25,21 @@ def main() -> int:
     """Prints a line for each kernel and the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3.0, help="of one question")
+    parser.add_argument("--most", type=float, default=60.0, help="processor seconds of one kernel")
     parser.add_argument("--launches", type=int, default=0, help="random ones of each proved kernel")
     without = "ask each proved kernel again without each of its premises"
     parser.add_argument("--without", action="store_true", help=without)
     parser.add_argument("names", nargs="*", help="folders of tests/kernels, or files")
     arguments = parser.parse_args()
     counts, false, seconds = Counter[str](), list[str](), list[float]()
-    asked = tuple(prefix for prefixes in RULES.values() for prefix in prefixes)
+    asked = tuple(prefix for prefixes in QUESTIONS.values() for prefix in prefixes)
     files = [Path(name).resolve() for name in arguments.names if Path(name).is_file()]
     for path in files or sorted(KERNELS.glob("*/*.kernel.toml")):
         if not files and arguments.names and path.parent.name not in arguments.names:
             continue
         test = read_test(path) if path.name.endswith(SUFFIX) else KernelTest(path, path)
         start = time.perf_counter()
-        limits = Limits(arguments.seconds, work=1_000_000)
+        limits = limit_work(arguments.seconds, arguments.most)
         result = prove_kernel(test, (), limits)
         seconds.append(time.perf_counter() - start)
         broken = path.name.startswith("broken")
@@ -60,7 +60,7 @@ def main() -> int:
             plain = replace(test, assume=())
             for text in texts:
                 rest = tuple(t for t in texts if t != text)
-                needed = not is_proved(plain, rest, limits)
+                needed = not is_proved(plain, rest, limit_work(arguments.seconds, arguments.most))
                 counts[f"premises that a proof {'needs' if needed else 'does not need'}"] += 1
                 if not needed:
                     print(f"  {path.parent.name} is proved without {text}", flush=True)

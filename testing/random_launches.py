@@ -16,10 +16,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from xdsl_spirv.prove.premises import CONSECUTIVE
-from xdsl_spirv.tools.kernel_proving import RULES
 from xdsl_spirv.tools.kernel_test.arguments import flat
 from xdsl_spirv.tools.kernel_test.constants import Constants
-from xdsl_spirv.tools.kernel_test.description import Compile, Contents, KernelTest
+from xdsl_spirv.tools.kernel_test.description import QUESTIONS, Compile, Contents, KernelTest
 from xdsl_spirv.tools.kernel_test.interface import (
     Interface,
     Leaf,
@@ -38,7 +37,7 @@ LONGEST = 1 << 16
 
 SUBGROUPS = (8, 16, 32, 64)
 NUMBERS = (0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 33, 63, 64, 100, 127, 255, 256, 1000, (1 << 31) - 1)
-ASKED = tuple(prefix for prefixes in RULES.values() for prefix in prefixes)
+ASKED = tuple(prefix for prefixes in QUESTIONS.values() for prefix in prefixes)
 
 
 def find_bugs(

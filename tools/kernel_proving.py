@@ -6,7 +6,9 @@ import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 from xdsl.ir import Operation
@@ -24,10 +26,10 @@ from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.prove.values import Unsupported, z3
 from xdsl_spirv.tools.kernel_test.arguments import flat
 from xdsl_spirv.tools.kernel_test.contents import make
-from xdsl_spirv.tools.kernel_test.description import SUFFIX, Contents, KernelTest, Misuse
+from xdsl_spirv.tools.kernel_test.description import QUESTIONS, SUFFIX, Contents, KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.loading import load_kernel
 from xdsl_spirv.tools.kernel_test.problems import Problem
-from xdsl_spirv.tools.kernel_test.toml_file import read_test
+from xdsl_spirv.tools.kernel_test.toml_file import Table, questions, read_test
 from xdsl_spirv.tools.proof_launches import (
     UNRUN,
     array_length,
@@ -44,14 +46,28 @@ ALWAYS = (
 )
 """Premises of every proof."""
 
-RULES = {
-    "bounds": ("BOUNDS-",),
-    "races": ("RACE-",),
-    "barriers": ("BARRIER-",),
-    "division": ("UNDEF-04", "UNDEF-05"),
-    "shifts": ("UNDEF-03",),
-}
-"""The interpreter's findings that confirm the answer to a question."""
+
+@dataclass(frozen=True)
+class Reason:
+    """A reason why a kernel is not proved, and the instruction that it is about."""
+
+    text: str
+    op: Operation | None = None
+
+    @property
+    def finding(self) -> Finding:
+        """The reason with its place in the source."""
+        assert self.op is not None
+        finding = Finding("UNDEF-01", self.op.name, in_source(self.op, self.text))
+        places.locate(finding, self.op)
+        return finding
+
+    def __str__(self) -> str:
+        if self.op is None:
+            return self.text
+        finding = self.finding
+        line = finding.source.line if finding.source is not None else finding.line
+        return f"line {line}: {self.text}" if line else f"{self.op.name}: {self.text}"
 
 
 @dataclass
@@ -59,13 +75,23 @@ class Result:
     """The answer about a kernel: `verdict` is proved, refuted or unknown."""
 
     verdict: str
-    lines: list[str] = field(default_factory=list[str])
+    reasons: list[Reason] = field(default_factory=list[Reason])
     premises: list[str] = field(default_factory=list[str])
     offered: list[str] = field(default_factory=list[str])
-    rules: list[str] = field(default_factory=list[str])
+    launch: str = ""
+    """The launch that refutes."""
+    found: list[Problem] = field(default_factory=list[Problem])
     """The interpreter's findings in the launch that refutes."""
     asked: int = 0
     """The number of questions."""
+
+    @property
+    def lines(self) -> list[str]:
+        """Says why the kernel is not proved."""
+        lines = [str(reason) for reason in self.reasons]
+        if self.found:
+            lines += [f"refuted by the launch {self.launch}", *self.found[0].text.splitlines()]
+        return lines
 
 
 def command(arguments: argparse.Namespace) -> int:
@@ -73,8 +99,10 @@ def command(arguments: argparse.Namespace) -> int:
     path = Path(arguments.kernel)
     test = read_test(path) if path.name.endswith(SUFFIX) else KernelTest(path, path)
     test = replace(test, entry=arguments.entry or test.entry)
-    limits = Limits(arguments.seconds, work=int(arguments.seconds * 400_000))
-    result = prove_kernel(test, tuple(arguments.assume or ()), limits)
+    limits = limit_work(arguments.seconds, arguments.timeout)
+    names = arguments.question or list(QUESTIONS)
+    asked = ask_about(questions(Table({}, Path("command line")), "--question", names))
+    result = prove_kernel(test, tuple(arguments.assume or ()), limits, asked)
     print(f"{arguments.kernel}: {result.verdict}")
     for line in result.lines:
         print(f"  {line}")
@@ -85,8 +113,18 @@ def command(arguments: argparse.Namespace) -> int:
         for text in result.offered:
             print(f"  premise that you should check, and write under [assume]: {text}")
     note(verdict=result.verdict, reasons=result.lines, premises=result.premises,
-         offered=result.offered, findings=result.rules)  # fmt: skip
+         offered=result.offered, findings=[p.rule for p in result.found])  # fmt: skip
     return int(result.verdict != "proved")
+
+
+def limit_work(seconds: float, timeout: float = inf) -> Limits:
+    """Limits of one question to one solver, and of all work on a kernel, from now on."""
+    return Limits(seconds, work=int(seconds * 400_000), end=process_time() + timeout)
+
+
+def ask_about(names: Sequence[str]) -> Asked:
+    """Selects questions by their names."""
+    return lambda question: question.name in names
 
 
 def prove_kernel(
@@ -96,17 +134,22 @@ def prove_kernel(
     asked: Asked = lambda _: True,
 ) -> Result:
     """Proves or refutes a test's kernel, in the questions that are asked."""
-    texts, proofs = (*test.assume, *assumed), list[Proof]()
-    numbers = _list_known(texts)
+    try:
+        return _prove_or_refute(test, (*test.assume, *assumed), limits, asked)
+    except Unsupported as error:
+        return Result("unknown", [Reason(error.reason, error.op)])
+    except InterpreterError as error:
+        return Result("unknown", [Reason(str(error).partition("\n")[0])])
+
+
+def _prove_or_refute(
+    test: KernelTest, texts: tuple[str, ...], limits: Limits, asked: Asked
+) -> Result:
+    proofs, numbers = list[Proof](), _list_known(texts)
     launched = dict(spell_numbers("", test.push_constants)) if test.grid is not None else {}
     ways = [numbers] if numbers.keys() >= launched.keys() else [numbers, launched | numbers]
     for fixed in ways:
-        try:
-            kernel = _execute(test, fixed)
-        except Unsupported as error:
-            return Result("unknown", [because(error.reason, error.op)])
-        except InterpreterError as error:
-            return Result("unknown", [str(error).partition("\n")[0]])
+        kernel = _execute(test, fixed, limits)
         proof = _prove_with(kernel, texts, offer_premises(kernel, _read_launch(test, kernel)),
                             limits, asked)  # fmt: skip
         proofs.append(proof)
@@ -126,20 +169,21 @@ def is_proved(
 ) -> bool:
     """Whether a test's kernel is proved under some premises and no others."""
     try:
-        kernel = _execute(test, _list_known(texts))
+        kernel = _execute(test, _list_known(texts), limits)
+        return _prove_with(kernel, texts, (), limits, asked).result == "proved"
     except (Unsupported, InterpreterError):
         return False
-    return _prove_with(kernel, texts, (), limits, asked).result == "proved"
 
 
-def _execute(test: KernelTest, fixed: Mapping[str, int]) -> Kernel:
+def _execute(test: KernelTest, fixed: Mapping[str, int], limits: Limits) -> Kernel:
     module = load_kernel(test).module()
     given = {name: str(value).lower() for name, value in test.specialization.items()}
     specialize(module, given, defaults=True)
     named = [test.entry] if test.entry is not None else entries(module)
     if len(named) != 1:
         raise Misuse(f"the module has {len(named)} entry points", "", "choose one with --entry")
-    return execute(module, named[0], {name: z3.BitVecVal(n, 64) for name, n in fixed.items()})
+    numbers = {name: z3.BitVecVal(n, 64) for name, n in fixed.items()}
+    return execute(module, named[0], numbers, limits=limits)
 
 
 def _prove_with(
@@ -219,12 +263,12 @@ def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
     """The proof's answer, candidates being what the interpreter makes of them."""
     result = Result("proved", premises=proof.given, offered=proof.offered)
     result.asked = len(proof.questions)
-    unsure = [because(reason, op) for op, reason in proof.unreached.items()]
+    unsure = [Reason(reason, op) for op, reason in proof.unreached.items()]
     tried = dict[str, list[Problem]]()
     for question in (q for q in proof.questions if q.result != "proved"):
-        text = because(f"{question.name}: {question.what}", question.ops[0])
+        text, op = f"{question.name}: {question.what}", question.ops[0]
         if question.result != "candidate":
-            unsure.append(f"{text}: {question.reason}")
+            unsure.append(Reason(f"{text}: {question.reason}", op))
             continue
         said = ""
         for held in question.ways:
@@ -232,25 +276,15 @@ def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
             said = describe(launch, items)
             if said not in tried:
                 tried[said] = try_launch(launch, items, test, proof.kernel)
-            found = [p for p in tried[said] if p.rule.startswith(RULES[question.name])]
+            found = [p for p in tried[said] if p.rule.startswith(QUESTIONS[question.name])]
             if found:
-                shown = [f"refuted by the launch {said}", *found[0].text.splitlines()]
                 return replace(
-                    result, verdict="refuted", lines=[text, *shown], rules=[p.rule for p in found]
+                    result, verdict="refuted", reasons=[Reason(text, op)], launch=said, found=found
                 )
         refused = [p.message for p in tried.get(said, ()) if p.rule in UNRUN]
         shown = refused[0] if refused else "shows nothing on the interpreter"
-        unsure.append(f"{text}: a solver's launch: {shown} ({said})")
+        unsure.append(Reason(f"{text}: a solver's launch: {shown} ({said})", op))
     if proof.result != "proved":
-        unsure = unsure or ["it is proved in parts only: --seconds may give it more time"]
-        result.verdict, result.lines = "unknown", unsure
+        parts = Reason("it is proved in parts only: --seconds may give it more time")
+        result.verdict, result.reasons = "unknown", unsure or [parts]
     return result
-
-
-def because(reason: str, op: Operation | None) -> str:
-    if op is None:
-        return reason
-    finding = Finding("UNDEF-01", op.name, in_source(op, reason))
-    places.locate(finding, op)
-    line = finding.source.line if finding.source is not None else finding.line
-    return f"line {line}: {reason}" if line else f"{op.name}: {reason}"

@@ -81,7 +81,10 @@ kernel KERNEL  GLSL, SPIR-V, MLIR, a .kernel.toml, or a program made by `compile
 --entry NAME  the entry point, if there are several
 --assume PREMISE repeat
     what holds in every launch, as in 'len(Output) >= n'; may be given several times
+--question NAME repeat
+    bounds, races, barriers, division or shifts (all); may be given several times
 --seconds S float default=5.0  limit of one question to one solver (%(default)s)
+--timeout S float default=inf  limit of all work on a kernel, in processor time (none)
 """)
 
 validate = Options("""

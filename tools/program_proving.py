@@ -30,7 +30,7 @@ from xdsl_spirv.runtime.manifest import PADDING, Buffer, Dispatch, Loop, Manifes
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.speech import counted
-from xdsl_spirv.tools.kernel_proving import ALWAYS, Result, because, judge
+from xdsl_spirv.tools.kernel_proving import ALWAYS, Reason, Result, judge, limit_work
 from xdsl_spirv.tools.kernel_test.description import KernelTest
 from xdsl_spirv.tools.report import note_row
 
@@ -68,7 +68,7 @@ def list_launches(program: Program) -> list[Launch]:
 
 def report_proofs(program: Program, seconds: float) -> int:
     """Proves each launch of a program and prints the answers. Returns 1 if some are not proved."""
-    limits = Limits(seconds, work=int(seconds * 400_000))
+    limits = limit_work(seconds)
     launches, proved = list_launches(program), 0
     for launch in launches:
         d = launch.dispatch
@@ -98,13 +98,12 @@ def prove_launch(binary: bytes, launch: Launch, limits: Limits) -> Result:
         if shared:
             raise Unsupported(f"two buffers of the dispatch share memory: {shared}")
         numbers = sizes.numbers(module)
-        kernel = execute(module, dispatch.entry_point, numbers, sizes.facts)
+        kernel = execute(module, dispatch.entry_point, numbers, sizes.facts, limits)
+        proof = prove(kernel, {}, [{CONSECUTIVE: kernel.consecutive}], limits.restart())
     except Unsupported as error:
-        return Result("unknown", [because(error.reason, error.op)])
+        return Result("unknown", [Reason(error.reason, error.op)])
     except InterpreterError as error:
-        return Result("unknown", [str(error).partition("\n")[0]])
-    offers = [{CONSECUTIVE: kernel.consecutive}]
-    proof = prove(kernel, {}, offers, limits.restart())
+        return Result("unknown", [Reason(str(error).partition("\n")[0])])
     proof.given = sizes.texts
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"{dispatch.kernel}.spv")

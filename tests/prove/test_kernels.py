@@ -14,8 +14,8 @@ for _solver in ("z3", "bitwuzla", "cvc5"):
     pytest.importorskip(_solver, reason=f"{_solver} is not installed: pip install '.[prove]'")
 
 from xdsl_spirv.prove.solvers import Limits  # noqa: E402
-from xdsl_spirv.tools.kernel_proving import RULES, Result, is_proved, prove_kernel  # noqa: E402
-from xdsl_spirv.tools.kernel_test.description import KernelTest, Misuse  # noqa: E402
+from xdsl_spirv.tools.kernel_proving import Result, is_proved, prove_kernel  # noqa: E402
+from xdsl_spirv.tools.kernel_test.description import QUESTIONS, KernelTest, Misuse  # noqa: E402
 from xdsl_spirv.tools.kernel_test.toml_file import read_test  # noqa: E402
 from xdsl_spirv.tools.main import main  # noqa: E402
 
@@ -50,7 +50,7 @@ def without_launch(premises: tuple[str, ...]) -> Result:
 def test_a_race_in_a_loop_is_refuted_by_a_launch():
     result = prove("reduce-without-barrier/broken")
     assert result.verdict == "refuted"
-    assert result.rules[0].startswith("RACE-")
+    assert result.found[0].rule.startswith("RACE-")
     assert any(line.startswith("refuted by the launch grid.x = ") for line in result.lines)
 
 
@@ -123,7 +123,7 @@ def test_the_command_prints_the_premises(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.parametrize("path", sorted(KERNELS.glob("*/broken.kernel.toml")), ids=str)
 def test_no_broken_kernel_is_proved(path: Path):
     test = read_test(path)
-    asked = tuple(prefix for prefixes in RULES.values() for prefix in prefixes)
+    asked = tuple(prefix for prefixes in QUESTIONS.values() for prefix in prefixes)
     if any(rule.startswith(asked) for rule in test.findings):
         assert prove_kernel(test, (), LIMITS).verdict != "proved"
 

@@ -70,7 +70,7 @@ def test_a_larger_grid_is_refuted_by_the_interpreter(tmp_path: Path):
     x, y, z = launch.dispatch.workgroups
     result = prove_with(launch, binary, grid=(x + 1, y, z))
     assert result.verdict == "refuted", result.lines
-    assert result.rules[0].startswith(("BOUNDS-", "RACE-"))
+    assert result.found[0].rule.startswith(("BOUNDS-", "RACE-"))
 
 
 def test_a_buffer_that_is_bound_twice_is_not_proved(tmp_path: Path):

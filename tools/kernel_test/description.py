@@ -44,6 +44,18 @@ ELEMENT_TYPES: Mapping[str, str] = {
 DEFAULT_TIMEOUT = 300.0
 """Seconds: far more than a test should take, on a slow machine too."""
 
+QUESTIONS: Mapping[str, tuple[str, ...]] = {
+    "bounds": ("BOUNDS-",),
+    "races": ("RACE-",),
+    "barriers": ("BARRIER-",),
+    "division": ("UNDEF-04", "UNDEF-05"),
+    "shifts": ("UNDEF-03",),
+}
+"""Questions about all launches, and the rules whose findings answer them by one launch."""
+
+PROOF_TIMEOUT = 60.0
+"""Seconds of processor time: 95 % of proofs take less."""
+
 PATTERNS = ("zeros", "ones", "random", "range")
 """Contents that are known by a name."""
 
@@ -128,6 +140,10 @@ class KernelTest:
     buffers: Mapping[str, Contents] = field(default_factory=dict[str, Contents])
     assume: tuple[str, ...] = ()
     """Premises of proofs."""
+    prove: tuple[str, ...] = ()
+    """The questions that are asked of all launches."""
+    prove_timeout: float = PROOF_TIMEOUT
+    """Seconds of processor time that a proof may take."""
     findings: tuple[str, ...] = ()
     error: str | None = None
 

@@ -11,7 +11,7 @@ kernels KERNEL several
 @launch
 -q --quiet  show failures only
 @json summary, launches (test, kernel, subgroup_size, passed, seconds, compared, problems, expected,
-    not_run, notes)
+    not_run, notes, proof: questions, verdict, launch, premises, offered)
 -o --output FILE.json  write that object there
 --junit FILE  for a CI system's list of tests
 --sarif FILE  for a code review (SARIF 2.1.0)

@@ -1,5 +1,5 @@
 """
-The pytest plugin: `pytest --xdsl-spirv` collects `*.kernel.toml`, an item for each launch.
+The pytest plugin: `pytest --xdsl-spirv` collects `*.kernel.toml`, an item for a launch or a proof.
 
 pytest loads this file in every environment that has the package, so it imports nothing of ours
 before such a file is collected.
@@ -56,27 +56,35 @@ class KernelFile(pytest.File):
             sizes = subgroup_sizes(test)
         except Misuse as error:
             raise self.CollectError(str(error)) from error
-        for size in sizes:
+        for size in sizes if test.grid is not None or not test.prove else ():
             name = f"{self.path.name.removesuffix(SUFFIX)}[subgroup {size}]"
             yield KernelItem.from_parent(self, name=name, test=test, size=size)
+        if test.prove:
+            name = f"{self.path.name.removesuffix(SUFFIX)}[proof]"
+            yield KernelItem.from_parent(self, name=name, test=test, size=None)
 
 
 class KernelItem(pytest.Item):
-    """One launch."""
+    """One launch, or the proof for all if there is no subgroup size."""
 
-    def __init__(self, *, test: KernelTest, size: int, **keywords: Any):
+    def __init__(self, *, test: KernelTest, size: int | None, **keywords: Any):
         super().__init__(**keywords)
         self.test = test
         self.size = size
 
     def runtest(self) -> None:
-        """Run the launch; its report is the failure."""
+        """Runs the launch or asks for the proof; its report is the failure."""
         from dataclasses import replace
 
+        from xdsl_spirv.tools.kernel_test.proving import prove_test
         from xdsl_spirv.tools.kernel_test.reporting import describe_launch
         from xdsl_spirv.tools.kernel_test.running import run_test
 
-        for outcome in run_test(replace(self.test, subgroup_sizes=(self.size,))):
+        if self.size is None:
+            outcomes = [prove_test(self.test)]
+        else:
+            outcomes = run_test(replace(self.test, subgroup_sizes=(self.size,)))
+        for outcome in outcomes:
             if not outcome.passed:
                 raise KernelFailure(describe_launch(outcome), _first_of(outcome))
 

@@ -19,6 +19,7 @@ MISMATCH = "MISMATCH"
 LAUNCH = "LAUNCH"
 COMPILE = "COMPILE"
 UNMET = "UNMET"
+UNPROVED = "UNPROVED"
 
 MAX_SOURCE = 16 << 20
 """Bytes of a source file that is quoted."""
@@ -28,6 +29,7 @@ RULES = {
     LAUNCH: "a launch can be executed",
     COMPILE: "a kernel compiles and decodes",
     UNMET: "a finding or an error that the test expects is there",
+    UNPROVED: "what a test asks of all launches is proved under the premises that it states",
 }
 """Rules of tests themselves."""
 
@@ -93,6 +95,8 @@ class Outcome:
     seconds: float = 0.0
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     """Settings that the verdict depends on (tools/settings.py); empty without a launch."""
+    proof: dict[str, Any] | None = None
+    """Questions about all launches, the answer, and its premises; None for a launch's outcome."""
 
     @property
     def passed(self) -> bool:
@@ -102,6 +106,8 @@ class Outcome:
     @property
     def name(self) -> str:
         """The launch as reports call it."""
+        if self.proof is not None:
+            return f"{self.test.name}[proof]"
         size = "" if self.subgroup_size is None else f"[subgroup {self.subgroup_size}]"
         return self.test.name + size
 

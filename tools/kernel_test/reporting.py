@@ -45,6 +45,9 @@ def _passing_remark(outcome: Outcome) -> str:
     if not outcome.passed:
         return ""
     shown: list[str] = []
+    if outcome.proof is not None:
+        asked = ", ".join(outcome.test.prove)
+        return f" ({asked}: refuted as expected)" if outcome.expected else f" (proved: {asked})"
     if outcome.expected:
         shown.append(f"found {', '.join(sorted({p.rule for p in outcome.expected}))} as expected")
     elif outcome.checked:
@@ -65,10 +68,13 @@ def summary(outcomes: Sequence[Outcome], undescribed: int = 0) -> str:
     launches = sum(o.subgroup_size is not None and not o.misuse for o in outcomes)
     failed = sum(bool(outcome.problems) for outcome in outcomes)
     idle = sum(bool(outcome.misuse) for outcome in outcomes)
+    proofs = sum(o.proof is not None and not o.misuse for o in outcomes)
     parts = [f"{failed} failed"] * bool(failed) + [f"{idle} not run"] * bool(idle)
     verdict = ", ".join(parts) or ("all passed" if outcomes else "nothing was run")
     more = f" ({counted(undescribed, 'kernel')} without a description)" if undescribed else ""
-    return f"{counted(kernels, 'kernel')}, {counted(launches, 'launch')}: {verdict}{more}"
+    done = [counted(kernels, "kernel"), counted(launches, "launch")]
+    done += [counted(proofs, "proof")] * bool(proofs)
+    return f"{', '.join(done)}: {verdict}{more}"
 
 
 def record(outcomes: Sequence[Outcome]) -> dict[str, Any]:
@@ -86,6 +92,7 @@ def record(outcomes: Sequence[Outcome]) -> dict[str, Any]:
             "not_run": outcome.misuse,
             "notes": outcome.notes,
             "settings": outcome.settings,
+            "proof": outcome.proof,
         }
         for outcome in outcomes
     ]

@@ -61,9 +61,9 @@ def run_test(test: KernelTest) -> list[Outcome]:
         _refuse_failures(test.allow)
         return list(_launches(test))
     except Misuse as error:
-        outcome.problems = _settle_expected(test, _report_refusal(test, error, outcome), outcome)
+        outcome.problems = settle_expected(test, _report_refusal(test, error, outcome), outcome)
     except Exception as error:
-        outcome.problems = _settle_expected(test, [_failure(test, error)], outcome)
+        outcome.problems = settle_expected(test, [fail_loading(test, error)], outcome)
     outcome.seconds = time.perf_counter() - start
     return [outcome]
 
@@ -113,7 +113,7 @@ def _launches(test: KernelTest) -> Iterator[Outcome]:
             problems = [*invalid, *_launch(test, kernel, size, target, outcome)]
         except Misuse as error:
             problems = [*invalid, *_report_refusal(test, error, outcome)]
-        outcome.problems = _settle_expected(test, problems, outcome)
+        outcome.problems = settle_expected(test, problems, outcome)
         outcome.seconds = time.perf_counter() - start
         yield outcome
         if outcome.misuse:
@@ -129,7 +129,7 @@ def _report_refusal(test: KernelTest, error: Misuse, outcome: Outcome) -> list[P
     return [Problem(LAUNCH, text.partition("\n")[0], text, "", Location(str(test.source)))]
 
 
-def _settle_expected(test: KernelTest, problems: list[Problem], outcome: Outcome) -> list[Problem]:
+def settle_expected(test: KernelTest, problems: list[Problem], outcome: Outcome) -> list[Problem]:
     """
     The problems without the expected ones, and expected ones that did not occur.
 
@@ -169,7 +169,7 @@ def _unmet(test: KernelTest, cause: str) -> Problem:
     return Problem(UNMET, cause, f"{UNMET}: {cause}\n  {remedy}", remedy, place)
 
 
-def _failure(test: KernelTest, error: Exception) -> Problem:
+def fail_loading(test: KernelTest, error: Exception) -> Problem:
     """An error that a kernel can cause; any other is ours, and raised."""
     from xdsl_spirv.tools.kernel_test.compilers import CompileError
     from xdsl_spirv.tools.messages import message
@@ -388,7 +388,7 @@ def _run(plan: Plan, size: int, outcome: Outcome) -> list[Problem]:
             plan.run(module, options)
         outcome.ran = True
     except InterpreterError as error:
-        refused.append(_failure(test, error))
+        refused.append(fail_loading(test, error))
     if checks is None:
         return refused
     sources = Sources(plan.kernel.path)

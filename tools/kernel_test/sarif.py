@@ -142,7 +142,7 @@ def _result(problem: Problem, outcome: Outcome) -> dict[str, Any]:
     place = problem.location or Location(str(outcome.test.kernel))
     result: dict[str, Any] = {
         "ruleId": problem.rule,
-        "level": "error",
+        "level": "warning" if problem.rule == problems.UNPROVED else "error",
         "message": {"text": _text(problem.text or problem.message)},
         "locations": [_location(place)],
         "properties": {"launches": [outcome.name]},

@@ -10,8 +10,8 @@ from xdsl_spirv.tools.kernel_test.collecting import collect
 from xdsl_spirv.tools.kernel_test.description import FAILED, MISUSED, KernelTest
 from xdsl_spirv.tools.kernel_test.overriding import override
 from xdsl_spirv.tools.kernel_test.problems import Outcome
+from xdsl_spirv.tools.kernel_test.proving import judge_test
 from xdsl_spirv.tools.kernel_test.reporting import colour_verdicts, describe_launch, record, summary
-from xdsl_spirv.tools.kernel_test.running import run_test
 from xdsl_spirv.tools.report import note
 
 
@@ -31,7 +31,7 @@ def run_suite(arguments: argparse.Namespace) -> int:
     for test in tests:
         try:
             with stage(f"running {test.name}"):
-                launches = run_test(test)
+                launches = judge_test(test)
         except Exception as error:  # Ours. The other tests run first, and reports are written.
             crash = crash or error
             cause = f"xdsl-spirv itself is at fault: {type(error).__name__}: {error}"

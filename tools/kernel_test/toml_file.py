@@ -16,6 +16,8 @@ from xdsl_spirv.tools.kernel_test.description import (
     DEFAULT_TIMEOUT,
     ELEMENT_TYPES,
     PATTERNS,
+    PROOF_TIMEOUT,
+    QUESTIONS,
     SUFFIX,
     Compile,
     Contents,
@@ -79,6 +81,15 @@ def texts(table: Table, key: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise table.error(f"{value!r} is not a list of texts", 'write ["A", "B"]', key)
     return tuple(text(table, key, item) for item in value)  # pyright: ignore
+
+
+def questions(table: Table, key: str, value: Any) -> tuple[str, ...]:
+    """Reads names of questions about all launches."""
+    asked = texts(table, key, value)
+    for name in asked:
+        if name not in QUESTIONS:
+            raise table.error(f"{name!r} is not a question", suggest(name, QUESTIONS), key)
+    return asked
 
 
 def names(table: Table, key: str, value: Any) -> str:
@@ -339,6 +350,8 @@ def parse_test(data: Mapping[str, Any], path: Path) -> KernelTest:
         specialization=table.take("specialization", {}, constants),
         push_constants=table.take("push-constants", {}, constants),
         buffers=table.take("buffers", {}, buffers),
+        prove=table.take("prove", (), questions),
+        prove_timeout=table.take("prove-timeout", PROOF_TIMEOUT, duration),
         assume=assumed.take("premises", (), texts),
         findings=expected.take("findings", (), texts),
         error=expected.take("error", None, text),

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from xdsl_spirv.tools.kernel_test.collecting import collect
 from xdsl_spirv.tools.kernel_test.description import KernelTest, Misuse
-from xdsl_spirv.tools.kernel_test.problems import COMPILE, Location, Problem
-from xdsl_spirv.tools.kernel_test.running import run_test
+from xdsl_spirv.tools.kernel_test.problems import COMPILE, UNPROVED, Location, Problem
+from xdsl_spirv.tools.kernel_test.proving import judge_test
 from xdsl_spirv.tools.kernel_test.starting import assume_launch
 
 SECONDS = 20.0
@@ -18,10 +18,10 @@ SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A problem; of an `assumed` launch it may be the assumption's fault."""
+    """A problem; if it is `unsure`, an assumed launch or a missing proof may be at fault."""
 
     problem: Problem
-    assumed: bool = False
+    unsure: bool = False
     is_note: bool = False
 
 
@@ -32,7 +32,8 @@ def diagnose(path: Path) -> list[Diagnosis]:
     if path.suffix == ".mlir" and "spirv.module" not in path.read_text(errors="replace"):
         return found
     for test in collection.tests:
-        found += _of_test(replace(test, timeout=min(test.timeout, SECONDS)))
+        limits = {"timeout": test.timeout, "prove_timeout": test.prove_timeout}
+        found += _of_test(replace(test, **{n: min(t, SECONDS) for n, t in limits.items()}))
     return list(dict.fromkeys(found))
 
 
@@ -43,9 +44,10 @@ def _of_test(test: KernelTest) -> Iterator[Diagnosis]:
             test = replace(assume_launch(test), timeout=SECONDS)
         except Exception:
             pass  # The run below says what is wrong with the kernel.
-    for outcome in run_test(test):
+    for outcome in judge_test(test):
         for problem in outcome.problems:
-            yield Diagnosis(problem, assumed and problem.rule != COMPILE)
+            unsure = problem.rule == UNPROVED or (assumed and problem.rule != COMPILE)
+            yield Diagnosis(problem, unsure)
         if outcome.misuse:
             yield _note(test.kernel, Misuse(outcome.misuse))
         elif assumed and outcome.problems and outcome.subgroup_size is not None:

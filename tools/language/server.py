@@ -115,7 +115,7 @@ def _diagnostic(diagnosis: Diagnosis, kernel: Path) -> Any:
 
     problem, severities = diagnosis.problem, lsp.DiagnosticSeverity
     place = problem.location or Location(str(kernel))
-    severity = severities.Warning if diagnosis.assumed else severities.Error
+    severity = severities.Warning if diagnosis.unsure else severities.Error
     return lsp.Diagnostic(
         _range(place, kernel),
         problem.text.removeprefix(f"{problem.rule}: "),

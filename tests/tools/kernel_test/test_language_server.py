@@ -59,7 +59,7 @@ def test_a_missing_barrier_is_a_diagnostic_until_it_is_saved(racy: Path, editor:
 def test_an_assumed_launch_is_said_to_be_one(racy: Path):
     racy.unlink()
     race, note = diagnose(racy.with_name("sum.comp"))
-    assert (race.problem.rule, race.assumed) == ("RACE-01", True)
+    assert (race.problem.rule, race.unsure) == ("RACE-01", True)
     assert "were assumed" in note.problem.text
 
 

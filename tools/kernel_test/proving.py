@@ -1,0 +1,100 @@
+"""
+Asks for proofs beside the launches of a test: `prove = ["races", "bounds"]`.
+
+Only a proof under the premises that the test states is a success. A refutation is the finding that
+the interpreter made in the launch that shows it; a question that is not decided is a problem, too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.tools.kernel_test.description import QUESTIONS, KernelTest
+from xdsl_spirv.tools.kernel_test.problems import UNPROVED, Location, Outcome, Problem, Sources
+from xdsl_spirv.tools.kernel_test.running import fail_loading, run_test, settle_expected
+
+if TYPE_CHECKING:
+    from xdsl_spirv.tools.kernel_proving import Reason, Result
+
+QUESTION_SECONDS = 5.0
+"""Most seconds of one question to one solver."""
+
+
+def judge_test(test: KernelTest) -> list[Outcome]:
+    """The outcomes of a test's launches, if it describes any, and of its proof, if it asks one."""
+    proved = [prove_test(test)] if test.prove else []
+    launched = run_test(test) if test.grid is not None or not proved else []
+    return [*launched, *proved]
+
+
+def prove_test(test: KernelTest) -> Outcome:
+    """Proves or refutes what a test asks of all launches."""
+    start = time.perf_counter()
+    outcome = Outcome(test, proof={"questions": list(test.prove)})
+    try:
+        problems = list(_problems(test, outcome))
+    except ProgramError as error:
+        outcome.misuse, problems = str(error), []
+    except Exception as error:
+        problems = [fail_loading(test, error)]
+    outcome.problems = settle_expected(_expect_asked(test), problems, outcome)
+    outcome.seconds = time.perf_counter() - start
+    return outcome
+
+
+def _expect_asked(test: KernelTest) -> KernelTest:
+    """The test with those expected findings that may answer its questions."""
+    prefixes = tuple(prefix for name in test.prove for prefix in QUESTIONS[name])
+    asked = (t for t in test.findings if any(r.startswith(prefixes) for r in t.split("|")))
+    return replace(test, findings=tuple(asked), error=None)
+
+
+def _problems(test: KernelTest, outcome: Outcome) -> Iterator[Problem]:
+    from xdsl_spirv.tools.solvers import require_solvers
+
+    require_solvers()
+    from xdsl_spirv.tools.kernel_proving import ALWAYS, ask_about, limit_work, prove_kernel
+
+    limits = limit_work(min(QUESTION_SECONDS, test.prove_timeout), test.prove_timeout)
+    result = prove_kernel(test, (), limits, ask_about(test.prove))
+    outcome.proof = {
+        "questions": list(test.prove), "verdict": result.verdict, "launch": result.launch,
+        "premises": [ALWAYS, *result.premises], "offered": result.offered,
+    }  # fmt: skip
+    if result.verdict == "refuted":
+        text = f"{result.found[0].text}\n  in the launch {result.launch}"
+        yield replace(result.found[0], text=text)
+    elif result.verdict == "proved" and not result.offered:
+        outcome.notes += [f"premise: {text}" for text in (ALWAYS, *result.premises)]
+    else:
+        yield from dict.fromkeys(_list_unproved(test, result))
+
+
+def _list_unproved(test: KernelTest, result: Result) -> Iterator[Problem]:
+    if result.verdict == "proved":
+        cause = "the proof needs premises that the test does not state"
+        stated = ", ".join(f'"{text}"' for text in (*result.premises, *result.offered))
+        remedy = f"check them, and write\n  [assume]\n  premises = [{stated}]"
+        yield _problem_at(cause, Location(str(test.source)), remedy)
+        return
+    for reason in result.reasons:
+        remedy = "state a premise under [assume], give it more time (prove-timeout), or do not ask"
+        yield _problem_at(f"unknown: {reason.text}", _locate(test, reason), remedy)
+
+
+def _problem_at(cause: str, place: Location, remedy: str) -> Problem:
+    lines = "\n  ".join([cause, *([f"at {place}"] if place.line else []), remedy])
+    return Problem(UNPROVED, cause, f"{UNPROVED}: {lines}", remedy, place)
+
+
+def _locate(test: KernelTest, reason: Reason) -> Location:
+    if reason.op is not None:
+        finding = reason.finding
+        place = Sources(test.kernel).place(finding.source, finding.line)
+        if place is not None:
+            return place
+    return Location(str(test.kernel))
