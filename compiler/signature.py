@@ -28,7 +28,7 @@ from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
-from xdsl_spirv.compiler.size_limits import limits_of, merge_sizes
+from xdsl_spirv.compiler.size_limits import limits_of
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.program import NAME, SIZES, TYPE, VALUE
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
@@ -38,6 +38,7 @@ from xdsl_spirv.passes.analysis.sizes import (
     extents,
     is_size_check,
     kept_dimensions,
+    listed_sizes,
     number,
 )
 from xdsl_spirv.runtime.errors import ProgramError
@@ -311,7 +312,7 @@ def _of_type(op: Operation) -> Iterator[tuple[Size, Size]]:
             split = prod(sizes[axis.value.data] for axis in group.data)
             yield extent(op.src, dimension), split
     if isinstance(op, tensor.InsertSliceOp):
-        sizes = merge_sizes(op.static_sizes.get_values(), op.sizes)
+        sizes = listed_sizes(op.static_sizes, op.sizes)
         for dimension, kept in enumerate(kept_dimensions(sizes, _shape(op.source))):
             yield extent(op.source, dimension), sizes[kept]
 

@@ -9,10 +9,10 @@ Conditions that hold for all numbers are left out; the rest is checked before a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from xdsl.dialects import arith, cf, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -20,7 +20,7 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr
 
 from xdsl_spirv.dialects.places import place
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, surely_below
-from xdsl_spirv.passes.analysis.sizes import extent, is_size_check, number
+from xdsl_spirv.passes.analysis.sizes import extent, is_size_check, listed_sizes, number
 from xdsl_spirv.runtime.expressions import Number, written
 from xdsl_spirv.runtime.program import Limit
 
@@ -49,6 +49,9 @@ def _needed_limits(function: FuncOp) -> Iterator[AtMost]:
                 yield from _of_slice(op, op.source)
             case tensor.InsertSliceOp():
                 yield from _of_slice(op, op.dest)
+            case tensor.PadOp():
+                around = ((op.static_low, op.low), (op.static_high, op.high))
+                yield from ((0, size, op) for side in around for size in listed_sizes(*side))
             case tensor.EmptyOp():
                 yield from ((0, number(size), op) for size in op.dynamic_sizes)
             case cf.AssertOp() if is_size_check(op) and isinstance(op.arg.owner, arith.CmpiOp):
@@ -89,19 +92,13 @@ def _of_slice(
     op: tensor.ExtractSliceOp | tensor.InsertSliceOp, whole: SSAValue
 ) -> Iterator[AtMost]:
     """A slice begins and ends inside."""
-    offsets = merge_sizes(op.static_offsets.get_values(), op.offsets)
-    sizes = merge_sizes(op.static_sizes.get_values(), op.sizes)
+    offsets = listed_sizes(op.static_offsets, op.offsets)
+    sizes = listed_sizes(op.static_sizes, op.sizes)
     strides = op.static_strides.get_values()
     for axis, (offset, size, stride) in enumerate(zip(offsets, sizes, strides, strict=True)):
         yield 0, offset, op
         yield 0, size, op
         yield offset + size * stride - (stride - 1), extent(whole, axis), op
-
-
-def merge_sizes(static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[Size]:
-    """The static and dynamic numbers of an operation as sizes, in order."""
-    left = iter(dynamic)
-    return [number(next(left)) if n == DYNAMIC_INDEX else n for n in static]
 
 
 def _of_comparison(op: arith.CmpiOp, insisted: cf.AssertOp) -> Iterator[AtMost]:

@@ -9,24 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 
-from xdsl.dialects import arith, complex
-from xdsl.dialects.builtin import ComplexType, FixedBitwidthType, IndexType, IntegerType, i1
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FixedBitwidthType, IntegerType, i1
 from xdsl.dialects.linalg import ops
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.upstream.linalg_elementwise import FLOATS, INTEGERS, TRUTHS
+from xdsl_spirv.upstream.linalg_elementwise import arithmetic_of
 
 Body: TypeAlias = Callable[[Sequence[Attribute]], Region]
 """From the element types of the operands to the body."""
-
-
-def arithmetic_of(element: Attribute) -> dict[str, type[Operation]]:
-    """The operations of each kind on floats, integers, or truth values, whose sum is `or`."""
-    if isinstance(element, ComplexType):
-        return {"add": complex.AddOp, "mul": complex.MulOp}
-    is_integer = isinstance(element, IntegerType | IndexType)
-    return TRUTHS if element == i1 else INTEGERS if is_integer else FLOATS
 
 
 def multiply_add(types: Sequence[Attribute], signed: bool = True) -> Region:

@@ -10,16 +10,19 @@ from enum import auto
 from functools import partial
 from typing import Any, ClassVar
 
-from xdsl.dialects import arith, math
+from xdsl.dialects import arith, complex, math
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
+    ComplexType,
     FloatAttr,
+    IndexType,
     IntegerType,
     MemRefType,
     ShapedType,
     TensorType,
+    i1,
 )
 from xdsl.dialects.linalg import ops
 from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation
@@ -68,6 +71,13 @@ INTEGERS: dict[str, type[Operation]] = {
 
 TRUTHS: dict[str, type[Operation]] = INTEGERS | {"add": arith.OrIOp, "mul": arith.AndIOp}
 
+COMPLEX: dict[str, type[Operation]] = {
+    "add": complex.AddOp,
+    "sub": complex.SubOp,
+    "mul": complex.MulOp,
+    "div": complex.DivOp,
+}
+
 NAMED = (
     *("abs", "ceil", "floor", "negf", "reciprocal", "round", "rsqrt", "square", "tanh", "erf"),
     *("div", "div_unsigned", "powf"),
@@ -75,12 +85,20 @@ NAMED = (
 """The kinds that are operations of their own here; xDSL has the others."""
 
 
+def arithmetic_of(element: Attribute) -> dict[str, type[Operation]]:
+    """The operations of each kind on floats, complex numbers, integers, or truth values."""
+    if isinstance(element, ComplexType):
+        return COMPLEX
+    is_integer = isinstance(element, IntegerType | IndexType)
+    return TRUTHS if element == i1 else INTEGERS if is_integer else FLOATS
+
+
 def body_of(kind: str, types: Sequence[Attribute]) -> Region:
     """The region of a kind; raises `VerifyException` if there is none of these element types."""
     block = Block(arg_types=types)
     *given, _ = block.args
     result = types[-1]
-    is_float = not isinstance(result, IntegerType)
+    is_float = not isinstance(result, IntegerType | IndexType)
     made: Operation | None = None
     if kind == "select" and len(given) == 3:
         made = arith.SelectOp(*given)
@@ -91,8 +109,7 @@ def body_of(kind: str, types: Sequence[Attribute]) -> Region:
         block.add_op(one)
         made = arith.DivfOp(one, given[0])
     else:
-        truth = isinstance(result, IntegerType) and result.width.data == 1
-        operation = (FLOATS if is_float else TRUTHS if truth else INTEGERS).get(kind)
+        operation = arithmetic_of(result).get(kind)
         if operation is not None:
             made = operation.create(operands=given, result_types=[result])
     if made is None:
@@ -117,7 +134,8 @@ def _build_hidden(name: str, inputs: Sequence[SSAValue], outputs: Sequence[SSAVa
     return body_of(name, ElementwiseOperation.body_arg_types((*inputs, *outputs)))
 
 
-ops.AddOp.get_hidden_region = staticmethod(partial(_build_hidden, "add"))  # pyright: ignore
+for _kind, _op in (("add", ops.AddOp), ("sub", ops.SubOp), ("mul", ops.MulOp)):
+    setattr(_op, "get_hidden_region", staticmethod(partial(_build_hidden, _kind)))
 
 
 def _elementwise_maps(self: ElementwiseOperation) -> Sequence[AffineMap]:

@@ -23,7 +23,14 @@ from enum import auto
 from functools import partial
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseIntElementsAttr, StringAttr
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseIntElementsAttr,
+    DictionaryAttr,
+    ShapedType,
+    StringAttr,
+)
 from xdsl.dialects.linalg import Linalg, ops
 from xdsl.dialects.linalg.abstract_ops import NamedOperation
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
@@ -446,6 +453,13 @@ def body_arg_types(operands: Sequence[SSAValue]) -> Sequence[Attribute]:
     return [get_element_type_or_self(value.type) for value in operands]
 
 
+def verify_fill(op: ops.FillOp) -> None:
+    """Checks that the values are scalars. It allows any type, where xDSL asks for numbers."""
+    if any(isinstance(value.type, ShapedType) for value in op.inputs):
+        raise VerifyException(f"a fill with {op.inputs[0].type}: give a scalar")
+
+
+setattr(ops.FillOp, "verify_", verify_fill)
 setattr(NamedOperation, "parse", classmethod(parse_named))
 setattr(NamedOperation, "body_arg_types", staticmethod(body_arg_types))
 
@@ -457,6 +471,9 @@ class GenericOp(ops.GenericOp):
     def parse(cls, parser: Parser) -> ops.GenericOp:
         start = parser.pos
         given = parser.parse_optional_attr_dict()
+        alias = None if given else parser.parse_optional_attribute()
+        if isinstance(alias, DictionaryAttr):
+            given = dict(alias.data)
         maps, iterators = (given.pop(key, None) for key in ("indexing_maps", "iterator_types"))
         if not isinstance(maps, ArrayAttr) or not isinstance(iterators, ArrayAttr):
             parser.raise_error(

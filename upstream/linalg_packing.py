@@ -6,7 +6,7 @@ request: they become operations of xDSL's dialect.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -80,6 +80,7 @@ class OfOneTensor(IRDLOperation):
         )
 
     def print(self, printer: Printer) -> None:
+        printer.print_op_attributes(self.attributes)
         printer.print_string(f" {self.KEY}({self.shown_parameter()})")
         for keyword, value in (("ins", self.input), ("outs", self.output)):
             printer.print_string(f" {keyword}(")
@@ -190,16 +191,15 @@ class Tiled(IRDLOperation):
                 printer.print_string(str(tile))
         printer.print_string("] into ")
         printer.print_ssa_value(self.dest)
+        printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.source.type)
         printer.print_string(" -> ")
         printer.print_attribute(self.dest.type)
 
 
-def _parts(
-    parser: Parser, padded: bool
-) -> tuple[list[Sequence[SSAValue]], Attribute, dict[str, Attribute]]:
-    """The operands in groups, the result's type and the properties of a pack or unpack."""
+def _parts(parser: Parser, padded: bool) -> tuple[list[Sequence[SSAValue]], dict[str, Any]]:
+    """The operands in groups, and what else a pack or unpack is built of."""
     source = parser.parse_unresolved_operand()
     padding: list[SSAValue] = []
     if padded and parser.parse_optional_keyword("padding_value"):
@@ -228,12 +228,14 @@ def _parts(
     properties["static_inner_tiles"] = DenseArrayBase.from_list(i64, tiles)
     parser.parse_keyword("into")
     dest = parser.parse_unresolved_operand()
+    attributes = parser.parse_optional_attr_dict()
     parser.parse_punctuation(":")
     first = parser.parse_type()
     parser.parse_punctuation("->")
     result = parser.parse_type()
     operands = [parser.resolve_operand(source, first)], [parser.resolve_operand(dest, result)]
-    return [*operands, padding, given], result, properties
+    rest = {"result_types": [result], "properties": properties, "attributes": attributes}
+    return [*operands, padding, given], rest
 
 
 @irdl_op_definition
@@ -251,8 +253,8 @@ class PackOp(Tiled):
 
     @classmethod
     def parse(cls, parser: Parser) -> PackOp:
-        operands, result, properties = _parts(parser, True)
-        return cls.build(operands=operands, result_types=[result], properties=properties)
+        operands, rest = _parts(parser, True)
+        return cls.build(operands=operands, **rest)
 
     def verify_(self) -> None:
         self.check(shape_of(self.source), shape_of(self.result), self.padding_value is not None)
@@ -266,9 +268,8 @@ class UnpackOp(Tiled):
 
     @classmethod
     def parse(cls, parser: Parser) -> UnpackOp:
-        (source, dest, _, tiles), result, properties = _parts(parser, False)
-        operands = [*source, *dest, tiles]
-        return cls.build(operands=operands, result_types=[result], properties=properties)
+        (source, dest, _, tiles), rest = _parts(parser, False)
+        return cls.build(operands=[*source, *dest, tiles], **rest)
 
     def verify_(self) -> None:
         self.check(shape_of(self.result), shape_of(self.source), True)

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     DictionaryAttr,
+    IndexType,
     IntegerType,
     ModuleOp,
     StringAttr,
@@ -91,8 +92,9 @@ def contents(module: Operation, names: Names | None = None) -> set[str]:
     The names of a module's contents.
 
     These are the names of operations (`scf.for`, and `several scf.for` if there are), of attributes
-    and types (`bf16`, `schedule.loops`), of integer types as they are written (`i64`), and the
-    words that attributes have as parameters (`schedule.instruction=dot`), the keys of dictionaries
+    and types (`bf16`, `schedule.loops`), of integer types as they are written (`i64`), the words
+    that attributes have as parameters (`schedule.instruction=dot`) and `index` as an element
+    (`tensor=index`), the keys of dictionaries
     (`program.name`), `affine_map=windows` for maps that walk a dimension by more than a loop, and
     `arith on tensors` for arithmetic on whole tensors.
     """
@@ -148,6 +150,7 @@ def _names_of(whole: Attribute) -> Iterator[str]:
             yield from (
                 f"{attribute.name}={p.data}" for p in parameters if isinstance(p, StringAttr)
             )
+            yield from (f"{attribute.name}=index" for p in parameters if isinstance(p, IndexType))
             waiting += parameters
 
 

@@ -1,14 +1,16 @@
 """
-A tensor without dimensions is expanded to sizes of 1 by no groups, as MLIR has it.
+Sizes of `tensor` operations that MLIR accepts and xDSL 0.75 refuses.
 
-xDSL 0.75 asks for groups that cover all dimensions. The pull request: `verify_reshape_like_types`
-checks that all expanded sizes are 1 where the collapsed type has no dimensions.
+A tensor without dimensions is expanded to sizes of 1 by no groups, where xDSL asks for groups that
+cover all dimensions. The result of a padding has any size where a padding is known at run time
+only, where xDSL asks for an open one. The pull requests: `verify_reshape_like_types` checks that
+all expanded sizes are 1 where the collapsed type has no dimensions; `PadOp` compares known sizes.
 """
 
 from __future__ import annotations
 
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ShapedType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ArrayAttr, IntegerAttr, ShapedType
 from xdsl.dialects.utils.reshape_ops_utils import verify_reshape_like_types
 from xdsl.ir import Dialect
 from xdsl.utils.exceptions import VerifyException
@@ -28,7 +30,22 @@ def _verify_reshape(
     return None
 
 
+def _verify_pad(op: tensor.PadOp) -> None:
+    assert isinstance(op.source.type, ShapedType)
+    sizes, results = op.source.type.get_shape(), op.result.type.get_shape()
+    low, high = op.static_low.get_values(), op.static_high.get_values()
+    if not len(sizes) == len(results) == len(low) == len(high) == len(op.region.block.args):
+        raise VerifyException(
+            f"there should be {len(sizes)} paddings, sizes and indices for {op.source.type}"
+        )
+    for axis, parts in enumerate(zip(low, sizes, high, strict=True)):
+        known = DYNAMIC_INDEX not in (*parts, results[axis])
+        if known and sum(parts) != results[axis]:
+            raise VerifyException(f"dimension {axis} should be {sum(parts)}, not {results[axis]}")
+
+
 def extend(dialect: Dialect) -> Dialect:
-    """Let `tensor.expand_shape` take tensors without dimensions."""
+    """Put these checks in the place of xDSL's."""
     setattr(tensor, verify_reshape_like_types.__name__, _verify_reshape)
+    setattr(tensor.PadOp, "verify_", _verify_pad)
     return dialect

@@ -9,7 +9,7 @@ rounding after every operation as written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -238,27 +238,39 @@ def reduce_points(
     parallel = [loop for loop, kind in enumerate(kinds) if kind == PARALLEL]
     reduction = [loop for loop, kind in enumerate(kinds) if kind != PARALLEL]
     space = Space(sizes, parallel)
-    current = [
-        np.broadcast_to(space.operand(array, map, {}), space.full_shape)
-        for array, map in zip(arrays[count:], maps[count:], strict=True)
-    ]
+    results, outputs = list(arrays[count:]), maps[count:]
+    walked = [n for n, map in enumerate(outputs) if map.used_dims() & {*reduction}]
+    """Outputs that a reduction loop indexes: they are read and stored at each of its points."""
+
+    def read(number: int, point: Mapping[int, int]) -> Array:
+        element = space.operand(results[number], outputs[number], point)
+        return np.broadcast_to(element, space.full_shape)
+
+    current = [array if n in walked else read(n, {}) for n, array in enumerate(results)]
     inputs = list(zip(arrays[:count], maps[:count], strict=True))
     for indexes in product(*(range(sizes[loop]) for loop in reduction)):
         point = dict(zip(reduction, indexes, strict=True))
+        for number in walked:
+            current[number] = read(number, point)
         arguments = [space.operand(array, map, point) for array, map in inputs]
         points = Points([space.index(loop, point) for loop in range(len(sizes))])
         current = body(points, [*arguments, *current])
+        for number in walked:
+            value = current[number]
+            results[number] = place(value, results[number], outputs[number], space, point)
     return [
-        place(value, array, map, space)
-        for value, array, map in zip(current, arrays[count:], maps[count:], strict=True)
+        array if number in walked else place(current[number], array, outputs[number], space)
+        for number, array in enumerate(results)
     ]
 
 
-def place(value: Array, like: Array, map: AffineMap, space: Space) -> Array:
+def place(
+    value: Array, like: Array, map: AffineMap, space: Space, point: Mapping[int, int] | None = None
+) -> Array:
     """A value over the parallel loops, stored through an output's index map."""
     result = like.copy()
     value = np.broadcast_to(value, space.full_shape)
-    target = space.operand(np.arange(like.size).reshape(like.shape), map, {})
+    target = space.operand(np.arange(like.size).reshape(like.shape), map, point or {})
     result.reshape(-1)[np.broadcast_to(target, space.full_shape)] = value
     return result
 

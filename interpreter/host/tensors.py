@@ -192,6 +192,8 @@ def pad(machine: Host, op: tensor.PadOp, operands: Sequence[Any]) -> list[Any]:
         raise InterpreterError("tensor.pad with a value that depends on the place", op)
     (value,) = machine.run_nested(block, [np.int64(0)] * len(block.args))
     widths = list(zip(low, high, strict=True))
+    if min((*low, *high), default=0) < 0:
+        raise InterpreterError(f"a padding is negative: low {list(low)}, high {list(high)}", op)
     return [np.pad(operands[0], widths, constant_values=value.item())]
 
 
@@ -205,6 +207,8 @@ def call(machine: Host, op: func.CallOp, operands: Sequence[Any]) -> list[Any]:
 def for_loop(machine: Host, op: scf.ForOp, operands: Sequence[Any]) -> list[Any]:
     """A loop over the host's operations."""
     low, high, step, *carried = operands
+    if step <= 0:
+        raise InterpreterError(f"a loop in steps of {step}: they should be positive", op)
     for counter in range(int(low), int(high), int(step)):
         index = np.asarray(counter, low.dtype)
         carried = machine.run_nested(op.body.block, [index, *carried])

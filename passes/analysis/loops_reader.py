@@ -27,7 +27,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import DispatchOp, PaddedViewOp, YieldOp
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, static
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, surely_below
 from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
@@ -46,7 +46,7 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
     Unwritten,
     shaped,
 )
-from xdsl_spirv.passes.analysis.sizes import equal_extents, is_given, number
+from xdsl_spirv.passes.analysis.sizes import equal_extents, is_given, listed_sizes
 
 
 @dataclass(frozen=True)
@@ -397,11 +397,7 @@ def _places(reader: Reader, op: Any) -> tuple[Shape, Shape, Shape]:
 
 
 def _numbers(reader: Reader, op: Any, name: str) -> Shape:
-    dynamic = iter(getattr(op, name))
-    sizes: list[Size] = []
-    for value in getattr(op, f"static_{name}").get_values():
-        given = value == DYNAMIC_INDEX
-        sizes.append(reader.size(number(next(dynamic)) if given else int(value)))
+    sizes = [reader.size(s) for s in listed_sizes(getattr(op, f"static_{name}"), getattr(op, name))]
     for size in sizes:
         for dimension in size.extents if is_dynamic(size) else ():
             if isinstance(dimension.value.type, IndexType) and not is_given(dimension.value):
@@ -453,14 +449,14 @@ def _concat(reader: Reader, op: Operation) -> None:
 
 def _pad(reader: Reader, op: Operation) -> None:
     assert isinstance(op, tensor.PadOp)
-    low, high = _static(op, "static_low"), _static(op, "static_high")
+    low, high = _numbers(reader, op, "low"), _numbers(reader, op, "high")
     block = op.region.block
     last = block.last_op
     if last is None or any(arg.first_use for arg in block.args) or len(list(block.ops)) > 1:
         raise NotLoops(op, "its value depends on the place: only one value can surround a tensor")
     shape, element = reader.shaped(op.result, op)
     source = reader.array(op.source, op)
-    if min((*static(low), *static(high)), default=0) < 0:
+    if any(surely_below(size, 0) for size in (*low, *high)):
         raise NotLoops(op, "a padding is negative")
     reader.arrays[op.result] = Padded(shape, element, source, low, last.operands[0])
 

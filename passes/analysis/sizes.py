@@ -12,7 +12,15 @@ from typing import TypeAlias
 
 from xdsl.builder import Builder
 from xdsl.dialects import affine, arith, bufferization, cf, gpu, linalg, memref, scf, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType, TensorType
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    TensorType,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.memref import DimOp as BufferDimOp
@@ -82,9 +90,8 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
         case SelectedViewOp() as op:
             return extent(op.source if dimension else op.numbers, dimension)
         case tensor.PadOp() as op:
-            around = (op.static_low.get_values()[dimension], op.static_high.get_values()[dimension])
-            if DYNAMIC_INDEX not in around:
-                return extent(op.source, dimension) + sum(around)
+            around = listed_sizes(op.static_low, op.low), listed_sizes(op.static_high, op.high)
+            return extent(op.source, dimension) + around[0][dimension] + around[1][dimension]
         case tensor.EmptyOp() | memref.AllocOp() | tensor.SplatOp() as op:
             type = op.results[0].type
             assert isinstance(type, TensorType | MemRefType)
@@ -98,14 +105,14 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
         case tensor.ExtractSliceOp() | memref.SubviewOp() as op:
             static = [int(size) for size in op.static_sizes.get_values()]
             kept = kept_dimensions(static, extents_type(value))
-            return _listed_size(static, op.sizes, kept[dimension])
+            return listed_sizes(op.static_sizes, op.sizes)[kept[dimension]]
         case tensor.ConcatOp() as op:
             parts = [extent(part, dimension) for part in op.inputs]
             return sum(parts) if dimension == op.dim.value.data else parts[0]
         case tensor.InsertSliceOp() as op:
             return extent(op.dest, dimension)
         case tensor.ExpandShapeOp() | memref.ExpandShapeOp() as op:
-            return _listed_size(op.static_output_shape.get_values(), op.operands[1:], dimension)
+            return listed_sizes(op.static_output_shape, op.operands[1:])[dimension]
         case tensor.CollapseShapeOp() | memref.CollapseShapeOp() as op:
             total = 1
             for axis in op.reassociation.data[dimension].data:
@@ -140,11 +147,10 @@ def extents_type(value: SSAValue) -> tuple[Size, ...]:
     return value.type.get_shape()
 
 
-def _listed_size(static: Iterable[int], dynamic: Iterable[SSAValue], dimension: int) -> Size:
-    listed = list(static)
-    if listed[dimension] != DYNAMIC_INDEX:
-        return listed[dimension]
-    return number(list(dynamic)[listed[:dimension].count(DYNAMIC_INDEX)])
+def listed_sizes(static: DenseArrayBase[IntegerType], dynamic: Iterable[SSAValue]) -> list[Size]:
+    """Returns the static and dynamic numbers of an operation as sizes, in order."""
+    left = iter(dynamic)
+    return [number(next(left)) if n == DYNAMIC_INDEX else int(n) for n in static.get_values()]
 
 
 def _result_extent(op: LinalgStructuredOperation, value: SSAValue, dimension: int) -> Size:

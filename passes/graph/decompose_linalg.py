@@ -8,6 +8,7 @@
     arith.*, math.*    on tensors: the same of each element
     from_elements      the number of each place, chosen by where it is
     affine.apply       in a body: sums, products and quotients of `arith`
+    i4, index          elements in wider integers (`widen_integers`)
 
 A contraction of bf16 into bf16 is one into f32 where the target adds no bf16, then a conversion.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from math import prod
 
 from xdsl.builder import Builder
 from xdsl.context import Context
@@ -49,13 +50,15 @@ from xdsl.ir.affine import (
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic
+from xdsl_spirv.dialects.program import functions_of
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, static
 from xdsl_spirv.passes import refuse, rewrite_once
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
-from xdsl_spirv.passes.analysis.sizes import SizeCode, extents
+from xdsl_spirv.passes.analysis.sizes import SizeCode, extents, listed_sizes
 from xdsl_spirv.passes.analysis.target import load_target
 from xdsl_spirv.passes.analysis.values import is_zero
 from xdsl_spirv.passes.graph.linalg_code import Code, multiply_add
+from xdsl_spirv.passes.graph.widen_integers import widen
 from xdsl_spirv.passes.graph.winograd import WinogradTransform
 from xdsl_spirv.targets import Target
 from xdsl_spirv.upstream.linalg_packing import PackOp, SoftmaxOp, Tiled, UnpackOp
@@ -74,6 +77,8 @@ class DecomposeLinalgPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         named = Softmax(), Pack(), Unpack(), WinogradTransform()
         rewrite_once(op, *named, Elementwise(), FromElements(), ApplyInBody())
+        for function in functions_of(op):
+            widen(function)
         if self.target:
             rewrite_once(op, WidenSums(load_target(self.target, op, self.name)))
 
@@ -254,7 +259,8 @@ class _Tiles:
 
     def __init__(self, op: Tiled, plain: SSAValue):
         self.code, self.sizes = Code(op), list(extents(plain))
-        if DYNAMIC_INDEX in op.tiles:
+        sizes = listed_sizes(op.static_inner_tiles, op.inner_tiles)
+        if any(map(is_dynamic, sizes)):
             refuse(
                 DecomposeLinalgPass.name,
                 op,
@@ -262,7 +268,7 @@ class _Tiles:
             )
         assert isinstance(plain.type, TensorType)
         self.element = plain.type.element_type
-        tiles = dict(zip(op.positions, op.tiles, strict=True))
+        tiles = dict(zip(op.positions, static(sizes), strict=True))
         rank = len(self.sizes)
         self.counts = [ceil_div(s, tiles.get(axis, 1)) for axis, s in enumerate(self.sizes)]
         self.whole = [n * tiles.get(axis, 1) for axis, n in enumerate(self.counts)]
@@ -311,20 +317,13 @@ class Pack(RewritePattern):
         if op.padding_value is None:
             # Full tiles are asked for, so the sizes are multiples.
             high = [0] * len(high)
-        if any(map(is_dynamic, high)):
-            refuse(
-                DecomposeLinalgPass.name,
-                op,
-                "how much a last tile lacks is known only when it runs: make the sizes static, or "
-                "leave padding_value out if tiles are full",
-            )
-        if any(high):
+        if any(size != 0 for size in high):
             assert op.padding_value is not None
             block = Block(arg_types=[IndexType()] * len(high))
             block.add_op(tensor.YieldOp(op.padding_value))
             low = DenseArrayBase.from_list(i64, [0] * len(high))
-            above = DenseArrayBase.from_list(i64, cast(list[int], high))
-            pad = tensor.PadOp(x, [], [], Region(block), low, above, tiles.type(tiles.whole))
+            lack, above = tiles.numbers(high)
+            pad = tensor.PadOp(x, [], lack, Region(block), low, above, tiles.type(tiles.whole))
             x = tiles.code.insert(pad)
         given, static = tiles.numbers(tiles.apart)
         apart = tensor.ExpandShapeOp.create(
@@ -342,13 +341,15 @@ class Unpack(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: UnpackOp, rewriter: PatternRewriter) -> None:
         tiles = _Tiles(op, op.dest)
-        packed = [tiles.apart[n] for n in tiles.order]
+        packed = extents(op.source)
         back = [tiles.order.index(n) for n in range(len(tiles.order))]
         apart = tiles.transpose(op.source, packed, back)
+        # The packed tensor may have more tiles than the result needs.
+        sizes = [prod(packed[back[n]] for n in group) for group in tiles.groups]
         whole = tiles.code.insert(
             tensor.CollapseShapeOp.create(
                 operands=[apart],
-                result_types=[tiles.type(tiles.whole)],
+                result_types=[tiles.type(sizes)],
                 properties={"reassociation": tiles.reassociation},
             )
         )

@@ -41,8 +41,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
+from xdsl_spirv.dialects.schedule.symbolic_sizes import surely_below
 from xdsl_spirv.passes.analysis.pointwise import as_generic, empty_like, generalized
-from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, resolve_sizes
+from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, listed_sizes, resolve_sizes
 from xdsl_spirv.passes.analysis.values import erase_unused_ops, operands_of
 from xdsl_spirv.passes.graph.computable import refuse_types
 from xdsl_spirv.passes.graph.grouping import is_computed
@@ -160,16 +161,16 @@ def _pad_to_loops(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
     """Rewrites padding with a computed scalar as loops over a tensor padded with zeros."""
     last = op.region.block.last_op
     value = last.operands[0] if last is not None else None
-    if value is None or op.low or op.high or not is_computed(value) or not _is_movable(value):
+    if value is None or not is_computed(value) or not _is_movable(value):
         return None
     source, type = op.source.type, op.result.type
     assert isinstance(source, TensorType)
     assert isinstance(type, TensorType)
-    sizes, low = source.get_shape(), op.static_low.get_values()
+    sizes, low = source.get_shape(), listed_sizes(op.static_low, op.low)
     element = type.element_type
     outside = not isinstance(value.owner, Operation) or value.owner.parent_op() is not op
-    high = op.static_high.get_values()
-    if min((*low, *high), default=0) < 0 or not outside:
+    high = listed_sizes(op.static_high, op.high)
+    if any(surely_below(size, 0) for size in (*low, *high)) or not outside:
         return None
     if isinstance(element, IntegerType):
         zero = arith.ConstantOp(IntegerAttr(0, element))
@@ -179,14 +180,14 @@ def _pad_to_loops(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
         return None
     around = Block([tensor.YieldOp(zero.result)], arg_types=[IndexType()] * len(sizes))
     static = op.static_low, op.static_high
-    padded = tensor.PadOp(op.source, [], [], Region(around), *static, type)
+    padded = tensor.PadOp(op.source, op.low, op.high, Region(around), *static, type)
     body = Block(arg_types=[element, value.type, element])
     build = Builder(InsertPoint.at_end(body))
     inside: SSAValue | None = None
     code = SizeCode(Builder(InsertPoint.before(op)).insert)
     for axis, (before, after) in enumerate(zip(low, high, strict=True)):
         end = before + extent(op.source, axis)
-        bounds = [("sge", before)] * (before > 0) + [("slt", end)] * (after > 0)
+        bounds = [("sge", before)] * (before != 0) + [("slt", end)] * (after != 0)
         place = build.insert(linalg.ops.IndexOp(axis)).result if bounds else None
         for predicate, bound in bounds:
             assert place is not None

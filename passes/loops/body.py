@@ -14,14 +14,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects import arith, bufferization, linalg, memref, tensor
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    DenseArrayBase,
-    IndexType,
-    IntegerType,
-    MemRefType,
-    StridedLayoutAttr,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, StridedLayoutAttr
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -29,7 +22,14 @@ from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp, Loo
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, least
 from xdsl_spirv.passes.analysis.contraction import Contraction, pads_with_zeros
 from xdsl_spirv.passes.analysis.loops_reader import results_of_collective
-from xdsl_spirv.passes.analysis.sizes import extent, extents, is_size_op, kept_dimensions, number
+from xdsl_spirv.passes.analysis.sizes import (
+    extent,
+    extents,
+    is_size_op,
+    kept_dimensions,
+    listed_sizes,
+    number,
+)
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type, is_for_shapes
 from xdsl_spirv.passes.schedule.kinds import KernelPlan
 from xdsl_spirv.passes.schedule.loops_schedule import LoopsPlan, busy_workgroups
@@ -219,7 +219,7 @@ class LoopsBody(KernelBody):
         place, source = self._place(op.result), self._of(op.source)
         self.ops.append(linalg.ops.FillOp([self._of(value)], [place], []))
         sizes = extents(op.source)
-        low = [int(size) for size in op.static_low.get_values()]
+        low = listed_sizes(op.static_low, op.low)
         self._copy(source, self._subview(place, low, sizes, [1] * len(sizes)))
 
 
@@ -245,21 +245,14 @@ def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
         raise Unplaced(op, "its strides are dynamic: make them static")
     strides = [int(v) for v in op.static_strides.get_values()]
     return (
-        _listed_sizes(op.static_offsets, op.offsets),
-        _listed_sizes(op.static_sizes, op.sizes),
+        listed_sizes(op.static_offsets, op.offsets),
+        listed_sizes(op.static_sizes, op.sizes),
         strides,
     )
 
 
 def _static(sizes: Sequence[Size]) -> list[int]:
     return [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
-
-
-def _listed_sizes(static: DenseArrayBase[IntegerType], dynamic: Sequence[SSAValue]) -> list[Size]:
-    """Numbers, or expressions of tensors' sizes."""
-    left = iter(dynamic)
-    values = [int(v) for v in static.get_values()]
-    return [number(next(left)) if value == DYNAMIC_INDEX else value for value in values]
 
 
 def _strides(type: MemRefType) -> list[int | None]:

@@ -107,7 +107,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "note-ranges": ("program.value",),
     "decompose-linalg": (
         *("linalg.softmax", "linalg.pack", "linalg.unpack", "bf16"),
-        *("tensor.from_elements", "arith on tensors", "affine.apply"),
+        *("tensor.from_elements", "arith on tensors", "affine.apply", "tensor=index"),
+        *(f"i{width}" for width in range(2, 64) if width not in (8, 16, 32)),
         *(f"linalg.winograd_{part}_transform" for part in ("filter", "input", "output")),
     ),
     "unroll-host-loops": ("scf.for", "scf.forall", "scf.if"),

@@ -283,11 +283,7 @@ def test_no_dimensions_are_expanded_and_mappings_kept():
         parse_text(RANKS.replace("1x1", "2x1").replace("output_shape [1", "output_shape [2"))
 
 
-WITHOUT_KERNELS = {
-    **{f"i{n}": "use i8" for n in (2, 3, 4, 7)}, "i9": "use i16", "i24": "use i32",
-    "i48": "use i64", "i128": "64 bits or fewer", "index": "arith.index_cast",
-    "complex<f32>": "real",
-}  # fmt: skip
+WITHOUT_KERNELS = {"i65": "64 bits or fewer", "i128": "64 bits or fewer", "complex<f32>": "real"}
 FORMS = {
     "map": "linalg.map { ADD } ins(%x, %x : T, T) outs(%e : T)",
     "fill": "linalg.fill ins(%n : E) outs(%e : T) -> T",
@@ -307,10 +303,8 @@ def test_types_without_kernels_are_refused(element: str, form: str):
       return %r : T
     }}"""
     text = text.replace("ADD", add).replace("T", f"tensor<4x4x{element}>").replace("E", element)
-    with pytest.raises(ProgramError, match=f"{remedy}|must be an instance of") as refused:
+    with pytest.raises(DiagnosticException, match=remedy):
         compile_module(parse_text(text), "lavapipe")
-    # xDSL's own verifier refuses some fills.
-    assert isinstance(refused.value, DiagnosticException) or form == "fill"
 
 
 def test_operations_are_those_of_xdsl():
