@@ -199,7 +199,7 @@ class Tiled(IRDLOperation):
 
 
 def _parts(parser: Parser, padded: bool) -> tuple[list[Sequence[SSAValue]], dict[str, Any]]:
-    """The operands in groups, and what else a pack or unpack is built of."""
+    """The operands of a pack or unpack in groups, and its other parts."""
     source = parser.parse_unresolved_operand()
     padding: list[SSAValue] = []
     if padded and parser.parse_optional_keyword("padding_value"):

@@ -50,7 +50,7 @@ KEEPS_SIGN = (
     *(arith.MinSIOp, arith.MaxSIOp, arith.MinUIOp, arith.MaxUIOp, arith.RemSIOp, arith.ShRSIOp),
     *(arith.SIToFPOp, arith.ExtSIOp),
 )
-"""Operations that give the right bits where those of their operands repeat the sign."""
+"""Operations whose results repeat the sign if their operands do."""
 WRAPS = (
     *(arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp, arith.DivSIOp, arith.FloorDivSIOp),
     *(arith.CeilDivSIOp, arith.FPToSIOp, arith.FPToUIOp, arith.TruncIOp, arith.IndexCastOp),
@@ -63,10 +63,10 @@ WITHOUT_SIGN = (
 """Operations that read numbers without a sign; their results may have other upper bits."""
 
 
-def widened(type: Attribute) -> Attribute | None:
+def wider_type(type: Attribute) -> Attribute | None:
     """The type that stands for one without kernels; None for others."""
     if isinstance(type, TensorType | MemRefType):
-        element = i64 if isinstance(type.element_type, IndexType) else widened(type.element_type)
+        element = i64 if isinstance(type.element_type, IndexType) else wider_type(type.element_type)
         if element is None or isinstance(type, MemRefType):
             return None
         return TensorType(element, type.get_shape(), type.encoding)
@@ -78,7 +78,7 @@ def widened(type: Attribute) -> Attribute | None:
 
 def widen(function: FuncOp) -> None:
     """Widen the integers of a function; functions without narrow ones do not change."""
-    if any(widened(value.type) is not None for op in function.walk() for value in _values(op)):
+    if any(wider_type(value.type) is not None for op in function.walk() for value in _values(op)):
         _Widener(function).write()
 
 
@@ -127,7 +127,7 @@ class _Widener:
                 assert isinstance(entry, DictionaryAttr)
                 note = dict(entry.data)
                 element = _element(type)
-                if (wider := widened(type)) is not None:
+                if (wider := wider_type(type)) is not None:
                     outside = element if element in KEPT_IN_BYTES else _element(wider)
                     note[TYPE] = StringAttr(outside)
                 if isinstance(value := note.get(VALUE), DenseIntOrFPElementsAttr):
@@ -136,7 +136,7 @@ class _Widener:
             self.function.properties[key] = ArrayAttr(notes)
 
     def _retype(self, value: SSAValue) -> None:
-        type = widened(value.type)
+        type = wider_type(value.type)
         if type is not None:
             wider = Rewriter.replace_value_with_new_type(value, type)
             if isinstance(value.type, IntegerType):
@@ -197,7 +197,7 @@ class _Widener:
         if not isinstance(op, (*KEEPS_SIGN, *WRAPS, *WITHOUT_SIGN)):
             if op.name.startswith(("arith.", "math.")):
                 types = [self.narrow[v] for v in (*op.operands, *op.results) if v in self.narrow]
-                wider = widened(types[0])
+                wider = wider_type(types[0])
                 refuse(NAME, op, f"it is not computed in {types[0]}: use {wider}")
             return
         if isinstance(op, WITHOUT_SIGN):
@@ -211,7 +211,7 @@ class _Widener:
         old = self.narrow.get(result)
         if old is not None and isinstance(op, (*WRAPS, *WITHOUT_SIGN)):
             uses = list(result.uses)
-            signed = _signed(after.insert, result, old)
+            signed = _repeat_bits(after.insert, result, old)
             for use in uses:
                 use.operation.operands[use.index] = signed
         if isinstance(op, arith.TruncIOp | arith.ExtSIOp | arith.ExtUIOp) and (
@@ -233,15 +233,15 @@ class _Widener:
             whole = AffineMap.identity(argument.type.get_num_dims())
             room = code.empty(extents(argument), argument.type.element_type)
             signed = code.generic(
-                [argument], room, [whole, whole], lambda b, v: _signed(b.insert, v[0], old)
+                [argument], room, [whole, whole], lambda b, v: _repeat_bits(b.insert, v[0], old)
             )
         else:
-            signed = _signed(code.build.insert, argument, old)
+            signed = _repeat_bits(code.build.insert, argument, old)
         for use in uses:
             use.operation.operands[use.index] = signed
 
 
-def _signed(
+def _repeat_bits(
     insert: Callable[[Operation], Operation], value: SSAValue, narrow: IntegerType
 ) -> SSAValue:
     """The number of the lower bits of a value."""
@@ -279,24 +279,24 @@ def _element(type: Attribute) -> str:
 
 
 def _is_narrow(value: SSAValue) -> bool:
-    return widened(value.type) is not None
+    return wider_type(value.type) is not None
 
 
 def _is_constant_tensor(op: arith.ConstantOp) -> bool:
     kind = op.value.get_type() if isinstance(op.value, DenseIntOrFPElementsAttr) else None
-    return kind is not None and widened(kind) is not None
+    return kind is not None and wider_type(kind) is not None
 
 
 def _constant(value: Attribute) -> Attribute:
     """A constant in the wider type."""
     if isinstance(value, DenseIntOrFPElementsAttr):
-        type = widened(value.get_type())
+        type = wider_type(value.get_type())
         if not isinstance(type, TensorType):
             return value
         numbers = [int(number) for number in value.get_values()]
         return DenseIntOrFPElementsAttr.from_list(type, numbers)  # pyright: ignore
     assert isinstance(value, IntegerAttr)
-    type = widened(value.type)
+    type = wider_type(value.type)
     assert isinstance(type, IntegerType)
     assert isinstance(value.type, IntegerType)
     width, number = value.type.width.data, value.value.data

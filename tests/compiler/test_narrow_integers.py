@@ -23,7 +23,7 @@ def low(number: int, width: int) -> int:
     return number & ((1 << width) - 1)
 
 
-def truncated(a: int, b: int) -> int:
+def divide(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
@@ -36,8 +36,8 @@ MEANINGS: dict[str, Meaning] = {
     "xori": lambda a, b, w: a ^ b,
     "minsi": lambda a, b, w: min(a, b),
     "maxui": lambda a, b, w: max(low(a, w), low(b, w)),
-    "divsi": lambda a, b, w: truncated(a, b),
-    "remsi": lambda a, b, w: a - truncated(a, b) * b,
+    "divsi": lambda a, b, w: divide(a, b),
+    "remsi": lambda a, b, w: a - divide(a, b) * b,
     "divui": lambda a, b, w: low(a, w) // low(b, w),
     "remui": lambda a, b, w: low(a, w) % low(b, w),
     "shli": lambda a, b, w: a << (low(b, w) % w),
@@ -209,7 +209,7 @@ def check(text: str, given: dict[str, Array], wanted: Array) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_tiles_of_open_sizes(shape: tuple[int, int]):
-    """A last tile is padded by what it lacks; a packed tensor may have tiles that are not read."""
+    """The last tile is padded; a packed tensor may have surplus tiles, which are not read."""
     m, n = shape
     x, p = np.random.default_rng(m).random(shape, np.float32), np.array(2.5, np.float32)
     whole = np.pad(x, [(0, -m % 4), (0, -n % 3)], constant_values=p)
