@@ -41,6 +41,7 @@ from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.interpreter.graphs import OPERATORS, run_graph
 from xdsl_spirv.passes.spirv.update_vce import update
+from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.given import VARIABLE, bind_buffers, unknown_device
 from xdsl_spirv.runtime.manifest import Buffer
 from xdsl_spirv.runtime.vulkan.work import GraphWork, Tensor
@@ -81,6 +82,8 @@ class GraphProgram:
     constants: dict[int, Array]
     inputs: list[str]
     outputs: list[str]
+    wide: frozenset[str] = frozenset()
+    """Inputs that are i64 in the model and i32 in the graph: TOSA has no tensors of i64."""
 
     @property
     def module(self) -> ModuleOp:
@@ -93,7 +96,22 @@ class GraphProgram:
         """The inputs, as a program of kernels has them."""
         types = cast("Sequence[TensorArmType]", self.graph.function_type.inputs.data)
         pairs = zip(self.inputs, types, strict=True)
-        return [Buffer(name, "input", str(t.element_type), t.extents) for name, t in pairs]
+        return [
+            Buffer(name, "input", "i64" if name in self.wide else str(t.element_type), t.extents)
+            for name, t in pairs
+        ]
+
+    def narrow(self, given: Mapping[str, Array]) -> dict[str, Array]:
+        """Inputs as the graph has them. Raises `ProgramError` for numbers beyond 32 bits."""
+        narrow = {name: given[name].astype(np.int32) for name in self.wide}
+        for name, array in narrow.items():
+            if (array != given[name]).any():
+                raise ProgramError(
+                    f"the input {name!r} has numbers beyond 32 bits",
+                    "a graph takes i64 as i32",
+                    "compile the model to kernels",
+                )
+        return {**given, **narrow}
 
     @cached_property
     def work(self) -> GraphWork:
@@ -127,7 +145,8 @@ class GraphProgram:
         """
         given = bind_buffers(self.buffers, inputs)
         if device == "interpreter":
-            arrays = [given[name] for name in self.inputs]
+            narrow = self.narrow(given)
+            arrays = [narrow[name] for name in self.inputs]
             results = run_graph(self.graph, arrays, self.constants)
             return dict(zip(self.outputs, results, strict=True))
         if device.partition(":")[0] != "vulkan":
@@ -139,7 +158,8 @@ class GraphProgram:
 
     def run_opened(self, opened: Executor[Any], given: Mapping[str, Array]) -> dict[str, Array]:
         """As `run`, on a device that is open for graphs."""
-        done = opened.execute_graph(self.work, {n: a.tobytes() for n, a in given.items()})
+        narrow = self.narrow(given)
+        done = opened.execute_graph(self.work, {n: a.tobytes() for n, a in narrow.items()})
         return {
             name: np.frombuffer(done[name], tensor.element).reshape(tensor.extents)
             for name, tensor in self.work.outputs.items()

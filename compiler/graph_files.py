@@ -47,7 +47,9 @@ def save(program: GraphProgram, path: str) -> None:
         (new / SPIRV).write_bytes(binary)
         arrays: dict[str, Any] = {str(k): array for k, array in program.constants.items()}
         np.savez(new / CONSTANTS, **arrays)
-        names = {"inputs": program.inputs, "outputs": program.outputs}
+        names = {
+            "inputs": program.inputs, "outputs": program.outputs, "wide": sorted(program.wide)
+        }  # fmt: skip
         (new / NAMES).write_text(json.dumps(names, indent=1) + "\n")
         put_in_place(new, target)
 
@@ -62,7 +64,10 @@ def load(path: str) -> GraphProgram:
         with np.load(folder / CONSTANTS) as arrays:
             constants = {int(key): arrays[key] for key in arrays}
         module = decode((folder / SPIRV).read_bytes())
-        return GraphProgram(_graph_in(module), constants, names["inputs"], names["outputs"])
+        return GraphProgram(
+            _graph_in(module), constants, names["inputs"], names["outputs"],
+            frozenset(names["wide"]),
+        )  # fmt: skip
     except (OSError, ValueError, LookupError, RecursionError, SPIRVDecodeError) as error:
         raise ProgramError(
             f"the graph cannot be read: {error}", path, "compile the model again"
@@ -145,9 +150,11 @@ def _read_vgf(data: bytes, path: str) -> GraphProgram:
             f"the VGF file has {sequence.modelSequenceTableSize()} segments", path,
             "only one segment, with a SPIR-V module, is run",
         )  # fmt: skip
-    indexes = list(sequence.getSegmentConstantIndexes(0))
+    indexes = list(sequence.getSegmentConstantIndexes(0) or ())
     ids = {index: index for index in indexes}
-    ids |= {b.constantIndex: b.graphConstantId for b in sequence.getSegmentConstantBindings(0)}
+    ids |= {
+        b.constantIndex: b.graphConstantId for b in sequence.getSegmentConstantBindings(0) or ()
+    }
     dtypes = {form: np.dtype(name) for name, form in TENSOR_FORMATS.items()}
     constants: dict[int, np.ndarray[Any, Any]] = {}
     for index, number in ids.items():
@@ -159,6 +166,8 @@ def _read_vgf(data: bytes, path: str) -> GraphProgram:
         sequence.getModelSequenceInputNamesHandle(),
         sequence.getModelSequenceOutputNamesHandle(),
     )
-    names = [[sequence.getName(h, k) for k in range(sequence.getNamesSize(h))] for h in handles]
+    inputs, outputs = (
+        [sequence.getName(h, k) for k in range(sequence.getNamesSize(h))] for h in handles
+    )
     module = decode(np.array(modules.getSPIRVModuleCode(0), np.uint32).tobytes())
-    return GraphProgram(_graph_in(module), constants, *names)
+    return GraphProgram(_graph_in(module), constants, inputs, outputs)

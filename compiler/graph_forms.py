@@ -4,12 +4,14 @@ Reads `linalg.generic` as TOSA: the loops of a map, windows, and operators of sc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Operation
@@ -23,6 +25,12 @@ from xdsl_spirv.runtime.errors import ProgramError
 def refusal(op: Operation, cause: str) -> ProgramError:
     first = str(op).partition("\n")[0][:160]
     return ProgramError(f"no graph can be made: {cause}", first, "compile the model to kernels")
+
+
+def loop_numbers(sizes: Sequence[int], loop: int) -> Array:
+    """The number of a loop's iteration, with a dimension for each loop."""
+    shape = [size if k == loop else 1 for k, size in enumerate(sizes)]
+    return np.arange(sizes[loop], dtype=np.int32).reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -82,6 +90,16 @@ class Access:
         loops = self.loops()
         return None if loops is None or None in loops else [i for i in loops if i is not None]
 
+    def places(self, sizes: Sequence[int]) -> list[Value]:
+        """Returns the index of each dimension of the operand, with a dimension for each loop."""
+        return [
+            sum(
+                (loop_numbers(sizes, loop) * c for loop, c in enumerate(row) if c),
+                np.full([1] * len(sizes), constant, np.int32),
+            )
+            for row, constant in zip(self.rows, self.constant, strict=True)
+        ]
+
     def single(self, op: Operation, k: int) -> int:
         """Returns the loop that indexes dimension k; refuses any other expression."""
         used = [i for i, c in enumerate(self.rows[k]) if c]
@@ -136,6 +154,48 @@ NAN = {"nan_mode": tosa.NaNMode.Propagate}
 def multiply(b: GraphBuilder, x: Value, y: Value) -> Value:
     shape = np.broadcast_shapes(b.shape(x), b.shape(y))
     return b.emit(tosa.TosaMulOp, [x, y, np.zeros(1, np.int8)], shape)
+
+
+def gather(b: GraphBuilder, table: Value, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
+    """
+    The elements of a table at an index for each of its dimensions; indices have a dimension for
+    each loop. Last dimensions that are read whole, along a loop of their own, are rows of Gather.
+    """
+    extents, rank = list(b.shape(table)), len(sizes)
+    rest, rows = list(indices), list[int]()
+    while rest and (loop := _whole_loop(b, rest[-1], extents[len(rest) - 1])) is not None:
+        if any(b.shape(other)[loop] > 1 for other in rest[:-1]):
+            break
+        rest.pop()
+        rows.insert(0, loop)
+    place: Value = np.zeros([1] * rank, np.int32)
+    for index, extent in zip(rest, extents, strict=False):
+        place = multiply(b, place, np.full([1] * rank, extent, np.int32))
+        place = b.emit(
+            tosa.TosaAddOp, [place, index], np.broadcast_shapes(b.shape(place), b.shape(index))
+        )
+    outer, width = b.shape(place), [sizes[loop] for loop in rows]
+    count = math.prod(outer)
+    is_truth = b.dtype(table) == np.bool_
+    if is_truth:
+        table = b.emit(tosa.TosaCastOp, [table], extents, np.int8)
+    lines = b.reshape(table, [1, math.prod(extents[: len(rest)]), math.prod(width)])
+    shape = [1, count, math.prod(width)]
+    value = b.emit(tosa.TosaGatherOp, [lines, b.reshape(place, [1, count])], shape)
+    if is_truth:
+        value = b.emit(tosa.TosaCastOp, [value], shape, np.bool_)
+    loops = [loop for loop in range(rank) if loop not in rows] + rows
+    value = b.reshape(value, [outer[loop] for loop in loops[: rank - len(rows)]] + width)
+    return b.transpose(value, [loops.index(loop) for loop in range(rank)])
+
+
+def _whole_loop(b: GraphBuilder, index: Value, extent: int) -> int | None:
+    """The loop whose number an index is, from 0 to its dimension's end; None if it is not."""
+    shape = b.shape(index)
+    if not isinstance(index, np.ndarray) or math.prod(shape) != extent or extent not in shape:
+        return None
+    is_whole = extent > 1 and (index.ravel() == np.arange(extent)).all()
+    return shape.index(extent) if is_whole else None
 
 
 @dataclass(frozen=True)
@@ -194,6 +254,7 @@ BINARY: Mapping[str, tuple[type[tosa.TosaOp], Mapping[str, Any]]] = {
     "arith.maxnumf": (tosa.TosaMaximumOp, IGNORE),
     "arith.minnumf": (tosa.TosaMinimumOp, IGNORE),
     "math.powf": (tosa.TosaPowOp, {}),
+    "arith.divsi": (tosa.TosaIntDivOp, {}),
 }
 
 UNARY: Mapping[str, type[tosa.TosaOp]] = {
@@ -221,7 +282,8 @@ LOGICAL: Mapping[str, tuple[type[tosa.TosaOp], type[tosa.TosaOp]]] = {
     "arith.xori": (tosa.TosaLogicalXorOp, tosa.TosaBitwiseXorOp),
 }
 
-CASTS = ("arith.sitofp", "arith.extsi", "arith.trunci", "arith.extf", "arith.truncf")
+CASTS = ("arith.sitofp", "arith.extsi", "arith.trunci", "arith.extf", "arith.truncf",
+         "arith.index_cast")  # fmt: skip
 
 
 def emit_scalar(b: GraphBuilder, op: Operation, values: Sequence[Value]) -> Value:
@@ -251,7 +313,15 @@ def emit_scalar(b: GraphBuilder, op: Operation, values: Sequence[Value]) -> Valu
     if name in LOGICAL:
         return b.emit(LOGICAL[name][b.dtype(x) != np.bool_], values, shape)
     if name in CASTS or (name == "arith.uitofp" and b.dtype(x) == np.bool_):
-        return b.emit(tosa.TosaCastOp, [x], shape, numpy_type(op.results[0].type))
+        kind = op.results[0].type
+        wanted = np.dtype(np.int32) if isinstance(kind, IndexType) else numpy_type(kind)
+        if b.dtype(x) == np.bool_ and wanted.kind == "f":
+            numbers: list[Array] = [np.full([1] * len(shape), n, wanted) for n in (1, 0)]
+            return b.emit(tosa.TosaSelectOp, [x, *numbers], shape, wanted)
+        return x if b.dtype(x) == wanted else b.emit(tosa.TosaCastOp, [x], shape, wanted)
+    if name == "arith.remsi":
+        whole = multiply(b, b.emit(tosa.TosaIntDivOp, values, shape), values[1])
+        return b.emit(tosa.TosaSubOp, [x, whole], shape)
     if name in ("arith.extui", "arith.uitofp") and b.dtype(x) == np.int8:
         wide = b.emit(tosa.TosaCastOp, [x], shape, np.int32)
         low: Array = np.full([1] * len(shape), 255, np.int32)

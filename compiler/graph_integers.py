@@ -12,17 +12,22 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerType, ModuleOp
+from xdsl.dialects.builtin import FloatAttr, IntegerType, ModuleOp, TensorType, i32, i64
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.compiler.graph_builder import Array, GraphBuilder, Value
 from xdsl_spirv.dialects.spirv import tosa
 from xdsl_spirv.passes.analysis.pointwise import NotAContraction, factors_of
 from xdsl_spirv.passes.analysis.values import erase_dead
+from xdsl_spirv.passes.graph.decompose_linalg import DecomposeLinalgPass
 from xdsl_spirv.passes.graph.dequantized import with_integers
+from xdsl_spirv.passes.graph.narrow_to_32_bits import NarrowTo32BitsPass
+from xdsl_spirv.passes.graph.scalars_into_loops import ScalarsIntoLoopsPass
 from xdsl_spirv.passes.graph.zero_points import Shifted, shifted
 
 
@@ -35,6 +40,25 @@ def multiply_integers(module: ModuleOp) -> ModuleOp:
             for operand in operands:
                 erase_dead(operand)
     return copy
+
+
+def take_narrow(argument: SSAValue) -> bool:
+    """Makes a function's argument i32 if it is i64: other operations read it extended."""
+    kind, block = argument.type, argument.owner
+    if not isinstance(kind, TensorType) or kind.get_element_type() != i64:
+        return False
+    assert isinstance(block, Block)
+    narrow = Rewriter.replace_value_with_new_type(argument, TensorType(i32, kind.get_shape()))
+    wide = arith.ExtSIOp.create(operands=[narrow], result_types=[kind])
+    narrow.replace_uses_with_if(wide.results[0], lambda use: use.operation is not wide)
+    Rewriter.insert_op(wide, InsertPoint.at_start(block))
+    return True
+
+
+def narrow_numbers(module: ModuleOp) -> None:
+    """Computes in i32 what provably fits, as kernels do: scalars move into loops first."""
+    for rewriting in (DecomposeLinalgPass(), ScalarsIntoLoopsPass(), NarrowTo32BitsPass()):
+        rewriting.apply(Context(), module)
 
 
 def zero_points(op: GenericOp) -> list[Shifted] | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -24,7 +25,7 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.linalg.attrs import IteratorType
-from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.compiler.graph_builder import (
@@ -41,6 +42,8 @@ from xdsl_spirv.compiler.graph_forms import (
     Access,
     Combiner,
     emit_scalar,
+    gather,
+    loop_numbers,
     loop_sizes,
     multiply,
     refusal,
@@ -48,8 +51,10 @@ from xdsl_spirv.compiler.graph_forms import (
 from xdsl_spirv.compiler.graph_integers import (
     as_signed,
     multiply_integers,
+    narrow_numbers,
     quantization,
     quantize,
+    take_narrow,
     zero_points,
 )
 from xdsl_spirv.compiler.host import host_function
@@ -67,8 +72,11 @@ def graph_of_model(model: ImportedModel) -> GraphProgram:
 
     Raises `ProgramError` that names the operation which has no TOSA form here.
     """
-    host = host_function(multiply_integers(model.module), model.function)
+    module = multiply_integers(model.module)
+    host = host_function(module, model.function)
     names = [value.name for value in model.inputs]
+    wide = {n for n, a in zip(names, host.body.block.args, strict=False) if take_narrow(a)}
+    narrow_numbers(module)
     arguments = host.body.block.args[: len(names)]
     types = [
         _type_of(argument, f"the input {name!r}")
@@ -77,12 +85,15 @@ def graph_of_model(model: ImportedModel) -> GraphProgram:
     translator = _Translator(GraphBuilder(types))
     translator.values |= dict(zip(arguments, translator.b.block.args, strict=True))
     for index, argument in enumerate(host.body.block.args[len(names) :], len(names)):
-        weight = model.weights[argument_name(argument, index)]
-        translator.values[argument] = _add_rank(np.asarray(weight))
+        weight = np.asarray(model.weights[argument_name(argument, index)])
+        if weight.dtype.kind == "u":  # operations say how they read the bits
+            weight = weight.view(f"i{weight.itemsize}")
+        translator.values[argument] = _add_rank(weight)
     for op in host.body.block.ops:
         if isinstance(op, func.ReturnOp):
             results = [translator.value(v) for v in op.operands]
-            return translator.b.finish(results, names, [value.name for value in model.outputs])
+            outputs = [value.name for value in model.outputs]
+            return replace(translator.b.finish(results, names, outputs), wide=frozenset(wide))
         try:
             translator.translate(op)
         except KeyError as error:
@@ -172,13 +183,20 @@ class _Translator:
         return self.b.pad(self.value(op.operands[0]), low, high, fill[0])
 
     def extract_slice(self, op: Operation) -> Value:
-        offsets, sizes = _static_slice(op, op.operands[1:])
-        return self.b.reshape(
-            self.b.slice(self.value(op.operands[0]), offsets, sizes), _shape(op.results[0])
-        )
+        whole = self.value(op.operands[0])
+        offsets, sizes, strides = _static_slice(op, op.operands[1:])
+        if set(strides) <= {1}:
+            part = self.b.slice(whole, offsets, sizes)
+        else:
+            steps = zip(offsets, strides, strict=True)
+            places = [loop_numbers(sizes, k) * n + o for k, (o, n) in enumerate(steps)]
+            part = gather(self.b, whole, places, sizes)
+        return self.b.reshape(part, _shape(op.results[0]))
 
     def insert_slice(self, op: Operation) -> None:
-        offsets, sizes = _static_slice(op, op.operands[2:])
+        offsets, sizes, strides = _static_slice(op, op.operands[2:])
+        if set(strides) != {1}:
+            raise refusal(op, "a part is put into a tensor with strides")
         piece = self.b.reshape(self.value(op.operands[0]), sizes)
         target = op.operands[1]
         if target in self.pieces:
@@ -281,7 +299,7 @@ class _Translator:
         values: dict[SSAValue, Value] = {}
         for argument, operand, access in zip(op.body.block.args, op.operands, maps, strict=True):
             if any(use.operation is not end for use in argument.uses) or operand in op.inputs:
-                values[argument] = self._in_loops(op, self.value(operand), access, sizes)
+                values[argument] = self._in_loops(self.value(operand), access, sizes)
         ones = [1] * max(len(sizes), 1)
         for inner in op.body.block.ops:
             if inner is end:
@@ -289,11 +307,19 @@ class _Translator:
             if isinstance(inner, arith.ConstantOp):
                 values[inner.result] = self.b.reshape(self.constant(inner), ones)
                 continue
-            for outside in inner.operands:
+            if isinstance(inner, IndexOp):
+                values[inner.result] = loop_numbers(sizes, inner.dim.value.data)
+                continue
+            scalars = inner.operands[isinstance(inner, tensor.ExtractOp) :]
+            for outside in scalars:
                 if outside not in values:
                     values[outside] = self.b.reshape(self.values[outside], ones)
-            given = [values[operand] for operand in inner.operands]
-            values[inner.results[0]] = emit_scalar(self.b, inner, given)
+            given = [values[operand] for operand in scalars]
+            if isinstance(inner, tensor.ExtractOp):
+                value = gather(self.b, self.value(inner.tensor), given, sizes)
+            else:
+                value = emit_scalar(self.b, inner, given)
+            values[inner.results[0]] = value
         return values
 
     def _elementwise(
@@ -316,13 +342,13 @@ class _Translator:
             results.append(self.b.reshape(value, _shape(result)))
         return results
 
-    def _in_loops(self, op: Operation, value: Value, access: Access, sizes: Sequence[int]) -> Value:
+    def _in_loops(self, value: Value, access: Access, sizes: Sequence[int]) -> Value:
         """Gives an operand a dimension for each loop, of size 1 for loops that do not index it."""
         if not sizes:
             return value
         loops = access.loops()
         if loops is None:
-            raise refusal(op, f"the map {access.map} of an elementwise operation")
+            return gather(self.b, value, access.places(sizes), sizes)
         kept = [k for k, loop in enumerate(loops) if loop is not None]
         shape = self.b.shape(value)
         extents = [shape[k] for k in kept]
@@ -472,7 +498,7 @@ class _Translator:
         loops: Sequence[int],
     ) -> Value:
         """An operand's dimensions in the order of these loops."""
-        whole = self._in_loops(op, value, access, sizes)
+        whole = self._in_loops(value, access, sizes)
         others = [i for i in range(len(sizes)) if i not in loops]
         return self.b.transpose(whole, [*loops, *others])
 
@@ -543,15 +569,14 @@ def _yields(op: GenericOp, value: Operation) -> bool:
     return last is not None and list(last.operands) == list(value.results)
 
 
-def _static_slice(op: Operation, sizes: Sequence[SSAValue]) -> tuple[list[int], list[int]]:
-    """The offsets and sizes of a slice, which are numbers, with a stride of 1."""
-    offsets, extents, strides = (
-        list(cast("DenseArrayBase[IntegerType]", op.properties[name]).get_values())
+def _static_slice(op: Operation, sizes: Sequence[SSAValue]) -> Sequence[list[int]]:
+    """The offsets, sizes and strides of a slice, which are numbers."""
+    if sizes:
+        raise refusal(op, "a slice has offsets or sizes that are computed")
+    return [
+        [int(n) for n in cast("DenseArrayBase[IntegerType]", op.properties[name]).get_values()]
         for name in ("static_offsets", "static_sizes", "static_strides")
-    )
-    if sizes or any(stride != 1 for stride in strides):
-        raise refusal(op, "a slice has a stride, or sizes that are computed")
-    return [int(o) for o in offsets], [int(e) for e in extents]
+    ]
 
 
 HANDLERS: Mapping[str, Callable[[_Translator, Operation], Value | None]] = {

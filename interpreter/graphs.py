@@ -220,6 +220,8 @@ def _cast(op: tosa.TosaOp, x: Array) -> Array:
     type_ = op.result.type
     assert isinstance(type_, TensorArmType)
     wanted = numpy_type(type_.element_type)
+    if {x.dtype.kind, wanted.kind} == {"b", "f"}:
+        raise Refused("TOSA casts neither bool to floats nor floats to bool")
     if wanted == np.bool_:
         return x != 0
     if x.dtype.kind == "f" and wanted.kind == "i":

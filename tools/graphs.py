@@ -90,6 +90,7 @@ def _execute(program: GraphProgram, arguments: argparse.Namespace) -> int:
             buffers.append(Buffer(f"constant_{number}", "input", element, type_.extents))
     arrays = read_all_inputs(arguments, buffers)
     constants = program.constants | {number: arrays[name] for name, number in given.items()}
-    results = run_graph(graph, [arrays[name] for name in program.inputs], constants)
+    narrow = program.narrow(arrays)
+    results = run_graph(graph, [narrow[name] for name in program.inputs], constants)
     write_results(arguments.output, dict(zip(program.outputs, results, strict=True)))
     return 0
