@@ -4,22 +4,41 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.compiler.model import compile_model, load_gguf, load_model, refuse_options
+from xdsl_spirv.compiler.model import compile_model, load_gguf, load_model, model_in, refuse_options
 from xdsl_spirv.frontends import is_gguf, is_onnx, is_stablehlo
 from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.modules import parse
 from xdsl_spirv.runtime.program import Program
 
 if TYPE_CHECKING:
+    from xdsl_spirv.compiler.graph_builder import GraphProgram
     from xdsl_spirv.frontends.model import ImportedModel
 
+Source: TypeAlias = "str | os.PathLike[str] | ModuleOp | ImportedModel | Any"
 
+
+@overload
 def compile(
-    source: str | os.PathLike[str] | ModuleOp | ImportedModel | Any,
+    source: Source,
+    *,
+    form: Literal["graph"],
+    dims: Mapping[str, int | None] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    function: str | None = None,
+    weights: Mapping[str, Array] | None = None,
+) -> GraphProgram: ...
+
+
+@overload
+def compile(
+    source: Source,
     target: str | None = None,
     *,
     dims: Mapping[str, int | None] | None = None,
@@ -30,7 +49,24 @@ def compile(
     context: int | None = None,
     state: Mapping[str, str] | None = None,
     jobs: int = 1,
-) -> Program:
+    form: Literal["kernels"] = "kernels",
+) -> Program: ...
+
+
+def compile(
+    source: Source,
+    target: str | None = None,
+    *,
+    dims: Mapping[str, int | None] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    function: str | None = None,
+    functions: Sequence[str] = (),
+    weights: Mapping[str, Array] | None = None,
+    context: int | None = None,
+    state: Mapping[str, str] | None = None,
+    jobs: int = 1,
+    form: Literal["kernels", "graph"] = "kernels",
+) -> Program | GraphProgram:
     """
     Compile a model for a target: the name of a device, or the path of a target file; without it,
     for the device that the environment's XDSL_SPIRV_DEVICE names, or the best of this machine.
@@ -45,38 +81,78 @@ def compile(
     inputs and their outputs, also of a program of `torch.export`.
     With several `functions` of a module the program has all of them, for runs of a `session`.
 
+    With `form="graph"` the model becomes one graph of TOSA operators, for no target in particular.
+
     The program is called with numpy arrays: `program(x)`. With more than one of `jobs`, kernels are
     lowered by so many forks of this process (Linux), which has to be in a state to be forked: other
     threads hold no locks.
 
     Raises `FrontendError`, `ProgramError`, `TargetError` and xDSL's errors.
     """
-    from xdsl_spirv.frontends.model import ImportedModel
+    options = _Options(dims, constants, function, weights, context, state)
+    if form == "graph":
+        from xdsl_spirv.compiler.linalg_to_graph import graph_of_model
 
+        if target is not None or functions:
+            raise ProgramError(
+                "a graph is one function, for no target", form, "leave target and functions out"
+            )
+        return graph_of_model(options.model(source, None))
     if target is None:
         from xdsl_spirv.runtime.vulkan.own_target import own_target
 
         target = own_target()
-    if isinstance(source, ImportedModel):
-        return compile_model(source, target, jobs=jobs)
-    if isinstance(source, ModuleOp):
-        module = source.clone()
+    if isinstance(source, ModuleOp) or _is_module_file(source):
+        module: Any = source.clone() if isinstance(source, ModuleOp) else source
         return compile_module(module, target, function, weights, functions=functions, jobs=jobs)
-    if isinstance(source, str | os.PathLike):
-        if is_gguf(source):
-            refuse_options(source, dims, constants, function, functions, weights, state)
-            return compile_model(load_gguf(source, target, context), target, jobs=jobs)
-        if is_onnx(source) or is_stablehlo(source):
-            model = load_model(source, dims, constants=constants, context=context, state=state)
-            return compile_model(model, target, jobs=jobs)
-        return compile_module(source, target, function, weights, functions=functions, jobs=jobs)
-    from xdsl_spirv.frontends.torch_import import is_exported
+    if isinstance(source, str | os.PathLike) and is_gguf(source):
+        refuse_options(source, functions)
+    return compile_model(options.model(source, target), target, jobs=jobs)
 
-    if is_exported(source):
-        from xdsl_spirv.frontends import import_torch
 
-        return compile_model(import_torch(source, state), target, jobs=jobs)
-    from xdsl_spirv.frontends import import_onnx
+def _is_module_file(source: Any) -> bool:
+    """True if `source` is a path of MLIR's own dialects."""
+    if not isinstance(source, str | os.PathLike):
+        return False
+    return not (is_gguf(source) or is_onnx(source) or is_stablehlo(source))
 
-    model = import_onnx(source, dims, constants=constants, context=context, state=state)
-    return compile_model(model, target, jobs=jobs)
+
+@dataclass(frozen=True)
+class _Options:
+    """Options of `compile` that say how a source is read."""
+
+    dims: Mapping[str, int | None] | None
+    constants: Mapping[str, Array] | None
+    function: str | None
+    weights: Mapping[str, Array] | None
+    context: int | None
+    state: Mapping[str, str] | None
+
+    def model(self, source: Any, target: str | None) -> ImportedModel:
+        """What `compile` takes, imported."""
+        from xdsl_spirv.frontends.model import ImportedModel
+        from xdsl_spirv.frontends.torch_import import is_exported
+
+        if isinstance(source, ImportedModel):
+            return source
+        if isinstance(source, ModuleOp) or _is_module_file(source):
+            module = source.clone() if isinstance(source, ModuleOp) else parse(source)
+            return model_in(module, self.function, self.weights or {})
+        if isinstance(source, str | os.PathLike) and is_gguf(source):
+            refused = (self.dims, self.constants, self.function, self.weights, self.state)
+            refuse_options(source, *refused)
+            return load_gguf(source, target, self.context)
+        if is_exported(source):
+            from xdsl_spirv.frontends import import_torch
+
+            return import_torch(source, self.state)
+        named: dict[str, Any] = {
+            "constants": self.constants,
+            "context": self.context,
+            "state": self.state,
+        }
+        if isinstance(source, str | os.PathLike):
+            return load_model(source, self.dims, **named)
+        from xdsl_spirv.frontends import import_onnx
+
+        return import_onnx(source, self.dims, **named)

@@ -165,6 +165,12 @@ class GraphProgram:
             for name, tensor in self.work.outputs.items()
         }
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the graph's folder, or a VGF file where the name ends so."""
+        from xdsl_spirv.compiler.graph_files import save
+
+        save(self, os.fspath(path))
+
     def __call__(self, *arrays: Any, device: str | None = None, **named: Any) -> Any:
         """
         Run the graph on arrays by position or by name; returns the result, or a tuple of several.

@@ -16,13 +16,18 @@ from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerType, ModuleOp, TensorType, i32, i64
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects.linalg.ops import FillOp, GenericOp
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.compiler.graph_builder import Array, GraphBuilder, Value
 from xdsl_spirv.dialects.spirv import tosa
-from xdsl_spirv.passes.analysis.pointwise import NotAContraction, factors_of
+from xdsl_spirv.passes.analysis.pointwise import (
+    NotAContraction,
+    as_generic,
+    factors_of,
+    generalized,
+)
 from xdsl_spirv.passes.analysis.values import erase_dead
 from xdsl_spirv.passes.graph.decompose_linalg import DecomposeLinalgPass
 from xdsl_spirv.passes.graph.dequantized import with_integers
@@ -32,13 +37,15 @@ from xdsl_spirv.passes.graph.zero_points import Shifted, shifted
 
 
 def multiply_integers(module: ModuleOp) -> ModuleOp:
-    """A copy of a module in which contractions of dequantized bytes are contractions of bytes."""
+    """A copy of a module whose contractions of dequantized bytes are ones of bytes, all generic."""
     copy = module.clone()
     for op in [op for op in copy.walk() if isinstance(op, LinalgStructuredOperation)]:
         operands = list(op.operands)
         if with_integers(op) is not None:
             for operand in operands:
                 erase_dead(operand)
+        elif not isinstance(op, GenericOp | FillOp) and generalized(op) is None:
+            as_generic(op)
     return copy
 
 

@@ -74,26 +74,29 @@ def graph_of_model(model: ImportedModel) -> GraphProgram:
     """
     module = multiply_integers(model.module)
     host = host_function(module, model.function)
-    names = [value.name for value in model.inputs]
-    wide = {n for n, a in zip(names, host.body.block.args, strict=False) if take_narrow(a)}
+    block = host.body.block
+    names = [argument_name(argument, k) for k, argument in enumerate(block.args)]
+    inputs = {value.name: names.index(value.name) for value in model.inputs}
+    for name in names:
+        if name not in inputs and name not in model.weights:
+            raise ProgramError("a graph has no states", name, "compile the model to kernels")
+    wide = frozenset(name for name, k in inputs.items() if take_narrow(block.args[k]))
     narrow_numbers(module)
-    arguments = host.body.block.args[: len(names)]
-    types = [
-        _type_of(argument, f"the input {name!r}")
-        for argument, name in zip(arguments, names, strict=True)
-    ]
+    types = [_type_of(block.args[k], f"the input {name!r}") for name, k in inputs.items()]
     translator = _Translator(GraphBuilder(types))
-    translator.values |= dict(zip(arguments, translator.b.block.args, strict=True))
-    for index, argument in enumerate(host.body.block.args[len(names) :], len(names)):
-        weight = np.asarray(model.weights[argument_name(argument, index)])
-        if weight.dtype.kind == "u":  # operations say how they read the bits
-            weight = weight.view(f"i{weight.itemsize}")
-        translator.values[argument] = _add_rank(weight)
+    given = zip(inputs.values(), translator.b.block.args, strict=True)
+    translator.values |= {block.args[k]: argument for k, argument in given}
+    for name, argument in zip(names, block.args, strict=True):
+        if name not in inputs:
+            weight = np.asarray(model.weights[name])
+            if weight.dtype.kind == "u":  # operations say how they read the bits
+                weight = weight.view(f"i{weight.itemsize}")
+            translator.values[argument] = _add_rank(weight)
     for op in host.body.block.ops:
         if isinstance(op, func.ReturnOp):
             results = [translator.value(v) for v in op.operands]
             outputs = [value.name for value in model.outputs]
-            return replace(translator.b.finish(results, names, outputs), wide=frozenset(wide))
+            return replace(translator.b.finish(results, list(inputs), outputs), wide=wide)
         try:
             translator.translate(op)
         except KeyError as error:

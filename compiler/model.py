@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, TensorType, i8
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, ModuleOp, TensorType, i8
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -91,10 +91,15 @@ def load_model(
         return import_stablehlo(Path(path).read_text())
     module = parse(path)
     names = list(functions)
-    host = host_function(module, names[0] if names else function)
     values = load_weights(Path(weights)) if weights is not None else {}
+    return replace(model_in(module, names[0] if names else function, values), functions=names)
+
+
+def model_in(module: ModuleOp, function: str | None, weights: Mapping[str, Array]) -> ImportedModel:
+    """A module's function, whose constants become weights, with the values of arguments."""
+    host = host_function(module, function)
     lift_weights(host)
-    return replace(model_of(host, values | weights_of(host)), functions=names)
+    return model_of(host, {**weights, **weights_of(host)})
 
 
 def refuse_options(path: str | os.PathLike[str], *options: object) -> None:

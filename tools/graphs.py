@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Iterable
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -27,6 +28,7 @@ from xdsl_spirv.tools.running import INTERPRETER, limited, open_named
 
 def compile_graph(arguments: argparse.Namespace) -> None:
     """`xdsl-spirv compile model.onnx --form graph`."""
+    _refuse(arguments, REFUSED_BY_COMPILE)
     model = read_model(arguments, arguments.input)
     start = time.perf_counter()
     program = graph_of_model(model)
@@ -41,17 +43,23 @@ def compile_graph(arguments: argparse.Namespace) -> None:
     )
 
 
-REFUSED = ("check", "compare_layers", "list", "load_state", "profile", "sanitize", "save_state",
-           "statistics", "time")  # fmt: skip
-"""Options of `run` that graph programs do not have."""
+REFUSED_BY_COMPILE = ("disassembly", "drivers", "functions", "prove", "target", "text",
+                      "trace_passes")  # fmt: skip
+REFUSED_BY_RUN = ("check", "compare_layers", "list", "load_state", "profile", "sanitize",
+                  "save_state", "statistics", "time")  # fmt: skip
+"""Options that graph programs do not have."""
+
+
+def _refuse(arguments: argparse.Namespace, names: Iterable[str]) -> None:
+    for name in names:
+        if getattr(arguments, name):
+            option = f"--{name.replace('_', '-')}"
+            raise ProgramError("graph programs do not have it", option, "leave it out")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv run` of a graph program: on the device that is named, or the interpreter."""
-    for name in REFUSED:
-        if getattr(arguments, name):
-            option = f"--{name.replace('_', '-')}"
-            raise ProgramError("graph programs do not have it", option, "leave it out")
+    _refuse(arguments, REFUSED_BY_RUN)
     program = load(arguments.program)
     device = arguments.device or os.environ.get(VARIABLE) or INTERPRETER
     if device == INTERPRETER:

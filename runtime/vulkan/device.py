@@ -205,10 +205,16 @@ class VulkanDevice(Executor[LoadedWork]):
     @stage("the driver compiles a graph")
     def load_graph(self, graph: GraphWork) -> None:
         """Make a graph ready in place of the one before; raises `MisfitError`, `VulkanError`."""
-        from xdsl_spirv.runtime.vulkan.graphs import LoadedGraph, enabling_of_graphs
+        from xdsl_spirv.runtime.vulkan.graphs import (
+            LoadedGraph,
+            enabling_of_graphs,
+            refuse_old_validation,
+        )
 
         self.close_graph()
-        device = self._logical(self._completed(enabling_of_graphs(self.info)))
+        enabling = self._completed(enabling_of_graphs(self.info))
+        refuse_old_validation(self.instance, self.physical)
+        device = self._logical(enabling)
         self.graph = LoadedGraph(device, graph)
 
     def run_graph(self, inputs: Mapping[str, bytes]) -> dict[str, bytearray]:

@@ -503,3 +503,13 @@ class DebugUtilsMessageType(IntFlag):
     VALIDATION = 2
     PERFORMANCE = 4
     DEVICE_ADDRESS_BINDING = 8
+
+
+class ToolPurpose(IntFlag):
+    VALIDATION = 1
+    PROFILING = 2
+    TRACING = 4
+    ADDITIONAL_FEATURES = 8
+    MODIFYING_FEATURES = 16
+    DEBUG_REPORTING_BIT_EXT = 32
+    DEBUG_MARKERS_BIT_EXT = 64

@@ -26,13 +26,16 @@ from xdsl_spirv.runtime.vulkan.enums import (
     PipelineBindPoint,
     PipelineStage,
     ShaderStage,
+    ToolPurpose,
 )
 from xdsl_spirv.runtime.vulkan.errors import MisfitError
 from xdsl_spirv.runtime.vulkan.features import Enabling
+from xdsl_spirv.runtime.vulkan.instance import Instance
 from xdsl_spirv.runtime.vulkan.layout import Chained, array, pointer
+from xdsl_spirv.runtime.vulkan.loader import version_of
 from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
 from xdsl_spirv.runtime.vulkan.memory import STAGING, allocate, memory_type
-from xdsl_spirv.runtime.vulkan.physical import DeviceInfo
+from xdsl_spirv.runtime.vulkan.physical import DeviceInfo, PhysicalDevice
 from xdsl_spirv.runtime.vulkan.structures import (
     BindDataGraphPipelineSessionMemoryInfoARM,
     BindTensorMemoryInfoARM,
@@ -51,6 +54,7 @@ from xdsl_spirv.runtime.vulkan.structures import (
     DescriptorSetLayoutCreateInfo,
     MemoryBarrier,
     MemoryRequirements2,
+    PhysicalDeviceToolProperties,
     PipelineLayoutCreateInfo,
     ShaderModuleCreateInfo,
     TensorCreateInfoARM,
@@ -64,6 +68,9 @@ from xdsl_spirv.runtime.vulkan.work import TENSOR_FORMATS, GraphWork, Tensor
 
 EXTENSIONS = ("VK_ARM_tensors", "VK_ARM_data_graph")
 LAYERS = ("VK_LAYER_ML_Graph_Emulation", "VK_LAYER_ML_Tensor_Emulation")
+
+KNOWN_SINCE = (1, 4, 319)
+"""Vulkan's header that first has VK_ARM_data_graph."""
 
 _TENSORS, _GRAPHS = (
     "VkPhysicalDeviceTensorFeaturesARM",
@@ -106,6 +113,23 @@ def emulation() -> Generator[None]:
         os.environ.pop(variable)
         if before is not None:
             os.environ[variable] = before
+
+
+def refuse_old_validation(instance: Instance, physical: PhysicalDevice) -> None:
+    """Raises `MisfitError` if a validation layer is on that is older than graphs: it crashes."""
+    versions = {layer.layerName: layer.specVersion for layer in instance.found_layers()}
+    for tool in instance.commands.all(
+        "vkGetPhysicalDeviceToolProperties", PhysicalDeviceToolProperties, physical.handle
+    ):
+        version = version_of(versions.get(tool.layer, 0))
+        if tool.purposes & ToolPurpose.VALIDATION and version < KNOWN_SINCE:
+            raise MisfitError(
+                f"{tool.layer.decode()} {'.'.join(map(str, version))} does not know graphs and "
+                "crashes on them",
+                f"vulkan:{physical.info.index}",
+                "run without it, or with one of "
+                f"{'.'.join(map(str, KNOWN_SINCE))} or later; `xdsl-spirv validate` checks graphs",
+            )
 
 
 def enabling_of_graphs(info: DeviceInfo) -> Enabling:

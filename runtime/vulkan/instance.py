@@ -144,9 +144,11 @@ class Instance(Closing):
             raise
 
     def layers(self) -> list[str]:
-        """The layers that the loader finds."""
-        layers = self.loader.commands.all("vkEnumerateInstanceLayerProperties", LayerProperties)
-        return [layer.layerName.decode() for layer in layers]
+        """The names of the layers that the loader finds."""
+        return [layer.layerName.decode() for layer in self.found_layers()]
+
+    def found_layers(self) -> list[LayerProperties]:
+        return self.loader.commands.all("vkEnumerateInstanceLayerProperties", LayerProperties)
 
     def _listen(self) -> DebugUtilsMessengerCreateInfoEXT:
         """

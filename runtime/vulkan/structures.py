@@ -818,6 +818,15 @@ class DebugUtilsMessengerCallbackDataEXT(Chained):
     pObjects: Pointer
 
 
+@structure(1000245000)
+class PhysicalDeviceToolProperties(Chained):
+    name: Annotated[bytes, c.c_char * 256]
+    version: Annotated[bytes, c.c_char * 256]
+    purposes: U32
+    description: Annotated[bytes, c.c_char * 256]
+    layer: Annotated[bytes, c.c_char * 256]
+
+
 @structure(1000247000)
 class ValidationFeaturesEXT(Chained):
     enabledValidationFeatureCount: U32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xdsl_spirv as xs
 from xdsl_spirv.compiler.graph_builder import GraphProgram
 from xdsl_spirv.compiler.graph_files import load, save
 from xdsl_spirv.compiler.linalg_to_graph import graph_of_model
@@ -173,6 +175,22 @@ def test_a_device_with_the_layers_executes_a_graph(lavapipe: Path, tmp_path: Pat
         np.testing.assert_allclose(outputs["out"], expected, rtol=1e-5, atol=1e-6)
 
 
+def test_a_validation_layer_that_does_not_know_graphs_is_refused(lavapipe: Path, tmp_path: Path):
+    pytest.importorskip("emulation_layer", reason="Arm's emulation layer is not installed")
+    manifest = lavapipe.parent / "layers" / "VkLayer_khronos_validation.json"
+    if not manifest.exists() or '"api_version": "1.4.309"' not in manifest.read_text():
+        pytest.skip("no validation layer that is older than graphs")
+    path = make_model(tmp_path, [("Relu", "x", "out", {})], {}, [4])
+    save(graph_of_model(load_model(path)), str(tmp_path / "graph"))
+    command = [lavapipe, sys.executable, "-m", "xdsl_spirv.tools.main", "run", tmp_path / "graph"]
+    done = subprocess.run(
+        [*command, "--random", "0", "--device", "vulkan"],
+        capture_output=True, text=True, timeout=300, check=False, env=os.environ | {"VVL": "1"},
+    )  # fmt: skip
+    assert done.returncode == 4, done.stderr
+    assert "1.4.309 does not know graphs and crashes on them (vulkan:" in done.stderr
+
+
 QUANTIZED: list[Node] = [
     ("Conv", "x w1 b1", "a", {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
     ("Relu", "a", "h", {}),
@@ -287,6 +305,37 @@ def test_indices_of_64_bits_are_inputs_of_32(tmp_path: Path, form: str):
     again = load(str(tmp_path / f"graph.{form}"))
     x = x if form == "folder" else x.astype(np.int32)
     assert (again(x, device="interpreter") == expected).all()
+
+
+PRODUCT = """
+func.func @main(%w: tensor<3x2xf32>, %x: tensor<4x3xf32>) -> tensor<4x2xf32> {
+  %zero = arith.constant 0.0 : f32
+  %empty = tensor.empty() : tensor<4x2xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%empty : tensor<4x2xf32>) -> tensor<4x2xf32>
+  %r = linalg.matmul ins(%x, %w : tensor<4x3xf32>, tensor<3x2xf32>)
+                     outs(%zeros : tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %r : tensor<4x2xf32>
+}
+"""
+
+
+def test_python_compiles_to_a_graph(tmp_path: Path):
+    path = make_model(tmp_path, NETWORK[:1], WEIGHTS, [1, 3, 13, 14])
+    (expected,) = onnxruntime.InferenceSession(path).run(None, {"x": random(1, 3, 13, 14)})
+    graph = xs.compile(path, form="graph")
+    result = graph(random(1, 3, 13, 14), device="interpreter")
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+    w, x = random(3, 2), random(4, 3)
+    graph = xs.compile(xs.parse(PRODUCT), form="graph", weights={"w": w})
+    graph.save(tmp_path / "graph")
+    again = load(str(tmp_path / "graph"))
+    assert again.inputs == ["x"]
+    np.testing.assert_allclose(again(x, device="interpreter"), x @ w, rtol=1e-6)
+    np.testing.assert_allclose(
+        xs.compile(xs.parse(PRODUCT), form="graph")(w, x, device="interpreter"), x @ w, rtol=1e-6
+    )
+    with pytest.raises(ProgramError, match="a graph is one function, for no target"):
+        xs.compile(path, "lavapipe", form="graph")  # pyright: ignore
 
 
 def test_operations_without_a_form_in_tosa_are_refused(tmp_path: Path):
