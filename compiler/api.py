@@ -129,7 +129,7 @@ class _Options:
     state: Mapping[str, str] | None
 
     def model(self, source: Any, target: str | None) -> ImportedModel:
-        """What `compile` takes, imported."""
+        """Imports a source of `compile`."""
         from xdsl_spirv.frontends.model import ImportedModel
         from xdsl_spirv.frontends.torch_import import is_exported
 
