@@ -34,6 +34,8 @@ class Access:
 
     split: tuple[tuple[tuple[int, Term], ...], ...] = ()
     """The digits of each index, with their factors."""
+    free: tuple[Term, ...] = ()
+    """Numbers that take all values: the row and the column of a matrix's element."""
     stated: tuple[Term, ...] = ()
     """Facts about the digits of indexes, one of which it has."""
 

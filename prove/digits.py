@@ -17,7 +17,7 @@ from xdsl_spirv.prove.values import Term, z3
 
 def state_digits(index: Term) -> Iterator[Term]:
     """Yields facts about the digits of an index, for each factor other than a power of two."""
-    size, left = index.size(), list(_addends(index))
+    size, left = index.size(), list(list_addends(index))
     for factor in sorted({f for f, _ in left}, reverse=True):
         if factor & (factor - 1) == 0:
             continue
@@ -38,7 +38,7 @@ def split_digits(index: Term, ranges: Ranges) -> tuple[tuple[int, Term], ...]:
     Splits an index into its digits, each with its factor, where ranges show that nothing overflows.
     Equal indexes with the same factors have equal digits.
     """
-    size, left, digits = index.size(), list(_addends(index)), list[tuple[int, Term]]()
+    size, left, digits = index.size(), list(list_addends(index)), list[tuple[int, Term]]()
     for factor in sorted({f for f, _ in left}, reverse=True):
         if factor & (factor - 1) == 0:
             continue
@@ -53,16 +53,16 @@ def split_digits(index: Term, ranges: Ranges) -> tuple[tuple[int, Term], ...]:
     return (*digits, (1, _sum(left, size) if digits else index))
 
 
-def _addends(term: Term, factor: int = 1) -> Iterator[tuple[int, Term]]:
+def list_addends(term: Term, factor: int = 1) -> Iterator[tuple[int, Term]]:
     """The addends of a sum with their known factors."""
     kind, parts = term.decl().kind(), term.children()
     if kind == z3.Z3_OP_BADD:
         for part in parts:
-            yield from _addends(part, factor)
+            yield from list_addends(part, factor)
     elif kind == z3.Z3_OP_BMUL and len(parts) == 2 and any(map(z3.is_bv_value, parts)):
         known, other = parts if z3.is_bv_value(parts[0]) else parts[::-1]
         if 0 < known.as_long() * factor < 1 << term.size() - 1:
-            yield from _addends(other, known.as_long() * factor)
+            yield from list_addends(other, known.as_long() * factor)
         else:
             yield factor, term
     else:

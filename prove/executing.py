@@ -3,7 +3,7 @@ Executes functions on symbolic values: structured control flow, calls, variables
 
 Both sides of a branch are executed under their conditions, and where they meet, variables and
 block arguments become choices. A loop is unrolled while its condition can hold, up to a limit;
-`kernel/` replaces that by invariants. A subclass says what memory is.
+`kernel.py` replaces that by invariants. A subclass says what memory is.
 """
 
 from __future__ import annotations

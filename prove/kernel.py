@@ -68,7 +68,6 @@ from xdsl_spirv.prove.loops import (
 )
 from xdsl_spirv.prove.meaning import UNDEFINED, resize
 from xdsl_spirv.prove.places import find_aliases, find_offset, leaf_offsets, member_names
-from xdsl_spirv.prove.ranges import Ranges
 from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.prove.values import (
     ALWAYS,
@@ -89,6 +88,8 @@ from xdsl_spirv.prove.values import (
 
 MOST_GROUPS = 65535
 MOST_LANES = 128
+CONSECUTIVE: Term = z3.Bool("subgroups.consecutive")
+"""Whether it is a premise that subgroups are consecutive invocations."""
 SHARED = (StorageClass.Workgroup, StorageClass.StorageBuffer, StorageClass.Uniform)
 
 
@@ -123,8 +124,6 @@ class Kernel(LoopExecutor):
         """Functions that give contents: their buffers, and their offsets in bytes by argument."""
         self.renamings: dict[int, Callable[[Term], Term]] = {}
         """The functions that give another invocation's terms, by level."""
-        self._ranges: tuple[int, Ranges, dict[int, Ranges]] | None = None
-        """The ranges of terms by some number of facts, and by guards."""
         self.tickets: list[Ticket] = []
         self.elected: list[tuple[Term, Term]] = []
         """The conditions under which one invocation of a subgroup is elected, and the results."""
@@ -173,7 +172,7 @@ class Kernel(LoopExecutor):
             *(z3.ULE(size, MOST_LANES), z3.ULE(number, threads), z3.UGE(size * number, threads)),
         ]
         blocks = self.subgroup * size + lane == self.index()
-        self.consecutive = z3.And(blocks, z3.ULT(number * size, size + threads))
+        self.consecutive = z3.And(CONSECUTIVE, blocks, z3.ULT(number * size, size + threads))
         """Whether subgroups are consecutive invocations of the workgroup."""
 
     def _number(self, name: str, level: int, type: Attribute = i32) -> Term:
@@ -327,13 +326,15 @@ class Kernel(LoopExecutor):
         self.keep_store(place, value)
 
     def _access(
-        self, place: Place, op: Operation, write: bool, matrix: Attribute | None = None
-    ) -> None:
+        self, place: Place, op: Operation, write: bool, matrix: Attribute | None = None,
+        free: tuple[Term, ...] = (),
+    ) -> None:  # fmt: skip
         if self.quiet:
             return
         facts, atomic = self.model.facts(op, write), isinstance(op, AtomicOperation)
         between = (self.state[INTERVAL], self.state[NEAR])
-        self.accesses.append(Access(op, place, self.guard, write, atomic, facts, *between, matrix))
+        made = Access(op, place, self.guard, write, atomic, facts, *between, matrix, free=free)
+        self.accesses.append(made)
 
     def _access_matrix(self, place: Value, op: Operation, operands: Sequence[Value]) -> None:
         """Records an access to the element at any row and column of a cooperative matrix."""
@@ -358,7 +359,7 @@ class Kernel(LoopExecutor):
         held, size = size_in_bytes(place.type), size_in_bytes(type.element_type)
         if held % size:
             raise Unsupported("a cooperative matrix whose items are wider than its memory's", op)
-        width = -(-width * size // held)
+        whole, width = width * size % held == 0, -(-width * size // held)
         line, item = (self.symbol(f"{n}!{next(self.numbers)}", i32, ONE) for n in ("line", "item"))
         self.facts += [z3.ULT(line, lines), z3.ULT(item, width)]
         stride = dict(zip(op.operands, operands, strict=True))[op.stride].term
@@ -370,7 +371,7 @@ class Kernel(LoopExecutor):
 
         # Bounds are asked with more bits: within them, no index overflows.
         self._check_path(place_at(64), op)
-        self._access(place_at(32), op, store, type)
+        self._access(place_at(32), op, store, type, (line, item) if whole else ())
         if store:
             self.keep_store(place, None)
 
@@ -416,16 +417,6 @@ class Kernel(LoopExecutor):
             return
         most_is = length if length.num_args() == 0 else "its length"
         self._demand("bounds", f"index below {most_is}", op, z3.UGE(term, most), symbol)
-
-    def ranges_under(self, guard: Term) -> Ranges:
-        """The ranges of terms where a condition holds, as far as facts and conditions say them."""
-        if self._ranges is None or self._ranges[0] != len(self.facts):
-            self._ranges = len(self.facts), Ranges(self.facts), dict[int, Ranges]()
-        _, known, by_guard = self._ranges
-        if guard.get_id() not in by_guard:
-            known.kept.append(guard)
-            by_guard[guard.get_id()] = Ranges([guard], known)
-        return by_guard[guard.get_id()]
 
     def _demand(
         self, question: str, what: str, op: Operation, wrong: Term, length: Term | None = None

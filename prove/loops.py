@@ -27,6 +27,7 @@ from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.prove.executing import Edge, Executor, Frame, Place, order_blocks
+from xdsl_spirv.prove.ranges import Ranges
 from xdsl_spirv.prove.solvers import Limits, ask
 from xdsl_spirv.prove.values import (
     NEVER,
@@ -123,6 +124,8 @@ class LoopExecutor(Executor):
         self.inside: list[flow.LoopOp] = []
         """The enclosing loops that are executed once for all iterations."""
         self._probed: list[tuple[flow.LoopOp, list[bool]]] = []
+        self._ranges: tuple[int, Ranges, dict[int, Ranges]] | None = None
+        """The ranges of terms by some number of facts, and by guards."""
 
     def record(self) -> tuple[list[object], ...]:
         """The lists to which execution appends."""
@@ -287,8 +290,24 @@ class LoopExecutor(Executor):
         if self._probed and op.parent_op() is self._probed[-1][0]:
             merge = self._probed[-1][0].merge_block
             if merge in op.successors:
+                term = self._decide(term)
                 self._probed[-1][1].append(z3.is_true(term) or z3.is_false(term))
         return term
+
+    def _decide(self, condition: Term) -> Term:
+        """The condition, or a constant where ranges of numbers decide it."""
+        decided = self.ranges_under(self.guard).decide(condition)
+        return condition if decided is None else z3.BoolVal(decided)
+
+    def ranges_under(self, guard: Term) -> Ranges:
+        """The ranges of terms where a condition holds, as far as facts and conditions say them."""
+        if self._ranges is None or self._ranges[0] != len(self.facts):
+            self._ranges = len(self.facts), Ranges(self.facts), dict[int, Ranges]()
+        _, known, by_guard = self._ranges
+        if guard.get_id() not in by_guard:
+            known.kept.append(guard)
+            by_guard[guard.get_id()] = Ranges([guard], known)
+        return by_guard[guard.get_id()]
 
     def waits(self, op: Operation) -> bool:
         """Whether an operation waits for the workgroup, itself or in a function that it calls."""

@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.spirv.enums import Scope, StorageClass
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter.checks.accessors import SAME_DEVICE, SAME_WORKGROUP
+from xdsl_spirv.prove import initialization
 from xdsl_spirv.prove.accesses import Access, Demand
 from xdsl_spirv.prove.digits import split_digits
 from xdsl_spirv.prove.executing import Place
@@ -69,6 +70,11 @@ Asked: TypeAlias = Callable[[Question], bool]
 """Selects questions, of which the name, the storage class and the instructions are known."""
 
 
+def is_usual(question: Question) -> bool:
+    """Selects the questions that are asked if none is named."""
+    return question.name != initialization.QUESTION
+
+
 @dataclass
 class Proof:
     """The answers for a kernel, and the premises that they depend on."""
@@ -115,7 +121,7 @@ def prove(
     premises: dict[str, Term],
     offers: Sequence[dict[str, Term]],
     limits: Limits = Limits(),
-    asked: Asked = lambda _: True,
+    asked: Asked = is_usual,
 ) -> Proof:
     """
     Asks questions under the premises and the offers, one set of offers after the other. If all
@@ -130,9 +136,7 @@ def prove(
         limits = limits.restart()
         proof.offered = _find_needed(held, known, questions, limits)
         held += [known[text] for text in proof.offered]
-        bounds = [Question("bounds", "", (a.op,), NEVER) for a in kernel.accesses]
-        accesses = [a for a, inside in zip(kernel.accesses, bounds, strict=True)
-                    if asked(inside) or asked(_of_race(a, a, ""))]  # fmt: skip
+        accesses = [a for a in kernel.accesses if any(map(asked, _list_about(a)))]
         proof.unreached = _find_unreached(kernel, accesses, held, limits)
         proof.complete = True
         return proof
@@ -144,6 +148,14 @@ def prove(
         if question.result != "proved":
             _ask(question, ways, kernel, limits)
     return proof
+
+
+def _list_about(access: Access) -> Iterator[Question]:
+    """Yields the questions that may be asked about an access."""
+    yield _of_race(access, access, "")
+    yield Question("bounds", "", (access.op,), NEVER)
+    if access.place.storage is StorageClass.Workgroup and not access.write:
+        yield Question(initialization.QUESTION, initialization.WHAT, (access.op,), NEVER)
 
 
 def _find_unreached(
@@ -324,7 +336,10 @@ def _applications(term: Term) -> list[Term]:
 def _questions(kernel: Kernel, asked: Asked) -> Iterator[Question]:
     """Yields one question for each possible fault at an instruction or a pair of them."""
     found: dict[tuple[object, ...], list[Question]] = {}
-    faults = filter(asked, (*map(_of_demand, kernel.demands), *_of_barriers(kernel)))
+    demands = list(kernel.demands)
+    if asked(Question(initialization.QUESTION, initialization.WHAT, (), NEVER)):
+        demands += initialization.ask_initialization(kernel)
+    faults = filter(asked, (*map(_of_demand, demands), *_of_barriers(kernel)))
     for question in (*faults, *_races(kernel, asked)):
         found.setdefault((question.name, question.what, question.ops), []).append(question)
     for alike in found.values():

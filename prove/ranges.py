@@ -39,6 +39,26 @@ class Ranges:
             self._found[number] = (low, high) if low <= high else (0, 0)
         return self._found[number]
 
+    def decide(self, condition: Term) -> bool | None:
+        """Whether a condition holds; None if ranges do not show that."""
+        kind, parts = condition.decl().kind(), condition.children()
+        if kind == z3.Z3_OP_NOT:
+            inside = self.decide(parts[0])
+            return None if inside is None else not inside
+        if kind in (z3.Z3_OP_AND, z3.Z3_OP_OR):
+            decides = kind == z3.Z3_OP_OR
+            inside = set(map(self.decide, parts))
+            return decides if decides in inside else None if None in inside else not decides
+        if kind not in ORDERS:
+            return None
+        strict, turned, signed = ORDERS[kind]
+        (low, high), (least, most) = map(self.find, parts[::-1] if turned else parts)
+        if signed and (high | most) >> (parts[0].size() - 1):
+            return None
+        if high < least + (not strict):
+            return True
+        return False if low >= most + (not strict) else None
+
     def _assume(self, condition: Term, holds: bool) -> None:
         kind, parts = condition.decl().kind(), condition.children()
         if kind == z3.Z3_OP_NOT:

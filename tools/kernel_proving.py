@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -21,17 +22,18 @@ from xdsl_spirv.passes.spirv.specialize import specialize
 from xdsl_spirv.prove.equivalence import entries
 from xdsl_spirv.prove.kernel import Kernel
 from xdsl_spirv.prove.premises import offer_premises, premise
-from xdsl_spirv.prove.questions import Asked, Proof, execute, find_launch, prove
+from xdsl_spirv.prove.questions import Asked, Proof, execute, find_launch, is_usual, prove
 from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.prove.values import Unsupported, z3
 from xdsl_spirv.tools.kernel_test.arguments import flat
 from xdsl_spirv.tools.kernel_test.contents import make
-from xdsl_spirv.tools.kernel_test.description import QUESTIONS, SUFFIX, Contents, KernelTest, Misuse
+from xdsl_spirv.tools.kernel_test.description import SUFFIX, Contents, KernelTest, Misuse
 from xdsl_spirv.tools.kernel_test.loading import load_kernel
 from xdsl_spirv.tools.kernel_test.problems import Problem
 from xdsl_spirv.tools.kernel_test.toml_file import Table, questions, read_test
 from xdsl_spirv.tools.proof_launches import (
     UNRUN,
+    answers,
     array_length,
     describe,
     read_interface,
@@ -82,8 +84,8 @@ class Result:
     """The launch that refutes."""
     found: list[Problem] = field(default_factory=list[Problem])
     """The interpreter's findings in the launch that refutes."""
-    asked: int = 0
-    """The number of questions."""
+    asked: Counter[str] = field(default_factory=Counter[str])
+    """The number of questions by their names."""
 
     @property
     def lines(self) -> list[str]:
@@ -100,8 +102,8 @@ def command(arguments: argparse.Namespace) -> int:
     test = read_test(path) if path.name.endswith(SUFFIX) else KernelTest(path, path)
     test = replace(test, entry=arguments.entry or test.entry)
     limits = limit_work(arguments.seconds, arguments.timeout)
-    names = arguments.question or list(QUESTIONS)
-    asked = ask_about(questions(Table({}, Path("command line")), "--question", names))
+    named = questions(Table({}, Path("command line")), "--question", arguments.question)
+    asked = ask_about(named) if named else is_usual
     result = prove_kernel(test, tuple(arguments.assume or ()), limits, asked)
     print(f"{arguments.kernel}: {result.verdict}")
     for line in result.lines:
@@ -123,15 +125,19 @@ def limit_work(seconds: float, timeout: float = inf) -> Limits:
 
 
 def ask_about(names: Sequence[str]) -> Asked:
-    """Selects questions by their names."""
-    return lambda question: question.name in names
+    """
+    Selects questions by their names. Barriers order accesses only if all invocations come: they are
+    asked beside questions about that order.
+    """
+    ordered = not {"races", "initialization"}.isdisjoint(names)
+    return lambda question: question.name in (*names, *["barriers"] * ordered)
 
 
 def prove_kernel(
     test: KernelTest,
     assumed: tuple[str, ...],
     limits: Limits,
-    asked: Asked = lambda _: True,
+    asked: Asked = is_usual,
 ) -> Result:
     """Proves or refutes a test's kernel, in the questions that are asked."""
     try:
@@ -165,7 +171,7 @@ def _prove_or_refute(
 
 
 def is_proved(
-    test: KernelTest, texts: Sequence[str], limits: Limits, asked: Asked = lambda _: True
+    test: KernelTest, texts: Sequence[str], limits: Limits, asked: Asked = is_usual
 ) -> bool:
     """Whether a test's kernel is proved under some premises and no others."""
     try:
@@ -262,7 +268,7 @@ def _read_launch(test: KernelTest, kernel: Kernel) -> dict[str, int]:
 def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
     """The proof's answer, candidates being what the interpreter makes of them."""
     result = Result("proved", premises=proof.given, offered=proof.offered)
-    result.asked = len(proof.questions)
+    result.asked = Counter(question.name for question in proof.questions)
     unsure = [Reason(reason, op) for op, reason in proof.unreached.items()]
     tried = dict[str, list[Problem]]()
     for question in (q for q in proof.questions if q.result != "proved"):
@@ -276,7 +282,7 @@ def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
             said = describe(launch, items)
             if said not in tried:
                 tried[said] = try_launch(launch, items, test, proof.kernel)
-            found = [p for p in tried[said] if p.rule.startswith(QUESTIONS[question.name])]
+            found = [p for p in tried[said] if answers(question.name, p)]
             if found:
                 return replace(
                     result, verdict="refuted", reasons=[Reason(text, op)], launch=said, found=found

@@ -21,7 +21,7 @@ from xdsl_spirv.dialects.spirv.types import RuntimeArrayType, StructType
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.passes.spirv.specialize import specialize
 from xdsl_spirv.prove.places import member_names
-from xdsl_spirv.prove.premises import CONSECUTIVE
+from xdsl_spirv.prove.premises import CONSECUTIVE, premise
 from xdsl_spirv.prove.questions import execute, prove
 from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.prove.values import Term, Unsupported, z3
@@ -99,7 +99,7 @@ def prove_launch(binary: bytes, launch: Launch, limits: Limits) -> Result:
             raise Unsupported(f"two buffers of the dispatch share memory: {shared}")
         numbers = sizes.numbers(module)
         kernel = execute(module, dispatch.entry_point, numbers, sizes.facts, limits)
-        proof = prove(kernel, {}, [{CONSECUTIVE: kernel.consecutive}], limits.restart())
+        proof = prove(kernel, {}, [{CONSECUTIVE: premise(CONSECUTIVE, kernel)}], limits.restart())
     except Unsupported as error:
         return Result("unknown", [Reason(error.reason, error.op)])
     except InterpreterError as error:

@@ -15,7 +15,7 @@ from xdsl_spirv.prove.questions import Items
 from xdsl_spirv.tools.kernel_test.arguments import flat
 from xdsl_spirv.tools.kernel_test.constants import Constants
 from xdsl_spirv.tools.kernel_test.contents import make
-from xdsl_spirv.tools.kernel_test.description import PATTERNS, Contents, KernelTest
+from xdsl_spirv.tools.kernel_test.description import PATTERNS, QUESTIONS, Contents, KernelTest
 from xdsl_spirv.tools.kernel_test.interface import (
     Interface,
     Leaf,
@@ -31,6 +31,13 @@ from xdsl_spirv.tools.kernel_test.running import run_test
 
 UNRUN = ("LAUNCH", "COMPILE", "STEP-01", "TIME-01")
 """Problems of launches that did not run to their ends."""
+
+
+def answers(question: str, problem: Problem) -> bool:
+    """Whether a finding of the interpreter answers a question."""
+    # The rule is also one of variables that are read before they are set.
+    shared = question != "initialization" or "before it was written" in problem.text
+    return shared and problem.rule.startswith(QUESTIONS[question])
 
 
 def describe(launch: Mapping[str, int], items: Items) -> str:

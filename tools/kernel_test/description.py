@@ -50,6 +50,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "barriers": ("BARRIER-",),
     "division": ("UNDEF-04", "UNDEF-05"),
     "shifts": ("UNDEF-03",),
+    "initialization": ("UNDEF-01",),
 }
 """Questions about all launches, and the rules whose findings answer them by one launch."""
 
