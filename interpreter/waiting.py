@@ -163,12 +163,13 @@ class Slice:
 
     def may_wait(self) -> bool:
         """Whether any of the reads is of memory that the module may write."""
-        return any(self._is_written(source) for source in self.sources)
+        return any(map(self._is_written, self.sources))
 
     def for_workgroups(self) -> bool:
         """Whether it may wait for another workgroup."""
-        classes = [s.type.storage_class.data for s in self.sources if isinstance(s, SSAValue)]  # pyright: ignore
-        return len(classes) < len(self.sources) or set(classes) != {StorageClass.Workgroup}
+        written = [source for source in self.sources if self._is_written(source)]
+        classes = [s.type.storage_class.data for s in written if isinstance(s, SSAValue)]  # pyright: ignore
+        return len(classes) < len(written) or set(classes) != {StorageClass.Workgroup}
 
     def _is_written(self, source: SSAValue | FunctionCallOp) -> bool:
         if isinstance(source, FunctionCallOp):

@@ -21,6 +21,7 @@ from xdsl_spirv.interpreter import InterpreterError, MemoryBudget, Options, disp
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.checks.permute import Permuted
 from xdsl_spirv.interpreter.options import Schedule
+from xdsl_spirv.interpreter.spirv.module import Launch, run_workgroups
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.tools.kernel_test.compilers import compile_source, find_glslang
 from xdsl_spirv.tools.kernel_test.description import Compile, Misuse
@@ -197,6 +198,27 @@ def test_a_barrier_that_some_returned_before_is_found_among_waves() -> None:
     assert checks is not None
     assert [finding.rule for finding in checks.report] == ["BARRIER-01"]
     assert (buffers[1].reshape(GROUPS, 64)[:, :32] == 7).all()
+
+
+@pytest.mark.parametrize("bound", ["limit.x", "flags[0]"])
+def test_a_loop_waits_for_workgroups_only_where_they_write(bound: str, tmp_path: Path) -> None:
+    """Shared memory decides the loop in both; only one buffer is written by the kernel."""
+    source = tmp_path / "loop.comp"
+    source.write_text(
+        "#version 450\nlayout(local_size_x = 32) in;\n"
+        "layout(std430, binding = 0) readonly buffer Limit { uvec4 limit; };\n"
+        "layout(std430, binding = 1) buffer Flags { uint flags[]; };\n"
+        "shared uint done;\n"
+        "void main() {\n"
+        "  done = 0u; barrier();\n"
+        f"  while (done < 2u && {bound} != 1u) {{ barrier(); done += 1u; barrier(); }}\n"
+        "  flags[0] = 1u;\n"
+        "}\n"
+    )
+    decoded = decode(compile_source(source, Compile(target_env="vulkan1.3")))
+    buffers = {(0, 0): zeros(4), (0, 1): zeros(4)}
+    launch = Launch(decoded, "main", (1, 1, 1), buffers, {}, b"", Options())
+    assert run_workgroups(launch).may_wait == (bound == "flags[0]")
 
 
 def test_permuted_orders_of_a_launch_that_waits_are_whole_launches(
