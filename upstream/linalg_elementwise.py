@@ -275,22 +275,15 @@ class MapOp(ElementwiseOperation):
     @classmethod
     def parse(cls, parser: Parser) -> MapOp:
         start = parser.pos
-        name, attributes = "", dict[str, Attribute]()
-        if parser.parse_optional_punctuation("{"):
-            name = parser.parse_identifier()
-            attributes = dict(parser.parse_optional_attr_dict())
-            parser.parse_punctuation("}")
+        inner = parse_inner(parser)
         op = super().parse(parser)
         assert isinstance(op, MapOp)
         results = [value.type for value in op.outputs if isinstance(value.type, TensorType)]
         region = op.body.clone()
-        if name:
-            op_type = parser._get_op_by_name(name)  # pyright: ignore[reportPrivateUsage]
-            block = region.block
-            *given, out = block.args
-            inner = op_type.create(operands=given, result_types=[out.type])
-            inner.attributes |= attributes
-            block.add_ops([inner, ops.YieldOp(inner)])
+        if inner is not None:
+            *given, out = region.block.args
+            made = inner(given, out.type)
+            region.block.add_ops([made, ops.YieldOp(made)])
         else:
             arguments = parser.parse_comma_separated_list(
                 parser.Delimiter.PAREN, parser.parse_argument
@@ -320,6 +313,18 @@ class MapOp(ElementwiseOperation):
             printer.print_list(block.args, printer.print_block_argument)
             printer.print_string(") ")
             printer.print_region(self.body, print_entry_block_args=False)
+
+
+def parse_inner(parser: Parser) -> Callable[[Sequence[SSAValue], Attribute], Operation] | None:
+    """`{ arith.addf }`, a body of one operation by its name: builds it, if it is there."""
+    if not parser.parse_optional_punctuation("{"):
+        return None
+    kind = parser._get_op_by_name(parser.parse_identifier())  # pyright: ignore[reportPrivateUsage]
+    attributes = dict(parser.parse_optional_attr_dict())
+    parser.parse_punctuation("}")
+    return lambda operands, type: kind.create(
+        operands=operands, result_types=[type], attributes=attributes
+    )
 
 
 def _print_operands(printer: Printer, keyword: str, values: Sequence[SSAValue]) -> None:

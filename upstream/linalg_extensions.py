@@ -23,17 +23,10 @@ from enum import auto
 from functools import partial
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
-    DenseIntElementsAttr,
-    DictionaryAttr,
-    ShapedType,
-    StringAttr,
-)
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseIntElementsAttr, ShapedType
 from xdsl.dialects.linalg import Linalg, ops
 from xdsl.dialects.linalg.abstract_ops import NamedOperation
-from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute, Dialect, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
@@ -43,11 +36,11 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
-from xdsl.utils.type import get_element_type_or_self
 
 from xdsl_spirv.upstream import linalg_elementwise, linalg_packing, linalg_winograd
 from xdsl_spirv.upstream.linalg_bodies import Body, multiply_add, multiply_add_quantized, pool
 from xdsl_spirv.upstream.linalg_elementwise import ElementwiseKindAttr
+from xdsl_spirv.upstream.linalg_loops import GenericOp, ReduceOp, body_arg_types
 from xdsl_spirv.upstream.on_demand import Declaration, DialectOnDemand
 
 CONTRACTIONS: dict[str, tuple[str, str, str, str]] = {
@@ -448,11 +441,6 @@ def parse_named(cls: type[NamedOperation], parser: Parser) -> Any:
     )
 
 
-def body_arg_types(operands: Sequence[SSAValue]) -> Sequence[Attribute]:
-    """The element types of operands. It allows any type, where xDSL asserts floats or integers."""
-    return [get_element_type_or_self(value.type) for value in operands]
-
-
 def verify_fill(op: ops.FillOp) -> None:
     """Checks that the values are scalars. It allows any type, where xDSL asks for numbers."""
     if any(isinstance(value.type, ShapedType) for value in op.inputs):
@@ -462,75 +450,6 @@ def verify_fill(op: ops.FillOp) -> None:
 setattr(ops.FillOp, "verify_", verify_fill)
 setattr(NamedOperation, "parse", classmethod(parse_named))
 setattr(NamedOperation, "body_arg_types", staticmethod(body_arg_types))
-
-
-class GenericOp(ops.GenericOp):
-    """Reads `linalg.generic` with any number of results; the result is xDSL's own operation."""
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ops.GenericOp:
-        start = parser.pos
-        given = parser.parse_optional_attr_dict()
-        alias = None if given else parser.parse_optional_attribute()
-        if isinstance(alias, DictionaryAttr):
-            given = dict(alias.data)
-        maps, iterators = (given.pop(key, None) for key in ("indexing_maps", "iterator_types"))
-        if not isinstance(maps, ArrayAttr) or not isinstance(iterators, ArrayAttr):
-            parser.raise_error(
-                "linalg.generic needs the arrays indexing_maps and iterator_types",
-                start,
-                parser.pos,
-            )
-        inputs, outputs = (_operands(parser, keyword) for keyword in ("ins", "outs"))
-        attributes: dict[str, Attribute] = {}
-        if parser.parse_optional_keyword("attrs"):
-            parser.parse_punctuation("=")
-            attributes = parser.expect(parser.parse_optional_attr_dict, "attributes expected")
-        body = parser.parse_region()
-        results: Sequence[Attribute] = ()
-        if parser.parse_optional_punctuation("->"):
-            several = parser.parse_optional_comma_separated_list(
-                parser.Delimiter.PAREN, parser.parse_type
-            )
-            results = several or parser.parse_comma_separated_list(
-                parser.Delimiter.NONE, parser.parse_type
-            )
-        return ops.GenericOp.build(
-            operands=[inputs, outputs],
-            result_types=[results],
-            properties={
-                "indexing_maps": maps,
-                "iterator_types": ArrayAttr(
-                    _iterator(parser, iterator) for iterator in iterators.data
-                ),
-                **{key: given.pop(key, None) for key in ("doc", "library_call")},
-            },
-            attributes={**given, **attributes},
-            regions=[body],
-        )
-
-
-def _iterator(parser: Parser, kind: Attribute) -> IteratorTypeAttr:
-    if isinstance(kind, IteratorTypeAttr):
-        return kind
-    if not isinstance(kind, StringAttr) or kind.data not in set(IteratorType):
-        parser.raise_error(f"{kind} is not an iterator type: use one of {', '.join(IteratorType)}")
-    return IteratorTypeAttr(IteratorType(kind.data))
-
-
-def _operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
-    """`keyword(%a, %b : type, type)`, or nothing."""
-    start = parser.pos
-    if not parser.parse_optional_keyword(keyword):
-        return ()
-    parser.parse_punctuation("(")
-    names = parser.parse_comma_separated_list(
-        Parser.Delimiter.NONE, parser.parse_unresolved_operand
-    )
-    parser.parse_punctuation(":")
-    types = parser.parse_comma_separated_list(Parser.Delimiter.NONE, parser.parse_type)
-    parser.parse_punctuation(")")
-    return parser.resolve_operands(names, types, start)
 
 
 class ExtendedLinalg(DialectOnDemand):
@@ -544,10 +463,10 @@ class ExtendedLinalg(DialectOnDemand):
         mapped = {f"linalg.{n}": partial(_mapped_operation, n, line) for n, line in MAPPED.items()}
         self.makers = {**mapped, **NAMED, **linalg_elementwise.MAKERS, **linalg_packing.MAKERS}
         self.makers |= linalg_winograd.MAKERS
-        replaced = {GenericOp.name, *self.makers}
+        replaced = {GenericOp.name, ReduceOp.name, *self.makers}
         others = [op for op in dialect.operations if op.name not in replaced]
         attributes = [*dialect.attributes, TypeFunctionAttr, ElementwiseKindAttr]
-        super().__init__(dialect.name, [*others, GenericOp], attributes)
+        super().__init__(dialect.name, [*others, GenericOp, ReduceOp], attributes)
 
     @property
     def operations(self) -> Iterator[type[Operation]]:

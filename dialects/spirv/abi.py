@@ -32,8 +32,10 @@ from xdsl_spirv.dialects.spirv.attributes import (
     CapabilityAttr,
     EnumerationAttr,
     LinkageTypeAttr,
+    LoadCacheControlAttr,
     ScopeAttr,
     StorageClassAttr,
+    StoreCacheControlAttr,
 )
 from xdsl_spirv.dialects.spirv.enums import Capability, LinkageType, Scope, StorageClass
 
@@ -195,6 +197,34 @@ class LinkageAttributesAttr(KeyedAttr):
 
     def __init__(self, linkage_name: str, linkage_type: LinkageType):
         super().__init__(StringAttr(linkage_name), LinkageTypeAttr(linkage_type))
+
+
+def _name_of(cls: type[EnumerationAttr[Any]]) -> Key:
+    """The key of an enumerant that is written without brackets."""
+    return Key(
+        lambda parser: cls(cls.parse_enumerant(parser)),
+        lambda printer, value: printer.print_string(cls.spell(value.data)),
+    )
+
+
+@irdl_attr_definition
+class CacheControlLoadAttr(KeyedAttr):
+    """The decoration CacheControlLoadINTEL: `<cache_level = 0, load_cache_control = Cached>`."""
+
+    name = "spirv.cache_control_load_intel"
+    cache_level: IntAttr
+    load_cache_control: LoadCacheControlAttr
+    KEYS = {"cache_level": integer(), "load_cache_control": _name_of(LoadCacheControlAttr)}
+
+
+@irdl_attr_definition
+class CacheControlStoreAttr(KeyedAttr):
+    """The decoration CacheControlStoreINTEL, with `store_cache_control = WriteBack`."""
+
+    name = "spirv.cache_control_store_intel"
+    cache_level: IntAttr
+    store_cache_control: StoreCacheControlAttr
+    KEYS = {"cache_level": integer(), "store_cache_control": _name_of(StoreCacheControlAttr)}
 
 
 @irdl_attr_definition

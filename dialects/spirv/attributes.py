@@ -210,6 +210,33 @@ class ImageFormatAttr(EnumerationAttr[enums.ImageFormat], name="spirv.image_form
 # fmt: on
 
 
+class LoadCacheControlAttr(
+    EnumerationAttr[enums.LoadCacheControl],
+    name="spirv.load_cache_control",
+    spelling={
+        "UncachedINTEL": "Uncached",
+        "CachedINTEL": "Cached",
+        "StreamingINTEL": "Streaming",
+        "InvalidateAfterReadINTEL": "InvalidateAfterR",
+        "ConstCachedINTEL": "ConstCached",
+    },
+):
+    """Load Cache Control of SPV_INTEL_cache_controls."""
+
+
+class StoreCacheControlAttr(
+    EnumerationAttr[enums.StoreCacheControl],
+    name="spirv.store_cache_control",
+    spelling={
+        "UncachedINTEL": "Uncached",
+        "WriteThroughINTEL": "WriteThrough",
+        "WriteBackINTEL": "WriteBack",
+        "StreamingINTEL": "Streaming",
+    },
+):
+    """Store Cache Control of SPV_INTEL_cache_controls."""
+
+
 class MemorySemanticsAttr(
     EnumerationAttr[enums.MemorySemantics],
     name="spirv.memory_semantics",

@@ -67,6 +67,24 @@ def constituent_type(op: Operation, composite: Attribute) -> Attribute:
     return types[0]
 
 
+def repeated_types(op: Operation, value: Attribute, composite: Attribute) -> list[Attribute]:
+    """
+    The types from a composite to the one that a constant is of; each is repeated in the one before.
+
+    MLIR gives the innermost constituent that all outer ones repeat. Raises VerifyException if the
+    constant is of none.
+    """
+    types = [composite, constituent_type(op, composite)]
+    while True:
+        try:
+            verify_constant(value, types[-1])
+            return types
+        except VerifyException:
+            if not constituent_types(types[-1]):
+                raise
+            types.append(constituent_type(op, types[-1]))
+
+
 class ConstantCompositeReplicateOp(SPIRVOp, name="spirv.EXT.ConstantCompositeReplicate"):
     """OpConstantCompositeReplicateEXT; the value is the attribute of one constituent."""
 
@@ -83,16 +101,11 @@ class ConstantCompositeReplicateOp(SPIRVOp, name="spirv.EXT.ConstantCompositeRep
 
 
 def verify_constituent(op: Operation, value: Attribute, composite: Attribute) -> None:
-    """
-    The value is one constituent's; MLIR also takes the scalar of a vector within an array.
-
-    Raises VerifyException otherwise.
-    """
-    expected = constituent_type(op, composite)
+    """Raises VerifyException unless the value is a constituent's, or one deeper inside."""
     if isinstance(value, IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr | ArrayAttr):
-        verify_constant(value, expected)
+        repeated_types(op, value, composite)
     else:
-        raise VerifyException(f"{value} cannot be the value of {expected}")
+        raise VerifyException(f"{value} cannot be the value of {constituent_type(op, composite)}")
 
 
 class SpecConstantCompositeReplicateOp(

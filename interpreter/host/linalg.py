@@ -134,6 +134,11 @@ def pack(op: PackOp, x: Array, dest: Array, *rest: Array) -> Array:
 def unpack(op: UnpackOp, x: Array, dest: Array, *given: Array) -> Array:
     """The tiles side by side again, without what pads the last ones."""
     tiles, order = _tiles(op, dest.ndim, given), _split(op, dest.ndim)
+    inner = tuple(tiles[position] for position in op.positions)
+    if x.shape[dest.ndim :] != inner:
+        raise InterpreterError(
+            f"linalg.unpack of tiles {inner}, but its input has {x.shape[dest.ndim :]}", op
+        )
     order = [*order, *_of_one(order, dest.ndim)]
     pairs = [0] * 2 * dest.ndim
     for at, size in zip(order, [*x.shape, *[1] * len(order)], strict=False):

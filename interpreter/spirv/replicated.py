@@ -35,8 +35,11 @@ def repeated(part: Any, form: Form) -> Any:
 @constant(ops.ConstantCompositeReplicateOp)
 def constant_replicate(op: ops.ConstantCompositeReplicateOp, context: Context) -> Any:
     """The constant, uniform; the value may be a scalar deeper inside."""
-    form, type = context.form(op.result.type), ops.constituent_type(op, op.result.type)
-    return repeated(constant_value(op.value, type, context), form)
+    types = ops.repeated_types(op, op.value, op.result.type)
+    value = constant_value(op.value, types[-1], context)
+    for type in reversed(types[:-1]):
+        value = repeated(value, context.form(type))
+    return value
 
 
 @action(ops.CompositeConstructReplicateOp)

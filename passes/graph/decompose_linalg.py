@@ -5,6 +5,7 @@
     linalg.pack        tensor.pad, tensor.expand_shape, linalg.transpose
     linalg.unpack      linalg.transpose, tensor.collapse_shape, tensor.extract_slice
     linalg.winograd_*  a contraction with a small matrix for the rows, and one for the columns
+    alloc_tensor       tensor.empty, or the tensor that it copies
     arith.*, math.*    on tensors: the same of each element
     from_elements      the number of each place, chosen by where it is
     affine.apply       in a body: sums, products and quotients of `arith`
@@ -21,7 +22,7 @@ from math import prod
 
 from xdsl.builder import Builder
 from xdsl.context import Context
-from xdsl.dialects import affine, arith, linalg, math, tensor
+from xdsl.dialects import affine, arith, bufferization, linalg, math, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
@@ -75,7 +76,7 @@ class DecomposeLinalgPass(ModulePass):
     """A known device's name or the path of a target file; without one bf16 sums are kept."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        named = Softmax(), Pack(), Unpack(), WinogradTransform()
+        named = Softmax(), Pack(), Unpack(), WinogradTransform(), Allocate()
         rewrite_once(op, *named, Elementwise(), FromElements(), ApplyInBody())
         for function in functions_of(op):
             widen(function)
@@ -179,6 +180,17 @@ class Elementwise(RewritePattern):
         room = code.empty(extents(tensors[0]), type.element_type)
         result = code.generic(tensors, room, [whole] * (len(tensors) + 1), compute)
         rewriter.replace(op, [], [code.cast(result, type)])
+
+
+class Allocate(RewritePattern):
+    """alloc_tensor -> tensor.empty; alloc_tensor copy(x) -> x"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: bufferization.AllocTensorOp, rewriter: PatternRewriter) -> None:
+        if op.copy is None:
+            rewriter.replace(op, tensor.EmptyOp(op.dynamic_sizes, op.tensor.type))
+        else:
+            rewriter.replace(op, [], [op.copy])
 
 
 class FromElements(RewritePattern):

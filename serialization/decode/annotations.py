@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, UnitAttr, i32
+from xdsl.dialects.builtin import ArrayAttr, IntAttr, IntegerAttr, StringAttr, UnitAttr, i32
 from xdsl.ir import Attribute
 
+from xdsl_spirv.dialects.keyed import KeyedAttr
+from xdsl_spirv.dialects.spirv.abi import CacheControlLoadAttr, CacheControlStoreAttr
 from xdsl_spirv.dialects.spirv.enums import Decoration
 from xdsl_spirv.grammar import grammar, snake_case
 from xdsl_spirv.serialization.decode.module_index import ModuleIndex
@@ -24,6 +26,13 @@ DECORATE = ("OpDecorate", "OpDecorateId", "OpDecorateString")
 MEMBER = ("OpMemberDecorate", "OpMemberDecorateString", "OpMemberDecorateIdEXT")
 PLAIN = ("BuiltIn",)
 """Kinds whose enumerants MLIR writes as strings."""
+
+
+CACHE_CONTROLS: dict[int, type[KeyedAttr]] = {
+    Decoration.CacheControlLoadINTEL: CacheControlLoadAttr,
+    Decoration.CacheControlStoreINTEL: CacheControlStoreAttr,
+}
+"""Decorations that MLIR writes as attributes of their own, always in a list."""
 
 
 class Note(NamedTuple):
@@ -155,8 +164,11 @@ class Annotations:
             self.index.at = note.row
             field = snake_case(grammar().kind("Decoration")[note.decoration].name)
             values = [self._parameter(p, operand) for p in note.parameters]
-            lists.setdefault(field, []).append(ArrayAttr(values))
-            if len(lists[field]) > 1:
+            control = CACHE_CONTROLS.get(note.decoration)
+            level = IntAttr(note.literal() or 0)
+            whole = control.new([level, *values[1:]]) if control else ArrayAttr(values)
+            lists.setdefault(field, []).append(whole)
+            if len(lists[field]) > 1 or control is not None:
                 attributes[field] = ArrayAttr(lists[field])
             elif not values:
                 attributes[field] = UnitAttr()

@@ -396,7 +396,7 @@ class GlobalTable:
         if name == "OpConstantDataKHR":
             return ConstantDataOp(words[3:], self._type_of(id))
         if name == "OpConstantCompositeReplicateEXT":
-            value = self.values.value(self.index.word(words, 3))
+            value = self.values.value(self.index.innermost(row))
             if value is not None:
                 return ConstantCompositeReplicateOp(value, self._type_of(id))
         if not (

@@ -110,6 +110,16 @@ class ModuleIndex:
         """Whether no block begins between an instruction and another one further down."""
         return row < below and not np.diff(np.searchsorted(self._labels, (row, below)))[0]
 
+    def innermost(self, row: int) -> int:
+        """The innermost constituent of a constant of repetitions, which is not one itself."""
+        name = self.name(row)
+        while True:
+            id = self.word(self.rows[row], 3)
+            inner = self.definitions.get(id, row)
+            if inner >= row or self.name(inner) != name:
+                return id
+            row = inner
+
     def name(self, row: int) -> str | None:
         """The instruction's name, None if the opcode is unknown."""
         known = facts(self.opcodes[row])

@@ -352,11 +352,11 @@ class ModuleEncoder:
     def _replicated(self, value: SSAValue, op: Operation) -> int:
         from xdsl_spirv.dialects.spirv.replicated import (
             ConstantCompositeReplicateOp,
-            constituent_type,
+            repeated_types,
         )
 
         assert isinstance(op, ConstantCompositeReplicateOp)
-        return self.constants.replicated(op.value, constituent_type(op, value.type), value.type, op)
+        return self.constants.replicated(op.value, repeated_types(op, op.value, value.type), op)
 
     def _constant_data(self, value: SSAValue, op: Operation) -> int:
         words, t = integers(op.properties["data"], op), self.type(value.type, op)

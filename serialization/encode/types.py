@@ -47,6 +47,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
+from xdsl_spirv.dialects.keyed import KeyedAttr
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, literal_words
 from xdsl_spirv.dialects.spirv.constants import constituent_types
 from xdsl_spirv.dialects.spirv.enums import Decoration, FPEncoding, StorageClass
@@ -75,6 +76,7 @@ def literals(attribute: Attribute, parameters: Sequence[Operand], op: Operation)
     if isinstance(attribute, UnitAttr | NoneAttr):
         return []
     values = attribute.data if isinstance(attribute, ArrayAttr) else (attribute,)
+    values = attribute.parameters if isinstance(attribute, KeyedAttr) else values
     words: list[int] = []
     for value, parameter in zip(values, parameters, strict=False):
         words += _literal(value, parameter, op)
@@ -82,8 +84,8 @@ def literals(attribute: Attribute, parameters: Sequence[Operand], op: Operation)
 
 
 def _is_list(attribute: ArrayAttr[Attribute]) -> bool:
-    """Whether an attribute states a decoration several times: a list of lists of parameters."""
-    return len(attribute) > 0 and all(isinstance(a, ArrayAttr) for a in attribute.data)
+    """Whether an attribute states a decoration several times: a list of groups of parameters."""
+    return len(attribute) > 0 and all(isinstance(a, ArrayAttr | KeyedAttr) for a in attribute.data)
 
 
 def _literal(value: Attribute, parameter: Operand, op: Operation) -> list[int]:
@@ -507,13 +509,13 @@ class ConstantTable:
         self._by_identity[key] = (number, value, t)
         return number
 
-    def replicated(
-        self, value: Attribute, element: Attribute, t: Attribute, op: Operation | None
-    ) -> int:
-        """A composite of type `t` whose constituents are all `value`, of type `element`."""
-        constituent = self.id(value, element, op)
-        type_id = self._types.id(t, op)
-        return self._declare("OpConstantCompositeReplicateEXT", type_id, (constituent,))
+    def replicated(self, value: Attribute, types: Sequence[Attribute], op: Operation | None) -> int:
+        """A composite of types from outside to that of `value`, each repeated in the one before."""
+        constituent = self.id(value, types[-1], op)
+        for t in reversed(types[:-1]):
+            type_id = self._types.id(t, op)
+            constituent = self._declare("OpConstantCompositeReplicateEXT", type_id, (constituent,))
+        return constituent
 
     def null(self, t: Attribute, op: Operation | None) -> int:
         return self._declare("OpConstantNull", self._types.id(t, op), ())

@@ -111,3 +111,37 @@ def test_a_sum_is_not_written_over_the_fill_that_a_product_starts_from():
     program = compile_module(parse_text(SHARED_FILL), "lavapipe")
     (found,) = run(program, {"a": a, "b": b}, "interpreter").values()
     np.testing.assert_array_equal(found, 2 * (a @ b))
+
+
+REDUCED = """
+func.func @main(%x: tensor<4x?xf32>, %y: tensor<4x?xi32>)
+    -> (tensor<4xf32>, tensor<4xi32>, tensor<4xf32>) {
+  %z = arith.constant 0.0 : f32
+  %n = arith.constant 3 : i32
+  %e = bufferization.alloc_tensor() : tensor<4xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %i = tensor.empty() : tensor<4xi32>
+  %g = linalg.fill ins(%n : i32) outs(%i : tensor<4xi32>) -> tensor<4xi32>
+  %own = bufferization.alloc_tensor() copy(%x) : tensor<4x?xf32>
+  %a, %b = linalg.reduce ins(%own, %y : tensor<4x?xf32>, tensor<4x?xi32>)
+      outs(%f, %g : tensor<4xf32>, tensor<4xi32>) dimensions = [1]
+    (%p: f32, %q: i32, %s: f32, %t: i32) {
+      %0 = arith.addf %p, %s : f32
+      %1 = arith.maxsi %q, %t : i32
+      linalg.yield %0, %1 : f32, i32
+    }
+  %c = linalg.reduce { arith.subf } ins(%x : tensor<4x?xf32>) outs(%f : tensor<4xf32>)
+      dimensions = [1]
+  return %a, %b, %c : tensor<4xf32>, tensor<4xi32>, tensor<4xf32>
+}"""
+
+
+def test_reductions_by_name_and_of_several_tensors():
+    """The total is the operation's first operand, so that `arith.subf` subtracts."""
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    y = np.arange(-6, 6, dtype=np.int32).reshape(4, 3)
+    wanted = x.sum(1), np.maximum(y.max(1), 3), -x.sum(1)
+    compiled = run(compile_module(parse_text(REDUCED), "lavapipe"), {"x": x, "y": y}).values()
+    for results in (compiled, interpret(parse_text(REDUCED), [x, y])):
+        for got, expected in zip(results, wanted, strict=True):
+            np.testing.assert_array_equal(got, expected)

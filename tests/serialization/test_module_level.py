@@ -163,3 +163,35 @@ def refuse_by_name(name: str) -> None:
 def assemble_row(name: str) -> bytes:
     """The first word of an OpFunction."""
     return (5 << 16 | grammar().instruction(name).opcode).to_bytes(4, "little")
+
+
+TRIP = """
+spirv.module Logical GLSL450 requires #spirv.vce<v1.6,
+    [Shader, CacheControlsINTEL, ReplicatedCompositesEXT],
+    [SPV_INTEL_cache_controls, SPV_EXT_replicated_composites]> {
+  spirv.func @main() "None" {
+    %0 = spirv.Variable {cache_control_load_intel = [CONTROLS]} : !spirv.ptr<f32, Function>
+    spirv.Return
+  }
+  spirv.func @repeated() -> !spirv.array<2 x !spirv.array<3 x vector<2xi32>>> "None" {
+    %1 = spirv.EXT.ConstantCompositeReplicate [3 : i32] :
+      !spirv.array<2 x !spirv.array<3 x vector<2xi32>>>
+    spirv.ReturnValue %1 : !spirv.array<2 x !spirv.array<3 x vector<2xi32>>>
+  }
+  spirv.EntryPoint "GLCompute" @main
+  spirv.ExecutionMode @main "LocalSize", 1, 1, 1
+}"""
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_cache_controls_and_repetitions_within_repetitions_make_the_trip(count: int):
+    words = ["Uncached", "Cached", "InvalidateAfterR"][:count]
+    name = "#spirv.cache_control_load_intel"
+    controls = [f"{name}<cache_level = {n}, load_cache_control = {w}>" for n, w in enumerate(words)]
+    module = find_module(parse_text(TRIP.replace("CONTROLS", ", ".join(controls))))
+    data = encode(module)
+    stream = StringIO()
+    Printer(stream).print_op(again := decode(data))
+    assert f"cache_control_load_intel = [{', '.join(controls)}]" in stream.getvalue()
+    assert "ConstantCompositeReplicate [3 : i32] : !spirv.array<2 x " in stream.getvalue()
+    assert encode(again) == data

@@ -8,7 +8,8 @@ spirv.module Logical Vulkan {
     %0 = spirv.EXT.ConstantCompositeReplicate [1 : i32] : vector<2xi32>
     %1 = spirv.EXT.ConstantCompositeReplicate [1.5 : f32] : !spirv.array<300 x f32>
     %2 = spirv.EXT.ConstantCompositeReplicate [dense<[1, 2]> : vector<2xi32>] : !spirv.array<3 x vector<2xi32>>
-    %3 = spirv.IAdd %0, %0 : vector<2xi32>
+    %3 = spirv.EXT.ConstantCompositeReplicate [3 : i32] : !spirv.array<2 x !spirv.array<3 x vector<2xi32>>>
+    %4 = spirv.IAdd %0, %0 : vector<2xi32>
     spirv.Return
   }
   spirv.EntryPoint "GLCompute" @constants
@@ -24,7 +25,8 @@ spirv.module Logical Vulkan {
 // CHECK-NEXT:       %0 = spirv.EXT.ConstantCompositeReplicate [1 : i32] : vector<2xi32>
 // CHECK-NEXT:       %1 = spirv.EXT.ConstantCompositeReplicate [1.500000e+00 : f32] : !spirv.array<300 x f32>
 // CHECK-NEXT:       %2 = spirv.EXT.ConstantCompositeReplicate [dense<[1, 2]> : vector<2xi32>] : !spirv.array<3 x vector<2xi32>>
-// CHECK-NEXT:       %3 = spirv.IAdd %0, %0 : vector<2xi32>
+// CHECK-NEXT:       %3 = spirv.EXT.ConstantCompositeReplicate [3 : i32] : !spirv.array<2 x !spirv.array<3 x vector<2xi32>>>
+// CHECK-NEXT:       %4 = spirv.IAdd %0, %0 : vector<2xi32>
 // CHECK-NEXT:       spirv.Return
 // CHECK-NEXT:     }
 // CHECK-NEXT:     spirv.EntryPoint "GLCompute" @constants

@@ -1,0 +1,146 @@
+"""
+`linalg.generic` and `linalg.reduce` as MLIR writes them: with an alias for the dictionary, several
+results, and a body of one operation by its name. The pull request: xDSL's `parse` reads these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.linalg import ops
+from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.parser import Parser
+from xdsl.utils.type import get_element_type_or_self
+
+from xdsl_spirv.upstream.linalg_elementwise import parse_inner
+from xdsl_spirv.upstream.linalg_packing import shape_of
+
+
+def body_arg_types(operands: Sequence[SSAValue]) -> Sequence[Attribute]:
+    """The element types of operands. It allows any type, where xDSL asserts floats or integers."""
+    return [get_element_type_or_self(value.type) for value in operands]
+
+
+class GenericOp(ops.GenericOp):
+    """Reads `linalg.generic` with any number of results; the result is xDSL's own operation."""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ops.GenericOp:
+        start = parser.pos
+        given = parser.parse_optional_attr_dict()
+        alias = None if given else parser.parse_optional_attribute()
+        if isinstance(alias, DictionaryAttr):
+            given = dict(alias.data)
+        maps, iterators = (given.pop(key, None) for key in ("indexing_maps", "iterator_types"))
+        if not isinstance(maps, ArrayAttr) or not isinstance(iterators, ArrayAttr):
+            parser.raise_error(
+                "linalg.generic needs the arrays indexing_maps and iterator_types",
+                start,
+                parser.pos,
+            )
+        inputs, outputs = (parse_operands(parser, keyword) for keyword in ("ins", "outs"))
+        attributes: dict[str, Attribute] = {}
+        if parser.parse_optional_keyword("attrs"):
+            parser.parse_punctuation("=")
+            attributes = parser.expect(parser.parse_optional_attr_dict, "attributes expected")
+        body = parser.parse_region()
+        results: Sequence[Attribute] = ()
+        if parser.parse_optional_punctuation("->"):
+            several = parser.parse_optional_comma_separated_list(
+                parser.Delimiter.PAREN, parser.parse_type
+            )
+            results = several or parser.parse_comma_separated_list(
+                parser.Delimiter.NONE, parser.parse_type
+            )
+        return ops.GenericOp.build(
+            operands=[inputs, outputs],
+            result_types=[results],
+            properties={
+                "indexing_maps": maps,
+                "iterator_types": ArrayAttr(
+                    _iterator(parser, iterator) for iterator in iterators.data
+                ),
+                **{key: given.pop(key, None) for key in ("doc", "library_call")},
+            },
+            attributes={**given, **attributes},
+            regions=[body],
+        )
+
+
+class ReduceOp(ops.ReduceOp):
+    """
+    Reads `linalg.reduce` with its operation in braces. The result is xDSL's own operation, or, of
+    several tensors, a `linalg.generic`.
+    """
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ops.ReduceOp | ops.GenericOp:  # pyright: ignore[reportIncompatibleMethodOverride]
+        inner = parse_inner(parser)
+        inputs, outputs = (parse_operands(parser, keyword) for keyword in ("ins", "outs"))
+        parser.parse_keyword("dimensions")
+        parser.parse_punctuation("=")
+        reduced = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        attributes = parser.parse_optional_attr_dict()
+        if inner is None:
+            arguments = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, parser.parse_argument
+            )
+            region = parser.parse_region(arguments)
+        else:
+            region = Region(Block(arg_types=body_arg_types((*inputs, *outputs))))
+            value, total = region.block.args
+            made = inner([total, value], total.type)
+            region.block.add_ops([made, ops.YieldOp(made)])
+        if len(inputs) == 1:
+            op = ops.ReduceOp(inputs[0], outputs[0], DenseArrayBase.from_list(i64, reduced), region)
+        else:
+            rank = len(shape_of(inputs[0]))
+            kept = AffineMap(
+                rank, 0, tuple(AffineDimExpr(n) for n in range(rank) if n not in reduced)
+            )
+            maps = [AffineMap.identity(rank)] * len(inputs) + [kept] * len(outputs)
+            kinds = (IteratorType.PARALLEL, IteratorType.REDUCTION)
+            op = ops.GenericOp(
+                inputs,
+                outputs,
+                region,
+                ArrayAttr(map(AffineMapAttr, maps)),
+                ArrayAttr(IteratorTypeAttr(kinds[n in reduced]) for n in range(rank)),
+                [value.type for value in outputs if isinstance(value.type, TensorType)],
+            )
+        op.attributes |= attributes
+        return op
+
+
+def _iterator(parser: Parser, kind: Attribute) -> IteratorTypeAttr:
+    if isinstance(kind, IteratorTypeAttr):
+        return kind
+    if not isinstance(kind, StringAttr) or kind.data not in set(IteratorType):
+        parser.raise_error(f"{kind} is not an iterator type: use one of {', '.join(IteratorType)}")
+    return IteratorTypeAttr(IteratorType(kind.data))
+
+
+def parse_operands(parser: Parser, keyword: str) -> Sequence[SSAValue]:
+    """`keyword(%a, %b : type, type)`, or nothing."""
+    start = parser.pos
+    if not parser.parse_optional_keyword(keyword):
+        return ()
+    parser.parse_punctuation("(")
+    names = parser.parse_comma_separated_list(
+        Parser.Delimiter.NONE, parser.parse_unresolved_operand
+    )
+    parser.parse_punctuation(":")
+    types = parser.parse_comma_separated_list(Parser.Delimiter.NONE, parser.parse_type)
+    parser.parse_punctuation(")")
+    return parser.resolve_operands(names, types, start)
