@@ -18,12 +18,11 @@ from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import (
     BinaryOperation,
     PairAndMembers,
     UnaryOperation,
-    Value,
     check_arithmetic,
     is_float,
     is_integer,
@@ -129,7 +128,7 @@ class ExtendedArithmetic(SPIRVOp, ABC):
 
     def __init__(self, operand_1: Value, operand_2: Value):
         type_ = SSAValue.get(operand_1).type
-        super().__init__(operands=[operand_1, operand_2], result_types=[StructType([type_, type_])])
+        super().__init__([operand_1, operand_2], [StructType([type_, type_])])
 
     def verify_(self) -> None:
         require(self, [o.type for o in self.operands], is_integer, "integer")
@@ -176,7 +175,7 @@ class VectorTimesScalarOp(SPIRVOp):
     assembly_format = "operands attr-dict `:` `(` type(operands) `)` `->` type($result)"
 
     def __init__(self, vector: Value, scalar: Value):
-        super().__init__(operands=[vector, scalar], result_types=[SSAValue.get(vector).type])
+        super().__init__([vector, scalar], [SSAValue.get(vector).type])
 
     def verify_(self) -> None:
         rules.bf_09_no_arithmetic([self.vector.type])
@@ -196,7 +195,7 @@ class MatrixTimesScalarOp(SPIRVOp):
     assembly_format = "operands attr-dict `:` type($matrix) `,` type($scalar)"
 
     def __init__(self, matrix: Value, scalar: Value):
-        super().__init__(operands=[matrix, scalar], result_types=[SSAValue.get(matrix).type])
+        super().__init__([matrix, scalar], [SSAValue.get(matrix).type])
 
     def verify_(self) -> None:
         type_ = self.matrix.type
@@ -307,7 +306,7 @@ class DotOp(SPIRVOp):
 
     def __init__(self, vector_1: Value, vector_2: Value):
         element = rules.element_of(SSAValue.get(vector_1).type)
-        super().__init__(operands=[vector_1, vector_2], result_types=[element])
+        super().__init__([vector_1, vector_2], [element])
 
     def verify_(self) -> None:
         vector = _float_vector(self, self.vector_1.type)

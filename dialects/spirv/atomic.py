@@ -26,14 +26,8 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import MemorySemanticsAttr, ScopeAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import (
-    Predicate,
-    Value,
-    is_ieee_float,
-    is_integer,
-    is_numeric,
-)
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.constraints import Predicate, is_ieee_float, is_integer, is_numeric
 from xdsl_spirv.dialects.spirv.enums import Capability, MemorySemantics, Scope
 from xdsl_spirv.dialects.spirv.pointers import POINTER
 from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
@@ -142,12 +136,7 @@ class AtomicUpdate(AtomicOperation, ABC):
     def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics, value: Value):
         operand = SSAValue.get(value)
         super().__init__(
-            operands=[pointer, operand],
-            properties={
-                "memory_scope": ScopeAttr(scope),
-                "semantics": MemorySemanticsAttr(semantics),
-            },
-            result_types=[operand.type],
+            [pointer, operand], [operand.type], memory_scope=scope, semantics=semantics
         )
 
 
@@ -166,14 +155,7 @@ class AtomicStep(AtomicOperation, ABC):
         operand = SSAValue.get(pointer)
         type_ = operand.type
         pointee = type_.pointee if isinstance(type_, PointerType) else type_
-        super().__init__(
-            operands=[operand],
-            properties={
-                "memory_scope": ScopeAttr(scope),
-                "semantics": MemorySemanticsAttr(semantics),
-            },
-            result_types=[pointee],
-        )
+        super().__init__([operand], [pointee], memory_scope=scope, semantics=semantics)
 
 
 class AtomicCompare(AtomicOperation, ABC):
@@ -206,13 +188,11 @@ class AtomicCompare(AtomicOperation, ABC):
     ):
         operand = SSAValue.get(value)
         super().__init__(
-            operands=[pointer, operand, comparator],
-            properties={
-                "memory_scope": ScopeAttr(scope),
-                "equal_semantics": MemorySemanticsAttr(equal),
-                "unequal_semantics": MemorySemanticsAttr(unequal),
-            },
-            result_types=[operand.type],
+            [pointer, operand, comparator],
+            [operand.type],
+            memory_scope=scope,
+            equal_semantics=equal,
+            unequal_semantics=unequal,
         )
 
 
@@ -228,13 +208,7 @@ class AtomicStoreOp(AtomicOperation):
     )
 
     def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics, value: Value):
-        super().__init__(
-            operands=[pointer, value],
-            properties={
-                "memory_scope": ScopeAttr(scope),
-                "semantics": MemorySemanticsAttr(semantics),
-            },
-        )
+        super().__init__([pointer, value], memory_scope=scope, semantics=semantics)
 
 
 # fmt: off

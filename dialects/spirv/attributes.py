@@ -10,13 +10,22 @@ and either is read.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping
-from enum import IntEnum, IntFlag
+from collections.abc import Callable, Mapping
+from enum import Enum, IntEnum, IntFlag
 from functools import cache
-from typing import ClassVar, Generic, cast, get_args
+from typing import Any, ClassVar, Generic, cast, get_args
 
 from typing_extensions import TypeVar, get_original_bases
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, Signedness, i32
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    SymbolRefAttr,
+    i1,
+    i32,
+)
 from xdsl.ir import Attribute, Data
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -27,6 +36,10 @@ from xdsl_spirv.dialects.spirv import enums
 from xdsl_spirv.grammar import integer_words
 
 EnumT = TypeVar("EnumT", bound=IntEnum | IntFlag)
+
+
+ATTRIBUTES: dict[type[Enum], Callable[[Any], Attribute]] = {}
+"""The attribute of each enumeration that has one."""
 
 
 class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
@@ -53,6 +66,7 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
         for constant, value in {"ENUM": enum, "SPELLING": spelling or {}, "RULE": rule}.items():
             setattr(cls, constant, value)
         irdl_attr_definition(cls)
+        ATTRIBUTES[enum] = cls
 
     @classmethod
     def parse_enumerant(cls, parser: AttrParser) -> EnumT:
@@ -140,6 +154,17 @@ def _intel_names(enum: type[IntEnum | IntFlag]) -> Mapping[int, str]:
     """Enumerants by Intel's names: Khronos has renamed them (`MemoryALTERA`), MLIR has not."""
     names = enum.__members__.items()
     return {int(value): name for name, value in names if name.endswith("INTEL")}
+
+
+def as_attribute(value: Attribute | Enum | int | str) -> Attribute:
+    """The attribute of an enumerant, of a Boolean, of a number of 32 bits or of a symbol's name."""
+    if isinstance(value, Enum):
+        return ATTRIBUTES[type(value)](value)
+    if isinstance(value, bool):
+        return IntegerAttr(int(value), i1)
+    if isinstance(value, str):
+        return SymbolRefAttr(value)
+    return IntegerAttr(value, i32) if isinstance(value, int) else value
 
 
 def parse_integer(parser: AttrParser, type: IntegerType = i32) -> IntegerAttr:

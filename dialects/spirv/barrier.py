@@ -26,13 +26,7 @@ class ControlBarrier(SPIRVOp, ABC):
     memory_semantics = prop_def(MemorySemanticsAttr)
 
     def __init__(self, execution: Scope, memory: Scope, semantics: MemorySemantics):
-        super().__init__(
-            properties={
-                "execution_scope": ScopeAttr(execution),
-                "memory_scope": ScopeAttr(memory),
-                "memory_semantics": MemorySemanticsAttr(semantics),
-            }
-        )
+        super().__init__(execution_scope=execution, memory_scope=memory, memory_semantics=semantics)
 
 
 class ControlBarrierOp(ControlBarrier):
@@ -53,9 +47,4 @@ class MemoryBarrierOp(SPIRVOp):
     assembly_format = "$memory_scope `,` $memory_semantics attr-dict"
 
     def __init__(self, memory: Scope, semantics: MemorySemantics):
-        super().__init__(
-            properties={
-                "memory_scope": ScopeAttr(memory),
-                "memory_semantics": MemorySemanticsAttr(semantics),
-            }
-        )
+        super().__init__(memory_scope=memory, memory_semantics=semantics)

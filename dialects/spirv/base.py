@@ -22,15 +22,16 @@ from __future__ import annotations
 
 import re
 from abc import ABC
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, Unpack
 
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import traits_def
 from xdsl.traits import Commutative
 
 from xdsl_spirv.dialects.spirv import operation_name
+from xdsl_spirv.dialects.spirv.attributes import as_attribute
 from xdsl_spirv.upstream import lazy_formats, signatures
 from xdsl_spirv.upstream.placement import PlacedOperation
 
@@ -45,6 +46,10 @@ EXTENDED_SETS = {"GL": "GLSL.std.450", "CL": "OpenCL.std", "Tosa": "TOSA.001000.
 """The extended instruction set that a prefix of an operation's name stands for."""
 
 VENDORS = ("KHR", "EXT", "NV", "INTEL", "ARM", "AMD", "QCOM", "VALVE")
+
+
+Value = SSAValue | Operation
+"""A constructor's operand: an operation stands for its result."""
 
 
 class Facts(TypedDict, total=False):
@@ -94,6 +99,28 @@ class SPIRVOp(PlacedOperation, ABC):
         if ABC not in cls.__bases__:
             cls.name = name or operation_name(cls.__name__)
             signatures.define(cls)
+
+    def __init__(
+        self,
+        operands: Sequence[Value | Sequence[Value] | None] = (),
+        result_types: Sequence[Attribute | Sequence[Attribute] | None] = (),
+        *,
+        properties: Mapping[str, Attribute | None] | None = None,
+        regions: Sequence[Region | Sequence[Region]] = (),
+        successors: Sequence[Block | Sequence[Block]] = (),
+        attributes: Mapping[str, Attribute | None] | None = None,
+        **named: Attribute | Enum | int | str | None,
+    ):
+        """`named` are properties; enumerants, numbers and names of symbols become attributes."""
+        given = {key: as_attribute(value) for key, value in named.items() if value is not None}
+        super().__init__(
+            operands=operands,
+            result_types=result_types,
+            properties={**properties, **given} if properties else given,
+            attributes=attributes,
+            successors=successors,
+            regions=regions,
+        )
 
     def capabilities(self) -> Iterable[tuple[Capability, str]]:
         """The capabilities that depend on the operation's types, each with its reason."""

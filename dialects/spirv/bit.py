@@ -13,10 +13,9 @@ from xdsl.irdl import AnyAttr, VarConstraint, operand_def, result_def, traits_de
 from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import (
     UnaryOperation,
-    Value,
     component_count,
     is_integer,
     require,
@@ -87,7 +86,7 @@ class Shift(IntegerFoldable, ABC):
     )
 
     def __init__(self, base: Value, shift: Value):
-        super().__init__(operands=[base, shift], result_types=[SSAValue.get(base).type])
+        super().__init__([base, shift], [SSAValue.get(base).type])
 
     def component(self, operands: Sequence[IntegerAttr]) -> int | None:
         base, shift = operands

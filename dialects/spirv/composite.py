@@ -21,12 +21,11 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import (
     Cast,
     Indices,
     TypeAndDerived,
-    Value,
     VectorAndElement,
     component_count,
     is_integer,
@@ -113,7 +112,7 @@ class CompositeConstructOp(SPIRVOp):
     assembly_format = "$constituents attr-dict `:` `(` type(operands) `)` `->` type($result)"
 
     def __init__(self, constituents: Sequence[Value], result_type: Attribute):
-        super().__init__(operands=[constituents], result_types=[result_type])
+        super().__init__([constituents], [result_type])
 
     def verify_(self) -> None:
         type_, given = self.result.type, [c.type for c in self.constituents]
@@ -181,11 +180,7 @@ class CompositeExtractOp(Foldable):
 
     def __init__(self, composite: Value, indices: Sequence[int] | IndexArray):
         value, path = SSAValue.get(composite), indices_attribute(indices)
-        super().__init__(
-            operands=[value],
-            properties={"indices": path},
-            result_types=[element_at(self, value.type, path)],
-        )
+        super().__init__([value], [element_at(self, value.type, path)], indices=path)
 
     def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue | Attribute | None:
         return _part(self.composite, [index.value.data for index in self.indices])
@@ -214,9 +209,7 @@ class CompositeInsertOp(SPIRVOp):
 
     def __init__(self, object: Value, composite: Value, indices: Sequence[int] | IndexArray):
         super().__init__(
-            operands=[object, composite],
-            properties={"indices": indices_attribute(indices)},
-            result_types=[SSAValue.get(composite).type],
+            [object, composite], [SSAValue.get(composite).type], indices=indices_attribute(indices)
         )
 
     def verify_(self) -> None:
@@ -283,7 +276,7 @@ class VectorExtractDynamicOp(SPIRVOp):
 
     def __init__(self, vector: Value, index: Value):
         element = rules.element_of(SSAValue.get(vector).type)
-        super().__init__(operands=[vector, index], result_types=[element])
+        super().__init__([vector, index], [element])
 
     def verify_(self) -> None:
         vector = _vector(self, self.vector.type)
@@ -310,9 +303,7 @@ class VectorInsertDynamicOp(SPIRVOp):
     )
 
     def __init__(self, vector: Value, component: Value, index: Value):
-        super().__init__(
-            operands=[vector, component, index], result_types=[SSAValue.get(vector).type]
-        )
+        super().__init__([vector, component, index], [SSAValue.get(vector).type])
 
     def verify_(self) -> None:
         vector = _vector(self, self.vector.type)
@@ -348,11 +339,7 @@ class VectorShuffleOp(SPIRVOp):
     def __init__(self, components: Sequence[int] | IndexArray, vector_1: Value, vector_2: Value):
         path = indices_attribute(components)
         element = rules.element_of(SSAValue.get(vector_1).type)
-        super().__init__(
-            operands=[vector_1, vector_2],
-            properties={"components": path},
-            result_types=[VectorType(element, [len(path)])],
-        )
+        super().__init__([vector_1, vector_2], [VectorType(element, [len(path)])], components=path)
 
     def verify_(self) -> None:
         vectors = [_vector(self, v.type) for v in (self.vector_1, self.vector_2)]

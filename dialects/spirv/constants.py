@@ -40,7 +40,7 @@ from xdsl.traits import ConstantLike, HasParent, IsTerminator, Pure, SymbolOpInt
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.folding import Foldable, integer_attribute
 from xdsl_spirv.dialects.spirv.types import (
     ArrayType,
@@ -99,7 +99,7 @@ class ConstantOp(SPIRVOp, HasFolderInterface):
             if not isinstance(value, TypedAttribute):
                 raise ValueError("spirv.Constant: an array of values needs a result_type")
             result_type = value.get_type()
-        super().__init__(properties={"value": value}, result_types=[result_type])
+        super().__init__(result_types=[result_type], value=value)
 
     def fold(self) -> Sequence[Attribute]:
         return (self.value,)
@@ -273,14 +273,12 @@ class SpecConstantOp(ConstantSymbol):
     traits = traits_def(SymbolOpInterface())
 
     def __init__(
-        self,
-        sym_name: str,
-        default_value: IntegerAttr | FloatAttr,
-        spec_id: int | None = None,
+        self, sym_name: str, default_value: IntegerAttr | FloatAttr, spec_id: int | None = None
     ):
         super().__init__(
-            properties={"sym_name": StringAttr(sym_name), "default_value": default_value},
             attributes={} if spec_id is None else {"spec_id": IntegerAttr(spec_id, 64)},
+            sym_name=StringAttr(sym_name),
+            default_value=default_value,
         )
 
     @property
@@ -353,11 +351,9 @@ class SpecConstantCompositeOp(ConstantSymbol):
 
     def __init__(self, sym_name: str, constituents: Sequence[str], type: TypeAttribute):
         super().__init__(
-            properties={
-                "sym_name": StringAttr(sym_name),
-                "type": type,
-                "constituents": ArrayAttr([SymbolRefAttr(name) for name in constituents]),
-            }
+            sym_name=StringAttr(sym_name),
+            type=type,
+            constituents=ArrayAttr([SymbolRefAttr(name) for name in constituents]),
         )
 
     @property
@@ -447,9 +443,7 @@ class ReferenceOfOp(SPIRVOp, name="spirv.mlir.referenceof"):
     assembly_format = "$spec_const attr-dict `:` type($result)"
 
     def __init__(self, spec_const: str | SymbolRefAttr, result_type: Attribute):
-        if isinstance(spec_const, str):
-            spec_const = SymbolRefAttr(spec_const)
-        super().__init__(properties={"spec_const": spec_const}, result_types=[result_type])
+        super().__init__(result_types=[result_type], spec_const=spec_const)
 
     def verify_(self) -> None:
         if self.parent_op() is None:
@@ -481,8 +475,8 @@ class YieldOp(SPIRVOp, name="spirv.mlir.yield"):
     traits = lazy_traits_def(lambda: (IsTerminator(), Pure(), HasParent(SpecConstantOperationOp)))
     assembly_format = "attr-dict $operand `:` type($operand)"
 
-    def __init__(self, operand: SSAValue | Operation):
-        super().__init__(operands=[operand])
+    def __init__(self, operand: Value):
+        super().__init__([operand])
 
 
 class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):

@@ -30,13 +30,11 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.pointers import MemoryOperand
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.rules_types import is_integer, refuse
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, FloatType, MatrixType, StructType
-
-Value = SSAValue | Operation
 
 
 def is_bool(type_: Attribute) -> bool:
@@ -145,7 +143,7 @@ class UnaryOperation(SPIRVOp, ABC):
     assembly_format = "$operand `:` type($operand) attr-dict"
 
     def __init__(self, operand: Value):
-        super().__init__(operands=[operand], result_types=[SSAValue.get(operand).type])
+        super().__init__([operand], [SSAValue.get(operand).type])
 
 
 class BinaryOperation(SPIRVOp, ABC):
@@ -161,9 +159,7 @@ class BinaryOperation(SPIRVOp, ABC):
     assembly_format = "$operand_1 `,` $operand_2 attr-dict `:` type($result)"
 
     def __init__(self, operand_1: Value, operand_2: Value):
-        super().__init__(
-            operands=[operand_1, operand_2], result_types=[SSAValue.get(operand_1).type]
-        )
+        super().__init__([operand_1, operand_2], [SSAValue.get(operand_1).type])
 
 
 class TernaryOperation(SPIRVOp, ABC):
@@ -180,7 +176,7 @@ class TernaryOperation(SPIRVOp, ABC):
     assembly_format = "$x `,` $y `,` $z attr-dict `:` type($result)"
 
     def __init__(self, x: Value, y: Value, z: Value):
-        super().__init__(operands=[x, y, z], result_types=[SSAValue.get(x).type])
+        super().__init__([x, y, z], [SSAValue.get(x).type])
 
 
 class Cast(SPIRVOp, ABC):
@@ -192,7 +188,7 @@ class Cast(SPIRVOp, ABC):
     assembly_format = "$operand attr-dict `:` type($operand) `to` type($result)"
 
     def __init__(self, operand: Value, result_type: Attribute):
-        super().__init__(operands=[operand], result_types=[result_type])
+        super().__init__([operand], [result_type])
 
 
 @irdl_custom_directive
@@ -257,7 +253,7 @@ class UnaryPredicate(Predicating, ABC):
 
     def __init__(self, operand: Value):
         value = SSAValue.get(operand)
-        super().__init__(operands=[value], result_types=[with_element(value.type, i1)])
+        super().__init__([value], [with_element(value.type, i1)])
 
 
 class BinaryPredicate(Predicating, ABC):
@@ -268,7 +264,7 @@ class BinaryPredicate(Predicating, ABC):
 
     def __init__(self, operand_1: Value, operand_2: Value):
         value = SSAValue.get(operand_1)
-        super().__init__(operands=[value, operand_2], result_types=[with_element(value.type, i1)])
+        super().__init__([value, operand_2], [with_element(value.type, i1)])
 
 
 def _parse_types(parser: Parser) -> list[Attribute]:

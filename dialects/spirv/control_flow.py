@@ -61,7 +61,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     LoopControlAttr,
     SelectionControlAttr,
 )
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, SwitchOp
 from xdsl_spirv.dialects.spirv.enums import LoopControl, SelectionControl
 from xdsl_spirv.dialects.spirv.folding import components_of, unsigned
@@ -94,8 +94,8 @@ class ReturnValueOp(SPIRVOp):
     traits = traits_def(IsTerminator(), ReturnLike())
     assembly_format = "$value attr-dict `:` type($value)"
 
-    def __init__(self, value: SSAValue | Operation):
-        super().__init__(operands=[value])
+    def __init__(self, value: Value):
+        super().__init__([value])
 
     def verify_(self) -> None:
         function = enclosing_function(self)
@@ -148,18 +148,9 @@ class FunctionCallOp(SPIRVOp):
     FIELDS: ClassVar = {"function": "callee"}
 
     def __init__(
-        self,
-        callee: str | SymbolRefAttr,
-        arguments: Sequence[SSAValue | Operation],
-        result_type: Attribute | None,
+        self, callee: str | SymbolRefAttr, arguments: Sequence[Value], result_type: Attribute | None
     ):
-        if isinstance(callee, str):
-            callee = SymbolRefAttr(callee)
-        super().__init__(
-            operands=[arguments],
-            properties={"callee": callee},
-            result_types=[result_type],
-        )
+        super().__init__([arguments], [result_type], callee=callee)
 
     def verify_(self) -> None:
         if self.parent_op() is None:
@@ -190,8 +181,8 @@ class MergeOp(SPIRVOp, name="spirv.mlir.merge"):
     )
     assembly_format = "attr-dict ($arguments^ `:` type($arguments))?"
 
-    def __init__(self, arguments: Sequence[SSAValue | Operation] = ()):
-        super().__init__(operands=[arguments])
+    def __init__(self, arguments: Sequence[Value] = ()):
+        super().__init__([arguments])
 
 
 @irdl_custom_directive
@@ -271,9 +262,7 @@ class SelectionOp(Construct, HasCanonicalizationPatternsInterface, name="spirv.m
         selection_control: SelectionControl = SelectionControl.None_,
     ):
         super().__init__(
-            properties={"selection_control": SelectionControlAttr(selection_control)},
-            result_types=[result_types],
-            regions=[body],
+            result_types=[result_types], regions=[body], selection_control=selection_control
         )
 
     @classmethod
@@ -313,11 +302,7 @@ class LoopOp(Construct, name="spirv.mlir.loop"):
         result_types: Sequence[Attribute] = (),
         loop_control: LoopControl = LoopControl.None_,
     ):
-        super().__init__(
-            properties={"loop_control": LoopControlAttr(loop_control)},
-            result_types=[result_types],
-            regions=[body],
-        )
+        super().__init__(result_types=[result_types], regions=[body], loop_control=loop_control)
 
     @property
     def header_block(self) -> Block:

@@ -17,12 +17,11 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import (
     Cast,
     Predicate,
     UnaryOperation,
-    Value,
     component_count,
     is_float,
     is_integer,
@@ -204,7 +203,7 @@ class ConvertPtrToUOp(SPIRVOp):
     assembly_format = "$pointer attr-dict `:` type($pointer) `to` type($result)"
 
     def __init__(self, pointer: Value, result_type: Attribute):
-        super().__init__(operands=[pointer], result_types=[result_type])
+        super().__init__([pointer], [result_type])
 
     def verify_(self) -> None:
         _pointer(self, self.pointer.type)
@@ -230,7 +229,7 @@ class PointerCast(SPIRVOp, ABC):
     assembly_format = "$pointer attr-dict `:` type($pointer) `to` type($result)"
 
     def __init__(self, pointer: Value, result_type: PointerType):
-        super().__init__(operands=[pointer], result_types=[result_type])
+        super().__init__([pointer], [result_type])
 
     def check_classes(self, source: bool, target: bool) -> None:
         """Says which side's storage class is Generic."""

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Self, TypeAlias
 
 from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, SymbolRefAttr, i32
-from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyOf,
     BaseAttr,
@@ -49,7 +49,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     MemoryAccessAttr,
     ScopeAttr,
 )
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import FactorsAndSum
 from xdsl_spirv.dialects.spirv.enums import (
     CooperativeMatrixLayout,
@@ -62,12 +62,6 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 
 Layout: TypeAlias = CooperativeMatrixLayout | CooperativeMatrixLayoutAttr | SymbolRefAttr | str
 """A layout, or the specialization constant that decides it."""
-
-
-def _layout(layout: Layout) -> Attribute:
-    if isinstance(layout, CooperativeMatrixLayout):
-        return CooperativeMatrixLayoutAttr(layout)
-    return SymbolRefAttr(layout) if isinstance(layout, str) else layout
 
 
 @irdl_custom_directive
@@ -164,20 +158,6 @@ def _print_enumeration_or_symbol(printer: Printer, attribute: Attribute) -> None
         printer.print_attribute(attribute)
 
 
-def _memory_properties(
-    layout: Layout,
-    memory_operand: MemoryAccess | None,
-    alignment: int | None,
-    memory_scope: Scope | None,
-) -> dict[str, Attribute | None]:
-    return {
-        "matrix_layout": _layout(layout),
-        "memory_operand": None if memory_operand is None else MemoryAccessAttr(memory_operand),
-        "alignment": None if alignment is None else IntegerAttr(alignment, i32),
-        "memory_scope": None if memory_scope is None else ScopeAttr(memory_scope),
-    }
-
-
 class CooperativeMatrixLoadOp(MatrixMemoryOperation, name="spirv.KHR.CooperativeMatrixLoad"):
     """
     A matrix read from memory.
@@ -195,8 +175,8 @@ class CooperativeMatrixLoadOp(MatrixMemoryOperation, name="spirv.KHR.Cooperative
 
     def __init__(
         self,
-        pointer: SSAValue | Operation,
-        stride: SSAValue | Operation | None,
+        pointer: Value,
+        stride: Value | None,
         layout: Layout,
         result_type: CooperativeMatrixType,
         memory_operand: MemoryAccess | None = None,
@@ -204,9 +184,12 @@ class CooperativeMatrixLoadOp(MatrixMemoryOperation, name="spirv.KHR.Cooperative
         memory_scope: Scope | None = None,
     ):
         super().__init__(
-            operands=[pointer, stride],
-            properties=_memory_properties(layout, memory_operand, alignment, memory_scope),
-            result_types=[result_type],
+            [pointer, stride],
+            [result_type],
+            matrix_layout=layout,
+            memory_operand=memory_operand,
+            alignment=alignment,
+            memory_scope=memory_scope,
         )
 
     def verify_(self) -> None:
@@ -234,17 +217,20 @@ class CooperativeMatrixStoreOp(MatrixMemoryOperation, name="spirv.KHR.Cooperativ
 
     def __init__(
         self,
-        pointer: SSAValue | Operation,
-        object: SSAValue | Operation,
-        stride: SSAValue | Operation | None,
+        pointer: Value,
+        object: Value,
+        stride: Value | None,
         layout: Layout,
         memory_operand: MemoryAccess | None = None,
         alignment: int | None = None,
         memory_scope: Scope | None = None,
     ):
         super().__init__(
-            operands=[pointer, object, stride],
-            properties=_memory_properties(layout, memory_operand, alignment, memory_scope),
+            [pointer, object, stride],
+            matrix_layout=layout,
+            memory_operand=memory_operand,
+            alignment=alignment,
+            memory_scope=memory_scope,
         )
 
     def verify_(self) -> None:
@@ -277,18 +263,14 @@ class CooperativeMatrixMulAddOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixMulAdd
 
     def __init__(
         self,
-        a: SSAValue | Operation,
-        b: SSAValue | Operation,
-        c: SSAValue | Operation,
+        a: Value,
+        b: Value,
+        c: Value,
         matrix_operands: CooperativeMatrixOperands | None = None,
         result_type: Attribute | None = None,
     ):
-        operands = CooperativeMatrixOperandsAttr(matrix_operands) if matrix_operands else None
-        super().__init__(
-            operands=[a, b, c],
-            properties={"matrix_operands": operands},
-            result_types=[result_type or SSAValue.get(c).type],
-        )
+        type_ = result_type or SSAValue.get(c).type
+        super().__init__([a, b, c], [type_], matrix_operands=matrix_operands or None)
 
     def verify_(self) -> None:
         types = (self.a.type, self.b.type, self.c.type, self.result.type)
@@ -312,9 +294,7 @@ class CooperativeMatrixLengthOp(SPIRVOp, name="spirv.KHR.CooperativeMatrixLength
     traits = traits_def(NoMemoryEffect())
 
     def __init__(self, cooperative_matrix_type: CooperativeMatrixType):
-        super().__init__(
-            properties={"cooperative_matrix_type": cooperative_matrix_type}, result_types=[i32]
-        )
+        super().__init__(result_types=[i32], cooperative_matrix_type=cooperative_matrix_type)
 
     def verify_(self) -> None:
         rules.cm_17_length(self.result.type, self.cooperative_matrix_type)

@@ -19,8 +19,8 @@ from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixReduceAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.constraints import is_integer
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixReduce, CooperativeMatrixUse
 from xdsl_spirv.dialects.spirv.function import FuncOp
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
@@ -58,7 +58,7 @@ class MatrixConversion(SPIRVOp, ABC):
     assembly_format = "$matrix attr-dict `:` type($matrix) `to` type($result)"
 
     def __init__(self, matrix: Value, result_type: CooperativeMatrixType):
-        super().__init__(operands=[matrix], result_types=[result_type])
+        super().__init__([matrix], [result_type])
 
     @property
     def types(self) -> tuple[CooperativeMatrixType, CooperativeMatrixType]:
@@ -130,14 +130,7 @@ class CooperativeMatrixReduceOp(SPIRVOp, name="spirv.NV.CooperativeMatrixReduce"
         combine_func: str,
         result_type: CooperativeMatrixType,
     ):
-        super().__init__(
-            operands=[matrix],
-            properties={
-                "reduce": CooperativeMatrixReduceAttr(reduce),
-                "combine_func": SymbolRefAttr(combine_func),
-            },
-            result_types=[result_type],
-        )
+        super().__init__([matrix], [result_type], reduce=reduce, combine_func=combine_func)
 
     def verify_(self) -> None:
         before, after = self.matrix.type, self.result.type
@@ -204,9 +197,9 @@ class CooperativeMatrixPerElementOp(SPIRVOp, name="spirv.NV.CooperativeMatrixPer
     ):
         matrix = SSAValue.get(matrix)
         super().__init__(
-            operands=[matrix, [SSAValue.get(argument) for argument in arguments]],
-            properties={"func": SymbolRefAttr(func)},
-            result_types=[result_type or matrix.type],
+            [matrix, [SSAValue.get(argument) for argument in arguments]],
+            [result_type or matrix.type],
+            func=func,
         )
 
     def verify_(self) -> None:
@@ -262,7 +255,7 @@ class CooperativeMatrixGetCoordinateOp(SPIRVOp, name="spirv.EXT.CooperativeMatri
     )
 
     def __init__(self, matrix: Value, index: Value, result_type: VectorType):
-        super().__init__(operands=[matrix, index], result_types=[result_type])
+        super().__init__([matrix, index], [result_type])
 
     def verify_(self) -> None:
         type_ = self.result.type

@@ -21,8 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, TensorAddressingOperandsAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.cooperative_matrix_2 import called
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, TensorAddressingOperands
 from xdsl_spirv.dialects.spirv.pointers import POINTER, SCOPE, MemoryOperand, ReadsMemory

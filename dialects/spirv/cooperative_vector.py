@@ -25,9 +25,10 @@ from xdsl_spirv.dialects.spirv.attributes import (
     ComponentTypeAttr,
     CooperativeMatrixOperandsAttr,
     CooperativeVectorMatrixLayoutAttr,
+    as_attribute,
 )
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, Value, is_integer
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, is_integer
 from xdsl_spirv.dialects.spirv.enums import (
     ComponentType,
     CooperativeMatrixOperands,
@@ -48,7 +49,6 @@ from xdsl_spirv.dialects.spirv.settings import (
     enumerant,
     parse_settings,
     print_settings,
-    setting,
 )
 from xdsl_spirv.dialects.spirv.types import known
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
@@ -110,7 +110,7 @@ class VectorTimesMatrix(SPIRVOp, ABC):
         matrix_operands: CooperativeMatrixOperands | None = None,
     ) -> Self:
         """The operation on the operands in order, a stride last; `settings` by name."""
-        properties = {name: setting(settings[name]) for name in cls.SETTINGS}
+        properties = {name: as_attribute(settings[name]) for name in cls.SETTINGS}
         if matrix_operands is not None:
             properties["matrix_operands"] = CooperativeMatrixOperandsAttr(matrix_operands)
         return cls.create(
@@ -247,9 +247,7 @@ class CooperativeVectorLoadOp(MemoryAccessing, name="spirv.NV.CooperativeVectorL
         memory: MemoryOperand | None = None,
     ):
         super().__init__(
-            operands=[pointer, offset],
-            properties=(memory or MemoryOperand()).properties(),
-            result_types=[result_type],
+            [pointer, offset], [result_type], properties=(memory or MemoryOperand()).properties()
         )
 
     def verify_(self) -> None:
@@ -274,8 +272,7 @@ class CooperativeVectorStoreOp(MemoryAccessing, name="spirv.NV.CooperativeVector
         self, pointer: Value, offset: Value, object: Value, memory: MemoryOperand | None = None
     ):
         super().__init__(
-            operands=[pointer, offset, object],
-            properties=(memory or MemoryOperand()).properties(),
+            [pointer, offset, object], properties=(memory or MemoryOperand()).properties()
         )
 
     def verify_(self) -> None:
@@ -316,11 +313,9 @@ class CooperativeVectorOuterProductAccumulateOp(
         matrix_stride: Value | None = None,
     ):
         super().__init__(
-            operands=[pointer, offset, a, b, matrix_stride],
-            properties={
-                "memory_layout": CooperativeVectorMatrixLayoutAttr(memory_layout),
-                "matrix_interpretation": ComponentTypeAttr(matrix_interpretation),
-            },
+            [pointer, offset, a, b, matrix_stride],
+            memory_layout=memory_layout,
+            matrix_interpretation=matrix_interpretation,
         )
 
     @classmethod
@@ -384,7 +379,7 @@ class CooperativeVectorReduceSumAccumulateOp(
     )
 
     def __init__(self, pointer: Value, offset: Value, v: Value):
-        super().__init__(operands=[pointer, offset, v])
+        super().__init__([pointer, offset, v])
 
     def verify_(self) -> None:
         _check_offset(self, self.offset)

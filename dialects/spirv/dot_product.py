@@ -13,13 +13,13 @@ from enum import Enum
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerType, Signedness, VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import operand_def, opt_prop_def, result_def, traits_def
 from xdsl.traits import Commutative, Pure
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import PackedVectorFormatAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import OneOrTwoTypes, SameType
 from xdsl_spirv.dialects.spirv.enums import Capability, PackedVectorFormat
 
@@ -76,10 +76,6 @@ class IntegerDotOperation(SPIRVOp, ABC):
 _BYTES = tuple(IntegerType(8, signedness) for signedness in Signedness)
 
 
-def _packed_format(packed: PackedVectorFormat | PackedVectorFormatAttr | None) -> Attribute | None:
-    return PackedVectorFormatAttr(packed) if isinstance(packed, PackedVectorFormat) else packed
-
-
 class DotOperation(IntegerDotOperation, ABC):
     """The low bits of the exact sum of the components' products."""
 
@@ -90,16 +86,12 @@ class DotOperation(IntegerDotOperation, ABC):
 
     def __init__(
         self,
-        vector_1: SSAValue | Operation,
-        vector_2: SSAValue | Operation,
+        vector_1: Value,
+        vector_2: Value,
         result_type: Attribute,
         format: PackedVectorFormat | PackedVectorFormatAttr | None = None,
     ):
-        super().__init__(
-            operands=[vector_1, vector_2],
-            properties={"format": _packed_format(format)},
-            result_types=[result_type],
-        )
+        super().__init__([vector_1, vector_2], [result_type], format=format)
 
 
 class DotAccumulateOperation(IntegerDotOperation, ABC):
@@ -118,15 +110,15 @@ class DotAccumulateOperation(IntegerDotOperation, ABC):
 
     def __init__(
         self,
-        vector_1: SSAValue | Operation,
-        vector_2: SSAValue | Operation,
-        accumulator: SSAValue | Operation,
+        vector_1: Value,
+        vector_2: Value,
+        accumulator: Value,
         format: PackedVectorFormat | PackedVectorFormatAttr | None = None,
     ):
         super().__init__(
-            operands=[vector_1, vector_2, accumulator],
-            properties={"format": _packed_format(format)},
-            result_types=[SSAValue.get(accumulator).type],
+            [vector_1, vector_2, accumulator],
+            [SSAValue.get(accumulator).type],
+            format=format,
         )
 
     def verify_(self) -> None:

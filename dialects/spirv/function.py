@@ -86,13 +86,11 @@ class FuncOp(SPIRVOp, name="spirv.func"):
         if body is None:
             body = Region(Block(arg_types=function_type.inputs))
         super().__init__(
-            properties={
-                "sym_name": StringAttr(sym_name),
-                "function_type": function_type,
-                "function_control": FunctionControlAttr(function_control),
-                "linkage_attributes": linkage_attributes,
-            },
             regions=[body],
+            sym_name=StringAttr(sym_name),
+            function_type=function_type,
+            function_control=function_control,
+            linkage_attributes=linkage_attributes,
         )
 
     @classmethod

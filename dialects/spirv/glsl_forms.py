@@ -27,10 +27,9 @@ from xdsl.traits import MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import (
     UnaryOperation,
-    Value,
     component_count,
     is_ieee_float,
     is_integer,
@@ -104,7 +103,7 @@ class GLFMixOp(GLTyped):
     a = operand_def()
 
     def __init__(self, x: Value, y: Value, a: Value):
-        super().__init__(operands=[x, y, a], result_types=[SSAValue.get(x).type])
+        super().__init__([x, y, a], [SSAValue.get(x).type])
 
     def verify_(self) -> None:
         check_floats(self)
@@ -120,7 +119,7 @@ class GLLdexpOp(GLTyped):
     exp = operand_def()
 
     def __init__(self, x: Value, exp: Value):
-        super().__init__(operands=[x, exp], result_types=[SSAValue.get(x).type])
+        super().__init__([x, exp], [SSAValue.get(x).type])
 
     def verify_(self) -> None:
         require(self, [self.x.type], is_ieee_float, "floating-point")
@@ -142,7 +141,7 @@ class GLRefractOp(GLTyped):
     eta = operand_def()
 
     def __init__(self, i: Value, n: Value, eta: Value):
-        super().__init__(operands=[i, n, eta], result_types=[SSAValue.get(i).type])
+        super().__init__([i, n, eta], [SSAValue.get(i).type])
 
     def verify_(self) -> None:
         check_floats(self)
@@ -160,9 +159,7 @@ class GLStructForm(GLTyped, ABC):
 
     def __init__(self, operand: Value, result_type: Attribute | None = None):
         value = SSAValue.get(operand)
-        super().__init__(
-            operands=[value], result_types=[result_type or StructType(self.members(value.type))]
-        )
+        super().__init__([value], [result_type or StructType(self.members(value.type))])
 
     def members(self, operand: Attribute) -> list[Attribute]:
         """The struct's member types for an operand's type."""
@@ -198,7 +195,7 @@ class GLPointerForm(GLTyped, ABC):
     traits = traits_def(MemoryWriteEffect())
 
     def __init__(self, operand: Value, pointer: Value):
-        super().__init__(operands=[operand, pointer], result_types=[SSAValue.get(operand).type])
+        super().__init__([operand, pointer], [SSAValue.get(operand).type])
 
     def written(self) -> Attribute:
         """The type of the written value, of any signedness."""
@@ -236,7 +233,7 @@ class GLPacking(GLTyped, ABC):
 
     def __init__(self, operand: Value):
         result = self.PACKED if self.PACKS else self.VECTOR
-        super().__init__(operands=[operand], result_types=[result])
+        super().__init__([operand], [result])
 
     def verify_(self) -> None:
         source, target = (self.VECTOR, self.PACKED) if self.PACKS else (self.PACKED, self.VECTOR)
@@ -301,7 +298,7 @@ class GLLengthOp(GLVectorLength):
 
     def __init__(self, operand: Value):
         element = rules.element_of(SSAValue.get(operand).type)
-        super().__init__(operands=[operand], result_types=[element])
+        super().__init__([operand], [element])
 
 
 class GLDistanceOp(GLVectorLength):
@@ -313,7 +310,7 @@ class GLDistanceOp(GLVectorLength):
 
     def __init__(self, p0: Value, p1: Value):
         element = rules.element_of(SSAValue.get(p0).type)
-        super().__init__(operands=[p0, p1], result_types=[element])
+        super().__init__([p0, p1], [element])
 
 
 def _square(op: Operation, type_: Attribute) -> MatrixType:

@@ -37,8 +37,7 @@ from xdsl.printer import Printer
 from xdsl.traits import HasParent, IsTerminator, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.function import (
     parse_signature,
@@ -77,12 +76,10 @@ class GraphOp(SPIRVOp, name="spirv.ARM.Graph"):
     ):
         """Gives the graph a block that takes the inputs if there is no `body`."""
         super().__init__(
-            properties={
-                "sym_name": StringAttr(sym_name),
-                "function_type": FunctionType.from_lists(*function_type),
-                "entry_point": IntegerAttr.from_bool(True) if entry_point else None,
-            },
             regions=[Region(Block(arg_types=function_type[0])) if body is None else body],
+            sym_name=StringAttr(sym_name),
+            function_type=FunctionType.from_lists(*function_type),
+            entry_point=IntegerAttr.from_bool(True) if entry_point else None,
         )
 
     @classmethod
@@ -130,12 +127,7 @@ class GraphEntryPointOp(SPIRVOp, name="spirv.ARM.GraphEntryPoint"):
     assembly_format = "$fn custom<FurtherSymbols>($interface) attr-dict"
 
     def __init__(self, fn: str, interface: Sequence[str]):
-        super().__init__(
-            properties={
-                "fn": SymbolRefAttr(fn),
-                "interface": ArrayAttr([SymbolRefAttr(name) for name in interface]),
-            }
-        )
+        super().__init__(fn=fn, interface=ArrayAttr([SymbolRefAttr(name) for name in interface]))
 
     def verify_(self) -> None:
         module = self.parent_op()
@@ -170,10 +162,7 @@ class GraphConstantOp(SPIRVOp, name="spirv.ARM.GraphConstant"):
     traits = traits_def(Pure())
 
     def __init__(self, graph_constant_id: int, result_type: Attribute):
-        super().__init__(
-            properties={"graph_constant_id": IntegerAttr(graph_constant_id, i32)},
-            result_types=[result_type],
-        )
+        super().__init__(result_types=[result_type], graph_constant_id=graph_constant_id)
 
     @classmethod
     def parse(cls, parser: Parser) -> GraphConstantOp:
@@ -204,4 +193,4 @@ class GraphOutputsOp(SPIRVOp, name="spirv.ARM.GraphOutputs"):
     assembly_format = "$value attr-dict `:` type($value)"
 
     def __init__(self, value: Sequence[Value]):
-        super().__init__(operands=[value])
+        super().__init__([value])

@@ -26,10 +26,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import GroupOperationAttr, ScopeAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import (
     Predicate,
-    Value,
     is_bool,
     is_ieee_float,
     is_integer,
@@ -72,14 +71,10 @@ class GroupNonUniformOperation(GroupInstruction, ABC):
         execution_scope: Scope | ScopeAttr,
         operands: Sequence[Value | None],
         result: Attribute,
-        **properties: Attribute,
+        group_operation: GroupOperation | None = None,
     ):
-        if isinstance(execution_scope, Scope):
-            execution_scope = ScopeAttr(execution_scope)
         super().__init__(
-            operands=operands,
-            properties={"execution_scope": execution_scope, **properties},
-            result_types=[result],
+            operands, [result], execution_scope=execution_scope, group_operation=group_operation
         )
 
     def check_scope(self) -> None:
@@ -227,9 +222,7 @@ class GroupNonUniformBallotBitCountOp(GroupNonUniformOperation):
     )
 
     def __init__(self, execution_scope: Scope | ScopeAttr, operation: GroupOperation, value: Value):
-        super().__init__(
-            execution_scope, [value], i32, group_operation=GroupOperationAttr(operation)
-        )
+        super().__init__(execution_scope, [value], i32, group_operation=operation)
 
     def verify_(self) -> None:
         self.check_scope()
@@ -345,7 +338,7 @@ class GroupArithmetic(GroupNonUniformOperation, ABC):
             execution_scope,
             [value, cluster_size],
             SSAValue.get(value).type,
-            group_operation=GroupOperationAttr(operation),
+            group_operation=operation,
         )
 
     assembly_format = (

@@ -21,10 +21,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import (
     TernaryOperation,
-    Value,
     check_arithmetic,
     component_count,
     is_bool,
@@ -48,7 +47,7 @@ class AssumeTrueOp(SPIRVOp, name="spirv.KHR.AssumeTrue"):
     assembly_format = "$condition attr-dict"
 
     def __init__(self, condition: Value):
-        super().__init__(operands=[condition])
+        super().__init__([condition])
 
 
 class ExpectOp(SPIRVOp, name="spirv.KHR.Expect"):
@@ -62,7 +61,7 @@ class ExpectOp(SPIRVOp, name="spirv.KHR.Expect"):
     assembly_format = "$value `,` $expected_value attr-dict `:` type($result)"
 
     def __init__(self, value: Value, expected_value: Value):
-        super().__init__(operands=[value, expected_value], result_types=[SSAValue.get(value).type])
+        super().__init__([value, expected_value], [SSAValue.get(value).type])
 
     def verify_(self) -> None:
         types = [self.value.type]
@@ -89,7 +88,7 @@ class SameValue(SPIRVOp, ABC):
     assembly_format = "$value attr-dict `:` type($result)"
 
     def __init__(self, value: Value):
-        super().__init__(operands=[value], result_types=[SSAValue.get(value).type])
+        super().__init__([value], [SSAValue.get(value).type])
 
 
 class FreezeOp(SameValue, name="spirv.KHR.Freeze"):
@@ -138,7 +137,7 @@ class BitcastExtractOp(SPIRVOp, name="spirv.EXT.BitcastExtract"):
     )
 
     def __init__(self, base: Value, offset: Value, result_type: Attribute):
-        super().__init__(operands=[base, offset], result_types=[result_type])
+        super().__init__([base, offset], [result_type])
 
     def verify_(self) -> None:
         if not is_integer(self.offset.type):
@@ -169,11 +168,7 @@ class ReadClockOp(SPIRVOp, name="spirv.KHR.ReadClock"):
     assembly_format = "$execution_scope attr-dict `:` type($result)"
 
     def __init__(self, execution_scope: Scope | ScopeAttr, result_type: Attribute):
-        if isinstance(execution_scope, Scope):
-            execution_scope = ScopeAttr(execution_scope)
-        super().__init__(
-            properties={"execution_scope": execution_scope}, result_types=[result_type]
-        )
+        super().__init__(result_types=[result_type], execution_scope=execution_scope)
 
     def verify_(self) -> None:
         type_ = self.result.type
@@ -200,7 +195,7 @@ class AbortOp(SPIRVOp, name="spirv.KHR.Abort"):
 
     def __init__(self, message: Value):
         message = SSAValue.get(message)
-        super().__init__(operands=[message], properties={"message_type": message.type})
+        super().__init__([message], message_type=message.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> AbortOp:

@@ -24,10 +24,9 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import MemorySemanticsAttr, ScopeAttr, StorageClassAttr
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrier
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import (
     BinaryPredicate,
-    Value,
     is_ieee_float,
     is_integer,
     require,
@@ -69,7 +68,7 @@ class GenericPtrMemSemanticsOp(SPIRVOp):
     assembly_format = "$pointer attr-dict `:` type($pointer) `->` type($result)"
 
     def __init__(self, pointer: Value):
-        super().__init__(operands=[pointer], result_types=[i32])
+        super().__init__([pointer], [i32])
 
     def verify_(self) -> None:
         if storage_class(self.pointer.type).data is not StorageClass.Generic:
@@ -111,7 +110,7 @@ class Lifetime(SPIRVOp, ABC):
     assembly_format = "$pointer `,` $size attr-dict `:` type($pointer)"
 
     def __init__(self, pointer: Value, size: int = 0):
-        super().__init__(operands=[pointer], properties={"size": IntegerAttr(size, i32)})
+        super().__init__([pointer], size=size)
 
     def verify_(self) -> None:
         if storage_class(self.pointer.type).data is not StorageClass.Function:
@@ -155,9 +154,7 @@ class AtomicFlagTestAndSetOp(AtomicFlag):
     result = result_def(i1)
 
     def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics):
-        super().__init__(
-            operands=[pointer], properties=self._properties(scope, semantics), result_types=[i1]
-        )
+        super().__init__([pointer], [i1], properties=self._properties(scope, semantics))
 
     def verify_(self) -> None:
         self.check_pointer()
@@ -167,7 +164,7 @@ class AtomicFlagClearOp(AtomicFlag):
     """Clears the flag."""
 
     def __init__(self, pointer: Value, scope: Scope, semantics: MemorySemantics):
-        super().__init__(operands=[pointer], properties=self._properties(scope, semantics))
+        super().__init__([pointer], properties=self._properties(scope, semantics))
 
     def verify_(self) -> None:
         self.check_pointer()
@@ -243,7 +240,7 @@ class SubgroupBlockReadOp(SPIRVOp, name="spirv.INTEL.SubgroupBlockRead"):
     assembly_format = "$ptr attr-dict `:` type($ptr) `->` type($result)"
 
     def __init__(self, ptr: Value, result_type: Attribute):
-        super().__init__(operands=[ptr], result_types=[result_type])
+        super().__init__([ptr], [result_type])
 
     def verify_(self) -> None:
         _check_block(self, self.ptr, self.result.type)
@@ -258,7 +255,7 @@ class SubgroupBlockWriteOp(SPIRVOp, name="spirv.INTEL.SubgroupBlockWrite"):
     traits = traits_def(MemoryWriteEffect())
 
     def __init__(self, ptr: Value, value: Value):
-        super().__init__(operands=[ptr, value])
+        super().__init__([ptr, value])
 
     @classmethod
     def parse(cls, parser: Parser) -> SubgroupBlockWriteOp:

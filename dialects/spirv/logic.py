@@ -14,12 +14,11 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import (
     BinaryPredicate,
     UnaryOperation,
     UnaryPredicate,
-    Value,
     component_count,
     is_bool,
     is_ieee_float,
@@ -128,7 +127,7 @@ class BooleanReduction(SPIRVOp, ABC):
     assembly_format = "$vector attr-dict `:` type($vector)"
 
     def __init__(self, vector: Value):
-        super().__init__(operands=[vector], result_types=[i1])
+        super().__init__([vector], [i1])
 
     def verify_(self) -> None:
         if not is_bool(rules.element_of(self.vector.type)):
@@ -160,10 +159,7 @@ class SelectOp(Foldable):
     assembly_format = "operands attr-dict `:` type($condition) `,` type($result)"
 
     def __init__(self, condition: Value, object_1: Value, object_2: Value):
-        super().__init__(
-            operands=[condition, object_1, object_2],
-            result_types=[SSAValue.get(object_1).type],
-        )
+        super().__init__([condition, object_1, object_2], [SSAValue.get(object_1).type])
 
     def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue | None:
         if self.object_1 is self.object_2:

@@ -45,7 +45,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constants import CONSTANT_INSTRUCTIONS, verify_lengths
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, StorageClass
 from xdsl_spirv.dialects.spirv.folding import Foldable
@@ -131,12 +131,8 @@ class VariableOp(SPIRVOp):
         "custom<PointerToValue>(type($result), $storage_class, type($initializer))"
     )
 
-    def __init__(self, result_type: PointerType, initializer: SSAValue | Operation | None = None):
-        super().__init__(
-            operands=[initializer],
-            properties={"storage_class": result_type.storage_class},
-            result_types=[result_type],
-        )
+    def __init__(self, result_type: PointerType, initializer: Value | None = None):
+        super().__init__([initializer], [result_type], storage_class=result_type.storage_class)
 
     def verify_(self) -> None:
         type = pointer_type(self.result)
@@ -174,16 +170,16 @@ class LoadOp(MemoryAccessing):
 
     def __init__(
         self,
-        pointer: SSAValue | Operation,
+        pointer: Value,
         memory: MemoryOperand | None = None,
         result_type: Attribute | None = None,
     ):
         """`result_type` is needed where the pointer is untyped."""
         pointer = SSAValue.get(pointer)
         super().__init__(
-            operands=[pointer],
+            [pointer],
+            [result_type or pointer_type(pointer).pointee],
             properties=(memory or MemoryOperand()).properties(),
-            result_types=[result_type or pointer_type(pointer).pointee],
         )
 
     @classmethod
@@ -234,15 +230,8 @@ class StoreOp(MemoryAccessing):
     object = operand_def()
     traits = traits_def(MemoryWriteEffect())
 
-    def __init__(
-        self,
-        pointer: SSAValue | Operation,
-        object: SSAValue | Operation,
-        memory: MemoryOperand | None = None,
-    ):
-        super().__init__(
-            operands=[pointer, object], properties=(memory or MemoryOperand()).properties()
-        )
+    def __init__(self, pointer: Value, object: Value, memory: MemoryOperand | None = None):
+        super().__init__([pointer, object], properties=(memory or MemoryOperand()).properties())
 
     @classmethod
     def parse(cls, parser: Parser) -> StoreOp:
@@ -301,13 +290,13 @@ class CopyMemoryOp(MemoryCopying):
 
     def __init__(
         self,
-        target: SSAValue | Operation,
-        source: SSAValue | Operation,
+        target: Value,
+        source: Value,
         memory: MemoryOperand | None = None,
         source_memory: MemoryOperand | None = None,
     ):
         super().__init__(
-            operands=[target, source],
+            [target, source],
             properties=(memory or MemoryOperand()).properties()
             | (source_memory or MemoryOperand()).properties("source_"),
         )
@@ -389,17 +378,11 @@ class AccessChain(SPIRVOp, HasCanonicalizationPatternsInterface, ABC):
     )
 
     def __init__(
-        self,
-        base: SSAValue | Operation,
-        indexes: Sequence[SSAValue | Operation],
-        result_type: PointerType | None = None,
+        self, base: Value, indexes: Sequence[Value], result_type: PointerType | None = None
     ):
         base = SSAValue.get(base)
         values = [SSAValue.get(index) for index in indexes]
-        super().__init__(
-            operands=[base, values],
-            result_types=[result_type or chain_type(pointer_type(base), values)],
-        )
+        super().__init__([base, values], [result_type or chain_type(pointer_type(base), values)])
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
@@ -424,16 +407,15 @@ class PtrAccessChain(SPIRVOp, ABC):
 
     def __init__(
         self,
-        base: SSAValue | Operation,
-        element: SSAValue | Operation,
-        indexes: Sequence[SSAValue | Operation] = (),
+        base: Value,
+        element: Value,
+        indexes: Sequence[Value] = (),
         result_type: PointerType | None = None,
     ):
         base = SSAValue.get(base)
         values = [SSAValue.get(index) for index in indexes]
         super().__init__(
-            operands=[base, element, values],
-            result_types=[result_type or chain_type(pointer_type(base), values)],
+            [base, element, values], [result_type or chain_type(pointer_type(base), values)]
         )
 
     def verify_(self) -> None:
@@ -467,12 +449,8 @@ class ArrayLengthOp(SPIRVOp):
         "$structure `[` $array_member `]` attr-dict `:` type($structure) `->` type($result)"
     )
 
-    def __init__(self, structure: SSAValue | Operation, array_member: int):
-        super().__init__(
-            operands=[structure],
-            properties={"array_member": IntegerAttr(array_member, i32)},
-            result_types=[i32],
-        )
+    def __init__(self, structure: Value, array_member: int):
+        super().__init__([structure], [i32], array_member=array_member)
 
     def verify_(self) -> None:
         struct = pointer_type(self.structure).pointee
@@ -495,9 +473,9 @@ class CopyObjectOp(Foldable):
     traits = traits_def(Pure())
     assembly_format = "$operand attr-dict `:` type($operand)"
 
-    def __init__(self, operand: SSAValue | Operation):
+    def __init__(self, operand: Value):
         operand = SSAValue.get(operand)
-        super().__init__(operands=[operand], result_types=[operand.type])
+        super().__init__([operand], [operand.type])
 
     def evaluate(self, operands: Sequence[Attribute | None]) -> SSAValue:
         return self.operand

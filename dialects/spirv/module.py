@@ -338,13 +338,11 @@ class ModuleOp(SPIRVOp, name="spirv.module"):
         sym_name: str | None = None,
     ):
         super().__init__(
-            properties={
-                "addressing_model": AddressingModelAttr(addressing_model),
-                "memory_model": MemoryModelAttr(memory_model),
-                "vce_triple": vce_triple,
-                "sym_name": None if sym_name is None else StringAttr(sym_name),
-            },
             regions=[body if isinstance(body, Region) else Region(Block(body))],
+            addressing_model=addressing_model,
+            memory_model=memory_model,
+            vce_triple=vce_triple,
+            sym_name=None if sym_name is None else StringAttr(sym_name),
         )
 
     @classmethod

@@ -16,13 +16,12 @@ from xdsl.irdl import operand_def, result_def, var_operand_def
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import (
     BinaryOperation,
     Predicate,
     TernaryOperation,
     UnaryOperation,
-    Value,
     is_ieee_float,
     is_integer,
     require,
@@ -125,7 +124,7 @@ class CLPrintfOp(SPIRVOp, name="spirv.CL.printf"):
 
     def __init__(self, format: Value, arguments: Sequence[Value] = ()):
         values = [SSAValue.get(argument) for argument in arguments]
-        super().__init__(operands=[format, values], result_types=[i32])
+        super().__init__([format, values], [i32])
 
     def verify_(self) -> None:
         type_ = self.format.type

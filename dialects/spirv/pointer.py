@@ -18,9 +18,9 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import RawAccessChainOperandsAttr, StorageClassAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constants import constant_integer
-from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, Value, is_integer
+from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, is_integer
 from xdsl_spirv.dialects.spirv.enums import (
     Capability,
     MemoryAccess,
@@ -86,7 +86,7 @@ class PointerComparison(TwoPointers, ABC):
     )
 
     def __init__(self, operand_1: Value, operand_2: Value):
-        super().__init__(operands=[operand_1, operand_2], result_types=[i1])
+        super().__init__([operand_1, operand_2], [i1])
 
     def verify_(self) -> None:
         self.check_pointers()
@@ -115,7 +115,7 @@ class PtrDiffOp(TwoPointers):
     )
 
     def __init__(self, operand_1: Value, operand_2: Value, result_type: Attribute):
-        super().__init__(operands=[operand_1, operand_2], result_types=[result_type])
+        super().__init__([operand_1, operand_2], [result_type])
 
     def verify_(self) -> None:
         self.check_pointers()
@@ -156,7 +156,7 @@ class CopyMemorySizedOp(MemoryCopying):
     ):
         """`size` counts bytes."""
         super().__init__(
-            operands=[target, source, size],
+            [target, source, size],
             properties=(memory or MemoryOperand()).properties()
             | (source_memory or MemoryOperand()).properties("source_"),
         )
@@ -182,7 +182,7 @@ class SizeOfOp(SPIRVOp):
     assembly_format = "$pointer attr-dict `:` type($pointer) `->` type($result)"
 
     def __init__(self, pointer: Value):
-        super().__init__(operands=[pointer], result_types=[IntegerType(32)])
+        super().__init__([pointer], [IntegerType(32)])
 
 
 class RawAccessChainNVOp(SPIRVOp, name="spirv.NV.RawAccessChain"):
@@ -217,11 +217,8 @@ class RawAccessChainNVOp(SPIRVOp, name="spirv.NV.RawAccessChain"):
         result_type: PointerType,
         robustness: RawAccessChainOperands | None = None,
     ):
-        given = None if robustness is None else RawAccessChainOperandsAttr(robustness)
         super().__init__(
-            operands=[base, byte_stride, element_index, byte_offset],
-            properties={"robustness": given},
-            result_types=[result_type],
+            [base, byte_stride, element_index, byte_offset], [result_type], robustness=robustness
         )
 
     def verify_(self) -> None:

@@ -26,15 +26,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     UnitAttr,
 )
-from xdsl.ir import (
-    Attribute,
-    Data,
-    Operation,
-    ParametrizedAttribute,
-    SSAValue,
-    TypeAttribute,
-    TypedAttribute,
-)
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute, TypedAttribute
 from xdsl.irdl import (
     irdl_attr_definition,
     operand_def,
@@ -49,7 +41,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, OptionalSymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constants import ConstantSymbol
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration
 
@@ -191,9 +183,10 @@ class Carried(SPIRVOp, ABC):
         """`operands` in the grammar's order, result type and result left out."""
         layout = [VALUE if isinstance(o, SSAValue) else o for o in operands]
         super().__init__(
-            operands=[[o for o in operands if isinstance(o, SSAValue)]],
-            properties={"instruction": StringAttr(instruction), "layout": ArrayAttr(layout)},
-            result_types=[result_type],
+            [[o for o in operands if isinstance(o, SSAValue)]],
+            [result_type],
+            instruction=StringAttr(instruction),
+            layout=ArrayAttr(layout),
         )
 
     @classmethod
@@ -293,12 +286,10 @@ class RawGlobalOp(ConstantSymbol):
     ):
         """`layout` in the grammar's order, result type and result left out."""
         super().__init__(
-            properties={
-                "sym_name": None if sym_name is None else StringAttr(sym_name),
-                "instruction": StringAttr(instruction),
-                "layout": ArrayAttr(layout),
-                "type": type,
-            }
+            sym_name=None if sym_name is None else StringAttr(sym_name),
+            instruction=StringAttr(instruction),
+            layout=ArrayAttr(layout),
+            type=type,
         )
 
     @property
@@ -362,5 +353,5 @@ class DecorateOp(SPIRVOp):
     target = operand_def()
     assembly_format = "$target attr-dict `:` type($target)"
 
-    def __init__(self, target: SSAValue | Operation):
-        super().__init__(operands=[target])
+    def __init__(self, target: Value):
+        super().__init__([target])

@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     SymbolNameConstraint,
-    SymbolRefAttr,
     i32,
 )
 from xdsl.ir import Attribute, Operation, TypeAttribute
@@ -39,7 +38,7 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, Pure, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constants import (
     ConstantSymbol,
     constituent_types,
@@ -47,7 +46,7 @@ from xdsl_spirv.dialects.spirv.constants import (
     verify_constant,
     verify_lengths,
 )
-from xdsl_spirv.dialects.spirv.constraints import Value, is_integer, width_of
+from xdsl_spirv.dialects.spirv.constraints import is_integer, width_of
 from xdsl_spirv.dialects.spirv.types import ArrayType, Repeated, known
 
 
@@ -94,7 +93,7 @@ class ConstantCompositeReplicateOp(SPIRVOp, name="spirv.EXT.ConstantCompositeRep
     assembly_format = "` ` `[` $value `]` `:` type($result) attr-dict"
 
     def __init__(self, value: Attribute, result_type: Attribute):
-        super().__init__(properties={"value": value}, result_types=[result_type])
+        super().__init__(result_types=[result_type], value=value)
 
     def verify_(self) -> None:
         verify_constituent(self, self.value, self.result.type)
@@ -120,13 +119,7 @@ class SpecConstantCompositeReplicateOp(
     assembly_format = "$sym_name ` ` `(` $constituent `)` `:` $type attr-dict"
 
     def __init__(self, sym_name: str, constituent: str, type: TypeAttribute):
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(sym_name),
-                "type": type,
-                "constituent": SymbolRefAttr(constituent),
-            }
-        )
+        super().__init__(sym_name=StringAttr(sym_name), type=type, constituent=constituent)
 
     @property
     def constant_type(self) -> Attribute:
@@ -157,7 +150,7 @@ class CompositeConstructReplicateOp(SPIRVOp, name="spirv.EXT.CompositeConstructR
     assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: Value, result_type: Attribute):
-        super().__init__(operands=[value], result_types=[result_type])
+        super().__init__([value], [result_type])
 
     def verify_(self) -> None:
         expected = constituent_type(self, self.result.type)
@@ -216,7 +209,7 @@ class ConstantDataOp(ConstantData, name="spirv.KHR.ConstantData"):
     assembly_format = "custom<Words>($data) `:` type($result) attr-dict"
 
     def __init__(self, data: Sequence[int], result_type: Attribute):
-        super().__init__(properties={"data": _words(data)}, result_types=[result_type])
+        super().__init__(result_types=[result_type], data=_words(data))
 
     def verify_(self) -> None:
         self.check_data(self.result.type)
@@ -232,9 +225,7 @@ class SpecConstantDataOp(ConstantSymbol, ConstantData, name="spirv.KHR.SpecConst
     assembly_format = "$sym_name custom<Words>($data) `:` $type attr-dict"
 
     def __init__(self, sym_name: str, data: Sequence[int], type: TypeAttribute):
-        super().__init__(
-            properties={"sym_name": StringAttr(sym_name), "type": type, "data": _words(data)}
-        )
+        super().__init__(sym_name=StringAttr(sym_name), type=type, data=_words(data))
 
     @property
     def constant_type(self) -> Attribute:

@@ -24,7 +24,7 @@ from xdsl.irdl import AnyOf, AttrConstraint, BaseAttr
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr
+from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, as_attribute
 
 Setting: TypeAlias = "int | bool | str | EnumerationAttr[Any] | SymbolRefAttr"
 """A constructor's argument for a setting: a string is a specialization constant's name."""
@@ -37,15 +37,6 @@ NUMBER: AttrConstraint = AnyOf((BaseAttr(IntegerAttr), FlatSymbolRefAttrConstr))
 def enumerant(kind: type[EnumerationAttr[Any]]) -> AttrConstraint:
     """An enumerant of a kind, or the specialization constant that decides it."""
     return AnyOf((BaseAttr(kind), FlatSymbolRefAttrConstr))
-
-
-def setting(value: Setting) -> Attribute:
-    """The attribute of a constructor's argument."""
-    if isinstance(value, bool):
-        return IntegerAttr(int(value), i1)
-    if isinstance(value, int):
-        return IntegerAttr(value, i32)
-    return SymbolRefAttr(value) if isinstance(value, str) else value
 
 
 def parse_settings(parser: Parser, kinds: Mapping[str, Kind]) -> dict[str, Attribute]:
@@ -66,12 +57,12 @@ def _parse_setting(parser: Parser, kind: Kind) -> Attribute:
     if symbol is not None:
         return SymbolRefAttr(symbol)
     if kind is bool:
-        return setting(parser.parse_boolean())
+        return as_attribute(parser.parse_boolean())
     if issubclass(kind, EnumerationAttr):
         return kind(kind.parse_enumerant(parser))
     number = parser.parse_integer(allow_boolean=False)
     if not parser.parse_optional_punctuation(":"):
-        return setting(number)
+        return as_attribute(number)
     type = parser.parse_type()
     if not isinstance(type, IntegerType):
         parser.raise_error(f"{type} is not a type of integers")

@@ -30,8 +30,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import Value, require, signless
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.constraints import require, signless
 from xdsl_spirv.dialects.spirv.rules_types import is_integer
 
 
@@ -113,7 +113,7 @@ class IntegerOperation(SPIRVOp, ABC):
     def __init__(self, *operands: Value, result_type: Attribute | None = None):
         """The result has the type of the first operand unless `result_type` is given."""
         of_first = SSAValue.get(operands[0]).type
-        super().__init__(operands=operands, result_types=[result_type or of_first])
+        super().__init__(operands, [result_type or of_first])
 
     def verify_(self) -> None:
         types = [v.type for v in (*self.operands, self.result)]

@@ -142,11 +142,9 @@ class EntryPointOp(SPIRVOp):
 
     def __init__(self, execution_model: ExecutionModel, fn: str, interface: Sequence[str] = ()):
         super().__init__(
-            properties={
-                "execution_model": ExecutionModelAttr(execution_model),
-                "fn": SymbolRefAttr(fn),
-                "interface": ArrayAttr([SymbolRefAttr(name) for name in interface]),
-            }
+            execution_model=execution_model,
+            fn=fn,
+            interface=ArrayAttr([SymbolRefAttr(name) for name in interface]),
         )
 
     def verify_(self) -> None:
@@ -203,13 +201,9 @@ class ExecutionModeOp(SPIRVOp):
         self, fn: str, execution_mode: ExecutionMode, values: Sequence[int | Attribute] = ()
     ):
         super().__init__(
-            properties={
-                "fn": SymbolRefAttr(fn),
-                "execution_mode": ExecutionModeAttr(execution_mode),
-                "values": ArrayAttr(
-                    [IntegerAttr(v, i32) if isinstance(v, int) else v for v in values]
-                ),
-            }
+            fn=fn,
+            execution_mode=execution_mode,
+            values=ArrayAttr([IntegerAttr(v, i32) if isinstance(v, int) else v for v in values]),
         )
 
     def verify_(self) -> None:
@@ -341,14 +335,12 @@ class GlobalVariableOp(ModuleVariable):
     ):
         """`bind` is the descriptor set and the binding."""
         super().__init__(
-            properties={
-                "sym_name": StringAttr(sym_name),
-                "type": type,
-                "descriptor_set": None if bind is None else IntegerAttr(bind[0], i32),
-                "binding": None if bind is None else IntegerAttr(bind[1], i32),
-                "built_in": None if built_in is None else StringAttr(built_in.name),
-                "initializer": None if initializer is None else SymbolRefAttr(initializer),
-            }
+            sym_name=StringAttr(sym_name),
+            type=type,
+            descriptor_set=None if bind is None else IntegerAttr(bind[0], i32),
+            binding=None if bind is None else IntegerAttr(bind[1], i32),
+            built_in=None if built_in is None else StringAttr(built_in.name),
+            initializer=initializer,
         )
 
     @property
@@ -401,14 +393,12 @@ class UntypedGlobalVariableOp(ModuleVariable, name="spirv.KHR.UntypedGlobalVaria
     ):
         """`bind` is the descriptor set and the binding."""
         super().__init__(
-            properties={
-                "sym_name": StringAttr(sym_name),
-                "type": type,
-                "data_type": data_type,
-                "descriptor_set": None if bind is None else IntegerAttr(bind[0], i32),
-                "binding": None if bind is None else IntegerAttr(bind[1], i32),
-                "initializer": None if initializer is None else SymbolRefAttr(initializer),
-            }
+            sym_name=StringAttr(sym_name),
+            type=type,
+            data_type=data_type,
+            descriptor_set=None if bind is None else IntegerAttr(bind[0], i32),
+            binding=None if bind is None else IntegerAttr(bind[1], i32),
+            initializer=initializer,
         )
 
     @property
@@ -472,9 +462,7 @@ class AddressOfOp(SPIRVOp, name="spirv.mlir.addressof"):
             variable = variable.sym_name.data
         if result_type is None:
             raise ValueError("spirv.mlir.addressof: a variable's name alone needs a result_type")
-        super().__init__(
-            properties={"variable": SymbolRefAttr(variable)}, result_types=[result_type]
-        )
+        super().__init__(result_types=[result_type], variable=variable)
 
     def verify_(self) -> None:
         if self.parent_op() is None:

@@ -20,9 +20,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import GroupOperationAttr, ScopeAttr
+from xdsl_spirv.dialects.spirv.base import Value
 from xdsl_spirv.dialects.spirv.constraints import (
     Predicate,
-    Value,
     is_bool,
     is_ieee_float,
     is_integer,
@@ -104,7 +104,7 @@ class GroupReduction(GroupNonUniformOperation, ABC):
             execution_scope,
             [x],
             SSAValue.get(x).type,
-            group_operation=GroupOperationAttr(operation),
+            group_operation=operation,
         )
 
     def verify_(self) -> None:
@@ -160,7 +160,7 @@ class SubgroupVote(GroupInstruction, ABC):
     assembly_format = "$predicate attr-dict `:` type($result)"
 
     def __init__(self, predicate: Value):
-        super().__init__(operands=[predicate], result_types=[i1])
+        super().__init__([predicate], [i1])
 
 
 # fmt: off
@@ -185,7 +185,7 @@ class SubgroupBallotOp(GroupInstruction, name="spirv.KHR.SubgroupBallot"):
     assembly_format = "$predicate attr-dict `:` type($result)"
 
     def __init__(self, predicate: Value):
-        super().__init__(operands=[predicate], result_types=[BALLOT])
+        super().__init__([predicate], [BALLOT])
 
     def verify_(self) -> None:
         check_ballot(self, self.result.type)
@@ -212,7 +212,7 @@ class SubgroupFirstInvocationOp(SubgroupRead, name="spirv.KHR.SubgroupFirstInvoc
     assembly_format = "$value attr-dict `:` type($result)"
 
     def __init__(self, value: Value):
-        super().__init__(operands=[value], result_types=[SSAValue.get(value).type])
+        super().__init__([value], [SSAValue.get(value).type])
 
     def verify_(self) -> None:
         self.check_value()
@@ -226,7 +226,7 @@ class SubgroupReadInvocationOp(SubgroupRead, name="spirv.KHR.SubgroupReadInvocat
     assembly_format = "$value `,` $index attr-dict `:` type($value) `,` type($index)"
 
     def __init__(self, value: Value, index: Value):
-        super().__init__(operands=[value, index], result_types=[SSAValue.get(value).type])
+        super().__init__([value, index], [SSAValue.get(value).type])
 
     def verify_(self) -> None:
         self.check_value()
@@ -246,7 +246,7 @@ class GroupNonUniformPartitionOp(GroupInstruction, name="spirv.NV.GroupNonUnifor
     assembly_format = "$value attr-dict `:` type($value) `->` type($result)"
 
     def __init__(self, value: Value):
-        super().__init__(operands=[value], result_types=[BALLOT])
+        super().__init__([value], [BALLOT])
 
     def verify_(self) -> None:
         check_ballot(self, self.result.type)

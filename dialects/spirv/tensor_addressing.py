@@ -20,8 +20,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import TensorClampModeAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import Value, is_numeric
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.constraints import is_numeric
 from xdsl_spirv.dialects.spirv.enums import TensorClampMode
 from xdsl_spirv.dialects.spirv.types import known
 from xdsl_spirv.dialects.spirv.types_declared import TensorLayoutType, TensorViewType
@@ -73,10 +73,7 @@ class TensorLayoutChange(SPIRVOp, ABC):
 
     def __init__(self, tensor_layout: Value, values: Sequence[Value]):
         layout = SSAValue.get(tensor_layout)
-        super().__init__(
-            operands=[layout, [SSAValue.get(value) for value in values]],
-            result_types=[layout.type],
-        )
+        super().__init__([layout, [SSAValue.get(value) for value in values]], [layout.type])
 
     def verify_(self) -> None:
         type_ = self.result.type
@@ -128,7 +125,7 @@ class TensorLayoutSetClampValueOp(SPIRVOp, name="spirv.NV.TensorLayoutSetClampVa
 
     def __init__(self, tensor_layout: Value, value: Value):
         layout = SSAValue.get(tensor_layout)
-        super().__init__(operands=[layout, value], result_types=[layout.type])
+        super().__init__([layout, value], [layout.type])
 
     def verify_(self) -> None:
         type_ = self.result.type
@@ -156,9 +153,7 @@ class TensorViewChange(SPIRVOp, ABC):
 
     def __init__(self, tensor_view: Value, values: Sequence[Value]):
         view = SSAValue.get(tensor_view)
-        super().__init__(
-            operands=[view, [SSAValue.get(value) for value in values]], result_types=[view.type]
-        )
+        super().__init__([view, [SSAValue.get(value) for value in values]], [view.type])
 
     def verify_(self) -> None:
         type_ = self.result.type
@@ -204,7 +199,7 @@ class TensorViewSetClipOp(SPIRVOp, name="spirv.NV.TensorViewSetClip"):
 
     def __init__(self, tensor_view: Value, row: Value, rows: Value, column: Value, columns: Value):
         view = SSAValue.get(tensor_view)
-        super().__init__(operands=[view, row, rows, column, columns], result_types=[view.type])
+        super().__init__([view, row, rows, column, columns], [view.type])
 
     def verify_(self) -> None:
         check_values(self, self.operands[1:], 4)

@@ -17,8 +17,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import ScopeAttr, TensorOperandsAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.constraints import is_integer
 from xdsl_spirv.dialects.spirv.enums import Scope, TensorOperands
 from xdsl_spirv.dialects.spirv.pointers import ReadsMemory
 from xdsl_spirv.dialects.spirv.types import ArrayType, known
@@ -114,9 +114,9 @@ class TensorReadOp(TensorAccess, name="spirv.ARM.TensorRead"):
         visible: Scope | None = None,
     ):
         super().__init__(
-            operands=[tensor, coordinates, outside],
+            [tensor, coordinates, outside],
+            [result_type],
             properties=_mask(operands, outside, None, visible),
-            result_types=[result_type],
         )
 
     def verify_(self) -> None:
@@ -153,8 +153,7 @@ class TensorWriteOp(TensorAccess, name="spirv.ARM.TensorWrite"):
         available: Scope | None = None,
     ):
         super().__init__(
-            operands=[tensor, coordinates, object],
-            properties=_mask(operands, None, available, None),
+            [tensor, coordinates, object], properties=_mask(operands, None, available, None)
         )
 
     def verify_(self) -> None:
@@ -178,7 +177,7 @@ class TensorQuerySizeOp(SPIRVOp, name="spirv.ARM.TensorQuerySize"):
     )
 
     def __init__(self, tensor: Value, dimension: Value, result_type: Attribute):
-        super().__init__(operands=[tensor, dimension], result_types=[result_type])
+        super().__init__([tensor, dimension], [result_type])
 
     def verify_(self) -> None:
         for type_ in (self.dimension.type, self.result.type):

@@ -23,8 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import operation_name
 from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, parse_integer
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, instruction_named
-from xdsl_spirv.dialects.spirv.constraints import Value
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value, instruction_named
 from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.grammar import grammar
 
@@ -117,9 +116,9 @@ class TosaOp(SPIRVOp, ABC):
         if isinstance(self, TosaConcatOp):
             operands = [tensors]
         super().__init__(
-            operands=operands,
+            operands,
+            [result_type],
             properties={name: _attribute(name, value) for name, value in parameters.items()},
-            result_types=[result_type],
         )
 
     @classmethod

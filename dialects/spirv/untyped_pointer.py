@@ -45,8 +45,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr, parse_integer
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import Value, is_integer
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.constraints import is_integer
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.memory import PointerOfClass
 from xdsl_spirv.dialects.spirv.pointer import storage_class
@@ -111,9 +111,10 @@ class UntypedVariableOp(SPIRVOp, name="spirv.KHR.UntypedVariable"):
     ):
         result_type = result_type or UntypedPointerType(StorageClass.Function)
         super().__init__(
-            operands=[initializer],
-            properties={"storage_class": result_type.storage_class, "data_type": data_type},
-            result_types=[result_type],
+            [initializer],
+            [result_type],
+            storage_class=result_type.storage_class,
+            data_type=data_type,
         )
 
     def verify_(self) -> None:
@@ -159,9 +160,9 @@ class UntypedAccessChain(SPIRVOp, ABC):
     def __init__(self, base_type: TypeAttribute, base: Value, indexes: Sequence[Value]):
         base = SSAValue.get(base)
         super().__init__(
-            operands=[base, [SSAValue.get(index) for index in indexes]],
-            properties={"base_type": base_type},
-            result_types=[UntypedPointerType(storage_class(base.type))],
+            [base, [SSAValue.get(index) for index in indexes]],
+            [UntypedPointerType(storage_class(base.type))],
+            base_type=base_type,
         )
 
     def verify_(self) -> None:
@@ -185,17 +186,13 @@ class UntypedPtrAccessChain(SPIRVOp, ABC):
     )
 
     def __init__(
-        self,
-        base_type: TypeAttribute,
-        base: Value,
-        element: Value,
-        indexes: Sequence[Value] = (),
+        self, base_type: TypeAttribute, base: Value, element: Value, indexes: Sequence[Value] = ()
     ):
         base = SSAValue.get(base)
         super().__init__(
-            operands=[base, element, [SSAValue.get(index) for index in indexes]],
-            properties={"base_type": base_type},
-            result_types=[UntypedPointerType(storage_class(base.type))],
+            [base, element, [SSAValue.get(index) for index in indexes]],
+            [UntypedPointerType(storage_class(base.type))],
+            base_type=base_type,
         )
 
     def verify_(self) -> None:
@@ -246,14 +243,7 @@ class UntypedArrayLengthOp(SPIRVOp, name="spirv.KHR.UntypedArrayLength"):
     )
 
     def __init__(self, structure: StructType, pointer: Value, array_member: int):
-        super().__init__(
-            operands=[pointer],
-            properties={
-                "structure": structure,
-                "array_member": IntegerAttr(array_member, i32),
-            },
-            result_types=[i32],
-        )
+        super().__init__([pointer], [i32], structure=structure, array_member=array_member)
 
     def verify_(self) -> None:
         if not isinstance(self.structure, StructType):
@@ -298,7 +288,7 @@ class UntypedPrefetchOp(SPIRVOp, name="spirv.KHR.UntypedPrefetch"):
     ):
         hints = dict(zip(self.HINTS, (rw, locality, cache_type), strict=True))
         super().__init__(
-            operands=[pointer, num_bytes],
+            [pointer, num_bytes],
             properties={
                 name: None if value is None else IntegerAttr(value, i32)
                 for name, value in hints.items()

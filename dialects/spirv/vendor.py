@@ -28,8 +28,8 @@ from xdsl.traits import MemoryWriteEffect, NoMemoryEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.spirv import rules
-from xdsl_spirv.dialects.spirv.base import SPIRVOp
-from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, Value, is_integer
+from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
+from xdsl_spirv.dialects.spirv.constraints import MemoryOperands, is_integer
 from xdsl_spirv.dialects.spirv.enums import Capability
 from xdsl_spirv.dialects.spirv.pointers import (
     MAKE_AVAILABLE,
@@ -104,7 +104,7 @@ class CooperativeMatrixMulAddNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixMulAd
     assembly_format = "$a `,` $b `,` $c attr-dict `:` type($a) `,` type($b) `->` type($result)"
 
     def __init__(self, a: Value, b: Value, c: Value):
-        super().__init__(operands=[a, b, c], result_types=[SSAValue.get(c).type])
+        super().__init__([a, b, c], [SSAValue.get(c).type])
 
     def verify_(self) -> None:
         a, b, c = self.a.type, self.b.type, self.c.type
@@ -129,9 +129,7 @@ class CooperativeMatrixLengthNVOp(SPIRVOp, name="spirv.NV.CooperativeMatrixLengt
     assembly_format = "attr-dict `:` $cooperative_matrix_type"
 
     def __init__(self, cooperative_matrix_type: CooperativeMatrixNVType):
-        super().__init__(
-            properties={"cooperative_matrix_type": cooperative_matrix_type}, result_types=[i32]
-        )
+        super().__init__(result_types=[i32], cooperative_matrix_type=cooperative_matrix_type)
 
     def verify_(self) -> None:
         if not isinstance(self.cooperative_matrix_type, CooperativeMatrixNVType):
@@ -161,10 +159,7 @@ class MixedDotProduct(SPIRVOp, ABC):
     )
 
     def __init__(self, vector_1: Value, vector_2: Value, accumulator: Value):
-        super().__init__(
-            operands=[vector_1, vector_2, accumulator],
-            result_types=[SSAValue.get(accumulator).type],
-        )
+        super().__init__([vector_1, vector_2, accumulator], [SSAValue.get(accumulator).type])
 
     def verify_(self) -> None:
         vector, result = self.vector_1.type, self.result.type
@@ -230,7 +225,7 @@ class ArrayConversion(SPIRVOp, ABC):
     assembly_format = "$source attr-dict `:` type($source) `to` type($result)"
 
     def __init__(self, source: Value, result_type: Attribute):
-        super().__init__(operands=[source], result_types=[result_type])
+        super().__init__([source], [result_type])
 
     def check_types(self, source: type[Attribute], result: type[Attribute]) -> None:
         """One is an array, the other an array or a cooperative matrix."""
@@ -282,7 +277,7 @@ class ExtractSubArrayOp(SPIRVOp, name="spirv.QCOM.ExtractSubArray"):
     )
 
     def __init__(self, source_array: Value, index: Value, result_type: ArrayType):
-        super().__init__(operands=[source_array, index], result_types=[result_type])
+        super().__init__([source_array, index], [result_type])
 
     def verify_(self) -> None:
         before, after = self.source_array.type, self.result.type
@@ -306,4 +301,4 @@ class BFloat16MulAddOp(SPIRVOp, name="spirv.QCOM.BFloat16MulAdd"):
     assembly_format = "$x `,` $y `,` $z attr-dict `:` type($x) `->` type($result)"
 
     def __init__(self, x: Value, y: Value, z: Value):
-        super().__init__(operands=[x, y, z], result_types=[Float32Type()])
+        super().__init__([x, y, z], [Float32Type()])
