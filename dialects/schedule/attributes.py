@@ -275,6 +275,16 @@ class ContractionAttr(KeyedAttr):
         return tuple(count.data for count in self.subgroups)
 
     @property
+    def is_cooperative(self) -> bool:
+        """Whether subgroups multiply together, with cooperative matrices."""
+        return self.instruction.kind.data == "coopmat"
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether invocations multiply by packed dot products."""
+        return self.instruction.kind.data == "dot"
+
+    @property
     def subgroup_count(self) -> int:
         return prod(self.counts)
 

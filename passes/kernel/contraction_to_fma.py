@@ -31,7 +31,7 @@ from xdsl_spirv.passes.schedule.tiles import vector_type
 
 class InvocationCore:
     """
-    An invocation's m x n elements of the result, row by row in vectors of `plan.result_width`.
+    An invocation's m x n elements of the result, row by row in vectors of `plan.result.width`.
 
     The invocations of a subgroup lie row by row over the subgroup's part of the result, and so
     close together that they read neighbours in Workgroup memory: an invocation's next row, or
@@ -41,7 +41,7 @@ class InvocationCore:
     def __init__(self, builder: KernelEmitter, plan: Plan, place: Place):
         self.builder, self.plan, self.place = builder, plan, place
         self.m, self.n, self.k = plan.schedule.instruction.sizes
-        self.width = plan.result_width
+        self.width = plan.result.width
         self.element = plan.contraction.element_types[2]
         self.tile = ResultTile(builder, plan, place)
         b = builder
@@ -73,7 +73,7 @@ class InvocationCore:
     def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
         if init is None:
             return [self.builder.zero(self.vector)] * (self.m * self.n // self.width)
-        step = self.plan.result_vector
+        step = self.plan.result.vector
         source = self.tile.view(init, vector_type(self.element, step))
         return [
             self._pack([self._load(source, row, self.builder.plus(column, j)) for j in parts])
@@ -84,7 +84,7 @@ class InvocationCore:
     def _load(self, source: SSAValue, row: Index, column: Index) -> SSAValue:
         """Loads an element or vector of the initial value; any value if it lies outside."""
         b, inside = self.builder, self.tile.inside(row, column)
-        at = b.divided(self.tile.offset(row, column), self.plan.result_vector)
+        at = b.divided(self.tile.offset(row, column), self.plan.result.vector)
         return b.load(source, (at if inside is True else b.select(inside, at, 0),))
 
     def _pack(self, parts: Sequence[SSAValue]) -> SSAValue:
@@ -93,7 +93,7 @@ class InvocationCore:
         return self.builder.add(CompositeConstructOp(parts, self.vector))
 
     def end(self, totals: Sequence[SSAValue], operands: Sequence[Operand]) -> None:
-        b, step = self.builder, self.plan.stored_width
+        b, step = self.builder, self.plan.result.stored_width
         code = ElementCode(b, self.plan, self.tile, step)
         for (row, column), total in zip(self._vectors(), totals, strict=True):
             parts = self._grouped(total, step)

@@ -34,7 +34,7 @@ from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.result_tile import BatchTile
-from xdsl_spirv.passes.schedule.plan import moves_together
+from xdsl_spirv.passes.schedule.stored_result import moves_together
 from xdsl_spirv.passes.schedule.tiles import StagedTile, vector_type
 
 WORD_BITS, HIGH_HALF = 32, 16

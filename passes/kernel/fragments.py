@@ -32,7 +32,8 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import Accumulator, ElementCode
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
-from xdsl_spirv.passes.schedule.plan import Plan, moves_together
+from xdsl_spirv.passes.schedule.plan import Plan
+from xdsl_spirv.passes.schedule.stored_result import moves_together
 
 if TYPE_CHECKING:
     from xdsl_spirv.passes.kernel.fragment_components import Elements
@@ -72,25 +73,25 @@ class FragmentTile(ResultTile):
         self.type = type
         self.fragments_m, self.fragments_n, _ = plan.schedule.fragments
         self._components: Elements | None = None
-        if plan.component_places is not None:
+        if plan.result.component_places is not None:
             from xdsl_spirv.passes.kernel.fragment_components import FragmentComponents
 
-            self._components = FragmentComponents(builder, plan.component_places, place.lane)
-        if plan.stores_elements:
+            self._components = FragmentComponents(builder, plan.result.component_places, place.lane)
+        if plan.result.stores_elements:
             from xdsl_spirv.passes.kernel.element_functions import ElementFunctions
 
             self._components = ElementFunctions(builder)
-        stored = plan.strip_width if plan.stores_rows else self._together
+        stored = plan.result.strip_width if plan.result.stores_rows else self._together
         self.code = ElementCode(builder, plan, self, 1, stored)
         self.scratch: SSAValue | None = None
-        shape = plan.scratch_shape
+        shape = plan.result.scratch_shape
         self.reuses_sums = shape is not None and _is_finished_alone(plan)
         """Whether `scratch` is memory that other slices' sums were read from; it is set then."""
         if shape is not None and not self.reuses_sums:
             self.scratch = builder.allocate(type.element_type, shape, "scratch")
         self._scratch_row = builder.times(place.subgroup, self.m) if shape else 0
         self._strips: ResultStrips | None = None
-        if plan.stores_rows:
+        if plan.result.stores_rows:
             from xdsl_spirv.passes.kernel.result_strips import ResultStrips
 
             self._strips = ResultStrips(self, self.code)
@@ -101,21 +102,25 @@ class FragmentTile(ResultTile):
         if self._components is None or not self.plan.contraction.epilogue.is_empty:
             return 1
         width = self._components.width
-        return width if moves_together(self.plan.result, self.plan.result_bytes, width) else 1
+        return (
+            width
+            if moves_together(self.plan.result.layout, self.plan.result.element_bytes, width)
+            else 1
+        )
 
     @property
     def direct(self) -> bool:
         """True if every fragment inside the result may be loaded and stored directly."""
         plan = self.plan
-        whole = plan.whole_tiles or plan.whole_fragments or plan.stores_rows
-        return plan.result_aligned and whole
+        whole = plan.result.whole_tiles or plan.result.whole_fragments or plan.result.stores_rows
+        return plan.result.is_aligned and whole
 
     def flat(self, memory: SSAValue) -> SSAValue:
         """Views the buffer of the result or of the initial value as one row of elements."""
         return self.view(memory, self.type.element_type)
 
     def _stride(self) -> Size:
-        stride = self.plan.result_stride
+        stride = self.plan.result.stride
         assert stride is not None, "only a matrix is moved directly"
         return stride
 
@@ -172,7 +177,7 @@ class FragmentTile(ResultTile):
             return
         stored = self._by_parts(values)
         step = len(values) // len(stored)
-        if not self.plan.stored_directly:
+        if not self.plan.result.stored_directly:
             self._store_guarded(stored, self._corners(numbers)[::step], mine)
             return
         tile_m, tile_n, _ = self.plan.schedule.tile
@@ -220,7 +225,7 @@ class FragmentTile(ResultTile):
 
     def _matrix_code(self) -> MatrixCode:
         """Chooses the code of the epilogue on whole fragments."""
-        if self.plan.stores_elements:
+        if self.plan.result.stores_elements:
             from xdsl_spirv.passes.kernel.element_functions import FunctionCode as Code
         else:
             from xdsl_spirv.passes.kernel.matrices import MatrixCode as Code
@@ -236,13 +241,13 @@ class FragmentTile(ResultTile):
         if self._components is not None:
             b.when(mine, partial(self._store_components, values, corners))
             return
-        pieces = plan.stored_directly and plan.contraction.epilogue.is_empty
+        pieces = plan.result.stored_directly and plan.contraction.epilogue.is_empty
         if self.reuses_sums:
             b.subgroup_barrier()
         for number, (at, value) in enumerate(zip(corners, values, strict=True)):
             inside = self.fragment_inside(at) if pieces else True
             assert isinstance(value, SSAValue), "parts are stored by components"
-            if plan.whole_fragments:
+            if plan.result.whole_fragments:
                 b.when(b.both(inside, mine), partial(self._store_direct, [value], [at]))
                 continue
             if number:
@@ -276,7 +281,7 @@ class FragmentTile(ResultTile):
                 components.for_each(at, value, width, partial(self._store_inside, code))
 
             reaching = partial(b.when, self.inside(*at), store)
-            if not self.plan.stored_directly:
+            if not self.plan.result.stored_directly:
                 reaching()
                 continue
             direct = partial(self._store_direct, [value], [at])

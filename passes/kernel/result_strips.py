@@ -34,9 +34,9 @@ class ResultStrips:
         self.builder, self.tile, self.code = tile.builder, tile, code
         b, plan, place = tile.builder, tile.plan, tile.place
         (result,) = plan.contraction.epilogue.results
-        self.width = plan.strip_width
+        self.width = plan.result.strip_width
         moved = vector_type(result.element_type, self.width)
-        shape = plan.strip_shape
+        shape = plan.result.strip_shape
         self.stride = shape[1]
         memory = b.allocate(moved, shape, "strip")
         self.memory = b.at_top(FlatViewOp(memory, moved), "strip_elements")

@@ -136,7 +136,7 @@ class ResultTile(BatchTile):
 
     def offset(self, row: Index, column: Index, layout: Layout | None = None) -> Index:
         """The offset of an element in the result, or in another buffer along its loops."""
-        b, layout = self.builder, layout or self.plan.result
+        b, layout = self.builder, layout or self.plan.result.layout
         rows, columns = (
             address_along(b, layout.walks[walk], number, 0).base
             for walk, number in ((ROWS, row), (COLUMNS, column))

@@ -57,24 +57,24 @@ class SliceSums:
         self.slices = plan.schedule.slices
         rows, columns = plan.schedule.grid
         along_m, along_n, _ = plan.schedule.fragments
-        self.count, self.together = along_m * along_n, plan.partial_fragments
+        sums = plan.sums
+        assert sums is not None, "one slice has nothing to add"
+        self.count, self.together = along_m * along_n, sums.fragments
         self.places = rows * columns
-        self.has_barriers = plan.scratch_shape is not None
+        self.has_barriers = plan.result.scratch_shape is not None
         """Whether results that are finished wait for each other in the subgroup's scratch."""
-        shape = plan.partial_shape
-        assert shape is not None, "one slice has nothing to add"
-        self.shape = shape
+        self.shape = sums.shape
         self.in_rows = in_rows
-        self.in_tile = plan.sums_tile
-        self.result_bytes = plan.result_bytes
+        self.in_tile = sums.tile
+        self.result_bytes = plan.result.element_bytes
         self.memory: SSAValue | None = None
         if self.in_tile is None:
-            if in_rows:
-                shape = shape[0] * shape[1], shape[2]
+            count, m, n = self.shape
+            shape = (count * m, n) if in_rows else self.shape
             self.memory = builder.allocate(type.element_type, shape, "partial_sums")
         in_slice = builder.plus(builder.times(place.subgroup_row, columns), place.subgroup_column)
         self.first = builder.times(in_slice, self.together)
-        self._lies_in_rows_of(shape[-1])
+        self._lies_in_rows_of(self.shape[-1])
 
     def enter(self, operands: Sequence[Operand]) -> None:
         """Lets the sums overwrite a tile's memory, as the tile is not read any more."""

@@ -22,7 +22,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise, moves_only
 from xdsl_spirv.passes.analysis.values import erase_dead
-from xdsl_spirv.passes.schedule.plan import row_stride
+from xdsl_spirv.passes.schedule.stored_result import row_stride
 
 Dims: TypeAlias = list[AffineExpr | None]
 

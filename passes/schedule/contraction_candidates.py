@@ -134,10 +134,14 @@ def _has_edges(planned: Plan) -> bool:
     Others are stored as they are: results that need more than that pass through Workgroup memory.
     """
     contraction, (tile_m, tile_n, _) = planned.contraction, planned.schedule.tile
-    if is_dynamic(contraction.m) or is_dynamic(contraction.n) or planned.scratch_shape is None:
+    if (
+        is_dynamic(contraction.m)
+        or is_dynamic(contraction.n)
+        or planned.result.scratch_shape is None
+    ):
         return False
     several = contraction.m > tile_m and contraction.n > tile_n
-    return several and planned.stored_directly and contraction.epilogue.is_empty
+    return several and planned.result.stored_directly and contraction.epilogue.is_empty
 
 
 def _has_functions(planned: Plan) -> bool:
@@ -147,8 +151,12 @@ def _has_functions(planned: Plan) -> bool:
     """
     m, n, _ = planned.schedule.instruction.sizes
     target = planned.target
-    known = target.fragment("Acc", (m, n), 8 * planned.result_bytes)
-    return PER_ELEMENT in target.features and known is None and planned.scratch_shape is not None
+    known = target.fragment("Acc", (m, n), 8 * planned.result.element_bytes)
+    return (
+        PER_ELEMENT in target.features
+        and known is None
+        and planned.result.scratch_shape is not None
+    )
 
 
 def _whole_depth(

@@ -148,14 +148,14 @@ FEATURES: dict[str, Callable[[Plan], float]] = {
     "subgroups": lambda plan: log2(plan.schedule.subgroup_count),
     "direct": lambda plan: float(len(plan.staged) < 2),
     "direct, few K tiles": lambda plan: float(len(plan.staged) < 2) / _k_tiles(plan),
-    "rows": lambda plan: float(plan.stores_rows),
+    "rows": lambda plan: float(plan.result.stores_rows),
 }
 """Corrections of estimates: how often each factor of a target's `corrections` counts."""
 
 
 def correction(plan: Plan) -> float:
     """Returns the correction factor of an estimate from the target's file."""
-    if not plan.is_cooperative:
+    if not plan.schedule.is_cooperative:
         return 1.0
     factors = plan.target.corrections
     return prod(factor ** FEATURES[name](plan) for name, factor in factors.items())
@@ -163,13 +163,13 @@ def correction(plan: Plan) -> float:
 
 def _storing(plan: Plan) -> float:
     """Estimates the seconds for storing results, if the target's file has a rate for it."""
-    if not plan.is_cooperative or plan.contraction.is_dynamic:
+    if not plan.schedule.is_cooperative or plan.contraction.is_dynamic:
         return 0.0
     _, n, _ = plan.schedule.instruction.sizes
     seconds = 0.0
     for result in plan.contraction.epilogue.results:
         size = bit_width(result.element_type) // 8
-        way = "rows" if plan.stores_rows else f"fragments {n * size}"
+        way = "rows" if plan.result.stores_rows else f"fragments {n * size}"
         if rate := plan.target.store_rates.get(way):
             seconds += prod(static(result.shape)) * size / (rate * 1e12)
     return seconds

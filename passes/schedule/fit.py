@@ -15,14 +15,8 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl_spirv.dialects.schedule import PackingAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple, typical
 from xdsl_spirv.passes.analysis.contraction import element_type, packing_of, shape_of, storage
-from xdsl_spirv.passes.schedule.plan import (
-    STRIP_BYTES,
-    UNROLLED,
-    Plan,
-    ceil_div,
-    moves_together,
-    packing_for,
-)
+from xdsl_spirv.passes.schedule.plan import UNROLLED, Plan, ceil_div, packing_for
+from xdsl_spirv.passes.schedule.stored_result import STRIP_BYTES, moves_together
 from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, Tile, UnpackedTile
 from xdsl_spirv.targets import PER_ELEMENT, Target
 
@@ -44,8 +38,8 @@ ACCUMULATED = ("f16", "f32", "f64", "s8", "u8", "s16", "u16", "s32", "u32", "s64
 
 def problems_of(plan: Plan) -> Iterator[str]:
     """Each reason why the plan cannot be carried out."""
-    wrong = list(_instruction(plan) if plan.is_cooperative else _invocations(plan))
-    if plan.is_packed:
+    wrong = list(_instruction(plan) if plan.schedule.is_cooperative else _invocations(plan))
+    if plan.schedule.is_packed:
         wrong += _dots(plan)
     yield from wrong
     if wrong:
@@ -61,11 +55,11 @@ def problems_of(plan: Plan) -> Iterator[str]:
     yield from _stages(plan)
     if plan.contraction.epilogue.parts > 1:
         yield from _parts(plan)
-    if plan.stores_rows:
+    if plan.result.stores_rows:
         yield from _rows(plan)
     if plan.schedule.result.data == "components":
         yield from _components(plan)
-    if plan.stores_elements:
+    if plan.result.stores_elements:
         yield from _elements(plan)
 
 
@@ -163,7 +157,7 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
     columns = k if tile.k_axis == 1 else (m if name == "a" else n)
     if columns % vector:
         yield f"{name}: vector = {vector} does not divide a fragment's row of {columns} elements"
-    if not plan.is_cooperative and not plan.is_packed and vector > 4:
+    if not plan.schedule.is_cooperative and not plan.schedule.is_packed and vector > 4:
         yield f"{name}: vector = {vector}: fma takes vectors of up to 4 elements"
     if tile.padding % vector:
         yield (
@@ -171,7 +165,7 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
             f"{-(-tile.padding // vector) * vector} is"
         )
     needed = min(plan.target.cooperative_matrix_alignment, columns * size)
-    if not plan.is_cooperative:
+    if not plan.schedule.is_cooperative:
         needed = 1
     row = (tile.shape[1] + tile.padding) * size
     if row % needed:
@@ -193,7 +187,7 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
 
 def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
     """Reasons why an operand cannot be read in fragments."""
-    if not plan.is_cooperative:
+    if not plan.schedule.is_cooperative:
         yield f"{name}: direct is for coopmat: staged serves {plan.schedule.instruction.kind.data}"
         return
     yield from _fragments(name, tile, plan)
@@ -201,7 +195,7 @@ def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
 
 def _staged_fragments(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
     """Reasons why an operand cannot pass through Workgroup memory in fragments."""
-    if not plan.is_cooperative:
+    if not plan.schedule.is_cooperative:
         yield f"{name}: fragments are for coopmat: rows serve {plan.schedule.instruction.kind.data}"
         return
     assert tile.packing is not None
@@ -231,7 +225,7 @@ def _fragments(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
 def _unpacking_problems(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
     """Reasons why an operand's fragments cannot be computed from planes."""
     target = plan.target
-    if not plan.is_cooperative:
+    if not plan.schedule.is_cooperative:
         yield f"{name}: direct is for coopmat: staged serves {plan.schedule.instruction.kind.data}"
         return
     if tile.fragment is None:
@@ -320,7 +314,7 @@ def _stages(plan: Plan) -> Iterator[str]:
 
 def _read_ahead_problems(plan: Plan) -> Iterator[str]:
     """Reasons why fragments cannot be loaded a tile ahead."""
-    if not plan.is_cooperative:
+    if not plan.schedule.is_cooperative:
         yield f"ahead is for coopmat, not {plan.schedule.instruction.kind.data}"
     for name, tile in (("a", plan.a), ("b", plan.b)):
         if not isinstance(tile, StagedTile):
@@ -333,7 +327,7 @@ def _read_ahead_problems(plan: Plan) -> Iterator[str]:
 
 def _rows(plan: Plan) -> Iterator[str]:
     """Reasons why the result cannot be stored row by row."""
-    if not plan.is_cooperative:
+    if not plan.schedule.is_cooperative:
         yield f"result = rows is for coopmat, not {plan.schedule.instruction.kind.data}"
         return
     if plan.schedule.slices > 1:
@@ -343,12 +337,12 @@ def _rows(plan: Plan) -> Iterator[str]:
     m, n, _ = plan.schedule.instruction.sizes
     if not (is_multiple(contraction.m, m) and is_multiple(contraction.n, n)):
         yield f"result = rows: {contraction.m} x {contraction.n} is not made of {m} x {n} fragments"
-    elif not plan.stored_directly or len(results) != 1:
+    elif not plan.result.stored_directly or len(results) != 1:
         yield "result = rows: it is not a single result that fragments are stored to"
     elif not moves_together(
         contraction.layout_of_result(results[0].map, results[0].shape),
         bit_width(results[0].element_type) // 8,
-        plan.strip_width,
+        plan.result.strip_width,
     ):
         yield f"result = rows: rows of the result are not made of {STRIP_BYTES} bytes"
 
@@ -356,18 +350,18 @@ def _rows(plan: Plan) -> Iterator[str]:
 def _components(plan: Plan) -> Iterator[str]:
     """Reasons why no fragment of the result can be stored component by component."""
     m, n, _ = plan.schedule.instruction.sizes
-    if not plan.is_cooperative:
+    if not plan.schedule.is_cooperative:
         yield f"result = components is for coopmat, not {plan.schedule.instruction.kind.data}"
-    elif plan.component_places is None:
+    elif plan.result.component_places is None:
         yield (
             f"result = components: {plan.target.name} does not say where components of {m} x {n} "
-            f"results of {8 * plan.result_bytes} bits lie: give result = fragments"
+            f"results of {8 * plan.result.element_bytes} bits lie: give result = fragments"
         )
 
 
 def _parts(plan: Plan) -> Iterator[str]:
     """Reasons why results cannot be computed from several parts of the accumulators."""
-    if not plan.is_cooperative or plan.schedule.slices > 1 or plan.stores_rows:
+    if not plan.schedule.is_cooperative or plan.schedule.slices > 1 or plan.result.stores_rows:
         yield "results of several parts are for coopmat without slices, and no result = rows"
         return
     epilogue = plan.contraction.epilogue
@@ -377,7 +371,7 @@ def _parts(plan: Plan) -> Iterator[str]:
         yield f"parts of {epilogue.root.shape[-1]} columns are not as wide as fragments, {n}"
     if count % epilogue.parts:
         yield f"a subgroup's {count} fragments along N are not made of {epilogue.parts} parts"
-    if plan.scratch_shape is not None:
+    if plan.result.scratch_shape is not None:
         yield (
             "results of several parts do not pass through Workgroup memory: "
             "give result = components, or whole tiles of fragments that are stored directly"
@@ -386,7 +380,7 @@ def _parts(plan: Plan) -> Iterator[str]:
 
 def _elements(plan: Plan) -> Iterator[str]:
     """Reasons why no function can be called for the elements of the result."""
-    if not plan.is_cooperative:
+    if not plan.schedule.is_cooperative:
         yield f"result = elements is for coopmat, not {plan.schedule.instruction.kind.data}"
     elif PER_ELEMENT not in plan.target.features:
         yield (
@@ -418,7 +412,7 @@ def _limits(plan: Plan) -> Iterator[str]:
     sizes = (
         ("A", _bytes(contraction.a, plan.a)),
         ("B", _bytes(contraction.b, plan.b)),
-        ("the result", prod(shape_of(contraction.init)) * plan.result_bytes),
+        ("the result", prod(shape_of(contraction.init)) * plan.result.element_bytes),
     )
     for name, size in sizes:
         if not is_dynamic(size) and size > target.storage_buffer_max_bytes:
@@ -431,7 +425,7 @@ def _limits(plan: Plan) -> Iterator[str]:
 def _registers(plan: Plan) -> Iterator[str]:
     """The reason why fragments, or values of an invocation, do not fit into registers."""
     registers, held = plan.target.registers, plan.target.held_registers
-    if not plan.is_cooperative:
+    if not plan.schedule.is_cooperative:
         m, n, _ = plan.schedule.instruction.sizes
         words = m * n + plan.waiting_bytes // 4
         if held is not None and plan.pipeline.read and words > held:

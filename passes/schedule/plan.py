@@ -21,9 +21,9 @@ from xdsl_spirv.dialects.schedule import (
     StagedAttr,
     bit_width,
 )
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import Contraction, fill_of, packing_of
-from xdsl_spirv.passes.analysis.layout import Layout, walk_size
+from xdsl_spirv.passes.analysis.layout import walk_size
 from xdsl_spirv.passes.schedule.kinds import ContractionPlan
 from xdsl_spirv.passes.schedule.pipeline import (
     IN_TURN,
@@ -35,12 +35,10 @@ from xdsl_spirv.passes.schedule.pipeline import (
     Pipeline,
     loaded_ahead,
 )
+from xdsl_spirv.passes.schedule.stored_result import PartialSums, StoredResult
 from xdsl_spirv.passes.schedule.tiles import (
-    BATCH,
-    COLUMNS,
     INNER,
     OUTER,
-    ROWS,
     WORD_BYTES,
     PackedTile,
     StagedTile,
@@ -50,42 +48,13 @@ from xdsl_spirv.passes.schedule.tiles import (
     panel_layout,
     staged_tile,
 )
-from xdsl_spirv.targets import Fragment, Target
+from xdsl_spirv.targets import Target
 
 LONG_LOOP = 4
 """K tiles in a loop that is long enough to be worth code of its own."""
 
-MOST_PARTIAL_BYTES = 16384
-"""Workgroup memory for sums of slices of K beside tiles; larger sums are exchanged in rounds."""
-
-STRIP_BYTES = 16
-"""Bytes that an invocation moves at a time where results are stored row by row."""
-
 UNROLLED = 16
 """Moves an invocation makes for one tile without a loop."""
-
-
-def row_stride(layout: Layout) -> Size | None:
-    """Elements from row to row if a batch's part of a result's layout is one row-major matrix."""
-    rows, columns = layout.walks[ROWS], layout.walks[COLUMNS]
-    if len(rows) > 1 or len(columns) > 1 or (columns and columns[0].stride != 1):
-        return None
-    if rows:
-        return rows[0].stride
-    return columns[0].size if columns else 1
-
-
-def moves_together(layout: Layout, element_bytes: int, width: int) -> bool:
-    """
-    Whether `width` elements of a row may always be moved as one vector of at most 16 bytes.
-
-    They lie side by side, and every place where they can begin is a multiple of their size.
-    """
-    stride = row_stride(layout)
-    if stride is None or width * element_bytes > 16 or not layout.walks[COLUMNS]:
-        return width == 1
-    steps = [stride, layout.start, *(axis.stride for axis in layout.walks[BATCH])]
-    return all(is_multiple(size, width) for size in (layout.walks[COLUMNS][0].size, *steps))
 
 
 @dataclass(frozen=True)
@@ -146,7 +115,7 @@ class Plan(ContractionPlan):
         direct = [tile for tile in (self.a, self.b) if not isinstance(tile, StagedTile)]
         ahead = any(tile.ahead for tile in direct)
         guarded = any(tile.guarded[1 - tile.k_axis] for tile in self.staged)
-        return self.is_cooperative and guarded and not (self.pipeline.read or ahead)
+        return self.schedule.is_cooperative and guarded and not (self.pipeline.read or ahead)
 
     @cached_property
     def pipeline(self) -> Pipeline:
@@ -166,27 +135,6 @@ class Plan(ContractionPlan):
         return WRITTEN_FIRST if write_first else READ_AHEAD
 
     @property
-    def stores_rows(self) -> bool:
-        """Whether the result passes through Workgroup memory, to be stored row by row."""
-        return self.schedule.result.data == "rows"
-
-    @property
-    def component_places(self) -> Fragment | None:
-        """
-        Returns where components of results lie, if fragments that reach beyond the result are
-        stored one component after the other; None where they pass through Workgroup memory.
-        """
-        if self.schedule.result.data != "components":
-            return None
-        m, n, _ = self.schedule.instruction.sizes
-        return self.target.fragment("Acc", (m, n), 8 * self.result_bytes)
-
-    @property
-    def stores_elements(self) -> bool:
-        """True if an instruction calls a function for each element that is not stored directly."""
-        return self.schedule.result.data == "elements"
-
-    @property
     def raster_group(self) -> int:
         """Rows or columns of tiles in a band; consecutive workgroups run across it first."""
         length, width, _ = self.grid
@@ -197,16 +145,6 @@ class Plan(ContractionPlan):
     @property
     def invocations(self) -> int:
         return self.schedule.subgroup_count * self.target.subgroup_size
-
-    @property
-    def is_cooperative(self) -> bool:
-        """Whether subgroups multiply together, with cooperative matrices."""
-        return self.schedule.instruction.kind.data == "coopmat"
-
-    @property
-    def is_packed(self) -> bool:
-        """Whether invocations multiply by packed dot products."""
-        return self.schedule.instruction.kind.data == "dot"
 
     @property
     def row_group(self) -> int:
@@ -226,120 +164,19 @@ class Plan(ContractionPlan):
         by_rows = self.schedule.raster.data == "rows"
         return (*((columns, rows) if by_rows else (rows, columns)), self.contraction.batch)
 
-    @property
-    def result(self) -> Layout:
-        """Returns where the result lies: walks `BATCH`, `ROWS`, `COLUMNS`."""
-        return self.contraction.layouts[2]
-
-    @property
-    def result_bytes(self) -> int:
-        return bit_width(self.contraction.element_types[2]) // 8
-
-    @property
-    def result_stride(self) -> Size | None:
-        """Elements from row to row if the result of a batch is one row-major matrix."""
-        return row_stride(self.result)
-
-    @property
-    def result_aligned(self) -> bool:
-        """
-        Whether a fragment of the result may be loaded and stored directly in global memory.
-
-        Pointer and stride must be multiples of min(16, bytes of a fragment's row).
-        """
-        _, n, _ = self.schedule.instruction.sizes
-        needed = min(self.target.cooperative_matrix_alignment, n * self.result_bytes)
-        return self._result_steps_are_multiples(needed)
-
-    @property
-    def stored_directly(self) -> bool:
-        """Whether fragments that lie inside the result are stored without looking at elements."""
-        if self.stores_elements and not self.contraction.epilogue.is_empty:
-            from xdsl_spirv.passes.analysis.componentwise import are_stored_as_matrices
-
-            sizes = self.schedule.instruction.sizes
-            return are_stored_as_matrices(self.contraction, sizes, self.target)
-        if not self.result_aligned:
-            return False
-        return self.contraction.epilogue.is_empty or self.is_componentwise
+    @cached_property
+    def result(self) -> StoredResult:
+        """The result in memory, and the way there."""
+        return StoredResult(self.contraction, self.schedule, self.target, self.b.k_axis != 1)
 
     @cached_property
-    def is_componentwise(self) -> bool:
-        """True if the epilogue is computed on whole fragments."""
-        if not self.is_cooperative:
-            return False
-        from xdsl_spirv.passes.analysis.componentwise import is_componentwise
-
-        return is_componentwise(self.contraction, self.schedule.instruction.sizes, self.target)
-
-    def _result_steps_are_multiples(self, of_bytes: int) -> bool:
-        """
-        Whether all strides between rows of fragments of a row-major result are multiples of so many
-        bytes.
-        """
-        if self.result_stride is None:
-            return False
-        _, n, _ = self.schedule.instruction.sizes
-        steps = [self.result_stride, self.result.start, n]
-        steps += [axis.stride for axis in self.result.walks[BATCH]]
-        return all(is_multiple(step * self.result_bytes, of_bytes) for step in steps)
-
-    @property
-    def result_width(self) -> int:
-        """
-        Elements of the result that an invocation keeps in one vector.
-
-        One where B's tile lies along K: neighbours in N are then a row of Workgroup memory apart,
-        and invocations next to each other had better read rows next to each other.
-        """
-        if self.b.k_axis == 1:
-            return 1
-        _, n, _ = self.schedule.instruction.sizes
-        return next(v for v in (4, 2, 1) if n % v == 0)
-
-    @property
-    def result_vector(self) -> int:
-        """Elements that an invocation moves at a time between its registers and the result."""
-        width = self.result_width
-        bytes = width * self.result_bytes
-        whole = is_multiple(self.contraction.n, width) and bytes <= 16
-        return width if whole and self._result_steps_are_multiples(bytes) else 1
-
-    @property
-    def stored_width(self) -> int:
-        """Elements side by side that an invocation computes and stores at a time."""
-        if self.contraction.epilogue.is_empty:
-            return self.result_vector
-        return self.result_width if is_multiple(self.contraction.n, self.result_width) else 1
-
-    @property
-    def whole_tiles(self) -> bool:
-        """Whether every workgroup tile lies inside the result."""
-        tile_m, tile_n, _ = self.schedule.tile
-        contraction = self.contraction
-        return is_multiple(contraction.m, tile_m) and is_multiple(contraction.n, tile_n)
-
-    @property
-    def whole_fragments(self) -> bool:
-        """Whether every fragment lies inside the result or outside it, and is stored directly."""
-        m, n, _ = self.schedule.instruction.sizes
-        whole = is_multiple(self.contraction.m, m) and is_multiple(self.contraction.n, n)
-        return whole and self.stored_directly and self.contraction.epilogue.is_empty
-
-    @property
-    def scratch_shape(self) -> tuple[int, int] | None:
-        """
-        Rows and columns of Workgroup memory through which result fragments pass, if they must.
-
-        Each subgroup has room for one fragment.
-        """
-        inside = (self.stored_directly and self.whole_tiles) or self.whole_fragments
-        if not self.is_cooperative or inside or self.stores_rows or self.component_places:
+    def sums(self) -> PartialSums | None:
+        """The exchange of partial sums; None if K has one slice."""
+        if self.schedule.slices == 1:
             return None
-        if self.stores_elements:
-            return None
-        m, n, _ = self.schedule.instruction.sizes
-        return m * self.schedule.subgroup_count, n
+        result, memory = self.result, self.target.workgroup_memory_bytes
+        left = memory - self._tiles_bytes - result.scratch_bytes
+        return PartialSums(self.schedule, (self.a, self.b), result.element_bytes, left)
 
     @property
     def slice_depth(self) -> int:
@@ -347,108 +184,14 @@ class Plan(ContractionPlan):
         return self.schedule.tile[2] // self.schedule.slices
 
     @property
-    def partial_fragments(self) -> int:
-        """Counts the fragments of a subgroup whose sums slices of K exchange at a time."""
-        if self.sums_tile is not None:
-            return self._most_partial(self._buffer_bytes(self.sums_tile))
-        return self._partial_fragments_apart
-
-    @property
-    def sums_tile(self) -> int | None:
-        """
-        The tile in Workgroup memory that partial sums of K slices overwrite: A's (0) or B's (1).
-
-        It is None unless the tile holds more sums than fit beside both tiles.
-        """
-        if self.schedule.slices == 1:
-            return None
-        apart = self._partial_fragments_apart
-        for number, tile in enumerate((self.a, self.b)):
-            if self._takes_sums(tile) and self._most_partial(self._buffer_bytes(number)) > apart:
-                return number
-        return None
-
-    def _takes_sums(self, tile: Tile) -> bool:
-        """True if a fragment's rows fill whole pieces of the tile, and pieces are whole words."""
-        if not isinstance(tile, StagedTile):
-            return False
-        _, n, _ = self.schedule.instruction.sizes
-        piece = tile.piece * tile.element_bytes
-        return piece % WORD_BYTES == 0 and n * self.result_bytes % piece == 0
-
-    def _buffer_bytes(self, number: int) -> int:
-        """Counts the bytes of one buffer of A's (0) or B's (1) tile in Workgroup memory."""
-        tile = (self.a, self.b)[number]
-        return tile.workgroup_bytes // tile.buffers if isinstance(tile, StagedTile) else 0
-
-    @property
-    def _partial_fragments_apart(self) -> int:
-        """Counts the fragments whose partial sums fit beside the tiles and the result scratch."""
-        left = self.target.workgroup_memory_bytes - self._tiles_bytes - self._scratch_bytes
-        return self._most_partial(min(MOST_PARTIAL_BYTES, left))
-
-    def _most_partial(self, bytes: int) -> int:
-        """
-        Number of fragments (a divisor of all) whose partial sums fit next to the operand tiles and
-        the result scratch; at least one.
-        """
-        m, n, _ = self.schedule.instruction.sizes
-        along_m, along_n, _ = self.schedule.fragments
-        count = along_m * along_n
-        of_one = (self.schedule.subgroup_count - prod(self.schedule.grid)) * m * n
-        fewer = range(min(count, bytes // (of_one * self.result_bytes)), 1, -1)
-        return next((at for at in fewer if count % at == 0), 1)
-
-    @property
-    def partial_shape(self) -> tuple[int, int, int] | None:
-        """
-        Fragments, rows and columns of the Workgroup memory for partial sums of slices of K.
-
-        All slices but a fragment's finisher store their sums of it.
-        """
-        if self.schedule.slices == 1:
-            return None
-        m, n, _ = self.schedule.instruction.sizes
-        others = self.schedule.subgroup_count - prod(self.schedule.grid)
-        return others * self.partial_fragments, m, n
-
-    @property
-    def strip_width(self) -> int:
-        """Results that an invocation moves at a time where they are stored row by row."""
-        results = self.contraction.epilogue.results
-        return STRIP_BYTES * 8 // max(bit_width(result.element_type) for result in results)
-
-    @property
-    def strip_shape(self) -> tuple[int, int]:
-        """
-        Rows and columns, in vectors, of the Workgroup memory for results that are stored by rows.
-
-        Each subgroup has room for a row of its fragments, and each row a vector of padding.
-        """
-        m, n, _ = self.schedule.instruction.sizes
-        _, count, _ = self.schedule.fragments
-        return m * self.schedule.subgroup_count, count * n // self.strip_width + 1
-
-    @property
     def workgroup_bytes(self) -> int:
-        return self._tiles_bytes + self._result_bytes
+        partial = self.sums.workgroup_bytes if self.sums else 0
+        return self._tiles_bytes + self.result.workgroup_bytes + partial
 
     @property
     def _tiles_bytes(self) -> int:
         """Bytes of Workgroup memory used by the operand tiles."""
         return sum(map(self._tile_bytes, (self.a, self.b)))
-
-    @property
-    def _result_bytes(self) -> int:
-        """Bytes of Workgroup memory for result strips, result scratch and partial sums."""
-        apart = self.sums_tile is None
-        partial = prod(self.partial_shape or (0,)) * self.result_bytes if apart else 0
-        strips = prod(self.strip_shape) * STRIP_BYTES if self.stores_rows else 0
-        return strips + self._scratch_bytes + partial
-
-    @property
-    def _scratch_bytes(self) -> int:
-        return prod(self.scratch_shape or (0,)) * self.result_bytes
 
     def _tile_bytes(self, tile: Tile) -> int:
         """
@@ -458,7 +201,12 @@ class Plan(ContractionPlan):
         size, words = tile.workgroup_bytes, isinstance(tile, StagedTile) and tile.packed
         feature = f"int{8 * tile.element_bytes}"
         in_words = tile.element_bytes < WORD_BYTES and feature not in self.target.features
-        if self.is_cooperative or words or not in_words or "f16" in self.contraction.types[:2]:
+        if (
+            self.schedule.is_cooperative
+            or words
+            or not in_words
+            or "f16" in self.contraction.types[:2]
+        ):
             return size
         return size * WORD_BYTES // tile.element_bytes
 

@@ -1,0 +1,302 @@
+"""
+Derives how the result of a contraction lies in memory, the ways by which it gets there, and where
+slices of K exchange the sums of its fragments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from xdsl_spirv.dialects.schedule import ContractionAttr, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
+from xdsl_spirv.passes.analysis.contraction import Contraction
+from xdsl_spirv.passes.analysis.layout import Layout
+from xdsl_spirv.passes.schedule.tiles import BATCH, COLUMNS, ROWS, WORD_BYTES, StagedTile, Tile
+from xdsl_spirv.targets import Fragment, Target
+
+MOST_BYTES = 16384
+"""Workgroup memory for sums of slices of K beside tiles; larger sums are exchanged in rounds."""
+
+STRIP_BYTES = 16
+"""Bytes that an invocation moves at a time where results are stored row by row."""
+
+
+def row_stride(layout: Layout) -> Size | None:
+    """Elements from row to row if a batch's part of a result's layout is one row-major matrix."""
+    rows, columns = layout.walks[ROWS], layout.walks[COLUMNS]
+    if len(rows) > 1 or len(columns) > 1 or (columns and columns[0].stride != 1):
+        return None
+    if rows:
+        return rows[0].stride
+    return columns[0].size if columns else 1
+
+
+def moves_together(layout: Layout, element_bytes: int, width: int) -> bool:
+    """
+    Whether `width` elements of a row may always be moved as one vector of at most 16 bytes.
+
+    They lie side by side, and every place where they can begin is a multiple of their size.
+    """
+    stride = row_stride(layout)
+    if stride is None or width * element_bytes > 16 or not layout.walks[COLUMNS]:
+        return width == 1
+    steps = [stride, layout.start, *(axis.stride for axis in layout.walks[BATCH])]
+    return all(is_multiple(size, width) for size in (layout.walks[COLUMNS][0].size, *steps))
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """A contraction's result under a schedule on a target."""
+
+    contraction: Contraction
+    schedule: ContractionAttr
+    target: Target
+    in_vectors: bool
+    """
+    Whether an invocation may keep neighbours in N in one vector.
+
+    Not where B's tile lies along K: neighbours in N are then a row of Workgroup memory apart, and
+    invocations next to each other had better read rows next to each other.
+    """
+
+    @property
+    def layout(self) -> Layout:
+        """Returns where the result lies: walks `BATCH`, `ROWS`, `COLUMNS`."""
+        return self.contraction.layouts[2]
+
+    @property
+    def element_bytes(self) -> int:
+        return bit_width(self.contraction.element_types[2]) // 8
+
+    @property
+    def fragment(self) -> tuple[int, int]:
+        """Rows and columns of a fragment."""
+        m, n, _ = self.schedule.instruction.sizes
+        return m, n
+
+    @property
+    def stride(self) -> Size | None:
+        """Elements from row to row if the result of a batch is one row-major matrix."""
+        return row_stride(self.layout)
+
+    @property
+    def is_aligned(self) -> bool:
+        """
+        Whether a fragment of the result may be loaded and stored directly in global memory.
+
+        Pointer and stride must be multiples of min(16, bytes of a fragment's row).
+        """
+        _, n = self.fragment
+        needed = min(self.target.cooperative_matrix_alignment, n * self.element_bytes)
+        return self._steps_are_multiples(needed)
+
+    @property
+    def stored_directly(self) -> bool:
+        """Whether fragments that lie inside the result are stored without looking at elements."""
+        if self.stores_elements and not self.contraction.epilogue.is_empty:
+            from xdsl_spirv.passes.analysis.componentwise import are_stored_as_matrices
+
+            sizes = self.schedule.instruction.sizes
+            return are_stored_as_matrices(self.contraction, sizes, self.target)
+        if not self.is_aligned:
+            return False
+        return self.contraction.epilogue.is_empty or self.is_componentwise
+
+    @cached_property
+    def is_componentwise(self) -> bool:
+        """True if the epilogue is computed on whole fragments."""
+        if not self.schedule.is_cooperative:
+            return False
+        from xdsl_spirv.passes.analysis.componentwise import is_componentwise
+
+        return is_componentwise(self.contraction, self.schedule.instruction.sizes, self.target)
+
+    def _steps_are_multiples(self, of_bytes: int) -> bool:
+        """
+        Whether all strides between rows of fragments of a row-major result are multiples of so many
+        bytes.
+        """
+        if self.stride is None:
+            return False
+        _, n = self.fragment
+        steps = [self.stride, self.layout.start, n]
+        steps += [axis.stride for axis in self.layout.walks[BATCH]]
+        return all(is_multiple(step * self.element_bytes, of_bytes) for step in steps)
+
+    @property
+    def width(self) -> int:
+        """Elements of the result that an invocation keeps in one vector."""
+        if not self.in_vectors:
+            return 1
+        _, n = self.fragment
+        return next(v for v in (4, 2, 1) if n % v == 0)
+
+    @property
+    def vector(self) -> int:
+        """Elements that an invocation moves at a time between its registers and the result."""
+        width = self.width
+        bytes = width * self.element_bytes
+        whole = is_multiple(self.contraction.n, width) and bytes <= 16
+        return width if whole and self._steps_are_multiples(bytes) else 1
+
+    @property
+    def stored_width(self) -> int:
+        """Elements side by side that an invocation computes and stores at a time."""
+        if self.contraction.epilogue.is_empty:
+            return self.vector
+        return self.width if is_multiple(self.contraction.n, self.width) else 1
+
+    @property
+    def whole_tiles(self) -> bool:
+        """Whether every workgroup tile lies inside the result."""
+        tile_m, tile_n, _ = self.schedule.tile
+        contraction = self.contraction
+        return is_multiple(contraction.m, tile_m) and is_multiple(contraction.n, tile_n)
+
+    @property
+    def whole_fragments(self) -> bool:
+        """Whether every fragment lies inside the result or outside it, and is stored directly."""
+        m, n = self.fragment
+        whole = is_multiple(self.contraction.m, m) and is_multiple(self.contraction.n, n)
+        return whole and self.stored_directly and self.contraction.epilogue.is_empty
+
+    @property
+    def scratch_shape(self) -> tuple[int, int] | None:
+        """
+        Rows and columns of Workgroup memory through which result fragments pass, if they must.
+
+        Each subgroup has room for one fragment.
+        """
+        inside = (self.stored_directly and self.whole_tiles) or self.whole_fragments
+        if not self.schedule.is_cooperative or inside or self.stores_rows or self.component_places:
+            return None
+        if self.stores_elements:
+            return None
+        m, n = self.fragment
+        return m * self.schedule.subgroup_count, n
+
+    @property
+    def stores_rows(self) -> bool:
+        """Whether the result passes through Workgroup memory, to be stored row by row."""
+        return self.schedule.result.data == "rows"
+
+    @property
+    def component_places(self) -> Fragment | None:
+        """
+        Returns where components of results lie, if fragments that reach beyond the result are
+        stored one component after the other; None where they pass through Workgroup memory.
+        """
+        if self.schedule.result.data != "components":
+            return None
+        return self.target.fragment("Acc", self.fragment, 8 * self.element_bytes)
+
+    @property
+    def stores_elements(self) -> bool:
+        """True if an instruction calls a function for each element that is not stored directly."""
+        return self.schedule.result.data == "elements"
+
+    @property
+    def strip_width(self) -> int:
+        """Results that an invocation moves at a time where they are stored row by row."""
+        results = self.contraction.epilogue.results
+        return STRIP_BYTES * 8 // max(bit_width(result.element_type) for result in results)
+
+    @property
+    def strip_shape(self) -> tuple[int, int]:
+        """
+        Rows and columns, in vectors, of the Workgroup memory for results that are stored by rows.
+
+        Each subgroup has room for a row of its fragments, and each row a vector of padding.
+        """
+        m, n = self.fragment
+        _, count, _ = self.schedule.fragments
+        return m * self.schedule.subgroup_count, count * n // self.strip_width + 1
+
+    @property
+    def scratch_bytes(self) -> int:
+        return prod(self.scratch_shape or (0,)) * self.element_bytes
+
+    @property
+    def workgroup_bytes(self) -> int:
+        """Bytes of Workgroup memory for strips and scratch."""
+        strips = prod(self.strip_shape) * STRIP_BYTES if self.stores_rows else 0
+        return strips + self.scratch_bytes
+
+
+@dataclass(frozen=True)
+class PartialSums:
+    """The sums that more than one slice of K has of a subgroup's fragments."""
+
+    schedule: ContractionAttr
+    tiles: tuple[Tile, Tile]
+    element_bytes: int
+    left: int
+    """Bytes of Workgroup memory beside the operands' tiles and the result's scratch."""
+
+    @property
+    def fragments(self) -> int:
+        """Counts the fragments of a subgroup whose sums slices of K exchange at a time."""
+        return self._apart if self.tile is None else self._most(self._buffer_bytes(self.tile))
+
+    @property
+    def tile(self) -> int | None:
+        """
+        The tile in Workgroup memory that partial sums of K slices overwrite: A's (0) or B's (1).
+
+        It is None unless the tile holds more sums than fit beside both tiles.
+        """
+        for number, tile in enumerate(self.tiles):
+            if self._takes_sums(tile) and self._most(self._buffer_bytes(number)) > self._apart:
+                return number
+        return None
+
+    def _takes_sums(self, tile: Tile) -> bool:
+        """True if a fragment's rows fill whole pieces of the tile, and pieces are whole words."""
+        if not isinstance(tile, StagedTile):
+            return False
+        _, n, _ = self.schedule.instruction.sizes
+        piece = tile.piece * tile.element_bytes
+        return piece % WORD_BYTES == 0 and n * self.element_bytes % piece == 0
+
+    def _buffer_bytes(self, number: int) -> int:
+        """Counts the bytes of one buffer of A's (0) or B's (1) tile in Workgroup memory."""
+        tile = self.tiles[number]
+        return tile.workgroup_bytes // tile.buffers if isinstance(tile, StagedTile) else 0
+
+    @property
+    def _apart(self) -> int:
+        """Counts the fragments whose partial sums fit beside the tiles and the result scratch."""
+        return self._most(min(MOST_BYTES, self.left))
+
+    @property
+    def _others(self) -> int:
+        """Subgroups that do not finish a fragment whose sums they have."""
+        return self.schedule.subgroup_count - prod(self.schedule.grid)
+
+    def _most(self, bytes: int) -> int:
+        """
+        Number of fragments (a divisor of all) whose partial sums fit next to the operand tiles and
+        the result scratch; at least one.
+        """
+        m, n, _ = self.schedule.instruction.sizes
+        along_m, along_n, _ = self.schedule.fragments
+        count = along_m * along_n
+        fewer = range(min(count, bytes // (self._others * m * n * self.element_bytes)), 1, -1)
+        return next((at for at in fewer if count % at == 0), 1)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """
+        Fragments, rows and columns of the Workgroup memory for partial sums of slices of K.
+
+        All slices but a fragment's finisher store their sums of it.
+        """
+        m, n, _ = self.schedule.instruction.sizes
+        return self._others * self.fragments, m, n
+
+    @property
+    def workgroup_bytes(self) -> int:
+        """Bytes of Workgroup memory beside the tiles."""
+        return prod(self.shape) * self.element_bytes if self.tile is None else 0
