@@ -1,6 +1,10 @@
 // naga's command line as far as `xdsl-spirv test x.wgsl` needs it: NAGA="node naga.mjs" (npm ci --prefix examples/runner-js).
 import { readFileSync, writeFileSync } from "node:fs";
-import { parseWgsl, validate, writeSpirv } from "naga-wasm";
+
+const { parseWgsl, validate, writeSpirv } = await import("naga-wasm").catch(() => {
+  console.error("naga-wasm is not installed: npm ci --prefix examples/runner-js");
+  process.exit(1);
+});
 
 const [source, output] = process.argv.slice(2).filter((word) => !word.startsWith("-"));
 try {

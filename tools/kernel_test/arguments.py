@@ -194,7 +194,7 @@ def _plan_buffers(interface: Interface, given: Mapping[str, Contents], base: Pat
         raise Misuse(
             f"the buffer {missing[0].names[0]} is not given",
             "",
-            "describe it:\n" + "\n".join(map(template, missing)),
+            "write a description by --init, or describe it:\n" + "\n".join(map(template, missing)),
         )
     return list(planned.values())
 

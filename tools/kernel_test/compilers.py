@@ -62,6 +62,8 @@ class Compiler:
     """The way to install it."""
     package: str = ""
     """A Python package that has it in its `bin`."""
+    faults: tuple[str, ...] = ()
+    """Rules that its modules break whatever the source says."""
 
 
 # fmt: off
@@ -87,7 +89,8 @@ DXC = Compiler(
 )
 NAGA = Compiler(
     "naga", "NAGA", ("naga",), "", "-g", "{source} {output}",
-    "cargo install naga-cli, or NAGA='node examples/runner-js/naga.mjs' in a checkout",
+    "cargo install naga-cli; or in a checkout npm ci --prefix examples/runner-js, "
+    "with NAGA='node examples/runner-js/naga.mjs'", faults=("VUL-13",),
 )
 TINT = Compiler(
     "tint", "TINT", ("tint",), "--format spirv", "", "-o {output} {source}", "build it from Dawn",
@@ -126,6 +129,11 @@ class CompileError(ProgramError):
 def find_glslang() -> list[str]:
     """The command that runs glslang; raises `Misuse` if there is none."""
     return _find((GLSLANG,), ".comp")[1]
+
+
+def faults_of_compiler(path: Path) -> tuple[str, ...]:
+    """The rules that a source's compiler breaks whatever the source says."""
+    return next((one.faults for one in COMPILERS.get(path.suffix, ()) if _command(one)), ())
 
 
 def _find(compilers: Sequence[Compiler], suffix: str) -> tuple[Compiler, list[str]]:

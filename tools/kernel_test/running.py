@@ -135,11 +135,16 @@ def settle_expected(test: KernelTest, problems: list[Problem], outcome: Outcome)
 
     `UNDEF-01|UNDEF-02` asks for either: an optimizer makes one of the other.
     """
-    left: list[Problem] = []
+    from xdsl_spirv.tools.kernel_test.compilers import faults_of_compiler
+
+    left, faults = list[Problem](), faults_of_compiler(test.kernel)
     asked = [set(rules.split("|")) for rules in test.findings]
     for problem in problems:
         if _is_allowed(test, problem):
             outcome.notes.append(f"allowed: {problem.rule}: {problem.message}")
+            continue
+        if problem.rule in faults:
+            outcome.notes.append(f"the compiler's fault: {problem.rule}: {problem.message}")
             continue
         wanted = any(problem.rule in rules for rules in asked) or (
             test.error is not None and problem.rule in (LAUNCH, COMPILE)

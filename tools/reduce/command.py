@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Generator, Iterator
@@ -86,9 +87,8 @@ def reduce(arguments: argparse.Namespace) -> int:
     judge.save(smallest)
     shutil.rmtree(tries)
     count = kernels.count if case.name.endswith(".spv") else models.count
-    print(
-        f"{judge.wanted}: {count(case.data)} became {count(smallest.data)} in {judge.tried} tries"
-    )
+    failure = re.sub(r"\b_\b", "…", judge.wanted)
+    print(f"{failure}: {count(case.data)} became {count(smallest.data)} in {judge.tried} tries")
     print(f"{output}: {judge.again(output)}")
     return 0
 
