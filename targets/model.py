@@ -33,6 +33,13 @@ class Structure:
     """Time of one operation with a mask by index, relative to the best structure."""
     pieces: float
     """Factor where keys are read as they lie, in wide pieces."""
+    subgroups: int = 0
+    """
+    Subgroups of a workgroup that moves keys and values into Workgroup memory; 0 if each reads its
+    own.
+    """
+    buffers: int = 1
+    """Tiles in Workgroup memory at once."""
 
 
 @dataclass(frozen=True)

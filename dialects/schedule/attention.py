@@ -56,10 +56,14 @@ FOR_ATTENTION = "for_attention"
 KEEP_LOOP = "schedule.keep_loop"
 """The attribute of a loop that a driver is not to unroll."""
 
-PATHS = ("rows", "direct", "vectors")
+DEALT_PATHS = ("vectors", "staged")
+"""Paths whose pieces are as wide as an invocation can load, elements dealt out accordingly."""
+
+PATHS = ("rows", "direct", *DEALT_PATHS)
 """
 Where a subgroup reads fragments: by cooperative loads from the operand as it lies, packed into
-fragments, or as it lies in pieces as wide as an invocation can load.
+fragments, or in wide pieces: from the operand as it lies, or from a tile in Workgroup memory that
+all subgroups read.
 """
 
 RESCALE = ("always", "seldom", "late")
@@ -70,7 +74,13 @@ PROBABILITIES = ("memory", "registers", "converted")
 AHEAD = ("none", "values", "keys", "both", "scores", "all")
 """Values that are read or computed before they are needed."""
 
-IN_REGISTERS = {"ahead": "none", "key_parts": 1, "order": "queries", "queries": "held"}
+IN_REGISTERS = {
+    "ahead": "none",
+    "key_parts": 1,
+    "order": "queries",
+    "queries": "held",
+    "buffers": 1,
+}
 """Fields that need probabilities in registers, with their values in other schedules."""
 
 ORDERS = ("queries", "batch")
@@ -92,9 +102,11 @@ class AttentionAttr(KeyedAttr):
 
     A workgroup computes `query_tile` rows of the result, each of its `subgroups` as many of them;
     keys are taken `key_tile` at a time. `q`, `k` and `v` say where fragments come from: `rows`, by
-    cooperative loads from the operand as it lies, or `direct`, packed. With `rescale = seldom` a
-    row's maximum is replaced, and the sums so far are rescaled, only when scores exceed it by more
-    than a few powers of two; with `always` this is done for each tile of keys.
+    cooperative loads from the operand as it lies, `direct`, packed, `vectors`, in wide pieces from
+    the operand, or `staged`, in wide pieces from Workgroup memory (`k` and `v` both), where the
+    workgroup moves each tile, one ahead with `buffers = 2`. With `rescale = seldom` a row's maximum
+    is replaced, and the sums so far are rescaled, only when scores exceed it by more than a few
+    powers of two; with `always` this is done for each tile of keys.
 
     With `probabilities = memory` they go through Workgroup memory; with `registers` they stay in
     place, as components of accumulators that lie where the components of A lie. Then `ahead` says
@@ -123,6 +135,7 @@ class AttentionAttr(KeyedAttr):
     key_parts: IntAttr
     order: StringAttr
     queries: StringAttr
+    buffers: IntAttr
     KEYS = {
         "query_tile": integer(least=1),
         "key_tile": integer(least=1),
@@ -137,6 +150,7 @@ class AttentionAttr(KeyedAttr):
         "key_parts": integer(1, least=1),
         "order": word(ORDERS, "queries"),
         "queries": word(QUERIES, "held"),
+        "buffers": integer(1, least=1),
     }
 
     def __init__(
@@ -152,6 +166,7 @@ class AttentionAttr(KeyedAttr):
         key_parts: int = 1,
         order: str = "queries",
         queries: str = "held",
+        buffers: int = 1,
     ):
         super().__init__(
             IntAttr(query_tile),
@@ -162,12 +177,18 @@ class AttentionAttr(KeyedAttr):
             IntAttr(key_parts),
             StringAttr(order),
             StringAttr(queries),
+            IntAttr(buffers),
         )
 
     @property
     def paths(self) -> tuple[str, str, str]:
         """The paths of the queries, keys and values."""
         return self.q.data, self.k.data, self.v.data
+
+    @property
+    def staged(self) -> bool:
+        """Whether keys and values go through Workgroup memory, read by all subgroups."""
+        return self.k.data == "staged"
 
     @property
     def in_registers(self) -> bool:

@@ -3,10 +3,11 @@ Fragments of an attention's operands line by line, where probabilities stay in r
 
 A line is what one fragment along queries or keys has along the head: `at` gives what reads the
 words of a line, so that words can wait in registers, and `fragments` makes the line's fragments of
-them. Words come from packed fragments, from cooperative loads, or (`vectors`) from where the
-operand lies, in pieces as wide as an invocation can load.
+them. Words come from packed fragments, from cooperative loads, or in pieces as wide as an
+invocation can load: from where the operand lies (`vectors`), or from a tile of it that the
+workgroup moves into Workgroup memory (`staged`).
 
-The last needs to know which component is where (CM-18). A product does not care in which order it
+Pieces need to know which component is where (CM-18). A product does not care in which order it
 goes along its inner loop, nor in which order columns of the result stand, if all who take part
 agree. So elements are dealt out such that an invocation's components along the head are neighbours:
 of `count` fragments side by side it holds `vector` elements that follow each other.
@@ -15,8 +16,10 @@ of `count` fragments side by side it holds `vector` elements that follow each ot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Protocol, TypeAlias
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Operation, SSAValue
 
@@ -29,13 +32,15 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_numbers import Words
 from xdsl_spirv.passes.kernel.attention_operands import PackedFragments, RowFragments, offset_along
 from xdsl_spirv.passes.kernel.component_places import moved_bits
-from xdsl_spirv.passes.kernel.elements import WORD_BITS
+from xdsl_spirv.passes.kernel.elements import (
+    WORD_BITS,
+    components_of,
+    pack_elements,
+    unpack_elements,
+)
 from xdsl_spirv.passes.kernel.packed import zero_of
-from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan
 from xdsl_spirv.passes.schedule.tiles import vector_type
-
-Half: TypeAlias = tuple[SSAValue, int]
-"""An element of 16 bits: a word, and which half of it."""
 
 Reader: TypeAlias = Callable[[int], Words]
 """The words of the line that is so many lines further."""
@@ -125,7 +130,61 @@ class RowLines:
         return iter(words)
 
 
-class VectorLines:
+class DealtLines:
+    """Builds a line's fragments from wide pieces of rows, of which each invocation has its own."""
+
+    def __init__(self, b: KernelEmitter, plan: AttentionPlan, name: str, lane: SSAValue):
+        self.b, self.plan, self.name = b, plan, name
+        self.deal = plan.deal(name)
+        self.type = plan.operand_type(name)
+        self.half = VectorType(plan.element, [2])
+        self.lane_row = moved_bits(b, lane, self.deal.lane_row_bits)
+        self.lane_vector = moved_bits(b, lane, self.deal.lane_vector_bits)
+        self.line = plan.line(name) // self.deal.apart
+        """Rows of a line."""
+
+    def view_rows(self, memory: SSAValue, batch: Index) -> None:
+        """Views the operand as rows of vectors."""
+        b, plan, vector = self.b, self.plan, self.deal.vector
+        head = plan.head_walk(self.name)
+        self.rows = 3 - head
+        self.layout = plan.layout(self.name).in_vectors(head, vector)
+        self.moved = vector_type(i32, vector * bit_width(plan.element) // WORD_BITS)
+        self.view = b.at_top(FlatViewOp(memory, self.moved), f"{self.name}_vectors")
+        self.size = plan.extent_along(self.name)
+        _, _, d, e = plan.extents
+        self.width = (e if self.name == "v" else d) // vector
+        """Vectors of a row."""
+        self.start = b.plus(offset_along(b, self.layout, 0, batch), self.layout.start)
+
+    def offset_row(self, row: Index) -> Index:
+        """Returns the number of vectors before a row of the operand."""
+        return offset_along(self.b, self.layout, self.rows, row)
+
+    def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
+        """Builds the fragments of a line from the pieces of its rows, row by row."""
+        blocks = self.deal.blocks
+        parts = [components_of(self.b, word) for word in words]
+        for number in range(self.deal.count):
+            block, place = divmod(number, self.deal.fragments)
+            yield self._fragment(parts[block::blocks], place)
+
+    def _fragment(self, rows: Sequence[Sequence[SSAValue]], number: int) -> SSAValue:
+        """Builds a block's fragment from the words of the block's piece of each row."""
+        b = self.b
+        fragment = b.at_top(ConstantOp(zero_of(self.plan.element), self.type), "none")
+        for component, (row, word, half) in enumerate(self.deal.halves(number)):
+            # Shifted and masked, halves of two words became one in more instructions.
+            pair = b.pure(self._pair, rows[row][word])
+            value = b.add(CompositeExtractOp(pair, [half]))
+            fragment = b.add(CompositeInsertOp(value, fragment, [component]))
+        return fragment
+
+    def _pair(self, word: SSAValue) -> Operation:
+        return BitcastOp(word, self.half)
+
+
+class VectorLines(DealtLines):
     """Reads rows of the operand in wide pieces; each invocation loads its own components."""
 
     def __init__(
@@ -137,48 +196,28 @@ class VectorLines:
         batch: Index,
         lane: SSAValue,
     ):
-        self.b, self.plan, self.name = b, plan, name
-        self.deal = plan.deal(name)
-        self.vector = self.deal.vector
-        head = plan.head_walk(name)
-        self.rows = 3 - head
-        self.layout = plan.layout(name).in_vectors(head, self.vector)
-        self.size = plan.extent_along(name)
-        self.type = plan.operand_type(name)
-        words = self.vector * bit_width(plan.element) // WORD_BITS
-        self.moved = vector_type(i32, words)
-        self.view = b.at_top(FlatViewOp(memory, self.moved), f"{name}_vectors")
-        self.words = words
-        self.piece = VectorType(plan.element, [2])
-        self.start = b.plus(offset_along(b, self.layout, 0, batch), self.layout.start)
-        self.lane_row = moved_bits(b, lane, self.deal.lane_row_bits)
-        self.lane_vector = moved_bits(b, lane, self.deal.lane_vector_bits)
-        _, _, d, e = plan.extents
-        self.width = (e if name == "v" else d) // self.vector
-        self.line = plan.line(name)
+        super().__init__(b, plan, name, lane)
+        self.view_rows(memory, batch)
 
     def at(self, first: Index, guarded: bool) -> Reader:
         b = self.b
         row = b.plus(b.times(first, self.line), self.lane_row)
-        begin = b.plus(self.start, self._along(row))
+        begin = b.plus(self.start, self.offset_row(row))
 
         def read(line: int) -> Words:
             words: Words = []
             for offset in self.deal.rows:
                 place = line * self.line + offset
                 if not guarded:
-                    words += self._read_row(begin, self._along(place), True)
+                    words += self._read_row(begin, self.offset_row(place), True)
                     continue
                 own = b.plus(row, place)
                 inside = b.below(own, self.size)
                 own = b.select(inside, own, 0)
-                words += self._read_row(b.plus(self.start, self._along(own)), 0, inside)
+                words += self._read_row(b.plus(self.start, self.offset_row(own)), 0, inside)
             return words
 
         return read
-
-    def _along(self, row: Index) -> Index:
-        return offset_along(self.b, self.layout, self.rows, row)
 
     def _read_row(self, begin: Index, offset: Index, inside: Condition) -> Words:
         """Loads the pieces of one row; pieces beyond the end of the head or of the values are 0."""
@@ -199,31 +238,96 @@ class VectorLines:
             words.append(loaded)
         return words
 
-    def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
-        b, blocks, in_block = self.b, self.deal.blocks, self.deal.fragments
-        halves = [self._halves(word) for word in words]
-        none = b.at_top(ConstantOp(zero_of(self.plan.element), self.type), "none")
-        for number in range(blocks * in_block):
-            block, place = divmod(number, in_block)
-            own = [
-                halves[row * blocks + block][place * self.deal.share + along]
-                for row, along in self.deal.components
-            ]
-            fragment = none
-            for component, (word, half) in enumerate(own):
-                # Shifted and masked, halves of two words became one in more instructions.
-                pair = b.pure(self._pair, word)
-                value = b.add(CompositeExtractOp(pair, [half]))
-                fragment = b.add(CompositeInsertOp(value, fragment, [component]))
-            yield fragment
 
-    def _halves(self, words: SSAValue) -> list[Half]:
-        """Splits a piece into its elements."""
+class StagedLines(DealtLines):
+    """
+    Moves tiles of keys or values into Workgroup memory, and reads pieces of their rows there.
+
+    All invocations of the workgroup move a tile, between two barriers. Values lie there in pairs of
+    rows, two numbers a word, as fragments need them.
+    """
+
+    def __init__(
+        self, b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
+    ):
+        super().__init__(b, plan, name, lane)
+        value = plan.value(name)
+        assert value is not None
+        self.view_rows(value, batch)
+        rows, self.order = plan.staged_rows(name), self.deal.tile_rows
+        piece, buffers = vector_type(i32, WORDS), plan.schedule.buffers.data
+        self.pitch = rows * self.order.stride
+        allocation = b.allocate(piece, [buffers * rows, self.order.stride], f"{name}_tiles")
+        self.tiles = b.at_top(FlatViewOp(allocation, piece), f"{name}_pieces")
+        self.apart = plan.invocations // rows
+        self.row = b.divided(b.thread_id(), self.apart)
+        self.column = b.remainder(b.thread_id(), self.apart)
+        self.columns = range(0, self.width, self.apart)
+        self.stores = self._places(self.row, self.column, self.apart)
+        self.reads = self._places(self.lane_row, self.lane_vector, self.deal.block_vectors)
+
+    def _places(self, row: Index, first: Index, step: int) -> list[Index]:
+        """
+        Returns the places of a row's vectors `first`, `first` + `step`, ..., until flipped bits
+        repeat.
+        """
+        b, order = self.b, self.order
+        begin, flipped = b.times(row, order.stride), order.period
+        mask = b.times(b.remainder(row, order.rows), order.weight)
+        columns = [b.plus(first, at) for at in range(0, max(step, flipped), step)]
+        if flipped:
+            columns = [b.pure(arith.XOrIOp, b.index(at), b.index(mask)) for at in columns]
+        return [b.plus(begin, column) for column in columns]
+
+    def _place(self, places: list[Index], number: int, step: int, buffer: Index) -> Index:
+        """Returns the place of the `number`-th vector of those that are `step` apart."""
+        repeated, at = divmod(number, len(places))
+        place = self.b.plus(places[at], self.b.times(buffer, self.pitch))
+        return self.b.plus(place, repeated * len(places) * step)
+
+    def _exists(self, column: int) -> Condition:
+        """Whether a row has a vector for the invocation this far from its first."""
+        beyond = column + self.apart > self.width
+        return self.b.below(self.column, self.width - column) if beyond else True
+
+    def load(self, tile: Index, guarded: bool) -> Words:
+        """Loads the invocation's vectors of a tile; `guarded` if rows may be outside."""
+        b, words = self.b, Words()
+        first = b.times(tile, self.plan.schedule.key_tile.data)
+        first = b.plus(first, b.times(self.row, self.deal.apart))
+        for number in range(self.deal.apart):
+            row = b.plus(first, number)
+            inside: Condition = b.below(row, self.size) if guarded else True
+            row = b.select(inside, row, 0)
+            begin = b.plus(b.plus(self.start, self.offset_row(row)), self.column)
+            for column in self.columns:
+                place = b.select(self._exists(column), b.plus(begin, column), begin)
+                words.append(b.select(inside, b.load(self.view, (place,)), b.zero(self.moved)))
+        return words
+
+    def store(self, words: Words, buffer: Index) -> None:
+        """Stores loaded vectors into the tile in a buffer."""
+        b, count = self.b, len(self.columns)
+        rows = [words[i : i + count] for i in range(0, len(words), count)]
+        for number, vectors in enumerate(zip(*rows, strict=True)):
+            piece, column = self._pair_rows(*vectors), self.columns[number]
+            place = self._place(self.stores, number, self.apart, buffer)
+            b.when(self._exists(column), partial(b.store, piece, self.tiles, (place,)))
+
+    def _pair_rows(self, *vectors: SSAValue) -> SSAValue:
+        """Interleaves the elements of two rows, if the tile has them in pairs."""
+        b, element = self.b, self.plan.element
+        if not self.deal.paired:
+            return vectors[0]
+        rows = [unpack_elements(b, vector, element, self.deal.vector) for vector in vectors]
+        return pack_elements(b, [x for pair in zip(*rows, strict=True) for x in pair], element)
+
+    def block(self, line: int, block: int, buffer: Index) -> Iterator[SSAValue]:
+        """Reads the fragments of a block of a line of the tile in a buffer."""
         b = self.b
-        parts = [words]
-        if self.words > 1:
-            parts = [b.add(CompositeExtractOp(words, [number])) for number in range(self.words)]
-        return [(word, half) for word in parts for half in range(2)]
-
-    def _pair(self, word: SSAValue) -> Operation:
-        return BitcastOp(word, self.piece)
+        pieces: list[list[SSAValue]] = []
+        own = self._place(self.reads, block, self.deal.block_vectors, buffer)
+        for offset in self.deal.rows:
+            place = b.plus(own, (line * self.line + offset) * self.order.stride)
+            pieces.append(components_of(b, b.load(self.tiles, (place,))))
+        return (self._fragment(pieces, number) for number in range(self.deal.fragments))

@@ -56,8 +56,10 @@ class RegisterAttentionCode(FragmentAttention):
         self.part = b.remainder(subgroup, self.key_parts)
         self.group = b.divided(subgroup, self.key_parts)
         self.lane = b.lane_id()
-        tile_row = b.times(tile, schedule.query_tile.data)
-        self.row = b.plus(tile_row, b.times(self.group, schedule.rows))
+        self.tile_row = b.times(tile, schedule.query_tile.data)
+        self.row = b.plus(self.tile_row, b.times(self.group, schedule.rows))
+        self.first_row, self.last_row = self.row, schedule.rows - 1
+        """The first row that decides over tiles, and how many follow it."""
         fragment = plan.shared_places
         assert fragment is not None
         self.places = fragment.component.places
@@ -103,10 +105,8 @@ class RegisterAttentionCode(FragmentAttention):
 
     def write(self) -> None:
         """Writes the whole body."""
-        plan = self.plan
         self.q = self._queries() if self.plan.schedule.holds_queries else None
-        self.source_k = lines_of(self.b, plan, "k", self.batch, self.lane)
-        self.source_v = lines_of(self.b, plan, "v", self.batch, self.lane)
+        self._open_sources()
         zero, low = self.number(0.0), self.number(LOWEST)
         empty = self.splat(0.0, self.accumulator)
         state = self.first_state(low, zero, empty, len(self.groups))
@@ -120,26 +120,35 @@ class RegisterAttentionCode(FragmentAttention):
             merge = PartsMerge(self, self.plan, state, at, self.by_row)
             self.b.when(self.b.below(self.part, 1), lambda: self._finish(merge.merged()))
 
+    def _open_sources(self) -> None:
+        """Prepares reading keys and values."""
+        self.source_k = lines_of(self.b, self.plan, "k", self.batch, self.lane)
+        self.source_v = lines_of(self.b, self.plan, "v", self.batch, self.lane)
+
     def _whole_tiles(self, upper: Index, state: State) -> State:
         """All tiles that every row sees whole."""
-        schedule = self.plan.schedule
         if self.whole == 0 or self.plan.sizes.window is not None:
             return state
         # There may be none whole, which only the device knows.
         first: Index = 0
         if self.key_parts > 1:
             first = self.b.index_inside(self.b.below(self.part, self.whole), self.part)
-        if schedule.reads_ahead("keys"):
-            state.keys = self._keys(first, is_dynamic(self.whole))
-        if schedule.reads_ahead("both"):
-            state.values = self._values(first, is_dynamic(self.whole))
-        if schedule.scores_ahead:
-            state.scores = self._scores(state.keys or self._keys(first, is_dynamic(self.whole)))
-            if state.keys:
-                state.keys = self._keys(self._following(first), is_dynamic(self.whole))
+        self._read_ahead(first, state, is_dynamic(self.whole))
         state = self._tiles(self.part, upper, state, masked=False)
         state.keys, state.values, state.scores = [], [], []
         return state
+
+    def _read_ahead(self, first: Index, state: State, guarded: bool) -> None:
+        """Reads what the first of the whole tiles finds read."""
+        schedule = self.plan.schedule
+        if schedule.reads_ahead("keys"):
+            state.keys = self._keys(first, guarded)
+        if schedule.reads_ahead("both"):
+            state.values = self._values(first, guarded)
+        if schedule.scores_ahead:
+            state.scores = self._scores(state.keys or self._keys(first, guarded))
+            if state.keys:
+                state.keys = self._keys(self._following(first), guarded)
 
     def _masked_tiles(self, lower: Index, upper: Index, state: State) -> State:
         """
@@ -159,7 +168,7 @@ class RegisterAttentionCode(FragmentAttention):
     def _bounds(self) -> tuple[Index, Index]:
         """The number of tiles that every row sees whole, and where tiles end that any row sees."""
         b = self.b
-        plan, last = self.plan, self.plan.schedule.rows - 1
+        plan, last = self.plan, self.last_row
         causal, window = plan.causal, plan.sizes.window
         begin: Index = self.whole
         end: Index = self.tile_count
@@ -172,9 +181,9 @@ class RegisterAttentionCode(FragmentAttention):
         return begin, end
 
     def _up_to(self, bound: Size) -> Index:
-        """The number of keys before that of the subgroup's first row and a bound."""
+        """The number of keys before that of the first row and a bound."""
         b, (_, keys, _, _) = self.b, self.plan.extents
-        seen = b.add(arith.AddiOp(self.as_signed(self.row), b.i32(bound)))
+        seen = b.add(arith.AddiOp(self.as_signed(self.first_row), b.i32(bound)))
         seen = b.add(arith.MinSIOp(seen, b.i32(keys)))
         seen = b.add(arith.MaxSIOp(seen, b.i32(0)))
         return b.add(arith.IndexCastOp(seen, IndexType()))
@@ -204,20 +213,40 @@ class RegisterAttentionCode(FragmentAttention):
         if not values and schedule.reads_ahead("values"):
             values = self._values(tile, masked)
         components = self._components(scores, tile, masked)
-        kept = State(state.maxima, state.sums, state.results, [], [], [])
-        late = schedule.rescale.data == "late"
-        if not late:
-            kept = self.rescale(components, kept)
-        ahead = self._scores(early) if state.scores else []
-        lefts, sums = self._powers(components, kept.maxima)
-        if late:
-            kept, lefts, sums = self._corrected(components, kept, lefts, sums)
+        ahead: list[list[Fragment]] = []
+
+        def score_ahead() -> None:
+            if state.scores:
+                ahead.extend(self._scores(early))
+
+        kept, lefts, sums = self._weigh(components, state, score_ahead)
         if ahead and keys:
             keys = self._keys(self._following(following))
         self._add_values(values or self._values(tile, masked), lefts, kept.results)
         values = self._values(following) if state.values else []
-        sums = [list(map(self.plus, *pair)) for pair in zip(kept.sums, sums, strict=True)]
+        sums = self._totals(kept, sums)
         return State(kept.maxima, sums, kept.results, keys, values, ahead)
+
+    def _weigh(
+        self,
+        components: list[list[list[SSAValue]]],
+        state: State,
+        beside: Callable[[], None] = lambda: None,
+    ) -> tuple[State, list[list[Fragment]], list[list[SSAValue]]]:
+        """
+        Returns the state with maxima that hold for the scores, their powers as operands, and the
+        powers' sums; `beside` writes what the device can compute meanwhile.
+        """
+        kept = State(state.maxima, state.sums, state.results, [], [], [])
+        late = self.plan.schedule.rescale.data == "late"
+        if not late:
+            kept = self.rescale(components, kept)
+        beside()
+        lefts, sums = self._powers(components, kept.maxima)
+        return self._corrected(components, kept, lefts, sums) if late else (kept, lefts, sums)
+
+    def _totals(self, state: State, sums: list[list[SSAValue]]) -> list[list[SSAValue]]:
+        return [list(map(self.plus, *pair)) for pair in zip(state.sums, sums, strict=True)]
 
     def _components(
         self, scores: list[list[Fragment]], tile: Index, masked: bool
@@ -229,13 +258,13 @@ class RegisterAttentionCode(FragmentAttention):
             components = self._scaled(scores, tile)
         return self._masked(components, tile) if masked else components
 
-    def _following(self, tile: Index) -> Index:
-        """Returns the next whole tile, or the last one if there is none."""
-        b, whole = self.b, self.whole
+    def _following(self, tile: Index, count: Size | None = None) -> Index:
+        """Returns the next of `count` tiles (the whole ones), or the last if there is none."""
+        b, count = self.b, self.whole if count is None else count
         after = b.plus(tile, self.key_parts)
-        if isinstance(after, int) and isinstance(whole, int):
-            return min(after, whole - 1)
-        return b.select(b.below(after, whole), after, whole - 1)
+        if isinstance(after, int) and isinstance(count, int):
+            return min(after, count - 1)
+        return b.select(b.below(after, count), after, count - 1)
 
     # Products
 

@@ -49,7 +49,7 @@ class RegisterResult:
 
     def store(self, strip: int, columns: list[list[SSAValue]]) -> None:
         """Stores the components of a strip's fragments, which are given by column."""
-        if self.plan.stored_in_fragments and self.plan.path("v") != "vectors":
+        if self.plan.stored_in_fragments and not self.plan.is_dealt("v"):
             self._store_fragments(strip, columns)
         else:
             self._store_rows(strip, columns)

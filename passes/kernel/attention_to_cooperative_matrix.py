@@ -35,7 +35,11 @@ def _code_of(schedule: AttentionAttr) -> Callable[[KernelEmitter, AttentionPlan]
         case "registers":
             from xdsl_spirv.passes.kernel.attention_registers_code import RegisterAttentionCode
 
-            return RegisterAttentionCode
+            if not schedule.staged:
+                return RegisterAttentionCode
+            from xdsl_spirv.passes.kernel.attention_staged_code import StagedAttentionCode
+
+            return StagedAttentionCode
         case "converted":
             from xdsl_spirv.passes.kernel.attention_converted_code import ConvertedAttentionCode
 

@@ -24,7 +24,7 @@ from xdsl_spirv.dialects.schedule import (
     PackingAttr,
     bit_width,
 )
-from xdsl_spirv.dialects.schedule.attention import LOOPS, AttentionSizes
+from xdsl_spirv.dialects.schedule.attention import DEALT_PATHS, LOOPS, AttentionSizes
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
@@ -49,6 +49,9 @@ WIDTHS = (8, 4, 2)
 """Elements that an invocation may load as one."""
 
 MOST_BITS = 128
+
+WORDS = 4
+"""Words of a piece in Workgroup memory."""
 
 M, N, D, E = range(len(LOOPS))
 
@@ -117,14 +120,14 @@ class AttentionPlan(KernelPlan):
     @property
     def steps(self) -> int:
         """Fragments along a query or key."""
-        if self.path("k") == "vectors":
+        if self.is_dealt("k"):
             return self.deal("k").count
         return ceil_div(self.op.extents[D], self.schedule.instruction.sizes[2])
 
     @property
     def columns(self) -> int:
         """Fragments along a value."""
-        if self.path("v") == "vectors":
+        if self.is_dealt("v"):
             return self.deal("v").count
         return ceil_div(self.op.extents[E], self.schedule.instruction.sizes[1])
 
@@ -156,6 +159,10 @@ class AttentionPlan(KernelPlan):
 
     def path(self, name: str) -> str:
         return dict(zip("qkv", self.schedule.paths, strict=True))[name]
+
+    def is_dealt(self, name: str) -> bool:
+        """Whether elements of q's, k's or v's rows are dealt out for wide reads."""
+        return self.path(name) in DEALT_PATHS
 
     def packing(self, name: str) -> PackingAttr:
         """The packing of q, k or v for direct reads."""
@@ -254,12 +261,24 @@ class AttentionPlan(KernelPlan):
         if others:
             numbers = self.columns * self.components + 2 * self.rows_held
             return 4 * others * self.schedule.strips * numbers * self.target.subgroup_size
+        if self.schedule.staged:
+            return 16 * sum(map(self.staged_vectors, "kv"))
         if self.schedule.probabilities.data != "memory":
             return 0
         m, n, _ = self.schedule.instruction.sizes
         rows = self.schedule.rows
         subgroup_bytes = rows * self.probability_row * 2 + m * n * 4 + 2 * rows * 4
         return self.schedule.subgroups.data * subgroup_bytes + (max(m, n) * 4 if self.counts else 0)
+
+    def staged_rows(self, name: str) -> int:
+        """Returns the rows of k's or v's tile in Workgroup memory."""
+        return self.schedule.key_tile.data // self.deal(name).apart
+
+    def staged_vectors(self, name: str) -> int:
+        """Returns the number of pieces of 16 bytes of k's or v's tiles in Workgroup memory."""
+        return (
+            self.schedule.buffers.data * self.staged_rows(name) * self.deal(name).tile_rows.stride
+        )
 
     @property
     def shared_places(self) -> Fragment | None:
@@ -278,10 +297,15 @@ class AttentionPlan(KernelPlan):
     def deal(self, name: str) -> Deal:
         """The distribution of q's, k's or v's rows for wide reads; raises `ScheduleDoesNotFit`."""
         deals = [deal for v in WIDTHS if (deal := self._deal(name, v)) is not None]
+        if not deals and self._is_paired(name) and not self._has_pairs:
+            raise ScheduleDoesNotFit(
+                f"{name}: staged, but an invocation of {self.target.name} has no neighbouring rows "
+                "of a fragment: vectors or direct would fit"
+            )
         if not deals:
             raise ScheduleDoesNotFit(
-                f"{name}: vectors, but neighbours along its rows cannot be loaded as one: direct "
-                "packs them"
+                f"{name}: {self.path(name)}, but neighbours along its rows cannot be loaded as "
+                "one: direct packs them"
             )
         return min(deals, key=lambda deal: (deal.count, -deal.vector))
 
@@ -299,7 +323,9 @@ class AttentionPlan(KernelPlan):
         if any(self.layout(other).run(self.head_walk(other)) % vector for other in names):
             return None
         if name == "v":
-            deal = Deal(right, 1, vector, e)
+            deal = Deal(right, 1, vector, e, self._is_paired(name))
+            if deal.paired and (not self._has_pairs or vector != WORDS):
+                return None
             return deal if vector % deal.share == 0 else None
         deal = Deal(right, 0, vector, d)
         left = self.target.fragment("A", (m, k), bits)
@@ -310,6 +336,16 @@ class AttentionPlan(KernelPlan):
             return None
         return of_q if name == "q" else deal
 
+    def _is_paired(self, name: str) -> bool:
+        return name == "v" and self.path(name) == "staged"
+
+    @property
+    def _has_pairs(self) -> bool:
+        """Whether an invocation's components of a fragment of values lie in pairs of rows."""
+        _, n, k = self.schedule.instruction.sizes
+        right = self.target.fragment("B", (k, n), bit_width(self.element))
+        return right is not None and 1 in right.component.values(0)
+
     def element_of(self, name: str) -> Attribute:
         """Returns the element type of an operand by its name in `LOOPS_OF`."""
         value = self.value(name)
@@ -319,7 +355,7 @@ class AttentionPlan(KernelPlan):
     @property
     def _column_weights(self) -> dict[int, int]:
         """The part of the element's number for each bit of a column of the result's fragments."""
-        if self.path("v") == "vectors":
+        if self.is_dealt("v"):
             return self.deal("v").weights
         return {
             1 << bit: 1 << bit for bit in range(self.schedule.instruction.sizes[1].bit_length() - 1)
@@ -327,7 +363,7 @@ class AttentionPlan(KernelPlan):
 
     def column_of(self, number: int, column: int) -> int:
         """The element of a value that is at a column of one of the result's fragments."""
-        if self.path("v") == "vectors":
+        if self.is_dealt("v"):
             return self.deal("v").element(number, column)
         return number * self.schedule.instruction.sizes[1] + column
 
@@ -349,7 +385,7 @@ class AttentionPlan(KernelPlan):
         assert self.shared_places is not None
         weights = self._column_weights
         own = {weights[place] for _, place in self.shared_places.component.bits_along(1)}
-        if self.path("v") == "vectors":
+        if self.is_dealt("v"):
             deal = self.deal("v")
             own |= {deal.share << i for i in range((deal.fragments).bit_length() - 1)}
         width, most = 1, MOST_BITS // bit_width(self.element_of("result"))
@@ -434,6 +470,10 @@ class AttentionPlan(KernelPlan):
     @property
     def words_ahead(self) -> int:
         """Registers of values that are read ahead, which a driver may still read later."""
+        if self.schedule.staged:
+            tiles = [self.schedule.key_tile.data * size for size in self.op.extents[-2:]]
+            waiting = sum(tiles) if self.schedule.buffers.data > 1 else max(tiles)
+            return ceil_div(waiting, 2 * self.invocations)
         _, n, k = self.schedule.instruction.sizes
         fragment = self.key_fragments * ceil_div(n * k, 2 * self.target.subgroup_size)
         keys = self.steps if self.schedule.reads_ahead("keys") else 0

@@ -20,6 +20,7 @@ from xdsl_spirv.dialects.schedule import (
     InstructionAttr,
     bit_width,
 )
+from xdsl_spirv.dialects.schedule.attention import DEALT_PATHS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, typical
 from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.schedule.attention import AttentionPlan, N, element_type_of
@@ -141,7 +142,7 @@ def _by_instructions(
 def _without_memory(
     op: AttentionOp, target: Target, shape: tuple[int, int, int]
 ) -> Iterator[AttentionAttr]:
-    """Lists every structure with operands read in place in wide pieces, and packed."""
+    """Lists every structure with operands moved, read in place in wide pieces, and packed."""
     model, parts_of = target.model.attention, (1,)
     paths = [("vectors", "direct"), ("direct", "direct")]
     if not target.processor:
@@ -150,7 +151,12 @@ def _without_memory(
         # Packed values fit, too, but were measured on no device where sizes are open.
         paths = [("vectors", "vectors")]
         parts_of = model.key_parts
-    choices = product(model.structures, model.subgroups_in_registers, paths, parts_of)
+    for structure in model.structures:
+        if structure.subgroups:
+            own, count = ("staged", "staged"), structure.subgroups
+            yield _in_registers(op, target, shape, structure, (count, 1), own)
+    read = [structure for structure in model.structures if not structure.subgroups]
+    choices = product(read, model.subgroups_in_registers, paths, parts_of)
     for structure, subgroups, (k, v), parts in choices:
         schedule = _in_registers(op, target, shape, structure, (subgroups, parts), (k, v))
         yield schedule
@@ -199,9 +205,10 @@ def _in_registers(
             key_parts=parts,
             order=order,
             queries=queries,
+            buffers=structure.buffers,
         )
 
-    if k == "vectors":
+    if k in DEALT_PATHS:
         return schedule("vectors")
     whole = not any(AttentionPlan(op, schedule("rows"), target).rows_fit("q"))
     return schedule("rows" if whole else "direct")
@@ -225,15 +232,16 @@ def _time_without_memory(plan: AttentionPlan) -> float:
     model = target.model.attention
     _, keys, d, e = plan.extents
     tiles, batch, _ = map(typical, plan.grid)
-    own = (schedule.strips, plan.key_fragments, schedule.ahead.data, schedule.rescale.data)
-    known = {(s.strips, s.key_fragments, s.ahead, s.rescale): s for s in model.structures}
-    times = known[own].causal if plan.causal is not None else known[own].time
+    structure = _structure_of(plan)
+    times = structure.causal if plan.causal is not None else structure.time
     if plan.path("k") == "vectors" and not target.processor:
-        times *= known[own].pieces
+        times *= structure.pieces
     if plan.path("v") == "vectors":
         times *= model.turned if schedule.strips > 1 else model.turned_by_one
     held = plan.registers + plan.words_ahead
     most = model.held if schedule.holds_queries else model.held_reading
+    if schedule.staged:
+        most = model.most_held
     if not target.processor and plan.registers > most:
         times *= model.spills * held / most
     elif not target.processor and held > model.most_held:
@@ -245,11 +253,25 @@ def _time_without_memory(plan: AttentionPlan) -> float:
         # The longest is waited for, whether there are many or few.
         rounds = tiles * batch / units + 1
         if schedule.key_parts.data > 1:
-            values_ahead = own == (1, 2, "values", "seldom")
+            values_ahead = structure.strips == 1 and structure.ahead == "values"
             times *= model.merging_values_ahead if values_ahead else model.merging
     operations = 2.0 * schedule.query_tile.data * typical(keys) * (d + e)
     share = _rate(plan) / target.compute_units * schedule.subgroups.data / side_by_side(target)
     return rounds * operations * times / share + sum(map(partial(_packing, plan), "qkv"))
+
+
+def _structure_of(plan: AttentionPlan) -> Structure:
+    """Returns the structure of the target's model that a schedule has."""
+    schedule = plan.schedule
+
+    def describe(structure: Structure) -> tuple[object, ...]:
+        walk = structure.strips, structure.key_fragments, structure.ahead, structure.rescale
+        return *walk, structure.subgroups > 0, structure.buffers
+
+    walk = schedule.strips, plan.key_fragments, schedule.ahead.data, schedule.rescale.data
+    own = *walk, schedule.staged, schedule.buffers.data
+    structures = plan.target.model.attention.structures
+    return next(structure for structure in structures if describe(structure) == own)
 
 
 def _rate(plan: AttentionPlan) -> float:

@@ -20,12 +20,16 @@ class Deal:
     """
     The deal of `vector` elements to each invocation from rows of `size`; `axis` is the fragment's
     axis along them, 0 or 1.
+
+    Elements have 16 bits. With `paired` the elements of two neighbouring rows lie in a word: a row is
+    such a pair, and `vector` counts words.
     """
 
     fragment: Fragment
     axis: int
     vector: int
     size: int
+    paired: bool = False
 
     @property
     def share(self) -> int:
@@ -53,18 +57,27 @@ class Deal:
         return self.blocks * self.fragments
 
     @property
-    def rows(self) -> list[int]:
-        """The offset from the invocation's own row of each row of which it has components."""
-        return self.fragment.component.values(1 - self.axis)
+    def apart(self) -> int:
+        """Rows of the fragment that make one row here."""
+        return 2 if self.paired else 1
 
     @property
-    def components(self) -> list[tuple[int, int]]:
+    def rows(self) -> list[int]:
+        """The offset from the invocation's own row of each row of which it has components."""
+        offsets = self.fragment.component.values(1 - self.axis)
+        return [row // self.apart for row in offsets if row % self.apart == 0]
+
+    def halves(self, number: int) -> list[tuple[int, int, int]]:
         """
-        Returns for each component the number of its row among `rows`, and its element's in the
-        share.
+        Returns for each component of a block's fragment where it is in the invocation's pieces: the
+        number of its row among `rows`, of the word, and of the half.
         """
-        rows, dealt = self.rows, self.fragment.component.then(self.axis, self.weights)
-        return [(rows.index(at[1 - self.axis]), at[self.axis]) for at in dealt.places]
+        rows, halves = self.rows, list[tuple[int, int, int]]()
+        for at in self.fragment.component.then(self.axis, self.weights).places:
+            row, element = at[1 - self.axis], number * self.share + at[self.axis]
+            word, half = (element, row % 2) if self.paired else divmod(element, 2)
+            halves.append((rows.index(row // self.apart), word, half))
+        return halves
 
     @property
     def weights(self) -> dict[int, int]:
@@ -85,10 +98,58 @@ class Deal:
     @property
     def lane_row_bits(self) -> list[tuple[int, int]]:
         """Bits of the invocation's number, and the weight of each in its row."""
-        return self.fragment.lane.bits_along(1 - self.axis)
+        bits = self.fragment.lane.bits_along(1 - self.axis)
+        return [(bit, weight // self.apart) for bit, weight in bits]
 
     @property
     def lane_vector_bits(self) -> list[tuple[int, int]]:
         """Bits of the invocation's number, and the weight of each in its vector's number."""
         bits = self.fragment.lane.bits_along(self.axis)
         return [(bit, 1 << rank) for rank, (bit, _) in enumerate(bits)]
+
+    @property
+    def tile_rows(self) -> TileRows:
+        """The order of vectors in Workgroup memory, for reads of 128 bytes at once."""
+        together = 128 // (self.vector * (4 if self.paired else 2))
+        bits = self.lane_row_bits, self.lane_vector_bits
+        lanes = [(_spread(lane, bits[0]), _spread(lane, bits[1])) for lane in range(together)]
+        width = self.blocks * self.block_vectors
+        rows = 1 + max(row for row, _ in lanes)
+        swizzled = width % together == 0 and all(row % rows == 0 for row in self.rows)
+        orders = [TileRows(width)]
+        if swizzled and rows & (rows - 1) == 0:
+            orders.append(TileRows(width, rows, together // rows))
+        orders += [TileRows(width + more) for more in range(1, together)]
+
+        def banks(order: TileRows) -> int:
+            return len({order.place(row, vector) % together for row, vector in lanes})
+
+        return max(orders, key=banks)
+
+
+@dataclass(frozen=True)
+class TileRows:
+    """
+    Rows of vectors in Workgroup memory, `stride` vectors apart.
+
+    The last bits of a row's number (below `rows`, a power of two) times `weight` flip bits of a
+    vector's number, so that rows that are read together lie in different banks.
+    """
+
+    stride: int
+    rows: int = 1
+    weight: int = 0
+
+    def place(self, row: int, vector: int) -> int:
+        """Returns where a vector of a row is."""
+        return row * self.stride + (vector ^ row % self.rows * self.weight)
+
+    @property
+    def period(self) -> int:
+        """Vectors in whose numbers bits are flipped, but not beyond."""
+        return self.rows * self.weight
+
+
+def _spread(number: int, bits: list[tuple[int, int]]) -> int:
+    """Adds the weights of a number's set bits."""
+    return sum(weight for bit, weight in bits if number >> bit & 1)

@@ -16,11 +16,21 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.analysis.contraction import type_name
-from xdsl_spirv.passes.schedule.attention import AttentionPlan, element_type_of
+from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan, element_type_of
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.targets import CONVERSIONS, PER_ELEMENT, REDUCTIONS, Target
 
 Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr
+
+STAGED_AHEAD = ("none", "values", "keys")
+"""Reads ahead of tiles that go through Workgroup memory: `keys` are both operands'."""
+
+OPEN_PATHS = [
+    ("vectors", "vectors", "vectors"),
+    ("vectors", "vectors", "direct"),
+    ("vectors", "staged", "staged"),
+]
+"""Paths of q, k and v that need no sizes before the program runs."""
 
 MOST_HEAD = 256
 """Elements of a query, or of a value: what accumulators leave room for."""
@@ -77,7 +87,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
     for missing in not_by_matrices(op, schedule.in_registers):
         yield missing
         return
-    if op.is_dynamic and schedule.paths not in (("vectors",) * 3, ("vectors", "vectors", "direct")):
+    if op.is_dynamic and schedule.paths not in OPEN_PATHS:
         yield (
             "sizes are known only when the program runs, and fragments need them before: q and k = "
             "vectors, and v = vectors or direct, would not"
@@ -176,19 +186,56 @@ def _conversion_problems(plan: AttentionPlan) -> Iterator[str]:
 
 
 def unfit_vectors(plan: AttentionPlan) -> list[str]:
-    """Lists why operands that the schedule reads in vectors cannot be read so."""
-    pieces = [name for name in "qkv" if plan.path(name) == "vectors"]
+    """Lists why operands that the schedule reads in wide pieces cannot be read so."""
+    pieces = [name for name in "qkv" if plan.is_dealt(name)]
     return [problem for name in pieces for problem in vectors_fit(plan, name)]
 
 
 def vectors_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
+    path = plan.path(name)
     if not plan.schedule.in_registers:
-        yield f"{name}: vectors, which needs probabilities = registers"
+        yield f"{name}: {path}, which needs probabilities = registers"
         return
-    if name != "v" and plan.path("q") != plan.path("k"):
-        yield f"{name}: vectors, but then q and k have to be vectors both"
+    if name != "v" and plan.is_dealt("q") != plan.is_dealt("k"):
+        yield f"{name}: {path}, but then both are: q = vectors and k = vectors or staged"
         return
     try:
         plan.deal(name)
     except ScheduleDoesNotFit as error:
         yield str(error)
+        return
+    if "staged" in plan.schedule.paths or plan.schedule.buffers.data > 1:
+        yield from list_unstaged(plan, name)
+
+
+def list_unstaged(plan: AttentionPlan, name: str) -> Iterator[str]:
+    """Lists why an operand's tiles cannot go through Workgroup memory."""
+    schedule = plan.schedule
+    if schedule.paths != ("vectors", "staged", "staged"):
+        yield f"{name}: {plan.path(name)}: if k or v is staged, both are, and q = vectors"
+        return
+    if schedule.key_parts.data > 1 or schedule.ahead.data not in STAGED_AHEAD:
+        yield (
+            f"staged, but key_parts = {schedule.key_parts.data} and ahead = {schedule.ahead.data}: "
+            "all subgroups read the same tiles; key_parts = 1 and ahead = keys would fit"
+        )
+    if schedule.buffers.data > 2 or (schedule.buffers.data == 2 and schedule.ahead.data != "keys"):
+        yield (
+            f"staged, but buffers = {schedule.buffers.data} and ahead = {schedule.ahead.data}: "
+            "1, or 2 with ahead = keys, would fit"
+        )
+    if name == "q":
+        return
+    deal, rows = plan.deal(name), plan.staged_rows(name)
+    words = deal.vector if deal.paired else deal.vector // 2
+    vectors, beyond = divmod(deal.size, deal.vector)
+    if words != WORDS or beyond or vectors % deal.block_vectors:
+        yield (
+            f"{name}: staged, but rows of {deal.size} elements are not whole blocks of "
+            f"{deal.block_vectors} pieces of 16 bytes: vectors reads them"
+        )
+    elif plan.invocations % rows:
+        yield (
+            f"{name}: staged, but {rows} rows do not divide {plan.invocations} invocations: "
+            "another key_tile would"
+        )

@@ -40,6 +40,8 @@ INSTRUCTIONS = {
 
 D = -(2**63)
 
+STAGED = "q = vectors, k = staged, v = staged"
+
 OPEN = f"""
 func.func @main(%Q: tensor<2x?x16xf16>, %K: tensor<?x16xf16>, %V: tensor<?x24xf16>, %C: index,
     %W: index) -> tensor<2x?x24xf32> {{
@@ -99,9 +101,19 @@ def test_sizes_that_the_launch_gives(
     text = text.replace("RESCALE", rescale).replace("NUMBERS", numbers)
     text = text.replace("%n,  loops", "%n loops")
     program = compile_module(parse_text(text), "lavapipe")
+    run_open_sizes(program, text, 16, 24)
+    (pack,) = [d.grid for d in program.manifest.dispatches if d.entry_point.startswith("pack")] or [
+        None
+    ]
+    assert (pack is not None) == (values == "direct")
+    assert pack is None or pack[2] == 1
+
+
+def run_open_sizes(program: Program, text: str, d: int, e: int):
+    """Compares a program's results with the operation's meaning, for sizes of the launch."""
     generator = np.random.default_rng(1)
     for rows, keys in SIZES:
-        shapes = ((2, rows, 16), (keys, 16), (keys, 24))
+        shapes = ((2, rows, d), (keys, d), (keys, e))
         arrays = [generator.standard_normal(shape).astype(np.float16) for shape in shapes]
         arrays += [np.array(max(0, keys - rows)), np.array(3)]
         (expected,) = interpret(parse_text(text), arrays)
@@ -110,11 +122,27 @@ def test_sizes_that_the_launch_gives(
         (result,) = run(program, dict(zip(names, arrays, strict=True)), checks=checks).values()
         assert not checks.report, str(checks.report)
         np.testing.assert_allclose(result, expected, rtol=4e-3, atol=4e-3)
-    (pack,) = [d.grid for d in program.manifest.dispatches if d.entry_point.startswith("pack")] or [
-        None
-    ]
-    assert (pack is not None) == (values == "direct")
-    assert pack is None or pack[2] == 1
+
+
+@pytest.mark.parametrize("more", ["", pytest.param(", buffers = 2", marks=LONG)])
+def test_tiles_in_workgroup_memory_of_sizes_that_the_launch_gives(more: str):
+    """Subgroups of a workgroup see different keys, and go through the same tiles."""
+    changes = {
+        "PROPERTIES": f"causal = {D} window = {D} nan_to_zero",
+        "NUMBERS": "%causal, %window",
+        "16xf16": "32xf16",
+        "24xf": "32xf",
+        "16, 24]": "32, 32]",
+        "= 16, key_tile = 16": "= 32, key_tile = 32",
+        "8x8x8": "16x16x16",
+        "k = vectors, v = VALUES": "k = staged, v = staged",
+        "RESCALE": "seldom",
+        "AHEAD": f"keys{more}",
+    }
+    text = OPEN
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    run_open_sizes(compile_module(parse_text(text), "nvidia-h200"), text, 32, 32)
 
 
 SHARED = """
@@ -160,7 +188,7 @@ def test_heads_share_what_is_packed(place: str):
 def compiled(workload: AttentionWorkload, target: str, fields: str) -> Program:
     module = parse_text(workload.text(), ctx=context())
     rows, shape = INSTRUCTIONS[target]
-    subgroups = 2 if "key_parts = 2" in fields else 1
+    subgroups = 2 if "key_parts = 2" in fields or "staged" in fields else 1
     schedule = (
         f"#schedule.attention<query_tile = {2 * rows}, key_tile = {2 * rows}, "
         f"subgroups = {subgroups}, instruction = coopmat {shape}, "
@@ -188,6 +216,12 @@ def compiled(workload: AttentionWorkload, target: str, fields: str) -> Program:
          "ahead = keys, key_parts = 2, queries = read"),
         ("lavapipe", {"n": 16, "m": 16}, "ahead = all, key_parts = 2, order = batch"),
         ("nvidia-h200", {"d": 32, "e": 32, "written": "bmeh"}, "ahead = keys"),
+        ("nvidia-h200", {"d": 32, "e": 64, "n": 64}, f"{STAGED}, ahead = keys"),
+        ("nvidia-h200", {"d": 96, "e": 32, "mask": "scores", "type": "bf16", "out": "bf16"},
+         f"{STAGED}, ahead = none"),
+        ("nvidia-h200", {"d": 160, "e": 96, "m": 70, "n": 90, "mask": "causal"},
+         f"{STAGED}, ahead = keys, buffers = 2, rescale = late"),
+        ("nvidia-h200", {"d": 32, "e": 160, "n": 90}, f"{STAGED}, ahead = values, queries = read"),
     ],
 )  # fmt: skip
 def test_every_path(target: str, workload: dict[str, Any], fields: str):
@@ -204,13 +238,30 @@ def test_every_path(target: str, workload: dict[str, Any], fields: str):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ("k = vectors", "k: vectors, but then q and k have to be vectors both"),
+        ("k = vectors", "k: vectors, but then both are: q = vectors and k = vectors or staged"),
         ("v = vectors", "v: vectors, but neighbours along its rows cannot be loaded as one"),
+        (STAGED, "v: staged, but an invocation of lavapipe has no neighbouring rows"),
     ],
 )
 def test_misfits_are_refused(fields: str, message: str):
     with pytest.raises(PassFailedException, match=message):
         compiled(AttentionWorkload(1, 1, 20, 21, 8, 9), "lavapipe", fields)
+
+
+@pytest.mark.parametrize(
+    ("head", "fields", "message"),
+    [
+        (80, STAGED, "k: staged, but rows of 80 elements are not whole blocks of 4 pieces"),
+        (32, "q = vectors, k = staged, v = vectors", "if k or v is staged, both are"),
+        (32, "q = vectors, k = vectors, v = vectors, buffers = 2", "if k or v is staged, both are"),
+        (32, f"{STAGED}, ahead = both", "key_parts = 1 and ahead = keys would fit"),
+        (32, f"{STAGED}, buffers = 2", "1, or 2 with ahead = keys, would fit"),
+        (256, f"{STAGED}, ahead = keys, buffers = 2", "Workgroup memory of 65536 bytes exceeds"),
+    ],
+)
+def test_tiles_that_cannot_be_staged_are_refused(head: int, fields: str, message: str):
+    with pytest.raises(PassFailedException, match=message):
+        compiled(AttentionWorkload(1, 1, 32, 32, head, head), "nvidia-h200", fields)
 
 
 def test_a_target_without_a_map_is_refused():
@@ -248,6 +299,8 @@ def test_the_default_holds_what_it_needs(head: int):
     PassPipeline.parse_spec(passes, spec).apply(context(), module)
     (op,) = [inner for inner in module.walk() if isinstance(inner, AttentionOp)]
     plan = AttentionPlan(op, choose_matrices(op, target), target)
-    model = target.model.attention
-    assert plan.registers <= (model.held if plan.schedule.holds_queries else model.held_reading)
+    model, schedule = target.model.attention, plan.schedule
+    held = model.held if schedule.holds_queries else model.held_reading
+    assert plan.registers <= (model.most_held if schedule.staged else held)
+    assert schedule.staged == (head > 128)
     assert plan.registers + plan.words_ahead <= model.most_held

@@ -112,6 +112,31 @@ def test_a_deal_gives_each_element_once_and_neighbours_to_each_lane(
     assert set(held.values()) == {copies}
 
 
+@pytest.mark.parametrize("size", [32, 96, 160, 192, 256])
+@pytest.mark.parametrize(("vector", "axis", "paired"), [(8, 0, False), (4, 1, True)])
+def test_rows_in_workgroup_memory_lie_in_different_banks(
+    size: int, vector: int, axis: int, paired: bool
+):
+    known = targets.load("nvidia-h200").fragment("B", (16, 16), 16)
+    assert known is not None
+    deal = Deal(known, axis, vector, size, paired)
+    order, width = deal.tile_rows, size // vector
+    places = [order.place(row, column) for row, column in product(range(16), range(width))]
+    assert len(set(places)) == len(places)
+    assert max(places) < 16 * order.stride
+    assert order.stride == width
+    b = emitter()
+    for block in range(deal.blocks):
+        banks: set[int] = set()
+        for lane in range(8):
+            row = moved_bits(b, lane, deal.lane_row_bits)
+            column = moved_bits(b, lane, deal.lane_vector_bits, block * deal.block_vectors)
+            assert isinstance(row, int)
+            assert isinstance(column, int)
+            banks.add(order.place(row, column) % 8)
+        assert len(banks) == 8
+
+
 def test_bits_that_move_together_are_one_piece():
     bits = Linear(((8,), (1,), (16,), (32,), (64,), (2,), (4,)), 1)
     assert [moved_bits(emitter(), number, bits.bits_along(0), 1 << 8) for number in range(128)] == [

@@ -68,3 +68,36 @@ func.func @open(%Q: tensor<?x64xf16>, %K: tensor<?x64xf16>, %past: index) -> ten
   }
   func.return %r : tensor<?x64xf32>
 }
+
+// -----
+
+// Long heads: the workgroup moves each tile of keys and values once, between two barriers.
+// CHECK-LABEL: kernel = @kernels::@attention_2x256x128x256x256
+// CHECK:       %k_tiles = memref.alloc() {{.*}}memref<32x32xvector<4xi32>, {{.*}}Workgroup
+// CHECK:       %v_tiles = memref.alloc() {{.*}}memref<16x64xvector<4xi32>, {{.*}}Workgroup
+// CHECK:       memref.load %k_vectors
+// CHECK:       memref.load %v_vectors
+// CHECK:       memref.store {{.*}}, %k_pieces
+// CHECK:       scf.for %tile
+// CHECK:         gpu.barrier
+// Two rows of values lie side by side.
+// CHECK:         memref.store {{.*}}, %v_pieces
+// CHECK:         memref.load %k_vectors
+// CHECK:         memref.load %k_pieces
+// CHECK:         spirv.KHR.CooperativeMatrixMulAdd
+// CHECK:         gpu.barrier
+// CHECK-NEXT:    memref.store {{.*}}, %k_pieces
+// CHECK:         memref.load %v_vectors
+// CHECK:         memref.load %v_pieces
+// CHECK:         spirv.KHR.CooperativeMatrixMulAdd
+// CHECK-NOT:     gpu.barrier
+// CHECK:       {schedule.keep_loop}
+func.func @main(%Q: tensor<2x256x256xf16>, %K: tensor<2x128x256xf16>, %V: tensor<2x128x256xf16>) -> tensor<2x256x256xf16> {
+  %r = schedule.dispatch(%Q, %K, %V) : (tensor<2x256x256xf16>, tensor<2x128x256xf16>, tensor<2x128x256xf16>) -> tensor<2x256x256xf16> {
+  ^bb0(%q: tensor<2x256x256xf16>, %k: tensor<2x128x256xf16>, %v: tensor<2x128x256xf16>):
+    %e = tensor.empty() : tensor<2x256x256xf16>
+    %o = schedule.attention %q, %k, %v into %e loops = [2, 256, 128, 256, 256] maps = [affine_map<(b, m, n, d, e) -> (b, m, d)>, affine_map<(b, m, n, d, e) -> (b, n, d)>, affine_map<(b, m, n, d, e) -> (b, n, e)>, affine_map<(b, m, n, d, e) -> (b, m, e)>] scale = 6.250000e-02 {schedule = #schedule.attention<query_tile = 128, key_tile = 32, subgroups = 8, instruction = coopmat 16x16x16, q = vectors, k = staged, v = staged, probabilities = registers, ahead = keys>} : tensor<2x256x256xf16>, tensor<2x128x256xf16>, tensor<2x128x256xf16> into tensor<2x256x256xf16> -> tensor<2x256x256xf16>
+    schedule.yield %o : tensor<2x256x256xf16>
+  }
+  func.return %r : tensor<2x256x256xf16>
+}
