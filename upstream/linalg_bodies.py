@@ -7,7 +7,7 @@ Operands of another type are cast to the result's first, as MLIR's named operati
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FixedBitwidthType, IntegerType, i1
@@ -83,7 +83,9 @@ def cast_to(block: Block, value: SSAValue, type: Attribute, signed: bool = True)
     source = value.type
     if source == type:
         return value
-    wider = cast(FixedBitwidthType, type).bitwidth > cast(FixedBitwidthType, source).bitwidth
+    if not isinstance(source, FixedBitwidthType) or not isinstance(type, FixedBitwidthType):
+        raise VerifyException(f"no operation casts {source} to {type}: give operands of one type")
+    wider = type.bitwidth > source.bitwidth
     extension = arith.ExtSIOp if signed else arith.ExtUIOp
     match isinstance(source, IntegerType), isinstance(type, IntegerType):
         case True, True:
