@@ -51,7 +51,7 @@ HUGE = (1 << 12, 1 << 20, 1_000_003, 0x7FC00000, (1 << 31) - 1, 1 << 40)
 
 
 @contextmanager
-def limited() -> Generator[None]:
+def limit_time() -> Generator[None]:
     def stop(*_: object) -> None:
         raise TimeoutError
 
@@ -81,7 +81,7 @@ def test_huge_numbers_of_schedules_are_refused_in_time(kind: str):
     for number in numbers:
         huge = str(draw.choice(HUGE))
         changed = schedule[: number.start()] + huge + schedule[number.end() :]
-        with limited():
+        with limit_time():
             try:
                 compile_module(parse_text(write(kind, changed)), target)
             except (DiagnosticException, ParseError, ProgramError):
