@@ -1,9 +1,10 @@
 """
 A model in other types: f16 by onnxconverter-common, int8 by onnxruntime's quantizers.
 
-`tensor` and `channel` are QDQ with activations of unsigned and weights of signed bytes, `dynamic`
-quantizes activations while it runs, `qoperator` has operators of quantized numbers. All but
-`dynamic` are calibrated on inputs of the kind that the model is for.
+`tensor` and `channel` are QDQ with activations of unsigned and weights of signed bytes, `signed` is
+`tensor` with signed activations, `dynamic` quantizes activations while it runs, `qoperator` has
+operators of quantized numbers. All but `dynamic` are calibrated on inputs of the kind that the
+model is for.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from model_zoo import Inputs, Model
 OPSET = 17
 """Scales of a channel need 13."""
 
-VARIANTS = ("f32", "f16", "tensor", "channel", "dynamic", "qoperator")
+VARIANTS = ("f32", "f16", "tensor", "signed", "channel", "dynamic", "qoperator")
 
 
 def package(name: str) -> Any:
@@ -133,8 +134,8 @@ def quantized(proto: Any, variant: str, calibration: list[Inputs], operators: Se
             tools.quantize_dynamic(source, target, **types)
         else:
             form = tools.QuantFormat.QOperator if variant == "qoperator" else tools.QuantFormat.QDQ
-            unsigned = tools.QuantType.QUInt8
+            byte = tools.QuantType.QInt8 if variant == "signed" else tools.QuantType.QUInt8
             tools.quantize_static(
-                source, target, Reader(), quant_format=form, activation_type=unsigned, **types
+                source, target, Reader(), quant_format=form, activation_type=byte, **types
             )
         return onnx.load(target)

@@ -1,0 +1,124 @@
+"""Patches against xDSL apply to its release, and their tests fail without them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import xdsl
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "upstream" / "patches"
+PATCHES = sorted(path.stem for path in FOLDER.glob("*.patch"))
+RELEASE = "0.75.0"
+TIMEOUT = 60
+"""Seconds of a patch's tests, which take ten; one of them is for a time that does not end."""
+
+XDSL_OPT = """#!{python}
+import importlib.metadata
+import sys
+
+sys.path.insert(0, {checkout!r})
+every = importlib.metadata.entry_points
+# Without other packages' dialects, which change xDSL's.
+importlib.metadata.entry_points = lambda **group: [
+    entry for entry in every(**group) if entry.value.startswith("xdsl.")
+]
+from xdsl.tools.xdsl_opt import main
+
+main()
+"""
+
+
+def apply(patch: str, checkout: Path, *options: str) -> None:
+    """Applies a patch, or some of its files, in a folder. Raises what git says."""
+    command = ["git", "apply", *options, str(FOLDER / f"{patch}.patch")]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def tree(checkout: Path) -> Path:
+    """Makes a folder a repository: `git apply` passes over files of another one."""
+    subprocess.run(["git", "init", "-q", checkout], check=True)
+    return checkout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if version("xdsl") != RELEASE:
+        pytest.skip(f"patches are against xDSL {RELEASE}, {version('xdsl')} is installed")
+    checkout = tmp_path_factory.mktemp("xdsl")
+    shutil.copytree(Path(xdsl.__file__).parent, checkout / "xdsl")
+    return tree(checkout)
+
+
+@pytest.mark.parametrize("patch", PATCHES)
+def test_a_patch_applies_to_the_installed_release(patch: str, installed: Path):
+    apply(patch, installed, "--check", "--include=xdsl/*")
+
+
+def test_the_page_lists_patches_and_workarounds():
+    page = (ROOT / "docs" / "upstream.md").read_text()
+    files = [path.name for path in (ROOT / "upstream").glob("*.py") if path.stem != "__init__"]
+    assert [name for name in (*PATCHES, *files) if f"`{name}`" not in page] == []
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The release's source archive, with its tests."""
+    folder = tmp_path_factory.mktemp("sources")
+    options = ["--no-deps", "--no-binary=:all:", "--no-build-isolation", "-d", str(folder)]
+    command = [sys.executable, "-m", "pip", "download", "-q", *options, f"xdsl=={RELEASE}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"xDSL's sources cannot be fetched: {done.stderr[-300:]}")
+    with tarfile.open(folder / f"xdsl-{RELEASE}.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / f"xdsl-{RELEASE}"
+
+
+def run_tests(patch: str, checkout: Path) -> int:
+    """The exit status of the tests that a patch changes, by the checkout's own xDSL."""
+    changed = [
+        line.removeprefix("+++ b/")
+        for line in (FOLDER / f"{patch}.patch").read_text().splitlines()
+        if line.startswith("+++ b/tests/")
+    ]
+    tool = checkout / "bin" / "xdsl-opt"
+    tool.parent.mkdir(exist_ok=True)
+    tool.write_text(XDSL_OPT.format(python=sys.executable, checkout=str(checkout)))
+    tool.chmod(0o755)
+    path = os.pathsep.join((str(tool.parent), str(Path(sys.executable).parent), os.environ["PATH"]))
+    env = os.environ | {"PATH": path, "PYTHONPATH": str(checkout)}
+    pytest_ = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:xdsl_spirv"]
+    for command, suffix in (
+        (pytest_, ".py"),
+        ([str(Path(sys.executable).with_name("lit")), "-q"], ".mlir"),
+    ):
+        names = [name for name in changed if name.endswith(suffix)]
+        if not names:
+            continue
+        try:
+            done = subprocess.run([*command, *names], cwd=checkout, env=env, timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            return 1
+        if done.returncode:
+            return 1
+    assert changed
+    return 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("patch", PATCHES)
+def test_a_patch_has_tests_that_fail_without_it(patch: str, sources: Path, tmp_path: Path):
+    checkout = tree(Path(shutil.copytree(sources, tmp_path / "xdsl")))
+    apply(patch, checkout, "--include=tests/*")
+    assert run_tests(patch, checkout) == 1
+    apply(patch, checkout, "--include=xdsl/*")
+    assert run_tests(patch, checkout) == 0
