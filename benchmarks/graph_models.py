@@ -4,7 +4,7 @@ Real models as graphs of TOSA operators, beside the VGF files of Arm's model con
     .lavapipe/run python benchmarks/graph_models.py [--only minilm,magika] [--variants f32,signed]
         [--converter] [--json FILE]
 
-Models and variants are those of `model_zoo.py` and `model_variants.py`. Each graph runs on the
+The models of `model_zoo.py` in variants of `model_variants.py`. Each graph runs on the
 interpreter and on a Vulkan device (on lavapipe with Arm's emulation layers: `pip install
 ai-ml-emulation-layer-for-vulkan`); results are judged as `models.py` judges them. `--converter`
 makes a VGF of the same model without us, which runs in the same places: torch-mlir lowers ONNX to
@@ -53,7 +53,7 @@ TIMEOUT = 600
 """Seconds that a tool may take."""
 
 
-def converted(proto: Any, folder: Path) -> Path:
+def convert_to_vgf(proto: Any, folder: Path) -> Path:
     """The VGF of torch-mlir and Arm's converter. Raises `RuntimeError` with a tool's text."""
     package("onnx").save(proto, folder / "model.onnx")
     optimize = package_file("torch_mlir", "_mlir_libs/torch-mlir-opt")
@@ -72,7 +72,7 @@ def converted(proto: Any, folder: Path) -> Path:
     return folder / "model.vgf"
 
 
-def executed(
+def run_everywhere(
     program: GraphProgram, inputs: Mapping[str, Any], judge: Any, expected: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Figures of a graph on the interpreter and on the device; inputs and results by order."""
@@ -114,14 +114,14 @@ def measure(model: Model, variant: str, converter: bool) -> dict[str, Any]:
         "case": case,
         "largest": max(float(abs(array).max()) for array in expected.values()),
         "means": model.meaning(expected),
-        "graph": {"seconds": made} | executed(program, inputs, judge, expected),
+        "graph": {"seconds": made} | run_everywhere(program, inputs, judge, expected),
     }
     if converter:
         with tempfile.TemporaryDirectory(prefix="xdsl-spirv-vgf-") as name:
             try:
                 source = prepared(model) if variant == "f32" else proto
-                vgf = load(str(converted(source, Path(name))))
-                figures["converter"] = executed(vgf, inputs, judge, expected)
+                vgf = load(str(convert_to_vgf(source, Path(name))))
+                figures["converter"] = run_everywhere(vgf, inputs, judge, expected)
             except RuntimeError as error:
                 figures["converter"] = {"refused": str(error)}
     return figures

@@ -43,24 +43,24 @@ def apply(patch: str, checkout: Path, *options: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def tree(checkout: Path) -> Path:
+def make_tree(checkout: Path) -> Path:
     """Makes a folder a repository: `git apply` passes over files of another one."""
     subprocess.run(["git", "init", "-q", checkout], check=True)
     return checkout
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if version("xdsl") != RELEASE:
         pytest.skip(f"patches are against xDSL {RELEASE}, {version('xdsl')} is installed")
     checkout = tmp_path_factory.mktemp("xdsl")
     shutil.copytree(Path(xdsl.__file__).parent, checkout / "xdsl")
-    return tree(checkout)
+    return make_tree(checkout)
 
 
 @pytest.mark.parametrize("patch", PATCHES)
-def test_a_patch_applies_to_the_installed_release(patch: str, installed: Path):
-    apply(patch, installed, "--check", "--include=xdsl/*")
+def test_a_patch_applies_to_the_installed_release(patch: str, release: Path):
+    apply(patch, release, "--check", "--include=xdsl/*")
 
 
 def test_the_page_lists_patches_and_workarounds():
@@ -117,7 +117,7 @@ def run_tests(patch: str, checkout: Path) -> int:
 @pytest.mark.long
 @pytest.mark.parametrize("patch", PATCHES)
 def test_a_patch_has_tests_that_fail_without_it(patch: str, sources: Path, tmp_path: Path):
-    checkout = tree(Path(shutil.copytree(sources, tmp_path / "xdsl")))
+    checkout = make_tree(Path(shutil.copytree(sources, tmp_path / "xdsl")))
     apply(patch, checkout, "--include=tests/*")
     assert run_tests(patch, checkout) == 1
     apply(patch, checkout, "--include=xdsl/*")
