@@ -51,7 +51,7 @@ class RowsKernel:
     def __init__(self, b: HoistingEmitter, plan: RowsPlan, init: SSAValue | None):
         self.b, self.plan, self.init = b, plan, init
         contraction = plan.contraction
-        self.type = plan.total_type
+        self.type = plan.sums.type
         self.stream, self.few = self._operands()
         self.count = plan.schedule.rows.data, plan.schedule.columns.data
         along, across = plan.schedule.grid
@@ -76,9 +76,11 @@ class RowsKernel:
     def _operands(self) -> tuple[ComputedOperand, ComputedOperand]:
         """Returns the code of the streamed operand, and of the few rows."""
         plan = self.plan
-        beside = {plan.reduced[-1]: QUAD} if plan.shares_digits else plan.unit
-        few = self._operand(1 - plan.streamed, beside)
-        return self._operand(plan.streamed, plan.unit, plan.schedule.digits.data > 0), few
+        beside = {plan.operands.reduced[-1]: QUAD} if plan.digits.are_shared else plan.operands.unit
+        few = self._operand(1 - plan.operands.streamed, beside)
+        return self._operand(
+            plan.operands.streamed, plan.operands.unit, plan.schedule.digits.data > 0
+        ), few
 
     def _operand(
         self,
@@ -92,11 +94,11 @@ class RowsKernel:
             self.b,
             (contraction.a, contraction.b)[number],
             contraction.maps[number],
-            plan.leaves[number],
+            plan.operands.leaves[number],
             unit,
             self.type,
             contraction.types[number].startswith("s"),
-            plan.main.fast_loop,
+            plan.operands.main.fast_loop,
             keeps,
             code,
         )
@@ -107,7 +109,7 @@ class RowsKernel:
         if plan.is_stationary:
             ahead = min(plan.schedule.ahead.data, groups)
             first = [value for group in range(ahead) for value in self._read(group)]
-            parts = self._share_digits() if plan.shares_digits else self._parts_of_own_units()
+            parts = self._share_digits() if plan.digits.are_shared else self._parts_of_own_units()
             parts = parts or self._write_row_sums()
             read = b.loop(groups - ahead, 1, first, self._read_and_add, "group")
             size = len(read) // ahead
@@ -118,7 +120,7 @@ class RowsKernel:
         else:
             self._write_row_sums()
             b.loop(groups, 1, (), self._add_group, "group")
-        if plan.meets_in_memory:
+        if plan.sums.meets_in_memory:
             b.barrier()
             self._add_up()
 
@@ -128,7 +130,7 @@ class RowsKernel:
         """
         plan = self.plan
         alone = plan.lanes == plan.target.subgroup_size and plan.schedule.grid[1] == 1
-        if not self.row_sums.placed or not alone or not plan.meets_in_memory:
+        if not self.row_sums.placed or not alone or not plan.sums.meets_in_memory:
             return None
         rows, _ = self._points()
         units = [
@@ -143,7 +145,7 @@ class RowsKernel:
         shared = self.shared_digits
         shared.write(rows)
         parts: list[SSAValue] | None = None
-        if self.row_sums.placed and self.plan.meets_in_memory:
+        if self.row_sums.placed and self.plan.sums.meets_in_memory:
             parts = self.row_sums.parts_of_units(self.few, rows, shared.own)
         self.b.barrier()
         return parts
@@ -161,7 +163,7 @@ class RowsKernel:
         if self.row_sums.placed:
             rows, _ = self._points()
             self.row_sums.write(self.row_sums.parts(rows))
-            if not self.plan.meets_in_memory:
+            if not self.plan.sums.meets_in_memory:
                 self.b.barrier()
         return []
 
@@ -190,7 +192,7 @@ class RowsKernel:
         points = [
             column | shifted(self._places(unit), offset)
             for unit, _ in self._own_units()
-            for column in columns[:: self.plan.side_by_side]
+            for column in columns[:: self.plan.operands.side_by_side]
             for offset in self._offsets()
         ]
         return list(dict.fromkeys(s for point in points for s in self.stream.sources(point)))
@@ -202,11 +204,11 @@ class RowsKernel:
             for (memory, number), value in zip(self._sources(), read, strict=True):
                 self.b.know_loaded(value, memory, number)
         plan, totals = self.plan, self._sums(self.points)
-        take = self._put if plan.meets_in_memory else self._store
-        if plan.in_halves:
+        take = self._put if plan.sums.meets_in_memory else self._store
+        if plan.sums.in_halves:
             self._in_halves(totals, take)
             return ()
-        if plan.in_subgroup:
+        if plan.sums.in_subgroup:
             totals = [self._over_subgroup(total) for total in totals]
         self._in_turns(totals, take)
         return ()
@@ -216,7 +218,7 @@ class RowsKernel:
     def _column(self, number: int) -> Index:
         """The number in its workgroup's tile of an invocation's column."""
         b, plan = self.b, self.plan
-        width = plan.side_by_side
+        width = plan.operands.side_by_side
         own = self.count[1] // width
         group = b.plus(b.times(self.subgroup_column, own), number // width)
         place = b.plus(b.times(group, plan.beside), self.lane_column)
@@ -251,20 +253,22 @@ class RowsKernel:
         rows = [
             batch
             | self._loops(
-                plan.row_loops,
-                self._clamped(b.plus(self.row, row), plan.rows, plan.tile[0]),
+                plan.operands.row_loops,
+                self._clamped(b.plus(self.row, row), plan.operands.rows, plan.tile[0]),
             )
             for row in range(self.count[0])
         ]
         columns: list[Point] = []
-        width = plan.side_by_side
+        width = plan.operands.side_by_side
         for number in range(0, self.count[1], width):
             first = b.plus(self.column, self._column(number))
-            number_of_column = self._clamped(first, plan.columns, plan.tile[1])
-            place = self._loops(plan.column_loops, self._in_turns_of_parts(number_of_column))
+            number_of_column = self._clamped(first, plan.operands.columns, plan.tile[1])
+            place = self._loops(
+                plan.operands.column_loops, self._in_turns_of_parts(number_of_column)
+            )
             columns.append(batch | place)
             for i in range(1, width):
-                last = plan.column_loops[-1]
+                last = plan.operands.column_loops[-1]
                 columns.append(batch | place | {last: (place[last][0], i)})
         return rows, columns
 
@@ -272,11 +276,11 @@ class RowsKernel:
 
     def _sums(self, points: tuple[list[Point], list[Point]]) -> Sequence[SSAValue]:
         b, plan = self.b, self.plan
-        stride, steps = plan.parts, plan.schedule.steps.data
+        stride, steps = plan.sums.parts, plan.schedule.steps.data
         totals: Sequence[SSAValue] = [b.zero(self.type)] * prod(self.count)
         if plan.is_stationary:
             return self._multiply(self._own_units(), points, totals)
-        whole = plan.units // (stride * steps) * (stride * steps)
+        whole = plan.operands.units // (stride * steps) * (stride * steps)
 
         def trip(first: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             first = b.plus(first, self.part)
@@ -286,12 +290,12 @@ class RowsKernel:
         if whole != 0:
             unrolled = plan.schedule.within.data > 1
             totals = b.loop(whole, stride * steps, totals, trip, "k", unrolled=unrolled)
-        if is_multiple(plan.units, stride * steps):
+        if is_multiple(plan.operands.units, stride * steps):
             return totals
 
         def rest(first: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             unit = b.plus(first, self.part)
-            inside = b.below(unit, plan.units)
+            inside = b.below(unit, plan.operands.units)
             if isinstance(inside, bool):
                 return self._multiply([(unit, True)], points, carried)
             types = [total.type for total in carried]
@@ -302,13 +306,13 @@ class RowsKernel:
                 lambda: carried,
             )
 
-        return b.loop(plan.units, stride, totals, rest, "rest", lower=whole)
+        return b.loop(plan.operands.units, stride, totals, rest, "rest", lower=whole)
 
     def _own_units(self) -> list[tuple[Index, Condition]]:
         """The invocation's units of K, if equal for all groups, and whether each exists."""
         b, plan = self.b, self.plan
-        units = [b.plus(self.part, i * plan.parts) for i in range(plan.schedule.steps.data)]
-        inside = [b.below(unit, plan.units) for unit in units]
+        units = [b.plus(self.part, i * plan.sums.parts) for i in range(plan.schedule.steps.data)]
+        inside = [b.below(unit, plan.operands.units) for unit in units]
         return [
             (unit if exists is True else b.select(exists, unit, 0), exists)
             for unit, exists in zip(units, inside, strict=True)
@@ -327,7 +331,7 @@ class RowsKernel:
         """
         _, columns = points
         places = [(unit, self._places(unit), exists) for unit, exists in units]
-        width = self.plan.side_by_side
+        width = self.plan.operands.side_by_side
         for _, place, _ in places:
             for column in columns[::width]:
                 for offset in self._offsets():
@@ -346,17 +350,17 @@ class RowsKernel:
     def _places(self, unit: Index) -> Point:
         """The start of a unit along the loops of K."""
         b, plan = self.b, self.plan
-        indices = b.delinearized(unit, plan.steps_along)
+        indices = b.delinearized(unit, plan.operands.steps_along)
         return {
-            loop: (b.times(index, plan.unit.get(loop, 1)), 0)
-            for loop, index in zip(plan.reduced, indices, strict=True)
+            loop: (b.times(index, plan.operands.unit.get(loop, 1)), 0)
+            for loop, index in zip(plan.operands.reduced, indices, strict=True)
         }
 
     def _offsets(self) -> list[dict[int, int]]:
         """The elements of a unit along K."""
         offsets: list[dict[int, int]] = [{}]
-        for loop in self.plan.reduced:
-            count = self.plan.unit.get(loop, 1)
+        for loop in self.plan.operands.reduced:
+            count = self.plan.operands.unit.get(loop, 1)
             offsets = [offset | {loop: i} for offset in offsets for i in range(count)]
         return offsets
 
@@ -371,7 +375,7 @@ class RowsKernel:
 
         def make() -> RowDigits:
             with b.at(depth):
-                if self.plan.shares_digits:
+                if self.plan.digits.are_shared:
                     return self.shared_digits.of(number, unit, elements)
                 return RowDigits(b, elements(), self.plan.schedule.digits.data)
 
@@ -403,7 +407,7 @@ class RowsKernel:
     def _put(self, row: Index, column: Index, total: SSAValue) -> None:
         """Stores a partial sum in Workgroup memory."""
         b, (rows, columns) = self.b, self.plan.tile
-        part = self.part_of_k if self.plan.in_subgroup else self.part
+        part = self.part_of_k if self.plan.sums.in_subgroup else self.part
         place = b.plus(b.times(row, columns), column)
         b.store(total, self.memory, [b.plus(b.times(part, rows * columns), place)])
 
@@ -427,13 +431,13 @@ class RowsKernel:
     def _added_up(self, number: Index) -> SSAValue:
         """A result of the tile from its partial sums."""
         b, results = self.b, prod(self.plan.tile)
-        places = [b.plus(number, part * results) for part in range(self.plan.partial)]
+        places = [b.plus(number, part * results) for part in range(self.plan.sums.partial)]
         return reduce(self.plus, [b.load(self.memory, [place]) for place in places])
 
     @cached_property
     def memory(self) -> SSAValue:
         """The partial sums of the workgroup."""
-        count = self.plan.partial * prod(self.plan.tile)
+        count = self.plan.sums.partial * prod(self.plan.tile)
         return self.b.allocate(self.type, [count], "partial")
 
     def _in_halves(
@@ -462,7 +466,7 @@ class RowsKernel:
         """
         b, plan = self.b, self.plan
         columns = self.count[1]
-        if not plan.in_subgroup:
+        if not plan.sums.in_subgroup:
             for number, total in enumerate(totals):
                 take(number // columns, self._column(number % columns), total)
             return
@@ -483,8 +487,8 @@ class RowsKernel:
         b, plan, in_tile = self.b, self.plan, row
         row, column = b.plus(self.row, row), b.plus(self.column, column)
         inside = b.both(
-            self._inside(row, plan.rows, plan.tile[0]),
-            self._inside(column, plan.columns, plan.tile[1]),
+            self._inside(row, plan.operands.rows, plan.tile[0]),
+            self._inside(column, plan.operands.columns, plan.tile[1]),
         )
         b.when(inside, partial(self._store_inside, row, column, totals, in_tile))
 
@@ -492,7 +496,7 @@ class RowsKernel:
         self, row: Index, column: Index, totals: Sequence[SSAValue], in_tile: Index
     ) -> None:
         plan, tile = self.plan, BatchTile(self.b, self.batch)
-        if plan.streamed == 0:
+        if plan.operands.streamed == 0:
             row, column = column, row
         columns = [self._in_turns_of_parts(self.b.plus(column, i)) for i in range(len(totals))]
         finished = [

@@ -44,11 +44,11 @@ class SharedDigits:
         """`operand` has units of a quad; `places` tells where a unit of the plan begins."""
         self.b, self.plan, self.operand, self.places = b, plan, operand, places
         rows, digits = plan.schedule.rows.data, plan.schedule.digits.data
-        self.quads, self.stride = plan.quads, plan.digits_stride
+        self.quads, self.stride = plan.digits.quads, plan.digits.stride
         count = rows * self.quads * self.stride
         self.words = b.allocate(i32, [digits * count], "digits")
         self.sums: SSAValue | None = None
-        if plan.keeps_sums:
+        if plan.digits.keeps_sums:
             self.sums = b.allocate(f32, [count], "sums_of_quads")
         self.scales = b.allocate(f32, [rows * self.stride], "scales_of_digits")
 
@@ -56,7 +56,7 @@ class SharedDigits:
     def _shares(self) -> list[tuple[Index, Index, Condition]]:
         """Unit and quad of each that the invocation makes digits of; whether there is one."""
         b, plan = self.b, self.plan
-        units = plan.units
+        units = plan.operands.units
         assert isinstance(units, int)
         count = units * self.quads
         invocation = b.thread_id(plan.invocations)
@@ -78,16 +78,16 @@ class SharedDigits:
     def _place(self, unit: Index, quad: Index) -> Point:
         """The start of a unit's quad along the loops of K."""
         b, plan = self.b, self.plan
-        counts = [plan.unit.get(loop, 1) for loop in plan.reduced]
+        counts = [plan.operands.unit.get(loop, 1) for loop in plan.operands.reduced]
         inside = b.delinearized(quad, [*counts[:-1], counts[-1] // QUAD])
         place = self.places(unit)
-        for loop, index in zip(plan.reduced, inside, strict=True):
-            step = QUAD if loop == plan.reduced[-1] else 1
+        for loop, index in zip(plan.operands.reduced, inside, strict=True):
+            step = QUAD if loop == plan.operands.reduced[-1] else 1
             place[loop] = b.plus(place[loop][0], b.times(index, step)), 0
         return place
 
     def _elements(self, place: Point) -> list[Point]:
-        last = self.plan.reduced[-1]
+        last = self.plan.operands.reduced[-1]
         return [place | {last: (place[last][0], i)} for i in range(QUAD)]
 
     def write(self, rows: Sequence[Point]) -> None:

@@ -296,7 +296,7 @@ def choose_rows(contraction: Contraction, target: Target, decisions: Decisions) 
     if path_of(schedule) != COOPERATIVE_MATRIX or other >= seconds:
         return rows
     # Through Workgroup memory, with barriers, an operand does not stream as fast as estimated.
-    streams = isinstance((schedule.a, schedule.b)[plan_of_rows.streamed], DirectAttr)
+    streams = isinstance((schedule.a, schedule.b)[plan_of_rows.operands.streamed], DirectAttr)
     few = min(typical(contraction.m), typical(contraction.n))
     if not streams and few <= FEW_FOR_MATRICES:
         return rows

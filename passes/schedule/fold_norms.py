@@ -312,7 +312,9 @@ def _fold_into_product(norm: _Norm, user: DispatchOp, target: Target) -> Dispatc
 
 
 def _is_few(plan: RowsPlan) -> bool:
-    return plan.row_tiles == 1 and not is_dynamic(plan.rows) and plan.contraction.batch == 1
+    return (
+        plan.row_tiles == 1 and not is_dynamic(plan.operands.rows) and plan.contraction.batch == 1
+    )
 
 
 def _places_of_rows(root: Generic, operand: int) -> list[AffineExpr] | None:

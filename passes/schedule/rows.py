@@ -69,14 +69,11 @@ class Digit:
 
 
 @dataclass(frozen=True)
-class RowsPlan(ContractionPlan):
-    """A contraction with its schedule on a target."""
+class RowsOperands:
+    """The operands of a contraction of few rows, their loops, and the units of K."""
 
     contraction: Contraction
     schedule: RowsAttr
-    target: Target
-
-    # The operands
 
     @cached_property
     def streamed(self) -> int:
@@ -105,8 +102,6 @@ class RowsPlan(ContractionPlan):
             return bit_width(leaf.element) * prod(typical(sizes[loop]) for loop in leaf.loops)
 
         return max(self.leaves[self.streamed], key=weight)
-
-    # The loops
 
     @property
     def reduced(self) -> range:
@@ -178,6 +173,133 @@ class RowsPlan(ContractionPlan):
     def columns(self) -> Size:
         return prod(self.contraction.sizes[loop] for loop in self.column_loops)
 
+
+@dataclass(frozen=True)
+class RowsSums:
+    """The sums of a contraction of few rows."""
+
+    plan: RowsPlan
+
+    @property
+    def parts(self) -> int:
+        """Invocations of a workgroup that divide K."""
+        return self.plan.lanes * self.plan.schedule.grid[0]
+
+    @property
+    def in_subgroup(self) -> bool:
+        """True if the invocations of a subgroup add up their sums without Workgroup memory."""
+        exchanges = any(name in self.plan.target.features for name in EXCHANGES)
+        several = self.plan.lanes * self.plan.schedule.within.data > 1
+        return several and self.plan.beside == 1 and exchanges
+
+    @property
+    def in_halves(self) -> bool:
+        """True if each lane adds up different sums, which takes fewer exchanges."""
+        sums = self.plan.schedule.rows.data * self.plan.schedule.columns.data
+        shuffles = "subgroup-shuffle" in self.plan.target.features
+        few = 1 < sums <= self.plan.target.subgroup_size and sums & (sums - 1) == 0
+        return self.in_subgroup and few and shuffles
+
+    @property
+    def partial(self) -> int:
+        """Partial sums of a result that meet in Workgroup memory; 1: none do."""
+        return self.plan.schedule.grid[0] if self.in_subgroup else self.parts
+
+    @property
+    def meets_in_memory(self) -> bool:
+        """Whether sums go through Workgroup memory: partial sums, or sums of neighbours."""
+        return self.partial > 1 or self.plan.contraction.epilogue.source is not None
+
+    @property
+    def type(self) -> Attribute:
+        """The type of the sums: small floats are summed in binary32."""
+        result = self.plan.contraction.element_types[2]
+        return f32 if isinstance(result, Float16Type | BFloat16Type) else result
+
+    @property
+    def bytes(self) -> int:
+        if not self.meets_in_memory:
+            return 0
+        return self.partial * prod(self.plan.tile) * bit_width(self.type) // 8
+
+
+@dataclass(frozen=True)
+class RowsDigits:
+    """The digits of floats that the subgroups of a workgroup share in its memory."""
+
+    plan: RowsPlan
+
+    @property
+    def quads(self) -> int:
+        """The number of words of a unit's digits, for each digit."""
+        return prod(self.plan.operands.unit.values()) // QUAD
+
+    @property
+    def stride(self) -> int:
+        """
+        Units that there is room for: such that neighbouring quads of neighbouring units, which
+        invocations write side by side, lie in different banks.
+        """
+        assert isinstance(self.plan.operands.units, int)
+        apart = max(1, self.plan.target.subgroup_size // self.quads)
+        banks = self.plan.target.model.rows.banks
+        return ceil_div(self.plan.operands.units - apart, banks) * banks + apart
+
+    @cached_property
+    def keeps_sums(self) -> bool:
+        """True if Workgroup memory has room for sums of quads beside the digits."""
+        bytes = self.plan.sums.bytes + self._bytes(1)
+        return bytes <= self.plan.target.workgroup_memory_bytes
+
+    @property
+    def bytes(self) -> int:
+        return self._bytes(int(self.keeps_sums))
+
+    def _bytes(self, sums: int) -> int:
+        words = self.quads * (self.plan.schedule.digits.data + sums) + 1
+        return self.plan.schedule.rows.data * words * self.stride * WORD // 8
+
+    @cached_property
+    def are_shared(self) -> bool:
+        """Whether several subgroups multiply the same digits, and make them together."""
+        plan, operands = self.plan, self.plan.operands
+        several = plan.schedule.digits.data > 0 and plan.schedule.grid[1] > 1
+        if not several or not plan.is_stationary or is_dynamic(operands.units):
+            return False
+        quads, size = self.quads, plan.target.subgroup_size
+        return (
+            "subgroup-shuffle" in plan.target.features
+            and operands.side_by_side == 1
+            and operands.unit.get(operands.reduced[-1], 1) % QUAD == 0
+            and quads & (quads - 1) == 0
+            and quads <= size
+            and plan.sums.bytes + self.bytes <= plan.target.workgroup_memory_bytes
+        )
+
+
+@dataclass(frozen=True)
+class RowsPlan(ContractionPlan):
+    """A contraction with its schedule on a target."""
+
+    contraction: Contraction
+    schedule: RowsAttr
+    target: Target
+
+    @cached_property
+    def operands(self) -> RowsOperands:
+        """The operands, their loops and the units of K."""
+        return RowsOperands(self.contraction, self.schedule)
+
+    @cached_property
+    def sums(self) -> RowsSums:
+        """The sums and their way to the invocations that store results."""
+        return RowsSums(self)
+
+    @cached_property
+    def digits(self) -> RowsDigits:
+        """The digits of floats that subgroups share."""
+        return RowsDigits(self)
+
     # Distribution of the work
 
     @property
@@ -196,7 +318,7 @@ class RowsPlan(ContractionPlan):
         Divides a unit among the lanes that share it: along the elements of a word first, then along
         the unit's other loops, then along further words.
         """
-        main, unit, left = self.main, self.unit, self.schedule.within.data
+        main, unit, left = self.operands.main, self.operands.unit, self.schedule.within.data
         assert main.fast_loop is not None
         in_word = WORD // bit_width(main.element)
         others = [(loop, count) for loop, count in unit.items() if main.strides[loop] == 0]
@@ -209,31 +331,6 @@ class RowsPlan(ContractionPlan):
                 digits.append(Digit(loop, count, scale, scale == 1))
                 taken[loop], left = scale * count, left // count
         return tuple(digits)
-
-    @property
-    def parts(self) -> int:
-        """Invocations of a workgroup that divide K."""
-        return self.lanes * self.schedule.grid[0]
-
-    @property
-    def in_subgroup(self) -> bool:
-        """True if the invocations of a subgroup add up their sums without Workgroup memory."""
-        exchanges = any(name in self.target.features for name in EXCHANGES)
-        several = self.lanes * self.schedule.within.data > 1
-        return several and self.beside == 1 and exchanges
-
-    @property
-    def in_halves(self) -> bool:
-        """True if each lane adds up different sums, which takes fewer exchanges."""
-        sums = self.schedule.rows.data * self.schedule.columns.data
-        shuffles = "subgroup-shuffle" in self.target.features
-        few = 1 < sums <= self.target.subgroup_size and sums & (sums - 1) == 0
-        return self.in_subgroup and few and shuffles
-
-    @property
-    def partial(self) -> int:
-        """Partial sums of a result that meet in Workgroup memory; 1: none do."""
-        return self.schedule.grid[0] if self.in_subgroup else self.parts
 
     @cached_property
     def readers(self) -> ColumnReaders | None:
@@ -248,14 +345,9 @@ class RowsPlan(ContractionPlan):
         from xdsl_spirv.passes.analysis.column_readers import column_readers
         from xdsl_spirv.passes.analysis.epilogue import NotFused
 
-        if is_dynamic(self.columns):
+        if is_dynamic(self.operands.columns):
             raise NotFused("it is known only at run time how many columns there are")
-        return column_readers(source.value, self.columns)
-
-    @property
-    def meets_in_memory(self) -> bool:
-        """Whether sums go through Workgroup memory: partial sums, or sums of neighbours."""
-        return self.partial > 1 or self.contraction.epilogue.source is not None
+        return column_readers(source.value, self.operands.columns)
 
     @property
     def together(self) -> int:
@@ -275,8 +367,8 @@ class RowsPlan(ContractionPlan):
     @property
     def is_stationary(self) -> bool:
         """Whether an invocation has the same units of K for several groups of columns."""
-        most = self.parts * self.schedule.steps.data
-        return self.schedule.groups.data > 1 and surely_below(self.units, most + 1)
+        most = self.sums.parts * self.schedule.steps.data
+        return self.schedule.groups.data > 1 and surely_below(self.operands.units, most + 1)
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -285,12 +377,12 @@ class RowsPlan(ContractionPlan):
 
     @property
     def row_tiles(self) -> Size:
-        return ceil_div(self.rows, self.tile[0])
+        return ceil_div(self.operands.rows, self.tile[0])
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
         """Workgroups: those that read the same columns follow each other."""
-        columns = ceil_div(self.columns, self.tile_columns)
+        columns = ceil_div(self.operands.columns, self.tile_columns)
         return self.row_tiles, columns, self.contraction.batch
 
     @property
@@ -298,69 +390,8 @@ class RowsPlan(ContractionPlan):
         return prod(self.schedule.grid) * self.target.subgroup_size
 
     @property
-    def total_type(self) -> Attribute:
-        """The type of the sums: small floats are summed in binary32."""
-        result = self.contraction.element_types[2]
-        return f32 if isinstance(result, Float16Type | BFloat16Type) else result
-
-    @property
     def workgroup_bytes(self) -> int:
-        return self.bytes_of_partial_sums + (self.bytes_of_digits if self.shares_digits else 0)
-
-    @property
-    def bytes_of_partial_sums(self) -> int:
-        if not self.meets_in_memory:
-            return 0
-        return self.partial * prod(self.tile) * bit_width(self.total_type) // 8
-
-    # Digits that subgroups share
-
-    @property
-    def quads(self) -> int:
-        """The number of words of a unit's digits, for each digit."""
-        return prod(self.unit.values()) // QUAD
-
-    @property
-    def digits_stride(self) -> int:
-        """
-        Units that there is room for: such that neighbouring quads of neighbouring units, which
-        invocations write side by side, lie in different banks.
-        """
-        assert isinstance(self.units, int)
-        apart = max(1, self.target.subgroup_size // self.quads)
-        banks = self.target.model.rows.banks
-        return ceil_div(self.units - apart, banks) * banks + apart
-
-    @cached_property
-    def keeps_sums(self) -> bool:
-        """True if Workgroup memory has room for sums of quads beside the digits."""
-        bytes = self.bytes_of_partial_sums + self._bytes_of_digits(1)
-        return bytes <= self.target.workgroup_memory_bytes
-
-    @property
-    def bytes_of_digits(self) -> int:
-        return self._bytes_of_digits(int(self.keeps_sums))
-
-    def _bytes_of_digits(self, sums: int) -> int:
-        words = self.quads * (self.schedule.digits.data + sums) + 1
-        return self.schedule.rows.data * words * self.digits_stride * WORD // 8
-
-    @cached_property
-    def shares_digits(self) -> bool:
-        """Whether several subgroups multiply the same digits, and make them together."""
-        several = self.schedule.digits.data > 0 and self.schedule.grid[1] > 1
-        if not several or not self.is_stationary or is_dynamic(self.units):
-            return False
-        quads, size = self.quads, self.target.subgroup_size
-        return (
-            "subgroup-shuffle" in self.target.features
-            and self.side_by_side == 1
-            and self.unit.get(self.reduced[-1], 1) % QUAD == 0
-            and quads & (quads - 1) == 0
-            and quads <= size
-            and self.bytes_of_partial_sums + self.bytes_of_digits
-            <= self.target.workgroup_memory_bytes
-        )
+        return self.sums.bytes + (self.digits.bytes if self.digits.are_shared else 0)
 
     # Estimated times
 
@@ -370,7 +401,7 @@ class RowsPlan(ContractionPlan):
         sizes = self.contraction.sizes
         bits = sum(
             bit_width(leaf.element) * prod(typical(sizes[loop]) for loop in leaf.loops)
-            for leaf in self.leaves[self.streamed]
+            for leaf in self.operands.leaves[self.operands.streamed]
         )
         return bits / 8 / self.target.copy_bytes_per_second
 
@@ -385,7 +416,7 @@ class RowsPlan(ContractionPlan):
         """
         contraction, target, model = self.contraction, self.target, self.target.model.rows
         tiles = typical(self.row_tiles * contraction.batch)
-        elements = typical(self.columns * self.reduced_size)
+        elements = typical(self.operands.columns * self.operands.reduced_size)
         subgroups = prod(typical(size) for size in self.grid) * prod(self.schedule.grid)
         busy = min(1.0, subgroups / (model.busy * target.compute_units))
         packed = any(contraction.unpackings)
@@ -416,13 +447,13 @@ class RowsPlan(ContractionPlan):
             return
         if schedule.within.data > 1:
             yield from self._problems_within_units()
-        if schedule.columns.data % self.side_by_side:
+        if schedule.columns.data % self.operands.side_by_side:
             yield (
-                f"columns = {schedule.columns.data} are not a multiple of the {self.side_by_side} "
-                "that one load has"
+                f"columns = {schedule.columns.data} are not a multiple of the "
+                f"{self.operands.side_by_side} that one load has"
             )
-        if schedule.digits.data and self.total_type != f32:
-            yield f"digits are added up in f32, not in {self.total_type}: use digits = 0"
+        if schedule.digits.data and self.sums.type != f32:
+            yield f"digits are added up in f32, not in {self.sums.type}: use digits = 0"
         if self.invocations > target.max_invocations:
             most = target.max_invocations // size
             yield (
@@ -463,38 +494,39 @@ class RowsPlan(ContractionPlan):
         contraction, source = self.contraction, self.contraction.epilogue.source
         if source is None:
             return
-        count = self.together
+        count, operands = self.together, self.operands
         in_order = AffineMap(len(contraction.sizes), 0, (AffineDimExpr(0), AffineDimExpr(1)))
         is_row = contraction.counts[:3] == (0, 1, 1) and source.map == in_order
-        if not is_row or self.streamed != 1 or self.rows != 1:
+        if not is_row or operands.streamed != 1 or operands.rows != 1:
             yield "columns are read in the kernel: that takes one row, and columns in one loop"
-        elif self.readers is not None and self.readers.parts > 1 and self.side_by_side > 1:
-            yield f"columns are taken of parts in turns, but {self.side_by_side} are in one load"
-        elif not is_multiple(self.columns, count) or self.tile_columns % count:
+        elif self.readers is not None and self.readers.parts > 1 and operands.side_by_side > 1:
+            width = operands.side_by_side
+            yield f"columns are taken of parts in turns, but {width} are in one load"
+        elif not is_multiple(operands.columns, count) or self.tile_columns % count:
             yield (
-                f"{self.columns} columns in tiles of {self.tile_columns} are not groups of the "
+                f"{operands.columns} columns in tiles of {self.tile_columns} are not groups of the "
                 f"{count} that are read together"
             )
 
     def _problems_within_units(self) -> Iterator[str]:
-        schedule, size, main = self.schedule, self.target.subgroup_size, self.main
+        schedule, size, main = self.schedule, self.target.subgroup_size, self.operands.main
         if (self.lanes, schedule.within.data) != (1, size):
             yield f"within = {schedule.within.data} is not a subgroup of {size} with lanes = 1"
         elif schedule.digits.data:
             yield f"within = {size} lanes multiply floats: use digits = 0"
         elif not isinstance(main.element, IntegerType) or main.element.width.data >= WORD:
             yield f"within = {size} lanes take apart words of small integers, not {main.element}"
-        elif main.fast_loop not in self.reduced or self.total_type != f32:
+        elif main.fast_loop not in self.operands.reduced or self.sums.type != f32:
             yield f"within = {size} lanes share units along K that are summed in f32"
         elif (shared := prod(digit.count for digit in self.lane_digits)) != size:
-            yield f"a unit {self.unit} is shared by {shared} lanes, not by within = {size}"
+            yield f"a unit {self.operands.unit} is shared by {shared} lanes, not by within = {size}"
 
     def _problems_of_operands(self) -> Iterator[str]:
         types = self.contraction.types
         if unknown := {*types[:2]} - set(TYPES):
             yield f"a schedule of rows takes {', '.join(TYPES)}, not {', '.join(sorted(unknown))}"
         needed = {FEATURES[name] for name in types if name in FEATURES}
-        for leaf in (*self.leaves[0], *self.leaves[1]):
+        for leaf in (*self.operands.leaves[0], *self.operands.leaves[1]):
             if isinstance(leaf.element, Float16Type):
                 needed.add(FEATURES["f16"])
             if isinstance(leaf.element, IntegerType) and leaf.element.width.data < 8:

@@ -115,7 +115,7 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """Lists the candidate schedules, the best one first."""
     target = plan.target
     try:
-        side_by_side, columns = plan.side_by_side, typical(plan.columns)
+        side_by_side, columns = plan.operands.side_by_side, typical(plan.operands.columns)
     except (NotAContraction, NotLinear):
         yield RowsAttr()
         return
@@ -132,7 +132,7 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     rows = ceil_div(rows, ceil_div(rows * side_by_side, room))
     beside = min(MOST_BESIDE, room) // rows
     bytes, unit_size = _load(plan, max(1, min(MOST_SPREAD, beside)))
-    units = typical(plan.units) * prod(plan.unit.values()) // unit_size
+    units = typical(plan.operands.units) * prod(plan.operands.unit.values()) // unit_size
     wanted = target.model.rows.busy * target.compute_units
     # Packed weights are less to load and more to compute: more of them under way hide both.
     packed = any(unpacking is not None for unpacking in plan.contraction.unpackings)
@@ -171,27 +171,27 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         return
     bytes, _ = _load(plan, 4)
     trial = RowsPlan(plan.contraction, RowsAttr(few, 4, 4, 2, (SUBGROUPS, 1), bytes), target)
-    width, most = trial.side_by_side, target.max_invocations // size
+    width, most = trial.operands.side_by_side, target.max_invocations // size
     workgroups = typical(plan.contraction.batch)
-    workgroups *= ceil_div(typical(plan.columns), width * size // 4)
+    workgroups *= ceil_div(typical(plan.operands.columns), width * size // 4)
     along = SUBGROUPS
     wanted = target.model.rows.busy * target.compute_units
     while along < most and workgroups * along < wanted:
         along *= 2
     while along >= SUBGROUPS:
-        if typical(trial.units) >= 2 * along * 4:
+        if typical(trial.operands.units) >= 2 * along * 4:
             yield RowsAttr(few, width, 4, 2, (along, 1), bytes)
         along //= 2
 
 
 def _digits_pay(plan: RowsPlan, few: int) -> bool:
     """Whether multiplying integers is faster than converting the streamed operand to floats."""
-    unpacking = plan.contraction.unpackings[plan.streamed]
+    unpacking = plan.contraction.unpackings[plan.operands.streamed]
     if unpacking is None or unpacking.bits >= MOST_BITS * unpacking.size or few > MOST_OF_DIGITS:
         return False
     rates = plan.target.rates
     dots, products = rates.get("dot", 0), rates.get("fma f32", 0)
-    return plan.total_type == f32 and dots > 0 and dots >= 2 * products
+    return plan.sums.type == f32 and dots > 0 and dots >= 2 * products
 
 
 def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
@@ -203,15 +203,23 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     and if the streamed operand has one plane of integers: nothing else was measured.
     """
     target, size = plan.target, plan.target.subgroup_size
-    if few > 1 or not _digits_pay(plan, few) or is_dynamic(plan.units) or plan.side_by_side > 1:
+    if (
+        few > 1
+        or not _digits_pay(plan, few)
+        or is_dynamic(plan.operands.units)
+        or plan.operands.side_by_side > 1
+    ):
         return
-    planes = [isinstance(leaf.element, IntegerType) for leaf in plan.leaves[plan.streamed]]
-    along = ceil_div(plan.units, size)
+    planes = [
+        isinstance(leaf.element, IntegerType)
+        for leaf in plan.operands.leaves[plan.operands.streamed]
+    ]
+    along = ceil_div(plan.operands.units, size)
     sharing = next((subgroups for subgroups in SHARING if subgroups >= 2 * along), 0)
     if along < LEAST_SHARING or not sharing or planes.count(True) != 1:
         return
     workgroups, across = RESIDENT // sharing, sharing // along
-    results = typical(plan.columns) * typical(plan.contraction.batch)
+    results = typical(plan.operands.columns) * typical(plan.contraction.batch)
     slots = target.compute_units * workgroups * across * SHARED_WIDTH
     groups = ceil_div(results, slots)
     ahead = 2 if groups <= FEW_GROUPS else 1
@@ -219,7 +227,7 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     schedule = RowsAttr(1, SHARED_WIDTH, size, 1, grid, bytes, groups, MOST_DIGITS, ahead=ahead)
     shared = RowsPlan(plan.contraction, schedule, target)
     fits = shared.workgroup_bytes * workgroups <= target.residency.memory_bytes
-    if shared.shares_digits and fits:
+    if shared.digits.are_shared and fits:
         yield schedule
 
 
@@ -234,15 +242,15 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     if not _digits_pay(plan, few):
         return
     target, size = plan.target, plan.target.subgroup_size
-    results = typical(plan.columns) * typical(plan.contraction.batch)
+    results = typical(plan.operands.columns) * typical(plan.contraction.batch)
     for most in (MOST_SPREAD, MOST_SPREAD // 2):
         bytes, elements = _load(plan, most)
         in_units = RowsPlan(plan.contraction, RowsAttr(bytes=bytes), target)
-        if is_dynamic(in_units.units) or in_units.side_by_side > 1:
+        if is_dynamic(in_units.operands.units) or in_units.operands.side_by_side > 1:
             continue
         rows = ceil_div(few, ceil_div(few, min(MOST_ROWS, max(1, MOST_BESIDE // elements))))
-        steps = ceil_div(in_units.units, size * RESIDENT)
-        along = ceil_div(in_units.units, size * steps)
+        steps = ceil_div(in_units.operands.units, size * RESIDENT)
+        along = ceil_div(in_units.operands.units, size * steps)
         if rows * elements * steps > MOST_BESIDE:
             continue
         across = max(1, 4 // along)
@@ -274,13 +282,18 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
     One row of a short K is multiplied without a loop: if no lane can be inactive, the device's
     compiler omits the checks before each load. All lanes then load the same word.
     """
-    if rows == 1 and not is_dynamic(plan.units) and columns >= OFTEN and _shares_words(plan):
-        if typical(plan.reduced_size) <= MOST_STRAIGHT:
+    if (
+        rows == 1
+        and not is_dynamic(plan.operands.units)
+        and columns >= OFTEN
+        and _shares_words(plan)
+    ):
+        if typical(plan.operands.reduced_size) <= MOST_STRAIGHT:
             yield RowsAttr(1, 1, subgroups=(1, TURNS), within=plan.target.subgroup_size)
     while side_by_side > 1 and rows * side_by_side > MOST_SUMS:
         # Elements of few bits: fewer of them at a time, so that code for each sum stays small.
         side_by_side //= 2
-    most = MOST_INTEGER_SUMS if isinstance(plan.total_type, IntegerType) else MOST_SUMS
+    most = MOST_INTEGER_SUMS if isinstance(plan.sums.type, IntegerType) else MOST_SUMS
     rows = ceil_div(rows, ceil_div(rows * side_by_side, most))
     for width in (8, 4, 2, 1):
         own = max(width, side_by_side)
@@ -288,7 +301,7 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
         enough = columns >= own * plan.target.subgroup_size * 4
         if width > 1 and (rows * own > most or own * unit_size > MOST_WRITTEN or not enough):
             continue
-        twice = 2 * own * unit_size <= MOST_WRITTEN and typical(plan.units) > 1
+        twice = 2 * own * unit_size <= MOST_WRITTEN and typical(plan.operands.units) > 1
         yield RowsAttr(rows, own, 1, 2 if twice else 1, bytes=bytes)
 
 
@@ -298,7 +311,10 @@ def _shares_words(plan: RowsPlan) -> bool:
     """
     schedule = RowsAttr(1, 1, within=plan.target.subgroup_size)
     plan = RowsPlan(plan.contraction, schedule, plan.target)
-    if not isinstance(plan.main.element, IntegerType) or plan.main.fast_loop not in plan.reduced:
+    if (
+        not isinstance(plan.operands.main.element, IntegerType)
+        or plan.operands.main.fast_loop not in plan.operands.reduced
+    ):
         return False
     return prod(d.count for d in plan.lane_digits) == plan.target.subgroup_size
 
@@ -310,8 +326,8 @@ def _load(plan: RowsPlan, most: int, most_columns: int = MOST_ELEMENTS) -> tuple
     """
     bytes = MOST_BYTES
     while bytes > LEAST_BYTES and (
-        prod(plan.unit.values()) > most or plan.side_by_side > most_columns
+        prod(plan.operands.unit.values()) > most or plan.operands.side_by_side > most_columns
     ):
         bytes //= 2
         plan = RowsPlan(plan.contraction, RowsAttr(bytes=bytes), plan.target)
-    return bytes, prod(plan.unit.values())
+    return bytes, prod(plan.operands.unit.values())
