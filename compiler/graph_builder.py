@@ -27,17 +27,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
-from xdsl_spirv.dialects.spirv import tosa
-from xdsl_spirv.dialects.spirv.constants import ConstantNullOp, ConstantOp
-from xdsl_spirv.dialects.spirv.enums import AddressingModel, MemoryModel, StorageClass
-from xdsl_spirv.dialects.spirv.graph_arm import (
-    GraphConstantOp,
-    GraphEntryPointOp,
-    GraphOp,
-    GraphOutputsOp,
-)
-from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp
-from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.interpreter.graphs import OPERATORS, run_graph
 from xdsl_spirv.passes.spirv.update_vce import update
@@ -78,7 +69,7 @@ def numpy_type(element: Attribute) -> np.dtype[Any]:
 class GraphProgram:
     """A graph in its module, the arrays of its constants by id, and names of inputs and outputs."""
 
-    graph: GraphOp
+    graph: spv.GraphOp
     constants: dict[int, Array]
     inputs: list[str]
     outputs: list[str]
@@ -117,8 +108,8 @@ class GraphProgram:
     def work(self) -> GraphWork:
         """The module's bytes with its variables and constants, as a device takes them."""
         ops = list(self.module.body.block.ops)
-        (entry,) = (op for op in ops if isinstance(op, GraphEntryPointOp))
-        variables = {op.sym_name.data: op for op in ops if isinstance(op, GlobalVariableOp)}
+        (entry,) = (op for op in ops if isinstance(op, spv.GraphEntryPointOp))
+        variables = {op.sym_name.data: op for op in ops if isinstance(op, spv.GlobalVariableOp)}
         bound = [variables[name.string_value()] for name in entry.interface]
         kind = self.graph.function_type
         types = cast("Sequence[TensorArmType]", [*kind.inputs, *kind.outputs])
@@ -192,7 +183,7 @@ class GraphBuilder:
     constants: dict[int, Array] = field(default_factory=dict[int, Array])
 
     def __post_init__(self) -> None:
-        self.graph = GraphOp("main", (self.inputs, ()), entry_point=True)
+        self.graph = spv.GraphOp("main", (self.inputs, ()), entry_point=True)
         self.block = self.graph.body.block
         self._known: dict[tuple[Any, ...], SSAValue] = {}
         self.arrays: dict[SSAValue, Array] = {}
@@ -200,7 +191,7 @@ class GraphBuilder:
 
     def emit(
         self,
-        cls: type[tosa.TosaOp],
+        cls: type[spv.TosaOp],
         values: Sequence[Value],
         shape: Sequence[int],
         element: np.dtype[Any] | type | None = None,
@@ -211,7 +202,7 @@ class GraphBuilder:
         type_ = TensorArmType(list(shape), ELEMENTS[dtype.name])
         known = [v for v in values if isinstance(v, np.ndarray)]
         if len(known) == len(values):
-            stand_ins = [GraphConstantOp(0, type_).result for _ in values]
+            stand_ins = [spv.GraphConstantOp(0, type_).result for _ in values]
             with np.errstate(all="ignore"):
                 op = cls(stand_ins, type_, **parameters)
                 return np.asarray(OPERATORS[cls](op, *known), dtype).reshape(shape)
@@ -229,14 +220,14 @@ class GraphBuilder:
         if known is None:
             type_ = TensorArmType(list(array.shape), ELEMENTS[array.dtype.name])
             if array.size > SMALL and not any(array.tobytes()):
-                op = ConstantNullOp(type_)
+                op = spv.ConstantNullOp(type_)
             elif array.size > SMALL:
-                op = GraphConstantOp(len(self.constants), type_)
+                op = spv.GraphConstantOp(len(self.constants), type_)
                 self.constants[len(self.constants)] = array
             else:
                 literal = cast("TensorType[IntegerType]", type_.literal_type)
                 data = DenseIntOrFPElementsAttr(literal, BytesAttr(array.tobytes()))
-                op = ConstantOp(data, type_)
+                op = spv.ConstantOp(data, type_)
             known = self._known[key] = op.result
             self.block.add_op(op)
             self.arrays[known] = array
@@ -261,25 +252,25 @@ class GraphBuilder:
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         if tuple(shape) == self.shape(value):
             return value
-        if isinstance(value, SSAValue) and isinstance(value.owner, tosa.TosaReshapeOp):
+        if isinstance(value, SSAValue) and isinstance(value.owner, spv.TosaReshapeOp):
             return self.reshape(value.owner.operands[0], shape)
-        return self.emit(tosa.TosaReshapeOp, [value, np.array(shape, np.int32)], shape)
+        return self.emit(spv.TosaReshapeOp, [value, np.array(shape, np.int32)], shape)
 
     def transpose(self, value: Value, order: Sequence[int]) -> Value:
         """Dimension i of the result is dimension order[i]; two in a row become one."""
-        if isinstance(value, SSAValue) and isinstance(value.owner, tosa.TosaTransposeOp):
+        if isinstance(value, SSAValue) and isinstance(value.owner, spv.TosaTransposeOp):
             before = value.owner.vector("perms")
             return self.transpose(value.owner.operands[0], [before[i] for i in order])
         shape = [self.shape(value)[i] for i in order]
         if list(order) == sorted(order):
             return value
-        return self.emit(tosa.TosaTransposeOp, [value], shape, perms=list(order))
+        return self.emit(spv.TosaTransposeOp, [value], shape, perms=list(order))
 
     def slice(self, value: Value, start: Sequence[int], size: Sequence[int]) -> Value:
         if tuple(size) == self.shape(value):
             return value
         places = [np.array(numbers, np.int32) for numbers in (start, size)]
-        return self.emit(tosa.TosaSliceOp, [value, *places], size)
+        return self.emit(spv.TosaSliceOp, [value, *places], size)
 
     def pad(self, value: Value, low: Sequence[int], high: Sequence[int], fill: Any) -> Value:
         shape = [a + n + b for a, n, b in zip(low, self.shape(value), high, strict=True)]
@@ -287,14 +278,14 @@ class GraphBuilder:
             return value
         pairs = np.array(list(zip(low, high, strict=True)), np.int32).ravel()
         constant = np.array([fill], self.dtype(value))
-        return self.emit(tosa.TosaPadOp, [value, pairs, constant], shape)
+        return self.emit(spv.TosaPadOp, [value, pairs, constant], shape)
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
         if len(values) == 1:
             return values[0]
         shape = list(self.shape(values[0]))
         shape[axis] = sum(self.shape(value)[axis] for value in values)
-        return self.emit(tosa.TosaConcatOp, values, shape, axis=axis)
+        return self.emit(spv.TosaConcatOp, values, shape, axis=axis)
 
     def broadcast(self, value: Value, shape: Sequence[int]) -> Value:
         """Repeats dimensions of one element."""
@@ -302,14 +293,14 @@ class GraphBuilder:
         if here == tuple(shape):
             return value
         times = [n // m for n, m in zip(shape, here, strict=True)]
-        return self.emit(tosa.TosaTileOp, [value, np.array(times, np.int32)], shape)
+        return self.emit(spv.TosaTileOp, [value, np.array(times, np.int32)], shape)
 
     def _drop_unused(self) -> None:
         """Erases operators and constants without uses, and numbers the constants anew."""
         for op in reversed(list(self.block.ops)):
             if op.results and not any(list(result.uses) for result in op.results):
                 self.block.erase_op(op)
-        kept = [op for op in self.block.ops if isinstance(op, GraphConstantOp)]
+        kept = [op for op in self.block.ops if isinstance(op, spv.GraphConstantOp)]
         arrays = [self.constants[op.graph_constant_id.value.data] for op in kept]
         self.constants.clear()
         for number, (op, array) in enumerate(zip(kept, arrays, strict=True)):
@@ -321,19 +312,21 @@ class GraphBuilder:
     ) -> GraphProgram:
         """The module: variables, the graph, and its entry point `main`."""
         values = [self.value(result) for result in results]
-        self.block.add_op(GraphOutputsOp(values))
+        self.block.add_op(spv.GraphOutputsOp(values))
         self._drop_unused()
         types = [*self.inputs, *(value.type for value in values)]
-        whole = GraphOp("main", (self.inputs, types[len(self.inputs) :]),
+        whole = spv.GraphOp("main", (self.inputs, types[len(self.inputs) :]),
                         self.graph.detach_region(self.graph.body), entry_point=True)  # fmt: skip
         names = [f"input_{k}" for k in range(len(inputs))]
         names += [f"output_{k}" for k in range(len(outputs))]
         variables = [
-            GlobalVariableOp(name, PointerType(type_, StorageClass.UniformConstant), bind=(0, k))
+            spv.GlobalVariableOp(
+                name, spv.PointerType(type_, spv.StorageClass.UniformConstant), bind=(0, k)
+            )
             for k, (name, type_) in enumerate(zip(names, types, strict=True))
         ]
-        operations = [*variables, GraphEntryPointOp("main", names), whole]
-        module = ModuleOp(operations, AddressingModel.Logical, MemoryModel.Vulkan)
+        operations = [*variables, spv.GraphEntryPointOp("main", names), whole]
+        module = ModuleOp(operations, spv.AddressingModel.Logical, spv.MemoryModel.Vulkan)
         update(module)
         module.verify()
         return GraphProgram(whole, self.constants, list(inputs), list(outputs))

@@ -15,27 +15,7 @@ from typing import Any, Protocol
 from xdsl.dialects.builtin import IntAttr, MemRefType, NoneType, SymbolRefAttr, VectorType
 from xdsl.ir import Attribute, Operation
 
-from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
-from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    CooperativeMatrixType,
-    MatrixType,
-    PointerType,
-    RuntimeArrayType,
-    StructType,
-    UntypedPointerType,
-)
-from xdsl_spirv.dialects.spirv.types_declared import (
-    CooperativeMatrixNVType,
-    CooperativeVectorType,
-    ImageType,
-    SampledImageType,
-    SamplerType,
-    TensorArmType,
-    TensorLayoutType,
-    TensorViewType,
-)
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.images import Image, Sampler
 from xdsl_spirv.interpreter import semantics
 from xdsl_spirv.interpreter.batch import Batch, Geometry
@@ -181,11 +161,11 @@ class Context:
             )
         return number
 
-    def scope(self, scope: Attribute) -> Scope:
+    def scope(self, scope: Attribute) -> spv.Scope:
         """A scope that is known or a specialization constant."""
-        if isinstance(scope, ScopeAttr):
+        if isinstance(scope, spv.ScopeAttr):
             return scope.data
-        return Scope(int(self.specialize(scope).item()))
+        return spv.Scope(int(self.specialize(scope).item()))
 
     def form(self, type: Attribute) -> Form:
         """Returns the run-time form of values of a type."""
@@ -208,30 +188,30 @@ class Context:
         match type:
             case VectorType():
                 return self._repeat_form(type.element_type, tuple(type.get_shape()))
-            case CooperativeVectorType():
+            case spv.CooperativeVectorType():
                 return self._repeat_form(type.element_type, (self.size(type.length),))
-            case ArrayType():
+            case spv.ArrayType():
                 return self._repeat_form(type.element_type, (self.size(type.length),))
-            case MatrixType():
+            case spv.MatrixType():
                 return self._repeat_form(type.column_type, (type.columns.data,))
-            case StructType():
+            case spv.StructType():
                 return Composite(tuple(self.form(member) for member in type.member_types))
-            case CooperativeMatrixType():
+            case spv.CooperativeMatrixType():
                 return self._cooperative(type, type.use.data)
-            case CooperativeMatrixNVType():
-                return self._cooperative(type, CooperativeMatrixUse.MatrixAccumulatorKHR)
-            case PointerType() | UntypedPointerType():
+            case spv.CooperativeMatrixNVType():
+                return self._cooperative(type, spv.CooperativeMatrixUse.MatrixAccumulatorKHR)
+            case spv.PointerType() | spv.UntypedPointerType():
                 return Opaque(str(type), null_pointer)
             case (
                 MemRefType()
-                | RuntimeArrayType()
+                | spv.RuntimeArrayType()
                 | NoneType()
-                | TensorLayoutType()
-                | TensorViewType()
-                | TensorArmType()
-                | ImageType()
-                | SampledImageType()
-                | SamplerType()
+                | spv.TensorLayoutType()
+                | spv.TensorViewType()
+                | spv.TensorArmType()
+                | spv.ImageType()
+                | spv.SampledImageType()
+                | spv.SamplerType()
             ):
                 return Opaque(str(type))
             case _:
@@ -244,11 +224,13 @@ class Context:
         return Composite((form,) * shape[0])
 
     def _cooperative(
-        self, type: CooperativeMatrixType | CooperativeMatrixNVType, use: CooperativeMatrixUse
+        self,
+        type: spv.CooperativeMatrixType | spv.CooperativeMatrixNVType,
+        use: spv.CooperativeMatrixUse,
     ) -> Form:
         element = scalar_dtype(type.element_type)
         scope = self.scope(type.scope)
-        if element is None or scope not in (Scope.Subgroup, Scope.Workgroup):
+        if element is None or scope not in (spv.Scope.Subgroup, spv.Scope.Workgroup):
             raise InterpreterError(
                 f"a cooperative matrix of scope {scope.name} is not executed",
                 remedy="use the scope Subgroup or Workgroup",

@@ -16,17 +16,8 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness, VectorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.structure import FuncOp, ModuleVariable
-from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    CooperativeMatrixType,
-    MatrixType,
-    PointerType,
-    RuntimeArrayType,
-    StructType,
-)
-from xdsl_spirv.dialects.spirv.types_declared import CooperativeMatrixNVType, CooperativeVectorType
+from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.interpreter.checks.places import name_of
 from xdsl_spirv.interpreter.checks.shadow import shadow_form
 from xdsl_spirv.interpreter.context import Context
@@ -41,7 +32,7 @@ from xdsl_spirv.interpreter.source.source_map import map_of
 from xdsl_spirv.interpreter.stepper import Frame, Moment
 from xdsl_spirv.interpreter.variables import Variable, VariablePointer, read_part
 
-MATRICES = (CooperativeMatrixType, CooperativeMatrixNVType)
+MATRICES = (spv.CooperativeMatrixType, spv.CooperativeMatrixNVType)
 U8 = np.dtype(np.uint8)
 
 
@@ -76,13 +67,13 @@ class View:
     def count(self) -> int:
         """The number of its parts; 0 of a scalar and of a pointer."""
         match self.plain:
-            case StructType() as struct:
+            case spv.StructType() as struct:
                 return len(struct.member_types)
-            case RuntimeArrayType():
+            case spv.RuntimeArrayType():
                 return self._room() // max(self._layout.stride(self.type), 1)
-            case ArrayType() | MatrixType() | VectorType():
+            case spv.ArrayType() | spv.MatrixType() | VectorType():
                 return self._layout.count(self.plain)
-            case CooperativeVectorType() as vector:
+            case spv.CooperativeVectorType() as vector:
                 return self.context.size(vector.length)
             case _:
                 return 0
@@ -108,11 +99,11 @@ class View:
     def part(self, index: int | Array) -> View:
         """A member or element; the index may be one by invocation."""
         type = self.plain
-        if isinstance(type, StructType):
+        if isinstance(type, spv.StructType):
             assert isinstance(index, int)
             named = {} if self._names is None else self._names.members_of(type)
             name, inner = named.get(index, f"member{index}"), self._layout.member(type, index)
-        elif isinstance(type, CooperativeVectorType):
+        elif isinstance(type, spv.CooperativeVectorType):
             name, inner = f"[{index}]", type.element_type
         else:
             short = isinstance(type, VectorType) and isinstance(index, int) and index < 4
@@ -124,7 +115,7 @@ class View:
         pointer = self.pointer
         if isinstance(pointer, VariablePointer):
             return VariablePointer(pointer.variable, (*pointer.path, index))
-        if isinstance(self.plain, StructType):
+        if isinstance(self.plain, spv.StructType):
             return pointer.plus_bytes(self._layout.offset(self.plain, index))
         return pointer.plus(np.reshape(index, np.shape(index) or (1, 1, 1)),
                             self._layout.stride(self.type), 0)  # fmt: skip
@@ -136,7 +127,7 @@ class View:
                 number = letters.find(name)
                 if 0 <= number < self.count():
                     return self.part(number)
-        if isinstance(self.plain, StructType):
+        if isinstance(self.plain, spv.StructType):
             return next((part for part in self.parts() if part.name == name), None)
         return None
 
@@ -193,7 +184,7 @@ class View:
 
     def target(self) -> View | None:
         """The view of a pointer's pointee."""
-        if not isinstance(self.plain, PointerType):
+        if not isinstance(self.plain, spv.PointerType):
             return None
         pointer = self.read()
         if not isinstance(pointer, Pointer | Pointers | VariablePointer):
@@ -264,9 +255,9 @@ class Scene:
         for symbol, slot in self.context.global_slots.items():
             op = self.context.symbols[symbol]
             pointee = getattr(op, "object_type", None)
-            if not isinstance(op, ModuleVariable) or pointee is None:
+            if not isinstance(op, spv.ModuleVariable) or pointee is None:
                 continue
-            if (op.storage_class == StorageClass.Input) != built_in:
+            if (op.storage_class == spv.StorageClass.Input) != built_in:
                 continue
             pointer = self.moment.batch.globals[slot]
             if not isinstance(pointer, Pointer | VariablePointer):

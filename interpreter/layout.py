@@ -15,22 +15,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntAttr, VectorType
 from xdsl.ir import Attribute
 
-from xdsl_spirv.dialects.spirv.enums import Decoration
-from xdsl_spirv.dialects.spirv.layout import (
-    array_stride,
-    matrix_stride,
-    member_offsets,
-    scalar_bytes,
-    size_in_bytes,
-)
-from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    MatrixType,
-    PointerType,
-    RuntimeArrayType,
-    StructType,
-    UntypedPointerType,
-)
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -71,11 +56,11 @@ class Layout:
         """The bytes of a value; a runtime array has none of its own."""
         if isinstance(type, Strided):
             return self.count(type.type) * self.stride(type)
-        return size_in_bytes(type, lengths=self.context.lengths)
+        return spv.size_in_bytes(type, lengths=self.context.lengths)
 
     def extent(self, type: Attribute) -> int:
         """The bytes up to the end of a struct's last member, padding behind it left out."""
-        if not isinstance(type, StructType):
+        if not isinstance(type, spv.StructType):
             return self.size(type)
         members = range(len(type.member_types))
         return max(self.offset(type, n) + self.size(self.member(type, n)) for n in members)
@@ -84,42 +69,42 @@ class Layout:
         """Returns the run-time form of values of the type."""
         return self.context.form(plain_type(type))
 
-    def member(self, struct: StructType, number: int) -> Placed:
+    def member(self, struct: spv.StructType, number: int) -> Placed:
         """A member's type; the struct says how its matrices lie."""
         type = inner = struct.member_types[number]
-        while isinstance(inner, ArrayType | RuntimeArrayType):
+        while isinstance(inner, spv.ArrayType | spv.RuntimeArrayType):
             inner = inner.element_type
         said = {d.decoration.data: d.value for d in struct.decorations_of(number)}
-        stride = said.get(Decoration.MatrixStride)
-        if not isinstance(inner, MatrixType) or not isinstance(stride, IntAttr):
+        stride = said.get(spv.Decoration.MatrixStride)
+        if not isinstance(inner, spv.MatrixType) or not isinstance(stride, IntAttr):
             return type
-        return Strided(type, stride.data, Decoration.RowMajor in said)
+        return Strided(type, stride.data, spv.Decoration.RowMajor in said)
 
     def element(self, type: Placed) -> Placed:
         """The type of an array's, vector's or matrix's elements."""
         if isinstance(type, Strided):
             element = plain_type(self.element(type.type))
             if isinstance(type.type, VectorType) or (
-                isinstance(type.type, MatrixType) and not type.row_major
+                isinstance(type.type, spv.MatrixType) and not type.row_major
             ):
                 return element
             return Strided(element, type.stride, type.row_major)
-        if isinstance(type, ArrayType | RuntimeArrayType | VectorType):
+        if isinstance(type, spv.ArrayType | spv.RuntimeArrayType | VectorType):
             return type.element_type
-        if isinstance(type, MatrixType):
+        if isinstance(type, spv.MatrixType):
             return type.column_type
         raise InterpreterError(f"{type} is not an array, vector or matrix, and has no elements")
 
     def count(self, type: Attribute) -> int:
         """The elements of an array, vector or matrix; a runtime array has none of its own."""
         match type:
-            case ArrayType():
+            case spv.ArrayType():
                 return self.context.size(type.length)
-            case MatrixType():
+            case spv.MatrixType():
                 return type.columns.data
             case VectorType():
                 return type.get_shape()[0]
-            case RuntimeArrayType():
+            case spv.RuntimeArrayType():
                 return 0
             case _:
                 raise InterpreterError(
@@ -130,20 +115,20 @@ class Layout:
         """Bytes from one element of an array, vector or matrix to the next."""
         if isinstance(type, Strided):
             inner = type.type
-            if isinstance(inner, ArrayType | RuntimeArrayType):
+            if isinstance(inner, spv.ArrayType | spv.RuntimeArrayType):
                 return inner.stride.data or self.size(self.element(type))
-            if isinstance(inner, MatrixType) and type.row_major:
-                return scalar_bytes(inner.column_type.element_type)
+            if isinstance(inner, spv.MatrixType) and type.row_major:
+                return spv.scalar_bytes(inner.column_type.element_type)
             return type.stride
-        if isinstance(type, ArrayType | RuntimeArrayType):
-            return array_stride(type, lengths=self.context.lengths)
-        if isinstance(type, MatrixType):
-            return matrix_stride(type)
-        return scalar_bytes(plain_type(self.element(type)))
+        if isinstance(type, spv.ArrayType | spv.RuntimeArrayType):
+            return spv.array_stride(type, lengths=self.context.lengths)
+        if isinstance(type, spv.MatrixType):
+            return spv.matrix_stride(type)
+        return spv.scalar_bytes(plain_type(self.element(type)))
 
-    def offset(self, type: StructType, number: int) -> int:
+    def offset(self, type: spv.StructType, number: int) -> int:
         """Returns where a member begins."""
-        return member_offsets(type, lengths=self.context.lengths)[number]
+        return spv.member_offsets(type, lengths=self.context.lengths)[number]
 
 
 Index: TypeAlias = int | None
@@ -162,7 +147,7 @@ class Chain:
         self.offset = 0
         self.dynamic: list[tuple[int, int]] = []
         for number, index in enumerate(indexes):
-            if isinstance(type, StructType):
+            if isinstance(type, spv.StructType):
                 if index is None:
                     raise InterpreterError("a struct is indexed by a constant")
                 self.offset += layout.offset(type, index)
@@ -199,7 +184,7 @@ def loader(type: Placed, layout: Layout, load: PlainLoader = memory.load) -> Loa
 
 def _loader(type: Placed, layout: Layout, load: PlainLoader) -> Loader:
     form = layout.form(type)
-    if isinstance(type, PointerType | UntypedPointerType):
+    if isinstance(type, spv.PointerType | spv.UntypedPointerType):
         memories = layout.context.memories
         return lambda pointer, mask: memories.at(load(pointer, Plain(I64), mask), mask)
     if isinstance(form, Plain) and _is_packed(type, layout):
@@ -226,7 +211,7 @@ def storer(type: Placed, layout: Layout, store: PlainStorer = memory.store) -> S
 
 def _storer(type: Placed, layout: Layout, store: PlainStorer) -> Storer:
     form = layout.form(type)
-    if isinstance(type, PointerType | UntypedPointerType):
+    if isinstance(type, spv.PointerType | spv.UntypedPointerType):
         return lambda pointer, value, mask: store(pointer, Plain(I64), physical(value), mask)
     if isinstance(form, Plain) and _is_packed(type, layout):
         return lambda pointer, value, mask: store(pointer, form, value, mask)
@@ -253,10 +238,10 @@ def _is_packed(type: Placed, layout: Layout) -> bool:
 
 def _parts(type: Placed, layout: Layout) -> list[tuple[int, Placed]]:
     """The members' offsets and types."""
-    if isinstance(type, StructType):
+    if isinstance(type, spv.StructType):
         numbers = range(len(type.member_types))
         return [(layout.offset(type, n), layout.member(type, n)) for n in numbers]
-    if isinstance(plain_type(type), RuntimeArrayType):
+    if isinstance(plain_type(type), spv.RuntimeArrayType):
         raise InterpreterError(f"a value of type {type} cannot be read whole")
     stride, element = layout.stride(type), layout.element(type)
     return [(number * stride, element) for number in range(layout.count(plain_type(type)))]

@@ -9,67 +9,49 @@ from typing import TypeAlias, TypeGuard
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv import kernel
-from xdsl_spirv.dialects.spirv import memory as memory_ops
-from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
-from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixStoreOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix_tensor import CooperativeMatrixStoreTensorOp
-from xdsl_spirv.dialects.spirv.cooperative_vector import (
-    CooperativeVectorOuterProductAccumulateOp,
-    CooperativeVectorReduceSumAccumulateOp,
-    CooperativeVectorStoreOp,
-)
-from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.glsl_forms import GLPointerForm
-from xdsl_spirv.dialects.spirv.pointer import CopyMemorySizedOp
-from xdsl_spirv.dialects.spirv.raw import RawOp
-from xdsl_spirv.dialects.spirv.structure import AddressOfOp
-from xdsl_spirv.dialects.spirv.tensor_arm import TensorWriteOp
-from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
-from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
-from xdsl_spirv.dialects.spirv.vendor import CooperativeMatrixStoreNVOp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter.errors import InterpreterError
 
-VALUE_CLASSES = (StorageClass.Function, StorageClass.Private, StorageClass.Input)
+VALUE_CLASSES = (spv.StorageClass.Function, spv.StorageClass.Private, spv.StorageClass.Input)
 """Storage classes whose variables are values rather than bytes."""
 
 SHARED = (
-    StorageClass.StorageBuffer,
-    StorageClass.Uniform,
-    StorageClass.PhysicalStorageBuffer,
-    StorageClass.CrossWorkgroup,
-    StorageClass.Generic,
-    StorageClass.Workgroup,
-    StorageClass.Image,
+    spv.StorageClass.StorageBuffer,
+    spv.StorageClass.Uniform,
+    spv.StorageClass.PhysicalStorageBuffer,
+    spv.StorageClass.CrossWorkgroup,
+    spv.StorageClass.Generic,
+    spv.StorageClass.Workgroup,
+    spv.StorageClass.Image,
 )
 """Memory that other invocations may write."""
 
-CHAINS = (memory_ops.AccessChain, memory_ops.PtrAccessChain, memory_ops.CopyObjectOp)
+CHAINS = (spv.AccessChain, spv.PtrAccessChain, spv.CopyObjectOp)
 """Instructions whose first operand is the pointer that their result is part of."""
 
 Root: TypeAlias = SSAValue | str
 """A variable of a function, or the symbol of one of the module."""
 
 
-def pointer_type(value: SSAValue) -> PointerType:
+def pointer_type(value: SSAValue) -> spv.PointerType:
     """The type of a value that the verifier has found to be a pointer, refused if untyped."""
-    if isinstance(value.type, UntypedPointerType):
+    if isinstance(value.type, spv.UntypedPointerType):
         raise InterpreterError(
             "this access through an untyped pointer is not executed",
             remedy="give the pointer a type",
         )
-    assert isinstance(value.type, PointerType)
+    assert isinstance(value.type, spv.PointerType)
     return value.type
 
 
-def has_bytes(type: PointerType) -> bool:
+def has_bytes(type: spv.PointerType) -> bool:
     """Whether a pointer is into memory that has bytes."""
-    if isinstance(type.pointee, TensorArmType):
+    if isinstance(type.pointee, spv.TensorArmType):
         return False
     return type.storage_class.data not in VALUE_CLASSES
 
 
-def storage_of(pointer: SSAValue | None) -> StorageClass | None:
+def storage_of(pointer: SSAValue | None) -> spv.StorageClass | None:
     """The storage class of a pointer, None of anything else."""
     storage = getattr(getattr(pointer, "type", None), "storage_class", None)
     return None if storage is None else storage.data
@@ -89,25 +71,25 @@ def source_of_pointer(pointer: SSAValue) -> SSAValue:
     return pointer
 
 
-def carries(op: object, *instructions: str) -> TypeGuard[RawOp]:
+def carries(op: object, *instructions: str) -> TypeGuard[spv.RawOp]:
     """True for a raw operation that stands for one of the named instructions."""
-    return isinstance(op, RawOp) and op.instruction.data in instructions
+    return isinstance(op, spv.RawOp) and op.instruction.data in instructions
 
 
-def image_pointer(op: RawOp) -> SSAValue | None:
+def image_pointer(op: spv.RawOp) -> SSAValue | None:
     """The pointer to the variable of the image that an instruction accesses."""
     if not op.instruction.data.startswith("OpImage") or "Query" in op.instruction.data:
         return None
     owner = op.arguments[0].owner
     while carries(owner, "OpImage", "OpSampledImage", "OpCopyObject"):
         owner = owner.arguments[0].owner
-    return owner.operands[0] if isinstance(owner, memory_ops.LoadOp) else None
+    return owner.operands[0] if isinstance(owner, spv.LoadOp) else None
 
 
 def named_variable(pointer: SSAValue) -> str | None:
     """The module's variable that a pointer is, None if it is anything else."""
     owner = pointer.owner
-    return owner.variable.string_value() if isinstance(owner, AddressOfOp) else None
+    return owner.variable.string_value() if isinstance(owner, spv.AddressOfOp) else None
 
 
 def root_of(pointer: SSAValue) -> str | None:
@@ -122,7 +104,7 @@ def probable_root(pointer: SSAValue) -> Root:
     """
     owner: Operation | Block = pointer.owner
     while isinstance(owner, Operation) and owner.operands:
-        if isinstance(owner, memory_ops.VariableOp):
+        if isinstance(owner, spv.VariableOp):
             break
         pointer, owner = owner.operands[0], owner.operands[0].owner
     return named_variable(pointer) or pointer
@@ -130,47 +112,47 @@ def probable_root(pointer: SSAValue) -> Root:
 
 def accessed_pointer(op: Operation, write: bool) -> SSAValue | None:
     """The pointer that an instruction reads or writes through."""
-    if isinstance(op, memory_ops.CopyMemoryOp | CopyMemorySizedOp):
+    if isinstance(op, spv.CopyMemoryOp | spv.CopyMemorySizedOp):
         return op.operands[0 if write else 1]
-    if isinstance(op, AtomicOperation):
+    if isinstance(op, spv.AtomicOperation):
         return op.pointer  # pyright: ignore
-    if isinstance(op, RawOp):
+    if isinstance(op, spv.RawOp):
         return image_pointer(op)
     return next((o for o in op.operands if storage_of(o) is not None), None)
 
 
 STORES = (
-    memory_ops.StoreOp
-    | memory_ops.CopyMemoryOp
-    | GLPointerForm
-    | CooperativeMatrixStoreOp
-    | AtomicOperation
+    spv.StoreOp
+    | spv.CopyMemoryOp
+    | spv.GLPointerForm
+    | spv.CooperativeMatrixStoreOp
+    | spv.AtomicOperation
 )
 
 DIRECT_STORES = (
-    memory_ops.StoreOp,
-    memory_ops.CopyMemoryOp,
-    CooperativeMatrixStoreOp,
-    AtomicOperation,
+    spv.StoreOp,
+    spv.CopyMemoryOp,
+    spv.CooperativeMatrixStoreOp,
+    spv.AtomicOperation,
 )
 """Instructions that write through their first operand."""
 
 OTHER_STORES = (
-    CopyMemorySizedOp
-    | kernel.SubgroupBlockWriteOp
-    | kernel.AtomicFlag
-    | CooperativeMatrixStoreTensorOp
-    | CooperativeMatrixStoreNVOp
-    | CooperativeVectorStoreOp
-    | CooperativeVectorReduceSumAccumulateOp
-    | CooperativeVectorOuterProductAccumulateOp
+    spv.CopyMemorySizedOp
+    | spv.SubgroupBlockWriteOp
+    | spv.AtomicFlag
+    | spv.CooperativeMatrixStoreTensorOp
+    | spv.CooperativeMatrixStoreNVOp
+    | spv.CooperativeVectorStoreOp
+    | spv.CooperativeVectorReduceSumAccumulateOp
+    | spv.CooperativeVectorOuterProductAccumulateOp
 )
 """Extensions' instructions that write through one pointer."""
 
 
 def is_write(op: Operation) -> bool:
     """Whether an instruction writes to memory."""
-    return isinstance(op, STORES | OTHER_STORES | TensorWriteOp) or carries(op, "OpImageWrite")
+    return isinstance(op, STORES | OTHER_STORES | spv.TensorWriteOp) or carries(op, "OpImageWrite")
 
 
 def written_variables(module: Operation) -> set[str] | None:
@@ -183,7 +165,7 @@ def written_variables(module: Operation) -> set[str] | None:
         root = None if pointer is None else root_of(pointer)
         if root is not None:
             written.add(root)
-        elif not isinstance(op, STORES) or isinstance(op, AtomicOperation) or _may_alias(op):
+        elif not isinstance(op, STORES) or isinstance(op, spv.AtomicOperation) or _may_alias(op):
             return None
     return written
 
@@ -191,4 +173,4 @@ def written_variables(module: Operation) -> set[str] | None:
 def _may_alias(op: Operation) -> bool:
     pointer = accessed_pointer(op, True)
     assert pointer is not None
-    return isinstance(pointer.type, UntypedPointerType) or has_bytes(pointer_type(pointer))
+    return isinstance(pointer.type, spv.UntypedPointerType) or has_bytes(pointer_type(pointer))

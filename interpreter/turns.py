@@ -24,13 +24,8 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
-from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp, MemoryBarrierOp
-from xdsl_spirv.dialects.spirv.enums import Scope
-from xdsl_spirv.dialects.spirv.kernel import ControlBarrierArriveOp, ControlBarrierWaitOp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv.structure import FuncOp
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
-from xdsl_spirv.dialects.spirv.types_declared import CooperativeMatrixNVType
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.context import Context, Runnable
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -47,38 +42,38 @@ GROUPS, SUBGROUPS, LANES = (1, 2), (2,), ()
 """The axes over which invocations stay together when a batch is parted."""
 
 
-BARRIERS = (ControlBarrierOp, ControlBarrierWaitOp)
+BARRIERS = (spv.ControlBarrierOp, spv.ControlBarrierWaitOp)
 
 
-def parted_by(context: Context, function: Operation) -> Scope:
+def parted_by(context: Context, function: Operation) -> spv.Scope:
     """The least scope whose invocations stay together: Invocation, Subgroup or Workgroup."""
     if not isinstance(function, FuncOp):
-        return Scope.Workgroup
-    together = Scope.Invocation
+        return spv.Scope.Workgroup
+    together = spv.Scope.Invocation
     for op in context.module.walk():
         scope = _scope(op, context)
-        if scope == Scope.Workgroup:
+        if scope == spv.Scope.Workgroup:
             return scope
         if scope is not None:
             together = scope
     return together
 
 
-def _scope(op: Operation, context: Context) -> Scope | None:
+def _scope(op: Operation, context: Context) -> spv.Scope | None:
     """The scope whose invocations execute an operation as one; None for a single invocation."""
-    if isinstance(op, MemoryBarrierOp | ControlBarrierArriveOp):
+    if isinstance(op, spv.MemoryBarrierOp | spv.ControlBarrierArriveOp):
         return None
     scope = op.properties.get("execution_scope")
     if scope is None:
         for value in (*op.operands, *op.results):
-            if isinstance(value.type, CooperativeMatrixType | CooperativeMatrixNVType):
+            if isinstance(value.type, spv.CooperativeMatrixType | spv.CooperativeMatrixNVType):
                 scope = value.type.scope
     if scope is None:
         return None
-    data = context.scope(scope) if not isinstance(scope, ScopeAttr) else scope.data
-    if data == Scope.Invocation or (isinstance(op, BARRIERS) and data != Scope.Subgroup):
+    data = context.scope(scope) if not isinstance(scope, spv.ScopeAttr) else scope.data
+    if data == spv.Scope.Invocation or (isinstance(op, BARRIERS) and data != spv.Scope.Subgroup):
         return None
-    return Scope.Subgroup if data == Scope.Subgroup else Scope.Workgroup
+    return spv.Scope.Subgroup if data == spv.Scope.Subgroup else spv.Scope.Workgroup
 
 
 def chunk_size(context: Context, code: Runnable) -> int:
@@ -126,7 +121,7 @@ class Turns:
         context: Context,
         code: Runnable,
         arguments: Sequence[Any],
-        together: Callable[[], Scope],
+        together: Callable[[], spv.Scope],
         random: np.random.Generator | None = None,
     ):
         self.context = context
@@ -212,7 +207,7 @@ class Turns:
 
     def _part(self, axes: tuple[int, ...]) -> bool:
         """Part lanes that wait from those that do not; whether there were any."""
-        if axes == SUBGROUPS and self.together() == Scope.Workgroup:
+        if axes == SUBGROUPS and self.together() == spv.Scope.Workgroup:
             return False
         waiting = [turn for turn in self.turns if turn.watch is not None]
         return bool([turn for turn in waiting if self._part_one(turn, axes)])

@@ -7,24 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl_spirv.dialects.spirv import atomic, conversion, dot_product, glsl, group, rotate
-from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
-from xdsl_spirv.dialects.spirv.enums import (
-    BuiltIn,
-    GroupOperation,
-    MemorySemantics,
-    PackedVectorFormat,
-    Scope,
-    StorageClass,
-)
-from xdsl_spirv.dialects.spirv.logic import SelectOp
+from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.spirv import atomic
 from xdsl_spirv.kernels.memory import Memory
 from xdsl_spirv.kernels.tracer import KernelError, current
 from xdsl_spirv.kernels.types import Type, boolean, i32, u32
 from xdsl_spirv.kernels.values import Number, Value, of_one_type, value_of
 
 
-def _position(built_in: BuiltIn, dimension: int | None) -> Value:
+def _position(built_in: spv.BuiltIn, dimension: int | None) -> Value:
     if dimension not in (None, 0, 1, 2):
         raise KernelError(f"there is no dimension {dimension}", "", "use 0, 1 or 2")
     return Value(current().built_in(built_in, dimension), u32)
@@ -32,37 +23,37 @@ def _position(built_in: BuiltIn, dimension: int | None) -> Value:
 
 def global_id(dimension: int = 0) -> Value:
     """The invocation's number in the whole launch, u32."""
-    return _position(BuiltIn.GlobalInvocationId, dimension)
+    return _position(spv.BuiltIn.GlobalInvocationId, dimension)
 
 
 def local_id(dimension: int = 0) -> Value:
     """The invocation's number in its workgroup, u32."""
-    return _position(BuiltIn.LocalInvocationId, dimension)
+    return _position(spv.BuiltIn.LocalInvocationId, dimension)
 
 
 def workgroup_id(dimension: int = 0) -> Value:
     """The workgroup's number, u32."""
-    return _position(BuiltIn.WorkgroupId, dimension)
+    return _position(spv.BuiltIn.WorkgroupId, dimension)
 
 
 def workgroup_count(dimension: int = 0) -> Value:
     """Number of workgroups of the launch, u32."""
-    return _position(BuiltIn.NumWorkgroups, dimension)
+    return _position(spv.BuiltIn.NumWorkgroups, dimension)
 
 
 def lane() -> Value:
     """The invocation's number in its subgroup, u32."""
-    return _position(BuiltIn.SubgroupLocalInvocationId, None)
+    return _position(spv.BuiltIn.SubgroupLocalInvocationId, None)
 
 
 def subgroup_id() -> Value:
     """The subgroup's number in its workgroup, u32."""
-    return _position(BuiltIn.SubgroupId, None)
+    return _position(spv.BuiltIn.SubgroupId, None)
 
 
 def subgroup_size() -> Value:
     """Number of invocations in a subgroup, u32."""
-    return _position(BuiltIn.SubgroupSize, None)
+    return _position(spv.BuiltIn.SubgroupSize, None)
 
 
 # Mathematics (GLSL.std.450)
@@ -77,42 +68,42 @@ def _float(value: Number, operation: Any) -> Value:
 
 def sqrt(x: Number) -> Value:
     """Square root of a float."""
-    return _float(x, glsl.GLSqrtOp)
+    return _float(x, spv.GLSqrtOp)
 
 
 def inverse_sqrt(x: Number) -> Value:
     """1 / sqrt(x) of a float."""
-    return _float(x, glsl.GLInverseSqrtOp)
+    return _float(x, spv.GLInverseSqrtOp)
 
 
 def exp(x: Number) -> Value:
     """e to the power of a float of 16 or 32 bits."""
-    return _float(x, glsl.GLExpOp)
+    return _float(x, spv.GLExpOp)
 
 
 def log(x: Number) -> Value:
     """Natural logarithm of a float of 16 or 32 bits."""
-    return _float(x, glsl.GLLogOp)
+    return _float(x, spv.GLLogOp)
 
 
 def sine(x: Number) -> Value:
     """Sine of an angle in radians."""
-    return _float(x, glsl.GLSinOp)
+    return _float(x, spv.GLSinOp)
 
 
 def cosine(x: Number) -> Value:
     """Cosine of an angle in radians."""
-    return _float(x, glsl.GLCosOp)
+    return _float(x, spv.GLCosOp)
 
 
 def tanh(x: Number) -> Value:
     """Hyperbolic tangent of a float of 16 or 32 bits."""
-    return _float(x, glsl.GLTanhOp)
+    return _float(x, spv.GLTanhOp)
 
 
 def floor(x: Number) -> Value:
     """The integer below a float, as a float."""
-    return _float(x, glsl.GLFloorOp)
+    return _float(x, spv.GLFloorOp)
 
 
 def _by_sign(values: tuple[Number, ...], floats: Any, signed: Any, unsigned: Any) -> Value:
@@ -126,12 +117,12 @@ def _by_sign(values: tuple[Number, ...], floats: Any, signed: Any, unsigned: Any
 
 def minimum(a: Number, b: Number) -> Value:
     """The smaller of two numbers; of a NaN and a number, the number."""
-    return _by_sign((a, b), glsl.GLNMinOp, glsl.GLSMinOp, glsl.GLUMinOp)
+    return _by_sign((a, b), spv.GLNMinOp, spv.GLSMinOp, spv.GLUMinOp)
 
 
 def maximum(a: Number, b: Number) -> Value:
     """The larger of two numbers; of a NaN and a number, the number."""
-    return _by_sign((a, b), glsl.GLNMaxOp, glsl.GLSMaxOp, glsl.GLUMaxOp)
+    return _by_sign((a, b), spv.GLNMaxOp, spv.GLSMaxOp, spv.GLUMaxOp)
 
 
 def clamp(x: Number, low: Number, high: Number) -> Value:
@@ -143,7 +134,7 @@ def absolute(x: Number) -> Value:
     """Returns the absolute value."""
     (operand,) = of_one_type(x)
     if operand.type.is_float or operand.type.is_signed:
-        return _by_sign((x,), glsl.GLFAbsOp, glsl.GLSAbsOp, None)
+        return _by_sign((x,), spv.GLFAbsOp, spv.GLSAbsOp, None)
     return operand
 
 
@@ -152,14 +143,14 @@ def fma(a: Number, b: Number, c: Number) -> Value:
     operands = of_one_type(a, b, c)
     if not operands[0].type.is_float:
         raise KernelError(f"it takes floats, not {operands[0].type}", "", "write a * b + c")
-    return Value(current().add(glsl.GLFmaOp(*(v.ssa for v in operands))), operands[0].type)
+    return Value(current().add(spv.GLFmaOp(*(v.ssa for v in operands))), operands[0].type)
 
 
 def select(condition: Number, a: Number, b: Number) -> Value:
     """`a` where the condition holds, else `b`; both are computed."""
     first, second = of_one_type(a, b)
     truth = value_of(condition, boolean)
-    return Value(current().add(SelectOp(truth.ssa, first.ssa, second.ssa)), first.type)
+    return Value(current().add(spv.SelectOp(truth.ssa, first.ssa, second.ssa)), first.type)
 
 
 def bitcast(value: Value, type: Type) -> Value:
@@ -168,7 +159,7 @@ def bitcast(value: Value, type: Type) -> Value:
         raise KernelError(f"a {value.type} does not have the bits of a {type}", "", "")
     if value.type.attribute == type.attribute:
         return Value(value.ssa, type)
-    return Value(current().add(conversion.BitcastOp(value.ssa, type.attribute)), type)
+    return Value(current().add(spv.BitcastOp(value.ssa, type.attribute)), type)
 
 
 # Subgroups
@@ -180,48 +171,50 @@ def _reduce_value(value: Number, floats: Any, signed: Any, unsigned: Any) -> Val
     if type.is_boolean:
         raise KernelError("it takes numbers, not truth values", "", "convert it: .to(u32)")
     kind = floats if type.is_float else signed if type.is_signed else unsigned
-    return Value(current().add(kind(Scope.Subgroup, GroupOperation.Reduce, operand.ssa)), type)
+    return Value(
+        current().add(kind(spv.Scope.Subgroup, spv.GroupOperation.Reduce, operand.ssa)), type
+    )
 
 
 def subgroup_add(value: Number) -> Value:
     """The sum over the subgroup's active invocations."""
-    add = group.GroupNonUniformIAddOp
-    return _reduce_value(value, group.GroupNonUniformFAddOp, add, add)
+    add = spv.GroupNonUniformIAddOp
+    return _reduce_value(value, spv.GroupNonUniformFAddOp, add, add)
 
 
 def subgroup_min(value: Number) -> Value:
     """The minimum over the subgroup's active invocations."""
-    least = group.GroupNonUniformSMinOp, group.GroupNonUniformUMinOp
-    return _reduce_value(value, group.GroupNonUniformFMinOp, *least)
+    least = spv.GroupNonUniformSMinOp, spv.GroupNonUniformUMinOp
+    return _reduce_value(value, spv.GroupNonUniformFMinOp, *least)
 
 
 def subgroup_max(value: Number) -> Value:
     """The maximum over the subgroup's active invocations."""
-    most = group.GroupNonUniformSMaxOp, group.GroupNonUniformUMaxOp
-    return _reduce_value(value, group.GroupNonUniformFMaxOp, *most)
+    most = spv.GroupNonUniformSMaxOp, spv.GroupNonUniformUMaxOp
+    return _reduce_value(value, spv.GroupNonUniformFMaxOp, *most)
 
 
 def _exchange_value(kind: Any, value: Number, which: Number) -> Value:
     (operand,) = of_one_type(value)
     number = value_of(which, u32)
-    return Value(current().add(kind(Scope.Subgroup, operand.ssa, number.ssa)), operand.type)
+    return Value(current().add(kind(spv.Scope.Subgroup, operand.ssa, number.ssa)), operand.type)
 
 
 def subgroup_broadcast(value: Number, lane: int) -> Value:
     """The value of one invocation of the subgroup, the same for all."""
     if type(lane) is not int:
         raise KernelError("the invocation is not a number", "", "use subgroup_shuffle")
-    return _exchange_value(group.GroupNonUniformBroadcastOp, value, lane)
+    return _exchange_value(spv.GroupNonUniformBroadcastOp, value, lane)
 
 
 def subgroup_shuffle(value: Number, lane: Number) -> Value:
     """The value of the invocation whose number each one says, a u32."""
-    return _exchange_value(group.GroupNonUniformShuffleOp, value, lane)
+    return _exchange_value(spv.GroupNonUniformShuffleOp, value, lane)
 
 
 def subgroup_shuffle_xor(value: Number, mask: Number) -> Value:
     """The value of the invocation whose number differs by the bits of a mask, a u32."""
-    return _exchange_value(group.GroupNonUniformShuffleXorOp, value, mask)
+    return _exchange_value(spv.GroupNonUniformShuffleXorOp, value, mask)
 
 
 def subgroup_rotate(value: Number, delta: Number, cluster: int | None = None) -> Value:
@@ -232,7 +225,7 @@ def subgroup_rotate(value: Number, delta: Number, cluster: int | None = None) ->
     (operand,) = of_one_type(value)
     size = None if cluster is None else value_of(cluster, u32).ssa
     steps = value_of(delta, u32).ssa
-    op = rotate.GroupNonUniformRotateKHROp(Scope.Subgroup, operand.ssa, steps, size)
+    op = spv.GroupNonUniformRotateKHROp(spv.Scope.Subgroup, operand.ssa, steps, size)
     return Value(current().add(op), operand.type)
 
 
@@ -244,10 +237,10 @@ def barrier(buffers: bool = False) -> None:
     All invocations of the workgroup wait here, and see what the others wrote to Workgroup memory
     before; with `buffers` also what they wrote to buffers.
     """
-    semantics = MemorySemantics.AcquireRelease | MemorySemantics.WorkgroupMemory
+    semantics = spv.MemorySemantics.AcquireRelease | spv.MemorySemantics.WorkgroupMemory
     if buffers:
-        semantics |= MemorySemantics.UniformMemory
-    current().insert(ControlBarrierOp(Scope.Workgroup, Scope.Workgroup, semantics))
+        semantics |= spv.MemorySemantics.UniformMemory
+    current().insert(spv.ControlBarrierOp(spv.Scope.Workgroup, spv.Scope.Workgroup, semantics))
 
 
 def _atomic(memory: Memory, index: Any, value: Number, kind: Any) -> Value:
@@ -256,9 +249,11 @@ def _atomic(memory: Memory, index: Any, value: Number, kind: Any) -> Value:
         raise KernelError(f"there is no atomic operation on {operand.type}", memory.name, "")
     if memory.read_only:
         raise KernelError(f"{memory.name} is only read", memory.name, "leave read_only out")
-    scope = Scope.Workgroup if memory.storage == StorageClass.Workgroup else Scope.Device
+    scope = (
+        spv.Scope.Workgroup if memory.storage == spv.StorageClass.Workgroup else spv.Scope.Device
+    )
     pointer = memory.pointer(index)
-    op = kind(pointer, scope, MemorySemantics.None_, operand.ssa)
+    op = kind(pointer, scope, spv.MemorySemantics.None_, operand.ssa)
     return Value(current().add(op), operand.type)
 
 
@@ -297,10 +292,10 @@ def dot_4x8(a: Value, b: Value) -> Value:
     if a.type == u32 and b.type == i32:
         a, b = b, a
     kind = {
-        (i32, i32): dot_product.SDotOp,
-        (u32, u32): dot_product.UDotOp,
-        (i32, u32): dot_product.SUDotOp,
+        (i32, i32): spv.SDotOp,
+        (u32, u32): spv.UDotOp,
+        (i32, u32): spv.SUDotOp,
     }[a.type, b.type]
-    result = u32 if kind is dot_product.UDotOp else i32
-    packed = PackedVectorFormat.PackedVectorFormat4x8Bit
+    result = u32 if kind is spv.UDotOp else i32
+    packed = spv.PackedVectorFormat.PackedVectorFormat4x8Bit
     return Value(current().add(kind(a.ssa, b.ssa, result.attribute, packed)), result)

@@ -17,13 +17,7 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 
-from xdsl_spirv.dialects.spirv.constants import ReferenceOfOp, SpecConstantOp
-from xdsl_spirv.dialects.spirv.control_flow import ReturnOp
-from xdsl_spirv.dialects.spirv.enums import Decoration, ExecutionMode, ExecutionModel, StorageClass
-from xdsl_spirv.dialects.spirv.memory import AccessChainOp, LoadOp
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, GlobalVariableOp
-from xdsl_spirv.dialects.spirv.types import PointerType, StructType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.kernels.launch import OPTIONS, HasBinary, Launched, launch
 from xdsl_spirv.kernels.lines import Lines
 from xdsl_spirv.kernels.memory import BufferType, ConstantType, PushType, bind_buffer
@@ -45,7 +39,7 @@ class Kernel(HasBinary):
     name: str
     workgroup: tuple[int, int, int]
     parameters: Mapping[str, Parameter]
-    module: ModuleOp = field(repr=False)
+    module: spv.ModuleOp = field(repr=False)
     subgroup_size: int | None = None
     """The subgroup size that the kernel requires; None if any size will do."""
     _lines: Lines = field(default_factory=Lines, repr=False)
@@ -163,7 +157,7 @@ def kernel(
                     tracer.name,
                     "its body is written down once: use when(...) inside it",
                 )
-            tracer.insert(ReturnOp())
+            tracer.insert(spv.ReturnOp())
         module = _finish_module(tracer)
         return Kernel(function.__name__, size, parameters, module, subgroup_size, tracer.code.lines)
 
@@ -265,14 +259,14 @@ def _push_constants(tracer: Tracer, pushed: list[tuple[str, Type]]) -> dict[str,
     for _, type in pushed:
         offsets.append(-(-end // type.bytes) * type.bytes)
         end = offsets[-1] + type.bytes
-    struct = StructType([t.attribute for _, t in pushed], offsets, [], [Decoration.Block])
-    pointer = PointerType(struct, StorageClass.PushConstant)
-    address = tracer.declare(GlobalVariableOp("push_constants", pointer))
+    struct = spv.StructType([t.attribute for _, t in pushed], offsets, [], [spv.Decoration.Block])
+    pointer = spv.PointerType(struct, spv.StorageClass.PushConstant)
+    address = tracer.declare(spv.GlobalVariableOp("push_constants", pointer))
     values: dict[str, Value] = {}
     for number, (name, type) in enumerate(pushed):
-        chain = AccessChainOp(address, [tracer.code.number(number)])
+        chain = spv.AccessChainOp(address, [tracer.code.number(number)])
         tracer.code.at_top(chain)
-        values[name] = Value(tracer.code.at_top(LoadOp(chain.result), name), type)
+        values[name] = Value(tracer.code.at_top(spv.LoadOp(chain.result), name), type)
     return values
 
 
@@ -281,27 +275,27 @@ def _specialize_constant(tracer: Tracer, name: str, said: ConstantType) -> Value
     if type.lanes != 1:
         raise KernelError(f"the constant {name!r} is a vector", tracer.name, "give it components")
     block = tracer.module.body.block
-    number = sum(isinstance(op, SpecConstantOp) for op in block.ops)
+    number = sum(isinstance(op, spv.SpecConstantOp) for op in block.ops)
     if type.is_boolean:
         held: Any = BoolAttr.from_bool(bool(said.default))
     elif type.is_float:
         held = FloatAttr(float(said.default), type.scalar)  # pyright: ignore
     else:
         held = IntegerAttr(int(said.default), type.scalar, truncate_bits=True)  # pyright: ignore
-    constant = SpecConstantOp(name, held, number)
+    constant = spv.SpecConstantOp(name, held, number)
     block.insert_op_before(constant, tracer.function)
-    return Value(tracer.code.at_top(ReferenceOfOp(name, constant.type), name), type)
+    return Value(tracer.code.at_top(spv.ReferenceOfOp(name, constant.type), name), type)
 
 
-def _finish_module(tracer: Tracer) -> ModuleOp:
+def _finish_module(tracer: Tracer) -> spv.ModuleOp:
     """The module with its entry point and capabilities, verified."""
     from xdsl_spirv.passes.spirv.update_vce import update
 
     module, name = tracer.module, tracer.name
     module.body.block.add_ops(
         [
-            EntryPointOp(ExecutionModel.GLCompute, name, list(tracer.code.interface)),
-            ExecutionModeOp(name, ExecutionMode.LocalSize, list(tracer.workgroup)),
+            spv.EntryPointOp(spv.ExecutionModel.GLCompute, name, list(tracer.code.interface)),
+            spv.ExecutionModeOp(name, spv.ExecutionMode.LocalSize, list(tracer.workgroup)),
         ]
     )
     update(module)

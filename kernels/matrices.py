@@ -16,32 +16,20 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix import (
-    CooperativeMatrixLoadOp,
-    CooperativeMatrixMulAddOp,
-    CooperativeMatrixStoreOp,
-)
-from xdsl_spirv.dialects.spirv.enums import (
-    CooperativeMatrixLayout,
-    CooperativeMatrixOperands,
-    CooperativeMatrixUse,
-    Scope,
-)
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.kernels.memory import Memory
 from xdsl_spirv.kernels.tracer import KernelError, current
 from xdsl_spirv.kernels.types import Type, u32
 from xdsl_spirv.kernels.values import Number, constant, value_of
 
 USES = {
-    "A": CooperativeMatrixUse.MatrixAKHR,
-    "B": CooperativeMatrixUse.MatrixBKHR,
-    "C": CooperativeMatrixUse.MatrixAccumulatorKHR,
+    "A": spv.CooperativeMatrixUse.MatrixAKHR,
+    "B": spv.CooperativeMatrixUse.MatrixBKHR,
+    "C": spv.CooperativeMatrixUse.MatrixAccumulatorKHR,
 }
 LAYOUTS = {
-    "row": CooperativeMatrixLayout.RowMajorKHR,
-    "column": CooperativeMatrixLayout.ColumnMajorKHR,
+    "row": spv.CooperativeMatrixLayout.RowMajorKHR,
+    "column": spv.CooperativeMatrixLayout.ColumnMajorKHR,
 }
 
 
@@ -59,13 +47,15 @@ class Matrix:
         return f"{self.rows}x{self.columns} of {self.element}, use {self.use}"
 
 
-def _type(element: Type, rows: int, columns: int, use: str) -> CooperativeMatrixType:
+def _type(element: Type, rows: int, columns: int, use: str) -> spv.CooperativeMatrixType:
     if use not in USES:
         raise KernelError(f"there is no use {use!r}", "", "write A, B, or C for the accumulator")
-    return CooperativeMatrixType(rows, columns, element.attribute, Scope.Subgroup, USES[use])
+    return spv.CooperativeMatrixType(
+        rows, columns, element.attribute, spv.Scope.Subgroup, USES[use]
+    )
 
 
-def _layout(name: str) -> CooperativeMatrixLayout:
+def _layout(name: str) -> spv.CooperativeMatrixLayout:
     if name not in LAYOUTS:
         raise KernelError(f"there is no layout {name!r}", "", "write row or column")
     return LAYOUTS[name]
@@ -88,7 +78,7 @@ def load_matrix(
     """
     type = _type(memory.element, rows, columns, use)
     step = value_of(stride, u32).ssa
-    op = CooperativeMatrixLoadOp(memory.pointer(index), step, _layout(layout), type)
+    op = spv.CooperativeMatrixLoadOp(memory.pointer(index), step, _layout(layout), type)
     return Matrix(current().add(op), memory.element, rows, columns, use)
 
 
@@ -104,13 +94,13 @@ def store_matrix(
         )
     step = value_of(stride, u32).ssa
     pointer = memory.pointer(index)
-    current().insert(CooperativeMatrixStoreOp(pointer, matrix.ssa, step, _layout(layout)))
+    current().insert(spv.CooperativeMatrixStoreOp(pointer, matrix.ssa, step, _layout(layout)))
 
 
 def filled_matrix(value: float, element: Type, rows: int, columns: int, use: str = "C") -> Matrix:
     """A matrix with one number everywhere."""
     type = _type(element, rows, columns, use)
-    op = CompositeConstructOp([constant(value, element).ssa], type)
+    op = spv.CompositeConstructOp([constant(value, element).ssa], type)
     return Matrix(current().add(op), element, rows, columns, use)
 
 
@@ -122,8 +112,8 @@ def multiply_add(a: Matrix, b: Matrix, c: Matrix) -> Matrix:
             "these matrices cannot be multiplied and added", f"{a}; {b}; {c}",
             "give an A of m x k, a B of k x n, and a C of m x n",
         )  # fmt: skip
-    signs = CooperativeMatrixOperands(0)
-    named = CooperativeMatrixOperands
+    signs = spv.CooperativeMatrixOperands(0)
+    named = spv.CooperativeMatrixOperands
     for matrix, flag in (
         (a, named.MatrixASignedComponentsKHR),
         (b, named.MatrixBSignedComponentsKHR),
@@ -131,5 +121,5 @@ def multiply_add(a: Matrix, b: Matrix, c: Matrix) -> Matrix:
     ):
         if matrix.element.is_signed:
             signs |= flag
-    op = CooperativeMatrixMulAddOp(a.ssa, b.ssa, c.ssa, signs or None)
+    op = spv.CooperativeMatrixMulAddOp(a.ssa, b.ssa, c.ssa, signs or None)
     return Matrix(current().add(op), c.element, c.rows, c.columns, "C")

@@ -22,23 +22,7 @@ from typing import Any, cast
 
 from xdsl.ir import Attribute, SSAValue
 
-from xdsl_spirv.dialects.spirv.enums import Decoration, StorageClass
-from xdsl_spirv.dialects.spirv.memory import (
-    AccessChainOp,
-    ArrayLengthOp,
-    LoadOp,
-    StoreOp,
-    VariableOp,
-)
-from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
-from xdsl_spirv.dialects.spirv.types import (
-    WORD,
-    ArrayType,
-    MemberDecorationAttr,
-    PointerType,
-    RuntimeArrayType,
-    StructType,
-)
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.kernels.tracer import KernelError, Tracer, current
 from xdsl_spirv.kernels.types import Type, u32
 from xdsl_spirv.kernels.values import Number, Value, of_one_type, value_of
@@ -56,17 +40,19 @@ class BufferType:
     read_only: bool
 
     @property
-    def attribute(self) -> StructType:
+    def attribute(self) -> spv.StructType:
         """The buffer's block: a struct of one densely packed array of elements."""
         element, stride = self.element.attribute, self.element.bytes
         whole = None in self.sizes
         array: Attribute = (
-            RuntimeArrayType(element, stride)
+            spv.RuntimeArrayType(element, stride)
             if whole
-            else ArrayType(prod(n or 0 for n in self.sizes), element, stride)
+            else spv.ArrayType(prod(n or 0 for n in self.sizes), element, stride)
         )
-        members = [MemberDecorationAttr(0, Decoration.NonWritable)] if self.read_only else []
-        return StructType([array], [0], members, [Decoration.Block])
+        members = (
+            [spv.MemberDecorationAttr(0, spv.Decoration.NonWritable)] if self.read_only else []
+        )
+        return spv.StructType([array], [0], members, [spv.Decoration.Block])
 
 
 @dataclass(frozen=True)
@@ -91,7 +77,7 @@ def _scalar(type: Any, what: str) -> Type:
 
 
 def _is_size(size: object) -> bool:
-    return type(size) is int and 0 < size <= WORD
+    return type(size) is int and 0 < size <= spv.WORD
 
 
 def buffer(element: Type, *sizes: int | None, read_only: bool = False) -> Memory:
@@ -139,7 +125,7 @@ class Memory:
         base: SSAValue,
         element: Type,
         sizes: tuple[Size, ...],
-        storage: StorageClass,
+        storage: spv.StorageClass,
         read_only: bool = False,
     ):
         self.name, self.base, self.element, self.sizes = name, base, element, sizes
@@ -153,7 +139,7 @@ class Memory:
         """
         if self.sizes[0] is not None:
             return self.sizes[0]
-        count = Value(current().add(ArrayLengthOp(self.base, 0)), u32)
+        count = Value(current().add(spv.ArrayLengthOp(self.base, 0)), u32)
         rest = prod(n or 1 for n in self.sizes[1:])
         return count // rest if rest > 1 else count
 
@@ -161,9 +147,9 @@ class Memory:
         """The address of an element."""
         linear = self._linear(index if isinstance(index, tuple) else (index,))
         path = [linear.ssa]
-        if self.storage == StorageClass.StorageBuffer:
+        if self.storage == spv.StorageClass.StorageBuffer:
             path.insert(0, current().code.number(0))
-        return current().add(AccessChainOp(self.base, path))
+        return current().add(spv.AccessChainOp(self.base, path))
 
     def _linear(self, indices: tuple[Any, ...]) -> Value:
         if len(indices) != len(self.sizes):
@@ -186,13 +172,13 @@ class Memory:
         return linear
 
     def __getitem__(self, index: Any) -> Value:
-        return Value(current().add(LoadOp(self.pointer(index))), self.element)
+        return Value(current().add(spv.LoadOp(self.pointer(index))), self.element)
 
     def __setitem__(self, index: Any, value: Number) -> None:
         if self.read_only:
             raise KernelError(f"{self.name} is only read", self.name, "leave read_only out")
         stored = value_of(value, self.element)
-        current().insert(StoreOp(self.pointer(index), stored.ssa))
+        current().insert(spv.StoreOp(self.pointer(index), stored.ssa))
 
     def __iter__(self) -> Any:
         raise KernelError(
@@ -209,11 +195,11 @@ class Variable:
     @property
     def value(self) -> Value:
         """The variable's present value."""
-        return Value(current().add(LoadOp(self._pointer)), self.type)
+        return Value(current().add(spv.LoadOp(self._pointer)), self.type)
 
     @value.setter
     def value(self, value: Number) -> None:
-        current().insert(StoreOp(self._pointer, value_of(value, self.type).ssa))
+        current().insert(spv.StoreOp(self._pointer, value_of(value, self.type).ssa))
 
 
 def variable(initial: Number, type: Type | None = None) -> Variable:
@@ -226,8 +212,8 @@ def variable(initial: Number, type: Type | None = None) -> Variable:
             f"write variable({initial}, f32)",
         )
     first = value_of(initial, type) if type is not None else of_one_type(initial)[0]
-    of = PointerType(first.type.attribute, StorageClass.Function)
-    declared = Variable(tracer.first(lambda: VariableOp(of)), first.type)
+    of = spv.PointerType(first.type.attribute, spv.StorageClass.Function)
+    declared = Variable(tracer.first(lambda: spv.VariableOp(of)), first.type)
     declared.value = first
     return declared
 
@@ -238,17 +224,19 @@ def shared(element: Type, *sizes: int) -> Memory:
     call it as the variable that it is assigned to.
     """
     tracer = current()
-    if not sizes or not all(map(_is_size, sizes)) or prod(sizes) > WORD:
+    if not sizes or not all(map(_is_size, sizes)) or prod(sizes) > spv.WORD:
         raise KernelError(f"{sizes} are not sizes of Workgroup memory", "", "write shared(f32, 64)")
     name = free_symbol(tracer.module, tracer.code.lines.assigned() or "shared")
-    pointer = PointerType(ArrayType(prod(sizes), element.attribute), StorageClass.Workgroup)
-    address = tracer.declare(GlobalVariableOp(name, pointer))
-    return Memory(name, address, element, sizes, StorageClass.Workgroup)
+    pointer = spv.PointerType(
+        spv.ArrayType(prod(sizes), element.attribute), spv.StorageClass.Workgroup
+    )
+    address = tracer.declare(spv.GlobalVariableOp(name, pointer))
+    return Memory(name, address, element, sizes, spv.StorageClass.Workgroup)
 
 
 def bind_buffer(tracer: Tracer, name: str, binding: int, type: BufferType) -> Memory:
     """The buffer of a parameter."""
-    pointer = PointerType(type.attribute, StorageClass.StorageBuffer)
-    address = tracer.declare(GlobalVariableOp(name, pointer, bind=(0, binding)))
-    storage = StorageClass.StorageBuffer
+    pointer = spv.PointerType(type.attribute, spv.StorageClass.StorageBuffer)
+    address = tracer.declare(spv.GlobalVariableOp(name, pointer, bind=(0, binding)))
+    storage = spv.StorageClass.StorageBuffer
     return Memory(name, address, type.element, type.sizes, storage, type.read_only)

@@ -12,11 +12,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from xdsl_spirv.dialects.spirv.enums import AddressingModel, BuiltIn, MemoryModel
-from xdsl_spirv.dialects.spirv.function import FuncOp
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleVariable
-from xdsl_spirv.dialects.spirv.types import WORD
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.kernels.lines import Lines
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter, built_in_variable, declare
 from xdsl_spirv.runtime.errors import ProgramError
@@ -32,7 +28,7 @@ class Code(SpirvEmitter):
     lines of Python that it comes from.
     """
 
-    def __init__(self, function: FuncOp, module: ModuleOp):
+    def __init__(self, function: spv.FuncOp, module: spv.ModuleOp):
         super().__init__(InsertPoint.at_end(function.body.block), module)
         self.interface: dict[str, None] = {}
         self.lines = Lines()
@@ -41,7 +37,7 @@ class Code(SpirvEmitter):
         op.location = self.lines.here()
         super().insert(op, depth)
 
-    def address(self, variable: ModuleVariable) -> SSAValue:
+    def address(self, variable: spv.ModuleVariable) -> SSAValue:
         self.interface[variable.sym_name.data] = None
         return super().address(variable)
 
@@ -52,8 +48,8 @@ class Tracer:
 
     name: str
     workgroup: tuple[int, int, int]
-    module: ModuleOp = field(init=False)
-    function: FuncOp = field(init=False)
+    module: spv.ModuleOp = field(init=False)
+    function: spv.FuncOp = field(init=False)
     code: Code = field(init=False)
     branch: tuple[Any, ...] | None = None
     """The last `when` of this block, for an `otherwise` behind it."""
@@ -61,8 +57,8 @@ class Tracer:
     """An error from a place where no exception could be raised."""
 
     def __post_init__(self) -> None:
-        self.module = ModuleOp([], AddressingModel.Logical, MemoryModel.GLSL450)
-        self.function = FuncOp(self.name, ([], []))
+        self.module = spv.ModuleOp([], spv.AddressingModel.Logical, spv.MemoryModel.GLSL450)
+        self.function = spv.FuncOp(self.name, ([], []))
         self.module.body.block.add_op(self.function)
         self.code = Code(self.function, self.module)
 
@@ -76,11 +72,11 @@ class Tracer:
         self.branch = None
         self.code.insert(op)
 
-    def declare(self, variable: GlobalVariableOp) -> SSAValue:
+    def declare(self, variable: spv.GlobalVariableOp) -> SSAValue:
         """Declares a global variable; returns its address."""
         return self.code.address(declare(self.module, variable))
 
-    def built_in(self, built_in: BuiltIn, component: int | None = None) -> SSAValue:
+    def built_in(self, built_in: spv.BuiltIn, component: int | None = None) -> SSAValue:
         built_in_variable(self.module, built_in)
         return self.code.built_in(built_in, component)
 
@@ -127,4 +123,4 @@ def three(size: Any, what: str) -> tuple[int, int, int]:
 
 def _is_count(value: Any) -> bool:
     """Whether it is an integer above 0 that fits a word, of Python's or numpy's."""
-    return hasattr(value, "__index__") and not isinstance(value, bool) and 0 < value <= WORD
+    return hasattr(value, "__index__") and not isinstance(value, bool) and 0 < value <= spv.WORD

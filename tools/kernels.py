@@ -12,14 +12,8 @@ from typing import Any, NamedTuple
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
-from xdsl_spirv.dialects.spirv.layout import array_length
-from xdsl_spirv.dialects.spirv.structure import (
-    GlobalVariableOp,
-    UntypedGlobalVariableOp,
-    entry_points,
-)
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
-from xdsl_spirv.dialects.spirv.types import ArrayType
 from xdsl_spirv.interpreter.api import dispatch
 from xdsl_spirv.interpreter.memories import Place
 from xdsl_spirv.interpreter.spirv.memory import descriptor_of
@@ -87,7 +81,7 @@ def _push_constants(arguments: argparse.Namespace) -> PushConstants:
 
 
 def _entry(module: SPIRVModuleOp, wanted: str | None) -> str:
-    names = [op.fn.string_value() for op in entry_points(module)]
+    names = [op.fn.string_value() for op in spv.entry_points(module)]
     if wanted is None and len(names) == 1:
         return names[0]
     if wanted is None or wanted not in names:
@@ -111,7 +105,7 @@ def _names(module: SPIRVModuleOp) -> dict[str, Bound]:
     """The names of each buffer."""
     bounds: dict[str, Bound] = {}
     for op in module.body.block.ops:
-        if not isinstance(op, GlobalVariableOp | UntypedGlobalVariableOp):
+        if not isinstance(op, spv.GlobalVariableOp | spv.UntypedGlobalVariableOp):
             continue
         if op.binding is None or op.descriptor_set is None:
             continue
@@ -125,7 +119,7 @@ def _names(module: SPIRVModuleOp) -> dict[str, Bound]:
 def _count(type: Attribute | None) -> float:
     if type is None or descriptor_of(type) is None:
         return 0
-    return array_length(type.length) if isinstance(type, ArrayType) else math.inf
+    return spv.array_length(type.length) if isinstance(type, spv.ArrayType) else math.inf
 
 
 def _place(name: str, names: Mapping[str, Bound]) -> Place | None:

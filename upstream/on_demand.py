@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
-from pkgutil import get_data
+from pkgutil import get_data, iter_modules
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar
 
@@ -52,6 +53,9 @@ def _classes_of(modules: Iterable[ModuleType]) -> Iterator[type]:
 
 _HEADER = re.compile(r"^class (\w+)\((.*?)\):\s", re.MULTILINE | re.DOTALL)
 """A class and its bases and keywords, up to the class's body."""
+
+_DECLARED = re.compile(r"\n(?:class |def |(?=[A-Z]\w*(?:: | = )))(\w+)")
+"""A class, a function or a constant of a module."""
 
 InterfaceT = TypeVar("InterfaceT", bound=DialectInterface)
 
@@ -125,6 +129,18 @@ class DialectOfModules(DialectOnDemand):
         declared = (cls for cls in self.declaring(name) if cls.name == name)
         return next(cls for cls in declared if issubclass(cls, Operation))
 
+    def declaration(self, name: str) -> Any:
+        """
+        Returns a public class, function or constant of the package by its name in Python.
+
+        Raises `AttributeError` if no module declares it, or several do.
+        """
+        modules = self._modules_of_declaration.get(name, ())
+        declared = [getattr(self._module(module), name) for module in modules]
+        if not declared or any(other is not declared[0] for other in declared):
+            raise AttributeError(f"{len(declared)} modules of {self.package!r} declare {name!r}")
+        return declared[0]
+
     def get_interface(self, interface: type[InterfaceT]) -> InterfaceT | None:
         """As xDSL's; imports the modules of the dialect's interfaces."""
         if not self._interfaces:
@@ -149,6 +165,14 @@ class DialectOfModules(DialectOnDemand):
             for module in self.module_names
             for name in self._names_in(self._source(module))
         }
+
+    @cached_property
+    def _modules_of_declaration(self) -> Mapping[str, Sequence[str]]:
+        modules: dict[str, list[str]] = defaultdict(list)
+        for _, module, _ in iter_modules(import_module(self.package).__path__):
+            for name in _DECLARED.findall(self._source(module)) or dir(self._module(module)):
+                modules[name].append(module)
+        return modules
 
     def _names_in(self, source: str) -> Iterator[str]:
         stated = re.escape(self.name) + r'\.[^"]+'

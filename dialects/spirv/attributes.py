@@ -38,7 +38,7 @@ from xdsl_spirv.grammar import integer_words
 EnumT = TypeVar("EnumT", bound=IntEnum | IntFlag)
 
 
-ATTRIBUTES: dict[type[Enum], Callable[[Any], Attribute]] = {}
+ATTRIBUTE_OF: dict[type[Enum], Callable[[Any], Attribute]] = {}
 """The attribute of each enumeration that has one."""
 
 
@@ -66,7 +66,7 @@ class EnumerationAttr(Data[EnumT], ABC, Generic[EnumT]):
         for constant, value in {"ENUM": enum, "SPELLING": spelling or {}, "RULE": rule}.items():
             setattr(cls, constant, value)
         irdl_attr_definition(cls)
-        ATTRIBUTES[enum] = cls
+        ATTRIBUTE_OF[enum] = cls
 
     @classmethod
     def parse_enumerant(cls, parser: AttrParser) -> EnumT:
@@ -159,7 +159,7 @@ def _intel_names(enum: type[IntEnum | IntFlag]) -> Mapping[int, str]:
 def as_attribute(value: Attribute | Enum | int | str) -> Attribute:
     """The attribute of an enumerant, of a Boolean, of a number of 32 bits or of a symbol's name."""
     if isinstance(value, Enum):
-        return ATTRIBUTES[type(value)](value)
+        return ATTRIBUTE_OF[type(value)](value)
     if isinstance(value, bool):
         return IntegerAttr(int(value), i1)
     if isinstance(value, str):

@@ -15,15 +15,7 @@ from typing import Any, TypeAlias
 from xdsl.dialects.builtin import BytesAttr, IntAttr, IntegerAttr, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
-from xdsl_spirv.dialects.spirv.enums import ShaderDebugInfo as Debug
-from xdsl_spirv.dialects.spirv.raw import (
-    VALUE,
-    Carried,
-    ConstantRefAttr,
-    ExtendedSetAttr,
-    RawGlobalOp,
-)
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter.source.location import SourceLocation, shown
 from xdsl_spirv.interpreter.source.texts import Texts
 
@@ -38,7 +30,7 @@ Operand: TypeAlias = Attribute | SSAValue
 class Entry:
     """One instruction of the set, and the operands behind its number."""
 
-    kind: Debug
+    kind: spv.ShaderDebugInfo
     operands: Sequence[Operand]
 
     def operand(self, number: int) -> Operand | None:
@@ -51,16 +43,16 @@ class Entry:
 
 
 FILES = {
-    Debug.DebugFunction: 2,
-    Debug.DebugLexicalBlock: 0,
-    Debug.DebugLexicalBlockDiscriminator: 0,
-    Debug.DebugCompilationUnit: 2,
-    Debug.DebugTypeComposite: 2,
+    spv.ShaderDebugInfo.DebugFunction: 2,
+    spv.ShaderDebugInfo.DebugLexicalBlock: 0,
+    spv.ShaderDebugInfo.DebugLexicalBlockDiscriminator: 0,
+    spv.ShaderDebugInfo.DebugCompilationUnit: 2,
+    spv.ShaderDebugInfo.DebugTypeComposite: 2,
 }
 """By kind of scope: the operand that is its DebugSource."""
 PARENTS = {
-    Debug.DebugLexicalBlock: 3,
-    Debug.DebugLexicalBlockDiscriminator: 2,
+    spv.ShaderDebugInfo.DebugLexicalBlock: 3,
+    spv.ShaderDebugInfo.DebugLexicalBlockDiscriminator: 2,
 }
 """By kind of scope inside functions: the operand that is the scope around it."""
 
@@ -76,13 +68,13 @@ class DebugInfo:
         self._strings: dict[str, str] = {}
         self.variables: list[Entry] = []
         """Entries DebugGlobalVariable."""
-        globals_ = [op for op in module.regions[0].block.ops if isinstance(op, RawGlobalOp)]
+        globals_ = [op for op in module.regions[0].block.ops if isinstance(op, spv.RawGlobalOp)]
         for op in globals_:
             self._read(op)
         for op in globals_:
             self._read_text(op)
 
-    def _read(self, op: RawGlobalOp) -> None:
+    def _read(self, op: spv.RawGlobalOp) -> None:
         name = "" if op.sym_name is None else op.sym_name.data
         layout = op.layout.data
         if op.instruction.data == "OpString":
@@ -91,10 +83,10 @@ class DebugInfo:
         if entry is None:
             return
         self._entries[name] = entry
-        if entry.kind is Debug.DebugGlobalVariable:
+        if entry.kind is spv.ShaderDebugInfo.DebugGlobalVariable:
             self.variables.append(entry)
 
-    def _read_text(self, op: RawGlobalOp) -> None:
+    def _read_text(self, op: spv.RawGlobalOp) -> None:
         """Source text: in OpSource, in DebugSource, or in a continuation of one of them."""
         layout, name = op.layout.data, op.instruction.data
         if name == "OpSource":
@@ -107,23 +99,23 @@ class DebugInfo:
         entry = entry_of(op)
         if entry is None:
             return
-        if entry.kind is Debug.DebugSource:
+        if entry.kind is spv.ShaderDebugInfo.DebugSource:
             self.texts.add(self.string(entry.operand(0)), self.string(entry.operand(1)))
-        elif entry.kind is Debug.DebugSourceContinued:
+        elif entry.kind is spv.ShaderDebugInfo.DebugSourceContinued:
             self.texts.extend(self.string(entry.operand(0)))
 
     def string(self, operand: Operand | None) -> str:
         """The text of an OpString that an operand names."""
         return self._strings.get(_symbol(operand), "")
 
-    def entry(self, operand: Operand | None, *kinds: Debug) -> Entry | None:
+    def entry(self, operand: Operand | None, *kinds: spv.ShaderDebugInfo) -> Entry | None:
         """Returns the entry that an operand refers to, if it is of one of some kinds."""
         entry = self._entries.get(_symbol(operand))
         return entry if entry is not None and entry.kind in kinds else None
 
     def file(self, operand: Operand | None) -> str:
         """The name of the file of a DebugSource."""
-        source = self.entry(operand, Debug.DebugSource)
+        source = self.entry(operand, spv.ShaderDebugInfo.DebugSource)
         return "" if source is None else self.string(source.operand(0))
 
     def scopes(self, scope: Operand | None) -> Iterator[Entry]:
@@ -140,7 +132,7 @@ class DebugInfo:
     def function(self, scope: Operand | None) -> str:
         """The name of the function that a scope is or lies in."""
         for entry in self.scopes(scope):
-            if entry.kind is Debug.DebugFunction:
+            if entry.kind is spv.ShaderDebugInfo.DebugFunction:
                 return self.string(entry.operand(0))
         return ""
 
@@ -162,7 +154,7 @@ class DebugInfo:
             return None
         calls: list[tuple[str, int, str]] = []
         while len(calls) < DEEPEST:
-            call = self.entry(inlined, Debug.DebugInlinedAt)
+            call = self.entry(inlined, spv.ShaderDebugInfo.DebugInlinedAt)
             if call is None:
                 break
             around = call.operand(1)
@@ -186,28 +178,28 @@ def _location(
 
 def entry_of(op: Operation) -> Entry | None:
     """An instruction of the set; None for other operations."""
-    if not isinstance(op, RawGlobalOp | Carried):
+    if not isinstance(op, spv.RawGlobalOp | spv.Carried):
         return None
     layout = op.layout.data
     if len(layout) < 2 or not op.instruction.data.startswith("OpExtInst"):
         return None
     head, number, *rest = layout
-    if not isinstance(head, ExtendedSetAttr) or not head.data.startswith(SET):
+    if not isinstance(head, spv.ExtendedSetAttr) or not head.data.startswith(SET):
         return None
     try:
-        kind = Debug(number_of(number))
+        kind = spv.ShaderDebugInfo(number_of(number))
     except ValueError:
         return None
     values = iter(op.operands)
-    return Entry(kind, [next(values) if part == VALUE else part for part in rest])
+    return Entry(kind, [next(values) if part == spv.VALUE else part for part in rest])
 
 
 def number_of(operand: Operand | None) -> int:
     """A literal, or a constant as an attribute or a value; 0 for other operands."""
     if isinstance(operand, SSAValue):
         owner = operand.owner
-        operand = owner.value if isinstance(owner, ConstantOp) else None
-    if isinstance(operand, ConstantRefAttr):
+        operand = owner.value if isinstance(owner, spv.ConstantOp) else None
+    if isinstance(operand, spv.ConstantRefAttr):
         operand = operand.value
     constant: Any = operand
     if isinstance(operand, IntegerAttr):

@@ -13,14 +13,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv.constants import UndefOp
-from xdsl_spirv.dialects.spirv.enums import ShaderDebugInfo as Debug
-from xdsl_spirv.dialects.spirv.memory import (
-    AccessChainOp,
-    InBoundsAccessChainOp,
-    StoreOp,
-    VariableOp,
-)
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.interpreter.source.debug_info import DebugInfo, Entry, Operand, entry_of
 from xdsl_spirv.interpreter.source.source_map import map_of
@@ -53,9 +46,11 @@ def assigned_by(op: Operation) -> str:
     source, function = map_of(op), _function(op)
     if source is None or function is None:
         return ""
-    if isinstance(op, StoreOp):
+    if isinstance(op, spv.StoreOp):
         return _pointed_at(op.pointer, source.info)
-    entries = [e for result in op.results for e in _entries_on(result, Debug.DebugValue)]
+    entries = [
+        e for result in op.results for e in _entries_on(result, spv.ShaderDebugInfo.DebugValue)
+    ]
     names = [_name(e, source.info) for e in entries if _is_whole(e, source.info)]
     # Where it lies in memory as well, the store assigns it.
     known = set(_declared_variables(function, source.info, []).values()) if names else set[str]()
@@ -72,13 +67,13 @@ def read_by(op: Operation) -> str:
 
 def _pointed_at(pointer: SSAValue, info: DebugInfo) -> str:
     """The name of the variable that a pointer is into."""
-    while isinstance(pointer.owner, AccessChainOp | InBoundsAccessChainOp):
+    while isinstance(pointer.owner, spv.AccessChainOp | spv.InBoundsAccessChainOp):
         pointer = pointer.owner.operands[0]
-    names = (_name(entry, info) for entry in _entries_on(pointer, Debug.DebugDeclare))
+    names = (_name(entry, info) for entry in _entries_on(pointer, spv.ShaderDebugInfo.DebugDeclare))
     return next(filter(None, names), pointer.name_hint or "")
 
 
-def _entries_on(value: SSAValue, kind: Debug) -> Iterator[Entry]:
+def _entries_on(value: SSAValue, kind: spv.ShaderDebugInfo) -> Iterator[Entry]:
     """The debug information of one kind that uses a value."""
     entries = (entry_of(use.operation) for use in value.uses)
     return (entry for entry in entries if entry is not None and entry.kind is kind)
@@ -101,10 +96,10 @@ def _declared_variables(
     names: dict[SSAValue, str] = {}
     declared: dict[SSAValue, str] = {}
     for op in function.walk():
-        if isinstance(op, VariableOp) and op.result.name_hint:
+        if isinstance(op, spv.VariableOp) and op.result.name_hint:
             names[op.result] = op.result.name_hint
         entry = entry_of(op)
-        if entry is None or entry.kind is not Debug.DebugDeclare:
+        if entry is None or entry.kind is not spv.ShaderDebugInfo.DebugDeclare:
             continue
         pointer, name = entry.operand(1), _name(entry, info)
         if isinstance(pointer, SSAValue) and name and _is_accessed(pointer):
@@ -120,7 +115,7 @@ def _is_accessed(pointer: SSAValue) -> bool:
 
 def _is_visible(entry: Entry, info: DebugInfo, scopes: Sequence[Entry]) -> bool:
     """Whether the variable of a DebugDeclare or DebugValue is one of some scopes, if any."""
-    variable = info.entry(entry.operand(0), Debug.DebugLocalVariable)
+    variable = info.entry(entry.operand(0), spv.ShaderDebugInfo.DebugLocalVariable)
     if variable is None or not scopes:
         return True
     parent = next(info.scopes(variable.operand(5)), None)
@@ -139,7 +134,7 @@ def _values(
         name, value = _name(entry, info), entry.operand(1)
         certain = len(all_values[name]) == 1 if is_certain is None else is_certain
         usable = certain and _is_whole(entry, info) and _is_visible(entry, info, scopes)
-        if not isinstance(value, SSAValue) or isinstance(value.owner, UndefOp) or not usable:
+        if not isinstance(value, SSAValue) or isinstance(value.owner, spv.UndefOp) or not usable:
             value = None
         known.setdefault(name, value)
     for name, value in reversed(known.items()):
@@ -150,7 +145,7 @@ def _values(
 def _debug_values(op: Operation) -> Iterator[Entry]:
     """The DebugValues inside an operation."""
     entries = map(entry_of, op.walk())
-    return (e for e in entries if e is not None and e.kind is Debug.DebugValue)
+    return (e for e in entries if e is not None and e.kind is spv.ShaderDebugInfo.DebugValue)
 
 
 def _before(op: Operation) -> Iterator[tuple[Entry, bool | None]]:
@@ -172,13 +167,13 @@ def _before(op: Operation) -> Iterator[tuple[Entry, bool | None]]:
 
 def _is_whole(entry: Entry, info: DebugInfo) -> bool:
     """Whether a DebugValue says what the whole variable is."""
-    if entry.kind is not Debug.DebugValue or len(entry.operands) > 3:
+    if entry.kind is not spv.ShaderDebugInfo.DebugValue or len(entry.operands) > 3:
         return False
-    expression = info.entry(entry.operand(2), Debug.DebugExpression)
+    expression = info.entry(entry.operand(2), spv.ShaderDebugInfo.DebugExpression)
     return expression is not None and not expression.operands
 
 
 def _name(entry: Entry, info: DebugInfo) -> str:
     """The name of the variable that a DebugDeclare or DebugValue is about."""
-    variable = info.entry(entry.operand(0), Debug.DebugLocalVariable)
+    variable = info.entry(entry.operand(0), spv.ShaderDebugInfo.DebugLocalVariable)
     return "" if variable is None else info.string(variable.operand(0))

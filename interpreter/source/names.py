@@ -17,22 +17,8 @@ from xdsl.dialects.builtin import IntAttr, StringAttr, VectorType
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.enums import Decoration
-from xdsl_spirv.dialects.spirv.layout import (
-    array_stride,
-    matrix_stride,
-    member_offsets,
-    scalar_bytes,
-)
-from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
-from xdsl_spirv.dialects.spirv.structure import ModuleOp, ModuleVariable
-from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    MatrixType,
-    PointerType,
-    RuntimeArrayType,
-    StructType,
-)
+from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter.source.debug_info import entry_of
 
 SYMBOL = re.compile(r"@([A-Za-z_$.][\w$.]*)")
@@ -51,26 +37,26 @@ class Names:
         self.compiled = False
         """Whether the module says what it was compiled from."""
         for op in module.body.block.ops:
-            if isinstance(op, ModuleVariable):
+            if isinstance(op, spv.ModuleVariable):
                 self._add_variable(op)
-            elif isinstance(op, RawGlobalOp):
+            elif isinstance(op, spv.RawGlobalOp):
                 self._read(op)
 
-    def _add_variable(self, op: ModuleVariable) -> None:
+    def _add_variable(self, op: spv.ModuleVariable) -> None:
         pointer = op.properties.get("type")
-        if isinstance(pointer, PointerType):
+        if isinstance(pointer, spv.PointerType):
             self._types[op.sym_name.data] = pointer.pointee
         if op.descriptor_set is not None and op.binding is not None:
             place = op.descriptor_set.value.data, op.binding.value.data
             self._buffers.setdefault(place, op.sym_name.data)
 
-    def _read(self, op: RawGlobalOp) -> None:
+    def _read(self, op: spv.RawGlobalOp) -> None:
         name = op.instruction.data
         self.compiled = self.compiled or name == "OpSource" or entry_of(op) is not None
         if name != "OpMemberName":
             return
         match op.layout.data:
-            case (StructType() as type, IntAttr() as number, StringAttr() as text):
+            case (spv.StructType() as type, IntAttr() as number, StringAttr() as text):
                 self._members.setdefault(type, {})[number.data] = text.data
             case _:
                 pass
@@ -78,7 +64,7 @@ class Names:
     def variable(self, symbol: str) -> str:
         """Returns the source's name of a variable of the module."""
         type = self._types.get(symbol)
-        if UNNAMED.fullmatch(symbol) and isinstance(type, StructType) and type.identifier.data:
+        if UNNAMED.fullmatch(symbol) and isinstance(type, spv.StructType) and type.identifier.data:
             return type.identifier.data
         return symbol
 
@@ -120,25 +106,25 @@ class Names:
         path, columns = "", 0
         while True:
             match type:
-                case StructType():
-                    offsets = member_offsets(type, lengths=lengths)
+                case spv.StructType():
+                    offsets = spv.member_offsets(type, lengths=lengths)
                     number = max(n for n, offset in enumerate(offsets) if offset <= byte)
                     byte -= offsets[number]
                     path += self.member(type, number)
                     columns = _column_stride(type, number)
                     type = type.member_types[number]
-                case ArrayType() | RuntimeArrayType():
-                    number, byte = divmod(byte, array_stride(type, lengths=lengths))
+                case spv.ArrayType() | spv.RuntimeArrayType():
+                    number, byte = divmod(byte, spv.array_stride(type, lengths=lengths))
                     path += f"[{number}]"
                     type = type.element_type
-                case MatrixType() if columns is None:
+                case spv.MatrixType() if columns is None:
                     return path
-                case MatrixType():
-                    number, byte = divmod(byte, columns or matrix_stride(type))
+                case spv.MatrixType():
+                    number, byte = divmod(byte, columns or spv.matrix_stride(type))
                     path += f"[{number}]"
                     type = type.column_type
                 case VectorType():
-                    number = byte // scalar_bytes(type.element_type)
+                    number = byte // spv.scalar_bytes(type.element_type)
                     few = number < len(COMPONENTS)
                     # The first component's byte is the whole vector's as well.
                     step = f".{COMPONENTS[number]}" if few else f"[{number}]"
@@ -146,11 +132,11 @@ class Names:
                 case _:
                     return path
 
-    def members_of(self, type: StructType) -> Mapping[int, str]:
+    def members_of(self, type: spv.StructType) -> Mapping[int, str]:
         """The names of a struct's members by number, where they have some."""
         return self._members.get(type, {})
 
-    def member(self, type: StructType, number: int) -> str:
+    def member(self, type: spv.StructType, number: int) -> str:
         """The step to a member of a struct."""
         name = self.members_of(type).get(number, "")
         if name.isidentifier() and not name.startswith("__"):
@@ -158,7 +144,7 @@ class Names:
         return "" if len(type.member_types) == 1 else f".member{number}"
 
 
-def _column_stride(struct: StructType, number: int) -> int | None:
+def _column_stride(struct: spv.StructType, number: int) -> int | None:
     """
     The bytes between columns of a member's matrices, 0 where the struct does not say them, None
     where they lie by rows.
@@ -166,7 +152,7 @@ def _column_stride(struct: StructType, number: int) -> int | None:
     said = {
         decoration.decoration.data: decoration.value for decoration in struct.decorations_of(number)
     }
-    stride = said.get(Decoration.MatrixStride)
-    if Decoration.RowMajor in said:
+    stride = said.get(spv.Decoration.MatrixStride)
+    if spv.Decoration.RowMajor in said:
         return None
     return stride.data if isinstance(stride, IntAttr) else 0

@@ -15,15 +15,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute
 
-from xdsl_spirv.dialects.spirv import cooperative_matrix as ops
-from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixLayoutAttr
-from xdsl_spirv.dialects.spirv.enums import (
-    CooperativeMatrixLayout,
-    CooperativeMatrixOperands,
-    Scope,
-)
-from xdsl_spirv.dialects.spirv.types import PointerType
-from xdsl_spirv.dialects.spirv.vendor import CooperativeMatrixLengthNVOp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter import numbers
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.component_maps import count
@@ -51,7 +43,7 @@ def carried(form: CooperativeMatrix) -> Function:
     return (lambda lines: lines) if form.dtype == form.carrier else numbers.widener(form.dtype)
 
 
-def accessed_matrix(op: Any) -> PointerType:
+def accessed_matrix(op: Any) -> spv.PointerType:
     """The type of a load's or store's pointer; an untyped one is to components."""
     matrix = op.results[0].type if op.results else op.object.type
     return accessed(op.pointer, matrix.element_type)
@@ -81,10 +73,10 @@ class Placement:
             self.factor = 0
         self.pointee_bytes = pointee_bytes
         if by_rows is None:
-            by_rows = _layout(op.matrix_layout, context) == CooperativeMatrixLayout.RowMajorKHR
+            by_rows = _layout(op.matrix_layout, context) == spv.CooperativeMatrixLayout.RowMajorKHR
         self.by_rows = by_rows
         self.lines = (form.rows, form.columns) if self.by_rows else (form.columns, form.rows)
-        self.axes = (1, 2) if form.scope == Scope.Workgroup else (2,)
+        self.axes = (1, 2) if form.scope == spv.Scope.Workgroup else (2,)
 
     def tiles(self, batch: Batch, pointer: Pointer, stride: Array | None) -> Tiles:
         """The tiles of every scope instance; operands are its first active invocation's (CM-27)."""
@@ -112,13 +104,13 @@ class Placement:
         return total // self.size
 
 
-def _layout(layout: Attribute, context: Context) -> CooperativeMatrixLayout:
-    if isinstance(layout, CooperativeMatrixLayoutAttr):
+def _layout(layout: Attribute, context: Context) -> spv.CooperativeMatrixLayout:
+    if isinstance(layout, spv.CooperativeMatrixLayoutAttr):
         return layout.data
-    return CooperativeMatrixLayout(int(context.specialize(layout).item()))
+    return spv.CooperativeMatrixLayout(int(context.specialize(layout).item()))
 
 
-@action(ops.CooperativeMatrixLoadOp)
+@action(spv.CooperativeMatrixLoadOp)
 def load(op: Any, context: Context, by_rows: bool | None = None) -> Function:
     """Loads one matrix for each scope instance."""
     form = matrix_form(op.result.type, context)
@@ -131,7 +123,7 @@ def load(op: Any, context: Context, by_rows: bool | None = None) -> Function:
     return call
 
 
-@action(ops.CooperativeMatrixStoreOp)
+@action(spv.CooperativeMatrixStoreOp)
 def store(op: Any, context: Context, by_rows: bool | None = None) -> Function:
     """Stores each scope instance's matrix, in order."""
     form = matrix_form(op.object.type, context)
@@ -145,20 +137,22 @@ def store(op: Any, context: Context, by_rows: bool | None = None) -> Function:
     return call
 
 
-@constant(ops.CooperativeMatrixLengthOp, CooperativeMatrixLengthNVOp)
+@constant(spv.CooperativeMatrixLengthOp, spv.CooperativeMatrixLengthNVOp)
 def length(op: Any, context: Context) -> Array:
     """Number of components that an invocation holds under the mapping (CM-18)."""
     form = matrix_form(op.cooperative_matrix_type, context)
-    whole = form.scope == Scope.Workgroup
+    whole = form.scope == spv.Scope.Workgroup
     lanes = context.geometry.invocations if whole else context.geometry.lanes
     return np.full((1, 1, 1), count(context.options.component_mapping, form, lanes), np.int32)
 
 
-@value(ops.CooperativeMatrixMulAddOp)
-def multiply_add(op: ops.CooperativeMatrixMulAddOp, context: Context) -> Function:
+@value(spv.CooperativeMatrixMulAddOp)
+def multiply_add(op: spv.CooperativeMatrixMulAddOp, context: Context) -> Function:
     """Returns A * B + C."""
     a, b, c, result = (matrix_form(v.type, context) for v in (op.a, op.b, op.c, op.result))
-    bits = CooperativeMatrixOperands(0) if op.matrix_operands is None else op.matrix_operands.data
+    bits = (
+        spv.CooperativeMatrixOperands(0) if op.matrix_operands is None else op.matrix_operands.data
+    )
     if numbers.is_float(result.dtype):
         inputs = (a.dtype, b.dtype, c.dtype)
         if not all(map(numbers.is_float, inputs)):
@@ -168,7 +162,7 @@ def multiply_add(op: ops.CooperativeMatrixMulAddOp, context: Context) -> Functio
             return chosen_multiply_add(a.columns, result, context)
         wide = F64 if F64 in (*inputs, result.dtype) else F32
         return float_multiply_add(result.dtype, wide, rounding)
-    return integer_multiply_add(a, b, result, CooperativeMatrixOperands(bits))
+    return integer_multiply_add(a, b, result, spv.CooperativeMatrixOperands(bits))
 
 
 def float_multiply_add(result: DType, wide: DType, rounding: Rounding) -> Function:
@@ -225,10 +219,10 @@ def integer_multiply_add(
     a: CooperativeMatrix,
     b: CooperativeMatrix,
     result: CooperativeMatrix,
-    bits: CooperativeMatrixOperands,
+    bits: spv.CooperativeMatrixOperands,
 ) -> Function:
     """CM-23: the low bits of A * B, plus C with wrap-around or saturation."""
-    flags = CooperativeMatrixOperands
+    flags = spv.CooperativeMatrixOperands
     a_sign = bool(bits & flags.MatrixASignedComponentsKHR)
     b_sign = bool(bits & flags.MatrixBSignedComponentsKHR)
     c_sign = bool(bits & flags.MatrixCSignedComponentsKHR)

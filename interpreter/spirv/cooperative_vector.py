@@ -16,16 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute
 
-from xdsl_spirv.dialects.spirv import cooperative_vector as ops
-from xdsl_spirv.dialects.spirv.attributes import (
-    ComponentTypeAttr,
-    CooperativeVectorMatrixLayoutAttr,
-)
-from xdsl_spirv.dialects.spirv.enums import (
-    ComponentType,
-    CooperativeMatrixOperands,
-    CooperativeVectorMatrixLayout,
-)
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter import memory, numbers
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.context import Context
@@ -37,26 +28,26 @@ from xdsl_spirv.interpreter.numbers import F16, F32, F64, I64, Array, DType, int
 from xdsl_spirv.interpreter.semantics import Function, action
 from xdsl_spirv.interpreter.spirv.atomic import accumulate
 
-_TYPES: dict[ComponentType, tuple[DType, bool]] = {
-    ComponentType.Float16NV: (F16, True),
-    ComponentType.Float32NV: (F32, True),
-    ComponentType.Float64NV: (F64, True),
-    ComponentType.SignedInt8NV: (integer_dtype(8), True),
-    ComponentType.SignedInt16NV: (integer_dtype(16), True),
-    ComponentType.SignedInt32NV: (integer_dtype(32), True),
-    ComponentType.SignedInt64NV: (I64, True),
-    ComponentType.UnsignedInt8NV: (integer_dtype(8), False),
-    ComponentType.UnsignedInt16NV: (integer_dtype(16), False),
-    ComponentType.UnsignedInt32NV: (integer_dtype(32), False),
-    ComponentType.UnsignedInt64NV: (I64, False),
-    ComponentType.SignedInt8PackedNV: (integer_dtype(8), True),
-    ComponentType.UnsignedInt8PackedNV: (integer_dtype(8), False),
-    ComponentType.FloatE4M3NV: (numbers.FLOAT8_E4M3, True),
-    ComponentType.FloatE5M2NV: (numbers.FLOAT8_E5M2, True),
+_TYPES: dict[spv.ComponentType, tuple[DType, bool]] = {
+    spv.ComponentType.Float16NV: (F16, True),
+    spv.ComponentType.Float32NV: (F32, True),
+    spv.ComponentType.Float64NV: (F64, True),
+    spv.ComponentType.SignedInt8NV: (integer_dtype(8), True),
+    spv.ComponentType.SignedInt16NV: (integer_dtype(16), True),
+    spv.ComponentType.SignedInt32NV: (integer_dtype(32), True),
+    spv.ComponentType.SignedInt64NV: (I64, True),
+    spv.ComponentType.UnsignedInt8NV: (integer_dtype(8), False),
+    spv.ComponentType.UnsignedInt16NV: (integer_dtype(16), False),
+    spv.ComponentType.UnsignedInt32NV: (integer_dtype(32), False),
+    spv.ComponentType.UnsignedInt64NV: (I64, False),
+    spv.ComponentType.SignedInt8PackedNV: (integer_dtype(8), True),
+    spv.ComponentType.UnsignedInt8PackedNV: (integer_dtype(8), False),
+    spv.ComponentType.FloatE4M3NV: (numbers.FLOAT8_E4M3, True),
+    spv.ComponentType.FloatE5M2NV: (numbers.FLOAT8_E5M2, True),
 }
 """The dtype of an interpretation, and whether it has a sign."""
 
-_PACKED = (ComponentType.SignedInt8PackedNV, ComponentType.UnsignedInt8PackedNV)
+_PACKED = (spv.ComponentType.SignedInt8PackedNV, spv.ComponentType.UnsignedInt8PackedNV)
 
 
 def _constant(setting: Attribute, context: Context) -> int:
@@ -66,25 +57,25 @@ def _constant(setting: Attribute, context: Context) -> int:
     return int(context.specialize(setting).item())
 
 
-def _interpretation(setting: Attribute, context: Context) -> ComponentType:
-    if isinstance(setting, ComponentTypeAttr):
+def _interpretation(setting: Attribute, context: Context) -> spv.ComponentType:
+    if isinstance(setting, spv.ComponentTypeAttr):
         return setting.data
-    return ComponentType(int(context.specialize(setting).item()))
+    return spv.ComponentType(int(context.specialize(setting).item()))
 
 
 def _by_columns(setting: Attribute, context: Context) -> tuple[bool, bool]:
     """Whether a matrix is stored column by column, and whether its stride is used."""
-    if isinstance(setting, CooperativeVectorMatrixLayoutAttr):
+    if isinstance(setting, spv.CooperativeVectorMatrixLayoutAttr):
         layout = setting.data
     else:
-        layout = CooperativeVectorMatrixLayout(int(context.specialize(setting).item()))
-    kinds = CooperativeVectorMatrixLayout
+        layout = spv.CooperativeVectorMatrixLayout(int(context.specialize(setting).item()))
+    kinds = spv.CooperativeVectorMatrixLayout
     return layout == kinds.ColumnMajorNV, layout in (kinds.RowMajorNV, kinds.ColumnMajorNV)
 
 
-@action(ops.CooperativeVectorLoadOp)
+@action(spv.CooperativeVectorLoadOp)
 def load(
-    op: ops.CooperativeVectorLoadOp, context: Context, plain: PlainLoader = memory.load
+    op: spv.CooperativeVectorLoadOp, context: Context, plain: PlainLoader = memory.load
 ) -> Function:
     """Consecutive components, `offset` bytes further."""
     form = context.plain(op.result.type)
@@ -111,9 +102,9 @@ def moved(pointer: Pointer | Pointers, offset: Array) -> Pointer | Pointers:
     return pointer.plus(offset.astype(I64) & 0xFFFFFFFF, 1, 0)
 
 
-@action(ops.CooperativeVectorStoreOp)
+@action(spv.CooperativeVectorStoreOp)
 def store(
-    op: ops.CooperativeVectorStoreOp, context: Context, plain: PlainStorer = memory.store
+    op: spv.CooperativeVectorStoreOp, context: Context, plain: PlainStorer = memory.store
 ) -> Function:
     """Consecutive components, `offset` bytes further."""
     form = context.plain(op.object.type)
@@ -128,13 +119,13 @@ def store(
 class Input:
     """The conversion of a vector before it is multiplied."""
 
-    def __init__(self, op: ops.VectorTimesMatrix, length: int, flags: Any, context: Context):
+    def __init__(self, op: spv.VectorTimesMatrix, length: int, flags: Any, context: Context):
         source = context.plain(op.operands[0].type).dtype
         kind = _interpretation(op.input_interpretation, context)
         self.dtype, self.sign = _TYPES[kind]
         self.packed = kind in _PACKED
         self.length = length
-        self.source_sign = bool(flags & CooperativeMatrixOperands.MatrixBSignedComponentsKHR)
+        self.source_sign = bool(flags & spv.CooperativeMatrixOperands.MatrixBSignedComponentsKHR)
         self.source = source
 
     def __call__(self, vector: Array) -> Array:
@@ -202,7 +193,7 @@ class Product:
     """The matrix times the vector, plus a vector in memory; `load` reads lines and the bias."""
 
     def __init__(
-        self, op: ops.VectorTimesMatrix, context: Context, load: VectorLoader = load_vector
+        self, op: spv.VectorTimesMatrix, context: Context, load: VectorLoader = load_vector
     ):
         self.rows, columns = _constant(op.m, context), _constant(op.k, context)
         if _constant(op.transpose, context):
@@ -211,7 +202,7 @@ class Product:
                 op,
                 "use the other one of RowMajorNV and ColumnMajorNV",
             )
-        bits = CooperativeMatrixOperands(0)
+        bits = spv.CooperativeMatrixOperands(0)
         flags = bits if op.matrix_operands is None else op.matrix_operands.data
         self.convert = Input(op, columns, flags, context)
         self.matrix = Matrix(
@@ -219,7 +210,7 @@ class Product:
         )
         self.dtype = context.plain(op.result.type).dtype
         self.bias: tuple[Plain, bool] | None = None
-        if isinstance(op, ops.CooperativeVectorMatrixMulAddOp):
+        if isinstance(op, spv.CooperativeVectorMatrixMulAddOp):
             dtype, sign = _TYPES[_interpretation(op.bias_interpretation, context)]
             self.bias = Plain(dtype, (self.rows,)), sign
         self.load = load
@@ -239,8 +230,8 @@ class Product:
         return _round_total(total, self.dtype)
 
 
-@action(ops.CooperativeVectorMatrixMulOp, ops.CooperativeVectorMatrixMulAddOp)
-def multiply(op: ops.VectorTimesMatrix, context: Context) -> Function:
+@action(spv.CooperativeVectorMatrixMulOp, spv.CooperativeVectorMatrixMulAddOp)
+def multiply(op: spv.VectorTimesMatrix, context: Context) -> Function:
     """The matrix times the vector, plus a vector in memory."""
     return Product(op, context)
 
@@ -263,8 +254,8 @@ def add_to(pointer: Pointer | Pointers, form: Plain, vector: Array, batch: Batch
         accumulate(view, places, np.broadcast_to(vector, shape)[active], np.add)
 
 
-@action(ops.CooperativeVectorReduceSumAccumulateOp)
-def accumulate_vector(op: ops.CooperativeVectorReduceSumAccumulateOp, context: Context) -> Function:
+@action(spv.CooperativeVectorReduceSumAccumulateOp)
+def accumulate_vector(op: spv.CooperativeVectorReduceSumAccumulateOp, context: Context) -> Function:
     """Each component added to memory."""
     form = context.plain(op.v.type)
 
@@ -274,15 +265,15 @@ def accumulate_vector(op: ops.CooperativeVectorReduceSumAccumulateOp, context: C
     return call
 
 
-def accumulated(op: ops.CooperativeVectorOuterProductAccumulateOp, context: Context) -> Matrix:
+def accumulated(op: spv.CooperativeVectorOuterProductAccumulateOp, context: Context) -> Matrix:
     """The matrix that products are added to."""
     rows, columns = (context.plain(operand.type).shape[0] for operand in (op.a, op.b))
     return Matrix(rows, columns, op.memory_layout, op.matrix_interpretation, context)
 
 
-@action(ops.CooperativeVectorOuterProductAccumulateOp)
+@action(spv.CooperativeVectorOuterProductAccumulateOp)
 def accumulate_product(
-    op: ops.CooperativeVectorOuterProductAccumulateOp, context: Context
+    op: spv.CooperativeVectorOuterProductAccumulateOp, context: Context
 ) -> Function:
     """Each product of components is added to memory, rounded to the matrix's type."""
     matrix = accumulated(op, context)

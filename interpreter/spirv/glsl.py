@@ -13,9 +13,9 @@ import numpy as np
 from xdsl.dialects import math
 from xdsl.ir import Operation
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.scalars import meanings
 from xdsl_spirv.dialects.spirv import glsl as ops
-from xdsl_spirv.dialects.spirv import glsl_forms as forms
 from xdsl_spirv.interpreter import determinants
 from xdsl_spirv.interpreter import elementwise as ew
 from xdsl_spirv.interpreter.batch import Batch
@@ -101,23 +101,21 @@ value_table(
         ops.GLNClampOp: clamp(np.fmin, np.fmax),
         ops.GLUClampOp: clamp(ew.on_unsigned(np.minimum), ew.on_unsigned(np.maximum)),
         ops.GLSClampOp: clamp(np.minimum, np.maximum),
-        forms.GLFMixOp: ew.wide_math(_mix),
+        spv.GLFMixOp: ew.wide_math(_mix),
         ops.GLStepOp: step,
         ops.GLSmoothStepOp: ew.wide_math(_smooth_step),
         ops.GLCrossOp: ew.wide_math(cross),
         ops.GLReflectOp: ew.wide_math(_reflect),
         ops.GLFaceForwardOp: ew.wide_math(_face_forward),
-        forms.GLPackDouble2x32Op: lambda a: np.ascontiguousarray(a).view(F64)[..., 0],
-        forms.GLUnpackDouble2x32Op: lambda a: np.ascontiguousarray(a)[..., None].view(I32),
-        forms.GLUnpackHalf2x16Op: lambda a: (
-            np.ascontiguousarray(a)[..., None].view(F16).astype(F32)
-        ),
+        spv.GLPackDouble2x32Op: lambda a: np.ascontiguousarray(a).view(F64)[..., 0],
+        spv.GLUnpackDouble2x32Op: lambda a: np.ascontiguousarray(a)[..., None].view(I32),
+        spv.GLUnpackHalf2x16Op: lambda a: np.ascontiguousarray(a)[..., None].view(F16).astype(F32),
     }
 )
 
 
-@value(forms.GLPackHalf2x16Op)
-def pack_half(op: forms.GLPackHalf2x16Op, context: Context) -> Function:
+@value(spv.GLPackHalf2x16Op)
+def pack_half(op: spv.GLPackHalf2x16Op, context: Context) -> Function:
     """Two binary16 in 32 bits, the first component the lower."""
     return lambda a: np.ascontiguousarray(a.astype(F16)).view(I32)[..., 0]
 
@@ -130,22 +128,22 @@ def normalize(op: ops.GLNormalizeOp, context: Context) -> Function:
     return ew.wide_math(lambda a: a / _length(a)[..., None])
 
 
-@value(forms.GLLengthOp)
-def length(op: forms.GLLengthOp, context: Context) -> Function:
+@value(spv.GLLengthOp)
+def length(op: spv.GLLengthOp, context: Context) -> Function:
     """The Euclidean length; a scalar's absolute value."""
     return ew.wide_math(_length) if context.plain(op.operand.type).shape else np.abs
 
 
-@value(forms.GLDistanceOp)
-def distance(op: forms.GLDistanceOp, context: Context) -> Function:
+@value(spv.GLDistanceOp)
+def distance(op: spv.GLDistanceOp, context: Context) -> Function:
     """The length of the difference."""
     if not context.plain(op.p0.type).shape:
         return lambda a, b: np.abs(a - b)
     return ew.wide_math(lambda a, b: _length(a - b))
 
 
-@value(forms.GLRefractOp)
-def refract(op: forms.GLRefractOp, context: Context) -> Function:
+@value(spv.GLRefractOp)
+def refract(op: spv.GLRefractOp, context: Context) -> Function:
     """eta * i - (eta * n.i + sqrt(k)) * n with k = 1 - eta^2 (1 - (n.i)^2); 0 where k < 0."""
     vector = bool(context.plain(op.i.type).shape)
 
@@ -160,8 +158,8 @@ def refract(op: forms.GLRefractOp, context: Context) -> Function:
     return ew.wide_math(call)
 
 
-@value(forms.GLLdexpOp)
-def ldexp(op: forms.GLLdexpOp, context: Context) -> Function:
+@value(spv.GLLdexpOp)
+def ldexp(op: spv.GLLdexpOp, context: Context) -> Function:
     """Returns x * 2^exp."""
 
     def call(x: Array, exponent: Array) -> Array:
@@ -178,22 +176,22 @@ def _frexp(a: Array) -> tuple[Array, Array]:
 
 
 PARTS: dict[type[Operation], Callable[[Array], tuple[Array, Array]]] = {
-    forms.GLModfStructOp: np.modf,
-    forms.GLFrexpStructOp: _frexp,
-    forms.GLModfOp: np.modf,
-    forms.GLFrexpOp: _frexp,
+    spv.GLModfStructOp: np.modf,
+    spv.GLFrexpStructOp: _frexp,
+    spv.GLModfOp: np.modf,
+    spv.GLFrexpOp: _frexp,
 }
 """{fraction, whole part} with the operand's sign, {significand, exponent}."""
 
 
-@value(forms.GLModfStructOp, forms.GLFrexpStructOp)
+@value(spv.GLModfStructOp, spv.GLFrexpStructOp)
 def parts(op: Operation, context: Context) -> Function:
     """Returns both parts as one value."""
     return PARTS[type(op)]
 
 
-@action(forms.GLModfOp, forms.GLFrexpOp)
-def parts_by_pointer(op: forms.GLPointerForm, context: Context) -> Function:
+@action(spv.GLModfOp, spv.GLFrexpOp)
+def parts_by_pointer(op: spv.GLPointerForm, context: Context) -> Function:
     """The first one; the second is stored."""
     split, type = PARTS[op.__class__], pointer_type(op.pointer)
     write = storer(placed(op.pointer, type.pointee, context), Layout(context))
@@ -209,27 +207,27 @@ def parts_by_pointer(op: forms.GLPointerForm, context: Context) -> Function:
     return call
 
 
-@value(forms.GLDeterminantOp)
-def determinant(op: forms.GLDeterminantOp, context: Context) -> Function:
+@value(spv.GLDeterminantOp)
+def determinant(op: spv.GLDeterminantOp, context: Context) -> Function:
     """The determinant of a square matrix."""
     return determinants.determinant
 
 
-@value(forms.GLMatrixInverseOp)
-def matrix_inverse(op: forms.GLMatrixInverseOp, context: Context) -> Function:
+@value(spv.GLMatrixInverseOp)
+def matrix_inverse(op: spv.GLMatrixInverseOp, context: Context) -> Function:
     """The inverse, the same by columns as by rows; NaN for a singular matrix."""
     return determinants.inverse
 
 
 _NORMALIZED: dict[type[Operation], tuple[int, bool]] = {
-    forms.GLPackSnorm4x8Op: (8, True),
-    forms.GLPackUnorm4x8Op: (8, False),
-    forms.GLPackSnorm2x16Op: (16, True),
-    forms.GLPackUnorm2x16Op: (16, False),
-    forms.GLUnpackSnorm4x8Op: (8, True),
-    forms.GLUnpackUnorm4x8Op: (8, False),
-    forms.GLUnpackSnorm2x16Op: (16, True),
-    forms.GLUnpackUnorm2x16Op: (16, False),
+    spv.GLPackSnorm4x8Op: (8, True),
+    spv.GLPackUnorm4x8Op: (8, False),
+    spv.GLPackSnorm2x16Op: (16, True),
+    spv.GLPackUnorm2x16Op: (16, False),
+    spv.GLUnpackSnorm4x8Op: (8, True),
+    spv.GLUnpackUnorm4x8Op: (8, False),
+    spv.GLUnpackSnorm2x16Op: (16, True),
+    spv.GLUnpackUnorm2x16Op: (16, False),
 }
 """Bits of a component, and whether it is signed."""
 
@@ -239,9 +237,7 @@ def _component(bits: int, sign: bool) -> tuple[np.dtype, float]:
     return dtype, float(np.iinfo(dtype).max)
 
 
-@value(
-    forms.GLPackSnorm4x8Op, forms.GLPackUnorm4x8Op, forms.GLPackSnorm2x16Op, forms.GLPackUnorm2x16Op
-)
+@value(spv.GLPackSnorm4x8Op, spv.GLPackUnorm4x8Op, spv.GLPackSnorm2x16Op, spv.GLPackUnorm2x16Op)
 def pack_normalized(op: Operation, context: Context) -> Callable[[Array], Array]:
     """Components of [-1, 1] or [0, 1] as integers, the first the lowest; NaN as 0."""
     bits, sign = _NORMALIZED[type(op)]
@@ -255,10 +251,10 @@ def pack_normalized(op: Operation, context: Context) -> Callable[[Array], Array]
 
 
 @value(
-    forms.GLUnpackSnorm4x8Op,
-    forms.GLUnpackUnorm4x8Op,
-    forms.GLUnpackSnorm2x16Op,
-    forms.GLUnpackUnorm2x16Op,
+    spv.GLUnpackSnorm4x8Op,
+    spv.GLUnpackUnorm4x8Op,
+    spv.GLUnpackSnorm2x16Op,
+    spv.GLUnpackUnorm2x16Op,
 )
 def unpack_normalized(op: Operation, context: Context) -> Callable[[Array], Array]:
     """The components that packing gives back."""

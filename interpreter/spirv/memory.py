@@ -14,19 +14,8 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv import memory as ops
-from xdsl_spirv.dialects.spirv import structure
-from xdsl_spirv.dialects.spirv import untyped_pointer as untyped
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv.constants import constant_integer
-from xdsl_spirv.dialects.spirv.enums import Decoration, StorageClass
-from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    PointerType,
-    RuntimeArrayType,
-    StructType,
-    UntypedPointerType,
-)
-from xdsl_spirv.dialects.spirv.types_declared import ImageType, SampledImageType, SamplerType
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -39,20 +28,22 @@ from xdsl_spirv.interpreter.semantics import Function, action, nothing_happens, 
 from xdsl_spirv.interpreter.variables import Variable, VariablePointer, read_part, write_part
 
 
-def accessed(pointer: SSAValue, data: Attribute) -> PointerType:
+def accessed(pointer: SSAValue, data: Attribute) -> spv.PointerType:
     """
     The type of a pointer through which `data` moves: what an untyped one points to.
 
     An untyped variable of an invocation is memory with bytes, as Workgroup memory is.
     """
-    if not isinstance(pointer.type, UntypedPointerType):
+    if not isinstance(pointer.type, spv.UntypedPointerType):
         return pointer_type(pointer)
     storage = pointer.type.storage_class.data
-    return PointerType(data, StorageClass.Workgroup if storage in VALUE_CLASSES else storage)
+    return spv.PointerType(
+        data, spv.StorageClass.Workgroup if storage in VALUE_CLASSES else storage
+    )
 
 
-CHAINS = (ops.AccessChain, ops.PtrAccessChain)
-UNTYPED_CHAINS = (untyped.UntypedAccessChain, untyped.UntypedPtrAccessChain)
+CHAINS = (spv.AccessChain, spv.PtrAccessChain)
+UNTYPED_CHAINS = (spv.UntypedAccessChain, spv.UntypedPtrAccessChain)
 
 
 def placed(pointer: SSAValue, type: Attribute, context: Context) -> Placed:
@@ -61,7 +52,7 @@ def placed(pointer: SSAValue, type: Attribute, context: Context) -> Placed:
     matrices their layout.
     """
     owner, part = pointer.owner, type
-    if isinstance(owner, ops.CopyObjectOp):
+    if isinstance(owner, spv.CopyObjectOp):
         part = placed(owner.operand, type, context)
     elif isinstance(owner, (*CHAINS, *UNTYPED_CHAINS)):
         part = Chain(
@@ -81,8 +72,8 @@ def _known_indexes(indexes: Sequence[SSAValue]) -> list[int | None]:
     return [constant_integer(index) for index in indexes]
 
 
-@action(ops.VariableOp)
-def variable(op: ops.VariableOp, context: Context) -> Function:
+@action(spv.VariableOp)
+def variable(op: spv.VariableOp, context: Context) -> Function:
     """
     A variable of each invocation, with its initial value or 0; a tensor layout or view in one has
     no value before it is stored.
@@ -93,8 +84,8 @@ def variable(op: ops.VariableOp, context: Context) -> Function:
     )
 
 
-@action(structure.AddressOfOp)
-def address_of(op: structure.AddressOfOp, context: Context) -> Function:
+@action(spv.AddressOfOp)
+def address_of(op: spv.AddressOfOp, context: Context) -> Function:
     """The pointer to a variable of the module."""
     slot = context.global_slots.get(op.variable.string_value())
     if slot is None:
@@ -102,8 +93,8 @@ def address_of(op: structure.AddressOfOp, context: Context) -> Function:
     return lambda batch: batch.globals[slot]
 
 
-@action(ops.LoadOp)
-def load(op: ops.LoadOp, context: Context) -> Function:
+@action(spv.LoadOp)
+def load(op: spv.LoadOp, context: Context) -> Function:
     """The value that the pointer points to."""
     type = accessed(op.pointer, op.results[0].type)
     if isinstance(type.pointee, RESOURCES):
@@ -140,8 +131,8 @@ def store_variable(context: Context, batch: Batch, pointer: VariablePointer, new
     )
 
 
-@action(ops.StoreOp)
-def store(op: ops.StoreOp, context: Context) -> Function:
+@action(spv.StoreOp)
+def store(op: spv.StoreOp, context: Context) -> Function:
     """Write the object where the pointer points."""
     type = accessed(op.pointer, op.object.type)
     if has_bytes(type):
@@ -150,15 +141,15 @@ def store(op: ops.StoreOp, context: Context) -> Function:
     return lambda batch, pointer, object: store_variable(context, batch, pointer, object)
 
 
-def copied_types(op: ops.CopyMemoryOp) -> tuple[PointerType, PointerType]:
+def copied_types(op: spv.CopyMemoryOp) -> tuple[spv.PointerType, spv.PointerType]:
     """The types of the target and the source; an untyped one points to the other's pointee."""
-    typed = op.source if isinstance(op.target.type, UntypedPointerType) else op.target
+    typed = op.source if isinstance(op.target.type, spv.UntypedPointerType) else op.target
     pointee = pointer_type(typed).pointee
     return accessed(op.target, pointee), accessed(op.source, pointee)
 
 
-@action(ops.CopyMemoryOp)
-def copy_memory(op: ops.CopyMemoryOp, context: Context) -> Function:
+@action(spv.CopyMemoryOp)
+def copy_memory(op: spv.CopyMemoryOp, context: Context) -> Function:
     """Load from the source, store to the target."""
     target, source = copied_types(op)
     layout = Layout(context)
@@ -178,7 +169,7 @@ def copy_memory(op: ops.CopyMemoryOp, context: Context) -> Function:
 
 
 def _chain(
-    base: PointerType, indexes: Sequence[SSAValue], context: Context, op: Operation
+    base: spv.PointerType, indexes: Sequence[SSAValue], context: Context, op: Operation
 ) -> Function:
     known = _known_indexes(indexes)
     if not has_bytes(base):
@@ -199,7 +190,7 @@ def _chain(
     return lambda pointer, *values: chain.follow(pointer, values)
 
 
-RESOURCES = (ImageType, SampledImageType, SamplerType)
+RESOURCES = (spv.ImageType, spv.SampledImageType, spv.SamplerType)
 """Types whose values are pointers to the memory of an image or a sampler."""
 
 
@@ -207,29 +198,29 @@ def descriptor_of(type: Attribute) -> Attribute | None:
     """
     The block or image of which a variable binds an array of descriptors; None for any other type.
     """
-    element = type.element_type if isinstance(type, ArrayType | RuntimeArrayType) else None
+    element = type.element_type if isinstance(type, spv.ArrayType | spv.RuntimeArrayType) else None
     if isinstance(element, RESOURCES):
         return element
-    if not isinstance(element, StructType):
+    if not isinstance(element, spv.StructType):
         return None
-    blocks = (Decoration.Block, Decoration.BufferBlock)
+    blocks = (spv.Decoration.Block, spv.Decoration.BufferBlock)
     return element if any(map(element.has_decoration, blocks)) else None
 
 
-@value(ops.AccessChainOp, ops.InBoundsAccessChainOp)
-def access_chain(op: ops.AccessChainOp, context: Context) -> Function:
+@value(spv.AccessChainOp, spv.InBoundsAccessChainOp)
+def access_chain(op: spv.AccessChainOp, context: Context) -> Function:
     """The pointer to the part that the indexes select."""
     return _chain(pointer_type(op.base), op.indexes, context, op)
 
 
-@value(untyped.UntypedAccessChainOp, untyped.UntypedInBoundsAccessChainOp)
-def untyped_chain(op: untyped.UntypedAccessChain, context: Context) -> Function:
+@value(spv.UntypedAccessChainOp, spv.UntypedInBoundsAccessChainOp)
+def untyped_chain(op: spv.UntypedAccessChain, context: Context) -> Function:
     """The pointer to the part of an object of the stated type."""
     return _chain(accessed(op.base, op.base_type), op.indexes, context, op)
 
 
-@value(ops.PtrAccessChainOp, ops.InBoundsPtrAccessChainOp)
-def ptr_access_chain(op: ops.PtrAccessChainOp, context: Context) -> Function:
+@value(spv.PtrAccessChainOp, spv.InBoundsPtrAccessChainOp)
+def ptr_access_chain(op: spv.PtrAccessChainOp, context: Context) -> Function:
     """Steps `element` elements as the base's array does, then follows the access chain."""
     base = pointer_type(op.base)
     if not has_bytes(base):
@@ -247,15 +238,15 @@ def ptr_access_chain(op: ops.PtrAccessChainOp, context: Context) -> Function:
     return call
 
 
-def element_stride(type: PointerType, context: Context) -> int:
+def element_stride(type: spv.PointerType, context: Context) -> int:
     """
     The bytes from one element to the next behind a pointer.
 
     An ArrayStride lays out nothing in Workgroup memory whose variables are not Blocks.
     """
-    explicit = type.storage_class.data is not StorageClass.Workgroup or any(
-        isinstance(op, structure.GlobalVariableOp)
-        and op.storage_class is StorageClass.Workgroup
+    explicit = type.storage_class.data is not spv.StorageClass.Workgroup or any(
+        isinstance(op, spv.GlobalVariableOp)
+        and op.storage_class is spv.StorageClass.Workgroup
         and is_block(op.object_type)
         for op in context.symbols.values()
     )
@@ -264,19 +255,19 @@ def element_stride(type: PointerType, context: Context) -> int:
 
 def is_block(type: Attribute) -> bool:
     """Whether a type is a struct decorated as Block."""
-    return isinstance(type, StructType) and type.has_decoration(Decoration.Block)
+    return isinstance(type, spv.StructType) and type.has_decoration(spv.Decoration.Block)
 
 
-@value(untyped.UntypedPtrAccessChainOp, untyped.UntypedInBoundsPtrAccessChainOp)
-def untyped_ptr_chain(op: untyped.UntypedPtrAccessChain, context: Context) -> Function:
+@value(spv.UntypedPtrAccessChainOp, spv.UntypedInBoundsPtrAccessChainOp)
+def untyped_ptr_chain(op: spv.UntypedPtrAccessChain, context: Context) -> Function:
     """Steps `element` objects of the stated type, then follows the untyped access chain."""
     stride = Layout(context).size(op.base_type)
     chain = _chain(accessed(op.base, op.base_type), op.indexes, context, op)
     return lambda pointer, element, *indexes: chain(pointer.plus(element, stride, 0), *indexes)
 
 
-@action(untyped.UntypedVariableOp)
-def untyped_variable(op: untyped.UntypedVariableOp, context: Context) -> Function:
+@action(spv.UntypedVariableOp)
+def untyped_variable(op: spv.UntypedVariableOp, context: Context) -> Function:
     """Bytes of each invocation's own."""
     layout = Layout(context)
     size, write = layout.size(op.data_type), storer(op.data_type, layout)
@@ -290,26 +281,26 @@ def untyped_variable(op: untyped.UntypedVariableOp, context: Context) -> Functio
     return call
 
 
-nothing_happens(untyped.UntypedPrefetchOp)
+nothing_happens(spv.UntypedPrefetchOp)
 
 
-@value(ops.ArrayLengthOp)
-def array_length(op: ops.ArrayLengthOp, context: Context) -> Function:
+@value(spv.ArrayLengthOp)
+def array_length(op: spv.ArrayLengthOp, context: Context) -> Function:
     """Number of elements that the runtime array at the struct's end has room for."""
     return _length(pointer_type(op.structure).pointee, op.array_member.value.data, context)
 
 
-@value(untyped.UntypedArrayLengthOp)
-def untyped_array_length(op: untyped.UntypedArrayLengthOp, context: Context) -> Function:
+@value(spv.UntypedArrayLengthOp)
+def untyped_array_length(op: spv.UntypedArrayLengthOp, context: Context) -> Function:
     """Returns the array length of a struct of the stated type."""
     struct = accessed(op.pointer, op.structure).pointee
     return _length(struct, op.array_member.value.data, context)
 
 
 def _length(struct: Attribute, number: int, context: Context) -> Function:
-    assert isinstance(struct, StructType)
+    assert isinstance(struct, spv.StructType)
     array = struct.member_types[number]
-    assert isinstance(array, RuntimeArrayType)
+    assert isinstance(array, spv.RuntimeArrayType)
     layout = Layout(context)
     start, stride = layout.offset(struct, number), layout.stride(array)
 

@@ -11,25 +11,8 @@ import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, SymbolRefAttr, i32
 from xdsl.ir import Attribute, Operation
 
-from xdsl_spirv.dialects.spirv.abi import EntryPointABIAttr
-from xdsl_spirv.dialects.spirv.constants import ConstantSymbol
-from xdsl_spirv.dialects.spirv.enums import BuiltIn, ExecutionMode, StorageClass
-from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
-from xdsl_spirv.dialects.spirv.structure import (
-    EntryPointOp,
-    ExecutionModeOp,
-    FuncOp,
-    GlobalVariableOp,
-    ModuleOp,
-    UntypedGlobalVariableOp,
-)
-from xdsl_spirv.dialects.spirv.types import (
-    PointerType,
-    RuntimeArrayType,
-    StructType,
-    UntypedPointerType,
-)
-from xdsl_spirv.dialects.spirv.types_declared import DYNAMIC, TensorArmType
+from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.spirv.structure import FuncOp, ModuleOp
 from xdsl_spirv.images import Image, Sampler
 from xdsl_spirv.interpreter.batch import Batch, Geometry
 from xdsl_spirv.interpreter.built_ins import built_in
@@ -59,7 +42,7 @@ from xdsl_spirv.interpreter.variables import Variable, VariablePointer
 
 Buffers = MutableMapping[Any, Array]
 """By (descriptor set, binding), in an array of buffers by (descriptor set, binding, number)."""
-VariableOp: TypeAlias = GlobalVariableOp | UntypedGlobalVariableOp
+VariableOp: TypeAlias = spv.GlobalVariableOp | spv.UntypedGlobalVariableOp
 
 
 def word_bindings(module: Operation) -> frozenset[tuple[int, int]]:
@@ -67,20 +50,20 @@ def word_bindings(module: Operation) -> frozenset[tuple[int, int]]:
     return frozenset(
         (op.descriptor_set.value.data, op.binding.value.data)
         for op in module.walk()
-        if isinstance(op, GlobalVariableOp)
+        if isinstance(op, spv.GlobalVariableOp)
         and op.descriptor_set is not None
         and op.binding is not None
-        and isinstance(op.type.pointee, StructType)
+        and isinstance(op.type.pointee, spv.StructType)
         and op.type.pointee.member_types == (WORDS,)
     )
 
 
-WORDS = RuntimeArrayType(i32, 4)
+WORDS = spv.RuntimeArrayType(i32, 4)
 
 
 def find_entry(module: ModuleOp, entry: str) -> FuncOp:
     """The function of an entry point; an `InterpreterError` lists the existing ones."""
-    entries = [op for op in module.body.block.ops if isinstance(op, EntryPointOp)]
+    entries = [op for op in module.body.block.ops if isinstance(op, spv.EntryPointOp)]
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp)]
     marked = [f for f in functions if "spirv.entry_point_abi" in f.attributes]
     names = [symbol_name(e.fn) for e in entries] or [f.sym_name.data for f in marked]
@@ -105,11 +88,14 @@ def workgroup_size(context: Context, function: FuncOp) -> tuple[int, int, int]:
         if size is not None:
             return _three(size.reshape(-1))
     for op in ops:
-        if isinstance(op, ExecutionModeOp) and symbol_name(op.fn) == function.sym_name.data:
-            if op.execution_mode.data in (ExecutionMode.LocalSize, ExecutionMode.LocalSizeId):
+        if isinstance(op, spv.ExecutionModeOp) and symbol_name(op.fn) == function.sym_name.data:
+            if op.execution_mode.data in (
+                spv.ExecutionMode.LocalSize,
+                spv.ExecutionMode.LocalSizeId,
+            ):
                 return _three([_number(value, context) for value in op.values])
     abi = function.attributes.get("spirv.entry_point_abi")
-    if isinstance(abi, EntryPointABIAttr) and isinstance(abi.workgroup_size, DenseArrayBase):
+    if isinstance(abi, spv.EntryPointABIAttr) and isinstance(abi.workgroup_size, DenseArrayBase):
         return _three(list(cast(DenseArrayBase[IntegerType], abi.workgroup_size).get_values()))
     raise InterpreterError(
         f"the entry point @{function.sym_name.data} has no workgroup size",
@@ -129,11 +115,11 @@ def _number(value: Attribute, context: Context) -> int:
 
 def _workgroup_size_constant(op: Operation, context: Context) -> Array | None:
     """The constant that an operation says is the workgroup's size."""
-    if isinstance(op, ConstantSymbol):
+    if isinstance(op, spv.ConstantSymbol):
         built_in = getattr(op.attributes.get("built_in"), "data", None)
-        if built_in == BuiltIn.WorkgroupSize.name:
+        if built_in == spv.BuiltIn.WorkgroupSize.name:
             return context.specialize(symbol_name(op.properties["sym_name"]))
-    plain = op.workgroup_size if isinstance(op, RawGlobalOp) else None
+    plain = op.workgroup_size if isinstance(op, spv.RawGlobalOp) else None
     return None if plain is None else constant_value(plain.value, plain.type, context)
 
 
@@ -143,10 +129,10 @@ def _three(numbers: Any) -> tuple[int, int, int]:
 
 
 WITH_BYTES = (
-    StorageClass.Workgroup,
-    StorageClass.PushConstant,
-    StorageClass.StorageBuffer,
-    StorageClass.Uniform,
+    spv.StorageClass.Workgroup,
+    spv.StorageClass.PushConstant,
+    spv.StorageClass.StorageBuffer,
+    spv.StorageClass.Uniform,
 )
 """Storage classes in which untyped variables are executed."""
 
@@ -160,7 +146,9 @@ def creator(
     """Makes a variable of the module for a batch; None for a buffer that was not given."""
     pointee, storage = op.object_type, op.type.storage_class.data
     name = op.sym_name.data
-    if pointee is None or (isinstance(op, UntypedGlobalVariableOp) and storage not in WITH_BYTES):
+    if pointee is None or (
+        isinstance(op, spv.UntypedGlobalVariableOp) and storage not in WITH_BYTES
+    ):
         raise InterpreterError(f"the untyped variable @{name} in {storage.name} memory", op)
     if op.built_in is not None:
         fill = built_in(op.built_in.data)
@@ -169,23 +157,23 @@ def creator(
         form, kind = context.form(pointee), context.plain(pointee).dtype
         return lambda batch: VariablePointer(Variable(form, fill(batch).astype(kind, copy=False)))
     match storage:
-        case StorageClass.Workgroup:
+        case spv.StorageClass.Workgroup:
             return _workgroup(op, pointee, context)
-        case StorageClass.Private:
+        case spv.StorageClass.Private:
             form = context.form(pointee)
             initial = None if op.initializer is None else context.specialize(op.initializer)
             return lambda batch: VariablePointer(
                 Variable(form, zeros(form) if initial is None else initial)
             )
-        case StorageClass.PushConstant:
+        case spv.StorageClass.PushConstant:
             return _push_constants(op, pointee, context, push_constants)
-        case StorageClass.StorageBuffer | StorageClass.Uniform:
+        case spv.StorageClass.StorageBuffer | spv.StorageClass.Uniform:
             return _buffer(op, context, buffers)
-        case StorageClass.UniformConstant if isinstance(
+        case spv.StorageClass.UniformConstant if isinstance(
             descriptor_of(pointee) or pointee, RESOURCES
         ):
             return _images(op, descriptor_of(pointee) or pointee, context, buffers)
-        case StorageClass.UniformConstant if isinstance(pointee, TensorArmType):
+        case spv.StorageClass.UniformConstant if isinstance(pointee, spv.TensorArmType):
             return _tensor(op, pointee, context, buffers)
         case _:
             raise InterpreterError(
@@ -239,7 +227,7 @@ def _push_constants(
     """The launch's push constants, refused where they do not fill the block."""
     layout = Layout(context)
     name, needed = op.sym_name.data, layout.extent(pointee)
-    if not isinstance(given, bytes) and isinstance(pointee, StructType) and given:
+    if not isinstance(given, bytes) and isinstance(pointee, spv.StructType) and given:
         given = pack_struct(context.module, pointee, given, layout)
     if not isinstance(given, bytes) or len(given) < needed:
         members = ", ".join(member_names(context.module, pointee)) or "it has no names"
@@ -280,7 +268,7 @@ def _bind_memory(context: Context, where: Place, buffers: Buffers, label: str) -
 
 
 def _tensor(
-    op: VariableOp, type: TensorArmType, context: Context, buffers: Buffers
+    op: VariableOp, type: spv.TensorArmType, context: Context, buffers: Buffers
 ) -> Callable[[Batch], Any] | None:
     """A tensor of an array's shape, which the type's known extents must be."""
     pointer = _buffer(op, context, buffers)
@@ -290,7 +278,7 @@ def _tensor(
     wanted = [extent.data for extent in type.shape]
     if wanted and (
         len(wanted) != len(shape)
-        or any(w not in (DYNAMIC, s) for w, s in zip(wanted, shape, strict=True))
+        or any(w not in (spv.DYNAMIC, s) for w, s in zip(wanted, shape, strict=True))
     ):
         raise InterpreterError(
             f"@{op.sym_name.data} is a {type}, but got an array of shape {shape}", "buffers"
@@ -460,7 +448,10 @@ def _require_push_constants(
     """Refuse values by name that nothing reads."""
     for name in used:
         op = context.symbols.get(name)
-        if isinstance(op, VariableOp) and op.type.storage_class.data is StorageClass.PushConstant:
+        if (
+            isinstance(op, VariableOp)
+            and op.type.storage_class.data is spv.StorageClass.PushConstant
+        ):
             return
     raise InterpreterError(
         f"the entry point @{function.sym_name.data} uses no push constants, but got {list(given)}",
@@ -484,9 +475,12 @@ def kernel_arguments(context: Context, function: FuncOp, buffers: Buffers) -> li
                 f"pass one under (0, {number})",
             )
         memory = context.memories.buffer((0, number), f"argument {number}")
-        if not isinstance(type, PointerType | UntypedPointerType):
+        if not isinstance(type, spv.PointerType | spv.UntypedPointerType):
             arguments.append(load(start_of(memory), context.plain(type), None))
-        elif type.storage_class.data in (StorageClass.CrossWorkgroup, StorageClass.UniformConstant):
+        elif type.storage_class.data in (
+            spv.StorageClass.CrossWorkgroup,
+            spv.StorageClass.UniformConstant,
+        ):
             arguments.append(start_of(memory))
         else:
             raise InterpreterError(f"a kernel's argument of type {type} is not executed", function)
@@ -520,14 +514,14 @@ def _clearing_variables(context: Context, function: FuncOp) -> set[str]:
     listed = {
         symbol_name(variable)
         for op in context.module.regions[0].block.ops
-        if isinstance(op, EntryPointOp) and symbol_name(op.fn) == name
+        if isinstance(op, spv.EntryPointOp) and symbol_name(op.fn) == name
         for variable in op.interface
     }
     return {
         name
         for name in listed
         if isinstance(op := context.symbols.get(name), VariableOp)
-        and op.storage_class is StorageClass.Workgroup
+        and op.storage_class is spv.StorageClass.Workgroup
         and op.initializer is not None
     }
 

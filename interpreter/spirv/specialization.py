@@ -20,20 +20,8 @@ from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import IRDLOperation, OptionalDef
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv import SPIRV
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, instruction_of
-from xdsl_spirv.dialects.spirv.constants import (
-    ConstantOp,
-    ConstantSymbol,
-    ReferenceOfOp,
-    SpecConstantCompositeOp,
-    SpecConstantOp,
-)
-from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, RawGlobalOp
-from xdsl_spirv.dialects.spirv.replicated import (
-    SpecConstantCompositeReplicateOp,
-    SpecConstantDataOp,
-)
 from xdsl_spirv.interpreter.batch import Batch, Geometry
 from xdsl_spirv.interpreter.constants import constant_value, given_scalar
 from xdsl_spirv.interpreter.context import Context, symbol_name
@@ -50,12 +38,16 @@ def specialize(context: Context, values: SpecValues) -> None:
     """Give every constant of the module its value from the launch or its default."""
     evaluator = Evaluator(context, values)
     context.derive = evaluator.value
-    constants = [op for op in context.module.regions[0].block.ops if isinstance(op, ConstantSymbol)]
+    constants = [
+        op for op in context.module.regions[0].block.ops if isinstance(op, spv.ConstantSymbol)
+    ]
     with np.errstate(all="ignore"):
         for op in constants:
-            if not isinstance(op, RawGlobalOp) or (op.constant_like and op.sym_name is not None):
+            if not isinstance(op, spv.RawGlobalOp) or (
+                op.constant_like and op.sym_name is not None
+            ):
                 context.specialize(symbol_name(op.properties["sym_name"]))
-    ids = {op.spec_id for op in constants if isinstance(op, SpecConstantOp)} - {None}
+    ids = {op.spec_id for op in constants if isinstance(op, spv.SpecConstantOp)} - {None}
     unknown = sorted(set(values) - ids)
     if unknown:
         known = sorted(id for id in ids if id is not None)
@@ -77,7 +69,7 @@ class Evaluator:
     def value(self, name: str) -> Any:
         """The value of a constant; `InterpreterError` if it has none, or depends on itself."""
         op = self.context.symbols.get(name)
-        if not isinstance(op, ConstantSymbol):
+        if not isinstance(op, spv.ConstantSymbol):
             raise InterpreterError(f"@{name} is not a specialization constant")
         if name in self._open:
             raise InterpreterError(f"the constant @{name} depends on itself", op)
@@ -86,26 +78,26 @@ class Evaluator:
         self._open.pop()
         return value
 
-    def _evaluate(self, op: ConstantSymbol) -> Any:
+    def _evaluate(self, op: spv.ConstantSymbol) -> Any:
         context = self.context
         match op:
-            case SpecConstantOp():
+            case spv.SpecConstantOp():
                 default = constant_value(op.default_value, op.type, context)
                 given = None if op.spec_id is None else self.values.get(op.spec_id)
                 return default if given is None else self._given(op, given, default.dtype)
-            case SpecConstantCompositeOp():
+            case spv.SpecConstantCompositeOp():
                 return self._composite(op.constituents.data, context.form(op.type))
-            case SpecConstantCompositeReplicateOp():
+            case spv.SpecConstantCompositeReplicateOp():
                 return repeated(context.specialize(op.constituent), context.form(op.type))
-            case SpecConstantDataOp():
+            case spv.SpecConstantDataOp():
                 return data_array(op, context.form(op.type))
-            case RawGlobalOp():
+            case spv.RawGlobalOp():
                 return self._carried(op)
             case _:
                 raise InterpreterError(f"the constant {op.name} is not executed", op)
 
     @staticmethod
-    def _given(op: SpecConstantOp, value: Any, dtype: DType) -> Array:
+    def _given(op: spv.SpecConstantOp, value: Any, dtype: DType) -> Array:
         """The launch's value of a constant."""
         try:
             return given_scalar(value, dtype).reshape(1, 1, 1)
@@ -114,7 +106,7 @@ class Evaluator:
                 f"the constant @{op.sym_name.data} (SpecId {op.spec_id}) {error}", "spec_constants"
             ) from None
 
-    def _carried(self, op: RawGlobalOp) -> Any:
+    def _carried(self, op: spv.RawGlobalOp) -> Any:
         """A constant without an operation of its own."""
         form = self.context.form(op.constant_type)
         match op.instruction.data:
@@ -140,7 +132,7 @@ class Evaluator:
         """The value of a constituent or an operand."""
         if isinstance(attribute, SymbolRefAttr):
             return self.context.specialize(attribute)
-        if isinstance(attribute, ConstantRefAttr):
+        if isinstance(attribute, spv.ConstantRefAttr):
             return constant_value(attribute.value, attribute.type, self.context)
         raise InterpreterError(f"{attribute} is not a constant")
 
@@ -148,7 +140,7 @@ class Evaluator:
         parts = [self.operand(constituent) for constituent in constituents]
         return np.stack(parts, axis=3) if isinstance(form, Plain) else tuple(parts)
 
-    def _operation(self, op: RawGlobalOp) -> Any:
+    def _operation(self, op: spv.RawGlobalOp) -> Any:
         """OpSpecConstantOp: the operation that it names, on its operands' values."""
         named = operation_named_by(op, self.context)
         meaning = semantics_of(named)
@@ -166,7 +158,7 @@ class Evaluator:
                 raise InterpreterError(f"{named.name} of constants is not executed", op)
 
 
-def operation_named_by(op: RawGlobalOp, context: Context) -> Operation:
+def operation_named_by(op: spv.RawGlobalOp, context: Context) -> Operation:
     """
     The operation that an OpSpecConstantOp names, on constants as operands.
 
@@ -207,17 +199,17 @@ def _operations() -> dict[str, type[IRDLOperation]]:
     return {
         name: cls
         for cls in SPIRV.operations
-        if issubclass(cls, SPIRVOp)
-        for in_set, name in [instruction_of(cls)]
+        if issubclass(cls, spv.SPIRVOp)
+        for in_set, name in [spv.instruction_of(cls)]
         if in_set is None
     }
 
 
 def _constant(attribute: Attribute, context: Context) -> SSAValue:
     """A constant operation for an operand."""
-    if isinstance(attribute, ConstantRefAttr):
-        return ConstantOp(attribute.value, attribute.type).result
+    if isinstance(attribute, spv.ConstantRefAttr):
+        return spv.ConstantOp(attribute.value, attribute.type).result
     constant = context.symbol(attribute) if isinstance(attribute, SymbolRefAttr) else None
-    if not isinstance(attribute, SymbolRefAttr) or not isinstance(constant, ConstantSymbol):
+    if not isinstance(attribute, SymbolRefAttr) or not isinstance(constant, spv.ConstantSymbol):
         raise VerifyException(f"{attribute} is not a constant")
-    return ReferenceOfOp(attribute, constant.constant_type).result
+    return spv.ReferenceOfOp(attribute, constant.constant_type).result

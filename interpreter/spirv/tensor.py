@@ -16,11 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
 
-from xdsl_spirv.dialects.spirv import cooperative_matrix_tensor as ops
-from xdsl_spirv.dialects.spirv import tensor_addressing as layouts
-from xdsl_spirv.dialects.spirv.attributes import TensorClampModeAttr
-from xdsl_spirv.dialects.spirv.enums import TensorClampMode
-from xdsl_spirv.dialects.spirv.types_declared import TensorLayoutType, TensorViewType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.context import Context
@@ -87,11 +83,11 @@ def _unsigned_numbers(values: Sequence[Array]) -> Numbers:
     return tuple(value.astype(I64) & UNSIGNED for value in values)
 
 
-@value(layouts.CreateTensorLayoutOp)
-def create_layout(op: layouts.CreateTensorLayoutOp, context: Context) -> Function:
+@value(spv.CreateTensorLayoutOp)
+def create_layout(op: spv.CreateTensorLayoutOp, context: Context) -> Function:
     """Creates a layout with blocks of one element, and 0 in all other fields."""
     type = op.result.type
-    assert isinstance(type, TensorLayoutType)
+    assert isinstance(type, spv.TensorLayoutType)
     rank = context.size(type.rank)
     zeros = _known_numbers(*[0] * rank)
     layout = TensorLayout(
@@ -100,14 +96,14 @@ def create_layout(op: layouts.CreateTensorLayoutOp, context: Context) -> Functio
     return lambda: layout
 
 
-@value(layouts.TensorLayoutSetBlockSizeOp)
-def set_block_size(op: layouts.TensorLayoutSetBlockSizeOp, context: Context) -> Function:
+@value(spv.TensorLayoutSetBlockSizeOp)
+def set_block_size(op: spv.TensorLayoutSetBlockSizeOp, context: Context) -> Function:
     """Strides are in blocks from now on."""
     return lambda layout, *sizes: replace(layout, block=_unsigned_numbers(sizes))
 
 
-@value(layouts.TensorLayoutSetDimensionOp)
-def set_dimension(op: layouts.TensorLayoutSetDimensionOp, context: Context) -> Function:
+@value(spv.TensorLayoutSetDimensionOp)
+def set_dimension(op: spv.TensorLayoutSetDimensionOp, context: Context) -> Function:
     """The tensor's extents; all of it is meant, and it is packed."""
 
     def call(layout: TensorLayout, *sizes: Array) -> TensorLayout:
@@ -121,14 +117,14 @@ def set_dimension(op: layouts.TensorLayoutSetDimensionOp, context: Context) -> F
     return call
 
 
-@value(layouts.TensorLayoutSetStrideOp)
-def set_stride(op: layouts.TensorLayoutSetStrideOp, context: Context) -> Function:
+@value(spv.TensorLayoutSetStrideOp)
+def set_stride(op: spv.TensorLayoutSetStrideOp, context: Context) -> Function:
     """The distances of neighbours."""
     return lambda layout, *strides: replace(layout, stride=_unsigned_numbers(strides))
 
 
-@value(layouts.TensorLayoutSliceOp)
-def set_slice(op: layouts.TensorLayoutSliceOp, context: Context) -> Function:
+@value(spv.TensorLayoutSliceOp)
+def set_slice(op: spv.TensorLayoutSliceOp, context: Context) -> Function:
     """Further offsets, and other spans."""
 
     def call(layout: TensorLayout, *numbers: Array) -> TensorLayout:
@@ -139,24 +135,24 @@ def set_slice(op: layouts.TensorLayoutSliceOp, context: Context) -> Function:
     return call
 
 
-@value(layouts.TensorLayoutSetClampValueOp)
-def set_clamp_value(op: layouts.TensorLayoutSetClampValueOp, context: Context) -> Function:
+@value(spv.TensorLayoutSetClampValueOp)
+def set_clamp_value(op: spv.TensorLayoutSetClampValueOp, context: Context) -> Function:
     """The bits of elements outside."""
     return lambda layout, number: replace(layout, clamp=_unsigned_numbers((number,)))
 
 
-@value(layouts.CreateTensorViewOp)
-def create_view(op: layouts.CreateTensorViewOp, context: Context) -> Function:
+@value(spv.CreateTensorViewOp)
+def create_view(op: spv.CreateTensorViewOp, context: Context) -> Function:
     """Nothing clipped, all else 0."""
     type = op.result.type
-    assert isinstance(type, TensorViewType)
+    assert isinstance(type, spv.TensorViewType)
     zeros = _known_numbers(*[0] * context.size(type.rank))
     view = TensorView(zeros, zeros, _known_numbers(0, UNSIGNED, 0, UNSIGNED))
     return lambda: view
 
 
-@value(layouts.TensorViewSetDimensionOp)
-def set_view_dimension(op: layouts.TensorViewSetDimensionOp, context: Context) -> Function:
+@value(spv.TensorViewSetDimensionOp)
+def set_view_dimension(op: spv.TensorViewSetDimensionOp, context: Context) -> Function:
     """The view's extents, packed."""
 
     def call(view: TensorView, *sizes: Array) -> TensorView:
@@ -169,14 +165,14 @@ def set_view_dimension(op: layouts.TensorViewSetDimensionOp, context: Context) -
     return call
 
 
-@value(layouts.TensorViewSetStrideOp)
-def set_view_stride(op: layouts.TensorViewSetStrideOp, context: Context) -> Function:
+@value(spv.TensorViewSetStrideOp)
+def set_view_stride(op: spv.TensorViewSetStrideOp, context: Context) -> Function:
     """The distances of neighbours in the view."""
     return lambda view, *strides: replace(view, stride=_unsigned_numbers(strides))
 
 
-@value(layouts.TensorViewSetClipOp)
-def set_clip(op: layouts.TensorViewSetClipOp, context: Context) -> Function:
+@value(spv.TensorViewSetClipOp)
+def set_clip(op: spv.TensorViewSetClipOp, context: Context) -> Function:
     """The rows and columns that are moved."""
     return lambda view, *clip: replace(view, clip=_unsigned_numbers(clip))
 
@@ -198,16 +194,16 @@ class Where:
 class Addressing:
     """Finds the components of one load or store."""
 
-    def __init__(self, op: ops.MatrixTensorOperation, form: CooperativeMatrix, context: Context):
+    def __init__(self, op: spv.MatrixTensorOperation, form: CooperativeMatrix, context: Context):
         self.form = form
         self.stores = op.STORES
         layout = op.tensor_layout.type
-        assert isinstance(layout, TensorLayoutType)
+        assert isinstance(layout, spv.TensorLayoutType)
         self.mode = _clamp_mode(layout, context)
         view = None if op.tensor_view is None else op.tensor_view.type
         self.order: list[int] = []
         self.own = False
-        if isinstance(view, TensorViewType):
+        if isinstance(view, spv.TensorViewType):
             self.order = [context.number(p) for p in view.permutation]
             has = view.has_dimensions
             self.own = bool(
@@ -254,8 +250,8 @@ class Addressing:
             extent = layout.dimension[number]
             c = coordinate + layout.offset[number]
             beyond = (c < 0) | (c >= extent)
-            if self.mode is not TensorClampMode.Undefined:
-                if self.stores or self.mode is TensorClampMode.Constant:
+            if self.mode is not spv.TensorClampMode.Undefined:
+                if self.stores or self.mode is spv.TensorClampMode.Constant:
                     outside = outside | beyond
                     c = np.where(beyond, 0, c)
                 else:
@@ -267,18 +263,18 @@ class Addressing:
         return Where(element, clipped, outside & ~clipped, tuple(blocks), tuple(insides))
 
 
-def _clamp_mode(type: TensorLayoutType, context: Context) -> TensorClampMode:
+def _clamp_mode(type: spv.TensorLayoutType, context: Context) -> spv.TensorClampMode:
     mode = type.clamp_mode
-    if isinstance(mode, TensorClampModeAttr):
+    if isinstance(mode, spv.TensorClampModeAttr):
         return mode.data
-    return TensorClampMode(int(context.specialize(mode).item()))
+    return spv.TensorClampMode(int(context.specialize(mode).item()))
 
 
-def _clamp_coordinate(mode: TensorClampMode, c: Array, extent: Array) -> Array:
+def _clamp_coordinate(mode: spv.TensorClampMode, c: Array, extent: Array) -> Array:
     """A coordinate outside of the tensor brought inside; remainders are as OpSMod's."""
-    if mode is TensorClampMode.ClampToEdge:
+    if mode is spv.TensorClampMode.ClampToEdge:
         return np.clip(c, 0, extent - 1)
-    if mode is TensorClampMode.Repeat:
+    if mode is spv.TensorClampMode.Repeat:
         return c % np.maximum(extent, 1)
     turn = np.maximum(2 * extent - 2, 1)
     c = c % turn
@@ -385,13 +381,13 @@ class TensorAccess:
         return np.broadcast_to(components, (*components.shape[:2], where.element.shape[2]))
 
 
-@action(ops.CooperativeMatrixLoadTensorOp)
-def load(op: ops.CooperativeMatrixLoadTensorOp, context: Context) -> Function:
+@action(spv.CooperativeMatrixLoadTensorOp)
+def load(op: spv.CooperativeMatrixLoadTensorOp, context: Context) -> Function:
     """Loads one matrix for each scope instance."""
     return TensorAccess(op, context).load
 
 
-@action(ops.CooperativeMatrixStoreTensorOp)
-def store(op: ops.CooperativeMatrixStoreTensorOp, context: Context) -> Function:
+@action(spv.CooperativeMatrixStoreTensorOp)
+def store(op: spv.CooperativeMatrixStoreTensorOp, context: Context) -> Function:
     """Stores each scope instance's matrix."""
     return TensorAccess(op, context).store

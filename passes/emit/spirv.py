@@ -12,33 +12,20 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, VectorType, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from xdsl_spirv.dialects.spirv import arithmetic, logic
-from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp
-from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
-from xdsl_spirv.dialects.spirv.constraints import width_of, with_element
-from xdsl_spirv.dialects.spirv.control_flow import LoopOp, MergeOp, SelectionOp
-from xdsl_spirv.dialects.spirv.conversion import BitcastOp, SConvertOp, UConvertOp
-from xdsl_spirv.dialects.spirv.enums import BuiltIn, LoopControl, StorageClass
-from xdsl_spirv.dialects.spirv.function import FuncOp
-from xdsl_spirv.dialects.spirv.memory import LoadOp
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.rules import element_of
-from xdsl_spirv.dialects.spirv.structure import AddressOfOp, GlobalVariableOp, ModuleVariable
-from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Condition, Emitter, Index, Instructions
 
 VECTORS_OF_THREE = (
-    BuiltIn.GlobalInvocationId,
-    BuiltIn.LocalInvocationId,
-    BuiltIn.NumWorkgroups,
-    BuiltIn.WorkgroupId,
+    spv.BuiltIn.GlobalInvocationId,
+    spv.BuiltIn.LocalInvocationId,
+    spv.BuiltIn.NumWorkgroups,
+    spv.BuiltIn.WorkgroupId,
 )
 
 Comparison = Callable[[SSAValue, SSAValue], Operation]
 
 
-def free_symbol(module: ModuleOp, wanted: str) -> str:
+def free_symbol(module: spv.ModuleOp, wanted: str) -> str:
     """`wanted`, or with a number behind it where the module has that name."""
     names = (op.properties.get("sym_name") for op in module.body.block.ops)
     taken = {str(getattr(name, "data", "")) for name in names if name is not None}
@@ -49,10 +36,10 @@ def free_symbol(module: ModuleOp, wanted: str) -> str:
     return name
 
 
-def declare(module: ModuleOp, variable: GlobalVariableOp) -> GlobalVariableOp:
+def declare(module: spv.ModuleOp, variable: spv.GlobalVariableOp) -> spv.GlobalVariableOp:
     """Put a variable before the module's first function."""
     block = module.body.block
-    first = next((op for op in block.ops if isinstance(op, FuncOp)), None)
+    first = next((op for op in block.ops if isinstance(op, spv.FuncOp)), None)
     if first is None:
         block.add_op(variable)
     else:
@@ -60,15 +47,15 @@ def declare(module: ModuleOp, variable: GlobalVariableOp) -> GlobalVariableOp:
     return variable
 
 
-def built_in_variable(module: ModuleOp, built_in: BuiltIn) -> ModuleVariable:
+def built_in_variable(module: spv.ModuleOp, built_in: spv.BuiltIn) -> spv.ModuleVariable:
     """The module's variable of a built-in, declared if there is none."""
     for op in module.body.block.ops:
-        if isinstance(op, ModuleVariable) and op.built_in and op.built_in.data == built_in.name:
+        if isinstance(op, spv.ModuleVariable) and op.built_in and op.built_in.data == built_in.name:
             return op
     type_ = VectorType(i32, [3]) if built_in in VECTORS_OF_THREE else i32
     name = free_symbol(module, f"__builtin__{built_in.name}__")
-    pointer = PointerType(type_, StorageClass.Input)
-    return declare(module, GlobalVariableOp(name, pointer, built_in=built_in))
+    pointer = spv.PointerType(type_, spv.StorageClass.Input)
+    return declare(module, spv.GlobalVariableOp(name, pointer, built_in=built_in))
 
 
 class SpirvEmitter(Emitter):
@@ -76,57 +63,57 @@ class SpirvEmitter(Emitter):
 
     instructions = Instructions(
         i32,
-        ConstantOp,
-        arithmetic.IAddOp,
-        arithmetic.IMulOp,
-        arithmetic.UDivOp,
-        arithmetic.UModOp,
-        logic.ULessThanOp,
-        logic.LogicalAndOp,
-        logic.SelectOp,
+        spv.ConstantOp,
+        spv.IAddOp,
+        spv.IMulOp,
+        spv.UDivOp,
+        spv.UModOp,
+        spv.ULessThanOp,
+        spv.LogicalAndOp,
+        spv.SelectOp,
     )
 
-    def __init__(self, place: InsertPoint, module: ModuleOp, after: Operation | None = None):
+    def __init__(self, place: InsertPoint, module: spv.ModuleOp, after: Operation | None = None):
         super().__init__(place, after)
         self.module = module
 
     # Values at the function's top
 
-    def address(self, variable: ModuleVariable) -> SSAValue:
-        return self.once(f"@{variable.sym_name.data}", lambda: AddressOfOp(variable))
+    def address(self, variable: spv.ModuleVariable) -> SSAValue:
+        return self.once(f"@{variable.sym_name.data}", lambda: spv.AddressOfOp(variable))
 
-    def built_in(self, built_in: BuiltIn, component: int | None = None) -> SSAValue:
+    def built_in(self, built_in: spv.BuiltIn, component: int | None = None) -> SSAValue:
         """A built-in's value as i32: a scalar, or one component of a vector of three."""
         pointer = self.address(built_in_variable(self.module, built_in))
-        value = self.once(built_in, lambda: LoadOp(pointer))
+        value = self.once(built_in, lambda: spv.LoadOp(pointer))
         if component is not None:
-            extract = CompositeExtractOp
+            extract = spv.CompositeExtractOp
             return self.once((built_in, component), lambda: extract(value, [component]))
         if value.type == i32:
             return value
-        return self.once((built_in, i32), lambda: BitcastOp(value, i32))
+        return self.once((built_in, i32), lambda: spv.BitcastOp(value, i32))
 
     # Integers
 
     def same_bits(self, value: SSAValue, type_: Attribute) -> SSAValue:
         """The value under another type of its width."""
-        return value if value.type == type_ else self.add(BitcastOp(value, type_))
+        return value if value.type == type_ else self.add(spv.BitcastOp(value, type_))
 
     def as_index(self, value: SSAValue, *, sign: bool = False) -> Index:
         """An integer of any type as i32; a constant as its number."""
-        if isinstance(value.owner, ConstantOp) and isinstance(value.owner.value, IntegerAttr):
+        if isinstance(value.owner, spv.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
             return value.owner.value.value.data & 0xFFFFFFFF
         return self.resized(value, 32, sign=sign)
 
     def resized(self, value: SSAValue, width: int, *, sign: bool) -> SSAValue:
         """Converts an integer or vector of them to another width, signless."""
-        target = with_element(value.type, IntegerType(width))
-        if width_of(element_of(value.type)) == width:
+        target = spv.with_element(value.type, IntegerType(width))
+        if spv.width_of(spv.element_of(value.type)) == width:
             return self.same_bits(value, target)
-        return self.add((SConvertOp if sign else UConvertOp)(value, target))
+        return self.add((spv.SConvertOp if sign else spv.UConvertOp)(value, target))
 
     def component(self, vector: SSAValue, number: int) -> SSAValue:
-        return self.add(CompositeExtractOp(vector, [number]))
+        return self.add(spv.CompositeExtractOp(vector, [number]))
 
     # Control flow
 
@@ -135,8 +122,8 @@ class SpirvEmitter(Emitter):
         bounds: tuple[SSAValue, SSAValue, SSAValue],
         initial: Sequence[SSAValue],
         body: Callable[[SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
-        less: Comparison = logic.ULessThanOp,
-        control: LoopControl = LoopControl.None_,
+        less: Comparison = spv.ULessThanOp,
+        control: spv.LoopControl = spv.LoopControl.None_,
     ) -> Sequence[SSAValue]:
         """
         `for i in range(*bounds)`: body(i, carried) gives the next carried values.
@@ -147,17 +134,17 @@ class SpirvEmitter(Emitter):
         types = [value.type for value in (lower, *initial)]
         entry, inner, back, merge = Block(), Block(), Block(), Block()
         header = Block(arg_types=types)
-        entry.add_op(BranchOp(header, [lower, *initial]))
+        entry.add_op(spv.BranchOp(header, [lower, *initial]))
         index, *carried = header.args
         below = less(index, upper)
-        header.add_ops([below, BranchConditionalOp(below.results[0], inner, merge)])
+        header.add_ops([below, spv.BranchConditionalOp(below.results[0], inner, merge)])
         with self.inside(inner):
             results = body(index, carried)
-            self.insert(BranchOp(back))
-        following = arithmetic.IAddOp(index, step)
-        back.add_ops([following, BranchOp(header, [following.result, *results])])
-        merge.add_op(MergeOp(carried))
-        loop = LoopOp(Region([entry, header, inner, back, merge]), types[1:], control)
+            self.insert(spv.BranchOp(back))
+        following = spv.IAddOp(index, step)
+        back.add_ops([following, spv.BranchOp(header, [following.result, *results])])
+        merge.add_op(spv.MergeOp(carried))
+        loop = spv.LoopOp(Region([entry, header, inner, back, merge]), types[1:], control)
         self.insert(loop)
         return loop.results
 
@@ -181,11 +168,11 @@ class SpirvEmitter(Emitter):
             if arm is not None:
                 blocks.append(targets[-1])
                 with self.inside(targets[-1]):
-                    self.insert(BranchOp(merge, list(arm() or ())))
-        branch = BranchConditionalOp(condition, targets[0], targets[1], (), list(otherwise))
+                    self.insert(spv.BranchOp(merge, list(arm() or ())))
+        branch = spv.BranchConditionalOp(condition, targets[0], targets[1], (), list(otherwise))
         header.add_op(branch)
-        merge.add_op(MergeOp(merge.args))
-        selection = SelectionOp(Region([*blocks, merge]), types)
+        merge.add_op(spv.MergeOp(merge.args))
+        selection = spv.SelectionOp(Region([*blocks, merge]), types)
         self.insert(selection)
         return selection.results
 

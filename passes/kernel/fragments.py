@@ -20,14 +20,8 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.dialects.linalg.ops import CopyOp
 from xdsl.ir import SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix import (
-    CooperativeMatrixLoadOp,
-    CooperativeMatrixStoreOp,
-)
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAccess
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import Accumulator, ElementCode
@@ -40,7 +34,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.passes.kernel.matrices import MatrixCode
     from xdsl_spirv.passes.kernel.result_strips import ResultStrips
 
-ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
+ROW_MAJOR = spv.CooperativeMatrixLayout.RowMajorKHR
 
 UNROLLED_ROWS = 8
 """Elements of a fragment up to which an invocation copies its own without a loop."""
@@ -67,7 +61,7 @@ class FragmentTile(ResultTile):
         builder: KernelEmitter,
         plan: Plan,
         place: Place,
-        type: CooperativeMatrixType,
+        type: spv.CooperativeMatrixType,
     ):
         super().__init__(builder, plan, place)
         self.type = type
@@ -142,7 +136,7 @@ class FragmentTile(ResultTile):
             zero = IntegerAttr(0, element)
         else:
             zero = FloatAttr(0.0, cast(AnyFloat, element))
-        value = self.builder.at_top(ConstantOp(zero, self.type), "zero")
+        value = self.builder.at_top(spv.ConstantOp(zero, self.type), "zero")
         return [value] * (self.fragments_m * self.fragments_n)
 
     def load(self, source: SSAValue, numbers: Sequence[int] | None = None) -> list[SSAValue]:
@@ -154,7 +148,7 @@ class FragmentTile(ResultTile):
                 self._pointer(source, self._redirected(at)) for at in self._corners(numbers)
             ]
             return [
-                b.add(CooperativeMatrixLoadOp(pointer, stride, ROW_MAJOR, self.type))
+                b.add(spv.CooperativeMatrixLoadOp(pointer, stride, ROW_MAJOR, self.type))
                 for pointer in pointers
             ]
         load = self._load_components if self._components else self._load_through_scratch
@@ -221,7 +215,7 @@ class FragmentTile(ResultTile):
             assert isinstance(value, SSAValue), "parts are for epilogues"
             place = b.divided(self.offset(*at), access.width)
             pointer = b.pointer(access.memory, (place,))
-            b.insert(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
+            b.insert(spv.CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
 
     def _matrix_code(self) -> MatrixCode:
         """Chooses the code of the epilogue on whole fragments."""
@@ -317,8 +311,8 @@ class FragmentTile(ResultTile):
     def _store_in_scratch(self, value: SSAValue) -> None:
         b = self.builder
         pointer = b.pointer(self._scratch(), (self._scratch_row, 0))
-        stride, access = b.i32(self.n), MemoryAccess.NonPrivatePointer
-        b.insert(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR, access))
+        stride, access = b.i32(self.n), spv.MemoryAccess.NonPrivatePointer
+        b.insert(spv.CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR, access))
 
     def _copy_fragment(self, at: tuple[Index, Index]) -> None:
         """Copies a fragment's inner elements from Workgroup memory into the results."""
@@ -360,12 +354,12 @@ class FragmentTile(ResultTile):
         self._for_each_element(at, copy)
         b.subgroup_barrier()
         fragment = b.add(
-            CooperativeMatrixLoadOp(
+            spv.CooperativeMatrixLoadOp(
                 b.pointer(scratch, (self._scratch_row, 0)),
                 b.i32(self.n),
                 ROW_MAJOR,
                 self.type,
-                MemoryAccess.NonPrivatePointer,
+                spv.MemoryAccess.NonPrivatePointer,
             )
         )
         b.subgroup_barrier()

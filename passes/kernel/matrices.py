@@ -11,15 +11,7 @@ from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv import arithmetic, conversion
-from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix import (
-    CooperativeMatrixLoadOp,
-    CooperativeMatrixStoreOp,
-)
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, CooperativeMatrixUse, Scope
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.analysis.componentwise import homes, matrix_access
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops
@@ -29,16 +21,16 @@ from xdsl_spirv.passes.kernel.elements import Access, Accumulator, ElementCode, 
 from xdsl_spirv.passes.kernel.result_tile import ResultTile
 
 MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {
-    arith.AddfOp: arithmetic.FAddOp,
-    arith.SubfOp: arithmetic.FSubOp,
-    arith.MulfOp: arithmetic.FMulOp,
-    arith.NegfOp: arithmetic.FNegateOp,
-    arith.AddiOp: arithmetic.IAddOp,
-    arith.SubiOp: arithmetic.ISubOp,
-    arith.MuliOp: arithmetic.IMulOp,
-    arith.ExtFOp: conversion.FConvertOp,
-    arith.TruncFOp: conversion.FConvertOp,
-    arith.SIToFPOp: conversion.ConvertSToFOp,
+    arith.AddfOp: spv.FAddOp,
+    arith.SubfOp: spv.FSubOp,
+    arith.MulfOp: spv.FMulOp,
+    arith.NegfOp: spv.FNegateOp,
+    arith.AddiOp: spv.IAddOp,
+    arith.SubiOp: spv.ISubOp,
+    arith.MuliOp: spv.IMulOp,
+    arith.ExtFOp: spv.FConvertOp,
+    arith.TruncFOp: spv.FConvertOp,
+    arith.SIToFPOp: spv.ConvertSToFOp,
 }
 """An operation on scalars -> the same on every component of a matrix."""
 
@@ -57,7 +49,7 @@ class MatrixCode:
         values = self.results(row, column, accumulator)
         for value, access in zip(values, self.code.results, strict=True):
             pointer, stride, layout = self._place(access, row, column)
-            self.builder.insert(CooperativeMatrixStoreOp(pointer, value, stride, layout))
+            self.builder.insert(spv.CooperativeMatrixStoreOp(pointer, value, stride, layout))
 
     def results(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
         """The results of the fragment that begins at `row` and `column`."""
@@ -69,19 +61,19 @@ class MatrixCode:
 
     def _place(
         self, access: Access, row: Index, column: Index
-    ) -> tuple[SSAValue, SSAValue, CooperativeMatrixLayout]:
+    ) -> tuple[SSAValue, SSAValue, spv.CooperativeMatrixLayout]:
         b = self.builder
         matrix = matrix_access(access.layout, self.code.epilogue.parts)
         assert matrix is not None, "asked of is_componentwise"
-        layout = CooperativeMatrixLayout
+        layout = spv.CooperativeMatrixLayout
         pointer = b.pointer(access.memory, (self.tile.offset(row, column, access.layout),))
         kind = layout.RowMajorKHR if matrix.by_rows else layout.ColumnMajorKHR
         return pointer, b.i32(matrix.stride), kind
 
-    def _matrix(self, element: Attribute) -> CooperativeMatrixType:
+    def _matrix(self, element: Attribute) -> spv.CooperativeMatrixType:
         m, n = self.tile.m, self.tile.n
-        use = CooperativeMatrixUse.MatrixAccumulatorKHR
-        return CooperativeMatrixType(m, n, element, Scope.Subgroup, use)
+        use = spv.CooperativeMatrixUse.MatrixAccumulatorKHR
+        return spv.CooperativeMatrixType(m, n, element, spv.Scope.Subgroup, use)
 
     def _constant(self, value: SSAValue) -> SSAValue:
         """Returns a fragment with a scalar in every component."""
@@ -91,7 +83,7 @@ class MatrixCode:
         assert isinstance(number, IntegerAttr | FloatAttr)
         key = (number, number.type)
         if key not in self._constants:
-            constant = ConstantOp(number, self._matrix(number.type))
+            constant = spv.ConstantOp(number, self._matrix(number.type))
             self._constants[key] = self.builder.at_top(constant)
         return self._constants[key]
 
@@ -129,7 +121,7 @@ class MatrixCode:
         if (placed, at) not in self._loaded:
             pointer, stride, layout = self._place(access, row, column)
             type = self._matrix(placed.element_type)
-            load = CooperativeMatrixLoadOp(pointer, stride, layout, type)
+            load = spv.CooperativeMatrixLoadOp(pointer, stride, layout, type)
             self._loaded[placed, at] = self.builder.add(load)
         return self._loaded[placed, at]
 
@@ -185,14 +177,14 @@ class MatrixCode:
     def _parts(self, matrix: SSAValue) -> list[SSAValue]:
         """Splits a fragment into the invocation's components."""
         add = self.builder.add
-        return [add(CompositeExtractOp(matrix, [n])) for n in range(self.components)]
+        return [add(spv.CompositeExtractOp(matrix, [n])) for n in range(self.components)]
 
     def _joined(self, parts: Sequence[SSAValue]) -> SSAValue:
         """Builds a fragment from all of the invocation's components."""
         element = parts[0].type
         matrix = self._zero(element)
         for number, part in enumerate(parts):
-            matrix = self.builder.add(CompositeInsertOp(part, matrix, [number]))
+            matrix = self.builder.add(spv.CompositeInsertOp(part, matrix, [number]))
         return matrix
 
     def _zero(self, element: Attribute) -> SSAValue:
@@ -203,7 +195,7 @@ class MatrixCode:
                 if isinstance(element, IntegerType)
                 else FloatAttr(0.0, cast(AnyFloat, element))
             )
-            self._zeros[type] = self.builder.at_top(ConstantOp(zero, type))
+            self._zeros[type] = self.builder.at_top(spv.ConstantOp(zero, type))
         return self._zeros[type]
 
     def _scalar(self, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:

@@ -15,17 +15,9 @@ from xdsl.dialects import gpu
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp, PackedSizes, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
-from xdsl_spirv.dialects.spirv.composite import (
-    CompositeConstructOp,
-    CompositeExtractOp,
-    CompositeInsertOp,
-)
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
-from xdsl_spirv.dialects.spirv.conversion import BitcastOp
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import WORD_BITS
@@ -50,9 +42,9 @@ class Words:
     def fragment(self, words: SSAValue) -> SSAValue:
         """Returns the fragment that words stand for."""
         b = self.builder
-        fragment = b.at_top(ConstantOp(zero_of(self.tile.element_type), self.type), "none")
+        fragment = b.at_top(spv.ConstantOp(zero_of(self.tile.element_type), self.type), "none")
         for number, component in enumerate(self._components(words)):
-            fragment = b.add(CompositeInsertOp(component, fragment, [number]))
+            fragment = b.add(spv.CompositeInsertOp(component, fragment, [number]))
         return fragment
 
     def _components(self, words: SSAValue) -> list[SSAValue]:
@@ -61,11 +53,11 @@ class Words:
         for number in range(self.tile.words):
             word = words
             if self.tile.words > 1:
-                word = b.add(CompositeExtractOp(words, [self.order.index(number)]))
-            piece = b.add(BitcastOp(word, self.piece))
+                word = b.add(spv.CompositeExtractOp(words, [self.order.index(number)]))
+            piece = b.add(spv.BitcastOp(word, self.piece))
             if isinstance(self.piece, VectorType):
                 count = self.piece.get_shape()[0]
-                components += [b.add(CompositeExtractOp(piece, [i])) for i in range(count)]
+                components += [b.add(spv.CompositeExtractOp(piece, [i])) for i in range(count)]
             else:
                 components.append(piece)
         return components
@@ -74,7 +66,7 @@ class Words:
         """Returns the words of a fragment."""
         b, tile = self.builder, self.tile
         components = [
-            b.add(CompositeExtractOp(fragment, [number])) for number in range(tile.components)
+            b.add(spv.CompositeExtractOp(fragment, [number])) for number in range(tile.components)
         ]
         per_word = tile.components // tile.words
         words: list[SSAValue] = []
@@ -82,11 +74,11 @@ class Words:
             parts = components[number : number + per_word]
             piece = parts[0]
             if isinstance(self.piece, VectorType):
-                piece = b.add(CompositeConstructOp(parts, self.piece))
-            words.append(b.add(BitcastOp(piece, i32)))
+                piece = b.add(spv.CompositeConstructOp(parts, self.piece))
+            words.append(b.add(spv.BitcastOp(piece, i32)))
         if len(words) == 1:
             return words[0]
-        return b.add(CompositeConstructOp([words[n] for n in self.order], self.moved))
+        return b.add(spv.CompositeConstructOp([words[n] for n in self.order], self.moved))
 
 
 class Share(Words):
@@ -110,13 +102,13 @@ class Share(Words):
         self.builder.store(self.words(fragment), self.memory, (place,))
 
 
-def fragment_type(tile: PackedTile) -> CooperativeMatrixType:
+def fragment_type(tile: PackedTile) -> spv.CooperativeMatrixType:
     """Returns the type of a packed operand's fragments."""
     outer, inner = tile.packing.fragment_sizes
     is_a = tile.packing.use.data == "A"
     rows, columns = (outer, inner) if is_a else (inner, outer)
-    use = CooperativeMatrixUse.MatrixAKHR if is_a else CooperativeMatrixUse.MatrixBKHR
-    return CooperativeMatrixType(rows, columns, tile.element_type, Scope.Subgroup, use)
+    use = spv.CooperativeMatrixUse.MatrixAKHR if is_a else spv.CooperativeMatrixUse.MatrixBKHR
+    return spv.CooperativeMatrixType(rows, columns, tile.element_type, spv.Scope.Subgroup, use)
 
 
 def zero_of(element: Attribute) -> IntegerAttr | FloatAttr:
@@ -199,7 +191,7 @@ class PackedOperand:
         b = self.builder
         return [self.share.load(b.plus(begin, offset + i * self.lanes)) for i in range(self.count)]
 
-    def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:
+    def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
         """The subgroup's fragments of the tile at `k` elements along K; see `StagedOperand`."""
         _, inner = self.tile.packing.fragment_sizes
         if not self.tile.ahead:
@@ -239,7 +231,7 @@ class StagedFragments(StagedOperand):
     def _k_origin(self, k: Index) -> Index:
         return self.builder.divided(k, self.inner)
 
-    def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:
+    def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
         """The subgroup's fragments of its slice of the tile at `k` elements along K."""
         b, stride = self.builder, self.tile.stride
         first = b.plus(b.times(self.subgroup, count * self.lanes), self.lane)
@@ -251,7 +243,7 @@ class StagedFragments(StagedOperand):
     def _words_at(self, place: Index) -> SSAValue:
         """Loads an invocation's share; shares too long for a vector are words in memory."""
         share, moved = self.builder.load(self.memory, (place,)), self.words.moved
-        return share if share.type == moved else self.builder.add(BitcastOp(share, moved))
+        return share if share.type == moved else self.builder.add(spv.BitcastOp(share, moved))
 
 
 def lower_pack(
@@ -301,7 +293,7 @@ def as_one(b: KernelEmitter, pieces: Sequence[SSAValue], type: Attribute) -> SSA
     if len(pieces) == 1 and pieces[0].type == type:
         return pieces[0]
     if isinstance(type, VectorType) and type.element_type == _element(pieces[0]):
-        return b.add(CompositeConstructOp(pieces, type))
+        return b.add(spv.CompositeConstructOp(pieces, type))
     words: list[SSAValue] = []
     bits = bit_width(pieces[0].type)
     per_word = max(1, WORD_BITS // bits)
@@ -310,11 +302,11 @@ def as_one(b: KernelEmitter, pieces: Sequence[SSAValue], type: Attribute) -> SSA
         if per_word > 1:
             count = WORD_BITS // bit_width(_element(word))
             parts = pieces[number : number + per_word]
-            word = b.add(CompositeConstructOp(parts, VectorType(_element(word), [count])))
+            word = b.add(spv.CompositeConstructOp(parts, VectorType(_element(word), [count])))
         count = max(1, bits // WORD_BITS)
         of_words = i32 if count == 1 else VectorType(i32, [count])
-        words.append(word if word.type == of_words else b.add(BitcastOp(word, of_words)))
-    return words[0] if len(words) == 1 else b.add(CompositeConstructOp(words, type))
+        words.append(word if word.type == of_words else b.add(spv.BitcastOp(word, of_words)))
+    return words[0] if len(words) == 1 else b.add(spv.CompositeConstructOp(words, type))
 
 
 def _element(value: SSAValue) -> Attribute:

@@ -18,13 +18,7 @@ from functools import partial
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.spirv.arithmetic import FAddOp, IAddOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix import (
-    CooperativeMatrixLoadOp,
-    CooperativeMatrixStoreOp,
-)
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAccess
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.k_loop import Operand
@@ -32,7 +26,7 @@ from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 
-ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
+ROW_MAJOR = spv.CooperativeMatrixLayout.RowMajorKHR
 
 Finish = Callable[[Sequence[int], Sequence[SSAValue], Condition], None]
 """
@@ -49,7 +43,7 @@ class SliceSums:
         builder: KernelEmitter,
         plan: Plan,
         place: Place,
-        type: CooperativeMatrixType,
+        type: spv.CooperativeMatrixType,
         in_rows: bool,
     ):
         """`in_rows` makes the memory one matrix, fragments below each other."""
@@ -90,7 +84,7 @@ class SliceSums:
     def _lies_in_rows_of(self, stride: int) -> None:
         """Sets the stride between fragment rows in memory, in elements."""
         self.stride = stride
-        self.access = self.builder.i32(stride), ROW_MAJOR, MemoryAccess.NonPrivatePointer
+        self.access = self.builder.i32(stride), ROW_MAJOR, spv.MemoryAccess.NonPrivatePointer
 
     def add(self, values: Sequence[SSAValue], finish: Finish) -> None:
         """Add up, and finish each fragment in one slice: in rounds of as many as there is room."""
@@ -150,7 +144,7 @@ class SliceSums:
     def _leave(self, slot: Index, numbers: range, values: Sequence[SSAValue]) -> None:
         for number in numbers:
             pointer, value = self._pointer(slot, number), values[number]
-            self.builder.insert(CooperativeMatrixStoreOp(pointer, value, *self.access))
+            self.builder.insert(spv.CooperativeMatrixStoreOp(pointer, value, *self.access))
 
     def _finish(self, numbers: range, values: Sequence[SSAValue], finish: Finish) -> None:
         finish(numbers, self._wholes(numbers, values), True)
@@ -164,11 +158,11 @@ class SliceSums:
         stride, layout, access = self.access
         for slot in range(self.slices - 1):
             pointer = self._pointer(slot, number)
-            part = b.add(CooperativeMatrixLoadOp(pointer, stride, layout, self.type, access))
+            part = b.add(spv.CooperativeMatrixLoadOp(pointer, stride, layout, self.type, access))
             total = self.plus(total, part)
         return total
 
     def plus(self, one: SSAValue, other: SSAValue) -> SSAValue:
         """Adds two fragments."""
-        add = IAddOp if isinstance(self.type.element_type, IntegerType) else FAddOp
+        add = spv.IAddOp if isinstance(self.type.element_type, IntegerType) else spv.FAddOp
         return self.builder.add(add(one, other))

@@ -18,17 +18,9 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import IntAttr, VectorType, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple
-from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
-from xdsl_spirv.dialects.spirv.conversion import BitcastOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixLoadOp
-from xdsl_spirv.dialects.spirv.enums import (
-    CooperativeMatrixLayout,
-    CooperativeMatrixUse,
-    MemoryAccess,
-)
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.component_places import moved_bits
@@ -40,7 +32,7 @@ from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile
 if TYPE_CHECKING:
     from xdsl_spirv.passes.schedule.k_order import KOrder
 
-COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
+COLUMN_MAJOR = spv.CooperativeMatrixLayout.ColumnMajorKHR
 
 PACKED = 4
 """Elements in a word of a packed operand."""
@@ -151,18 +143,18 @@ class TileInMemory(ABC):
             for i in range(count // tile.vector)
         ]
 
-    def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:
+    def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
         """
         The subgroup's fragments of its slice of the tile at `k` elements along K, along M or N.
 
         They are the `count` ones of its part of the tile.
         """
-        tile, is_a = self.tile, type.use.data == CooperativeMatrixUse.MatrixAKHR
+        tile, is_a = self.tile, type.use.data == spv.CooperativeMatrixUse.MatrixAKHR
         size = type.rows if is_a else type.columns
         assert isinstance(size, IntAttr)
         span = count * size.data
         row_major = (tile.k_axis == 1) == is_a
-        layout = CooperativeMatrixLayout.RowMajorKHR if row_major else COLUMN_MAJOR
+        layout = spv.CooperativeMatrixLayout.RowMajorKHR if row_major else COLUMN_MAJOR
         starts = range(0, span, size.data)
         return [self._fragment(span, start, k, type, layout) for start in starts]
 
@@ -171,8 +163,8 @@ class TileInMemory(ABC):
         span: int,
         outer: int,
         k: int,
-        type: CooperativeMatrixType,
-        layout: CooperativeMatrixLayout,
+        type: spv.CooperativeMatrixType,
+        layout: spv.CooperativeMatrixLayout,
     ) -> SSAValue:
         """The one at `outer` in the subgroup's `span`, all in elements."""
         b, tile = self.builder, self.tile
@@ -189,12 +181,12 @@ class TileInMemory(ABC):
             )
             place = self._in_tile(row, column, k, outer // tile.vector)
         return b.add(
-            CooperativeMatrixLoadOp(
+            spv.CooperativeMatrixLoadOp(
                 b.pointer(self.memory, (place,)),
                 b.i32(tile.stride),
                 layout,
                 type,
-                MemoryAccess.NonPrivatePointer,
+                spv.MemoryAccess.NonPrivatePointer,
             )
         )
 
@@ -341,12 +333,16 @@ class StagedOperand(TileInMemory):
             for n in range(tile.vector)
         ]
         words = [
-            b.add(BitcastOp(b.add(CompositeConstructOp(elements[n : n + PACKED], FOUR_BYTES)), i32))
+            b.add(
+                spv.BitcastOp(
+                    b.add(spv.CompositeConstructOp(elements[n : n + PACKED], FOUR_BYTES)), i32
+                )
+            )
             for n in range(0, tile.vector, PACKED)
         ]
         if len(words) == 1:
             return words[0]
-        return b.add(CompositeConstructOp(words, tile.moved_type))
+        return b.add(spv.CompositeConstructOp(words, tile.moved_type))
 
     def _read(
         self,
@@ -399,7 +395,7 @@ class StagedOperand(TileInMemory):
         if self.tile.prologue:
             value = apply_prologue(b, self.tile, value)
             if value.type != (moved := self.tile.moved_type) and not self.tile.gathered:
-                value = b.add(BitcastOp(value, moved))
+                value = b.add(spv.BitcastOp(value, moved))
         if in_guards is not True and self.tile.fill:
             value = b.select(in_guards, value, self._fill(value.type))
         return value if inside is True else b.select(inside, value, b.zero(value.type))

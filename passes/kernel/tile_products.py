@@ -15,13 +15,8 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Attribute, SSAValue
 
-from xdsl_spirv.dialects import tile
+from xdsl_spirv.dialects import spv, tile
 from xdsl_spirv.dialects.schedule import bit_width
-from xdsl_spirv.dialects.spirv.cooperative_matrix import (
-    CooperativeMatrixLoadOp,
-    CooperativeMatrixMulAddOp,
-)
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.tile_code import Schedule, Spot, TileEmitter
 from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices, matrices, spread
@@ -41,10 +36,10 @@ from xdsl_spirv.passes.kernel.tile_values import (
 )
 
 _SIGNED = (
-    CooperativeMatrixOperands.MatrixASignedComponentsKHR
-    | CooperativeMatrixOperands.MatrixBSignedComponentsKHR
-    | CooperativeMatrixOperands.MatrixCSignedComponentsKHR
-    | CooperativeMatrixOperands.MatrixResultSignedComponentsKHR
+    spv.CooperativeMatrixOperands.MatrixASignedComponentsKHR
+    | spv.CooperativeMatrixOperands.MatrixBSignedComponentsKHR
+    | spv.CooperativeMatrixOperands.MatrixCSignedComponentsKHR
+    | spv.CooperativeMatrixOperands.MatrixResultSignedComponentsKHR
 )
 
 
@@ -171,7 +166,7 @@ def _direct(box: Box, wanted: Matrices, corner: Sequence[Index], turned: bool) -
         places = [b.plus(c, n * s) for c, n, s in zip(corner, (i, j), wanted.shape, strict=True)]
         at, _ = element_of(b, view, box.firsts, places[::-1] if turned else places)
         pointer = b.pointer(view.buffer, [at])
-        return b.add(CooperativeMatrixLoadOp(pointer, b.i32(stride), LAYOUTS[turned], type))
+        return b.add(spv.CooperativeMatrixLoadOp(pointer, b.i32(stride), LAYOUTS[turned], type))
 
     return load
 
@@ -193,7 +188,7 @@ def multiply(
             factor = right(depth, j)
             for i in range(rows):
                 n = i * columns + j
-                multiplied = CooperativeMatrixMulAddOp(lefts[i], factor, accumulators[n], signs)
+                multiplied = spv.CooperativeMatrixMulAddOp(lefts[i], factor, accumulators[n], signs)
                 accumulators = [*accumulators]
                 accumulators[n] = emitter.add(multiplied)
     return HeldMatrices(emitter, c.type, plan.c, accumulators)

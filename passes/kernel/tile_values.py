@@ -17,31 +17,18 @@ from typing import cast
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i32
 from xdsl.ir import Attribute, SSAValue
 
-from xdsl_spirv.dialects import tile
-from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix import (
-    CooperativeMatrixLoadOp,
-    CooperativeMatrixStoreOp,
-)
-from xdsl_spirv.dialects.spirv.enums import (
-    CooperativeMatrixLayout,
-    CooperativeMatrixUse,
-    MemoryAccess,
-    Scope,
-)
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.dialects import spv, tile
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import load_element
 from xdsl_spirv.passes.kernel.tile_code import Spot, TileEmitter
 from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices, spread
 
 USES = {
-    "A": CooperativeMatrixUse.MatrixAKHR,
-    "B": CooperativeMatrixUse.MatrixBKHR,
-    "Acc": CooperativeMatrixUse.MatrixAccumulatorKHR,
+    "A": spv.CooperativeMatrixUse.MatrixAKHR,
+    "B": spv.CooperativeMatrixUse.MatrixBKHR,
+    "Acc": spv.CooperativeMatrixUse.MatrixAccumulatorKHR,
 }
-LAYOUTS = CooperativeMatrixLayout.RowMajorKHR, CooperativeMatrixLayout.ColumnMajorKHR
+LAYOUTS = spv.CooperativeMatrixLayout.RowMajorKHR, spv.CooperativeMatrixLayout.ColumnMajorKHR
 
 
 @dataclass(frozen=True)
@@ -154,13 +141,15 @@ class Stored:
         first = [b.plus(c, n * s) for c, n, s in zip(corner, number, matrices.shape, strict=True)]
         pointer = b.pointer(self.memory, first[::-1] if turned else first)
         stride, type = b.i32(self.shape[-1]), matrix_type(matrices, self.value.type.element)
-        access = MemoryAccess.NonPrivatePointer
-        return b.add(CooperativeMatrixLoadOp(pointer, stride, LAYOUTS[turned], type, access))
+        access = spv.MemoryAccess.NonPrivatePointer
+        return b.add(spv.CooperativeMatrixLoadOp(pointer, stride, LAYOUTS[turned], type, access))
 
 
-def matrix_type(matrices: Matrices, element: Attribute) -> CooperativeMatrixType:
+def matrix_type(matrices: Matrices, element: Attribute) -> spv.CooperativeMatrixType:
     """Returns the type of one of the matrices."""
-    return CooperativeMatrixType(*matrices.shape, element, Scope.Subgroup, USES[matrices.use])
+    return spv.CooperativeMatrixType(
+        *matrices.shape, element, spv.Scope.Subgroup, USES[matrices.use]
+    )
 
 
 class HeldMatrices(TileValue):
@@ -181,7 +170,7 @@ class HeldMatrices(TileValue):
         if layout is not None and spot.layout == layout:
             assert self.matrices.fragment is not None
             number, component = divmod(spot.register, self.matrices.fragment.components)
-            extract = lambda: b.add(CompositeExtractOp(self.values[number], [component]))  # noqa: E731
+            extract = lambda: b.add(spv.CompositeExtractOp(self.values[number], [component]))  # noqa: E731
             return b.remembered((self, spot.register), b.depth, extract)
         make = lambda: self.in_memory().read_once(spot.layout)  # noqa: E731
         return b.remembered((self, spot.layout), b.depth, make)[spot.register]
@@ -197,8 +186,8 @@ class HeldMatrices(TileValue):
                 b.plus(c, n * s) for c, n, s in zip(corner, number, matrices.shape, strict=True)
             ]
             pointer, stride = b.pointer(place.memory, first), b.i32(place.shape[-1])
-            access = MemoryAccess.NonPrivatePointer
-            b.insert(CooperativeMatrixStoreOp(pointer, value, stride, LAYOUTS[0], access))
+            access = spv.MemoryAccess.NonPrivatePointer
+            b.insert(spv.CooperativeMatrixStoreOp(pointer, value, stride, LAYOUTS[0], access))
         return place
 
 
@@ -221,7 +210,7 @@ def in_matrices(value: TileValue, matrices: Matrices) -> list[SSAValue]:
         return value.values
     b, element = value.b, value.type.element
     if isinstance(value, Lazy) and value.splat is not None:
-        return [b.at_top(ConstantOp(value.splat, matrix_type(matrices, element)))] * len(
+        return [b.at_top(spv.ConstantOp(value.splat, matrix_type(matrices, element)))] * len(
             all_numbers(matrices)
         )
     layout = matrices.layout
@@ -242,10 +231,10 @@ def join_matrices(value: TileValue, matrices: Matrices, layout: Layout) -> list[
     count = matrices.fragment.components
     type = matrix_type(matrices, value.type.element)
     for number in range(len(layout.registers) // count):
-        whole = b.once(("zero", type), lambda: ConstantOp(zero_of(value.type.element), type))
+        whole = b.once(("zero", type), lambda: spv.ConstantOp(zero_of(value.type.element), type))
         for component in range(count):
             part = value.at(Spot(layout, number * count + component))
-            whole = b.add(CompositeInsertOp(part, whole, [component]))
+            whole = b.add(spv.CompositeInsertOp(part, whole, [component]))
         result.append(whole)
     return result
 

@@ -26,14 +26,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
-from xdsl_spirv.dialects.spirv.conversion import (
-    BitcastOp,
-    ConvertSToFOp,
-    ConvertUToFOp,
-    SConvertOp,
-    UConvertOp,
-)
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.analysis.unpacking import VECTOR, Unpacking
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -82,10 +75,10 @@ ON_NUMBERS: dict[type[Operation], Callable[[int, int], int]] = {
 }
 
 CONVERSIONS: dict[type[Operation], type[Operation]] = {
-    arith.UIToFPOp: ConvertUToFOp,
-    arith.SIToFPOp: ConvertSToFOp,
-    arith.ExtUIOp: UConvertOp,
-    arith.ExtSIOp: SConvertOp,
+    arith.UIToFPOp: spv.ConvertUToFOp,
+    arith.SIToFPOp: spv.ConvertSToFOp,
+    arith.ExtUIOp: spv.UConvertOp,
+    arith.ExtSIOp: spv.SConvertOp,
 }
 
 
@@ -185,12 +178,12 @@ class UnitCode:
         if len(self.unpacking.sizes) - 1 not in plane.loops:
             if not in_words:
                 return parts[place]
-            four = b.add(BitcastOp(parts[place // VECTOR], FOUR_BYTES))
+            four = b.add(spv.BitcastOp(parts[place // VECTOR], FOUR_BYTES))
             return b.add(vector.ExtractOp(four, [place % VECTOR], i8))
         if in_words:
             return Bytes(parts[place // VECTOR])
         type = VectorType(plane.element_type, [VECTOR])
-        return b.add(CompositeConstructOp(parts[place : place + VECTOR], type))
+        return b.add(spv.CompositeConstructOp(parts[place : place + VECTOR], type))
 
     def _counter(self, loop: int, at: tuple[int, ...]) -> Value:
         """The iteration of a loop of K."""
@@ -393,7 +386,7 @@ class UnitCode:
         pairs: list[SSAValue] = []
         for source in (word, b.pure(arith.ShRUIOp, word, b.i32(8))):
             bytes = b.add(arith.AndIOp(source, b.number(mask * IN_EACH_HALF, i32)))
-            biased = b.add(BitcastOp(b.add(arith.OrIOp(bytes, b.number(BIASED, i32))), PAIR))
+            biased = b.add(spv.BitcastOp(b.add(arith.OrIOp(bytes, b.number(BIASED, i32))), PAIR))
             least = b.number(float((BIAS >> places) + offset), PAIR)
             if places:
                 scale, least = b.number(2.0**-places, PAIR), b.add(arith.NegfOp(least))
@@ -415,7 +408,9 @@ class UnitCode:
             return None
         upper = b.number(ALL_BITS * IN_EACH_HALF << BYTE_BITS, i32)
         words = b.add(arith.ShLIOp(x.word, b.i32(BYTE_BITS))), x.word
-        return self._four_of([b.add(BitcastOp(b.add(arith.AndIOp(w, upper)), PAIR)) for w in words])
+        return self._four_of(
+            [b.add(spv.BitcastOp(b.add(arith.AndIOp(w, upper)), PAIR)) for w in words]
+        )
 
     def _widened(self, x: Bytes, signed: bool) -> SSAValue:
         """Converts bytes to binary32 by way of binary16, as GPUs convert integers slowly."""
@@ -440,18 +435,18 @@ class UnitCode:
     def _pairs_of(self, four: SSAValue) -> list[SSAValue]:
         b = self.builder
         parts = components_of(b, four)
-        return [b.add(CompositeConstructOp(parts[first::2], PAIR)) for first in range(2)]
+        return [b.add(spv.CompositeConstructOp(parts[first::2], PAIR)) for first in range(2)]
 
     def _four_of(self, pairs: Sequence[SSAValue]) -> SSAValue:
         b = self.builder
         (first, third), (second, fourth) = (components_of(b, pair) for pair in pairs)
         parts = [first, second, third, fourth]
-        return b.add(CompositeConstructOp(parts, VectorType(f16, [VECTOR])))
+        return b.add(spv.CompositeConstructOp(parts, VectorType(f16, [VECTOR])))
 
     # Forms of values
 
     def _four(self, x: Value) -> Value:
-        return self.builder.add(BitcastOp(x.word, FOUR_BYTES)) if isinstance(x, Bytes) else x
+        return self.builder.add(spv.BitcastOp(x.word, FOUR_BYTES)) if isinstance(x, Bytes) else x
 
     def _scalar(self, x: Value, type: Attribute) -> SSAValue:
         assert not isinstance(x, Bytes)

@@ -31,20 +31,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.schedule.push_constants import SIZE_BYTES, mark_sizes
-from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
-from xdsl_spirv.dialects.spirv.enums import Decoration, LoopControl, StorageClass
-from xdsl_spirv.dialects.spirv.memory import AccessChainOp, LoadOp
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.structure import FuncOp, GlobalVariableOp, ModuleVariable
-from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    MemberDecorationAttr,
-    PointerType,
-    RuntimeArrayType,
-    StructType,
-)
+from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter, declare
 from xdsl_spirv.passes.spirv.requirements import MOVES
@@ -68,7 +58,7 @@ Convert: TypeAlias = "Callable[[KernelCode, Operation], SSAValue | None]"
 class DeviceHabits:
     """The properties of a device that shape the code of its kernels."""
 
-    loop_control: LoopControl = LoopControl.None_
+    loop_control: spv.LoopControl = spv.LoopControl.None_
     exact_division: bool = True
 
 
@@ -78,7 +68,7 @@ class KernelCode(SpirvEmitter):
     def __init__(
         self,
         name: str,
-        module: ModuleOp,
+        module: spv.ModuleOp,
         handler_of: Callable[[type[Operation]], Convert | None],
         device: DeviceHabits,
     ):
@@ -94,7 +84,7 @@ class KernelCode(SpirvEmitter):
         self.functions: list[FuncOp] = []
         """Functions that the kernel's instructions call."""
         self.arguments: dict[SSAValue, int] = {}
-        self._sizes: tuple[GlobalVariableOp, dict[tuple[int, int], int]] | None = None
+        self._sizes: tuple[spv.GlobalVariableOp, dict[tuple[int, int], int]] | None = None
 
     def convert(self, block: Block) -> list[SSAValue]:
         """Write the conversion of all operations of a block; gives what its last one takes."""
@@ -142,7 +132,7 @@ class KernelCode(SpirvEmitter):
             refuse(PASS, op, f"a {type} cannot be passed around in a kernel")
         return type
 
-    def address(self, variable: ModuleVariable) -> SSAValue:
+    def address(self, variable: spv.ModuleVariable) -> SSAValue:
         self.interface[variable.sym_name.data] = None
         return super().address(variable)
 
@@ -152,7 +142,10 @@ class KernelCode(SpirvEmitter):
         if isinstance(type, IndexType):
             self.arguments[argument] = number
             return
-        if not isinstance(type, MemRefType) or storage_class(type) != StorageClass.StorageBuffer:
+        if (
+            not isinstance(type, MemRefType)
+            or storage_class(type) != spv.StorageClass.StorageBuffer
+        ):
             refuse(
                 PASS,
                 op,
@@ -171,11 +164,12 @@ class KernelCode(SpirvEmitter):
             refuse(PASS, op, f"argument {number} is viewed as several element types")
         seen = next(iter(views), type)
         assert isinstance(seen, MemRefType)
-        pointer = PointerType(
-            _buffer_struct(seen, read_only=not _is_written(argument)), StorageClass.StorageBuffer
+        pointer = spv.PointerType(
+            _buffer_struct(seen, read_only=not _is_written(argument)),
+            spv.StorageClass.StorageBuffer,
         )
         name = f"{self.name}_arg_{number}"
-        variable = declare(self.module, GlobalVariableOp(name, pointer, bind=(0, number)))
+        variable = declare(self.module, spv.GlobalVariableOp(name, pointer, bind=(0, number)))
         # Part of the interface even if it is not used: the launch binds it.
         self.bases[argument] = self.address(variable)
         self.arguments[argument] = number
@@ -202,9 +196,9 @@ class KernelCode(SpirvEmitter):
                 "some static",
             )
         offsets = [SIZE_BYTES * n for n in range(len(numbers))]
-        struct = StructType([i32] * len(numbers), offsets, [], [Decoration.Block])
-        pointer = PointerType(struct, StorageClass.PushConstant)
-        variable = declare(self.module, GlobalVariableOp(f"{self.name}_sizes", pointer))
+        struct = spv.StructType([i32] * len(numbers), offsets, [], [spv.Decoration.Block])
+        pointer = spv.PointerType(struct, spv.StorageClass.PushConstant)
+        variable = declare(self.module, spv.GlobalVariableOp(f"{self.name}_sizes", pointer))
         mark_sizes(variable, list(numbers))
         self._sizes = variable, numbers
         for value in given:
@@ -240,14 +234,14 @@ class KernelCode(SpirvEmitter):
         assert self._sizes is not None
         variable, members = self._sizes
         path = [self.number(members[pair])]
-        chain = self.once(("member", pair), lambda: AccessChainOp(self.address(variable), path))
-        return self.once(("size", pair), lambda: LoadOp(chain))
+        chain = self.once(("member", pair), lambda: spv.AccessChainOp(self.address(variable), path))
+        return self.once(("size", pair), lambda: spv.LoadOp(chain))
 
     def allocation(self, op: memref.AllocOp | memref.AllocaOp) -> None:
         """Allocates Workgroup memory as a global variable."""
         type = op.memref.type
         assert isinstance(type, MemRefType)
-        if storage_class(type) != StorageClass.Workgroup:
+        if storage_class(type) != spv.StorageClass.Workgroup:
             refuse(
                 PASS,
                 op,
@@ -257,15 +251,17 @@ class KernelCode(SpirvEmitter):
         if count == DYNAMIC_INDEX:
             refuse(PASS, op, f"{type} has a dynamic shape: Workgroup memory needs a static one")
         number = sum(name.startswith(f"{self.name}_workgroup_") for name in self.interface)
-        pointer = PointerType(ArrayType(count, stored(type.element_type)), StorageClass.Workgroup)
+        pointer = spv.PointerType(
+            spv.ArrayType(count, stored(type.element_type)), spv.StorageClass.Workgroup
+        )
         name = f"{self.name}_workgroup_{number}"
-        variable = declare(self.module, GlobalVariableOp(name, pointer))
+        variable = declare(self.module, spv.GlobalVariableOp(name, pointer))
         self.bases[op.memref] = self.address(variable)
 
 
-def storage_class(type: MemRefType) -> StorageClass | None:
+def storage_class(type: MemRefType) -> spv.StorageClass | None:
     space = type.memory_space
-    return space.data if isinstance(space, StorageClassAttr) else None  # pyright: ignore[reportReturnType]
+    return space.data if isinstance(space, spv.StorageClassAttr) else None  # pyright: ignore[reportReturnType]
 
 
 def check_size(type: MemRefType, op: Operation) -> int:
@@ -290,11 +286,11 @@ def stored(type: Attribute) -> Attribute:
     return i8 if type == i1 else type
 
 
-def _buffer_struct(type: MemRefType, read_only: bool) -> StructType:
+def _buffer_struct(type: MemRefType, read_only: bool) -> spv.StructType:
     element = stored(type.element_type)
-    array = RuntimeArrayType(element, stride=bit_width(element) // 8)
-    decorations = [MemberDecorationAttr(0, Decoration.NonWritable)] if read_only else []
-    return StructType([array], [0], decorations, [Decoration.Block])
+    array = spv.RuntimeArrayType(element, stride=bit_width(element) // 8)
+    decorations = [spv.MemberDecorationAttr(0, spv.Decoration.NonWritable)] if read_only else []
+    return spv.StructType([array], [0], decorations, [spv.Decoration.Block])
 
 
 READS = (

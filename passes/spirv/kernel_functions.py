@@ -17,14 +17,9 @@ from typing import cast
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import EachElementOp, ReduceRowsOp
-from xdsl_spirv.dialects.spirv.control_flow import ReturnValueOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix_2 import (
-    CooperativeMatrixPerElementOp,
-    CooperativeMatrixReduceOp,
-)
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixReduce
-from xdsl_spirv.dialects.spirv.structure import AddressOfOp, FuncOp
+from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.passes.spirv.kernel_code import Convert, KernelCode
 
 
@@ -33,7 +28,7 @@ def each_element(code: KernelCode, op: Operation) -> SSAValue | None:
     name = _function(code, "each", each.body.block, (None, None, None, *each.arguments))
     given = [a for a in each.arguments if not isinstance(a.type, MemRefType)]
     return code.add(
-        CooperativeMatrixPerElementOp(code.value(each.matrix), name, [*map(code.value, given)])
+        spv.CooperativeMatrixPerElementOp(code.value(each.matrix), name, [*map(code.value, given)])
     )
 
 
@@ -41,8 +36,8 @@ def reduce_rows(code: KernelCode, op: Operation) -> SSAValue | None:
     reduce = cast(ReduceRowsOp, op)
     name = _function(code, "combine", reduce.body.block, (None, None))
     matrix = code.value(reduce.matrix)
-    row = CooperativeMatrixReduce.Row
-    return code.add(CooperativeMatrixReduceOp(matrix, row, name, reduce.matrix.type))  # pyright: ignore
+    row = spv.CooperativeMatrixReduce.Row
+    return code.add(spv.CooperativeMatrixReduceOp(matrix, row, name, reduce.matrix.type))  # pyright: ignore
 
 
 HANDLERS: dict[type[Operation], Convert] = {
@@ -66,7 +61,7 @@ def _function(code: KernelCode, kind: str, block: Block, given: Sequence[SSAValu
         parameter.name_hint = argument.name_hint
         inner.values[argument] = parameter
     (result,) = inner.convert(block)
-    inner.insert(ReturnValueOp(result))
+    inner.insert(spv.ReturnValueOp(result))
     body = Region(inner.entry)
     for known in code.functions:
         if known.body.is_structurally_equivalent(body):
@@ -79,6 +74,6 @@ def _function(code: KernelCode, kind: str, block: Block, given: Sequence[SSAValu
 def _address(inner: KernelCode, address: SSAValue) -> SSAValue:
     """Returns the address of a variable in a function other than the kernel's."""
     of_kernel = address.owner
-    assert isinstance(of_kernel, AddressOfOp)
+    assert isinstance(of_kernel, spv.AddressOfOp)
     name, type = of_kernel.variable.string_value(), of_kernel.result.type
-    return inner.once(f"@{name}", lambda: AddressOfOp(name, type))  # pyright: ignore
+    return inner.once(f"@{name}", lambda: spv.AddressOfOp(name, type))  # pyright: ignore

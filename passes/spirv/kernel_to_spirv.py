@@ -41,34 +41,11 @@ from xdsl.ir import Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.scalars.values import Values, element_of
 from xdsl_spirv.dialects.schedule import KEEP_LOOP, ElementPtrOp, FlatViewOp, YieldOp
-from xdsl_spirv.dialects.spirv import arithmetic, constants, logic
-from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
-from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp, CompositeExtractOp
-from xdsl_spirv.dialects.spirv.control_flow import ReturnOp
-from xdsl_spirv.dialects.spirv.enums import (
-    BuiltIn,
-    ExecutionMode,
-    ExecutionModel,
-    LoopControl,
-    MemoryAccess,
-    Scope,
-    StorageClass,
-)
-from xdsl_spirv.dialects.spirv.memory import (
-    AccessChainOp,
-    LoadOp,
-    MemoryOperand,
-    StoreOp,
-    pointer_type,
-)
-from xdsl_spirv.dialects.spirv.structure import (
-    EntryPointOp,
-    ExecutionModeOp,
-    FuncOp,
-    GlobalVariableOp,
-)
+from xdsl_spirv.dialects.spirv.memory import MemoryOperand, pointer_type
+from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.target import TARGET, target_of
@@ -88,7 +65,7 @@ class KernelToSPIRVPass(ModulePass):
         device = DeviceHabits()
         if TARGET in op.attributes:
             target = target_of(op, self.name)
-            control = LoopControl.DontUnroll if target.keep_loops else LoopControl.None_
+            control = spv.LoopControl.DontUnroll if target.keep_loops else spv.LoopControl.None_
             device = DeviceHabits(control, target.exact_division)
         for module in [inner for inner in op.body.block.ops if isinstance(inner, gpu.ModuleOp)]:
             Rewriter.replace_op(module, convert_module(module, device), [])
@@ -106,7 +83,7 @@ def convert_module(module: gpu.ModuleOp, device: DeviceHabits) -> SPIRVModuleOp:
         block.add_ops(functions)
         entries += entry
     # Built-ins first, by name: a kernel does not depend on which others stand in its module.
-    variables = [op for op in block.ops if isinstance(op, GlobalVariableOp)]
+    variables = [op for op in block.ops if isinstance(op, spv.GlobalVariableOp)]
     for variable in sorted(variables, key=_order):
         variable.detach()
         declare(converted, variable)
@@ -114,7 +91,7 @@ def convert_module(module: gpu.ModuleOp, device: DeviceHabits) -> SPIRVModuleOp:
     return converted
 
 
-def _order(variable: GlobalVariableOp) -> tuple[bool, str]:
+def _order(variable: spv.GlobalVariableOp) -> tuple[bool, str]:
     """Built-ins before a kernel's own variables, which stay as they are."""
     own = variable.built_in is None
     return own, "" if own else variable.sym_name.data
@@ -135,9 +112,14 @@ def _kernel(
     code.sizes(block, kernel)
     code.convert(block)
     function = FuncOp(name, ([], []), Region(code.entry))
-    mode = ExecutionModeOp(name, ExecutionMode.LocalSize, [int(v) for v in size.get_values()])
+    mode = spv.ExecutionModeOp(
+        name, spv.ExecutionMode.LocalSize, [int(v) for v in size.get_values()]
+    )
     functions = [function, *code.functions]
-    return functions, [EntryPointOp(ExecutionModel.GLCompute, name, list(code.interface)), mode]
+    return functions, [
+        spv.EntryPointOp(spv.ExecutionModel.GLCompute, name, list(code.interface)),
+        mode,
+    ]
 
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -167,7 +149,7 @@ def extract(code: KernelCode, op: Operation) -> SSAValue | None:
     taken = cast(vector.ExtractOp, op)
     if taken.dynamic_position:
         refuse(PASS, op, "it extracts at a dynamic position")
-    composite_extract = CompositeExtractOp(
+    composite_extract = spv.CompositeExtractOp(
         code.value(taken.vector), taken.static_position.get_values()
     )
     return code.add(composite_extract)
@@ -178,7 +160,7 @@ def broadcast(code: KernelCode, op: Operation) -> SSAValue | None:
     assert isinstance(type, VectorType)
     if isinstance(op.operands[0].type, VectorType) or type.get_num_dims() != 1:
         refuse(PASS, op, "only a scalar can be spread over a vector of one dimension")
-    construct = CompositeConstructOp([code.value(op.operands[0])] * type.get_shape()[0], type)
+    construct = spv.CompositeConstructOp([code.value(op.operands[0])] * type.get_shape()[0], type)
     return code.add(construct)
 
 
@@ -199,33 +181,33 @@ def matrix_constant(code: KernelCode, op: Operation) -> SSAValue | None:
 
 def block_id(code: KernelCode, op: Operation) -> SSAValue | None:
     dimension = cast(gpu.BlockIdOp, op).dimension.data
-    return code.built_in(BuiltIn.WorkgroupId, DIMENSIONS[dimension])
+    return code.built_in(spv.BuiltIn.WorkgroupId, DIMENSIONS[dimension])
 
 
 def grid_dim(code: KernelCode, op: Operation) -> SSAValue | None:
     dimension = cast(gpu.GridDimOp, op).dimension.data
-    return code.built_in(BuiltIn.NumWorkgroups, DIMENSIONS[dimension])
+    return code.built_in(spv.BuiltIn.NumWorkgroups, DIMENSIONS[dimension])
 
 
 def thread_id(code: KernelCode, op: Operation) -> SSAValue | None:
     dimension = cast(gpu.ThreadIdOp, op).dimension.data
-    return code.built_in(BuiltIn.LocalInvocationId, DIMENSIONS[dimension])
+    return code.built_in(spv.BuiltIn.LocalInvocationId, DIMENSIONS[dimension])
 
 
 def subgroup_id(code: KernelCode, op: Operation) -> SSAValue | None:
-    return code.built_in(BuiltIn.SubgroupId)
+    return code.built_in(spv.BuiltIn.SubgroupId)
 
 
 def lane_id(code: KernelCode, op: Operation) -> SSAValue | None:
-    return code.built_in(BuiltIn.SubgroupLocalInvocationId)
+    return code.built_in(spv.BuiltIn.SubgroupLocalInvocationId)
 
 
 def subgroup_size(code: KernelCode, op: Operation) -> SSAValue | None:
-    return code.built_in(BuiltIn.SubgroupSize)
+    return code.built_in(spv.BuiltIn.SubgroupSize)
 
 
 def barrier(code: KernelCode, op: Operation) -> SSAValue | None:
-    code.insert(ControlBarrierOp(Scope.Workgroup, Scope.Workgroup, OF_WORKGROUP_MEMORY))
+    code.insert(spv.ControlBarrierOp(spv.Scope.Workgroup, spv.Scope.Workgroup, OF_WORKGROUP_MEMORY))
 
 
 def allocate(code: KernelCode, op: Operation) -> SSAValue | None:
@@ -242,7 +224,7 @@ def flat_view(code: KernelCode, op: Operation) -> SSAValue | None:
 
 def element_pointer(
     code: KernelCode, memory: SSAValue, indices: Sequence[SSAValue]
-) -> AccessChainOp:
+) -> spv.AccessChainOp:
     """Builds the access chain to a memref's element: row-major, inside a buffer's struct."""
     type = memory.type
     assert isinstance(type, MemRefType)
@@ -252,21 +234,21 @@ def element_pointer(
         if position == 0:
             linear = index
             continue
-        scaled = code.pure(arithmetic.IMulOp, linear, code.number(size))
-        linear = code.pure(arithmetic.IAddOp, scaled, index)
+        scaled = code.pure(spv.IMulOp, linear, code.number(size))
+        linear = code.pure(spv.IAddOp, scaled, index)
     base = code.bases[memory]
-    in_struct = pointer_type(base).storage_class.data == StorageClass.StorageBuffer
+    in_struct = pointer_type(base).storage_class.data == spv.StorageClass.StorageBuffer
     path = [code.number(0), linear] if in_struct else [linear]
-    chain = AccessChainOp(base, path)
+    chain = spv.AccessChainOp(base, path)
     code.insert(chain)
     return chain
 
 
 def _memory_operand(pointer: SSAValue) -> MemoryOperand | None:
     """Workgroup memory is shared between invocations; buffers are read or written by one."""
-    if pointer_type(pointer).storage_class.data != StorageClass.Workgroup:
+    if pointer_type(pointer).storage_class.data != spv.StorageClass.Workgroup:
         return None
-    return MemoryOperand.of(MemoryAccess.NonPrivatePointer)
+    return MemoryOperand.of(spv.MemoryAccess.NonPrivatePointer)
 
 
 def element_ptr(code: KernelCode, op: Operation) -> SSAValue | None:
@@ -278,10 +260,10 @@ def load(code: KernelCode, op: Operation) -> SSAValue | None:
     """Loads an element; a Boolean is a byte in memory."""
     read = cast(memref.LoadOp, op)
     pointer = element_pointer(code, read.memref, read.indices).result
-    value = code.add(LoadOp(pointer, _memory_operand(pointer)))
+    value = code.add(spv.LoadOp(pointer, _memory_operand(pointer)))
     if element_of(op.results[0].type) == i1:
         v = Values(code, value.type)
-        value = v.test(logic.INotEqualOp, value, v.number(0))
+        value = v.test(spv.INotEqualOp, value, v.number(0))
     return value
 
 
@@ -293,7 +275,7 @@ def store(code: KernelCode, op: Operation) -> SSAValue | None:
     if element_of(type) == i1:
         v = Values(code, stored(type))
         value = v.select(value, v.number(1), v.number(0))
-    code.insert(StoreOp(pointer, value, _memory_operand(pointer)))
+    code.insert(spv.StoreOp(pointer, value, _memory_operand(pointer)))
 
 
 def same(code: KernelCode, op: Operation) -> SSAValue | None:
@@ -323,9 +305,9 @@ def for_loop(code: KernelCode, op: Operation) -> None:
         code.type(argument.type, op)
     bounds = code.value(loop.lb), code.value(loop.ub), code.value(loop.step)
     initial = [code.value(value) for value in loop.iter_args]
-    control = LoopControl.DontUnroll if KEEP_LOOP in op.attributes else code.device.loop_control
-    control = LoopControl.Unroll if UNROLLED in op.attributes else control
-    results = code.loop(bounds, initial, body, logic.SLessThanOp, control)
+    control = spv.LoopControl.DontUnroll if KEEP_LOOP in op.attributes else code.device.loop_control
+    control = spv.LoopControl.Unroll if UNROLLED in op.attributes else control
+    results = code.loop(bounds, initial, body, spv.SLessThanOp, control)
     code.values |= zip(loop.results, results, strict=True)
 
 
@@ -344,7 +326,7 @@ def nothing(code: KernelCode, op: Operation) -> SSAValue | None:
 
 
 def return_(code: KernelCode, op: Operation) -> SSAValue | None:
-    code.insert(ReturnOp())
+    code.insert(spv.ReturnOp())
 
 
 HANDLERS: dict[type[Operation], Convert] = {
@@ -352,7 +334,7 @@ HANDLERS: dict[type[Operation], Convert] = {
     arith.ConstantOp: constant,
     vector.ExtractOp: extract,
     vector.BroadcastOp: broadcast,
-    constants.ConstantOp: matrix_constant,
+    spv.ConstantOp: matrix_constant,
     gpu.BlockIdOp: block_id,
     gpu.GridDimOp: grid_dim,
     gpu.ThreadIdOp: thread_id,

@@ -34,23 +34,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, TypeAttribute, TypedAttribute
 
-from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
-from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, MemoryModelAttr
-from xdsl_spirv.dialects.spirv.base import SPIRVOp, instruction_of
-from xdsl_spirv.dialects.spirv.enums import Capability, MemoryModel, Scope, StorageClass
-from xdsl_spirv.dialects.spirv.pointers import VARYING
-from xdsl_spirv.dialects.spirv.rules import element_of
-from xdsl_spirv.dialects.spirv.structure import ModuleVariable
-from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    CooperativeMatrixType,
-    FloatType,
-    PointerType,
-    RuntimeArrayType,
-    StructType,
-    UntypedPointerType,
-)
-from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.grammar import Requirements, Version, decoration_of, grammar
 
 
@@ -69,47 +53,50 @@ class Need:
         return Need(entry.capabilities, entry.extensions, entry.version)
 
     @staticmethod
-    def any_of(*capabilities: Capability) -> Need:
+    def any_of(*capabilities: spv.Capability) -> Need:
         """Returns the need of any one of these capabilities, without an extension."""
         return Need(tuple(c.name for c in capabilities))
 
 
-STORAGE_16: Mapping[StorageClass, Capability] = {
-    StorageClass.StorageBuffer: Capability.StorageBuffer16BitAccess,
-    StorageClass.PhysicalStorageBuffer: Capability.StorageBuffer16BitAccess,
-    StorageClass.Uniform: Capability.UniformAndStorageBuffer16BitAccess,
-    StorageClass.PushConstant: Capability.StoragePushConstant16,
-    StorageClass.Input: Capability.StorageInputOutput16,
-    StorageClass.Output: Capability.StorageInputOutput16,
+STORAGE_16: Mapping[spv.StorageClass, spv.Capability] = {
+    spv.StorageClass.StorageBuffer: spv.Capability.StorageBuffer16BitAccess,
+    spv.StorageClass.PhysicalStorageBuffer: spv.Capability.StorageBuffer16BitAccess,
+    spv.StorageClass.Uniform: spv.Capability.UniformAndStorageBuffer16BitAccess,
+    spv.StorageClass.PushConstant: spv.Capability.StoragePushConstant16,
+    spv.StorageClass.Input: spv.Capability.StorageInputOutput16,
+    spv.StorageClass.Output: spv.Capability.StorageInputOutput16,
 }
-STORAGE_8: Mapping[StorageClass, Capability] = {
-    StorageClass.StorageBuffer: Capability.StorageBuffer8BitAccess,
-    StorageClass.PhysicalStorageBuffer: Capability.StorageBuffer8BitAccess,
-    StorageClass.Uniform: Capability.UniformAndStorageBuffer8BitAccess,
-    StorageClass.PushConstant: Capability.StoragePushConstant8,
+STORAGE_8: Mapping[spv.StorageClass, spv.Capability] = {
+    spv.StorageClass.StorageBuffer: spv.Capability.StorageBuffer8BitAccess,
+    spv.StorageClass.PhysicalStorageBuffer: spv.Capability.StorageBuffer8BitAccess,
+    spv.StorageClass.Uniform: spv.Capability.UniformAndStorageBuffer8BitAccess,
+    spv.StorageClass.PushConstant: spv.Capability.StoragePushConstant8,
 }
-STORAGE: Mapping[int, Mapping[StorageClass, Capability]] = {8: STORAGE_8, 16: STORAGE_16}
+STORAGE: Mapping[int, Mapping[spv.StorageClass, spv.Capability]] = {8: STORAGE_8, 16: STORAGE_16}
 """The needs of objects of 8 or 16 bits by storage class; elsewhere they need arithmetic."""
 
-EXPLICIT_WORKGROUP: Mapping[int, Capability] = {
-    8: Capability.WorkgroupMemoryExplicitLayout8BitAccessKHR,
-    16: Capability.WorkgroupMemoryExplicitLayout16BitAccessKHR,
+EXPLICIT_WORKGROUP: Mapping[int, spv.Capability] = {
+    8: spv.Capability.WorkgroupMemoryExplicitLayout8BitAccessKHR,
+    16: spv.Capability.WorkgroupMemoryExplicitLayout16BitAccessKHR,
 }
 
-INTEGER_WIDTHS: Mapping[int, Capability] = {
-    8: Capability.Int8,
-    16: Capability.Int16,
-    64: Capability.Int64,
+INTEGER_WIDTHS: Mapping[int, spv.Capability] = {
+    8: spv.Capability.Int8,
+    16: spv.Capability.Int16,
+    64: spv.Capability.Int64,
 }
-FLOAT_WIDTHS: Mapping[int, Capability] = {16: Capability.Float16, 64: Capability.Float64}
+FLOAT_WIDTHS: Mapping[int, spv.Capability] = {
+    16: spv.Capability.Float16,
+    64: spv.Capability.Float64,
+}
 
-SMALL_FLOATS: Mapping[type[Attribute], Capability] = {
-    Float8E4M3FNType: Capability.Float8EXT,
-    Float8E5M2Type: Capability.Float8EXT,
-    Float8E8M0FNUType: Capability.Float8UnsignedE8M0EXT,
-    Float6E2M3FNType: Capability.Float6EXT,
-    Float6E3M2FNType: Capability.Float6EXT,
-    Float4E2M1FNType: Capability.Float4EXT,
+SMALL_FLOATS: Mapping[type[Attribute], spv.Capability] = {
+    Float8E4M3FNType: spv.Capability.Float8EXT,
+    Float8E5M2Type: spv.Capability.Float8EXT,
+    Float8E8M0FNUType: spv.Capability.Float8UnsignedE8M0EXT,
+    Float6E2M3FNType: spv.Capability.Float6EXT,
+    Float6E3M2FNType: spv.Capability.Float6EXT,
+    Float4E2M1FNType: spv.Capability.Float4EXT,
 }
 """SPV_EXT_float8 and SPV_EXT_ocp_microscaling_types."""
 
@@ -150,28 +137,28 @@ class Requirement:
         self.needs: dict[Need, str] = {}
         self._vulkan = vulkan
         self._types: set[tuple[Attribute, bool]] = set()
-        self._moved: dict[Capability, tuple[int, str]] = {}
+        self._moved: dict[spv.Capability, tuple[int, str]] = {}
 
     def add(self, need: Need, what: str) -> None:
         if need.capabilities or need.extensions or need.version != (1, 0):
             self.needs.setdefault(need, what)
 
-    def capability(self, capability: Capability, what: str) -> None:
+    def capability(self, capability: spv.Capability, what: str) -> None:
         self.add(Need.any_of(capability), what)
 
-    def enumerant(self, attribute: EnumerationAttr[Any]) -> None:
+    def enumerant(self, attribute: spv.EnumerationAttr[Any]) -> None:
         """Adds the needs that the grammar gives an attribute's enumerants."""
-        if attribute.ENUM.__module__ != Scope.__module__:
+        if attribute.ENUM.__module__ != spv.Scope.__module__:
             return  # Names of plain numbers.
         kind = grammar().kind(attribute.ENUM.__name__)
         for entry in kind.used(int(attribute.data)):
             self.add(Need.of(entry), f"{kind.name} {entry.name}")
-        if self._vulkan and attribute.data is Scope.Device:
-            self.capability(Capability.VulkanMemoryModelDeviceScope, "the scope Device")
+        if self._vulkan and attribute.data is spv.Scope.Device:
+            self.capability(spv.Capability.VulkanMemoryModelDeviceScope, "the scope Device")
 
     def attribute(self, attribute: Attribute) -> None:
         """Adds the needs of the enumerants and types within an operation's property."""
-        if isinstance(attribute, EnumerationAttr):
+        if isinstance(attribute, spv.EnumerationAttr):
             self.enumerant(attribute)
         elif isinstance(attribute, TypeAttribute):
             self.type(attribute, computed=True)
@@ -191,34 +178,34 @@ class Requirement:
         if (type_, computed) in self._types:
             return
         self._types.add((type_, computed))
-        if isinstance(type_, PointerType):
+        if isinstance(type_, spv.PointerType):
             self.pointer(type_)
-        elif isinstance(type_, UntypedPointerType):
+        elif isinstance(type_, spv.UntypedPointerType):
             self.add(Need.of(grammar().instruction("OpTypeUntypedPointerKHR")), str(type_))
             self.enumerant(type_.storage_class)
-        elif isinstance(type_, DeclaredType):
+        elif isinstance(type_, spv.DeclaredType):
             self._declared(type_)
-        elif isinstance(type_, CooperativeMatrixType):
+        elif isinstance(type_, spv.CooperativeMatrixType):
             self._cooperative_matrix(type_)
         elif isinstance(type_, VectorType):
             if type_.get_shape()[0] > 4:
-                self.capability(Capability.Vector16, str(type_))
+                self.capability(spv.Capability.Vector16, str(type_))
             self.type(type_.element_type, computed=computed)
-        elif isinstance(type_, IntegerType | FloatType):
+        elif isinstance(type_, IntegerType | spv.FloatType):
             self._scalar(type_, computed=computed)
         else:
             self._aggregate(type_, computed=computed)
 
-    def _declared(self, type_: DeclaredType) -> None:
+    def _declared(self, type_: spv.DeclaredType) -> None:
         """Add the needs of the type's instruction and of the parts of its declaration."""
         self.add(Need.of(grammar().instruction(type_.INSTRUCTION)), str(type_))
         for part in type_.declaration:
-            if isinstance(part, EnumerationAttr | TypeAttribute):
+            if isinstance(part, spv.EnumerationAttr | TypeAttribute):
                 self.attribute(part)
 
     def _aggregate(self, type_: Attribute, *, computed: bool) -> None:
         """Every type and enumerant within an aggregate, a function type, an image."""
-        if isinstance(type_, EnumerationAttr):
+        if isinstance(type_, spv.EnumerationAttr):
             self.enumerant(type_)
         elif isinstance(type_, ArrayAttr):
             for inner in type_:
@@ -227,10 +214,10 @@ class Requirement:
             for inner in type_.parameters:
                 self.type(inner, computed=computed)
 
-    def _scalar(self, type_: IntegerType | FloatType, *, computed: bool) -> None:
+    def _scalar(self, type_: IntegerType | spv.FloatType, *, computed: bool) -> None:
         width = type_.bitwidth
         if isinstance(type_, BFloat16Type):
-            self.capability(Capability.BFloat16TypeKHR, "bf16")  # BF-01
+            self.capability(spv.Capability.BFloat16TypeKHR, "bf16")  # BF-01
         elif type(type_) in SMALL_FLOATS:
             self.capability(SMALL_FLOATS[type(type_)], str(type_))
         else:
@@ -251,26 +238,28 @@ class Requirement:
             if not any(declaring.intersection(need.capabilities) for need in self.needs):
                 self.capability(capability, what)
 
-    def _cooperative_matrix(self, type_: CooperativeMatrixType) -> None:
+    def _cooperative_matrix(self, type_: spv.CooperativeMatrixType) -> None:
         self.add(Need.of(grammar().instruction("OpTypeCooperativeMatrixKHR")), str(type_))
         component = type_.element_type
         if isinstance(component, BFloat16Type):
-            self.capability(Capability.BFloat16CooperativeMatrixKHR, str(type_))  # BF-03
+            self.capability(spv.Capability.BFloat16CooperativeMatrixKHR, str(type_))  # BF-03
         elif isinstance(component, Float8E4M3FNType | Float8E5M2Type):
-            self.capability(Capability.Float8CooperativeMatrixEXT, str(type_))
+            self.capability(spv.Capability.Float8CooperativeMatrixEXT, str(type_))
         self.type(component, computed=True)
         self.attribute(type_.scope)
 
-    def pointer(self, type_: PointerType) -> None:
+    def pointer(self, type_: spv.PointerType) -> None:
         """Adds the needs of the storage class, of 8- and 16-bit data in it, and of the pointee."""
         self.enumerant(type_.storage_class)
         storage = type_.storage_class.data
-        explicit = storage is StorageClass.Workgroup and has_layout(type_.pointee)
+        explicit = storage is spv.StorageClass.Workgroup and has_layout(type_.pointee)
         if explicit:
-            self.capability(Capability.WorkgroupMemoryExplicitLayoutKHR, str(type_))
+            self.capability(spv.Capability.WorkgroupMemoryExplicitLayoutKHR, str(type_))
         moved = True
         for width in sorted(set(small_widths(type_.pointee))):
-            by_class = dict.fromkeys(StorageClass, EXPLICIT_WORKGROUP[width]) if explicit else None
+            by_class = (
+                dict.fromkeys(spv.StorageClass, EXPLICIT_WORKGROUP[width]) if explicit else None
+            )
             capability = (by_class or STORAGE[width]).get(storage)
             if capability is None:
                 moved = False
@@ -281,28 +270,28 @@ class Requirement:
 
 def has_layout(type_: Attribute) -> bool:
     """True if offsets or strides define where the parts of an object lie."""
-    if isinstance(type_, StructType):
+    if isinstance(type_, spv.StructType):
         return bool(type_.offsets.data) or any(map(has_layout, members(type_)))
-    if isinstance(type_, ArrayType | RuntimeArrayType):
+    if isinstance(type_, spv.ArrayType | spv.RuntimeArrayType):
         return type_.stride.data > 0 or has_layout(type_.element_type)
     return False
 
 
-def members(type_: StructType) -> Sequence[Attribute]:
+def members(type_: spv.StructType) -> Sequence[Attribute]:
     """A struct's member types; none while it is only named."""
     return type_.members.data if isinstance(type_.members, ArrayAttr) else ()
 
 
 def small_widths(type_: Attribute) -> Iterable[int]:
     """8 and 16, as often as the type has scalars of that width; not through pointers."""
-    if isinstance(type_, StructType):
+    if isinstance(type_, spv.StructType):
         for member in members(type_):
             yield from small_widths(member)
-    elif isinstance(type_, ArrayType | RuntimeArrayType):
+    elif isinstance(type_, spv.ArrayType | spv.RuntimeArrayType):
         yield from small_widths(type_.element_type)
     else:
-        scalar = element_of(type_)
-        if isinstance(scalar, IntegerType | FloatType) and scalar.bitwidth in (8, 16):
+        scalar = spv.element_of(type_)
+        if isinstance(scalar, IntegerType | spv.FloatType) and scalar.bitwidth in (8, 16):
             yield scalar.bitwidth
 
 
@@ -312,7 +301,7 @@ def requirements(module: Operation) -> dict[Need, str]:
 
     The module's own addressing and memory model count, its triple does not.
     """
-    vulkan = module.properties["memory_model"] == MemoryModelAttr(MemoryModel.Vulkan)
+    vulkan = module.properties["memory_model"] == spv.MemoryModelAttr(spv.MemoryModel.Vulkan)
     requirement = Requirement(vulkan=vulkan)
     for name in ("addressing_model", "memory_model"):
         requirement.attribute(module.properties[name])
@@ -343,7 +332,7 @@ NAMING = (StringAttr("OpName"), StringAttr("OpMemberName"))
 def _operation(op: Operation, requirement: Requirement) -> None:
     if op.name == "spirv.RawGlobal" and op.properties["instruction"] in NAMING:
         return
-    in_set, name = instruction_of(op)
+    in_set, name = spv.instruction_of(op)
     table = grammar()
     known = name in table if in_set is None else name in table.extended_names(in_set)
     if known:
@@ -355,7 +344,7 @@ def _operation(op: Operation, requirement: Requirement) -> None:
             _require_addressed(op, attribute, requirement)
         elif not any(word in field for word in PASSES_SPEAK):
             requirement.attribute(attribute)
-        if isinstance(op, ModuleVariable) or isinstance(attribute, LinkageAttributesAttr):
+        if isinstance(op, spv.ModuleVariable) or isinstance(attribute, spv.LinkageAttributesAttr):
             _decoration(field, attribute, requirement)
     for field, attribute in op.attributes.items():
         _decoration(field, attribute, requirement)
@@ -366,7 +355,7 @@ def _operation(op: Operation, requirement: Requirement) -> None:
         for block in region.blocks:
             for argument in block.args:
                 requirement.type(argument.type, computed=True)
-    for capability, what in op.capabilities() if isinstance(op, SPIRVOp) else ():
+    for capability, what in op.capabilities() if isinstance(op, spv.SPIRVOp) else ():
         requirement.capability(capability, what)
     for special in SPECIAL:
         special(op, requirement)
@@ -375,11 +364,11 @@ def _operation(op: Operation, requirement: Requirement) -> None:
 def _require_addressed(op: Operation, type_: Attribute, requirement: Requirement) -> None:
     """The type of data behind an untyped pointer counts as if the pointer were typed."""
     pointer = op.properties.get("type") or next(
-        (v.type for v in (*op.operands, *op.results) if isinstance(v.type, UntypedPointerType)),
+        (v.type for v in (*op.operands, *op.results) if isinstance(v.type, spv.UntypedPointerType)),
         None,
     )
-    if isinstance(pointer, UntypedPointerType):
-        requirement.pointer(PointerType(type_, pointer.storage_class))
+    if isinstance(pointer, spv.UntypedPointerType):
+        requirement.pointer(spv.PointerType(type_, pointer.storage_class))
     else:
         requirement.type(type_, computed=True)
 
@@ -408,12 +397,12 @@ def _fitting(op: Operation, capabilities: tuple[str, ...]) -> tuple[str, ...]:
         return capabilities
     result = op.results[0].type
     if op.name.startswith("spirv.EXT.AtomicF"):
-        scalar = element_of(result)
-        width = scalar.bitwidth if isinstance(scalar, FloatType) else 0
+        scalar = spv.element_of(result)
+        width = scalar.bitwidth if isinstance(scalar, spv.FloatType) else 0
         named = f"{'Vector' if isinstance(result, VectorType) else f'Float{width}'}"
         return tuple(c for c in capabilities if named in c) or capabilities
-    if isinstance(result, PointerType) and result.storage_class.data in VARYING:
-        wanted = VARYING[result.storage_class.data].name
+    if isinstance(result, spv.PointerType) and result.storage_class.data in spv.VARYING:
+        wanted = spv.VARYING[result.storage_class.data].name
         return (wanted,) if wanted in capabilities else capabilities
     return capabilities
 
@@ -425,10 +414,10 @@ def _variable_pointers(op: Operation, requirement: Requirement) -> None:
     arguments = [a for region in op.regions for block in region.blocks for a in block.args]
     results = [] if op.name in POINTER_MAKERS else list(op.results)
     for value in (*results, *arguments):
-        if isinstance(value.type, PointerType):
+        if isinstance(value.type, spv.PointerType):
             storage = value.type.storage_class.data
-            if storage in (StorageClass.StorageBuffer, StorageClass.Workgroup):
-                requirement.capability(VARYING[storage], f"{op.name} of {value.type}")
+            if storage in (spv.StorageClass.StorageBuffer, spv.StorageClass.Workgroup):
+                requirement.capability(spv.VARYING[storage], f"{op.name} of {value.type}")
 
 
 def _matrix_use(op: Operation, requirement: Requirement) -> None:
@@ -436,9 +425,11 @@ def _matrix_use(op: Operation, requirement: Requirement) -> None:
     if len(op.operands) != 1 or len(op.results) != 1 or op.name.startswith("spirv.NV."):
         return
     before, after = op.operands[0].type, op.results[0].type
-    if isinstance(before, CooperativeMatrixType) and isinstance(after, CooperativeMatrixType):
+    if isinstance(before, spv.CooperativeMatrixType) and isinstance(
+        after, spv.CooperativeMatrixType
+    ):
         if before.use != after.use:
-            capability = Capability.CooperativeMatrixConversionsNV
+            capability = spv.Capability.CooperativeMatrixConversionsNV
             requirement.capability(capability, f"{op.name} to another use")
 
 

@@ -36,19 +36,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException, VerifyException
 
-from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, ExecutionModeAttr, literal_words
-from xdsl_spirv.dialects.spirv.constants import (
-    ConstantOp,
-    ReferenceOfOp,
-    SpecConstantCompositeOp,
-    SpecConstantOp,
-    SpecConstantOperationOp,
-)
-from xdsl_spirv.dialects.spirv.enums import ExecutionMode
-from xdsl_spirv.dialects.spirv.evaluation import evaluate
-from xdsl_spirv.dialects.spirv.folding import Number, integer_attribute
-from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, RawGlobalOp
-from xdsl_spirv.dialects.spirv.structure import ExecutionModeOp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 
 NAME = "spirv-specialize"
@@ -115,7 +103,7 @@ class Specialization:
 
     def __init__(self, module: SPIRVModuleOp):
         self.module = module
-        self.known: dict[str, Number] = {}
+        self.known: dict[str, spv.Number] = {}
         """Symbol -> its value."""
         self.vectors: dict[str, DenseIntOrFPElementsAttr] = {}
         """The vectors of numbers by symbol."""
@@ -137,9 +125,9 @@ class Specialization:
     # Values.
 
     def _freeze(self, values: Mapping[str, str], *, defaults: bool) -> None:
-        constants = [o for o in self.module.body.block.ops if isinstance(o, SpecConstantOp)]
+        constants = [o for o in self.module.body.block.ops if isinstance(o, spv.SpecConstantOp)]
         # Several constants may have one SpecId: a value is then for all of them.
-        by_key: dict[str, list[SpecConstantOp]] = {}
+        by_key: dict[str, list[spv.SpecConstantOp]] = {}
         for op in constants:
             by_key.setdefault(op.sym_name.data, []).append(op)
             if op.spec_id is not None and str(op.spec_id) != op.sym_name.data:
@@ -162,18 +150,18 @@ class Specialization:
     # Outside of functions.
 
     def _fold_global(self, op: Operation) -> None:
-        if isinstance(op, SpecConstantCompositeOp):
+        if isinstance(op, spv.SpecConstantCompositeOp):
             op = self._as_raw(op)
-        if not isinstance(op, RawGlobalOp) or op.sym_name is None:
+        if not isinstance(op, spv.RawGlobalOp) or op.sym_name is None:
             return
         layout = [self._operand(o) for o in op.layout]
         op.layout = ArrayAttr(layout)
         name = op.instruction.data
-        values = [o.value for o in layout if isinstance(o, ConstantRefAttr)]
+        values = [o.value for o in layout if isinstance(o, spv.ConstantRefAttr)]
         numbers = [v for v in values if isinstance(v, IntegerAttr | FloatAttr)]
         if name == "OpSpecConstantOp" and op.type is not None and len(numbers) == len(layout) - 1:
             opcode = layout[0]
-            value = evaluate(getattr(opcode, "data", ""), numbers, op.type)
+            value = spv.evaluate(getattr(opcode, "data", ""), numbers, op.type)
             if value is not None:
                 self.known[op.sym_name.data] = value
         elif name == "OpSpecConstantOp" and getattr(layout[0], "data", "") == "OpCompositeExtract":
@@ -194,11 +182,11 @@ class Specialization:
             return None
         return self.composites[name][getattr(indexes[0], "data", 0)]
 
-    def _as_raw(self, op: SpecConstantCompositeOp) -> Operation:
+    def _as_raw(self, op: spv.SpecConstantCompositeOp) -> Operation:
         """A composite of specialization constants, some of which are numbers now."""
         if not any(s.string_value() in self.known for s in op.constituents):
             return op
-        raw_global = RawGlobalOp(
+        raw_global = spv.RawGlobalOp(
             op.sym_name.data, "OpSpecConstantComposite", list(op.constituents), op.type
         )
         raw_global.attributes |= op.attributes
@@ -208,7 +196,7 @@ class Specialization:
     def _operand(self, operand: Attribute) -> Attribute:
         if isinstance(operand, SymbolRefAttr) and operand.string_value() in self.known:
             value = self.known[operand.string_value()]
-            return ConstantRefAttr(value, value.type)
+            return spv.ConstantRefAttr(value, value.type)
         return self._type(operand)
 
     # Everywhere.
@@ -222,29 +210,29 @@ class Specialization:
         for name, attribute in op.properties.items():
             if name not in KEEPS_SYMBOLS:
                 op.properties[name] = self._property(op, name, attribute)
-        if isinstance(op, ExecutionModeOp):
+        if isinstance(op, spv.ExecutionModeOp):
             self._execution_mode(op)
-        elif isinstance(op, ReferenceOfOp) and op.spec_const.string_value() in self.known:
-            Rewriter.replace_op(op, ConstantOp(self.known[op.spec_const.string_value()]))
-        elif isinstance(op, ReferenceOfOp) and op.spec_const.string_value() in self.vectors:
+        elif isinstance(op, spv.ReferenceOfOp) and op.spec_const.string_value() in self.known:
+            Rewriter.replace_op(op, spv.ConstantOp(self.known[op.spec_const.string_value()]))
+        elif isinstance(op, spv.ReferenceOfOp) and op.spec_const.string_value() in self.vectors:
             vector = self.vectors[op.spec_const.string_value()]
-            Rewriter.replace_op(op, ConstantOp(vector, op.result.type))
-        elif isinstance(op, SpecConstantOperationOp) and (value := op.fold()) is not None:
-            Rewriter.replace_op(op, ConstantOp(value[0], op.result.type))
+            Rewriter.replace_op(op, spv.ConstantOp(vector, op.result.type))
+        elif isinstance(op, spv.SpecConstantOperationOp) and (value := op.fold()) is not None:
+            Rewriter.replace_op(op, spv.ConstantOp(value[0], op.result.type))
 
     def _block(self, block: Block) -> None:
         for argument in block.args:
             argument._type = self._type(argument.type)  # pyright: ignore[reportPrivateUsage]
 
-    def _execution_mode(self, op: ExecutionModeOp) -> None:
+    def _execution_mode(self, op: spv.ExecutionModeOp) -> None:
         values = [
             self.known.get(v.string_value(), v) if isinstance(v, SymbolRefAttr) else v
             for v in op.values
         ]
         op.properties["values"] = ArrayAttr(values)
         constant = all(isinstance(v, IntegerAttr) for v in values)
-        if op.execution_mode.data is ExecutionMode.LocalSizeId and constant:
-            op.execution_mode = ExecutionModeAttr(ExecutionMode.LocalSize)
+        if op.execution_mode.data is spv.ExecutionMode.LocalSizeId and constant:
+            op.execution_mode = spv.ExecutionModeAttr(spv.ExecutionMode.LocalSize)
 
     def _property(self, op: Operation, name: str, attribute: Attribute) -> Attribute:
         if not isinstance(attribute, SymbolRefAttr) or not isinstance(op, IRDLOperation):
@@ -293,13 +281,13 @@ class Specialization:
         return parameter if value is None else self._number(value, bases)
 
     @staticmethod
-    def _number(value: Number, bases: Iterable[type[Attribute]]) -> Attribute:
+    def _number(value: spv.Number, bases: Iterable[type[Attribute]]) -> Attribute:
         """A number in the form that a declaration wants."""
         if not isinstance(value, IntegerAttr):
             raise PassFailedException(f"{NAME}: {value} stands where an integer must")
         number = value.value.data & 0xFFFFFFFF
         for cls in bases:
-            if issubclass(cls, EnumerationAttr):
+            if issubclass(cls, spv.EnumerationAttr):
                 try:
                     return cls(cls.ENUM(number))
                 except ValueError:
@@ -314,11 +302,11 @@ class Specialization:
         """Removes the constants that nothing names; the others become constants of their name."""
         used = _symbols_in(self.module)
         for op in list(self.module.body.block.ops):
-            if not isinstance(op, SpecConstantOp | RawGlobalOp) or op.sym_name is None:
+            if not isinstance(op, spv.SpecConstantOp | spv.RawGlobalOp) or op.sym_name is None:
                 continue
             name = op.sym_name.data
             if name not in self.known:
-                constant = isinstance(op, RawGlobalOp) and op.instruction.data in COMPOSITES
+                constant = isinstance(op, spv.RawGlobalOp) and op.instruction.data in COMPOSITES
                 if constant and not op.attributes and name not in used:
                     Rewriter.erase_op(op)
                 continue
@@ -328,13 +316,13 @@ class Specialization:
                 Rewriter.erase_op(op)
 
 
-def _constant(name: str, value: Number) -> RawGlobalOp:
+def _constant(name: str, value: spv.Number) -> spv.RawGlobalOp:
     """Builds a constant under a symbol."""
     if value.type == IntegerType(1):
         instruction = "OpConstantTrue" if value.value.data else "OpConstantFalse"
-        return RawGlobalOp(name, instruction, (), value.type)
-    words = [IntAttr(word) for word in literal_words(value, value.type)]
-    return RawGlobalOp(name, "OpConstant", words, value.type)
+        return spv.RawGlobalOp(name, instruction, (), value.type)
+    words = [IntAttr(word) for word in spv.literal_words(value, value.type)]
+    return spv.RawGlobalOp(name, "OpConstant", words, value.type)
 
 
 def _symbols_in(module: SPIRVModuleOp) -> set[str]:
@@ -352,12 +340,12 @@ def _symbols_in(module: SPIRVModuleOp) -> set[str]:
     return symbols
 
 
-def _describe(op: SpecConstantOp) -> str:
+def _describe(op: spv.SpecConstantOp) -> str:
     spec_id = "" if op.spec_id is None else f" (SpecId {op.spec_id})"
     return f"@{op.sym_name.data}{spec_id}: {op.type}"
 
 
-def _parse(key: str, text: str, t: Attribute) -> Number:
+def _parse(key: str, text: str, t: Attribute) -> spv.Number:
     """Parses a value of the constant's type."""
     try:
         if isinstance(t, AnyFloat):
@@ -379,4 +367,4 @@ def _parse_integer(text: str, t: IntegerType) -> IntegerAttr:
     value = int(text, 0)
     if not -(1 << (width - 1)) <= value < 1 << width:
         raise ValueError(text)
-    return integer_attribute(value, t)
+    return spv.integer_attribute(value, t)

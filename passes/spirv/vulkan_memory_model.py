@@ -11,22 +11,15 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from xdsl_spirv.dialects.spirv.attributes import (
-    MemoryAccessAttr,
-    MemoryModelAttr,
-    MemorySemanticsAttr,
-)
-from xdsl_spirv.dialects.spirv.enums import MemoryAccess, MemoryModel, MemorySemantics, StorageClass
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.dialects import spv
 
 SHARED = frozenset(
     {
-        StorageClass.CrossWorkgroup,
-        StorageClass.PhysicalStorageBuffer,
-        StorageClass.StorageBuffer,
-        StorageClass.Uniform,
-        StorageClass.Workgroup,
+        spv.StorageClass.CrossWorkgroup,
+        spv.StorageClass.PhysicalStorageBuffer,
+        spv.StorageClass.StorageBuffer,
+        spv.StorageClass.Uniform,
+        spv.StorageClass.Workgroup,
     }
 )
 """Storage that more than one invocation reads and writes."""
@@ -38,40 +31,40 @@ ACCESSES = {
     "spirv.KHR.CooperativeMatrixStore": "memory_operand",
 }
 
-BOTH = MemorySemantics.AcquireRelease | MemorySemantics.SequentiallyConsistent
-RELEASES = MemorySemantics.Release | BOTH
-ACQUIRES = MemorySemantics.Acquire | BOTH
+BOTH = spv.MemorySemantics.AcquireRelease | spv.MemorySemantics.SequentiallyConsistent
+RELEASES = spv.MemorySemantics.Release | BOTH
+ACQUIRES = spv.MemorySemantics.Acquire | BOTH
 
 
-def use_vulkan_memory_model(module: ModuleOp) -> None:
+def use_vulkan_memory_model(module: spv.ModuleOp) -> None:
     """Change the memory model to Vulkan, and with it what accesses and barriers say."""
-    module.memory_model = MemoryModelAttr(MemoryModel.Vulkan)
+    module.memory_model = spv.MemoryModelAttr(spv.MemoryModel.Vulkan)
     for op in module.walk():
         field = ACCESSES.get(op.name)
         if field is not None:
             _share(op, field)
         for name, attribute in op.properties.items():
-            if isinstance(attribute, MemorySemanticsAttr):
-                op.properties[name] = MemorySemanticsAttr(_semantics(attribute.data))
+            if isinstance(attribute, spv.MemorySemanticsAttr):
+                op.properties[name] = spv.MemorySemanticsAttr(_semantics(attribute.data))
 
 
 def _share(op: Operation, field: str) -> None:
     pointer = op.operands[0].type
-    if not isinstance(pointer, PointerType) or pointer.storage_class.data not in SHARED:
+    if not isinstance(pointer, spv.PointerType) or pointer.storage_class.data not in SHARED:
         return
     before = op.properties.get(field)
-    access = before.data if isinstance(before, MemoryAccessAttr) else MemoryAccess.None_
-    op.properties[field] = MemoryAccessAttr(access | MemoryAccess.NonPrivatePointer)
+    access = before.data if isinstance(before, spv.MemoryAccessAttr) else spv.MemoryAccess.None_
+    op.properties[field] = spv.MemoryAccessAttr(access | spv.MemoryAccess.NonPrivatePointer)
 
 
-def _semantics(before: MemorySemantics) -> MemorySemantics:
+def _semantics(before: spv.MemorySemantics) -> spv.MemorySemantics:
     """The two bits, and acquire-release for sequential consistency, which Vulkan has not."""
     after = before
     if before & RELEASES:
-        after |= MemorySemantics.MakeAvailable
+        after |= spv.MemorySemantics.MakeAvailable
     if before & ACQUIRES:
-        after |= MemorySemantics.MakeVisible
-    if before & MemorySemantics.SequentiallyConsistent:
-        after &= ~MemorySemantics.SequentiallyConsistent
-        after |= MemorySemantics.AcquireRelease
+        after |= spv.MemorySemantics.MakeVisible
+    if before & spv.MemorySemantics.SequentiallyConsistent:
+        after &= ~spv.MemorySemantics.SequentiallyConsistent
+        after |= spv.MemorySemantics.AcquireRelease
     return after

@@ -21,16 +21,9 @@ import numpy as np
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv import OPERATIONS
-from xdsl_spirv.dialects.spirv.abi import VerCapExtAttr
-from xdsl_spirv.dialects.spirv.enums import (
-    AddressingModel,
-    Capability,
-    ExecutionMode,
-    ExecutionModel,
-    MemoryModel,
-)
-from xdsl_spirv.dialects.spirv.structure import EntryPointOp, ExecutionModeOp, ModuleOp
+from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.serialization.decode.annotations import Annotations
 from xdsl_spirv.serialization.decode.functions import FunctionDecoder, declare
 from xdsl_spirv.serialization.decode.globals import GlobalTable
@@ -127,9 +120,9 @@ class ModuleDecoder:
         self.types = TypeReader(index, self.annotations)
         self.globals = GlobalTable(index, self.annotations, self.types)
         self.types.globals = self.globals
-        self._capabilities: list[Capability] = []
+        self._capabilities: list[spv.Capability] = []
         self._extensions: list[str] = []
-        self._model = (AddressingModel.Logical, MemoryModel.Simple)
+        self._model = (spv.AddressingModel.Logical, spv.MemoryModel.Simple)
         self._tail: list[Operation] = []
         self._sections: dict[str, Callable[[Sequence[int]], None]] = {
             "OpCapability": self._capability,
@@ -147,7 +140,7 @@ class ModuleDecoder:
             handler = self._sections.get(index.name(row) or "")
             if handler is not None:
                 handler(index.rows[row])
-        triple = VerCapExtAttr(index.raw.header.version, self._capabilities, self._extensions)
+        triple = spv.VerCapExtAttr(index.raw.header.version, self._capabilities, self._extensions)
         module = ModuleOp((), *self._model, triple)
         block = module.body.block
         spans = list(index.functions())
@@ -192,7 +185,7 @@ class ModuleDecoder:
     def _capability(self, words: Sequence[int]) -> None:
         value = self.index.word(words, 1)
         try:
-            capability = Capability(value)
+            capability = spv.Capability(value)
         except ValueError:
             raise self.index.error(f"{value} is not a Capability of the grammar") from None
         if capability not in self._capabilities:
@@ -208,7 +201,7 @@ class ModuleDecoder:
     def _memory_model(self, words: Sequence[int]) -> None:
         addressing, memory = self.index.word(words, 1), self.index.word(words, 2)
         try:
-            self._model = (AddressingModel(addressing), MemoryModel(memory))
+            self._model = (spv.AddressingModel(addressing), spv.MemoryModel(memory))
         except ValueError:
             raise self.index.error("the addressing or memory model is unknown") from None
 
@@ -218,7 +211,7 @@ class ModuleDecoder:
         model, function, name, *interface = [o.value for o in operands]
         symbols = [self.globals.variable(int(i)) for i in dict.fromkeys(interface)]
         symbol = self.globals.function(int(function))
-        op = EntryPointOp(ExecutionModel(int(model)), symbol, symbols)
+        op = spv.EntryPointOp(spv.ExecutionModel(int(model)), symbol, symbols)
         if symbol != name:
             op.attributes["entry_name"] = index.text(str(name))
         self._tail.append(op)
@@ -238,5 +231,5 @@ class ModuleDecoder:
                 n = operand.value
                 values.append(n - (1 << 32) if n >> 31 else n)
         symbol = self.globals.function(int(function.value))
-        op = ExecutionModeOp(symbol, ExecutionMode(int(mode.value)), values)
+        op = spv.ExecutionModeOp(symbol, spv.ExecutionMode(int(mode.value)), values)
         self._tail.append(op)

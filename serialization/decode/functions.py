@@ -27,12 +27,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, SwitchOp
-from xdsl_spirv.dialects.spirv.control_flow import LoopOp, MergeOp, SelectionOp
-from xdsl_spirv.dialects.spirv.enums import FunctionControl, LoopControl, SelectionControl
-from xdsl_spirv.dialects.spirv.exits import BreakOp, ContinueOp
-from xdsl_spirv.dialects.spirv.function import FuncOp, set_attributes
-from xdsl_spirv.dialects.spirv.raw import DecorateOp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.serialization.decode.blocks import SILENT, BlockRows, read_blocks
 from xdsl_spirv.serialization.decode.constructs import Construct, Constructs, find_constructs
 from xdsl_spirv.serialization.decode.escapes import lead_out
@@ -62,7 +57,7 @@ class Module(Protocol):
 class Declared:
     """A function without its body's operations."""
 
-    op: FuncOp
+    op: spv.FuncOp
     span: range
     parameters: list[int]
     start: int
@@ -88,8 +83,8 @@ def declare(module: Module, span: range) -> Declared:
     if len(parameters) != len(t.inputs):
         raise index.error(f"{len(parameters)} parameters stand where the type has {len(t.inputs)}")
     region = Region(Block(arg_types=t.inputs)) if row < span.stop - 1 else Region()
-    op = FuncOp(module.globals.function(id), t, region, FunctionControl(control))
-    set_attributes(op, module.globals.read_attributes(id))
+    op = spv.FuncOp(module.globals.function(id), t, region, spv.FunctionControl(control))
+    spv.set_attributes(op, module.globals.read_attributes(id))
     own = [module.annotations.attributes(p, module.globals.operand) for p in parameters]
     if any(own):
         named = [{f"spirv.{name}": a for name, a in notes.items()} for notes in own]
@@ -168,7 +163,7 @@ class FunctionDecoder:
             self.values.define(id, value)
             notes = self.instructions.notes(id)
             if notes:
-                decorate = DecorateOp(value)
+                decorate = spv.DecorateOp(value)
                 decorate.attributes |= notes
                 block.add_op(decorate)
 
@@ -233,8 +228,8 @@ class FunctionDecoder:
         head = self.blocks[construct.header]
         words = self.rows[head.merge or 0]
         self.index.at = head.merge or 0
-        control = SelectionControl(self.index.word(words, 2))
-        op = SelectionOp(Region(), self._phi_types(construct.merge), control)
+        control = spv.SelectionControl(self.index.word(words, 2))
+        op = spv.SelectionOp(Region(), self._phi_types(construct.merge), control)
         header, merge = Block(), self._merge_block(construct)
         self._make_blocks(construct.blocks)
         op.body.add_block([header, *(self._made[b] for b in construct.blocks), merge])
@@ -244,7 +239,7 @@ class FunctionDecoder:
         self._terminate(construct.header, header)
         for label in construct.blocks:
             self._enter(label)
-        merge.add_op(MergeOp(merge.args))
+        merge.add_op(spv.MergeOp(merge.args))
         self.values.leave()
         return list(op.results)
 
@@ -256,8 +251,8 @@ class FunctionDecoder:
         rows = self.blocks[header]
         row = rows.merge or 0
         words, self.index.at = self.rows[row], row
-        control = LoopControl(self.index.word(words, 3))
-        op = LoopOp(Region(), self._phi_types(construct.merge), control)
+        control = spv.LoopControl(self.index.word(words, 3))
+        op = spv.LoopOp(Region(), self._phi_types(construct.merge), control)
         if len(words) > 4:
             numbers = [w - (1 << 32) if w >> 31 else w for w in words[4:]]
             op.attributes[LOOP_PARAMETERS] = DenseArrayBase.from_list(i32, numbers)
@@ -271,7 +266,7 @@ class FunctionDecoder:
         first = Block(arg_types=self._phi_types(header))
         self._headers[header] = first
         merge = self._merge_block(construct)
-        entry = Block([BranchOp(first, entering)])
+        entry = Block([spv.BranchOp(first, entering)])
         op.body.add_block([entry, first, *(self._made[b] for b in inside), back, merge])
         block.add_op(op)
         op.location = self.instructions.location
@@ -279,13 +274,13 @@ class FunctionDecoder:
         self._bind(header, first.args, first)
         if target == header:
             self.instructions.read_all(rows.body, first)
-            first.add_op(BranchOp(back))
+            first.add_op(spv.BranchOp(back))
             self._terminate(header, back)
         else:
             self._fill(header, first)
         for label in self._in_order(inside, target, header):
             self._enter(label)
-        merge.add_op(MergeOp(merge.args))
+        merge.add_op(spv.MergeOp(merge.args))
         self.values.leave()
         return list(op.results)
 
@@ -349,7 +344,7 @@ class FunctionDecoder:
         return self._made[target], depth - (0 if region is None else region.depth)
 
     def _exit(self, label: int, target: int, levels: int) -> Operation:
-        cls = BreakOp if target in self._merges else ContinueOp
+        cls = spv.BreakOp if target in self._merges else spv.ContinueOp
         return cls(levels, self._passed(label, target))
 
     def _branch(self, label: int, target: int, block: Block) -> tuple[Block, list[SSAValue]]:
@@ -375,7 +370,7 @@ class FunctionDecoder:
             if levels:
                 branch = self._exit(label, target, levels)
             else:
-                branch = BranchOp(way, self._passed(label, target))
+                branch = spv.BranchOp(way, self._passed(label, target))
         elif name == "OpBranchConditional":
             branch = self._conditional(label, block, words)
         elif name == "OpSwitch":
@@ -405,11 +400,11 @@ class FunctionDecoder:
             way, levels = self._way(label, first)
             if levels:
                 return self._exit(label, first, levels)
-            return BranchOp(way, self._passed(label, first))
+            return spv.BranchOp(way, self._passed(label, first))
         taken, given = self._branch(label, first, block)
         otherwise, others = self._branch(label, second, block)
         weights = (words[4], words[5]) if len(words) == 6 else None
-        return BranchConditionalOp(condition, taken, otherwise, given, others, weights)
+        return spv.BranchConditionalOp(condition, taken, otherwise, given, others, weights)
 
     def _switch(self, label: int, block: Block, row: int) -> Operation:
         selector, default, *cases = self.index.raw[row].operands
@@ -424,4 +419,4 @@ class FunctionDecoder:
             number = int(literal.value)
             number -= 1 << width if signed and number >> (width - 1) else 0
             targets.append((number, *self._branch(label, int(target.value), block)))
-        return SwitchOp(value, otherwise, targets)
+        return spv.SwitchOp(value, otherwise, targets)

@@ -16,32 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import FloatAttr, IntAttr, IntegerAttr, StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Operation, TypeAttribute
 
-from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
-from xdsl_spirv.dialects.spirv.constants import (
-    ConstantNullOp,
-    ConstantOp,
-    ReferenceOfOp,
-    SpecConstantCompositeOp,
-    SpecConstantOp,
-    UndefOp,
-    constituent_types,
-)
-from xdsl_spirv.dialects.spirv.enums import Decoration, LinkageType
-from xdsl_spirv.dialects.spirv.function import set_attributes
-from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr, ExtendedSetAttr, RawGlobalOp
-from xdsl_spirv.dialects.spirv.replicated import (
-    ConstantCompositeReplicateOp,
-    ConstantDataOp,
-    SpecConstantCompositeReplicateOp,
-    SpecConstantDataOp,
-)
-from xdsl_spirv.dialects.spirv.structure import (
-    AddressOfOp,
-    GlobalVariableOp,
-    ModuleVariable,
-    UntypedGlobalVariableOp,
-)
-from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.decode.annotations import Annotations, Note
 from xdsl_spirv.serialization.decode.constants import ConstantReader
@@ -139,7 +114,7 @@ class GlobalTable:
             elif name in ALIAS_SETS:
                 self.symbol(index.word(words, 1))
             elif name in NOTES:
-                self.operations[row] = RawGlobalOp(None, name, self.layout(row))
+                self.operations[row] = spv.RawGlobalOp(None, name, self.layout(row))
             elif name is not None and (
                 not name.startswith(READ_BY_OTHERS) or name.endswith("ContinuedINTEL")
             ):
@@ -196,14 +171,14 @@ class GlobalTable:
             declaration = self._spec_replicated(symbol, words)
         elif name == "OpSpecConstantDataKHR":
             t = cast("TypeAttribute", self.types.type(self.index.word(words, 1)))
-            declaration = SpecConstantDataOp(symbol, words[3:], t)
+            declaration = spv.SpecConstantDataOp(symbol, words[3:], t)
             declaration.attributes |= self.annotations.attributes(words[2], self.operand)
         return declaration or self._carry(symbol, name, row)
 
     def _carry(self, symbol: str, name: str, row: int) -> Operation:
         words, entry = self.index.rows[row], grammar().instruction(name)
         t = self.types.type(self.index.word(words, 1)) if entry.has_result_type else None
-        carrier = RawGlobalOp(symbol, name, self.layout(row), t)
+        carrier = spv.RawGlobalOp(symbol, name, self.layout(row), t)
         if entry.has_result:
             id = words[1 + entry.has_result_type]
             carrier.attributes |= self.annotations.attributes(id, self.operand)
@@ -211,14 +186,14 @@ class GlobalTable:
 
     def _variable(self, symbol: str, words: Sequence[int]) -> Operation | None:
         t, id = self.types.type(self.index.word(words, 1)), self.index.word(words, 2)
-        if isinstance(t, PointerType) and self.index.opcodes[self.index.at] == _opcode(
+        if isinstance(t, spv.PointerType) and self.index.opcodes[self.index.at] == _opcode(
             "OpVariable"
         ):
-            variable: ModuleVariable = GlobalVariableOp(symbol, t)
+            variable: spv.ModuleVariable = spv.GlobalVariableOp(symbol, t)
             rest = words[4:]
-        elif isinstance(t, UntypedPointerType) and len(words) > 3:
+        elif isinstance(t, spv.UntypedPointerType) and len(words) > 3:
             data = self.types.type(words[4]) if len(words) > 4 else None
-            variable = UntypedGlobalVariableOp(symbol, t, cast("TypeAttribute | None", data))
+            variable = spv.UntypedGlobalVariableOp(symbol, t, cast("TypeAttribute | None", data))
             rest = words[5:]
         else:
             return None
@@ -226,18 +201,20 @@ class GlobalTable:
             raise self.index.error("a variable's storage class differs from its pointer's")
         if rest:
             variable.properties["initializer"] = self.symbol_reference(rest[0])
-        set_attributes(variable, self.read_attributes(id))
+        spv.set_attributes(variable, self.read_attributes(id))
         return variable
 
     def read_attributes(self, id: int) -> dict[str, Attribute]:
         """The decorations of a function or variable, its linkage as one attribute."""
-        linkage = self.annotations.find(id, Decoration.LinkageAttributes)
-        but = () if linkage is None else (Decoration.LinkageAttributes,)
+        linkage = self.annotations.find(id, spv.Decoration.LinkageAttributes)
+        but = () if linkage is None else (spv.Decoration.LinkageAttributes,)
         attributes = self.annotations.attributes(id, self.operand, but)
         if linkage is not None:
             name, kind = (p.value for p in linkage.parameters)
             text = self.index.text(str(name)).data
-            attributes["linkage_attributes"] = LinkageAttributesAttr(text, LinkageType(int(kind)))
+            attributes["linkage_attributes"] = spv.LinkageAttributesAttr(
+                text, spv.LinkageType(int(kind))
+            )
         return attributes
 
     def _spec_constant(self, symbol: str, name: str, words: Sequence[int]) -> Operation | None:
@@ -248,22 +225,24 @@ class GlobalTable:
             value = IntegerAttr.from_bool(name == "OpSpecConstantTrue")
         if not isinstance(value, IntegerAttr | FloatAttr):
             return None
-        note = self.annotations.find(id, Decoration.SpecId)
-        constant = SpecConstantOp(symbol, value, None if note is None else note.literal())
-        constant.attributes |= self.annotations.attributes(id, self.operand, (Decoration.SpecId,))
+        note = self.annotations.find(id, spv.Decoration.SpecId)
+        constant = spv.SpecConstantOp(symbol, value, None if note is None else note.literal())
+        constant.attributes |= self.annotations.attributes(
+            id, self.operand, (spv.Decoration.SpecId,)
+        )
         return constant
 
     def _spec_composite(self, symbol: str, words: Sequence[int]) -> Operation | None:
         """The dialect's form, if all constituents are specialization constants."""
         t, id = self.types.type(self.index.word(words, 1)), self.index.word(words, 2)
         names = [self.index.name(self.index.definitions.get(i, 0)) for i in words[3:]]
-        types = constituent_types(t)
+        types = spv.constituent_types(t)
         if types is None or len(types) != len(names):
             return None
         if not all(name is not None and name.startswith("OpSpecConstant") for name in names):
             return None
         symbols = [self.symbol(i) for i in words[3:]]
-        composite = SpecConstantCompositeOp(symbol, symbols, cast("TypeAttribute", t))
+        composite = spv.SpecConstantCompositeOp(symbol, symbols, cast("TypeAttribute", t))
         composite.attributes |= self.annotations.attributes(id, self.operand)
         return composite
 
@@ -274,7 +253,9 @@ class GlobalTable:
         if not name.startswith("OpSpecConstant"):
             return None
         constituent = self.symbol(words[3])
-        composite = SpecConstantCompositeReplicateOp(symbol, constituent, cast("TypeAttribute", t))
+        composite = spv.SpecConstantCompositeReplicateOp(
+            symbol, constituent, cast("TypeAttribute", t)
+        )
         composite.attributes |= self.annotations.attributes(id, self.operand)
         return composite
 
@@ -313,7 +294,7 @@ class GlobalTable:
             raise self.index.error(f"%{id} is defined inside a function")
         if isinstance(attribute, IntegerAttr | SymbolRefAttr) or self.types.is_type(id):
             return attribute
-        return ConstantRefAttr(attribute, self._type_of(id))
+        return spv.ConstantRefAttr(attribute, self._type_of(id))
 
     def read_carried(self, id: int) -> Attribute:
         """An id among the operands of a carried instruction."""
@@ -324,16 +305,16 @@ class GlobalTable:
             raise self.index.error(f"%{id} is defined inside a function")
         if isinstance(attribute, SymbolRefAttr) or self.types.is_type(id):
             return attribute
-        return ConstantRefAttr(attribute, self._type_of(id))
+        return spv.ConstantRefAttr(attribute, self._type_of(id))
 
     def _type_of(self, id: int) -> Attribute:
         return self.types.type(self.index.rows[self.index.definitions[id]][1])
 
-    def extended_set(self, id: int) -> ExtendedSetAttr:
+    def extended_set(self, id: int) -> spv.ExtendedSetAttr:
         name = self.index.raw.symbols.imports.get(id)
         if name is None:
             raise self.index.error(f"no OpExtInstImport imports %{id}")
-        return ExtendedSetAttr(self.index.text(name).data)
+        return spv.ExtendedSetAttr(self.index.text(name).data)
 
     def operands(self, row: int) -> list[RawOperand]:
         """
@@ -385,20 +366,18 @@ class GlobalTable:
             return None
         name = self.index.name(row) or ""
         if name == "OpUndef":
-            return UndefOp(self._type_of(id))
+            return spv.UndefOp(self._type_of(id))
         if name == "OpGraphConstantARM":
-            from xdsl_spirv.dialects.spirv.graph_arm import GraphConstantOp
-
-            return GraphConstantOp(self.index.word(self.index.rows[row], 3), self._type_of(id))
+            return spv.GraphConstantOp(self.index.word(self.index.rows[row], 3), self._type_of(id))
         if name == "OpConstantNull":
-            return ConstantNullOp(self._type_of(id))
+            return spv.ConstantNullOp(self._type_of(id))
         words = self.index.rows[row]
         if name == "OpConstantDataKHR":
-            return ConstantDataOp(words[3:], self._type_of(id))
+            return spv.ConstantDataOp(words[3:], self._type_of(id))
         if name == "OpConstantCompositeReplicateEXT":
             value = self.values.value(self.index.innermost(row))
             if value is not None:
-                return ConstantCompositeReplicateOp(value, self._type_of(id))
+                return spv.ConstantCompositeReplicateOp(value, self._type_of(id))
         if not (
             name.startswith(("OpConstant", "OpSpecConstant", "OpExtInst")) or name in VARIABLES
         ):
@@ -406,13 +385,15 @@ class GlobalTable:
         value = self.attribute(id)
         if isinstance(value, SymbolRefAttr):
             operation = self.operations.get(row)
-            if isinstance(operation, ModuleVariable):
-                return AddressOfOp(operation)
-            return ReferenceOfOp(value, self._type_of(id))
+            if isinstance(operation, spv.ModuleVariable):
+                return spv.AddressOfOp(operation)
+            return spv.ReferenceOfOp(value, self._type_of(id))
         return (
             None
             if value is None
-            else ConstantOp.create(properties={"value": value}, result_types=[self._type_of(id)])
+            else spv.ConstantOp.create(
+                properties={"value": value}, result_types=[self._type_of(id)]
+            )
         )
 
     # The order of the module.
@@ -427,7 +408,7 @@ class GlobalTable:
 
     def notes(self) -> list[Operation]:
         """Decorations and names of types and constants that these cannot hold."""
-        placed: list[tuple[int, RawGlobalOp]] = []
+        placed: list[tuple[int, spv.RawGlobalOp]] = []
         for id, note, member in self.types.notes.values():
             placed.append((note.row, self._note(self.types.type(id), note, member)))
         for id, notes in self.annotations.notes.items():
@@ -454,10 +435,10 @@ class GlobalTable:
         """True if the attribute of a type holds a decoration of it."""
         strided = ("OpTypeArray", "OpTypeRuntimeArray", "OpTypePointer")
         return type_name == "OpTypeStruct" or (
-            type_name in strided and note.decoration == Decoration.ArrayStride
+            type_name in strided and note.decoration == spv.Decoration.ArrayStride
         )
 
-    def _note(self, target: Attribute, note: Note, member: int | None) -> RawGlobalOp:
+    def _note(self, target: Attribute, note: Note, member: int | None) -> spv.RawGlobalOp:
         layout: list[Attribute] = [target]
         if member is not None:
             layout.append(IntAttr(member))
@@ -470,7 +451,7 @@ class GlobalTable:
                 layout.append(self.read_carried(value))
             else:
                 layout.append(IntAttr(value))
-        return RawGlobalOp(None, note.instruction, layout)
+        return spv.RawGlobalOp(None, note.instruction, layout)
 
     def _member_names(self) -> list[Operation]:
         carriers: list[Operation] = []
@@ -479,7 +460,7 @@ class GlobalTable:
             for row, member, name in names if t is not None else ():
                 self.index.at = row
                 layout = [cast("Attribute", t), IntAttr(member), self.index.text(name)]
-                carriers.append(RawGlobalOp(None, "OpMemberName", layout))
+                carriers.append(spv.RawGlobalOp(None, "OpMemberName", layout))
         return carriers
 
 

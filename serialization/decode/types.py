@@ -33,22 +33,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv import types_declared
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Decoration, Scope, StorageClass
-from xdsl_spirv.dialects.spirv.raw import RawType
-from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    CooperativeMatrixType,
-    MatrixType,
-    MemberDecorationAttr,
-    PointerType,
-    RuntimeArrayType,
-    Size,
-    StructDecorationAttr,
-    StructType,
-    UntypedPointerType,
-)
-from xdsl_spirv.dialects.spirv.types_declared import DeclaredType, TensorArmType
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.decode.annotations import Annotations, Note
 from xdsl_spirv.serialization.decode.module_index import ModuleIndex
@@ -95,10 +81,10 @@ IDENTIFIER = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 
 
 @cache
-def declared_types() -> dict[str, type[DeclaredType]]:
+def declared_types() -> dict[str, type[spv.DeclaredType]]:
     """Instruction -> the class of type that it declares."""
     types = attributes_of([types_declared])
-    return {c.INSTRUCTION: c for c in types if issubclass(c, DeclaredType)}
+    return {c.INSTRUCTION: c for c in types if issubclass(c, spv.DeclaredType)}
 
 
 class TypeReader:
@@ -190,7 +176,7 @@ class TypeReader:
     def _reference(self, id: int) -> Attribute:
         """The struct that is being read, inside of itself."""
         self._referred.add(id)
-        return StructType(None, identifier=self._open[id])
+        return spv.StructType(None, identifier=self._open[id])
 
     @cached_property
     def _cyclic(self) -> frozenset[int]:
@@ -230,7 +216,7 @@ class TypeReader:
     def _word(self, words: Sequence[int], place: int) -> int:
         return self.index.word(words, place)
 
-    def size(self, id: int) -> Size:
+    def size(self, id: int) -> spv.Size:
         """A size that a constant gives, or the symbol of the specialization constant."""
         number = self.globals.constant(id)
         if number is None:
@@ -238,7 +224,7 @@ class TypeReader:
         return IntAttr(number & 0xFFFFFFFF)
 
     def _stride(self, id: int) -> int:
-        note = self.annotations.find(id, Decoration.ArrayStride)
+        note = self.annotations.find(id, spv.Decoration.ArrayStride)
         value = None if note is None else note.literal()
         return value or 0
 
@@ -266,22 +252,22 @@ class TypeReader:
         column = self.type(self._word(words, 2))
         if not isinstance(column, VectorType):
             raise ValueError("a matrix's columns must be vectors")
-        return MatrixType(self._word(words, 3), cast("VectorType", column))
+        return spv.MatrixType(self._word(words, 3), cast("VectorType", column))
 
     def _pointer(self, words: Sequence[int]) -> Attribute:
-        storage_class = StorageClass(self._word(words, 2))
+        storage_class = spv.StorageClass(self._word(words, 2))
         stride = self._stride(words[1])
-        return PointerType(self.type(self._word(words, 3)), storage_class, stride)
+        return spv.PointerType(self.type(self._word(words, 3)), storage_class, stride)
 
     def _untyped_pointer(self, words: Sequence[int]) -> Attribute:
-        return UntypedPointerType(StorageClass(self._word(words, 2)))
+        return spv.UntypedPointerType(spv.StorageClass(self._word(words, 2)))
 
     def _array(self, words: Sequence[int]) -> Attribute:
         element, length = self.type(self._word(words, 2)), self.size(self._word(words, 3))
-        return ArrayType(length, element, self._stride(words[1]))
+        return spv.ArrayType(length, element, self._stride(words[1]))
 
     def _runtime_array(self, words: Sequence[int]) -> Attribute:
-        return RuntimeArrayType(self.type(self._word(words, 2)), self._stride(words[1]))
+        return spv.RuntimeArrayType(self.type(self._word(words, 2)), self._stride(words[1]))
 
     def _function(self, words: Sequence[int]) -> Attribute:
         result, *parameters = (self.type(i) for i in words[2:])
@@ -294,12 +280,12 @@ class TypeReader:
             use = self.globals.constant(words[6])
         if use is None:
             return self._carry(self.index.definitions[words[1]])
-        return CooperativeMatrixType(
+        return spv.CooperativeMatrixType(
             self.size(words[4]),
             self.size(words[5]),
             component,
-            self.globals.symbol_reference(words[3]) if scope is None else Scope(scope),
-            CooperativeMatrixUse(use),
+            self.globals.symbol_reference(words[3]) if scope is None else spv.Scope(scope),
+            spv.CooperativeMatrixUse(use),
         )
 
     def _struct(self, words: Sequence[int]) -> Attribute:
@@ -316,46 +302,51 @@ class TypeReader:
         del self._open[id]
         self._referred = outer | self._referred - {id}
         notes = self._members(id, len(members), first)
-        struct = StructType(members, *notes, identifier=identifier)
+        struct = spv.StructType(members, *notes, identifier=identifier)
         if self._structs.setdefault(struct, id) != id:
             self._names[id] = self._unique("struct")
-            struct = StructType(members, *notes, identifier=self._names[id])
+            struct = spv.StructType(members, *notes, identifier=self._names[id])
             self._structs[struct] = id
         return struct
 
     def _members(
         self, id: int, count: int, first: bool
-    ) -> tuple[list[int], list[MemberDecorationAttr], list[StructDecorationAttr]]:
+    ) -> tuple[list[int], list[spv.MemberDecorationAttr], list[spv.StructDecorationAttr]]:
         """
         Offsets, the members' other decorations, and the struct's. `first` says that the struct's
         decorations which the type cannot hold are not noted yet.
         """
         offsets: dict[int, int] = {}
-        decorations: dict[MemberDecorationAttr, None] = {}
+        decorations: dict[spv.MemberDecorationAttr, None] = {}
         for member, note in self.annotations.member_notes.get(id, ()):
             value = note.literal() if note.is_number() else None
             if member >= count or not note.is_number():
                 if first:
                     self.notes[-len(self.notes) - 1] = (id, note, member)
-            elif note.decoration == Decoration.Offset and value is not None:
+            elif note.decoration == spv.Decoration.Offset and value is not None:
                 offsets[member] = value
             else:
-                decorations[MemberDecorationAttr(member, Decoration(note.decoration), value)] = None
+                decorations[
+                    spv.MemberDecorationAttr(member, spv.Decoration(note.decoration), value)
+                ] = None
         if len(offsets) != count:
             partial = {
-                MemberDecorationAttr(m, Decoration.Offset, v): None for m, v in offsets.items()
+                spv.MemberDecorationAttr(m, spv.Decoration.Offset, v): None
+                for m, v in offsets.items()
             }
             decorations = partial | decorations
             offsets = {}
-        whole: dict[StructDecorationAttr, None] = {}
+        whole: dict[spv.StructDecorationAttr, None] = {}
         for note in self.annotations.notes.get(id, ()):
             if note.is_number():
-                whole[StructDecorationAttr(Decoration(note.decoration), note.literal())] = None
+                whole[spv.StructDecorationAttr(spv.Decoration(note.decoration), note.literal())] = (
+                    None
+                )
             elif first:
                 self.notes[-len(self.notes) - 1] = (id, note, None)
         return [offsets[m] for m in sorted(offsets)], list(decorations), list(whole)
 
-    def _read_declared(self, cls: type[DeclaredType], row: int) -> Attribute:
+    def _read_declared(self, cls: type[spv.DeclaredType], row: int) -> Attribute:
         """A type that its declaration's operands make up; carried if they do not fit."""
         try:
             kinds = [o.kind for o in grammar().instruction(cls.INSTRUCTION).operands[1:]]
@@ -380,7 +371,7 @@ class TypeReader:
 
     def _carry(self, row: int) -> Attribute:
         name = self.index.name(row) or ""
-        return RawType(name, self.globals.layout(row))
+        return spv.RawType(name, self.globals.layout(row))
 
 
 def _reachable(starts: Iterable[int], edges: Mapping[int, Sequence[int]]) -> frozenset[int]:
@@ -403,7 +394,7 @@ def zero_of(t: Attribute) -> Attribute | None:
         element = t.get_element_type()
         if isinstance(element, IntegerType | AnyFloat):
             return dense_of(t, bytes(element.compile_time_size * t.get_shape()[0]))
-    if isinstance(t, TensorArmType) and isinstance(t.element_type, IntegerType | AnyFloat):
+    if isinstance(t, spv.TensorArmType) and isinstance(t.element_type, IntegerType | AnyFloat):
         count = math.prod(t.extents)
         if 0 < count <= MAX_ZEROS:
             return dense_of(t.literal_type, bytes(t.element_type.compile_time_size * count))
@@ -431,7 +422,7 @@ def pack_numbers(
     return b"".join(data)
 
 
-def tensor_of(t: TensorArmType, values: Sequence[Attribute | None]) -> Attribute | None:
+def tensor_of(t: spv.TensorArmType, values: Sequence[Attribute | None]) -> Attribute | None:
     """A `dense` literal of constituents: elements, or tensors without the first dimension."""
     element = t.element_type
     if t.extents[:1] != (len(values),) or not isinstance(element, IntegerType | AnyFloat):
@@ -439,7 +430,7 @@ def tensor_of(t: TensorArmType, values: Sequence[Attribute | None]) -> Attribute
     if len(t.extents) == 1:
         data = pack_numbers(values, element)
         return None if data is None else dense_of(t.literal_type, data)
-    inner = TensorArmType(t.extents[1:], element).literal_type
+    inner = spv.TensorArmType(t.extents[1:], element).literal_type
     parts = [
         v.data.data for v in values if isinstance(v, DenseIntOrFPElementsAttr) and v.type == inner
     ]

@@ -15,21 +15,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeGuard
+from typing import NamedTuple, Protocol, TypeAlias, TypeGuard
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from xdsl_spirv.dialects.spirv.attributes import DecorationAttr
-from xdsl_spirv.dialects.spirv.control_flow import (
-    EXITS,
-    BranchConditionalOp,
-    BranchOp,
-    LoopOp,
-    MergeOp,
-    SelectionOp,
-)
-from xdsl_spirv.dialects.spirv.memory import VariableOp
+from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.spirv.control_flow import BranchConditionalOp, BranchOp
 from xdsl_spirv.dialects.spirv.structure import FuncOp
 from xdsl_spirv.grammar import decoration_of, grammar
 from xdsl_spirv.serialization.encode import SPIRVEncodeError
@@ -42,10 +34,6 @@ from xdsl_spirv.serialization.encode.operations import (
 )
 from xdsl_spirv.serialization.encode.types import Decorations, scalar_words
 from xdsl_spirv.serialization.raw.words import instruction
-
-if TYPE_CHECKING:
-    from xdsl_spirv.dialects.spirv.exits import ExitOp
-    from xdsl_spirv.dialects.spirv.raw import Carried
 
 SELECTION_MERGE, LOOP_MERGE = "spirv.selection_merge", "spirv.loop_merge"
 """
@@ -94,12 +82,12 @@ class Module(IdSource, Protocol):
     def symbol(self, name: str, op: Operation | None) -> int: ...
     def decorate(self, target: int, op: Operation) -> None: ...
     def is_declaration(self, op: Operation) -> bool: ...
-    def carried(self, op: Carried) -> Sequence[int]: ...
+    def carried(self, op: spv.Carried) -> Sequence[int]: ...
 
 
 def _brings_blocks(op: Operation) -> bool:
     """Whether an operation is a selection or a loop with blocks."""
-    return isinstance(op, SelectionOp | LoopOp) and bool(op.regions[0].blocks)
+    return isinstance(op, spv.SelectionOp | spv.LoopOp) and bool(op.regions[0].blocks)
 
 
 def _goes_on(op: Operation) -> bool:
@@ -108,11 +96,11 @@ def _goes_on(op: Operation) -> bool:
 
     It has a label of its own only where it would share a block with a loop's merge instruction.
     """
-    if not isinstance(op, SelectionOp):
+    if not isinstance(op, spv.SelectionOp):
         return False
     block, previous = op.parent_block(), op.prev_op
     loop = None if block is None else block.parent_op()
-    if not isinstance(loop, LoopOp) or loop.body.blocks[1] is not block:
+    if not isinstance(loop, spv.LoopOp) or loop.body.blocks[1] is not block:
         return True
     while previous is not None:
         if _brings_blocks(previous):
@@ -138,7 +126,7 @@ class Labels:
         known = self._begins.get(id(block))
         if known is None:
             around = block.parent_op()
-            if isinstance(around, LoopOp) and around.body.blocks[0] is block:
+            if isinstance(around, spv.LoopOp) and around.body.blocks[0] is block:
                 known = self._before(around)
             elif around is not None and _goes_on(around) and around.regions[0].blocks[0] is block:
                 known = self._before(around)
@@ -202,7 +190,7 @@ class FunctionEncoder:
         self.variables: list[int] = []
         self.origins: list[tuple[int, Operation]] = []
         """Offset in the function's words, and the operation that is written from there on."""
-        self._exits: dict[int, list[ExitOp]] = {}
+        self._exits: dict[int, list[spv.ExitOp]] = {}
         """Identity of a block -> the exits from nested constructs that reach it."""
         self._begun = set[int]()
         """Identities of the blocks that are written, or being written."""
@@ -268,7 +256,7 @@ class FunctionEncoder:
         self, result: int, field: str, attribute: Attribute, func: FuncOp
     ) -> None:
         """MLIR's `spirv.decoration`, or a decoration's own name: `spirv.alignment = 4 : i32`."""
-        if field == PARAMETER_DECORATION and isinstance(attribute, DecorationAttr):
+        if field == PARAMETER_DECORATION and isinstance(attribute, spv.DecorationAttr):
             self.module.decorations.add(result, attribute.data)
             return
         name = field.removeprefix("spirv.")
@@ -314,7 +302,7 @@ class FunctionEncoder:
                     raise SPIRVEncodeError("there is no construct to go to", op)
                 self._exits.setdefault(id(target), []).append(op)
 
-    def _entries(self, leaving: ExitOp, target: Block) -> list[Entry]:
+    def _entries(self, leaving: spv.ExitOp, target: Block) -> list[Entry]:
         """The ways into a block by one exit."""
         block = leaving.parent_block()
         assert block is not None
@@ -434,14 +422,16 @@ class FunctionEncoder:
         handler = self._handlers.get(op.name)
         if handler is not None:
             handler(op)
-        elif not isinstance(op, MergeOp):
+        elif not isinstance(op, spv.MergeOp):
             encode = self.module.encoders[type(op)] = encoder_of(op)
             self.words += encode(self.module, op)
 
     def _mark(self, op: Operation) -> None:
         """OpLine wherever the source position changes, OpNoLine where it ends."""
         line = self.module.line(op)
-        if line == self._line or isinstance(op, SelectionOp | LoopOp | MergeOp | VariableOp):
+        if line == self._line or isinstance(
+            op, spv.SelectionOp | spv.LoopOp | spv.MergeOp | spv.VariableOp
+        ):
             return
         self._line = line
         self.words += (
@@ -454,9 +444,7 @@ class FunctionEncoder:
         self._branch_to(self.labels.begin(op.target))
 
     def _carried(self, op: Operation) -> None:
-        from xdsl_spirv.dialects.spirv.raw import Carried
-
-        assert isinstance(op, Carried)
+        assert isinstance(op, spv.Carried)
         self.words += self.module.carried(op)
 
     def _decorate(self, op: Operation) -> None:
@@ -512,7 +500,7 @@ class FunctionEncoder:
 
         The header is the end of the block around, which goes on under the merge block's label.
         """
-        assert isinstance(op, SelectionOp)
+        assert isinstance(op, spv.SelectionOp)
         blocks = list(op.body.blocks)
         if not blocks:
             return
@@ -535,7 +523,7 @@ class FunctionEncoder:
 
         The entry block belongs to the block around the loop: it does nothing but branch.
         """
-        assert isinstance(op, LoopOp)
+        assert isinstance(op, spv.LoopOp)
         blocks = list(op.body.blocks)
         if not blocks:
             return
@@ -552,9 +540,9 @@ class FunctionEncoder:
         self._blocks(order[1:], {id(header): (merging, ())}, self._incoming(order))
 
 
-def _is_exit(op: Operation | None) -> TypeGuard[ExitOp]:
+def _is_exit(op: Operation | None) -> TypeGuard[spv.ExitOp]:
     """Whether an operation leaves a construct."""
-    return op is not None and op.name in EXITS
+    return op is not None and op.name in spv.EXITS
 
 
 def _only_exits(block: Block) -> bool:
@@ -573,14 +561,14 @@ def _dissolves(terminator: Operation) -> bool:
     if not isinstance(terminator, BranchConditionalOp) or block is None:
         return False
     around = block.parent_op()
-    return not (isinstance(around, SelectionOp) and around.body.blocks[0] is block)
+    return not (isinstance(around, spv.SelectionOp) and around.body.blocks[0] is block)
 
 
 LOOP_PARAMETERS = "loop_control_parameters"
 """The attribute of a loop that holds the numbers of `PeelCount` and its like, in their order."""
 
 
-def _loop_parameters(op: LoopOp) -> list[int]:
+def _loop_parameters(op: spv.LoopOp) -> list[int]:
     """MLIR's syntax has no place for the numbers of `PeelCount` and its like."""
     kind, mask = grammar().kind("LoopControl"), op.loop_control.data
     taking = [n for n in kind.names if mask & kind[n].value and kind[n].parameters]

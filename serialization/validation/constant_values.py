@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import Module
 from xdsl_spirv.serialization.validation.types import Type
-
-if TYPE_CHECKING:
-    from xdsl_spirv.dialects.spirv.folding import Number
 
 FORMATS = {16: "<e", 32: "<f", 64: "<d"}
 SPECIALIZED = ("SpecConstant", "SpecConstantTrue", "SpecConstantFalse")
@@ -53,7 +51,6 @@ class ConstantValues:
 
     def _folded(self, i: Instruction, type_: Type) -> Any:
         """The value of an OpSpecConstantOp."""
-        from xdsl_spirv.dialects.spirv.evaluation import evaluate
         from xdsl_spirv.grammar import grammar
 
         entry = grammar().by_opcode(i.words[3])
@@ -63,7 +60,7 @@ class ConstantValues:
         result = _attribute(type_)
         evaluated = None
         if entry is not None and result is not None:
-            evaluated = evaluate(entry.name, operands, result)
+            evaluated = spv.evaluate(entry.name, operands, result)
         if evaluated is None:
             raise UnknownConstantError(
                 f"the value of {self.module.spell(i.result)} cannot be computed"
@@ -82,10 +79,8 @@ class ConstantValues:
             id = i.words[3 + index]
         return self.value(id)
 
-    def _number(self, id: int) -> Number:
+    def _number(self, id: int) -> spv.Number:
         from xdsl.dialects.builtin import FloatAttr, IntegerType
-
-        from xdsl_spirv.dialects.spirv.folding import integer_attribute
 
         type_ = self.module.type_of(id)
         attribute = _attribute(type_) if type_ is not None else None
@@ -93,7 +88,7 @@ class ConstantValues:
             raise UnknownConstantError(f"{self.module.spell(id)} is not a scalar constant")
         value = self.value(id)
         if isinstance(attribute, IntegerType):
-            return integer_attribute(int(value), attribute)
+            return spv.integer_attribute(int(value), attribute)
         return FloatAttr(float(value), attribute)
 
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.validation.instructions import Instruction
 from xdsl_spirv.serialization.validation.module import CONSTANTS, Module
@@ -63,12 +64,10 @@ def refused(*checks: Callable[[], object]) -> Problems:
     """
     from xdsl.utils.exceptions import VerifyException
 
-    from xdsl_spirv.dialects.spirv.rules_types import RuleViolation
-
     for check in checks:
         try:
             check()
-        except RuleViolation as violation:
+        except spv.RuleViolation as violation:
             yield Problem(violation.cause, violation.remedy, None, violation.rule)
         except VerifyException:
             pass
@@ -99,10 +98,10 @@ def operations(m: Module) -> Problems:
 
 def _unknown_matrices(m: Module) -> set[object]:
     """Cooperative matrix types that CM-04, CM-05 or CM-06 refuses, and their ids."""
-    from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
-
     matrices = [t for t in m.types.values() if t.kind == "CooperativeMatrixKHR"]
-    unknown = [t for t in matrices if not isinstance(lifter(m).type(t.id), CooperativeMatrixType)]
+    unknown = [
+        t for t in matrices if not isinstance(lifter(m).type(t.id), spv.CooperativeMatrixType)
+    ]
     return {*unknown, *(type_.id for type_ in unknown)}
 
 
@@ -125,10 +124,8 @@ def _instructions_of_extensions(m: Module) -> Iterator[Instruction]:
 
 def _check_conversion(m: Module, op: Operation) -> None:
     """CM-19, of modules that do not declare that an accumulator may become an A or a B."""
-    from xdsl_spirv.dialects.spirv.module import USE_CONVERSIONS, cm_19_use
-
-    if m.capabilities.isdisjoint(c.name for c in USE_CONVERSIONS):
-        cm_19_use(op)
+    if m.capabilities.isdisjoint(c.name for c in spv.USE_CONVERSIONS):
+        spv.cm_19_use(op)
 
 
 @instruction_rule("EXT-CM-TYPE", "docs/rules.md", "TypeCooperativeMatrixKHR")
@@ -202,10 +199,8 @@ def matrix_constant(m: Module, i: Instruction) -> Problems:
     """Rule CM-08."""
     type_ = m.types.get(i.type_id)
     if type_ is not None and type_.kind == "CooperativeMatrixKHR":
-        from xdsl_spirv.dialects.spirv.rules import cm_08_one_constituent
-
         result = lifter(m).type(type_.id)
-        yield from refused(lambda: cm_08_one_constituent(result, len(i.words) - 3))
+        yield from refused(lambda: spv.cm_08_one_constituent(result, len(i.words) - 3))
 
 
 @instruction_rule(
@@ -308,14 +303,11 @@ def matrix_model(m: Module) -> Problems:
     """Rule CM-02."""
     if not m.memory_models or not any("CooperativeMatrix" in name for name in m.declared):
         return
-    from xdsl_spirv.dialects.spirv.attributes import MemoryModelAttr
-    from xdsl_spirv.dialects.spirv.enums import Capability, MemoryModel
-    from xdsl_spirv.dialects.spirv.module import cm_02_vulkan_memory_model
 
-    stated = MemoryModel.__members__.get(m.memory_model)
-    model = None if stated is None else MemoryModelAttr(stated)
-    declared = frozenset(Capability[n] for n in m.declared if n in Capability.__members__)
-    for problem in refused(lambda: cm_02_vulkan_memory_model(model, declared)):
+    stated = spv.MemoryModel.__members__.get(m.memory_model)
+    model = None if stated is None else spv.MemoryModelAttr(stated)
+    declared = frozenset(spv.Capability[n] for n in m.declared if n in spv.Capability.__members__)
+    for problem in refused(lambda: spv.cm_02_vulkan_memory_model(model, declared)):
         yield problem._replace(at=m.memory_models[0])
 
 

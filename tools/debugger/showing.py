@@ -16,13 +16,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    MatrixType,
-    PointerType,
-    RuntimeArrayType,
-    StructType,
-)
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.inspection import MATRICES, View
 from xdsl_spirv.interpreter.memory import Pointer
@@ -72,7 +66,7 @@ class Shower:
     def _content(self, view: View, focus: tuple[int, int], path: str) -> Shown:
         if isinstance(view.plain, MATRICES):
             return self._matrix(view, focus)
-        if isinstance(view.plain, PointerType):
+        if isinstance(view.plain, spv.PointerType):
             return self._pointer(view, focus, path)
         count = view.count()
         shown: Shown = {"value": type_text(view)}
@@ -90,7 +84,7 @@ class Shower:
             ]  # fmt: skip
 
         if count:
-            named = isinstance(view.plain, StructType | VectorType)
+            named = isinstance(view.plain, spv.StructType | VectorType)
             shown["variablesReference"] = self.refer(children)
             shown["namedVariables" if named else "indexedVariables"] = count
         return shown
@@ -217,11 +211,11 @@ def number_text(value: Any) -> str:
 def type_text(view: View) -> str:
     """A type in a few words."""
     match view.plain:
-        case StructType() as struct:
+        case spv.StructType() as struct:
             return struct.identifier.data or "struct"
-        case ArrayType() | RuntimeArrayType():
+        case spv.ArrayType() | spv.RuntimeArrayType():
             return f"{type_text(view.part(0))}[{view.count()}]" if view.count() else "array"
-        case MatrixType() as matrix:
+        case spv.MatrixType() as matrix:
             return f"matrix of {matrix.columns.data} columns"
         case VectorType():
             return f"vector of {view.count()} {type_text(view.part(0))}"

@@ -23,15 +23,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, logic
-from xdsl_spirv.dialects.spirv.constants import SpecConstantOperationOp
-from xdsl_spirv.dialects.spirv.constraints import with_element
-from xdsl_spirv.dialects.spirv.folding import integer_attribute
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.raw import Carried, RawGlobalOp
-from xdsl_spirv.dialects.spirv.rules import element_of
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
-from xdsl_spirv.dialects.spirv.types_declared import DeclaredType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
@@ -45,13 +37,13 @@ FEATURE = "bfloat16-type"
 BITS = IntegerType(16)
 
 CONVERSIONS = (
-    conversion.FConvertOp,
-    conversion.ConvertFToSOp,
-    conversion.ConvertFToUOp,
-    conversion.ConvertSToFOp,
-    conversion.ConvertUToFOp,
+    spv.FConvertOp,
+    spv.ConvertFToSOp,
+    spv.ConvertFToUOp,
+    spv.ConvertSToFOp,
+    spv.ConvertUToFOp,
 )
-COMPUTES = (*CONVERSIONS, arithmetic.DotOp)
+COMPUTES = (*CONVERSIONS, spv.DotOp)
 
 MOVES = frozenset(
     f"spirv.{name}"
@@ -89,7 +81,7 @@ class BFloat16ToBitsPass(ModulePass):
         if self.as_needed and FEATURE in target_of(op, NAME).features:
             return
         for module in op.walk():
-            if isinstance(module, ModuleOp):
+            if isinstance(module, spv.ModuleOp):
                 lower_bfloat16(module, to_nearest=self.rounding == "nearest-even")
 
 
@@ -98,11 +90,11 @@ def _bits(attribute: Attribute) -> Attribute | None:
         return BITS
     if isinstance(attribute, FloatAttr) and isinstance(attribute.type, BFloat16Type):
         packed = attribute.type.pack((attribute.value.data,))
-        return integer_attribute(int.from_bytes(packed, "little"), BITS)
+        return spv.integer_attribute(int.from_bytes(packed, "little"), BITS)
     return None
 
 
-def lower_bfloat16(module: ModuleOp, *, to_nearest: bool = True) -> None:
+def lower_bfloat16(module: spv.ModuleOp, *, to_nearest: bool = True) -> None:
     """Rewrite a module that has bfloat16; raises `PassFailedException` where it cannot."""
     retype = Retyping(_bits)
     touched = [op for op in module.walk() if op is not module and retype.touches(op)]
@@ -112,7 +104,7 @@ def lower_bfloat16(module: ModuleOp, *, to_nearest: bool = True) -> None:
         _check(op, retype)
     computing = [op for op in touched if isinstance(op, COMPUTES)]
     before = [(op, op.operands[0].type, op.results[0].type) for op in computing]
-    bitcasts = [op for op in module.walk() if isinstance(op, conversion.BitcastOp)]
+    bitcasts = [op for op in module.walk() if isinstance(op, spv.BitcastOp)]
     retype.apply(module)
     lowering = Lowering(ModuleEmitter(module), to_nearest)
     for op, source, target in before:
@@ -126,18 +118,18 @@ def _check(op: Operation, retype: Retyping) -> None:
     """Refuse what has bfloat16 in a way that this pass does not take apart."""
     types = (*op.operand_types, *op.result_types, *op.properties.values())
     for type_ in filter(retype.changes, types):
-        if matrix := _inside(type_, CooperativeMatrixType):
+        if matrix := _inside(type_, spv.CooperativeMatrixType):
             refuse(
                 NAME,
                 op,
                 f"{matrix} stays together in a cooperative matrix: run "
                 "spirv-cooperative-matrix-to-invocations before",
             )
-        if declared := _inside(type_, DeclaredType):
+        if declared := _inside(type_, spv.DeclaredType):
             refuse(NAME, op, f"there is no other form of {declared} than bfloat16")
-    wrapped = isinstance(op.parent_op(), SpecConstantOperationOp) and isinstance(op, COMPUTES)
-    carried = isinstance(op, Carried) or (
-        isinstance(op, RawGlobalOp) and op.instruction.data == "OpSpecConstantOp"
+    wrapped = isinstance(op.parent_op(), spv.SpecConstantOperationOp) and isinstance(op, COMPUTES)
+    carried = isinstance(op, spv.Carried) or (
+        isinstance(op, spv.RawGlobalOp) and op.instruction.data == "OpSpecConstantOp"
     )
     if wrapped or carried:
         refuse(NAME, op, "a specialization or an unknown instruction computes bfloat16: run "
@@ -169,11 +161,15 @@ class Lowering:
         """`source` and `target` are the operand's and the result's type before."""
         code = self.codes.before(op)
         values = list(op.operands)
-        if isinstance(element_of(source), BFloat16Type):
+        if isinstance(spv.element_of(source), BFloat16Type):
             values = [self.to_float(code, v) for v in values]
-        wide = with_element(target, f32) if isinstance(element_of(target), BFloat16Type) else target
-        if isinstance(op, arithmetic.DotOp):
-            result = code.add(arithmetic.DotOp(*values))
+        wide = (
+            spv.with_element(target, f32)
+            if isinstance(spv.element_of(target), BFloat16Type)
+            else target
+        )
+        if isinstance(op, spv.DotOp):
+            result = code.add(spv.DotOp(*values))
         elif values[0].type == wide:
             (result,) = values
         else:
@@ -186,25 +182,25 @@ class Lowering:
     def to_float(code: SpirvEmitter, bits: SSAValue) -> SSAValue:
         """Converts bits to binary32 exactly: they become the upper half of its bits."""
         wide = code.resized(bits, 32, sign=False)
-        shifted = code.add(bit.ShiftLeftLogicalOp(wide, code.number(16, wide.type)))
-        return code.add(conversion.BitcastOp(shifted, with_element(bits.type, f32)))
+        shifted = code.add(spv.ShiftLeftLogicalOp(wide, code.number(16, wide.type)))
+        return code.add(spv.BitcastOp(shifted, spv.with_element(bits.type, f32)))
 
     def to_bits(self, code: SpirvEmitter, value: SSAValue) -> SSAValue:
         """Rounds binary32 to its upper half; a NaN keeps its upper half and becomes quiet."""
-        type_ = with_element(value.type, i32)
+        type_ = spv.with_element(value.type, i32)
 
         def number(n: int) -> SSAValue:
             return code.number(n, type_)
 
-        bits = code.add(conversion.BitcastOp(value, type_))
-        upper = code.add(bit.ShiftRightLogicalOp(bits, number(16)))
+        bits = code.add(spv.BitcastOp(value, type_))
+        upper = code.add(spv.ShiftRightLogicalOp(bits, number(16)))
         rounded = upper
         if self.to_nearest:
-            odd = code.add(bit.BitwiseAndOp(upper, number(1)))
-            rounding_bias = code.add(arithmetic.IAddOp(odd, number(0x7FFF)))
-            sum_ = code.add(arithmetic.IAddOp(bits, rounding_bias))
-            rounded = code.add(bit.ShiftRightLogicalOp(sum_, number(16)))
-        magnitude = code.add(bit.BitwiseAndOp(bits, number(0x7FFFFFFF)))
-        is_nan = code.add(logic.UGreaterThanOp(magnitude, number(0x7F800000)))
-        quiet = code.add(bit.BitwiseOrOp(upper, number(0x40)))
+            odd = code.add(spv.BitwiseAndOp(upper, number(1)))
+            rounding_bias = code.add(spv.IAddOp(odd, number(0x7FFF)))
+            sum_ = code.add(spv.IAddOp(bits, rounding_bias))
+            rounded = code.add(spv.ShiftRightLogicalOp(sum_, number(16)))
+        magnitude = code.add(spv.BitwiseAndOp(bits, number(0x7FFFFFFF)))
+        is_nan = code.add(spv.UGreaterThanOp(magnitude, number(0x7F800000)))
+        quiet = code.add(spv.BitwiseOrOp(upper, number(0x40)))
         return code.resized(code.select(is_nan, quiet, rounded), 16, sign=False)

@@ -26,20 +26,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_spirv.dialects.spirv import arithmetic, conversion
-from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp, SpecConstantCompositeOp
-from xdsl_spirv.dialects.spirv.constraints import is_float
-from xdsl_spirv.dialects.spirv.cooperative_matrix import (
-    CooperativeMatrixLengthOp,
-    CooperativeMatrixLoadOp,
-    CooperativeMatrixMulAddOp,
-    CooperativeMatrixStoreOp,
-)
-from xdsl_spirv.dialects.spirv.enums import ExecutionMode
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.structure import ExecutionModeOp
-from xdsl_spirv.dialects.spirv.types import ArrayType, CooperativeMatrixType, StructType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
@@ -65,25 +52,25 @@ DEFAULT_MEMORY = 32768
 """Bytes of Workgroup memory that nearly every device has; Vulkan promises half of it."""
 
 COMPONENT_WISE = (
-    arithmetic.FAddOp,
-    arithmetic.FDivOp,
-    arithmetic.FMulOp,
-    arithmetic.FNegateOp,
-    arithmetic.FSubOp,
-    arithmetic.IAddOp,
-    arithmetic.IMulOp,
-    arithmetic.ISubOp,
-    arithmetic.SDivOp,
-    arithmetic.SNegateOp,
-    arithmetic.UDivOp,
-    conversion.BitcastOp,
-    conversion.ConvertFToSOp,
-    conversion.ConvertFToUOp,
-    conversion.ConvertSToFOp,
-    conversion.ConvertUToFOp,
-    conversion.FConvertOp,
-    conversion.SConvertOp,
-    conversion.UConvertOp,
+    spv.FAddOp,
+    spv.FDivOp,
+    spv.FMulOp,
+    spv.FNegateOp,
+    spv.FSubOp,
+    spv.IAddOp,
+    spv.IMulOp,
+    spv.ISubOp,
+    spv.SDivOp,
+    spv.SNegateOp,
+    spv.UDivOp,
+    spv.BitcastOp,
+    spv.ConvertFToSOp,
+    spv.ConvertFToUOp,
+    spv.ConvertSToFOp,
+    spv.ConvertUToFOp,
+    spv.FConvertOp,
+    spv.SConvertOp,
+    spv.UConvertOp,
 )
 
 MOVES = frozenset(
@@ -142,9 +129,11 @@ class CooperativeMatrixToInvocationsPass(ModulePass):
             except TargetError as error:
                 raise PassFailedException(f"{NAME}: {error}") from error
             size, memory = size or target.subgroup_size, memory or target.workgroup_memory_bytes
-        split(op, [m for m in op.body.block.ops if isinstance(m, ModuleOp) and _sizes_differ(m)])
+        split(
+            op, [m for m in op.body.block.ops if isinstance(m, spv.ModuleOp) and _sizes_differ(m)]
+        )
         for module in list(op.walk()):
-            if isinstance(module, ModuleOp):
+            if isinstance(module, spv.ModuleOp):
                 options = Options(
                     self.subgroup_size or _required_size(module) or size,
                     self.subgroups == "virtual",
@@ -164,10 +153,10 @@ class Options:
     assume_uniform: bool = False
 
 
-def _sizes_differ(module: ModuleOp) -> bool:
+def _sizes_differ(module: spv.ModuleOp) -> bool:
     """Whether matrices would be spread over workgroups of more than one size."""
     return len(set(workgroup_sizes(module))) > 1 and any(
-        isinstance(value.type, CooperativeMatrixType)
+        isinstance(value.type, spv.CooperativeMatrixType)
         for op in module.walk()
         for value in (*op.operands, *op.results)
     )
@@ -178,15 +167,18 @@ def _module_target(op: BuiltinModuleOp) -> str:
     return named.data if isinstance(named, StringAttr) else ""
 
 
-def _required_size(module: ModuleOp) -> int:
+def _required_size(module: spv.ModuleOp) -> int:
     for op in module.body.block.ops:
-        if isinstance(op, ExecutionModeOp) and op.execution_mode.data is ExecutionMode.SubgroupSize:
+        if (
+            isinstance(op, spv.ExecutionModeOp)
+            and op.execution_mode.data is spv.ExecutionMode.SubgroupSize
+        ):
             (size,) = op.values
             return size.value.data if isinstance(size, IntegerAttr) else 0
     return 0
 
 
-def lower_cooperative_matrices(module: ModuleOp, options: Options) -> None:
+def lower_cooperative_matrices(module: spv.ModuleOp, options: Options) -> None:
     """Rewrite a module; raises `PassFailedException` where it cannot, with the module as it was."""
     lowering = Lowering(module, options)
     if lowering.prepare():
@@ -196,7 +188,7 @@ def lower_cooperative_matrices(module: ModuleOp, options: Options) -> None:
 class Lowering:
     """One run over one module: everything is planned and checked, then changed."""
 
-    def __init__(self, module: ModuleOp, options: Options):
+    def __init__(self, module: spv.ModuleOp, options: Options):
         self.module = module
         self.options = options
         self.sharing = Sharing(NAME, module, options.subgroup_size, options.virtual)
@@ -211,7 +203,7 @@ class Lowering:
         self._has_matrices = False
 
     def _array(self, attribute: Attribute) -> Attribute | None:
-        if not isinstance(attribute, CooperativeMatrixType):
+        if not isinstance(attribute, spv.CooperativeMatrixType):
             return None
         self._has_matrices = True
         return self.sharing.form(attribute, self._place).array
@@ -229,7 +221,7 @@ class Lowering:
         through = {
             op: memory
             for op, memory in self.memories.items()
-            if isinstance(op, CooperativeMatrixStoreOp) and memory.shared_words
+            if isinstance(op, spv.CooperativeMatrixStoreOp) and memory.shared_words
         }
         for block in {op.parent: None for op in self.products}:
             assert block is not None
@@ -244,16 +236,18 @@ class Lowering:
 
     def _check(self, op: Operation) -> None:
         types = (*op.result_types, *op.operand_types, *op.properties.values())
-        matrices = [t for t in types if isinstance(t, CooperativeMatrixType)]
+        matrices = [t for t in types if isinstance(t, spv.CooperativeMatrixType)]
         if matrices:
             self.forms[op] = self.sharing.form(matrices[0], op)
-        if isinstance(op, CooperativeMatrixMulAddOp):
+        if isinstance(op, spv.CooperativeMatrixMulAddOp):
             operands = (op.a.type, op.b.type, op.c.type, op.result.type)
             forms = [
-                self.sharing.form(t, op) for t in operands if isinstance(t, CooperativeMatrixType)
+                self.sharing.form(t, op)
+                for t in operands
+                if isinstance(t, spv.CooperativeMatrixType)
             ]
             self.products[op] = Product.of(NAME, op, forms)
-        elif isinstance(op, CooperativeMatrixLoadOp | CooperativeMatrixStoreOp):
+        elif isinstance(op, spv.CooperativeMatrixLoadOp | spv.CooperativeMatrixStoreOp):
             self.memories[op] = MatrixMemory(NAME, op, self.forms[op])
         elif type(op) not in REWRITES and op.name not in MOVES:
             refuse(NAME, op, "it takes or gives cooperative matrices in a way that arrays have not")
@@ -292,13 +286,13 @@ class Lowering:
     def replace(
         self, op: Operation, components: list[SSAValue], code: SpirvEmitter, form: Form
     ) -> None:
-        array = CompositeConstructOp(components, form.array)
+        array = spv.CompositeConstructOp(components, form.array)
         code.insert(array)
         Rewriter.replace_op(op, [], [array.result])
 
 
 def _has_value(op: Operation) -> bool:
-    return isinstance(op, ConstantOp | SpecConstantCompositeOp)
+    return isinstance(op, spv.ConstantOp | spv.SpecConstantCompositeOp)
 
 
 Types = tuple[Attribute, ...]
@@ -307,7 +301,7 @@ Types = tuple[Attribute, ...]
 def components_of(code: SpirvEmitter, matrix: SSAValue, count: int) -> list[SSAValue]:
     """The invocation's components, taken out of their array."""
     owner = matrix.owner
-    if isinstance(owner, CompositeConstructOp) and len(owner.constituents) == count:
+    if isinstance(owner, spv.CompositeConstructOp) and len(owner.constituents) == count:
         return list(owner.constituents)
     return [code.component(matrix, i) for i in range(count)]
 
@@ -319,7 +313,7 @@ def _load(low: Lowering, op: Operation, types: Types) -> None:
 
 
 def _store(low: Lowering, op: Operation, types: Types) -> None:
-    assert isinstance(op, CooperativeMatrixStoreOp)
+    assert isinstance(op, spv.CooperativeMatrixStoreOp)
     code, memory, form = low.codes.before(op), low.memories[op], low.forms[op]
     values = components_of(code, op.object, form.count)
     if memory.shared_words:
@@ -333,13 +327,13 @@ def _store(low: Lowering, op: Operation, types: Types) -> None:
 
 
 def _multiply_add(low: Lowering, op: Operation, types: Types) -> None:
-    assert isinstance(op, CooperativeMatrixMulAddOp)
+    assert isinstance(op, spv.CooperativeMatrixMulAddOp)
     code, product, exchange = low.codes.before(op), low.products[op], low.exchange
     batch = exchange.batches[op]
     if op is batch.first:
         written: set[int] = set()
         for member in batch.members:
-            assert isinstance(member, CooperativeMatrixMulAddOp)
+            assert isinstance(member, spv.CooperativeMatrixMulAddOp)
             member_product = low.products[member]
             factors = (
                 (member.a, member_product.a, member_product.signs[0]),
@@ -394,7 +388,7 @@ def _component_wise(low: Lowering, op: Operation, types: Types) -> None:
     matrices = [components_of(code, v, form.count) for v in op.operands]
     values: list[SSAValue] = []
     for parts in zip(*matrices, strict=True):
-        if parts[0].type == form.element and isinstance(op, conversion.BitcastOp):
+        if parts[0].type == form.element and isinstance(op, spv.BitcastOp):
             values.append(parts[0])
             continue
         on_component = type(op).create(
@@ -405,38 +399,38 @@ def _component_wise(low: Lowering, op: Operation, types: Types) -> None:
 
 
 def _times_scalar(low: Lowering, op: Operation, types: Types) -> None:
-    assert isinstance(op, arithmetic.MatrixTimesScalarOp)
+    assert isinstance(op, spv.MatrixTimesScalarOp)
     code, form = low.codes.before(op), low.forms[op]
-    multiply = arithmetic.FMulOp if is_float(form.element) else arithmetic.IMulOp
+    multiply = spv.FMulOp if spv.is_float(form.element) else spv.IMulOp
     values = [code.add(multiply(v, op.scalar)) for v in components_of(code, op.matrix, form.count)]
     low.replace(op, values, code, form)
 
 
 def _construct(low: Lowering, op: Operation, types: Types) -> None:
     """A matrix of one value everywhere; any other composite is made as it was."""
-    assert isinstance(op, CompositeConstructOp)
-    if isinstance(types[0], CooperativeMatrixType):
+    assert isinstance(op, spv.CompositeConstructOp)
+    if isinstance(types[0], spv.CooperativeMatrixType):
         code, form = low.codes.before(op), low.forms[op]
         low.replace(op, [op.constituents[0]] * form.count, code, form)
 
 
 def _constant(low: Lowering, op: Operation, types: Types) -> None:
     """A constant whose value may have matrices in it, each given by one number."""
-    assert isinstance(op, ConstantOp)
+    assert isinstance(op, spv.ConstantOp)
     if low.retype.changes(types[0]):
         op.value = _spread(low, op.value, types[0])
 
 
 def _spread(low: Lowering, value: Attribute, type_: Attribute) -> Attribute:
     match type_:
-        case CooperativeMatrixType():
+        case spv.CooperativeMatrixType():
             form = low.sharing.known_form(type_)
             assert form is not None
             one = value.data[0] if isinstance(value, ArrayAttr) else value
             return ArrayAttr([one] * form.count)
-        case ArrayType() if isinstance(value, ArrayAttr):
+        case spv.ArrayType() if isinstance(value, ArrayAttr):
             return ArrayAttr([_spread(low, v, type_.element_type) for v in value])
-        case StructType() if isinstance(value, ArrayAttr):
+        case spv.StructType() if isinstance(value, ArrayAttr):
             members = zip(value, type_.member_types, strict=True)
             return ArrayAttr([_spread(low, v, t) for v, t in members])
         case _:
@@ -444,23 +438,23 @@ def _spread(low: Lowering, value: Attribute, type_: Attribute) -> Attribute:
 
 
 def _spec_composite(low: Lowering, op: Operation, types: Types) -> None:
-    assert isinstance(op, SpecConstantCompositeOp)
+    assert isinstance(op, spv.SpecConstantCompositeOp)
     form = low.forms.get(op)
     if form is not None and len(op.constituents) == 1 and op.type == form.array:
         op.constituents = ArrayAttr(list(op.constituents) * form.count)
 
 
 Rewrite = Callable[[Lowering, Operation, Types], None]
-CONSTANTS = (ConstantOp,)
+CONSTANTS = (spv.ConstantOp,)
 
 REWRITES: Mapping[type[Operation], Rewrite] = {
     **dict.fromkeys(COMPONENT_WISE, _component_wise),
-    arithmetic.MatrixTimesScalarOp: _times_scalar,
-    CompositeConstructOp: _construct,
-    ConstantOp: _constant,
-    CooperativeMatrixLengthOp: _length,
-    CooperativeMatrixLoadOp: _load,
-    CooperativeMatrixMulAddOp: _multiply_add,
-    CooperativeMatrixStoreOp: _store,
-    SpecConstantCompositeOp: _spec_composite,
+    spv.MatrixTimesScalarOp: _times_scalar,
+    spv.CompositeConstructOp: _construct,
+    spv.ConstantOp: _constant,
+    spv.CooperativeMatrixLengthOp: _length,
+    spv.CooperativeMatrixLoadOp: _load,
+    spv.CooperativeMatrixMulAddOp: _multiply_add,
+    spv.CooperativeMatrixStoreOp: _store,
+    spv.SpecConstantCompositeOp: _spec_composite,
 }

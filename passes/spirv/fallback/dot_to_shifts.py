@@ -21,15 +21,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from xdsl_spirv.dialects.spirv import arithmetic, bit
-from xdsl_spirv.dialects.spirv.constraints import component_count, width_of
-from xdsl_spirv.dialects.spirv.dot_product import (
-    DotAccumulateOperation,
-    DotSignedness,
-    IntegerDotOperation,
-)
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
@@ -48,11 +40,11 @@ class DotToShiftsPass(ModulePass):
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         for module in op.walk():
-            if isinstance(module, ModuleOp):
+            if isinstance(module, spv.ModuleOp):
                 lower_dot_products(module)
 
 
-def lower_dot_products(module: ModuleOp) -> None:
+def lower_dot_products(module: spv.ModuleOp) -> None:
     """Rewrite every integer dot product of a module."""
     rewrite_once(module, DotToShifts(ModuleEmitter(module)))
 
@@ -70,17 +62,17 @@ class DotToShifts(RewritePattern):
     """True for the dot products that are rewritten."""
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: IntegerDotOperation, rewriter: PatternRewriter) -> None:
+    def match_and_rewrite(self, op: spv.IntegerDotOperation, rewriter: PatternRewriter) -> None:
         if self.concerns(op):
             rewriter.replace(op, [], [lower_dot_product(op, self.codes.before(op))])
 
 
-def lower_dot_product(op: IntegerDotOperation, code: SpirvEmitter) -> SSAValue:
+def lower_dot_product(op: spv.IntegerDotOperation, code: SpirvEmitter) -> SSAValue:
     """The value of a dot product, written without it."""
-    result = width_of(op.result.type)
+    result = spv.width_of(op.result.type)
     signs = (
-        op.SIGNEDNESS is not DotSignedness.UNSIGNED,
-        op.SIGNEDNESS is DotSignedness.SIGNED,
+        op.SIGNEDNESS is not spv.DotSignedness.UNSIGNED,
+        op.SIGNEDNESS is spv.DotSignedness.SIGNED,
     )
     wide = _working_width(op, result)
     pairs = zip(
@@ -90,20 +82,20 @@ def lower_dot_product(op: IntegerDotOperation, code: SpirvEmitter) -> SSAValue:
     )
     total: SSAValue | None = None
     for a, b in pairs:
-        product = code.add(arithmetic.IMulOp(a, b))
-        total = product if total is None else code.add(arithmetic.IAddOp(total, product))
+        product = code.add(spv.IMulOp(a, b))
+        total = product if total is None else code.add(spv.IAddOp(total, product))
     assert total is not None
-    if isinstance(op, DotAccumulateOperation):
+    if isinstance(op, spv.DotAccumulateOperation):
         total = _accumulate(code, total, op.accumulator, result, sign=signs[0])
     total = code.resized(total, result, sign=signs[0])
     return code.same_bits(total, op.result.type)
 
 
-def _working_width(op: IntegerDotOperation, result: int) -> int:
+def _working_width(op: spv.IntegerDotOperation, result: int) -> int:
     """32 or 64 bits: the result's, or 32 where the exact sum of 64 bits fits them."""
     vector = op.vector_1.type
-    count = component_count(vector) if isinstance(vector, VectorType) else BYTES
-    width = width_of(element_of(vector)) if isinstance(vector, VectorType) else 8
+    count = spv.component_count(vector) if isinstance(vector, VectorType) else BYTES
+    width = spv.width_of(spv.element_of(vector)) if isinstance(vector, VectorType) else 8
     exact = 2 * width + (count - 1).bit_length()
     return 64 if result == 64 and exact > 31 else 32
 
@@ -111,7 +103,7 @@ def _working_width(op: IntegerDotOperation, result: int) -> int:
 def _components(code: SpirvEmitter, vector: SSAValue, wide: int, *, sign: bool) -> list[SSAValue]:
     if isinstance(vector.type, VectorType):
         extended = code.resized(vector, wide, sign=sign)
-        return [code.component(extended, i) for i in range(component_count(vector.type))]
+        return [code.component(extended, i) for i in range(spv.component_count(vector.type))]
     packed = code.same_bits(vector, i32)
     return [code.resized(_byte(code, packed, i, sign=sign), wide, sign=sign) for i in range(BYTES)]
 
@@ -119,11 +111,11 @@ def _components(code: SpirvEmitter, vector: SSAValue, wide: int, *, sign: bool) 
 def _byte(code: SpirvEmitter, packed: SSAValue, number: int, *, sign: bool) -> SSAValue:
     """Byte `number`, the least significant first (DOT-14), extended to 32 bits."""
     if number == BYTES - 1:
-        shift = bit.ShiftRightArithmeticOp if sign else bit.ShiftRightLogicalOp
+        shift = spv.ShiftRightArithmeticOp if sign else spv.ShiftRightLogicalOp
         return code.add(shift(packed, code.number(8 * number)))
     if number == 0 and not sign:
-        return code.add(bit.BitwiseAndOp(packed, code.number(0xFF)))
-    extract = bit.BitFieldSExtractOp if sign else bit.BitFieldUExtractOp
+        return code.add(spv.BitwiseAndOp(packed, code.number(0xFF)))
+    extract = spv.BitFieldSExtractOp if sign else spv.BitFieldUExtractOp
     operands = [packed, code.number(8 * number), code.number(8)]
     return code.add(extract.create(operands=operands, result_types=[i32]))
 
@@ -137,4 +129,4 @@ def _accumulate(
         return saturating_add(code, code.resized(total, result, sign=sign), addend, sign=sign)
     cut = code.resized(code.resized(total, result, sign=sign), 32, sign=sign)
     addend = code.resized(accumulator, 32, sign=sign)
-    return clamped(code, code.add(arithmetic.IAddOp(cut, addend)), result, sign=sign)
+    return clamped(code, code.add(spv.IAddOp(cut, addend)), result, sign=sign)

@@ -16,34 +16,14 @@ from math import prod
 from xdsl.dialects.builtin import IntegerType, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp
-from xdsl_spirv.dialects.spirv.constraints import width_of
-from xdsl_spirv.dialects.spirv.control_flow import FunctionCallOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix import (
-    CooperativeMatrixMulAddOp,
-    CooperativeMatrixStoreOp,
-)
-from xdsl_spirv.dialects.spirv.enums import (
-    Decoration,
-    MemoryAccess,
-    MemoryModel,
-    MemorySemantics,
-    Scope,
-    StorageClass,
-)
-from xdsl_spirv.dialects.spirv.memory import AccessChainOp, LoadOp, StoreOp
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.pointers import MemoryOperand
-from xdsl_spirv.dialects.spirv.rules import element_of
-from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
-from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, PointerType, StructType, known
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter, declare, free_symbol
 from xdsl_spirv.passes.spirv.fallback.matrices import Form, Group
 from xdsl_spirv.passes.spirv.fallback.multiply import Product
 
-ExchangingOp = CooperativeMatrixMulAddOp | CooperativeMatrixStoreOp
+ExchangingOp = spv.CooperativeMatrixMulAddOp | spv.CooperativeMatrixStoreOp
 
 
 @dataclass
@@ -85,17 +65,17 @@ class Batch:
 class Exchange:
     """The batches of a module, and the memory they go through."""
 
-    def __init__(self, pass_name: str, module: ModuleOp, budget: int):
+    def __init__(self, pass_name: str, module: spv.ModuleOp, budget: int):
         self.pass_name = pass_name
         self.module = module
         self.batches: dict[ExchangingOp, Batch] = {}
-        self._variables: dict[Attribute, GlobalVariableOp] = {}
+        self._variables: dict[Attribute, spv.GlobalVariableOp] = {}
         self._open: Batch | None = None
         self._all: list[Batch] = []
         taken = sum(
             _bytes(v.type.pointee)
             for v in module.body.block.ops
-            if isinstance(v, GlobalVariableOp) and v.storage_class is StorageClass.Workgroup
+            if isinstance(v, spv.GlobalVariableOp) and v.storage_class is spv.StorageClass.Workgroup
         )
         self.budget, self.taken = budget, taken
 
@@ -107,9 +87,9 @@ class Exchange:
         """Make the batches of a block's MulAdds; operations of `ends` use the memory themselves."""
         self._open = None
         for op in block.ops:
-            if isinstance(op, CooperativeMatrixMulAddOp) and op in products:
+            if isinstance(op, spv.CooperativeMatrixMulAddOp) and op in products:
                 self._batch_product(op, products[op])
-            elif op.regions or isinstance(op, FunctionCallOp) or op in ends:
+            elif op.regions or isinstance(op, spv.FunctionCallOp) or op in ends:
                 self._open = None
 
     def batch_store(self, op: ExchangingOp, form: Form) -> None:
@@ -117,7 +97,7 @@ class Exchange:
         batch = Batch(IntegerType(32), form.group)
         self._begin(batch, op, [(op, form.total)])
 
-    def _batch_product(self, op: CooperativeMatrixMulAddOp, product: Product) -> None:
+    def _batch_product(self, op: spv.CooperativeMatrixMulAddOp, product: Product) -> None:
         factors = product.factors(op)
         batch = self._open
         if (
@@ -148,7 +128,7 @@ class Exchange:
         self._all.append(batch)
 
     def _bytes_for(self, batch: Batch, size: int) -> int:
-        return size * batch.group.count * width_of(batch.type) // 8
+        return size * batch.group.count * spv.width_of(batch.type) // 8
 
     def _fits(self, batch: Batch, size: int) -> bool:
         """Whether a batch of `size` elements fits beside the memory of other types."""
@@ -167,17 +147,20 @@ class Exchange:
             sizes[batch.type] = max(sizes.get(batch.type, 0), size)
         for type_, size in sizes.items():
             name = free_symbol(self.module, f"exchange_{type_}")
-            pointer = PointerType(ArrayType(size, type_), StorageClass.Workgroup)
-            self._variables[type_] = declare(self.module, GlobalVariableOp(name, pointer))
+            pointer = spv.PointerType(spv.ArrayType(size, type_), spv.StorageClass.Workgroup)
+            self._variables[type_] = declare(self.module, spv.GlobalVariableOp(name, pointer))
         if sizes:
             self._check_other_memory()
 
     def _check_other_memory(self) -> None:
         """Explicitly laid out Workgroup memory is one memory, and allows no other (SPIR-V 2.16)."""
         for op in self.module.body.block.ops:
-            if isinstance(op, GlobalVariableOp) and op.storage_class is StorageClass.Workgroup:
+            if (
+                isinstance(op, spv.GlobalVariableOp)
+                and op.storage_class is spv.StorageClass.Workgroup
+            ):
                 held = op.object_type
-                if isinstance(held, StructType) and held.has_decoration(Decoration.Block):
+                if isinstance(held, spv.StructType) and held.has_decoration(spv.Decoration.Block):
                     refuse(
                         self.pass_name,
                         op,
@@ -192,25 +175,31 @@ class Exchange:
         return code.plus(code.times(batch.group.number(code), batch.size), start)
 
     def _element(self, code: SpirvEmitter, type_: Attribute, index: Index) -> SSAValue:
-        return code.add(AccessChainOp(code.address(self._variables[type_]), [code.index(index)]))
+        return code.add(
+            spv.AccessChainOp(code.address(self._variables[type_]), [code.index(index)])
+        )
 
-    def _memory(self) -> MemoryOperand:
-        vulkan = self.module.memory_model.data is MemoryModel.Vulkan
-        return MemoryOperand.of(MemoryAccess.NonPrivatePointer) if vulkan else MemoryOperand()
+    def _memory(self) -> spv.MemoryOperand:
+        vulkan = self.module.memory_model.data is spv.MemoryModel.Vulkan
+        return (
+            spv.MemoryOperand.of(spv.MemoryAccess.NonPrivatePointer)
+            if vulkan
+            else spv.MemoryOperand()
+        )
 
     def write(self, code: SpirvEmitter, index: Index, value: SSAValue) -> None:
-        code.insert(StoreOp(self._element(code, value.type, index), value, self._memory()))
+        code.insert(spv.StoreOp(self._element(code, value.type, index), value, self._memory()))
 
     def read(self, code: SpirvEmitter, type_: Attribute, index: Index) -> SSAValue:
-        return code.add(LoadOp(self._element(code, type_, index), self._memory()))
+        return code.add(spv.LoadOp(self._element(code, type_, index), self._memory()))
 
     def barrier(self, code: SpirvEmitter, group: Group) -> None:
         """All of the group have come here, and see what the others wrote."""
-        semantics = MemorySemantics.AcquireRelease | MemorySemantics.WorkgroupMemory
-        if self.module.memory_model.data is MemoryModel.Vulkan:
-            semantics |= MemorySemantics.MakeAvailable | MemorySemantics.MakeVisible
-        scope = Scope.Workgroup if group.whole or group.virtual else Scope.Subgroup
-        code.insert(ControlBarrierOp(scope, scope, semantics))
+        semantics = spv.MemorySemantics.AcquireRelease | spv.MemorySemantics.WorkgroupMemory
+        if self.module.memory_model.data is spv.MemoryModel.Vulkan:
+            semantics |= spv.MemorySemantics.MakeAvailable | spv.MemorySemantics.MakeVisible
+        scope = spv.Scope.Workgroup if group.whole or group.virtual else spv.Scope.Subgroup
+        code.insert(spv.ControlBarrierOp(scope, scope, semantics))
 
 
 def _is_behind(value: SSAValue, op: Operation) -> bool:
@@ -224,13 +213,13 @@ def _is_behind(value: SSAValue, op: Operation) -> bool:
 def _bytes(type_: Attribute) -> int:
     """The bytes of a type in Workgroup memory, without an explicit layout."""
     match type_:
-        case ArrayType():
-            return (known(type_.length) or 0) * _bytes(type_.element_type)
+        case spv.ArrayType():
+            return (spv.known(type_.length) or 0) * _bytes(type_.element_type)
         case VectorType():
             return prod(type_.get_shape()) * _bytes(type_.element_type)
-        case MatrixType():
+        case spv.MatrixType():
             return type_.columns.data * _bytes(type_.column_type)
-        case StructType():
+        case spv.StructType():
             return sum(map(_bytes, type_.member_types))
         case _:
-            return width_of(element_of(type_)) // 8 or 4
+            return spv.width_of(spv.element_of(type_)) // 8 or 4

@@ -17,35 +17,24 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from xdsl_spirv.dialects.spirv.attributes import (
-    MemoryAccessAttr,
-    MemoryModelAttr,
-    MemorySemanticsAttr,
-    ScopeAttr,
-)
-from xdsl_spirv.dialects.spirv.enums import (
-    MemoryAccess,
-    MemoryModel,
-    MemorySemantics,
-    Scope,
-    StorageClass,
-)
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.structure import AddressOfOp, ModuleVariable
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.spirv.fallback.uniformity import variable_behind
 
 NAME = "spirv-to-glsl450-memory-model"
 
 OF_VULKAN = (
-    MemoryAccess.NonPrivatePointer
-    | MemoryAccess.MakePointerAvailable
-    | MemoryAccess.MakePointerVisible
+    spv.MemoryAccess.NonPrivatePointer
+    | spv.MemoryAccess.MakePointerAvailable
+    | spv.MemoryAccess.MakePointerVisible
 )
-ORDERS = MemorySemantics.MakeAvailable | MemorySemantics.MakeVisible | MemorySemantics.OutputMemory
+ORDERS = (
+    spv.MemorySemantics.MakeAvailable
+    | spv.MemorySemantics.MakeVisible
+    | spv.MemorySemantics.OutputMemory
+)
 FIELDS = (("memory_access", "memory_scope"), ("source_memory_access", "source_memory_scope"))
-BUFFERS = (StorageClass.StorageBuffer, StorageClass.Uniform)
+BUFFERS = (spv.StorageClass.StorageBuffer, spv.StorageClass.Uniform)
 
 
 @dataclass(frozen=True)
@@ -56,29 +45,34 @@ class GLSL450MemoryModelPass(ModulePass):
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         for module in op.walk():
-            if isinstance(module, ModuleOp) and module.memory_model.data is MemoryModel.Vulkan:
+            if (
+                isinstance(module, spv.ModuleOp)
+                and module.memory_model.data is spv.MemoryModel.Vulkan
+            ):
                 use_glsl450_memory_model(module)
 
 
-def use_glsl450_memory_model(module: ModuleOp) -> None:
+def use_glsl450_memory_model(module: spv.ModuleOp) -> None:
     """Change a module of the Vulkan memory model."""
     for op in module.walk():
         _check(op)
-    variables = {v.sym_name.data: v for v in module.body.block.ops if isinstance(v, ModuleVariable)}
+    variables = {
+        v.sym_name.data: v for v in module.body.block.ops if isinstance(v, spv.ModuleVariable)
+    }
     for op in module.walk():
         for number, (access, scope) in enumerate(FIELDS):
-            if isinstance(op.properties.get(access), MemoryAccessAttr):
+            if isinstance(op.properties.get(access), spv.MemoryAccessAttr):
                 _access(op, access, scope, op.operands[number], variables)
         for name, attribute in op.properties.items():
-            if isinstance(attribute, MemorySemanticsAttr):
-                op.properties[name] = MemorySemanticsAttr(attribute.data & ~ORDERS)
-            elif isinstance(attribute, ScopeAttr) and attribute.data is Scope.QueueFamily:
-                op.properties[name] = ScopeAttr(Scope.Device)
-    module.memory_model = MemoryModelAttr(MemoryModel.GLSL450)
+            if isinstance(attribute, spv.MemorySemanticsAttr):
+                op.properties[name] = spv.MemorySemanticsAttr(attribute.data & ~ORDERS)
+            elif isinstance(attribute, spv.ScopeAttr) and attribute.data is spv.Scope.QueueFamily:
+                op.properties[name] = spv.ScopeAttr(spv.Scope.Device)
+    module.memory_model = spv.MemoryModelAttr(spv.MemoryModel.GLSL450)
 
 
 def _check(op: Operation) -> None:
-    if any(isinstance(v.type, CooperativeMatrixType) for v in (*op.operands, *op.results)):
+    if any(isinstance(v.type, spv.CooperativeMatrixType) for v in (*op.operands, *op.results)):
         refuse(
             NAME,
             op,
@@ -86,8 +80,8 @@ def _check(op: Operation) -> None:
             "spirv-cooperative-matrix-to-invocations before",
         )
     for attribute in op.properties.values():
-        if isinstance(attribute, MemorySemanticsAttr) and (
-            attribute.data & MemorySemantics.Volatile
+        if isinstance(attribute, spv.MemorySemanticsAttr) and (
+            attribute.data & spv.MemorySemantics.Volatile
         ):
             refuse(NAME, op, "the semantics Volatile are the Vulkan memory model's alone")
 
@@ -97,27 +91,29 @@ def _access(
     field: str,
     scope: str,
     pointer: SSAValue,
-    variables: dict[str, ModuleVariable],
+    variables: dict[str, spv.ModuleVariable],
 ) -> None:
     access = op.properties[field]
-    assert isinstance(access, MemoryAccessAttr)
-    if access.data & MemoryAccess.NonPrivatePointer:
+    assert isinstance(access, spv.MemoryAccessAttr)
+    if access.data & spv.MemoryAccess.NonPrivatePointer:
         _make_coherent(op, pointer, variables)
     left = access.data & ~OF_VULKAN
     op.properties.pop(scope, None)
     if left:
-        op.properties[field] = MemoryAccessAttr(left)
+        op.properties[field] = spv.MemoryAccessAttr(left)
     else:
         del op.properties[field]
 
 
-def _make_coherent(op: Operation, pointer: SSAValue, variables: dict[str, ModuleVariable]) -> None:
-    if not isinstance(pointer.type, PointerType):
+def _make_coherent(
+    op: Operation, pointer: SSAValue, variables: dict[str, spv.ModuleVariable]
+) -> None:
+    if not isinstance(pointer.type, spv.PointerType):
         refuse(NAME, op, f"{pointer.type} does not say which variable is shared")
     storage = pointer.type.storage_class.data
-    if storage not in (*BUFFERS, StorageClass.PhysicalStorageBuffer):
+    if storage not in (*BUFFERS, spv.StorageClass.PhysicalStorageBuffer):
         return
     root = variable_behind(pointer)
-    if storage not in BUFFERS or not isinstance(root, AddressOfOp):
+    if storage not in BUFFERS or not isinstance(root, spv.AddressOfOp):
         refuse(NAME, op, "no variable is named that could be decorated with Coherent")
     variables[root.variable.string_value()].attributes["coherent"] = UnitAttr()

@@ -17,17 +17,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.spirv import composite, conversion, logic, memory
-from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
-from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp, ConstantSymbol, SpecConstantOperationOp
-from xdsl_spirv.dialects.spirv.constraints import component_count
-from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.group import GroupNonUniformAllEqualOp
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
-from xdsl_spirv.dialects.spirv.rules import element_of
-from xdsl_spirv.dialects.spirv.types import ArrayType, PointerType, StructType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import refuse, rewrite_once
 from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import DotToShifts
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
@@ -53,10 +43,10 @@ MOVES = frozenset(
 """Operations for which it does not matter what a value means."""
 
 LAID_OUT = (
-    StorageClass.StorageBuffer,
-    StorageClass.PhysicalStorageBuffer,
-    StorageClass.PushConstant,
-    StorageClass.Uniform,
+    spv.StorageClass.StorageBuffer,
+    spv.StorageClass.PhysicalStorageBuffer,
+    spv.StorageClass.PushConstant,
+    spv.StorageClass.Uniform,
 )
 """Memory whose arrays have strides."""
 
@@ -72,31 +62,31 @@ def _unlaid(attribute: Attribute) -> Attribute | None:
     if not _is_wide(attribute):
         return None
     if isinstance(attribute, VectorType):
-        return ArrayType(component_count(attribute), WORDS)
+        return spv.ArrayType(spv.component_count(attribute), WORDS)
     return WORDS
 
 
 def _laid_out(attribute: Attribute) -> Attribute | None:
     """A type of a value, or of memory with a layout."""
-    if isinstance(attribute, PointerType) and attribute.storage_class.data not in LAID_OUT:
+    if isinstance(attribute, spv.PointerType) and attribute.storage_class.data not in LAID_OUT:
         pointee = Retyping(_unlaid)(attribute.pointee)
-        return PointerType(pointee, attribute.storage_class, attribute.stride.data)
+        return spv.PointerType(pointee, attribute.storage_class, attribute.stride.data)
     if _is_wide(attribute) and isinstance(attribute, VectorType):
-        return ArrayType(component_count(attribute), WORDS, BYTES)
+        return spv.ArrayType(spv.component_count(attribute), WORDS, BYTES)
     return _unlaid(attribute)
 
 
 def _is_uniform_vector(attribute: Attribute) -> bool:
     """Whether a type is memory in a Uniform block with vectors, which become arrays."""
-    if not isinstance(attribute, PointerType):
+    if not isinstance(attribute, spv.PointerType):
         return False
-    if attribute.storage_class.data is not StorageClass.Uniform:
+    if attribute.storage_class.data is not spv.StorageClass.Uniform:
         return False
     pointee = attribute.pointee
     return Retyping(_laid_out)(pointee) != Retyping(_unlaid)(pointee)
 
 
-def lower_int64(module: ModuleOp) -> None:
+def lower_int64(module: spv.ModuleOp) -> None:
     """Rewrite a module that has 64-bit integers; `PassFailedException` where it cannot."""
     retype = Retyping(_laid_out)
     codes = ModuleEmitter(module)
@@ -108,7 +98,7 @@ def lower_int64(module: ModuleOp) -> None:
         _check(op)
     before = [(op, op.operand_types, op.result_types) for op in touched]
     for op in touched:
-        if isinstance(op, ConstantOp):
+        if isinstance(op, spv.ConstantOp):
             op.properties["value"] = _constant(op.value)
     retype.apply(module)
     lowering = _Lowering(codes, Division(module))
@@ -119,14 +109,14 @@ def lower_int64(module: ModuleOp) -> None:
 
 def _concerns(op: Operation, retype: Retyping) -> bool:
     """Whether an operation has 64-bit integers; a constant's symbol says it by its value."""
-    if isinstance(op, ConstantSymbol) and not isinstance(op, RawGlobalOp):
+    if isinstance(op, spv.ConstantSymbol) and not isinstance(op, spv.RawGlobalOp):
         return retype.changes(op.constant_type)
     return retype.touches(op)
 
 
-def _erase_unused(module: ModuleOp) -> None:
+def _erase_unused(module: spv.ModuleOp) -> None:
     """Erase values that were put together and are read in parts only, and their parts."""
-    kinds = (CompositeConstructOp, composite.CompositeExtractOp, ConstantOp)
+    kinds = (spv.CompositeConstructOp, spv.CompositeExtractOp, spv.ConstantOp)
     for op in reversed([op for op in module.walk() if isinstance(op, kinds)]):
         if not op.results[0].first_use:
             Rewriter.erase_op(op)
@@ -153,9 +143,9 @@ def _dense(shape: Sequence[int], data: bytes) -> Attribute:
 
 def _check(op: Operation) -> None:
     """Refuse what has 64-bit integers in a way that words do not have."""
-    if isinstance(op, RawGlobalOp) and not op.constant_like:
+    if isinstance(op, spv.RawGlobalOp) and not op.constant_like:
         return
-    if isinstance(op, AtomicOperation):
+    if isinstance(op, spv.AtomicOperation):
         refuse(NAME, op, "a device without 64-bit integers has no atomic operations on them")
     types = (*op.operand_types, *op.result_types, *op.properties.values())
     if any(map(_is_uniform_vector, types)):
@@ -165,8 +155,8 @@ def _check(op: Operation) -> None:
             "a Uniform block's arrays have steps of 16 bytes, and a vector of 64-bit integers "
             "becomes an array of steps of 8: keep it in a StorageBuffer, or its components apart",
         )
-    specialized = isinstance(op, ConstantSymbol | SpecConstantOperationOp)
-    if specialized or isinstance(op.parent_op(), SpecConstantOperationOp):
+    specialized = isinstance(op, spv.ConstantSymbol | spv.SpecConstantOperationOp)
+    if specialized or isinstance(op.parent_op(), spv.SpecConstantOperationOp):
         refuse(NAME, op, "64-bit numbers are not specialized in words: run spirv-specialize before")
     if op.name not in MOVES and type(op) not in COMPUTES:
         refuse(NAME, op, "it takes or gives 64-bit integers and has no form in words")
@@ -187,39 +177,39 @@ class _Lowering:
         """`operands` and `results` are the types before."""
         if op.parent_op() is None or op.name in ("spirv.func", "spirv.GlobalVariable"):
             return
-        if isinstance(op, ConstantOp) or isinstance(op.parent_op(), ModuleOp):
+        if isinstance(op, spv.ConstantOp) or isinstance(op.parent_op(), spv.ModuleOp):
             return
         self.code = self.codes.before(op)
         self.words = Words(self.code, self.division)
         match op:
-            case memory.AccessChain() | memory.PtrAccessChain():
+            case spv.AccessChain() | spv.PtrAccessChain():
                 self._address(op, operands)
-            case memory.LoadOp():
+            case spv.LoadOp():
                 self._load(op)
-            case memory.StoreOp():
+            case spv.StoreOp():
                 op.operands[1] = self._as(op.object, op.pointer.type)
-            case memory.VariableOp():
+            case spv.VariableOp():
                 self._initialize(op)
-            case memory.CopyMemoryOp():
+            case spv.CopyMemoryOp():
                 self._copy(op)
-            case composite.CompositeConstructOp():
+            case spv.CompositeConstructOp():
                 if _is_wide(results[0]):
                     self._replace(op, results, self._all_parts(op.operands, operands))
-            case composite.VectorShuffleOp():
+            case spv.VectorShuffleOp():
                 parts = self._all_parts(op.operands, operands)
                 chosen = [parts[max(0, int(c.value.data))] for c in op.components.data]
                 self._replace(op, results, chosen)
-            case composite.VectorExtractDynamicOp():
+            case spv.VectorExtractDynamicOp():
                 parts = self._parts(op.vector, operands[0])
                 self._replace(op, results, [self._at(parts, self._index(op.index, operands[1]))])
-            case composite.VectorInsertDynamicOp():
+            case spv.VectorInsertDynamicOp():
                 self._insert(op, operands, results)
-            case conversion.BitcastOp():
+            case spv.BitcastOp():
                 self._bitcast(op, operands[0], results[0])
-            case conversion.ConvertPtrToUOp() | conversion.ConvertUToPtrOp():
-                cast = conversion.BitcastOp(op.operands[0], op.results[0].type)
+            case spv.ConvertPtrToUOp() | spv.ConvertUToPtrOp():
+                cast = spv.BitcastOp(op.operands[0], op.results[0].type)
                 Rewriter.replace_op(op, cast)
-            case logic.SelectOp() if not _is_wide(results[0]):
+            case spv.SelectOp() if not _is_wide(results[0]):
                 return
             case _ if type(op) in COMPUTES:
                 self._compute(op, operands, results)
@@ -232,7 +222,7 @@ class _Lowering:
         """The scalars of a value of a former type; one scalar as often as asked for."""
         vector = isinstance(type_, VectorType)
         if vector:
-            scalars = [self.code.component(value, i) for i in range(component_count(type_))]
+            scalars = [self.code.component(value, i) for i in range(spv.component_count(type_))]
         else:
             scalars = [value] * count
         return [self.words.pair(s) if _is_wide(type_) else s for s in scalars]
@@ -247,16 +237,16 @@ class _Lowering:
 
     def _joined(self, parts: Sequence[Part], former: Attribute, type_: Attribute) -> SSAValue:
         """A value of a former type from its scalars."""
-        scalars = [self._scalar(part, element_of(former)) for part in parts]
+        scalars = [self._scalar(part, spv.element_of(former)) for part in parts]
         if not isinstance(former, VectorType):
             return scalars[0]
-        return self.code.add(CompositeConstructOp(scalars, type_))
+        return self.code.add(spv.CompositeConstructOp(scalars, type_))
 
     def _scalar(self, part: Part, type_: Attribute) -> SSAValue:
         if _is_wide(type_) and not isinstance(part, Pair):
             part = self.words.widened(part, sign=False)
         if isinstance(part, Pair):
-            return self.code.add(CompositeConstructOp(part, WORDS))
+            return self.code.add(spv.CompositeConstructOp(part, WORDS))
         return self.code.same_bits(part, type_)
 
     # Operations that compute
@@ -265,28 +255,28 @@ class _Lowering:
         self, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
     ) -> None:
         result = results[0]
-        members = result.member_types if isinstance(result, StructType) else (result,)
-        count = max(map(component_count, (*operands, *members)))
+        members = result.member_types if isinstance(result, spv.StructType) else (result,)
+        count = max(map(spv.component_count, (*operands, *members)))
         columns = [self._parts(v, t, count) for v, t in zip(op.operands, operands, strict=True)]
         rows = [COMPUTES[type(op)](self.words, op, row) for row in zip(*columns, strict=True)]
         if any(row is None for row in rows):
             refuse(NAME, op, f"there is no conversion of words between {operands[0]} and {result}")
-        if isinstance(result, StructType):
+        if isinstance(result, spv.StructType):
             self._struct(op, result, rows)  # pyright: ignore
-        elif isinstance(op, GroupNonUniformAllEqualOp):
+        elif isinstance(op, spv.GroupNonUniformAllEqualOp):
             value, *others = rows
             for other in others:
-                value = self.code.add(logic.LogicalAndOp(value, other))  # pyright: ignore
+                value = self.code.add(spv.LogicalAndOp(value, other))  # pyright: ignore
             Rewriter.replace_op(op, [], [value])  # pyright: ignore
         else:
             self._replace(op, results, rows)  # pyright: ignore
 
-    def _struct(self, op: Operation, former: StructType, rows: Sequence[list[Pair]]) -> None:
+    def _struct(self, op: Operation, former: spv.StructType, rows: Sequence[list[Pair]]) -> None:
         type_ = op.results[0].type
-        assert isinstance(type_, StructType)
+        assert isinstance(type_, spv.StructType)
         columns = zip(zip(*rows, strict=True), former.member_types, type_.member_types, strict=True)
         values = [self._joined(parts, before, after) for parts, before, after in columns]
-        Rewriter.replace_op(op, [], [self.code.add(CompositeConstructOp(values, type_))])
+        Rewriter.replace_op(op, [], [self.code.add(spv.CompositeConstructOp(values, type_))])
 
     # Operations that move
 
@@ -308,11 +298,11 @@ class _Lowering:
         return result
 
     def _is(self, index: SSAValue, number: int) -> SSAValue:
-        return self.code.add(logic.IEqualOp(index, self.code.number(number, index.type)))
+        return self.code.add(spv.IEqualOp(index, self.code.number(number, index.type)))
 
     def _insert(
         self,
-        op: composite.VectorInsertDynamicOp,
+        op: spv.VectorInsertDynamicOp,
         operands: Sequence[Attribute],
         results: Sequence[Attribute],
     ) -> None:
@@ -325,55 +315,59 @@ class _Lowering:
             parts.append(self.words.select(self._is(index, number), new, part))
         self._replace(op, results, parts)
 
-    def _bitcast(self, op: conversion.BitcastOp, source: Attribute, target: Attribute) -> None:
+    def _bitcast(self, op: spv.BitcastOp, source: Attribute, target: Attribute) -> None:
         """Words are the bits; vectors of them go through a vector of all words."""
         value = op.operand
         if value.type == op.result.type:
             Rewriter.replace_op(op, [], [value])
-        elif component_count(source) == component_count(target) > 1:
-            parts = [self._scalar(p, element_of(source)) for p in self._parts(value, source)]
-            single = WORDS if _is_wide(target) else element_of(target)
+        elif spv.component_count(source) == spv.component_count(target) > 1:
+            parts = [self._scalar(p, spv.element_of(source)) for p in self._parts(value, source)]
+            single = WORDS if _is_wide(target) else spv.element_of(target)
             cast = [self.code.same_bits(part, single) for part in parts]
-            Rewriter.replace_op(op, [], [self.code.add(CompositeConstructOp(cast, op.result.type))])
+            Rewriter.replace_op(
+                op, [], [self.code.add(spv.CompositeConstructOp(cast, op.result.type))]
+            )
         elif _is_wide(source) and isinstance(source, VectorType):
             every = [word for part in self._parts(value, source) for word in part]  # pyright: ignore
-            flat = self.code.add(CompositeConstructOp(every, VectorType(i32, [len(every)])))
+            flat = self.code.add(spv.CompositeConstructOp(every, VectorType(i32, [len(every)])))
             Rewriter.replace_op(op, [], [self.code.same_bits(flat, op.result.type)])
         elif isinstance(target, VectorType) and _is_wide(target):
-            flat = self.code.same_bits(value, VectorType(i32, [2 * component_count(target)]))
-            components = [self.code.component(flat, i) for i in range(2 * component_count(target))]
+            flat = self.code.same_bits(value, VectorType(i32, [2 * spv.component_count(target)]))
+            components = [
+                self.code.component(flat, i) for i in range(2 * spv.component_count(target))
+            ]
             pairs = [Pair(*components[i : i + 2]) for i in range(0, len(components), 2)]
             self._replace(op, [target], pairs)
 
     # Memory without strides has other arrays than values.
 
-    def _load(self, op: memory.LoadOp) -> None:
+    def _load(self, op: spv.LoadOp) -> None:
         pointer, type_ = op.pointer.type, op.result.type
-        if not isinstance(pointer, PointerType) or pointer.pointee == type_:
+        if not isinstance(pointer, spv.PointerType) or pointer.pointee == type_:
             return
         load = op.clone()
         load.result._type = pointer.pointee  # pyright: ignore[reportPrivateUsage]
         self.code.insert(load)
-        Rewriter.replace_op(op, composite.CopyLogicalOp(load.result, type_))
+        Rewriter.replace_op(op, spv.CopyLogicalOp(load.result, type_))
 
     def _as(self, value: SSAValue, pointer: Attribute) -> SSAValue:
         """Converts a value to the type of the memory behind a pointer."""
-        if not isinstance(pointer, PointerType) or pointer.pointee == value.type:
+        if not isinstance(pointer, spv.PointerType) or pointer.pointee == value.type:
             return value
-        return self.code.add(composite.CopyLogicalOp(value, pointer.pointee))
+        return self.code.add(spv.CopyLogicalOp(value, pointer.pointee))
 
-    def _initialize(self, op: memory.VariableOp) -> None:
+    def _initialize(self, op: spv.VariableOp) -> None:
         initial, pointee = op.initializer, op.result.type.pointee
         if initial is None or initial.type == pointee:
             return
         op.operands = []
-        copy = composite.CopyLogicalOp(initial, pointee)
+        copy = spv.CopyLogicalOp(initial, pointee)
         after = InsertPoint.after(op)
-        Rewriter.insert_op([copy, memory.StoreOp(op.result, copy.result)], after)
+        Rewriter.insert_op([copy, spv.StoreOp(op.result, copy.result)], after)
 
-    def _copy(self, op: memory.CopyMemoryOp) -> None:
+    def _copy(self, op: spv.CopyMemoryOp) -> None:
         target, source = op.target.type, op.source.type
-        if not isinstance(target, PointerType) or not isinstance(source, PointerType):
+        if not isinstance(target, spv.PointerType) or not isinstance(source, spv.PointerType):
             return
         if target.pointee != source.pointee:
             refuse(NAME, op, "it copies vectors of 64-bit integers between kinds of memory that "

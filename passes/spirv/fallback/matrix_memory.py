@@ -16,21 +16,7 @@ from typing import NoReturn
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv import bit
-from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixLayoutAttr
-from xdsl_spirv.dialects.spirv.constraints import component_count, width_of
-from xdsl_spirv.dialects.spirv.cooperative_matrix import MatrixMemoryOperation
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAccess, StorageClass
-from xdsl_spirv.dialects.spirv.memory import (
-    AccessChainOp,
-    InBoundsAccessChainOp,
-    LoadOp,
-    PtrAccessChainOp,
-    StoreOp,
-)
-from xdsl_spirv.dialects.spirv.pointers import MemoryOperand, chain_type
-from xdsl_spirv.dialects.spirv.rules import element_of
-from xdsl_spirv.dialects.spirv.types import ArrayType, PointerType, RuntimeArrayType, known
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
@@ -48,30 +34,30 @@ class Spot:
 class MatrixMemory:
     """The memory of one load or store, seen number by number."""
 
-    def __init__(self, pass_name: str, op: MatrixMemoryOperation, form: Form):
+    def __init__(self, pass_name: str, op: spv.MatrixMemoryOperation, form: Form):
         self.pass_name = pass_name
         self.op = op
         self.form = form
         pointer = op.pointer.type
-        if not isinstance(pointer, PointerType):
+        if not isinstance(pointer, spv.PointerType):
             self._refuse(f"{pointer} does not say what it points to")
         self.storage = pointer.storage_class.data
         self.pointee = pointer.pointee
-        self.number = element_of(self.pointee)
-        self.vector = component_count(self.pointee)
+        self.number = spv.element_of(self.pointee)
+        self.vector = spv.component_count(self.pointee)
         if self.vector & (self.vector - 1):
             self._refuse(f"a {self.pointee} has gaps behind it: load through another pointee")
         layout = op.matrix_layout
-        if not isinstance(layout, CooperativeMatrixLayoutAttr):
+        if not isinstance(layout, spv.CooperativeMatrixLayoutAttr):
             self._refuse(f"{layout} decides the layout: run spirv-specialize before")
-        self.by_rows = layout.data is CooperativeMatrixLayout.RowMajorKHR
-        if not self.by_rows and layout.data is not CooperativeMatrixLayout.ColumnMajorKHR:
+        self.by_rows = layout.data is spv.CooperativeMatrixLayout.RowMajorKHR
+        if not self.by_rows and layout.data is not spv.CooperativeMatrixLayout.ColumnMajorKHR:
             self._refuse(f"the layout {layout.data.name} is the device's own")
         self.lines, self.length = form.rows, form.columns
         if not self.by_rows:
             self.lines, self.length = self.length, self.lines
-        self.component_width = width_of(form.element)
-        self.number_width = width_of(self.number)
+        self.component_width = spv.width_of(form.element)
+        self.number_width = spv.width_of(self.number)
         self._check_pointer()
 
     def _refuse(self, cause: str) -> NoReturn:
@@ -90,39 +76,45 @@ class MatrixMemory:
 
     def _check_pointer(self) -> None:
         owner = self.op.pointer.owner
-        if self.storage is StorageClass.PhysicalStorageBuffer:
+        if self.storage is spv.StorageClass.PhysicalStorageBuffer:
             pointer = self.op.pointer.type
-            assert isinstance(pointer, PointerType)
-            if isinstance(owner, AccessChainOp | InBoundsAccessChainOp) or pointer.stride.data:
+            assert isinstance(pointer, spv.PointerType)
+            if (
+                isinstance(owner, spv.AccessChainOp | spv.InBoundsAccessChainOp)
+                or pointer.stride.data
+            ):
                 return
             self._refuse(f"{pointer} has no ArrayStride to step by, and comes from no access chain")
-        if not isinstance(owner, AccessChainOp | InBoundsAccessChainOp) or not owner.indexes:
+        if (
+            not isinstance(owner, spv.AccessChainOp | spv.InBoundsAccessChainOp)
+            or not owner.indexes
+        ):
             self._refuse(
                 "its pointer comes from no access chain, so that other elements cannot be named: "
                 "form it in the same function"
             )
-        if not isinstance(self._containers(owner)[-1], ArrayType | RuntimeArrayType):
+        if not isinstance(self._containers(owner)[-1], spv.ArrayType | spv.RuntimeArrayType):
             self._refuse("CM-10: its pointer is not to an array's element")
 
     @staticmethod
-    def _containers(chain: AccessChainOp | InBoundsAccessChainOp) -> list[object]:
+    def _containers(chain: spv.AccessChainOp | spv.InBoundsAccessChainOp) -> list[object]:
         """The type that each index selects from."""
         base = chain.base.type
-        assert isinstance(base, PointerType)
+        assert isinstance(base, spv.PointerType)
         indexes = list(chain.indexes)
-        return [chain_type(base, indexes[:n]).pointee for n in range(len(indexes))]
+        return [spv.chain_type(base, indexes[:n]).pointee for n in range(len(indexes))]
 
     def _pointer(self, code: SpirvEmitter, spot: Spot) -> SSAValue:
         more = [] if spot.component is None else [code.index(spot.component)]
         owner = self.op.pointer.owner
-        if not isinstance(owner, AccessChainOp | InBoundsAccessChainOp):
+        if not isinstance(owner, spv.AccessChainOp | spv.InBoundsAccessChainOp):
             element = code.index(spot.offset)
-            chain = PtrAccessChainOp(self.op.pointer, element, more)
+            chain = spv.PtrAccessChainOp(self.op.pointer, element, more)
             return code.add(chain)
         *head, last = owner.indexes
         index = code.plus(code.as_index(last, sign=True), spot.offset)
         path = self._carried(code, list(head), index, self._containers(owner))
-        return code.add(AccessChainOp(owner.base, [*path, *more]))
+        return code.add(spv.AccessChainOp(owner.base, [*path, *more]))
 
     def _carried(
         self,
@@ -139,9 +131,9 @@ class MatrixMemory:
         inner = containers[len(head)]
         outer = containers[len(head) - 1] if head else None
         if (
-            isinstance(inner, ArrayType)
-            and isinstance(outer, ArrayType | RuntimeArrayType)
-            and (length := known(inner.length)) is not None
+            isinstance(inner, spv.ArrayType)
+            and isinstance(outer, spv.ArrayType | spv.RuntimeArrayType)
+            and (length := spv.known(inner.length)) is not None
             and inner.stride.data * length == outer.stride.data
         ):
             *rest, before = head
@@ -170,27 +162,27 @@ class MatrixMemory:
 
     # Components.
 
-    def _memory(self) -> MemoryOperand:
+    def _memory(self) -> spv.MemoryOperand:
         """The memory operand of the accesses to single numbers."""
         access = self.op.memory_operand
-        bits = MemoryAccess(0) if access is None else access.data & ~MemoryAccess.Aligned
+        bits = spv.MemoryAccess(0) if access is None else access.data & ~spv.MemoryAccess.Aligned
         alignment = None
-        if self.storage is StorageClass.PhysicalStorageBuffer:
+        if self.storage is spv.StorageClass.PhysicalStorageBuffer:
             alignment = self.number_width // 8
         if not bits and alignment is None:
-            return MemoryOperand()
-        operand = MemoryOperand.of(bits, alignment)
-        return MemoryOperand(operand.access, operand.alignment, self.op.memory_scope)
+            return spv.MemoryOperand()
+        operand = spv.MemoryOperand.of(bits, alignment)
+        return spv.MemoryOperand(operand.access, operand.alignment, self.op.memory_scope)
 
     def _read(self, code: SpirvEmitter, spot: Spot) -> SSAValue:
         """A number's bits."""
-        value = code.add(LoadOp(self._pointer(code, spot), self._memory()))
+        value = code.add(spv.LoadOp(self._pointer(code, spot), self._memory()))
         return code.same_bits(value, IntegerType(self.number_width))
 
     def write(self, code: SpirvEmitter, spot: Spot, value: SSAValue) -> None:
         """Store a number, given as any type of its width."""
         pointer = self._pointer(code, spot)
-        code.insert(StoreOp(pointer, code.same_bits(value, self.number), self._memory()))
+        code.insert(spv.StoreOp(pointer, code.same_bits(value, self.number), self._memory()))
 
     def load(self, code: SpirvEmitter, place: Place) -> SSAValue:
         """Loads one component."""
@@ -198,13 +190,13 @@ class MatrixMemory:
         wide, narrow = self.component_width, self.number_width
         if wide == narrow:
             spot = self.spot(code, line, within)
-            value = code.add(LoadOp(self._pointer(code, spot), self._memory()))
+            value = code.add(spv.LoadOp(self._pointer(code, spot), self._memory()))
             return code.same_bits(value, self.form.element)
         if self.shared_words:
             bits = self._read(code, self.spot(code, line, self._number_of(code, within)))
             shift = self._shift_of(code, within)
             if shift != 0:
-                bits = code.add(bit.ShiftRightLogicalOp(bits, code.index(shift)))
+                bits = code.add(spv.ShiftRightLogicalOp(bits, code.index(shift)))
             return code.same_bits(code.resized(bits, wide, sign=False), self.form.element)
         total: SSAValue | None = None
         for part in range(wide // narrow):
@@ -213,8 +205,8 @@ class MatrixMemory:
                 self._read(code, self.spot(code, line, number)), wide, sign=False
             )  # fmt: skip
             if part:
-                bits = code.add(bit.ShiftLeftLogicalOp(bits, code.number(part * narrow)))
-            total = bits if total is None else code.add(bit.BitwiseOrOp(total, bits))
+                bits = code.add(spv.ShiftLeftLogicalOp(bits, code.number(part * narrow)))
+            total = bits if total is None else code.add(spv.BitwiseOrOp(total, bits))
         assert total is not None
         return code.same_bits(total, self.form.element)
 
@@ -243,7 +235,7 @@ class MatrixMemory:
             number = self._part_of(code, within, part)
             some = bits
             if part:
-                some = code.add(bit.ShiftRightLogicalOp(bits, code.number(part * narrow)))
+                some = code.add(spv.ShiftRightLogicalOp(bits, code.number(part * narrow)))
             self.write(code, self.spot(code, line, number), code.resized(some, narrow, sign=False))
 
 

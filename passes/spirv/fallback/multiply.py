@@ -14,18 +14,14 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr, IntegerType, f32, f64
 from xdsl.ir import Attribute, SSAValue
 
-from xdsl_spirv.dialects.spirv import arithmetic, logic
-from xdsl_spirv.dialects.spirv.constraints import is_float, width_of
-from xdsl_spirv.dialects.spirv.conversion import FConvertOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.spirv.fallback.integers import clamped, saturating_add, saturating_mixed_add
 from xdsl_spirv.passes.spirv.fallback.matrices import Form
 
-FLAGS = CooperativeMatrixOperands
+FLAGS = spv.CooperativeMatrixOperands
 AT_A_TIME = 32
 """Components whose sums one loop carries."""
 
@@ -41,13 +37,13 @@ class Product:
     c: Form
     result: Form
     wide: Attribute
-    flags: CooperativeMatrixOperands
+    flags: spv.CooperativeMatrixOperands
 
     @staticmethod
-    def of(pass_name: str, op: CooperativeMatrixMulAddOp, forms: Sequence[Form]) -> Product:
+    def of(pass_name: str, op: spv.CooperativeMatrixMulAddOp, forms: Sequence[Form]) -> Product:
         """Raises `PassFailedException` for floats with integers, which have no MulAdd."""
         elements = [f.element for f in forms]
-        floating = [is_float(e) for e in elements]
+        floating = [spv.is_float(e) for e in elements]
         if any(floating) != all(floating):
             shown = ", ".join(map(str, elements))
             refuse(pass_name, op, f"there is no MulAdd of {shown}: only of integers or of floats")
@@ -55,7 +51,7 @@ class Product:
         if floating[0]:
             wide = f64 if any(isinstance(e, Float64Type) for e in elements) else f32
         else:
-            wide = IntegerType(max(32, width_of(elements[3])))
+            wide = IntegerType(max(32, spv.width_of(elements[3])))
         flags = FLAGS(0) if op.matrix_operands is None else FLAGS(op.matrix_operands.data)
         a, b, c, result = forms
         return Product(a, b, c, result, wide, flags)
@@ -64,7 +60,7 @@ class Product:
     def saturates(self) -> bool:
         return bool(self.flags & FLAGS.SaturatingAccumulationKHR)
 
-    def _sign(self, flag: CooperativeMatrixOperands) -> bool:
+    def _sign(self, flag: spv.CooperativeMatrixOperands) -> bool:
         return bool(self.flags & flag)
 
     @property
@@ -73,7 +69,7 @@ class Product:
         flags = FLAGS.MatrixASignedComponentsKHR, FLAGS.MatrixBSignedComponentsKHR
         return self._sign(flags[0]), self._sign(flags[1])
 
-    def factors(self, op: CooperativeMatrixMulAddOp) -> list[tuple[object, int]]:
+    def factors(self, op: spv.CooperativeMatrixMulAddOp) -> list[tuple[object, int]]:
         """A and B: what names each (the value, and how it extends) and how many components."""
         signs = self.signs
         return [((op.a, signs[0]), self.a.total), ((op.b, signs[1]), self.b.total)]
@@ -83,8 +79,8 @@ class Product:
         if value.type == self.wide:
             return value
         if isinstance(self.wide, Float32Type | Float64Type):
-            return code.add(FConvertOp(value, self.wide))
-        return code.resized(value, width_of(self.wide), sign=sign)
+            return code.add(spv.FConvertOp(value, self.wide))
+        return code.resized(value, spv.width_of(self.wide), sign=sign)
 
     # SpirvEmitter.
 
@@ -156,18 +152,18 @@ class Product:
     def _multiplied(
         self, code: SpirvEmitter, a: SSAValue, b: SSAValue, total: SSAValue
     ) -> SSAValue:
-        if is_float(self.wide):
-            return code.add(arithmetic.FAddOp(total, code.add(arithmetic.FMulOp(a, b))))
-        return code.add(arithmetic.IAddOp(total, code.add(arithmetic.IMulOp(a, b))))
+        if spv.is_float(self.wide):
+            return code.add(spv.FAddOp(total, code.add(spv.FMulOp(a, b))))
+        return code.add(spv.IAddOp(total, code.add(spv.IMulOp(a, b))))
 
     def _saturated(self, code: SpirvEmitter, product: SSAValue, addend: SSAValue) -> SSAValue:
         """Product, cut to the result's width, plus C, with the limits of the result's sign."""
         sign = self._sign(FLAGS.MatrixResultSignedComponentsKHR)
         addend_sign = self._sign(FLAGS.MatrixCSignedComponentsKHR)
-        width = width_of(self.result.element)
+        width = spv.width_of(self.result.element)
         if width < 32:
             cut = code.resized(code.resized(product, width, sign=sign), 32, sign=sign)
-            total = code.add(arithmetic.IAddOp(cut, addend))
+            total = code.add(spv.IAddOp(cut, addend))
             if not sign and addend_sign:
                 return clamped(code, _not_negative(code, total), width, sign=False)
             return clamped(code, total, width, sign=sign)
@@ -179,11 +175,11 @@ class Product:
         target = self.result.element
         if value.type == target:
             return value
-        if is_float(target):
-            return code.add(FConvertOp(value, target))
-        return code.same_bits(code.resized(value, width_of(target), sign=False), target)
+        if spv.is_float(target):
+            return code.add(spv.FConvertOp(value, target))
+        return code.same_bits(code.resized(value, spv.width_of(target), sign=False), target)
 
 
 def _not_negative(code: SpirvEmitter, value: SSAValue) -> SSAValue:
     zero = code.number(0, value.type)
-    return code.select(code.add(logic.SLessThanOp(value, zero)), zero, value)
+    return code.select(code.add(spv.SLessThanOp(value, zero)), zero, value)

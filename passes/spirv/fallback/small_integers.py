@@ -18,25 +18,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.spirv import (
-    arithmetic,
-    atomic,
-    bit,
-    composite,
-    conversion,
-    glsl,
-    group,
-    logic,
-    memory,
-)
-from xdsl_spirv.dialects.spirv.constants import ConstantOp, ConstantSymbol, SpecConstantOperationOp
-from xdsl_spirv.dialects.spirv.constraints import component_count, width_of, with_element
-from xdsl_spirv.dialects.spirv.dot_product import IntegerDotOperation
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
-from xdsl_spirv.dialects.spirv.rules import element_of, is_signed
-from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType, StructType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.spirv.fallback.dot_to_shifts import lower_dot_product
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
@@ -59,44 +41,44 @@ MOVES = frozenset(
 
 UNSIGNED = frozenset(
     (
-        *(bit.BitwiseAndOp, bit.BitwiseOrOp, bit.BitwiseXorOp, bit.ShiftRightLogicalOp),
-        *(bit.BitCountOp, arithmetic.UDivOp, arithmetic.UModOp, logic.IEqualOp),
-        *(logic.INotEqualOp, logic.ULessThanOp, logic.ULessThanEqualOp, logic.UGreaterThanOp),
-        *(logic.UGreaterThanEqualOp, conversion.ConvertUToFOp, glsl.GLUMinOp, glsl.GLUMaxOp),
-        *(glsl.GLUClampOp, conversion.UConvertOp),
-        *(arithmetic.IAddOp, arithmetic.ISubOp, arithmetic.IMulOp, arithmetic.SNegateOp),
-        *(bit.NotOp, bit.ShiftLeftLogicalOp, conversion.ConvertFToUOp, conversion.ConvertFToSOp),
-        *(group.GroupNonUniformAllEqualOp, group.GroupNonUniformBroadcastOp),
-        *(group.GroupNonUniformBroadcastFirstOp, group.GroupNonUniformShuffleOp),
-        *(group.GroupNonUniformShuffleXorOp, group.GroupNonUniformShuffleUpOp),
-        *(group.GroupNonUniformShuffleDownOp, group.GroupNonUniformQuadBroadcastOp),
-        *(group.GroupNonUniformQuadSwapOp, group.GroupNonUniformIAddOp),
-        *(group.GroupNonUniformIMulOp, group.GroupNonUniformUMinOp, group.GroupNonUniformUMaxOp),
-        *(group.GroupNonUniformBitwiseAndOp, group.GroupNonUniformBitwiseOrOp),
-        *(group.GroupNonUniformBitwiseXorOp,),
+        *(spv.BitwiseAndOp, spv.BitwiseOrOp, spv.BitwiseXorOp, spv.ShiftRightLogicalOp),
+        *(spv.BitCountOp, spv.UDivOp, spv.UModOp, spv.IEqualOp),
+        *(spv.INotEqualOp, spv.ULessThanOp, spv.ULessThanEqualOp, spv.UGreaterThanOp),
+        *(spv.UGreaterThanEqualOp, spv.ConvertUToFOp, spv.GLUMinOp, spv.GLUMaxOp),
+        *(spv.GLUClampOp, spv.UConvertOp),
+        *(spv.IAddOp, spv.ISubOp, spv.IMulOp, spv.SNegateOp),
+        *(spv.NotOp, spv.ShiftLeftLogicalOp, spv.ConvertFToUOp, spv.ConvertFToSOp),
+        *(spv.GroupNonUniformAllEqualOp, spv.GroupNonUniformBroadcastOp),
+        *(spv.GroupNonUniformBroadcastFirstOp, spv.GroupNonUniformShuffleOp),
+        *(spv.GroupNonUniformShuffleXorOp, spv.GroupNonUniformShuffleUpOp),
+        *(spv.GroupNonUniformShuffleDownOp, spv.GroupNonUniformQuadBroadcastOp),
+        *(spv.GroupNonUniformQuadSwapOp, spv.GroupNonUniformIAddOp),
+        *(spv.GroupNonUniformIMulOp, spv.GroupNonUniformUMinOp, spv.GroupNonUniformUMaxOp),
+        *(spv.GroupNonUniformBitwiseAndOp, spv.GroupNonUniformBitwiseOrOp),
+        *(spv.GroupNonUniformBitwiseXorOp,),
     )
 )
 """Operations that read numbers without a sign, or whose low bits follow from the low bits."""
 
 SIGNED = frozenset(
     (
-        *(arithmetic.SDivOp, arithmetic.SRemOp, arithmetic.SModOp, bit.ShiftRightArithmeticOp),
-        *(logic.SLessThanOp, logic.SLessThanEqualOp, logic.SGreaterThanOp),
-        *(logic.SGreaterThanEqualOp, conversion.ConvertSToFOp, conversion.SConvertOp),
-        *(glsl.GLSAbsOp, glsl.GLSSignOp, glsl.GLSMinOp, glsl.GLSMaxOp, glsl.GLSClampOp),
-        *(group.GroupNonUniformSMinOp, group.GroupNonUniformSMaxOp),
+        *(spv.SDivOp, spv.SRemOp, spv.SModOp, spv.ShiftRightArithmeticOp),
+        *(spv.SLessThanOp, spv.SLessThanEqualOp, spv.SGreaterThanOp),
+        *(spv.SGreaterThanEqualOp, spv.ConvertSToFOp, spv.SConvertOp),
+        *(spv.GLSAbsOp, spv.GLSSignOp, spv.GLSMinOp, spv.GLSMaxOp, spv.GLSClampOp),
+        *(spv.GroupNonUniformSMinOp, spv.GroupNonUniformSMaxOp),
     )
 )
 """Operations that read numbers with a sign."""
 
 
-def lower_small_integers(module: ModuleOp, widths: frozenset[int]) -> None:
+def lower_small_integers(module: spv.ModuleOp, widths: frozenset[int]) -> None:
     """Compute in 32 bits what has these widths; raises `PassFailedException`."""
     _Lowering(module, widths).lower()
 
 
 class _Lowering:
-    def __init__(self, module: ModuleOp, widths: frozenset[int]):
+    def __init__(self, module: spv.ModuleOp, widths: frozenset[int]):
         self.module, self.widths = module, widths
         self.codes = ModuleEmitter(module)
         self.code: FunctionEmitter
@@ -108,31 +90,31 @@ class _Lowering:
         return isinstance(element, IntegerType) and element.width.data in self.widths
 
     def _wide(self, attribute: Attribute) -> Attribute | None:
-        if isinstance(attribute, PointerType) and self._is_stored(attribute):
+        if isinstance(attribute, spv.PointerType) and self._is_stored(attribute):
             return attribute
-        if isinstance(attribute, StructType) and attribute.offsets.data:
+        if isinstance(attribute, spv.StructType) and attribute.offsets.data:
             members = [self.retype(member) for member in attribute.member_types]
             # The struct is a value's; offsets belong to the memory that it came from.
-            return None if members == list(attribute.member_types) else StructType(members)
-        return with_element(attribute, i32) if self._is_small(attribute) else None
+            return None if members == list(attribute.member_types) else spv.StructType(members)
+        return spv.with_element(attribute, i32) if self._is_small(attribute) else None
 
     @staticmethod
-    def _is_stored(pointer: PointerType) -> bool:
+    def _is_stored(pointer: spv.PointerType) -> bool:
         """Whether small numbers behind a pointer need a capability for storage only."""
         return pointer.storage_class.data in STORAGE[8]
 
     def lower(self) -> None:
         for op in list(self.module.walk()):
-            if isinstance(op, IntegerDotOperation) and self.retype.touches(op):
+            if isinstance(op, spv.IntegerDotOperation) and self.retype.touches(op):
                 Rewriter.replace_op(op, [], [lower_dot_product(op, self.codes.before(op))])
         touched = [op for op in self.module.walk() if op is not self.module and self._concerns(op)]
         for op in touched:
             self._check(op)
         before = [(op, op.operand_types, op.result_types) for op in touched]
         for op in touched:
-            if isinstance(op, ConstantOp):
+            if isinstance(op, spv.ConstantOp):
                 op.properties["value"] = self._constant(op.value)
-        names = [(op, dict(op.properties)) for op in touched if isinstance(op, RawGlobalOp)]
+        names = [(op, dict(op.properties)) for op in touched if isinstance(op, spv.RawGlobalOp)]
         if touched:
             self.retype.apply(self.module)
         for op, properties in names:
@@ -144,48 +126,46 @@ class _Lowering:
                 self._rewrite(op, operands, results)
 
     def _concerns(self, op: Operation) -> bool:
-        if isinstance(op, ConstantSymbol) and not isinstance(op, RawGlobalOp):
+        if isinstance(op, spv.ConstantSymbol) and not isinstance(op, spv.RawGlobalOp):
             return self.retype.changes(op.constant_type)
         return self.retype.touches(op)
 
     def _check(self, op: Operation) -> None:
-        if isinstance(op, RawGlobalOp) and not op.constant_like:
+        if isinstance(op, spv.RawGlobalOp) and not op.constant_like:
             return
-        if isinstance(op, ConstantSymbol | SpecConstantOperationOp) or isinstance(
-            op.parent_op(), SpecConstantOperationOp
+        if isinstance(op, spv.ConstantSymbol | spv.SpecConstantOperationOp) or isinstance(
+            op.parent_op(), spv.SpecConstantOperationOp
         ):
             refuse(NAME, op, "small integers are not specialized: run spirv-specialize before")
-        known = (conversion.BitcastOp, *UNSIGNED, *SIGNED)
-        if isinstance(op, atomic.AtomicOperation) or (
-            op.name not in MOVES and type(op) not in known
-        ):
+        known = (spv.BitcastOp, *UNSIGNED, *SIGNED)
+        if isinstance(op, spv.AtomicOperation) or (op.name not in MOVES and type(op) not in known):
             refuse(NAME, op, "it takes or gives 8- or 16-bit integers and has no form in 32 bits")
         types = (*op.operand_types, *op.result_types)
-        for type_ in (op.type, *types) if isinstance(op, GlobalVariableOp) else types:
-            if isinstance(type_, CooperativeMatrixType):
+        for type_ in (op.type, *types) if isinstance(op, spv.GlobalVariableOp) else types:
+            if isinstance(type_, spv.CooperativeMatrixType):
                 refuse(NAME, op, f"{type_} has components of its own: use another type")
-            if isinstance(type_, PointerType) and not self._is_stored(type_):
+            if isinstance(type_, spv.PointerType) and not self._is_stored(type_):
                 if has_layout(type_.pointee):
                     refuse(NAME, op, f"{type_} lays small integers out: leave the layout away")
-        if isinstance(op, memory.LoadOp | memory.StoreOp):
-            value = op.result if isinstance(op, memory.LoadOp) else op.object
+        if isinstance(op, spv.LoadOp | spv.StoreOp):
+            value = op.result if isinstance(op, spv.LoadOp) else op.object
             if not self._is_small(value.type) and self._reads_buffer(op):
                 refuse(NAME, op, f"it moves {value.type} as a whole: move its members")
 
     def _reads_buffer(self, op: Operation) -> bool:
         pointer = op.operands[0].type
-        return isinstance(pointer, PointerType) and self._is_stored(pointer)
+        return isinstance(pointer, spv.PointerType) and self._is_stored(pointer)
 
     def _constant(self, value: Attribute) -> Attribute:
         """The same bits in 32, zeros above."""
         if isinstance(value, ArrayAttr):
             return ArrayAttr([self._constant(part) for part in value])  # pyright: ignore
         if isinstance(value, IntegerAttr) and self._is_small(value.type):
-            return IntegerAttr(value.value.data % (1 << width_of(value.type)), i32)
+            return IntegerAttr(value.value.data % (1 << spv.width_of(value.type)), i32)
         if isinstance(value, DenseIntOrFPElementsAttr):
             element = value.get_element_type()
             if self._is_small(element):
-                bits = [int(n) % (1 << width_of(element)) for n in value.get_values()]
+                bits = [int(n) % (1 << spv.width_of(element)) for n in value.get_values()]
                 kind = VectorType if isinstance(value.type, VectorType) else TensorType
                 return DenseIntOrFPElementsAttr.from_list(kind(i32, value.get_shape()), bits)  # pyright: ignore
         return value
@@ -195,15 +175,15 @@ class _Lowering:
     def _cleared(self, value: SSAValue, width: int) -> SSAValue:
         """Without the bits above a width."""
         mask = self.code.number((1 << width) - 1, value.type)
-        return self.code.add(bit.BitwiseAndOp(value, mask))
+        return self.code.add(spv.BitwiseAndOp(value, mask))
 
     def _extended(self, value: SSAValue, type_: Attribute) -> SSAValue:
         """A number of a small type with its sign."""
         if not self._is_small(type_):
             return value
-        shift = self.code.number(32 - width_of(element_of(type_)), value.type)
-        left = self.code.add(bit.ShiftLeftLogicalOp(value, shift))
-        return self.code.add(bit.ShiftRightArithmeticOp(left, shift))
+        shift = self.code.number(32 - spv.width_of(spv.element_of(type_)), value.type)
+        left = self.code.add(spv.ShiftLeftLogicalOp(value, shift))
+        return self.code.add(spv.ShiftRightArithmeticOp(left, shift))
 
     # Operations
 
@@ -211,45 +191,49 @@ class _Lowering:
         self, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
     ) -> None:
         match op:
-            case memory.LoadOp() if self._reads_buffer(op):
+            case spv.LoadOp() if self._reads_buffer(op):
                 self._load(op, results[0])
-            case memory.StoreOp() if self._reads_buffer(op):
+            case spv.StoreOp() if self._reads_buffer(op):
                 # Either truncates; the result of one has a sign in its type, the other's has none.
-                signed = is_signed(element_of(operands[1]))
-                kind = conversion.SConvertOp if signed else conversion.UConvertOp
+                signed = spv.is_signed(spv.element_of(operands[1]))
+                kind = spv.SConvertOp if signed else spv.UConvertOp
                 op.operands[1] = self.code.add(kind(op.object, operands[1]))
-            case conversion.BitcastOp():
+            case spv.BitcastOp():
                 result = self._bitcast(op.operand, operands[0], results[0])
                 Rewriter.replace_op(op, [], [result])
-            case conversion.SConvertOp() | conversion.UConvertOp():
+            case spv.SConvertOp() | spv.UConvertOp():
                 self._convert(op, operands[0], results[0])
             case _ if type(op) in UNSIGNED or type(op) in SIGNED:
                 self._compute(op, operands, results)
             case _:
                 return
 
-    def _load(self, op: memory.LoadOp, type_: Attribute) -> None:
+    def _load(self, op: spv.LoadOp, type_: Attribute) -> None:
         load = op.clone()
         load.result._type = type_  # pyright: ignore[reportPrivateUsage]
         self.code.insert(load)
-        Rewriter.replace_op(op, conversion.UConvertOp(load.result, op.result.type))
+        Rewriter.replace_op(op, spv.UConvertOp(load.result, op.result.type))
 
     def _convert(
         self,
-        op: conversion.SConvertOp | conversion.UConvertOp,
+        op: spv.SConvertOp | spv.UConvertOp,
         source: Attribute,
         target: Attribute,
     ) -> None:
         value = op.operand
-        sign = isinstance(op, conversion.SConvertOp)
+        sign = isinstance(op, spv.SConvertOp)
         if sign:
             value = self._extended(value, source)
-        if width_of(element_of(value.type)) != width_of(element_of(op.result.type)):
+        if spv.width_of(spv.element_of(value.type)) != spv.width_of(spv.element_of(op.result.type)):
             value = self.code.add(type(op)(value, op.result.type))
         value = self.code.same_bits(value, op.result.type)
         if self._is_small(target):
-            narrower = sign or width_of(element_of(source)) > width_of(element_of(target))
-            value = self._cleared(value, width_of(element_of(target))) if narrower else value
+            narrower = sign or spv.width_of(spv.element_of(source)) > spv.width_of(
+                spv.element_of(target)
+            )
+            value = (
+                self._cleared(value, spv.width_of(spv.element_of(target))) if narrower else value
+            )
         Rewriter.replace_op(op, [], [value])
 
     def _compute(
@@ -257,52 +241,54 @@ class _Lowering:
     ) -> None:
         if type(op) in SIGNED:
             for number, type_ in enumerate(operands):
-                is_count = number == 1 and isinstance(op, bit.Shift)
+                is_count = number == 1 and isinstance(op, spv.Shift)
                 if not is_count:
                     op.operands[number] = self._extended(op.operands[number], type_)
         if results and self._is_small(results[0]):
             result = op.results[0]
             users = list(result.uses)
             self.code.scopes[-1].place = InsertPoint.after(op)
-            width = width_of(element_of(results[0]))
+            width = spv.width_of(spv.element_of(results[0]))
             cleared = self._cleared(self._bounded(op, result, width), width)
             for use in users:
                 use.operation.operands[use.index] = cleared
 
     def _bounded(self, op: Operation, result: SSAValue, width: int) -> SSAValue:
         """A minimum of no numbers is the greatest number of the width, a maximum the least."""
-        if isinstance(op, group.GroupNonUniformSMinOp):
+        if isinstance(op, spv.GroupNonUniformSMinOp):
             most = self.code.number((1 << (width - 1)) - 1, result.type)
-            return self.code.add(glsl.GLSMinOp(result, most))
-        if isinstance(op, group.GroupNonUniformSMaxOp):
+            return self.code.add(spv.GLSMinOp(result, most))
+        if isinstance(op, spv.GroupNonUniformSMaxOp):
             least = self.code.number(-(1 << (width - 1)), result.type)
-            return self.code.add(glsl.GLSMaxOp(result, least))
+            return self.code.add(spv.GLSMaxOp(result, least))
         return result
 
     def _bitcast(self, value: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
         """Through the words that both are: each has its numbers one behind the other."""
-        if component_count(source) == component_count(target) and self._is_small(source):
+        if spv.component_count(source) == spv.component_count(target) and self._is_small(source):
             if self._is_small(target):
                 return value
-        if isinstance(source, VectorType) and component_count(source) == component_count(target):
-            scalars = [self.code.component(value, i) for i in range(component_count(source))]
-            kinds = source.element_type, element_of(target)
+        if isinstance(source, VectorType) and spv.component_count(source) == spv.component_count(
+            target
+        ):
+            scalars = [self.code.component(value, i) for i in range(spv.component_count(source))]
+            kinds = source.element_type, spv.element_of(target)
             cast = [self._bitcast(scalar, *kinds) for scalar in scalars]
-            type_ = with_element(target, cast[0].type)
-            return self.code.add(composite.CompositeConstructOp(cast, type_))
+            type_ = spv.with_element(target, cast[0].type)
+            return self.code.add(spv.CompositeConstructOp(cast, type_))
         if self._is_small(source):
             words = self._packed(value, source)
             if len(words) == 1:
                 return self._from_word(words[0], target)
-            vector = composite.CompositeConstructOp(words, VectorType(i32, [len(words)]))
+            vector = spv.CompositeConstructOp(words, VectorType(i32, [len(words)]))
             return self.code.same_bits(self.code.add(vector), target)
-        bits = component_count(source) * width_of(element_of(source))
+        bits = spv.component_count(source) * spv.width_of(spv.element_of(source))
         if bits > 32:
             vector = self.code.same_bits(value, VectorType(i32, [bits // 32]))
             words = [self.code.component(vector, i) for i in range(bits // 32)]
         elif isinstance(source, Float16Type):
             halves = VectorType(f16, [2])
-            pair = composite.CompositeConstructOp([value, self.code.number(0.0, f16)], halves)
+            pair = spv.CompositeConstructOp([value, self.code.number(0.0, f16)], halves)
             words = [self.code.same_bits(self.code.add(pair), i32)]
         elif bits == 32:
             words = [self.code.same_bits(value, i32)]
@@ -319,34 +305,34 @@ class _Lowering:
         if isinstance(target, Float16Type):
             halves = VectorType(f16, [2])
             return self.code.component(self.code.same_bits(word, halves), 0)
-        bits = component_count(target) * width_of(element_of(target))
+        bits = spv.component_count(target) * spv.width_of(spv.element_of(target))
         if bits < 32:
             return self.code.same_bits(self.code.resized(word, bits, sign=False), target)
         return self.code.same_bits(word, target)
 
     def _packed(self, value: SSAValue, type_: Attribute) -> list[SSAValue]:
-        width = width_of(element_of(type_))
+        width = spv.width_of(spv.element_of(type_))
         parts = [value]
         if isinstance(type_, VectorType):
-            parts = [self.code.component(value, i) for i in range(component_count(type_))]
+            parts = [self.code.component(value, i) for i in range(spv.component_count(type_))]
         words: list[SSAValue] = []
         for number, part in enumerate(parts):
             at = number * width % 32
             if not at:
                 words.append(part)
                 continue
-            moved = self.code.add(bit.ShiftLeftLogicalOp(part, self.code.number(at)))
-            words[-1] = self.code.add(bit.BitwiseOrOp(words[-1], moved))
+            moved = self.code.add(spv.ShiftLeftLogicalOp(part, self.code.number(at)))
+            words[-1] = self.code.add(spv.BitwiseOrOp(words[-1], moved))
         return words
 
     def _unpacked(self, words: Sequence[SSAValue], target: Attribute) -> SSAValue:
-        width = width_of(element_of(target))
+        width = spv.width_of(spv.element_of(target))
         parts: list[SSAValue] = []
-        for number in range(component_count(target)):
+        for number in range(spv.component_count(target)):
             word, at = words[number * width // 32], number * width % 32
             if at:
-                word = self.code.add(bit.ShiftRightLogicalOp(word, self.code.number(at)))
+                word = self.code.add(spv.ShiftRightLogicalOp(word, self.code.number(at)))
             parts.append(self._cleared(word, width) if at + width < 32 else word)
         if not isinstance(target, VectorType):
             return parts[0]
-        return self.code.add(composite.CompositeConstructOp(parts, with_element(target, i32)))
+        return self.code.add(spv.CompositeConstructOp(parts, spv.with_element(target, i32)))

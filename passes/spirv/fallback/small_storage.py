@@ -16,33 +16,8 @@ from xdsl.dialects.builtin import Float16Type, IntegerType, VectorType, f16, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.dialects.spirv import arithmetic, atomic, bit, composite, memory
-from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv.constants import constant_integer
-from xdsl_spirv.dialects.spirv.constraints import width_of
-from xdsl_spirv.dialects.spirv.conversion import BitcastOp
-from xdsl_spirv.dialects.spirv.enums import (
-    Decoration,
-    MemoryAccess,
-    MemoryModel,
-    MemorySemantics,
-    Scope,
-    StorageClass,
-)
-from xdsl_spirv.dialects.spirv.layout import array_stride, scalar_bytes, size_in_bytes
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.pointers import MAKE_AVAILABLE, MAKE_VISIBLE, MemoryOperand
-from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
-from xdsl_spirv.dialects.spirv.structure import AddressOfOp, GlobalVariableOp
-from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    MatrixType,
-    MemberDecorationAttr,
-    PointerType,
-    RuntimeArrayType,
-    StructType,
-    known,
-)
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
@@ -56,8 +31,13 @@ WORD = 4
 ROW = 16
 """Bytes from one element of an array to the next in a Uniform block."""
 
-CLASSES = (StorageClass.StorageBuffer, StorageClass.Uniform, StorageClass.PushConstant)
-KEPT_ACCESS = MemoryAccess.Volatile | MAKE_AVAILABLE | MAKE_VISIBLE | MemoryAccess.NonPrivatePointer
+CLASSES = (spv.StorageClass.StorageBuffer, spv.StorageClass.Uniform, spv.StorageClass.PushConstant)
+KEPT_ACCESS = (
+    spv.MemoryAccess.Volatile
+    | spv.MAKE_AVAILABLE
+    | spv.MAKE_VISIBLE
+    | spv.MemoryAccess.NonPrivatePointer
+)
 """Memory operands that are kept when a load or store of smaller numbers becomes one of words."""
 
 
@@ -65,7 +45,7 @@ KEPT_ACCESS = MemoryAccess.Volatile | MAKE_AVAILABLE | MAKE_VISIBLE | MemoryAcce
 class Place:
     """`known` bytes behind `base` in a variable; `base` is a multiple of `divisor`, or 0 if 0."""
 
-    variable: GlobalVariableOp
+    variable: spv.GlobalVariableOp
     type: Attribute
     base: Index = 0
     known: int = 0
@@ -81,12 +61,12 @@ class Place:
         return self.divisor % WORD == 0
 
 
-def lower_small_storage(module: ModuleOp, widths: frozenset[int]) -> None:
+def lower_small_storage(module: spv.ModuleOp, widths: frozenset[int]) -> None:
     """Rewrite the buffers that have numbers of these widths; raises `PassFailedException`."""
     variables = {
         op.sym_name.data: op
         for op in module.body.block.ops
-        if isinstance(op, GlobalVariableOp)
+        if isinstance(op, spv.GlobalVariableOp)
         and op.type.storage_class.data in CLASSES
         and widths.intersection(small_widths(op.type.pointee))
     }
@@ -95,21 +75,21 @@ def lower_small_storage(module: ModuleOp, widths: frozenset[int]) -> None:
         _Lowering(module, variables).lower()
 
 
-def _refuse_addresses(module: ModuleOp, widths: frozenset[int]) -> None:
+def _refuse_addresses(module: spv.ModuleOp, widths: frozenset[int]) -> None:
     """Refuse small numbers behind addresses that the device computes with."""
     for op in module.walk():
         for value in (*op.operands, *op.results):
             type_ = value.type
             if (
-                isinstance(type_, PointerType)
-                and type_.storage_class.data is StorageClass.PhysicalStorageBuffer
+                isinstance(type_, spv.PointerType)
+                and type_.storage_class.data is spv.StorageClass.PhysicalStorageBuffer
                 and widths.intersection(small_widths(type_.pointee))
             ):
                 refuse(NAME, op, f"{type_} is an address of 8- or 16-bit numbers: use buffers")
 
 
 class _Lowering:
-    def __init__(self, module: ModuleOp, variables: dict[str, GlobalVariableOp]):
+    def __init__(self, module: spv.ModuleOp, variables: dict[str, spv.GlobalVariableOp]):
         self.module = module
         self.variables = variables
         self.codes = ModuleEmitter(module)
@@ -120,10 +100,10 @@ class _Lowering:
 
     def lower(self) -> None:
         for op in list(self.module.walk()):
-            if isinstance(op, memory.CopyMemoryOp):
+            if isinstance(op, spv.CopyMemoryOp):
                 _load_and_store(op)
         for variable in self.variables.values():
-            if not isinstance(variable.type.pointee, StructType):
+            if not isinstance(variable.type.pointee, spv.StructType):
                 refuse(NAME, variable, f"{variable.type.pointee} is not a block: name its members")
         pointers = [op for op in self.module.walk() if self._is_pointer(op)]
         users = [u for op in pointers for u in self._users(op) if u not in pointers]
@@ -137,7 +117,7 @@ class _Lowering:
             if op.results[0].first_use is None:
                 Rewriter.erase_op(op)
         for op in list(self.module.body.block.ops):
-            if isinstance(op, RawGlobalOp) and names.touches(op):
+            if isinstance(op, spv.RawGlobalOp) and names.touches(op):
                 Rewriter.erase_op(op)
 
     def _structs(self) -> set[Attribute]:
@@ -147,12 +127,12 @@ class _Lowering:
 
     def _is_pointer(self, op: Operation) -> bool:
         """Whether an operation gives a pointer into one of the variables; noted with its place."""
-        if isinstance(op, AddressOfOp):
+        if isinstance(op, spv.AddressOfOp):
             variable = self.variables.get(op.variable.string_value())
             if variable is not None:
                 self.places[op.result] = Place(variable, variable.type.pointee)
             return variable is not None
-        if not isinstance(op, memory.AccessChain) or op.base not in self.places:
+        if not isinstance(op, spv.AccessChain) or op.base not in self.places:
             return False
         self.places[op.result] = self._walked(op, None)
         return True
@@ -160,11 +140,11 @@ class _Lowering:
     def _users(self, op: Operation) -> Iterator[Operation]:
         return (use.operation for use in op.results[0].uses)
 
-    def _walked(self, op: memory.AccessChain, code: FunctionEmitter | None) -> Place:
+    def _walked(self, op: spv.AccessChain, code: FunctionEmitter | None) -> Place:
         """The place of an access chain; without code, its part that is known at compile time."""
         base = op.base.owner
         place = self.places[op.base]
-        if code is not None and isinstance(base, memory.AccessChain):
+        if code is not None and isinstance(base, spv.AccessChain):
             place = self._walked(base, code)
         for index in op.indexes:
             place = self._inside(op, place, index, code)
@@ -174,13 +154,13 @@ class _Lowering:
         self, op: Operation, place: Place, index: SSAValue, code: FunctionEmitter | None
     ) -> Place:
         number, type_ = constant_integer(index), place.type
-        if isinstance(type_, StructType):
+        if isinstance(type_, spv.StructType):
             assert number is not None
             return place.at(type_.member_types[number], type_.offset(number) or 0)
-        if isinstance(type_, ArrayType | RuntimeArrayType):
-            element, stride = type_.element_type, array_stride(type_)
+        if isinstance(type_, spv.ArrayType | spv.RuntimeArrayType):
+            element, stride = type_.element_type, spv.array_stride(type_)
         elif isinstance(type_, VectorType):
-            element, stride = type_.element_type, scalar_bytes(type_.element_type)
+            element, stride = type_.element_type, spv.scalar_bytes(type_.element_type)
         else:
             refuse(NAME, op, f"its access chain selects a part of {type_}: load that as a whole")
         if number is not None:
@@ -199,52 +179,52 @@ class _Lowering:
     def _note(self, op: Operation) -> None:
         """Refuse other accesses than loads and stores, and record buffers with partial stores."""
         match op:
-            case memory.LoadOp() | memory.ArrayLengthOp():
+            case spv.LoadOp() | spv.ArrayLengthOp():
                 place = self.places[op.operands[0]]
-            case memory.StoreOp():
+            case spv.StoreOp():
                 place = self.places[op.pointer]
                 if any(not group.is_whole for group in _groups(place)):
                     self.partial.add(_binding(place.variable))
-            case atomic.AtomicOperation() if width_of(self.places[op.operands[0]].type) == 8 * WORD:
+            case spv.AtomicOperation() if (
+                spv.width_of(self.places[op.operands[0]].type) == 8 * WORD
+            ):
                 place = self.places[op.operands[0]]
             case _:
                 refuse(NAME, op, "it takes a pointer to 8- or 16-bit numbers: load or store them")
-        if any(isinstance(part.type, MatrixType) for part in _parts(place)):
+        if any(isinstance(part.type, spv.MatrixType) for part in _parts(place)):
             refuse(NAME, op, f"{place.type} has matrices: use vectors")
 
     def _access(self, op: Operation) -> None:
         self.code = self.codes.before(op)
-        if isinstance(op, memory.ArrayLengthOp):
+        if isinstance(op, spv.ArrayLengthOp):
             Rewriter.replace_op(op, [], [self._length(op)])
             return
         pointer = op.operands[0]
         place = self.places[pointer]
-        if isinstance(pointer.owner, memory.AccessChain):
+        if isinstance(pointer.owner, spv.AccessChain):
             place = self._walked(pointer.owner, self.code)
-        if isinstance(op, memory.LoadOp):
+        if isinstance(op, spv.LoadOp):
             value = _Reader(self, place, op.memory).read(place)
             Rewriter.replace_op(op, [], [value])
-        elif isinstance(op, memory.StoreOp):
+        elif isinstance(op, spv.StoreOp):
             self._store(op, place)
             Rewriter.erase_op(op)
         else:
             op.operands[0] = self.word(place)
 
-    def _length(self, op: memory.ArrayLengthOp) -> SSAValue:
+    def _length(self, op: spv.ArrayLengthOp) -> SSAValue:
         """The elements that a runtime array has in the buffer's bytes."""
         place, member = self.places[op.structure], op.array_member.value.data
         struct = place.type
-        assert isinstance(struct, StructType)
+        assert isinstance(struct, spv.StructType)
         array = struct.member_types[member]
-        assert isinstance(array, RuntimeArrayType)
+        assert isinstance(array, spv.RuntimeArrayType)
         code = self.code
         address = code.address(place.variable)
-        words = code.add(memory.ArrayLengthOp(address, 0))
+        words = code.add(spv.ArrayLengthOp(address, 0))
         size = code.times(words, WORD)
-        rest = code.add(
-            arithmetic.ISubOp(code.index(size), code.number(struct.offset(member) or 0))
-        )
-        return code.index(code.divided(rest, array_stride(array)))
+        rest = code.add(spv.ISubOp(code.index(size), code.number(struct.offset(member) or 0)))
+        return code.index(code.divided(rest, spv.array_stride(array)))
 
     # Words
 
@@ -257,10 +237,10 @@ class _Lowering:
             number = code.divided(code.plus(place.base, place.known), WORD)
         indexes = [code.number(0), code.index(number)]
         storage = variable.type.storage_class
-        if storage.data is StorageClass.Uniform:
+        if storage.data is spv.StorageClass.Uniform:
             rows, column = code.divided(number, ROW // WORD), code.remainder(number, ROW // WORD)
             indexes = [code.number(0), code.index(rows), code.index(column)]
-        return code.add(memory.AccessChainOp(code.address(variable), indexes))
+        return code.add(spv.AccessChainOp(code.address(variable), indexes))
 
     def shift(self, place: Place) -> Index:
         """The bits of its word below a place."""
@@ -271,55 +251,58 @@ class _Lowering:
         return code.times(within, 8)
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> spv.Scope:
         """The widest scope that needs no further capability."""
-        vulkan = self.module.memory_model.data is MemoryModel.Vulkan
-        return Scope.QueueFamily if vulkan else Scope.Device
+        vulkan = self.module.memory_model.data is spv.MemoryModel.Vulkan
+        return spv.Scope.QueueFamily if vulkan else spv.Scope.Device
 
-    def _store(self, op: memory.StoreOp, place: Place) -> None:
+    def _store(self, op: spv.StoreOp, place: Place) -> None:
         code, value = self.code, op.object
         for group in _groups(place):
             bits: SSAValue | None = None
             for part, path in group.parts:
                 number = value
                 if path:
-                    number = code.add(composite.CompositeExtractOp(value, path))
+                    number = code.add(spv.CompositeExtractOp(value, path))
                 own = self._bits(number)
                 if isinstance(own, list):
                     self._store_long(op, part, own)
                     continue
                 if group.is_whole and part.known % WORD:
                     shift = code.number(8 * (part.known % WORD))
-                    own = code.add(bit.ShiftLeftLogicalOp(own, shift))
-                bits = own if bits is None else code.add(bit.BitwiseOrOp(bits, own))
+                    own = code.add(spv.ShiftLeftLogicalOp(own, shift))
+                bits = own if bits is None else code.add(spv.BitwiseOrOp(bits, own))
             if bits is not None:
                 self._store_bits(op, group.parts[0][0], bits, group.is_whole)
 
-    def _store_long(self, op: memory.StoreOp, part: Place, words: list[SSAValue]) -> None:
+    def _store_long(self, op: spv.StoreOp, part: Place, words: list[SSAValue]) -> None:
         for number, word in enumerate(words):
             self._store_bits(op, part.at(i32, number * WORD), word, whole=True)
 
-    def _store_bits(self, op: memory.StoreOp, place: Place, bits: SSAValue, whole: bool) -> None:
+    def _store_bits(self, op: spv.StoreOp, place: Place, bits: SSAValue, whole: bool) -> None:
         """A word, or a part of one by the atomic operations that keep its other bits."""
         code, pointer = self.code, self.word(place)
         if whole:
-            code.insert(memory.StoreOp(pointer, bits, _kept_operand(op.memory, KEPT_ACCESS)))
+            code.insert(spv.StoreOp(pointer, bits, _kept_operand(op.memory, KEPT_ACCESS)))
             return
-        mask, shift = code.number((1 << width_of(place.type)) - 1), code.index(self.shift(place))
-        kept = code.add(bit.NotOp(code.add(bit.ShiftLeftLogicalOp(mask, shift))))
-        none, moved = MemorySemantics.None_, code.add(bit.ShiftLeftLogicalOp(bits, shift))
-        code.insert(atomic.AtomicAndOp(pointer, self.scope, none, kept))
-        code.insert(atomic.AtomicOrOp(pointer, self.scope, none, moved))
+        mask, shift = (
+            code.number((1 << spv.width_of(place.type)) - 1),
+            code.index(self.shift(place)),
+        )
+        kept = code.add(spv.NotOp(code.add(spv.ShiftLeftLogicalOp(mask, shift))))
+        none, moved = spv.MemorySemantics.None_, code.add(spv.ShiftLeftLogicalOp(bits, shift))
+        code.insert(spv.AtomicAndOp(pointer, self.scope, none, kept))
+        code.insert(spv.AtomicOrOp(pointer, self.scope, none, moved))
 
     def _bits(self, value: SSAValue) -> SSAValue | list[SSAValue]:
         """A scalar as i32, zeros above it; one of 64 bits as its words."""
         code, type_ = self.code, value.type
-        width = width_of(type_)
+        width = spv.width_of(type_)
         if width == 64:
             words = code.same_bits(value, VectorType(i32, [2]))
             return [code.component(words, i) for i in range(2)]
         if isinstance(type_, Float16Type):
-            pair = composite.CompositeConstructOp([value, code.number(0.0, f16)], HALVES)
+            pair = spv.CompositeConstructOp([value, code.number(0.0, f16)], HALVES)
             return code.same_bits(code.add(pair), i32)
         return code.resized(code.same_bits(value, IntegerType(width)), 32, sign=False)
 
@@ -330,7 +313,7 @@ HALVES = VectorType(f16, [2])
 class _Reader:
     """Reads a value once; words that several of its parts lie in are loaded once."""
 
-    def __init__(self, lowering: _Lowering, place: Place, said: MemoryOperand):
+    def __init__(self, lowering: _Lowering, place: Place, said: spv.MemoryOperand):
         self.lowering, self.said = lowering, said
         self.code = lowering.code
         self.is_atomic = _binding(place.variable) in lowering.partial
@@ -340,24 +323,24 @@ class _Reader:
         parts = list(_constituents(place))
         if parts:
             values = [self.read(part) for part in parts]
-            return self.code.add(composite.CompositeConstructOp(values, place.type))
+            return self.code.add(spv.CompositeConstructOp(values, place.type))
         return self._scalar(place)
 
     def _scalar(self, place: Place) -> SSAValue:
         code, type_ = self.code, place.type
-        width = width_of(type_)
+        width = spv.width_of(type_)
         if width == 64:
             words = [self._word(place.at(i32, n), atomic=False) for n in (0, WORD)]
-            pair = code.add(composite.CompositeConstructOp(words, VectorType(i32, [2])))
+            pair = code.add(spv.CompositeConstructOp(words, VectorType(i32, [2])))
             return code.same_bits(pair, type_)
         word = self._word(place, self.is_atomic and width < 8 * WORD)
         if width == 8 * WORD:
             return code.same_bits(word, type_)
         shift = self.lowering.shift(place)
         if shift != 0:
-            word = code.add(bit.ShiftRightLogicalOp(word, code.index(shift)))
+            word = code.add(spv.ShiftRightLogicalOp(word, code.index(shift)))
         if isinstance(type_, Float16Type):
-            return code.component(code.add(BitcastOp(word, HALVES)), 0)
+            return code.component(code.add(spv.BitcastOp(word, HALVES)), 0)
         return code.same_bits(code.resized(word, width, sign=False), type_)
 
     def _word(self, place: Place, atomic: bool) -> SSAValue:
@@ -369,38 +352,38 @@ class _Reader:
     def _load(self, pointer: SSAValue, is_atomic: bool) -> SSAValue:
         if is_atomic:
             return self.code.add(
-                atomic.AtomicLoadOp(pointer, self.lowering.scope, MemorySemantics.None_)
+                spv.AtomicLoadOp(pointer, self.lowering.scope, spv.MemorySemantics.None_)
             )
-        return self.code.add(memory.LoadOp(pointer, _kept_operand(self.said, KEPT_ACCESS)))
+        return self.code.add(spv.LoadOp(pointer, _kept_operand(self.said, KEPT_ACCESS)))
 
 
-def _load_and_store(op: memory.CopyMemoryOp) -> None:
+def _load_and_store(op: spv.CopyMemoryOp) -> None:
     """
     Replaces a copy of small numbers by a load and a store; bits of its memory operand that do not
     apply to one side are left out.
     """
     source = op.source.type
-    if not isinstance(source, PointerType) or not any(small_widths(source.pointee)):
+    if not isinstance(source, spv.PointerType) or not any(small_widths(source.pointee)):
         return
     said = op.memory if op.source_memory.access is None else op.source_memory
-    load = memory.LoadOp(op.source, _kept_operand(said, ~MAKE_AVAILABLE))
-    store = memory.StoreOp(op.target, load.result, _kept_operand(op.memory, ~MAKE_VISIBLE))
+    load = spv.LoadOp(op.source, _kept_operand(said, ~spv.MAKE_AVAILABLE))
+    store = spv.StoreOp(op.target, load.result, _kept_operand(op.memory, ~spv.MAKE_VISIBLE))
     Rewriter.replace_op(op, [load, store], [])
 
 
-def _kept_operand(said: MemoryOperand, kept: MemoryAccess) -> MemoryOperand:
+def _kept_operand(said: spv.MemoryOperand, kept: spv.MemoryAccess) -> spv.MemoryOperand:
     """A memory operand with the bits in `kept`, and their parameters."""
     if said.access is None or not said.access.data & kept:
-        return MemoryOperand()
+        return spv.MemoryOperand()
     access = said.access.data & kept
-    return MemoryOperand(
-        MemoryAccessAttr(access),
-        said.alignment if access & MemoryAccess.Aligned else None,
-        said.scope if access & (MAKE_AVAILABLE | MAKE_VISIBLE) else None,
+    return spv.MemoryOperand(
+        spv.MemoryAccessAttr(access),
+        said.alignment if access & spv.MemoryAccess.Aligned else None,
+        said.scope if access & (spv.MAKE_AVAILABLE | spv.MAKE_VISIBLE) else None,
     )
 
 
-def _binding(variable: GlobalVariableOp) -> object:
+def _binding(variable: spv.GlobalVariableOp) -> object:
     """The common key of all variables of one buffer."""
     if variable.binding is None or variable.descriptor_set is None:
         return variable.sym_name.data
@@ -410,16 +393,16 @@ def _binding(variable: GlobalVariableOp) -> object:
 def _constituents(place: Place) -> Iterator[Place]:
     """The places of a composite's constituents; none for a scalar."""
     type_ = place.type
-    if isinstance(type_, StructType):
+    if isinstance(type_, spv.StructType):
         for number, member in enumerate(type_.member_types):
             yield place.at(member, type_.offset(number) or 0)
     elif isinstance(type_, VectorType):
-        size = scalar_bytes(type_.element_type)
+        size = spv.scalar_bytes(type_.element_type)
         for number in range(type_.get_shape()[0]):
             yield place.at(type_.element_type, number * size)
-    elif isinstance(type_, ArrayType):
-        for number in range(known(type_.length) or 0):
-            yield place.at(type_.element_type, number * array_stride(type_))
+    elif isinstance(type_, spv.ArrayType):
+        for number in range(spv.known(type_.length) or 0):
+            yield place.at(type_.element_type, number * spv.array_stride(type_))
 
 
 def _parts(place: Place) -> Iterator[Place]:
@@ -451,37 +434,38 @@ def _groups(place: Place) -> list[_Group]:
     words: dict[int, list[tuple[Place, tuple[int, ...]]]] = {}
     alone: list[_Group] = []
     for part, path in _paths(place):
-        if width_of(part.type) >= 8 * WORD:
+        if spv.width_of(part.type) >= 8 * WORD:
             alone.append(_Group([(part, path)], is_whole=True))
         elif part.in_words:
             words.setdefault(part.known // WORD, []).append((part, path))
         else:
             alone.append(_Group([(part, path)], is_whole=False))
     for parts in words.values():
-        if sum(width_of(part.type) for part, _ in parts) == 8 * WORD:
+        if sum(spv.width_of(part.type) for part, _ in parts) == 8 * WORD:
             alone.append(_Group(parts, is_whole=True))
         else:
             alone += [_Group([part], is_whole=False) for part in parts]
     return alone
 
 
-def _words_of(pointer: PointerType) -> PointerType:
+def _words_of(pointer: spv.PointerType) -> spv.PointerType:
     """The variable's type in words, with the decorations that hold for all of its members."""
     struct = pointer.pointee
-    assert isinstance(struct, StructType)
+    assert isinstance(struct, spv.StructType)
     members = struct.member_types
     storage = pointer.storage_class.data
-    array: Attribute = RuntimeArrayType(i32, WORD)
-    if storage is StorageClass.PushConstant:
-        array = ArrayType(-(-size_in_bytes(struct) // WORD), i32, WORD)
-    elif storage is StorageClass.Uniform:
-        array = ArrayType(-(-size_in_bytes(struct) // ROW), VectorType(i32, [4]), ROW)
+    array: Attribute = spv.RuntimeArrayType(i32, WORD)
+    if storage is spv.StorageClass.PushConstant:
+        array = spv.ArrayType(-(-spv.size_in_bytes(struct) // WORD), i32, WORD)
+    elif storage is spv.StorageClass.Uniform:
+        array = spv.ArrayType(-(-spv.size_in_bytes(struct) // ROW), VectorType(i32, [4]), ROW)
+    decorations = spv.Decoration
+    kept = decorations.NonWritable, decorations.Restrict, decorations.Coherent, decorations.Volatile
     shared = [
-        MemberDecorationAttr(0, decoration)
-        for decoration in (Decoration.NonWritable, Decoration.Restrict, Decoration.Coherent,
-                           Decoration.Volatile)
+        spv.MemberDecorationAttr(0, decoration)
+        for decoration in kept
         if all(any(d.decoration.data is decoration for d in struct.decorations_of(i))
                for i in range(len(members)))
     ]  # fmt: skip
-    inner = StructType([array], [0], shared, struct.decorations.data)
-    return PointerType(inner, pointer.storage_class, pointer.stride.data)
+    inner = spv.StructType([array], [0], shared, struct.decorations.data)
+    return spv.PointerType(inner, pointer.storage_class, pointer.stride.data)

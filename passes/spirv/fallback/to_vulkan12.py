@@ -20,13 +20,7 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from xdsl_spirv.dialects.spirv.arithmetic import DotOp
-from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
-from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.rules import element_of
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, known
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.spirv.fallback.bfloat16_to_bits import BFloat16ToBitsPass
 from xdsl_spirv.passes.spirv.fallback.cooperative_matrix_to_invocations import (
     CooperativeMatrixToInvocationsPass,
@@ -49,7 +43,7 @@ from xdsl_spirv.targets import Target, TargetError, load
 NAME = "spirv-to-vulkan12"
 SPIRV_OF_VULKAN_12 = 1.5
 
-FLAGS = CooperativeMatrixOperands
+FLAGS = spv.CooperativeMatrixOperands
 SIGNS = (
     FLAGS.MatrixASignedComponentsKHR,
     FLAGS.MatrixBSignedComponentsKHR,
@@ -90,7 +84,7 @@ class ToVulkan12Pass(ModulePass):
         for fallback in self.passes(op, target):
             fallback.apply(ctx, op)
         for module in op.walk():
-            if target is not None and isinstance(module, ModuleOp):
+            if target is not None and isinstance(module, spv.ModuleOp):
                 refuse_what_lacks(NAME, module, target)
 
     def passes(self, op: BuiltinModuleOp, target: Target | None) -> Iterator[ModulePass]:
@@ -127,7 +121,8 @@ class ToVulkan12Pass(ModulePass):
 def has_bfloat16_dot_products(op: BuiltinModuleOp) -> bool:
     """Whether OpDot takes bfloat16 somewhere."""
     return any(
-        isinstance(inner, DotOp) and isinstance(element_of(inner.vector_1.type), BFloat16Type)
+        isinstance(inner, spv.DotOp)
+        and isinstance(spv.element_of(inner.vector_1.type), BFloat16Type)
         for inner in op.walk()
     )
 
@@ -138,26 +133,26 @@ def matrices_listed(op: BuiltinModuleOp, target: Target) -> bool:
     for inner in op.walk():
         types = [v.type for v in (*inner.operands, *inner.results)]
         for type_ in types:
-            if not isinstance(type_, CooperativeMatrixType):
+            if not isinstance(type_, spv.CooperativeMatrixType):
                 continue
             if "cooperative-matrix" not in has:
                 return False
             bfloat16 = isinstance(type_.element_type, BFloat16Type)
             if bfloat16 and "bfloat16-cooperative-matrix" not in has:
                 return False
-        if isinstance(inner, CooperativeMatrixMulAddOp) and not _is_listed(inner, target):
+        if isinstance(inner, spv.CooperativeMatrixMulAddOp) and not _is_listed(inner, target):
             return False
     return True
 
 
-def _is_listed(op: CooperativeMatrixMulAddOp, target: Target) -> bool:
+def _is_listed(op: spv.CooperativeMatrixMulAddOp, target: Target) -> bool:
     flags = FLAGS(0) if op.matrix_operands is None else FLAGS(op.matrix_operands.data)
     values = (op.a, op.b, op.c, op.result)
-    matrices = [v.type for v in values if isinstance(v.type, CooperativeMatrixType)]
+    matrices = [v.type for v in values if isinstance(v.type, spv.CooperativeMatrixType)]
     a, b, *_ = matrices
-    shape = (known(a.rows), known(b.columns), known(a.columns))
+    shape = (spv.known(a.rows), spv.known(b.columns), spv.known(a.columns))
     scope = a.scope
-    if None in shape or not isinstance(scope, ScopeAttr):
+    if None in shape or not isinstance(scope, spv.ScopeAttr):
         # Specialization decides: whoever specializes knows the device.
         return True
     types = tuple(

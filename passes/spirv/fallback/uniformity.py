@@ -14,59 +14,44 @@ from collections.abc import Iterable
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
-from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, SwitchOp
-from xdsl_spirv.dialects.spirv.constants import ConstantNullOp, ConstantOp, ReferenceOfOp, UndefOp
-from xdsl_spirv.dialects.spirv.control_flow import (
-    FunctionCallOp,
-    LoopOp,
-    MergeOp,
-    ReturnOp,
-    ReturnValueOp,
-    SelectionOp,
-    enclosing_function,
-)
-from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixLengthOp
-from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration, StorageClass
-from xdsl_spirv.dialects.spirv.evaluation import operations_by_instruction
-from xdsl_spirv.dialects.spirv.function import FuncOp
-from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, LoadOp, StoreOp, VariableOp
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.raw import RawOp
-from xdsl_spirv.dialects.spirv.structure import AddressOfOp, ModuleVariable
-from xdsl_spirv.dialects.spirv.types import PointerType, StructType
+from xdsl_spirv.dialects import spv
 
 SAME_FOR_ALL = frozenset(
     b.name
     for b in (
-        BuiltIn.NumSubgroups,
-        BuiltIn.NumWorkgroups,
-        BuiltIn.SubgroupSize,
-        BuiltIn.WorkgroupId,
-        BuiltIn.WorkgroupSize,
+        spv.BuiltIn.NumSubgroups,
+        spv.BuiltIn.NumWorkgroups,
+        spv.BuiltIn.SubgroupSize,
+        spv.BuiltIn.WorkgroupId,
+        spv.BuiltIn.WorkgroupSize,
     )
 )
-READ_ONLY = (StorageClass.PushConstant, StorageClass.Uniform, StorageClass.UniformConstant)
-OWN = (StorageClass.Function, StorageClass.Private)
+READ_ONLY = (
+    spv.StorageClass.PushConstant,
+    spv.StorageClass.Uniform,
+    spv.StorageClass.UniformConstant,
+)
+OWN = (spv.StorageClass.Function, spv.StorageClass.Private)
 CONSTANT = (
-    AddressOfOp,
-    ConstantNullOp,
-    ConstantOp,
-    CooperativeMatrixLengthOp,
-    ReferenceOfOp,
-    UndefOp,
-    VariableOp,
+    spv.AddressOfOp,
+    spv.ConstantNullOp,
+    spv.ConstantOp,
+    spv.CooperativeMatrixLengthOp,
+    spv.ReferenceOfOp,
+    spv.UndefOp,
+    spv.VariableOp,
 )
 
 
 class Uniformity:
     """Finds the values of a module that are uniform among the invocations of a workgroup."""
 
-    def __init__(self, module: ModuleOp):
+    def __init__(self, module: spv.ModuleOp):
         self._functions = {
-            f.sym_name.data: f for f in module.body.block.ops if isinstance(f, FuncOp)
+            f.sym_name.data: f for f in module.body.block.ops if isinstance(f, spv.FuncOp)
         }
         self._globals = {
-            v.sym_name.data: v for v in module.body.block.ops if isinstance(v, ModuleVariable)
+            v.sym_name.data: v for v in module.body.block.ops if isinstance(v, spv.ModuleVariable)
         }
         self._divergent: set[object] = set()
         """Values, variables (by operation), regions, and functions that not all enter together."""
@@ -79,7 +64,7 @@ class Uniformity:
     def executed_together(self, op: Operation) -> bool:
         """Whether all invocations of the workgroup execute an operation, or none does."""
         inside: Operation | None = op
-        while inside is not None and not isinstance(inside, FuncOp):
+        while inside is not None and not isinstance(inside, spv.FuncOp):
             block = inside.parent
             assert block is not None
             region = block.parent
@@ -100,7 +85,7 @@ class Uniformity:
     def _region(self, region: Region) -> None:
         for block in region.blocks:
             last = block.last_op
-            if isinstance(last, BranchConditionalOp | SwitchOp) and last.operands[0] in (
+            if isinstance(last, spv.BranchConditionalOp | spv.SwitchOp) and last.operands[0] in (
                 self._divergent
             ):
                 self._mark(region)
@@ -115,69 +100,72 @@ class Uniformity:
     def _operation(self, op: Operation) -> None:
         for region in op.regions:
             self._region(region)
-        if isinstance(op, BranchOp | BranchConditionalOp | SwitchOp):
+        if isinstance(op, spv.BranchOp | spv.BranchConditionalOp | spv.SwitchOp):
             self._branch(op)
-        elif isinstance(op, SelectionOp | LoopOp):
+        elif isinstance(op, spv.SelectionOp | spv.LoopOp):
             self._construct(op)
-        elif isinstance(op, LoadOp):
+        elif isinstance(op, spv.LoadOp):
             if self._reads_differently(op.pointer):
                 self._mark(op.result)
-        elif isinstance(op, StoreOp):
+        elif isinstance(op, spv.StoreOp):
             self._written(op, op.pointer, differs=self._any(op.operands))
-        elif isinstance(op, CopyMemoryOp):
+        elif isinstance(op, spv.CopyMemoryOp):
             differs = op.target in self._divergent or self._reads_differently(op.source)
             self._written(op, op.target, differs=differs)
-        elif isinstance(op, FunctionCallOp):
+        elif isinstance(op, spv.FunctionCallOp):
             self._call(op)
-        elif isinstance(op, ReturnOp | ReturnValueOp):
+        elif isinstance(op, spv.ReturnOp | spv.ReturnValueOp):
             self._leaves(op)
         elif not isinstance(op, CONSTANT) and (not _is_pure(op) or self._any(op.operands)):
             for result in op.results:
                 self._mark(result)
 
-    def _branch(self, op: BranchOp | BranchConditionalOp | SwitchOp) -> None:
+    def _branch(self, op: spv.BranchOp | spv.BranchConditionalOp | spv.SwitchOp) -> None:
         for target, passed in _passed_values(op):
             for argument, value in zip(target.args, passed, strict=True):
                 if value in self._divergent:
                     self._mark(argument)
 
-    def _construct(self, op: SelectionOp | LoopOp) -> None:
+    def _construct(self, op: spv.SelectionOp | spv.LoopOp) -> None:
         merge = op.merge_block
         assert merge is not None
         last = merge.last_op
-        assert isinstance(last, MergeOp)
+        assert isinstance(last, spv.MergeOp)
         for result, value in zip(op.results, last.arguments, strict=True):
             if op.body in self._divergent or value in self._divergent:
                 self._mark(result)
 
     def _reads_differently(self, pointer: SSAValue) -> bool:
         root = variable_behind(pointer)
-        if pointer in self._divergent or not isinstance(pointer.type, PointerType):
+        if pointer in self._divergent or not isinstance(pointer.type, spv.PointerType):
             return True
         storage = pointer.type.storage_class.data
         if storage in READ_ONLY:
             return False
-        if isinstance(root, VariableOp):
+        if isinstance(root, spv.VariableOp):
             return root in self._divergent
         variable = self._variable(root)
         if variable is None:
             return True
-        if storage is StorageClass.Input:
+        if storage is spv.StorageClass.Input:
             return variable.built_in is None or variable.built_in.data not in SAME_FOR_ALL
-        if storage is StorageClass.StorageBuffer:
+        if storage is spv.StorageClass.StorageBuffer:
             return not _is_read_only(variable)
-        return storage is not StorageClass.Private or variable in self._divergent
+        return storage is not spv.StorageClass.Private or variable in self._divergent
 
-    def _variable(self, root: Operation | None) -> ModuleVariable | None:
-        if not isinstance(root, AddressOfOp):
+    def _variable(self, root: Operation | None) -> spv.ModuleVariable | None:
+        if not isinstance(root, spv.AddressOfOp):
             return None
         return self._globals.get(root.variable.string_value())
 
     def _written(self, op: Operation, pointer: SSAValue, *, differs: bool) -> None:
-        if not isinstance(pointer.type, PointerType) or pointer.type.storage_class.data not in OWN:
+        if (
+            not isinstance(pointer.type, spv.PointerType)
+            or pointer.type.storage_class.data not in OWN
+        ):
             return
         root = variable_behind(pointer)
-        target = root if isinstance(root, VariableOp) else self._variable(root)
+        target = root if isinstance(root, spv.VariableOp) else self._variable(root)
         if target is None:
             # By a pointer that was passed in: any variable may be meant.
             self._mark_all_variables()
@@ -187,12 +175,12 @@ class Uniformity:
     def _mark_all_variables(self) -> None:
         for function in self._functions.values():
             for op in function.walk():
-                if isinstance(op, VariableOp):
+                if isinstance(op, spv.VariableOp):
                     self._mark(op)
         for variable in self._globals.values():
             self._mark(variable)
 
-    def _call(self, op: FunctionCallOp) -> None:
+    def _call(self, op: spv.FunctionCallOp) -> None:
         callee = self._functions.get(op.callee.string_value())
         if callee is None or not callee.body.blocks:
             for result in op.results:
@@ -204,14 +192,14 @@ class Uniformity:
             if value in self._divergent:
                 self._mark(argument)
         for inner in callee.walk() if op.results else ():
-            if isinstance(inner, ReturnValueOp) and (
+            if isinstance(inner, spv.ReturnValueOp) and (
                 inner.value in self._divergent or not self.executed_together(inner)
             ):
                 self._mark(op.results[0])
 
-    def _leaves(self, op: ReturnOp | ReturnValueOp) -> None:
+    def _leaves(self, op: spv.ReturnOp | spv.ReturnValueOp) -> None:
         """Marks a function that returns in divergent control flow: others go on alone."""
-        function = enclosing_function(op)
+        function = spv.enclosing_function(op)
         assert function is not None
         if op.parent_op() is not function and not self.executed_together(op):
             self._mark(function)
@@ -219,19 +207,19 @@ class Uniformity:
 
 def _is_pure(op: Operation) -> bool:
     """Whether the result depends on the operands alone."""
-    if isinstance(op, RawOp):
-        carried = operations_by_instruction().get(op.instruction.data)
+    if isinstance(op, spv.RawOp):
+        carried = spv.operations_by_instruction().get(op.instruction.data)
         return carried is not None and carried.has_trait(Pure)
     return op.has_trait(Pure)
 
 
 def _passed_values(
-    op: BranchOp | BranchConditionalOp | SwitchOp,
+    op: spv.BranchOp | spv.BranchConditionalOp | spv.SwitchOp,
 ) -> list[tuple[Block, list[SSAValue]]]:
     """The targets of a branch and what it passes to each."""
-    if isinstance(op, BranchOp):
+    if isinstance(op, spv.BranchOp):
         return [(op.target, list(op.target_operands))]
-    if isinstance(op, BranchConditionalOp):
+    if isinstance(op, spv.BranchConditionalOp):
         return [
             (op.true_target, list(op.true_operands)),
             (op.false_target, list(op.false_operands)),
@@ -245,22 +233,22 @@ def variable_behind(pointer: SSAValue) -> Operation | None:
     while not isinstance(pointer, BlockArgument):
         owner = pointer.owner
         assert isinstance(owner, Operation)
-        if isinstance(owner, VariableOp | AddressOfOp):
+        if isinstance(owner, spv.VariableOp | spv.AddressOfOp):
             return owner
-        if not owner.operands or not isinstance(owner.operands[0].type, PointerType):
+        if not owner.operands or not isinstance(owner.operands[0].type, spv.PointerType):
             return None
         pointer = owner.operands[0]
     return None
 
 
-def _is_read_only(variable: ModuleVariable) -> bool:
+def _is_read_only(variable: spv.ModuleVariable) -> bool:
     if "non_writable" in variable.attributes:
         return True
     struct = variable.object_type
-    if not isinstance(struct, StructType):
+    if not isinstance(struct, spv.StructType):
         return False
     members = range(len(struct.member_types))
     return all(
-        any(d.decoration.data is Decoration.NonWritable for d in struct.decorations_of(m))
+        any(d.decoration.data is spv.Decoration.NonWritable for d in struct.decorations_of(m))
         for m in members
     )

@@ -12,11 +12,7 @@ from typing import TypeAlias, cast
 from xdsl.dialects.builtin import IntegerAttr, i1
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv import arithmetic, bit, conversion, glsl, group, logic
-from xdsl_spirv.dialects.spirv.constraints import width_of
-from xdsl_spirv.dialects.spirv.enums import BuiltIn, GroupOperation
-from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
-from xdsl_spirv.dialects.spirv.rules import element_of
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.spirv.fallback.word_conversions import from_float, to_float
 from xdsl_spirv.passes.spirv.fallback.words import WORDS, Pair, Words
 
@@ -51,9 +47,9 @@ def _shift(words: Words, op: Operation, parts: Parts) -> Part:
     base, shift = parts[0], _word(words, parts[1])
     if not isinstance(base, Pair):
         return words.code.add(type(op).create(operands=[base, shift], result_types=[base.type]))
-    if isinstance(op, bit.ShiftLeftLogicalOp):
+    if isinstance(op, spv.ShiftLeftLogicalOp):
         return words.left(base, shift)
-    return words.right(base, shift, sign=isinstance(op, bit.ShiftRightArithmeticOp))
+    return words.right(base, shift, sign=isinstance(op, spv.ShiftRightArithmeticOp))
 
 
 def _bit_field(words: Words, op: Operation, parts: Parts) -> Part | None:
@@ -61,29 +57,27 @@ def _bit_field(words: Words, op: Operation, parts: Parts) -> Part | None:
     base, (offset, count) = parts[0], (_word(words, part) for part in parts[1:])
     if not isinstance(base, Pair):
         return None
-    code, sign = words.code, isinstance(op, bit.BitFieldSExtractOp)
-    empty = code.add(logic.IEqualOp(count, code.number(0)))
-    unused = code.add(arithmetic.ISubOp(code.number(64), code.select(empty, code.number(1), count)))
-    moved = words.left(base, code.add(arithmetic.ISubOp(unused, offset)))
+    code, sign = words.code, isinstance(op, spv.BitFieldSExtractOp)
+    empty = code.add(spv.IEqualOp(count, code.number(0)))
+    unused = code.add(spv.ISubOp(code.number(64), code.select(empty, code.number(1), count)))
+    moved = words.left(base, code.add(spv.ISubOp(unused, offset)))
     field = words.right(moved, unused, sign=sign)
     return words.select(empty, words.number(0), field)
 
 
 def _bit_count(words: Words, _: Operation, parts: Parts) -> Part:
     (value,), code = _pairs(parts), words.code
-    return code.add(arithmetic.IAddOp(*words.word_by_word(bit.BitCountOp, value)))
+    return code.add(spv.IAddOp(*words.word_by_word(spv.BitCountOp, value)))
 
 
 def _bit_reverse(words: Words, _: Operation, parts: Parts) -> Part:
     (value,) = _pairs(parts)
-    low, high = words.word_by_word(bit.BitReverseOp, value)
+    low, high = words.word_by_word(spv.BitReverseOp, value)
     return Pair(high, low)
 
 
 def _not(compute: Callable[[Words, Pair, Pair], SSAValue]) -> Compute:
-    return lambda words, _, parts: words.code.add(
-        logic.LogicalNotOp(compute(words, *_pairs(parts)))
-    )
+    return lambda words, _, parts: words.code.add(spv.LogicalNotOp(compute(words, *_pairs(parts))))
 
 
 def _select(words: Words, _: Operation, parts: Parts) -> Part:
@@ -96,7 +90,7 @@ def _width(sign: bool) -> Compute:
     def compute(words: Words, op: Operation, parts: Parts) -> Part:
         (value,) = parts
         if isinstance(value, Pair):
-            width = width_of(element_of(op.results[0].type))
+            width = spv.width_of(spv.element_of(op.results[0].type))
             return words.code.resized(value.low, width, sign=sign)
         return words.widened(words.code.resized(value, 32, sign=sign), sign=sign)
 
@@ -105,7 +99,7 @@ def _width(sign: bool) -> Compute:
 
 def _to_float(sign: bool) -> Compute:
     return lambda words, op, parts: to_float(
-        words, _pairs(parts)[0], element_of(op.results[0].type), sign=sign
+        words, _pairs(parts)[0], spv.element_of(op.results[0].type), sign=sign
     )
 
 
@@ -145,7 +139,7 @@ def _clamp(sign: bool) -> Compute:
 def _together(words: Words, op: Operation, parts: Parts) -> Part:
     """An operation that takes a vector of two words as it takes a number."""
     operands = [words.value(p) if isinstance(p, Pair) else p for p in parts]
-    kept = i1 if isinstance(op, group.GroupNonUniformAllEqualOp) else WORDS
+    kept = i1 if isinstance(op, spv.GroupNonUniformAllEqualOp) else WORDS
     grouped = type(op).create(
         operands=operands,
         result_types=[kept],
@@ -157,33 +151,33 @@ def _together(words: Words, op: Operation, parts: Parts) -> Part:
 
 
 COMBINATIONS: Mapping[type[Operation], tuple[Callable[[Words, Pair, Pair], Pair], int]] = {
-    group.GroupNonUniformIAddOp: (Words.add, 0),
-    group.GroupNonUniformIMulOp: (Words.multiply, 1),
-    group.GroupNonUniformSMinOp: (lambda w, a, b: w.least(a, b, sign=True), (1 << 63) - 1),
-    group.GroupNonUniformUMinOp: (lambda w, a, b: w.least(a, b, sign=False), -1),
-    group.GroupNonUniformSMaxOp: (lambda w, a, b: w.most(a, b, sign=True), -(1 << 63)),
-    group.GroupNonUniformUMaxOp: (lambda w, a, b: w.most(a, b, sign=False), 0),
+    spv.GroupNonUniformIAddOp: (Words.add, 0),
+    spv.GroupNonUniformIMulOp: (Words.multiply, 1),
+    spv.GroupNonUniformSMinOp: (lambda w, a, b: w.least(a, b, sign=True), (1 << 63) - 1),
+    spv.GroupNonUniformUMinOp: (lambda w, a, b: w.least(a, b, sign=False), -1),
+    spv.GroupNonUniformSMaxOp: (lambda w, a, b: w.most(a, b, sign=True), -(1 << 63)),
+    spv.GroupNonUniformUMaxOp: (lambda w, a, b: w.most(a, b, sign=False), 0),
 }
 """The combination of two numbers, and its neutral number."""
 
 
 def _in_turns(words: Words, op: Operation, parts: Parts) -> Part:
     """A reduction or scan that carries between words: every invocation's number in its turn."""
-    assert isinstance(op, group.GroupArithmetic)
+    assert isinstance(op, spv.GroupArithmetic)
     code, scope = words.code, op.execution_scope
     (number,) = _pairs(parts[:1])
     value, (combine, neutral) = words.value(number), COMBINATIONS[type(op)]
-    lane = code.built_in(BuiltIn.SubgroupLocalInvocationId)
-    size = code.built_in(BuiltIn.SubgroupSize)
+    lane = code.built_in(spv.BuiltIn.SubgroupLocalInvocationId)
+    size = code.built_in(spv.BuiltIn.SubgroupSize)
     yes = code.constant(IntegerAttr.from_bool(True))
-    active = code.add(group.GroupNonUniformBallotOp(scope, yes))
+    active = code.add(spv.GroupNonUniformBallotOp(scope, yes))
 
     def step(turn: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        taken = code.add(group.GroupNonUniformBallotBitExtractOp(scope, active, turn))
+        taken = code.add(spv.GroupNonUniformBallotBitExtractOp(scope, active, turn))
         if (joins := _joins(words, op, turn, lane)) is not None:
-            taken = code.add(logic.LogicalAndOp(taken, joins))
+            taken = code.add(spv.LogicalAndOp(taken, joins))
         source = code.select(taken, turn, lane)
-        other = words.pair(code.add(group.GroupNonUniformShuffleOp(scope, value, source)))
+        other = words.pair(code.add(spv.GroupNonUniformShuffleOp(scope, value, source)))
         before = Pair(*carried)
         return words.select(taken, combine(words, before, other), before)
 
@@ -192,88 +186,88 @@ def _in_turns(words: Words, op: Operation, parts: Parts) -> Part:
 
 
 def _joins(
-    words: Words, op: group.GroupArithmetic, turn: SSAValue, lane: SSAValue
+    words: Words, op: spv.GroupArithmetic, turn: SSAValue, lane: SSAValue
 ) -> SSAValue | None:
     """Whether an invocation's number counts for this one; None where all do."""
     code = words.code
     match op.group_operation.data:
-        case GroupOperation.InclusiveScan:
-            return code.add(logic.ULessThanEqualOp(turn, lane))
-        case GroupOperation.ExclusiveScan:
-            return code.add(logic.ULessThanOp(turn, lane))
-        case GroupOperation.ClusteredReduce:
+        case spv.GroupOperation.InclusiveScan:
+            return code.add(spv.ULessThanEqualOp(turn, lane))
+        case spv.GroupOperation.ExclusiveScan:
+            return code.add(spv.ULessThanOp(turn, lane))
+        case spv.GroupOperation.ClusteredReduce:
             assert op.cluster_size is not None
-            apart = code.add(bit.BitwiseXorOp(turn, lane))
-            return code.add(logic.ULessThanOp(apart, _word(words, op.cluster_size)))
+            apart = code.add(spv.BitwiseXorOp(turn, lane))
+            return code.add(spv.ULessThanOp(apart, _word(words, op.cluster_size)))
         case _:
             return None
 
 
 COMPUTES: Mapping[type[Operation], Compute] = {
-    arithmetic.IAddOp: _on_pairs(Words.add),
-    arithmetic.ISubOp: _on_pairs(Words.subtract),
-    arithmetic.IMulOp: _on_pairs(Words.multiply),
-    arithmetic.UDivOp: _on_pairs(lambda w, a, b: w.divide(a, b)[0]),
-    arithmetic.UModOp: _on_pairs(lambda w, a, b: w.divide(a, b)[1]),
-    arithmetic.SDivOp: _on_pairs(lambda w, a, b: w.divide_signed(a, b)[0]),
-    arithmetic.SRemOp: _on_pairs(lambda w, a, b: w.divide_signed(a, b)[1]),
-    arithmetic.SModOp: _on_pairs(Words.modulo),
-    arithmetic.SNegateOp: _on_pairs(Words.negated),
-    arithmetic.IAddCarryOp: _on_pairs(_add_carry),
-    arithmetic.ISubBorrowOp: _on_pairs(_subtract_borrow),
-    arithmetic.UMulExtendedOp: _product(sign=False),
-    arithmetic.SMulExtendedOp: _product(sign=True),
-    bit.BitwiseAndOp: _bitwise,
-    bit.BitwiseOrOp: _bitwise,
-    bit.BitwiseXorOp: _bitwise,
-    bit.NotOp: _bitwise,
-    bit.ShiftLeftLogicalOp: _shift,
-    bit.ShiftRightLogicalOp: _shift,
-    bit.ShiftRightArithmeticOp: _shift,
-    bit.BitFieldUExtractOp: _bit_field,
-    bit.BitFieldSExtractOp: _bit_field,
-    bit.BitCountOp: _bit_count,
-    bit.BitReverseOp: _bit_reverse,
-    logic.IEqualOp: _on_pairs(Words.equal),
-    logic.INotEqualOp: _not(Words.equal),
-    logic.ULessThanOp: _on_pairs(lambda w, a, b: w.less(a, b, sign=False)),
-    logic.SLessThanOp: _on_pairs(lambda w, a, b: w.less(a, b, sign=True)),
-    logic.UGreaterThanOp: _on_pairs(lambda w, a, b: w.less(b, a, sign=False)),
-    logic.SGreaterThanOp: _on_pairs(lambda w, a, b: w.less(b, a, sign=True)),
-    logic.UGreaterThanEqualOp: _not(lambda w, a, b: w.less(a, b, sign=False)),
-    logic.SGreaterThanEqualOp: _not(lambda w, a, b: w.less(a, b, sign=True)),
-    logic.ULessThanEqualOp: _not(lambda w, a, b: w.less(b, a, sign=False)),
-    logic.SLessThanEqualOp: _not(lambda w, a, b: w.less(b, a, sign=True)),
-    logic.SelectOp: _select,
-    conversion.SConvertOp: _width(sign=True),
-    conversion.UConvertOp: _width(sign=False),
-    conversion.ConvertSToFOp: _to_float(sign=True),
-    conversion.ConvertUToFOp: _to_float(sign=False),
-    conversion.ConvertFToSOp: _from_float(sign=True),
-    conversion.ConvertFToUOp: _from_float(sign=False),
-    glsl.GLSAbsOp: _on_pairs(Words.magnitude),
-    glsl.GLSSignOp: _on_pairs(_sign),
-    glsl.GLSMinOp: _on_pairs(lambda w, a, b: w.least(a, b, sign=True)),
-    glsl.GLUMinOp: _on_pairs(lambda w, a, b: w.least(a, b, sign=False)),
-    glsl.GLSMaxOp: _on_pairs(lambda w, a, b: w.most(a, b, sign=True)),
-    glsl.GLUMaxOp: _on_pairs(lambda w, a, b: w.most(a, b, sign=False)),
-    glsl.GLSClampOp: _clamp(sign=True),
-    glsl.GLUClampOp: _clamp(sign=False),
+    spv.IAddOp: _on_pairs(Words.add),
+    spv.ISubOp: _on_pairs(Words.subtract),
+    spv.IMulOp: _on_pairs(Words.multiply),
+    spv.UDivOp: _on_pairs(lambda w, a, b: w.divide(a, b)[0]),
+    spv.UModOp: _on_pairs(lambda w, a, b: w.divide(a, b)[1]),
+    spv.SDivOp: _on_pairs(lambda w, a, b: w.divide_signed(a, b)[0]),
+    spv.SRemOp: _on_pairs(lambda w, a, b: w.divide_signed(a, b)[1]),
+    spv.SModOp: _on_pairs(Words.modulo),
+    spv.SNegateOp: _on_pairs(Words.negated),
+    spv.IAddCarryOp: _on_pairs(_add_carry),
+    spv.ISubBorrowOp: _on_pairs(_subtract_borrow),
+    spv.UMulExtendedOp: _product(sign=False),
+    spv.SMulExtendedOp: _product(sign=True),
+    spv.BitwiseAndOp: _bitwise,
+    spv.BitwiseOrOp: _bitwise,
+    spv.BitwiseXorOp: _bitwise,
+    spv.NotOp: _bitwise,
+    spv.ShiftLeftLogicalOp: _shift,
+    spv.ShiftRightLogicalOp: _shift,
+    spv.ShiftRightArithmeticOp: _shift,
+    spv.BitFieldUExtractOp: _bit_field,
+    spv.BitFieldSExtractOp: _bit_field,
+    spv.BitCountOp: _bit_count,
+    spv.BitReverseOp: _bit_reverse,
+    spv.IEqualOp: _on_pairs(Words.equal),
+    spv.INotEqualOp: _not(Words.equal),
+    spv.ULessThanOp: _on_pairs(lambda w, a, b: w.less(a, b, sign=False)),
+    spv.SLessThanOp: _on_pairs(lambda w, a, b: w.less(a, b, sign=True)),
+    spv.UGreaterThanOp: _on_pairs(lambda w, a, b: w.less(b, a, sign=False)),
+    spv.SGreaterThanOp: _on_pairs(lambda w, a, b: w.less(b, a, sign=True)),
+    spv.UGreaterThanEqualOp: _not(lambda w, a, b: w.less(a, b, sign=False)),
+    spv.SGreaterThanEqualOp: _not(lambda w, a, b: w.less(a, b, sign=True)),
+    spv.ULessThanEqualOp: _not(lambda w, a, b: w.less(b, a, sign=False)),
+    spv.SLessThanEqualOp: _not(lambda w, a, b: w.less(b, a, sign=True)),
+    spv.SelectOp: _select,
+    spv.SConvertOp: _width(sign=True),
+    spv.UConvertOp: _width(sign=False),
+    spv.ConvertSToFOp: _to_float(sign=True),
+    spv.ConvertUToFOp: _to_float(sign=False),
+    spv.ConvertFToSOp: _from_float(sign=True),
+    spv.ConvertFToUOp: _from_float(sign=False),
+    spv.GLSAbsOp: _on_pairs(Words.magnitude),
+    spv.GLSSignOp: _on_pairs(_sign),
+    spv.GLSMinOp: _on_pairs(lambda w, a, b: w.least(a, b, sign=True)),
+    spv.GLUMinOp: _on_pairs(lambda w, a, b: w.least(a, b, sign=False)),
+    spv.GLSMaxOp: _on_pairs(lambda w, a, b: w.most(a, b, sign=True)),
+    spv.GLUMaxOp: _on_pairs(lambda w, a, b: w.most(a, b, sign=False)),
+    spv.GLSClampOp: _clamp(sign=True),
+    spv.GLUClampOp: _clamp(sign=False),
     **dict.fromkeys(
         (
-            group.GroupNonUniformAllEqualOp,
-            group.GroupNonUniformBroadcastOp,
-            group.GroupNonUniformBroadcastFirstOp,
-            group.GroupNonUniformShuffleOp,
-            group.GroupNonUniformShuffleXorOp,
-            group.GroupNonUniformShuffleUpOp,
-            group.GroupNonUniformShuffleDownOp,
-            group.GroupNonUniformQuadBroadcastOp,
-            group.GroupNonUniformQuadSwapOp,
-            group.GroupNonUniformBitwiseAndOp,
-            group.GroupNonUniformBitwiseOrOp,
-            group.GroupNonUniformBitwiseXorOp,
-            GroupNonUniformRotateKHROp,
+            spv.GroupNonUniformAllEqualOp,
+            spv.GroupNonUniformBroadcastOp,
+            spv.GroupNonUniformBroadcastFirstOp,
+            spv.GroupNonUniformShuffleOp,
+            spv.GroupNonUniformShuffleXorOp,
+            spv.GroupNonUniformShuffleUpOp,
+            spv.GroupNonUniformShuffleDownOp,
+            spv.GroupNonUniformQuadBroadcastOp,
+            spv.GroupNonUniformQuadSwapOp,
+            spv.GroupNonUniformBitwiseAndOp,
+            spv.GroupNonUniformBitwiseOrOp,
+            spv.GroupNonUniformBitwiseXorOp,
+            spv.GroupNonUniformRotateKHROp,
         ),
         _together,
     ),
