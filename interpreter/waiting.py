@@ -19,14 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv.atomic import AtomicOperation
-from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, SwitchOp
-from xdsl_spirv.dialects.spirv.control_flow import Construct, FunctionCallOp, MergeOp
-from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.exits import BreakOp, ContinueOp, ExitOp
-from xdsl_spirv.dialects.spirv.glsl_forms import GLFrexpOp, GLModfOp, GLPointerForm
-from xdsl_spirv.dialects.spirv.hints import ReadClockOp
-from xdsl_spirv.dialects.spirv.memory import CopyMemoryOp, LoadOp, StoreOp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.code import Compiler, Env
 from xdsl_spirv.interpreter.context import Context
@@ -44,9 +37,9 @@ WINDOW = 64
 QUIET = 32
 """After so many rounds that read the same others run, even if something else has changed."""
 
-DECIDING = {BranchConditionalOp, SwitchOp}
-BRANCHES = {BranchOp, BreakOp, ContinueOp, *DECIDING}
-WRITING = {StoreOp, CopyMemoryOp, GLModfOp, GLFrexpOp, FunctionCallOp}
+DECIDING = {spv.BranchConditionalOp, spv.SwitchOp}
+BRANCHES = {spv.BranchOp, spv.BreakOp, spv.ContinueOp, *DECIDING}
+WRITING = {spv.StoreOp, spv.CopyMemoryOp, spv.GLModfOp, spv.GLFrexpOp, spv.FunctionCallOp}
 """Operations by their role in a loop; the last may write variables of the invocation."""
 
 Variable: TypeAlias = SSAValue | str
@@ -58,11 +51,11 @@ State: TypeAlias = tuple[Any, Form]
 def edges(op: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
     """Returns where a terminator leads, and the operands that become the block's arguments."""
     match op:
-        case BranchOp():
+        case spv.BranchOp():
             return [(op.target, op.target_operands)]
-        case BranchConditionalOp():
+        case spv.BranchConditionalOp():
             return [(op.true_target, op.true_operands), (op.false_target, op.false_operands)]
-        case SwitchOp():
+        case spv.SwitchOp():
             sizes = op.case_operand_segments.get_values()
             ends = np.cumsum([0, *sizes])
             cases = [op.target_operands[ends[n] : ends[n + 1]] for n in range(len(sizes))]
@@ -70,7 +63,7 @@ def edges(op: Operation) -> list[tuple[Block, Sequence[SSAValue]]]:
                 (op.default_target, op.default_operands),
                 *zip(op.targets, cases, strict=True),
             ]
-        case ExitOp() if op.target is not None:
+        case spv.ExitOp() if op.target is not None:
             return [(op.target, op.arguments)]
         case _:
             return []
@@ -89,7 +82,7 @@ class Slice:
         self.needed: set[SSAValue] = set()
         self.reads: dict[SSAValue, SSAValue | None] = {}
         self.clocks: list[SSAValue] = []
-        self.sources: list[SSAValue | FunctionCallOp] = []
+        self.sources: list[SSAValue | spv.FunctionCallOp] = []
         self.variables: set[Root] = set()
         self._incoming: dict[Block, list[Sequence[SSAValue]]] = {}
         self._stores: dict[Root, list[Operation]] = {}
@@ -122,17 +115,17 @@ class Slice:
         assert isinstance(op, Operation)
         if op.parent not in self.blocks:
             return []
-        if isinstance(op, Construct):
+        if isinstance(op, spv.Construct):
             end = None if op.merge_block is None else op.merge_block.last_op
-            return [end.arguments[op.results.index(value)]] if isinstance(end, MergeOp) else []
-        if isinstance(op, ReadClockOp):
+            return [end.arguments[op.results.index(value)]] if isinstance(end, spv.MergeOp) else []
+        if isinstance(op, spv.ReadClockOp):
             self.clocks.append(value)
         return [*op.operands, *self._read(op, value)]
 
     def _read(self, op: Operation, value: SSAValue) -> list[SSAValue]:
         """The values that an operation reads: for variables, the values stored there."""
         shared = next((operand for operand in op.operands if is_shared(operand)), None)
-        if isinstance(op, FunctionCallOp):
+        if isinstance(op, spv.FunctionCallOp):
             self._call(op)
         elif shared is not None and not is_shared(value):
             self.reads[value] = shared
@@ -145,13 +138,13 @@ class Slice:
             self.variables.add(variable)
             for store in self._stores.get(variable, ()):
                 behind += store.operands
-                if isinstance(store, FunctionCallOp):
+                if isinstance(store, spv.FunctionCallOp):
                     self._call(store)
-                elif isinstance(store, CopyMemoryOp) and is_shared(store.source):
+                elif isinstance(store, spv.CopyMemoryOp) and is_shared(store.source):
                     self.sources.append(store.source)
         return behind
 
-    def _call(self, op: FunctionCallOp) -> None:
+    def _call(self, op: spv.FunctionCallOp) -> None:
         """A call may read anything; its result stands for it."""
         self.sources.append(op)
         for result in op.results:
@@ -169,10 +162,10 @@ class Slice:
         """Whether it may wait for another workgroup."""
         written = [source for source in self.sources if self._is_written(source)]
         classes = [s.type.storage_class.data for s in written if isinstance(s, SSAValue)]  # pyright: ignore
-        return len(classes) < len(written) or set(classes) != {StorageClass.Workgroup}
+        return len(classes) < len(written) or set(classes) != {spv.StorageClass.Workgroup}
 
-    def _is_written(self, source: SSAValue | FunctionCallOp) -> bool:
-        if isinstance(source, FunctionCallOp):
+    def _is_written(self, source: SSAValue | spv.FunctionCallOp) -> bool:
+        if isinstance(source, spv.FunctionCallOp):
             return reads_shared(self.context.symbol(source.callee), self.context, set())
         root, written = root_of(source), self.context.written
         return root is None or written is None or root in written
@@ -186,11 +179,11 @@ def variable_of(pointer: SSAValue) -> Root | None:
 def written_by(op: Operation) -> Iterable[Root]:
     """The variables that an operation may write."""
     pointers: Sequence[SSAValue] = ()
-    if isinstance(op, StoreOp | GLPointerForm):
+    if isinstance(op, spv.StoreOp | spv.GLPointerForm):
         pointers = (op.pointer,)
-    elif isinstance(op, CopyMemoryOp):
+    elif isinstance(op, spv.CopyMemoryOp):
         pointers = (op.target,)
-    elif isinstance(op, FunctionCallOp):
+    elif isinstance(op, spv.FunctionCallOp):
         pointers = op.operands
     variables = (variable_of(pointer) for pointer in pointers)
     return [variable for variable in variables if variable is not None]
@@ -364,10 +357,10 @@ def reads_shared(function: Operation, context: Context, seen: set[Operation]) ->
     """Whether a function or one that it calls reads memory that others may write."""
     seen.add(function)
     for op in function.walk():
-        if isinstance(op, AtomicOperation | LoadOp | CopyMemoryOp):
+        if isinstance(op, spv.AtomicOperation | spv.LoadOp | spv.CopyMemoryOp):
             if any(is_shared(operand) for operand in op.operands):
                 return True
-        elif isinstance(op, FunctionCallOp):
+        elif isinstance(op, spv.FunctionCallOp):
             callee = context.symbol(op.callee)
             if callee not in seen and reads_shared(callee, context, seen):
                 return True

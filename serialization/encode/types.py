@@ -47,21 +47,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.keyed import KeyedAttr
-from xdsl_spirv.dialects.spirv.attributes import EnumerationAttr, literal_words
-from xdsl_spirv.dialects.spirv.constants import constituent_types
-from xdsl_spirv.dialects.spirv.enums import Decoration, FPEncoding, StorageClass
-from xdsl_spirv.dialects.spirv.types import (
-    ArrayType,
-    CooperativeMatrixType,
-    FloatType,
-    MatrixType,
-    PointerType,
-    RuntimeArrayType,
-    StructType,
-    UntypedPointerType,
-)
-from xdsl_spirv.dialects.spirv.types_declared import DeclaredType, TensorArmType
 from xdsl_spirv.grammar import Operand, decoration_of, grammar, integer_words
 from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_words
@@ -93,7 +80,7 @@ def _literal(value: Attribute, parameter: Operand, op: Operation) -> list[int]:
         return [value.value.data & 0xFFFFFFFF]
     if isinstance(value, IntAttr):
         return [value.data & 0xFFFFFFFF]
-    if isinstance(value, EnumerationAttr):
+    if isinstance(value, spv.EnumerationAttr):
         return [int(value.data)]
     if isinstance(value, StringAttr):
         if parameter.kind == "LiteralString":
@@ -172,27 +159,27 @@ class Decorations:
 SymbolId: TypeAlias = Callable[[str, Operation | None], int]
 """The id of a module's symbol, defining it first if need be."""
 
-FLOATS: dict[type[Attribute], tuple[int, FPEncoding | None]] = {
+FLOATS: dict[type[Attribute], tuple[int, spv.FPEncoding | None]] = {
     Float16Type: (16, None),
     Float32Type: (32, None),
     Float64Type: (64, None),
-    BFloat16Type: (16, FPEncoding.BFloat16KHR),
-    Float8E4M3FNType: (8, FPEncoding.Float8E4M3EXT),
-    Float8E5M2Type: (8, FPEncoding.Float8E5M2EXT),
-    Float8E8M0FNUType: (8, FPEncoding.Float8UnsignedE8M0EXT),
-    Float6E2M3FNType: (6, FPEncoding.Float6E2M3EXT),
-    Float6E3M2FNType: (6, FPEncoding.Float6E3M2EXT),
-    Float4E2M1FNType: (4, FPEncoding.Float4E2M1EXT),
+    BFloat16Type: (16, spv.FPEncoding.BFloat16KHR),
+    Float8E4M3FNType: (8, spv.FPEncoding.Float8E4M3EXT),
+    Float8E5M2Type: (8, spv.FPEncoding.Float8E5M2EXT),
+    Float8E8M0FNUType: (8, spv.FPEncoding.Float8UnsignedE8M0EXT),
+    Float6E2M3FNType: (6, spv.FPEncoding.Float6E2M3EXT),
+    Float6E3M2FNType: (6, spv.FPEncoding.Float6E3M2EXT),
+    Float4E2M1FNType: (4, spv.FPEncoding.Float4E2M1EXT),
 }
 """Width and FP Encoding; the four without one are IEEE 754's."""
 
 I32 = IntegerType(32)
 
 BLOCK_CLASSES = (
-    StorageClass.Uniform,
-    StorageClass.StorageBuffer,
-    StorageClass.PushConstant,
-    StorageClass.PhysicalStorageBuffer,
+    spv.StorageClass.Uniform,
+    spv.StorageClass.StorageBuffer,
+    spv.StorageClass.PushConstant,
+    spv.StorageClass.PhysicalStorageBuffer,
 )
 """Where a variable's struct is an interface block (Vulkan, "Shader Resource Interface")."""
 
@@ -274,9 +261,9 @@ class TypeTable:
         self._carried = carried
         self._by_identity: dict[int, tuple[int, Attribute]] = {}
         self._by_attribute: dict[Attribute, int] = {}
-        self._open: set[StructType] = set()
+        self._open: set[spv.StructType] = set()
         """Identified structs that are being declared."""
-        self._forward: dict[PointerType, int] = {}
+        self._forward: dict[spv.PointerType, int] = {}
         """Pointers to structs that lead back to an open struct; they are declared after it."""
         self.name: Callable[[int, str], None] | None = None
         """Gives an id a name, if names are wanted."""
@@ -284,13 +271,13 @@ class TypeTable:
             NoneType: self._nothing,
             IntegerType: self._integer,
             VectorType: self._vector,
-            PointerType: self._pointer,
-            UntypedPointerType: self._untyped_pointer,
-            ArrayType: self._array,
-            RuntimeArrayType: self._runtime_array,
-            MatrixType: self._matrix,
-            StructType: self._struct,
-            CooperativeMatrixType: self._cooperative_matrix,
+            spv.PointerType: self._pointer,
+            spv.UntypedPointerType: self._untyped_pointer,
+            spv.ArrayType: self._array,
+            spv.RuntimeArrayType: self._runtime_array,
+            spv.MatrixType: self._matrix,
+            spv.StructType: self._struct,
+            spv.CooperativeMatrixType: self._cooperative_matrix,
             FunctionType: self._function,
             **{float_type: self._float for float_type in FLOATS},
         }
@@ -303,7 +290,7 @@ class TypeTable:
         number = self._by_attribute.get(attribute)
         if number is None:
             maker: Callable[..., int] | None = self._makers.get(type(attribute))
-            if isinstance(attribute, DeclaredType):
+            if isinstance(attribute, spv.DeclaredType):
                 maker = self._declared
             elif attribute.name == "spirv.raw":
                 maker = self._carried
@@ -333,7 +320,7 @@ class TypeTable:
         signed = t.signedness.data is Signedness.SIGNED
         return self._declare("OpTypeInt", (t.width.data, int(signed)))
 
-    def _float(self, t: FloatType, op: Operation | None) -> int:
+    def _float(self, t: spv.FloatType, op: Operation | None) -> int:
         width, encoding = FLOATS[type(t)]
         return self._declare("OpTypeFloat", (width,) if encoding is None else (width, encoding))
 
@@ -345,17 +332,17 @@ class TypeTable:
             )
         return self._declare("OpTypeVector", (self.id(t.element_type, op), shape[0]))
 
-    def _matrix(self, t: MatrixType, op: Operation | None) -> int:
+    def _matrix(self, t: spv.MatrixType, op: Operation | None) -> int:
         return self._declare("OpTypeMatrix", (self.id(t.column_type, op), t.columns.data))
 
-    def _pointer(self, t: PointerType, op: Operation | None) -> int:
+    def _pointer(self, t: spv.PointerType, op: Operation | None) -> int:
         storage_class, stride = int(t.storage_class.data), t.stride.data
         # A forward pointer must point to a struct.
-        is_new = isinstance(t.pointee, StructType) and t.pointee not in self._by_attribute
+        is_new = isinstance(t.pointee, spv.StructType) and t.pointee not in self._by_attribute
         if is_new and self._open and self._leads_to_open(t.pointee, set()):
             self._forward[t] = number = self._declarations.forward_pointer(storage_class)
             if stride:
-                self._decorations.add(number, Decoration.ArrayStride, stride)
+                self._decorations.add(number, spv.Decoration.ArrayStride, stride)
             return number
         pointee = self.id(t.pointee, op)
         # The pointee may hold the pointer.
@@ -364,25 +351,25 @@ class TypeTable:
 
     def _leads_to_open(self, t: Attribute, seen: set[Attribute]) -> bool:
         """Whether a type is an open struct, or holds or points to one."""
-        if isinstance(t, PointerType):
+        if isinstance(t, spv.PointerType):
             return self._leads_to_open(t.pointee, seen)
-        if isinstance(t, ArrayType | RuntimeArrayType):
+        if isinstance(t, spv.ArrayType | spv.RuntimeArrayType):
             return self._leads_to_open(t.element_type, seen)
-        if not isinstance(t, StructType) or t in seen:
+        if not isinstance(t, spv.StructType) or t in seen:
             return False
         seen.add(t)
         return t in self._open or any(self._leads_to_open(m, seen) for m in t.member_types)
 
-    def _untyped_pointer(self, t: UntypedPointerType, op: Operation | None) -> int:
+    def _untyped_pointer(self, t: spv.UntypedPointerType, op: Operation | None) -> int:
         return self._declare("OpTypeUntypedPointerKHR", (int(t.storage_class.data),))
 
-    def _declared(self, t: DeclaredType, op: Operation | None) -> int:
+    def _declared(self, t: spv.DeclaredType, op: Operation | None) -> int:
         """A type that is nothing but its operands: ids, and literals of enumerants."""
         kinds = [o.kind for o in grammar().instruction(t.INSTRUCTION).operands[1:]]
         kinds += kinds[-1:] * (len(t.declaration) - len(kinds))
         words = [
             int(part.data)
-            if isinstance(part, EnumerationAttr) and not kind.startswith("Id")
+            if isinstance(part, spv.EnumerationAttr) and not kind.startswith("Id")
             else self._size_id(part, op)
             for part, kind in zip(t.declaration, kinds, strict=False)
         ]
@@ -395,25 +382,25 @@ class TypeTable:
         parameters = [self.id(i, op) for i in t.inputs]
         return self._declare("OpTypeFunction", (result, *parameters))
 
-    def _array(self, t: ArrayType, op: Operation | None) -> int:
+    def _array(self, t: spv.ArrayType, op: Operation | None) -> int:
         element, length = self.id(t.element_type, op), self._size_id(t.length, op)
         return self._strided("OpTypeArray", (element, length), t.stride.data)
 
-    def _runtime_array(self, t: RuntimeArrayType, op: Operation | None) -> int:
+    def _runtime_array(self, t: spv.RuntimeArrayType, op: Operation | None) -> int:
         return self._strided("OpTypeRuntimeArray", (self.id(t.element_type, op),), t.stride.data)
 
     def _strided(self, name: str, operands: Sequence[int], stride: int) -> int:
         type_id, new = self._declarations.declare(name, None, operands, apart=stride)
         if new and stride:
-            self._decorations.add(type_id, Decoration.ArrayStride, stride)
+            self._decorations.add(type_id, spv.Decoration.ArrayStride, stride)
         return type_id
 
-    def _cooperative_matrix(self, t: CooperativeMatrixType, op: Operation | None) -> int:
+    def _cooperative_matrix(self, t: spv.CooperativeMatrixType, op: Operation | None) -> int:
         component = self.id(t.element_type, op)
         sizes = (self._size_id(a, op) for a in (t.scope, t.rows, t.columns, t.use))
         return self._declare("OpTypeCooperativeMatrixKHR", (component, *sizes))
 
-    def _struct(self, t: StructType, op: Operation | None) -> int:
+    def _struct(self, t: spv.StructType, op: Operation | None) -> int:
         if t.is_reference or t in self._open:
             raise SPIRVEncodeError(
                 f"the struct {t.identifier.data} contains itself other than behind a pointer", op
@@ -437,16 +424,16 @@ class TypeTable:
             self._declarations.point(number, storage_class, pointee, pointer.stride.data)
         return type_id
 
-    def _find_declarable(self, declared: StructType) -> PointerType | None:
+    def _find_declarable(self, declared: spv.StructType) -> spv.PointerType | None:
         """The first forward pointer to the declared struct, or to one that leads to no open one."""
         for pointer in self._forward:
             if pointer.pointee == declared or not self._leads_to_open(pointer.pointee, set()):
                 return pointer
         return None
 
-    def _decorate_struct(self, struct: int, t: StructType) -> None:
+    def _decorate_struct(self, struct: int, t: spv.StructType) -> None:
         for i, offset in enumerate(t.offsets):
-            self._decorations.add_member(struct, i, Decoration.Offset, offset.data)
+            self._decorations.add_member(struct, i, spv.Decoration.Offset, offset.data)
         for d in t.member_decorations:
             values = (d.value.data,) if isinstance(d.value, IntAttr) else ()
             self._decorations.add_member(struct, d.member.data, d.decoration.data, *values)
@@ -456,10 +443,10 @@ class TypeTable:
 
     def decorate_block(self, t: Attribute) -> None:
         """Marks the struct behind a variable, or behind an array of them, as its interface."""
-        while isinstance(t, ArrayType | RuntimeArrayType):
+        while isinstance(t, spv.ArrayType | spv.RuntimeArrayType):
             t = t.element_type
-        if isinstance(t, StructType) and not t.has_decoration(Decoration.BufferBlock):
-            self._decorations.add(self.id(t), Decoration.Block)
+        if isinstance(t, spv.StructType) and not t.has_decoration(spv.Decoration.BufferBlock):
+            self._decorations.add(self.id(t), spv.Decoration.Block)
 
 
 class ConstantTable:
@@ -477,7 +464,7 @@ class ConstantTable:
 
     def operand(self, attribute: Attribute, op: Operation | None) -> int:
         """The id for the value of an attribute where SPIR-V takes an id: a number or a symbol."""
-        if isinstance(attribute, EnumerationAttr | IntAttr):
+        if isinstance(attribute, spv.EnumerationAttr | IntAttr):
             return self.integer(int(attribute.data))
         if isinstance(attribute, IntegerAttr):
             if isinstance(attribute.type, IntegerType):
@@ -486,16 +473,14 @@ class ConstantTable:
         if isinstance(attribute, SymbolRefAttr):
             return self._symbol_id(attribute.string_value(), op)
         if attribute.name == "spirv.constant_ref":
-            from xdsl_spirv.dialects.spirv.raw import ConstantRefAttr
-
-            assert isinstance(attribute, ConstantRefAttr)
+            assert isinstance(attribute, spv.ConstantRefAttr)
             return self.id(attribute.value, attribute.type, op)
         if isinstance(attribute, ArrayAttr):
-            return self.id(attribute, ArrayType(len(attribute), I32), op)
+            return self.id(attribute, spv.ArrayType(len(attribute), I32), op)
         if isinstance(attribute, FloatAttr):
             return self.id(attribute, attribute.type, op)
         if isinstance(attribute, DenseIntOrFPElementsAttr):
-            tensor = TensorArmType(attribute.get_shape(), attribute.get_element_type())
+            tensor = spv.TensorArmType(attribute.get_shape(), attribute.get_element_type())
             return self.id(attribute, tensor, op)
         return self._types.id(attribute, op)
 
@@ -529,12 +514,12 @@ class ConstantTable:
 
     def _make(self, value: Attribute, t: Attribute, op: Operation | None) -> int:
         if isinstance(value, IntegerAttr | FloatAttr):
-            if isinstance(t, CooperativeMatrixType):
+            if isinstance(t, spv.CooperativeMatrixType):
                 return self.composite([self.id(value, t.element_type, op)], t, op)
             return self._scalar(scalar_words(value, t, op), t, op)
         if isinstance(value, DenseIntOrFPElementsAttr):
             return self._nested(dense_elements(value), t, op)
-        types = constituent_types(t)
+        types = spv.constituent_types(t)
         if isinstance(value, ArrayAttr) and types is not None and len(types) == len(value):
             pairs = zip(value, types, strict=True)
             return self.composite([self.id(v, of, op) for v, of in pairs], t, op)
@@ -555,7 +540,7 @@ class ConstantTable:
         if scalar is not None:
             width, signed = scalar
             return self._scalar(integer_words(elements[0], width, signed), t, op)
-        types = constituent_types(t)
+        types = spv.constituent_types(t)
         if not types or len(elements) % len(types):
             raise SPIRVEncodeError(f"{len(elements)} elements do not fill the type {t}", op)
         step = len(elements) // len(types)
@@ -570,7 +555,7 @@ def scalar_words(value: IntegerAttr | FloatAttr, t: Attribute, op: Operation | N
     if _scalar_width(t) is None:
         raise SPIRVEncodeError(f"{value} is not a constant of type {t}", op)
     try:
-        return literal_words(value, t)
+        return spv.literal_words(value, t)
     except ValueError as error:
         raise SPIRVEncodeError(str(error), op) from None
 
