@@ -300,7 +300,9 @@ class Executor:
     def condition(self, value: Scalar, op: Operation) -> Term:
         """The term that decides a branch; an undefined one is undefined behaviour."""
         self.note_undefined(both(self.guard, value.undefined), op)
-        return z3.simplify(value.term)
+        known = z3.simplify(value.term)
+        # Else as it stands: its sides are parts of indexes, of which ranges then know bounds.
+        return known if z3.is_true(known) or z3.is_false(known) else value.term
 
     def note_undefined(self, condition: Term, op: Operation) -> None:
         """Sees where behaviour is undefined."""

@@ -113,7 +113,7 @@ def _to_local(kernel: Kernel, chosen: Mapping[Term, Term], lane: Term) -> dict[T
     """The place in the workgroup of an invocation that is given by its index or its subgroup."""
     found = dict(chosen)
     lane = found.pop(kernel.built_ins["SubgroupLocalInvocationId"], lane)
-    subgroup, index = found.pop(kernel.subgroup, None), found.pop(_flat(kernel), None)
+    subgroup, index = found.pop(kernel.subgroup, None), found.pop(kernel.index(), None)
     if subgroup is not None:
         index = subgroup * kernel.built_ins["SubgroupSize"] + lane
     if index is not None:
@@ -124,16 +124,12 @@ def _to_local(kernel: Kernel, chosen: Mapping[Term, Term], lane: Term) -> dict[T
     return found
 
 
-def _flat(kernel: Kernel) -> Term:
-    return z3.simplify(kernel.index())
-
-
 def _place_writer(
     kernel: Kernel, write: Access, indexes: Sequence[Term], chosen: Mapping[Term, Term]
 ) -> Iterator[tuple[Term, Term]]:
     """Yields what `_find_writers` yields for the invocation at a chosen place."""
     number = next(kernel.numbers)
-    facts = [*kernel.facts, z3.Implies(CONSECUTIVE, kernel.consecutive)]
+    facts = [*kernel.facts, z3.Implies(z3.Bool(CONSECUTIVE), kernel.consecutive)]
     symbols = constants_of([write.guard, *facts, *(p.term for p in write.place.path)])
     renamed = [
         (c, chosen.get(c, z3.Const(f"{c} of writer {number}", c.sort())))
@@ -156,7 +152,7 @@ def _place_writer(
 def _solve(kernel: Kernel, write: Access, indexes: Sequence[Term]) -> dict[Term, Term]:
     """Solves a write's indexes for the places of the invocation that writes an element."""
     lane = kernel.built_ins["SubgroupLocalInvocationId"]
-    numbers = [*kernel.local, _flat(kernel), kernel.subgroup, lane, *write.free]
+    numbers = [*kernel.local, kernel.index(), kernel.subgroup, lane, *write.free]
     values: dict[Term, list[tuple[int, Term]]] = {}
     for scalar, index in zip(write.place.path, indexes, strict=False):
         fixed, digits = z3.BitVecVal(0, INDEX), list[tuple[int, Piece]]()

@@ -11,8 +11,9 @@ accessed by its subgroup: any invocation may access any of its elements.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerType, Signedness, VectorType, i32
@@ -88,8 +89,8 @@ from xdsl_spirv.prove.values import (
 
 MOST_GROUPS = 65535
 MOST_LANES = 128
-CONSECUTIVE: Term = z3.Bool("subgroups.consecutive")
-"""Whether it is a premise that subgroups are consecutive invocations."""
+CONSECUTIVE = "subgroups.consecutive"
+"""The premise that subgroups are consecutive invocations, all full but the last."""
 SHARED = (StorageClass.Workgroup, StorageClass.StorageBuffer, StorageClass.Uniform)
 
 
@@ -101,6 +102,8 @@ class Kernel(LoopExecutor):
     ):
         super().__init__(module, limits)
         self.fixed = fixed
+        self.exact = False
+        """Whether the fixed numbers are those of every launch of a program, and no premises."""
         context = Context(module, Options(), Geometry((0, 0, 0), (1, 1, 1), 32))
         specialize(context, {})
         self.model = MemoryModel(context)
@@ -143,10 +146,9 @@ class Kernel(LoopExecutor):
         changed = {self.aliased.get(root) for root in self.written} - {None}
         self.written |= {root for root, memory in self.aliased.items() if memory in changed}
         self.counters = self._find_counters() - self.aliased.keys()
-        self.group, self.local, self.grid = (
-            [self._number(f"{name}.{axis}", level) for axis in "xyz"]
-            for name, level in (("workgroup", WORKGROUP), ("local", ONE), ("grid", LAUNCH))
-        )
+        self.grid = [self._number(f"grid.{axis}", LAUNCH) for axis in "xyz"]
+        self.group = self._number_places("workgroup", WORKGROUP, map(known_number, self.grid))
+        self.local = self._number_places("local", ONE, self.size)
         for group, local, grid, size in zip(
             self.group, self.local, self.grid, self.size, strict=True
         ):
@@ -157,23 +159,39 @@ class Kernel(LoopExecutor):
         """The number of facts about launches; later ones are conclusions from the kernel's code."""
 
     def _count_subgroups(self) -> None:
-        """Makes symbols of the subgroup, the lane, the subgroup size and the subgroup count."""
-        one = (("subgroup", ONE), ("lane", ONE), ("subgroup.size", LAUNCH), ("subgroups", LAUNCH))
-        self.subgroup, lane, size, number = (self._number(name, level) for name, level in one)
+        """Makes the subgroup, the lane, the subgroup size and the subgroup count."""
+        threads, size = prod(self.size), self._number("subgroup.size", LAUNCH)
+        given, known = CONSECUTIVE in self.fixed, known_number(size)
+        if given and known:
+            # Then they are parts of the invocation's index, and ranges know them.
+            number: Term = z3.BitVecVal(-(-threads // known), 32)
+            self.subgroup, lane = z3.UDiv(self.index(), size), z3.URem(self.index(), size)
+        else:
+            number = self._number("subgroups", LAUNCH)
+            self.subgroup, lane = (self._number(name, ONE) for name in ("subgroup", "lane"))
         self.built_ins = {
             "SubgroupId": self.subgroup,
             "SubgroupLocalInvocationId": lane,
             "SubgroupSize": size,
             "NumSubgroups": number,
         }
-        threads = self.size[0] * self.size[1] * self.size[2]
         self.facts += [
             *(z3.ULT(lane, size), z3.ULT(self.subgroup, number), size & (size - 1) == 0),
             *(z3.ULE(size, MOST_LANES), z3.ULE(number, threads), z3.UGE(size * number, threads)),
         ]
         blocks = self.subgroup * size + lane == self.index()
-        self.consecutive = z3.And(CONSECUTIVE, blocks, z3.ULT(number * size, size + threads))
+        self.consecutive = z3.And(
+            z3.Bool(CONSECUTIVE), blocks, z3.ULT(number * size, size + threads)
+        )
         """Whether subgroups are consecutive invocations of the workgroup."""
+        self.facts += [self.consecutive] * given
+
+    def _number_places(self, name: str, level: int, sizes: Iterable[int | None]) -> list[Term]:
+        """Makes a symbol of the place along each axis; it is 0 if there is one place."""
+        return [
+            z3.BitVecVal(0, 32) if size == 1 else self._number(f"{name}.{axis}", level)
+            for axis, size in zip("xyz", sizes, strict=True)
+        ]
 
     def _number(self, name: str, level: int, type: Attribute = i32) -> Term:
         """A number of the launch that is given, or else a symbol."""
@@ -218,7 +236,7 @@ class Kernel(LoopExecutor):
     def index(self) -> Term:
         """LocalInvocationIndex."""
         x, y, z = self.local
-        return x + y * self.size[0] + z * (self.size[0] * self.size[1])
+        return z3.simplify(x + y * self.size[0] + z * (self.size[0] * self.size[1]))
 
     def _find_order(self, kind: int, level: int) -> Order:
         """Finds the order that all control barriers of a scope guarantee."""
@@ -462,7 +480,7 @@ class Kernel(LoopExecutor):
             ],
         }
         if name == "LocalInvocationIndex":
-            return Scalar(z3.simplify(self.index()) if size[1] * size[2] > 1 else local[0])
+            return Scalar(self.index())
         if name in self.built_ins:
             return Scalar(self.built_ins[name])
         if name not in triples:

@@ -12,13 +12,10 @@ from functools import reduce
 from itertools import combinations
 from math import prod
 
-from xdsl_spirv.prove.kernel import Kernel
+from xdsl_spirv.prove.kernel import CONSECUTIVE, Kernel
 from xdsl_spirv.prove.loops import ITERATION, ONE, WORKGROUP
 from xdsl_spirv.prove.questions import rename_for
 from xdsl_spirv.prove.values import Term, both, known_number, z3
-
-CONSECUTIVE = "subgroups.consecutive"
-"""Subgroups are consecutive invocations of the workgroup, all full but the last."""
 
 
 def offer_premises(kernel: Kernel, launch: dict[str, int]) -> list[dict[str, Term]]:

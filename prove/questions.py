@@ -42,6 +42,8 @@ Renaming: TypeAlias = Callable[[Term], Term]
 """Gives the terms of another invocation."""
 
 MOST_ALONE = 3
+MOST_TOGETHER = 32
+"""Most questions that are asked as one: many are as fast as few, too many take too long."""
 SIZES = ((2, 64), (4, 1024), (64, 1 << 20))
 """Most workgroups along an axis, and elements of a buffer, of the launches that are looked for."""
 
@@ -175,7 +177,11 @@ def _find_unreached(
             never = answer.verdict == "never"
             reason = "never reached" if never else "not shown to be reached"
             unreached = dict.fromkeys(reached.values(), f"{reason} under the premises")
-            return unreached if not never else _without_dead(kernel, unreached, guards, limits)
+            # Numbers that are no premises, and some accesses are made: the others are dead code.
+            exact = kernel.exact and len(reached) < len(guards)
+            if not never or (kernel.fixed and not exact):
+                return unreached
+            return _without_dead(kernel, unreached, guards, limits)
         for flag in shown:
             del reached[flag]
     return {}
@@ -188,8 +194,6 @@ def _without_dead(
     limits: Limits,
 ) -> dict[Operation, str]:
     """Leaves out accesses that the conditions before them exclude, whatever is assumed."""
-    if kernel.fixed:
-        return unreached
     made = either([guard for op in unreached for guard in guards[op]])
     dead = [*kernel.facts[: kernel.facts_of_launches], made]
     return {} if ask(dead, (), limits).verdict == "never" else unreached
@@ -208,7 +212,9 @@ def _prove_together(
         # A question that the first solver leaves open is easier with more premises.
         last = number >= len(offers) - 1
         depth = None if last else 2
-        left = _halve(left, held, known, limits if last else replace(limits, solvers=1), depth)
+        most = limits if last else replace(limits, solvers=1)
+        parts = [left[n : n + MOST_TOGETHER] for n in range(0, len(left), MOST_TOGETHER)]
+        left = [q for part in parts for q in _halve(part, held, known, most, depth)]
         if not left:
             return True
     return False
@@ -354,7 +360,7 @@ def _of_barriers(kernel: Kernel) -> Iterator[Question]:
     other = rename_for(kernel, ONE)
     for op, guard in kernel.barriers:
         near = op.execution_scope.data is Scope.Subgroup
-        members = [kernel.subgroup == _prime(kernel.subgroup)] if near else []
+        members = [kernel.subgroup == other(kernel.subgroup)] if near else []
         wrong = z3.And(guard, other(negate(guard)), *members, *_facts(kernel, other))
         if not z3.is_false(z3.simplify(wrong)):
             scope = "subgroup" if near else "workgroup"
@@ -430,7 +436,7 @@ def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
     for level in (WORKGROUP, ITERATION, ONE):
         other = rename_for(kernel, level)
         ways.append((other, _facts(kernel, other), _of_events(kernel, other, level)))
-    apart = either([x != _prime(x) for x in kernel.group])
+    apart = either([x != ways[0][0](x) for x in kernel.group if known_number(x) is None])
     for a, b in combinations_with_replacement(accesses, 2):
         kernel.limits.check()
         if memory_of(a) != memory_of(b) or not (a.write or b.write):
@@ -495,12 +501,8 @@ def _distinct(kernel: Kernel, a: Access, b: Access, other: Renaming) -> list[Ter
     if a.matrix is not None or b.matrix is not None:
         return []
     lane = kernel.built_ins["SubgroupLocalInvocationId"]
-    apart = either([x != _prime(x) for x in kernel.local])
+    apart = either([x != other(x) for x in kernel.local if known_number(x) is None])
     return [apart, z3.Or(subgroup, lane != other(lane))]
-
-
-def _prime(symbol: Term) -> Term:
-    return z3.Const(f"{symbol}'", symbol.sort())
 
 
 def _is_safe(a: Access, b: Access, level: int) -> bool:

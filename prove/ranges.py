@@ -172,6 +172,7 @@ MEANINGS: Mapping[int, Callable[[list[tuple[int, int, int]]], Range]] = {
     z3.Z3_OP_BMUL: _product,
     z3.Z3_OP_CONCAT: _concat,
     z3.Z3_OP_ZERO_EXT: lambda parts: parts[0][:2],
+    z3.Z3_OP_SIGN_EXT: lambda parts: (-1, -1) if parts[0][1] >> parts[0][2] - 1 else parts[0][:2],
     z3.Z3_OP_BUDIV: _divide,
     z3.Z3_OP_BUDIV_I: _divide,
     z3.Z3_OP_BUREM: _remainder,

@@ -15,7 +15,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from xdsl_spirv.prove.premises import CONSECUTIVE
+from xdsl_spirv.prove.kernel import CONSECUTIVE
 from xdsl_spirv.tools.kernel_test.arguments import flat
 from xdsl_spirv.tools.kernel_test.constants import Constants
 from xdsl_spirv.tools.kernel_test.description import QUESTIONS, Compile, Contents, KernelTest

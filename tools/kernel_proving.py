@@ -20,7 +20,7 @@ from xdsl_spirv.interpreter.checks.report import Finding
 from xdsl_spirv.interpreter.source.source_map import in_source
 from xdsl_spirv.passes.spirv.specialize import specialize
 from xdsl_spirv.prove.equivalence import entries
-from xdsl_spirv.prove.kernel import Kernel
+from xdsl_spirv.prove.kernel import CONSECUTIVE, Kernel
 from xdsl_spirv.prove.premises import offer_premises, premise
 from xdsl_spirv.prove.questions import Asked, Proof, execute, find_launch, is_usual, prove
 from xdsl_spirv.prove.solvers import Limits
@@ -203,7 +203,8 @@ def _prove_with(
 def _list_known(texts: Sequence[str]) -> dict[str, int]:
     """The numbers that premises such as `columns == 32` fix: terms have them instead of symbols."""
     found = [re.fullmatch(r"\s*([\w.()\[\]]+) == (\d+)\s*", text) for text in texts]
-    return {match[1]: int(match[2]) for match in found if match is not None}
+    known = {match[1]: int(match[2]) for match in found if match is not None}
+    return known | ({CONSECUTIVE: 1} if CONSECUTIVE in texts else {})
 
 
 def _drop_numbers(

@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from xdsl_spirv.dialects.spirv.cooperative_matrix import MatrixMemoryOperation
 from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects.spirv.group import GroupNonUniformOperation
 from xdsl_spirv.dialects.spirv.layout import array_stride
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp
 from xdsl_spirv.dialects.spirv.types import RuntimeArrayType, StructType
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.passes.spirv.specialize import specialize
+from xdsl_spirv.prove.kernel import CONSECUTIVE
 from xdsl_spirv.prove.places import member_names
-from xdsl_spirv.prove.premises import CONSECUTIVE, premise
 from xdsl_spirv.prove.questions import execute, prove
 from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.prove.values import Term, Unsupported, z3
@@ -77,7 +79,7 @@ def report_proofs(program: Program, seconds: float) -> int:
         print(f"{d.kernel}.{d.entry_point}: {'x'.join(map(str, d.grid))}: {result.verdict}")
         for line in result.lines:
             print(f"  {line}")
-        for text in result.offered:
+        for text in result.premises if result.verdict == "proved" else ():
             print(f"  premise: {text}")
         row = {"kernel": d.kernel, "entry_point": d.entry_point, "grid": d.grid}
         note_row("proofs", {**row, "verdict": result.verdict, "reasons": result.lines,
@@ -99,7 +101,8 @@ def prove_launch(binary: bytes, launch: Launch, limits: Limits) -> Result:
             raise Unsupported(f"two buffers of the dispatch share memory: {shared}")
         numbers = sizes.numbers(module)
         kernel = execute(module, dispatch.entry_point, numbers, sizes.facts, limits)
-        proof = prove(kernel, {}, [{CONSECUTIVE: premise(CONSECUTIVE, kernel)}], limits.restart())
+        kernel.exact = True
+        proof = prove(kernel, {}, [{}], limits.restart())
     except Unsupported as error:
         return Result("unknown", [Reason(error.reason, error.op)])
     except InterpreterError as error:
@@ -111,6 +114,15 @@ def prove_launch(binary: bytes, launch: Launch, limits: Limits) -> Result:
         size = launch.manifest.subgroup_size
         test = KernelTest(path, path, dispatch.entry_point, subgroup_sizes=(size,) if size else ())
         return judge(proof, test, limits.restart())
+
+
+def _reads_subgroups(module: ModuleOp) -> bool:
+    """Whether a kernel knows of its subgroups: by built-ins, or by instructions of subgroups."""
+    return any(
+        isinstance(op, GroupNonUniformOperation | MatrixMemoryOperation)
+        or (isinstance(op, GlobalVariableOp) and "Subgroup" in str(op.built_in))
+        for op in module.walk()
+    )
 
 
 def _find_overlap(launch: Launch) -> str:
@@ -188,6 +200,9 @@ class Sizes:
         made: dict[str, Term] = {}
         if manifest.subgroup_size:
             made["subgroup.size"] = z3.BitVecVal(manifest.subgroup_size, 32)
+        if _reads_subgroups(module):
+            made[CONSECUTIVE] = z3.BoolVal(True)
+            self.texts.append(CONSECUTIVE)
         for axis, count in zip("xyz", dispatch.grid, strict=True):
             made[f"grid.{axis}"] = self._narrow(self.term(count), f"grid.{axis} == {count}")
         buffers = {b.name: b for b in manifest.buffers}
