@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import combinations_with_replacement, product, takewhile
+from itertools import combinations_with_replacement, product, starmap, takewhile
 from typing import TypeAlias
 
 from xdsl.ir import Operation
@@ -358,10 +358,11 @@ def _of_demand(demand: Demand) -> Question:
 
 def _of_barriers(kernel: Kernel) -> Iterator[Question]:
     other = rename_for(kernel, ONE)
+    facts = _facts(kernel, other)
     for op, guard in kernel.barriers:
         near = op.execution_scope.data is Scope.Subgroup
         members = [kernel.subgroup == other(kernel.subgroup)] if near else []
-        wrong = z3.And(guard, other(negate(guard)), *members, *_facts(kernel, other))
+        wrong = z3.And(guard, other(negate(guard)), *members, facts)
         if not z3.is_false(z3.simplify(wrong)):
             scope = "subgroup" if near else "workgroup"
             yield Question("barriers", f"all invocations of the {scope} come", (op,), wrong)
@@ -397,8 +398,8 @@ def _symbols(kernel: Kernel) -> list[Term]:
     return constants_of([*kernel.facts, *indexes, *guards, *read])
 
 
-def _facts(kernel: Kernel, other: Renaming) -> list[Term]:
-    return [other(fact) for fact in kernel.facts]
+def _facts(kernel: Kernel, other: Renaming) -> Term:
+    return other(z3.And(*kernel.facts))
 
 
 def _of_events(kernel: Kernel, other: Renaming, level: int) -> list[Term]:
@@ -432,7 +433,7 @@ def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
     ]
     accesses = list(_join_accesses(accesses, kernel))
     # Levels from which the other invocation has its own symbols.
-    ways = list[tuple[Renaming, list[Term], list[Term]]]()
+    ways = list[tuple[Renaming, Term, list[Term]]]()
     for level in (WORKGROUP, ITERATION, ONE):
         other = rename_for(kernel, level)
         ways.append((other, _facts(kernel, other), _of_events(kernel, other, level)))
@@ -449,10 +450,10 @@ def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
             distinct = _distinct(kernel, a, b, other)
             if (a.matrix is None and b.matrix is None) or a.matrix == b.matrix:
                 distinct += events
-            yield from _pair(a, b, "in a workgroup", [*distinct, *facts], other)
+            yield from _pair(a, b, "in a workgroup", [*distinct, facts], other)
         if a.place.storage is not StorageClass.Workgroup and not _is_safe(a, b, SAME_DEVICE):
             other, facts, events = ways[0]
-            yield from _pair(a, b, "between workgroups", [apart, *events, *facts], other)
+            yield from _pair(a, b, "between workgroups", [apart, *events, facts], other)
 
 
 def _join_accesses(accesses: Sequence[Access], kernel: Kernel) -> Iterator[Access]:
@@ -538,9 +539,17 @@ def _pair(
 ) -> Iterator[Question]:
     same = [z3.simplify(c) for c in _same_digits(a, b, other)]
     if not any(z3.is_false(c) for c in same):
-        digits = [*a.digits, *map(other, b.digits)]
+        # Indexes that ranges split alike are compared by digits alone.
+        split = all(starmap(_are_digits, zip(a.split, b.split, strict=False)))
+        digits = [] if split else [*a.digits, *map(other, b.digits)]
         wrong = z3.And(a.guard, other(b.guard), *same, *apart, *digits)
         yield replace(_of_race(a, b, where), wrong=wrong)
+
+
+def _are_digits(x: Sequence[tuple[int, Term]], y: Sequence[tuple[int, Term]]) -> bool:
+    """Whether two indexes have the same factors, several of them or a known index."""
+    (_, term), *rest = x
+    return [f for f, _ in x] == [f for f, _ in y] and (bool(rest) or z3.is_bv_value(term))
 
 
 def _of_race(a: Access, b: Access, where: str) -> Question:
