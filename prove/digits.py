@@ -46,11 +46,28 @@ def split_digits(index: Term, ranges: Ranges) -> tuple[tuple[int, Term], ...]:
             _sum([(f // part, term) for f, term in left if (f % factor == 0) == (part > 1)], size)
             for part in (factor, 1)
         )
-        most = ranges.find(column)[1]
+        most = min(ranges.find(column)[1], _find_rest(index, 1, factor, ranges))
         if most < factor and ranges.find(row)[1] * factor + most < 1 << size:
             digits.append((factor, row))
             left = [(f, term) for f, term in left if f % factor]
     return (*digits, (1, _sum(left, size) if digits else index))
+
+
+def _find_rest(term: Term, times: int, factor: int, ranges: Ranges) -> int:
+    """
+    A bound of the addends of `term * times` that a factor does not divide: ranges may know one of a
+    part such as `column`, which a guard compares, and none of its addends.
+    """
+    divided = [f % factor == 0 for f, _ in list_addends(term, times)]
+    if all(divided):
+        return 0
+    kind, parts = term.decl().kind(), term.children()
+    if not any(divided) or kind not in (z3.Z3_OP_BADD, z3.Z3_OP_BMUL):
+        return ranges.find(term)[1] * times
+    if kind == z3.Z3_OP_BADD:
+        return sum(_find_rest(part, times, factor, ranges) for part in parts)
+    known, other = parts if z3.is_bv_value(parts[0]) else parts[::-1]
+    return _find_rest(other, times * known.as_long(), factor, ranges)
 
 
 def list_addends(term: Term, factor: int = 1) -> Iterator[tuple[int, Term]]:

@@ -538,12 +538,19 @@ def _pair(
     a: Access, b: Access, where: str, apart: Sequence[Term], other: Renaming
 ) -> Iterator[Question]:
     same = [z3.simplify(c) for c in _same_digits(a, b, other)]
-    if not any(z3.is_false(c) for c in same):
+    known = {c.get_id() for c in same}
+    # Places of invocations that differ are equal where the indexes are.
+    met = any(all(z3.simplify(negate(d)).get_id() in known for d in _disjuncts(c)) for c in apart)
+    if not met and not any(z3.is_false(c) for c in same):
         # Indexes that ranges split alike are compared by digits alone.
         split = all(starmap(_are_digits, zip(a.split, b.split, strict=False)))
         digits = [] if split else [*a.digits, *map(other, b.digits)]
         wrong = z3.And(a.guard, other(b.guard), *same, *apart, *digits)
         yield replace(_of_race(a, b, where), wrong=wrong)
+
+
+def _disjuncts(condition: Term) -> Sequence[Term]:
+    return condition.children() if z3.is_or(condition) else [condition]
 
 
 def _are_digits(x: Sequence[tuple[int, Term]], y: Sequence[tuple[int, Term]]) -> bool:

@@ -53,8 +53,8 @@ Value: TypeAlias = Any
 
 
 def either(conditions: Sequence[Term]) -> Term:
-    """The disjunction, without those that never hold."""
-    held = [c for c in conditions if not z3.is_false(c)]
+    """The disjunction, without those that never hold, each once."""
+    held = list({c.get_id(): c for c in conditions if not z3.is_false(c)}.values())
     if not held:
         return NEVER
     return held[0] if len(held) == 1 else z3.Or(*held)
