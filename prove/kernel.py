@@ -103,7 +103,7 @@ class Kernel(LoopExecutor):
         super().__init__(module, limits)
         self.fixed = fixed
         self.exact = False
-        """Whether the fixed numbers are those of every launch of a program, and no premises."""
+        """Whether every launch of a program has the fixed numbers."""
         context = Context(module, Options(), Geometry((0, 0, 0), (1, 1, 1), 32))
         specialize(context, {})
         self.model = MemoryModel(context)

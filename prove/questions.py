@@ -177,7 +177,7 @@ def _find_unreached(
             never = answer.verdict == "never"
             reason = "never reached" if never else "not shown to be reached"
             unreached = dict.fromkeys(reached.values(), f"{reason} under the premises")
-            # Numbers that are no premises, and some accesses are made: the others are dead code.
+            # Every launch has these numbers, and some accesses are made: the others are dead code.
             exact = kernel.exact and len(reached) < len(guards)
             if not never or (kernel.fixed and not exact):
                 return unreached
