@@ -35,6 +35,7 @@ from xdsl_spirv.speech import did_you_mean
 from xdsl_spirv.tools.debugger.connection import Connection
 from xdsl_spirv.tools.debugger.launching import Launched, find_test
 from xdsl_spirv.tools.debugger.showing import Shower
+from xdsl_spirv.tools.debugger.terminal import Terminal
 from xdsl_spirv.tools.debugger.watching import Watch
 from xdsl_spirv.tools.messages import message
 from xdsl_spirv.tools.options import Options
@@ -79,7 +80,7 @@ class _Quiet(argparse.ArgumentParser):
 class Adapter:
     """One session; `kernel` and `arguments` are the command line's, which a launch may override."""
 
-    connection: Connection
+    connection: Connection | Terminal
     kernel: str | None = None
     arguments: argparse.Namespace = field(default_factory=argparse.Namespace)
     launched: Launched | None = None

@@ -1,4 +1,4 @@
-"""`xdsl-spirv debug`: a session of the Debug Adapter Protocol on standard input, or on a port."""
+"""`xdsl-spirv debug`: for an editor, by the Debug Adapter Protocol, or in the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xdsl_spirv.upstream.collection import without_collection
 add_options = Options(
     """
 kernel KERNEL optional  as for test, if the editor names no other one
---dap  talk on standard input and output
+--dap  talk with an editor on standard input and output, not with you
 --port N int  or wait for an editor on this port
 @launch
 """,
@@ -25,17 +25,17 @@ kernel KERNEL optional  as for test, if the editor names no other one
 
 def debug(arguments: argparse.Namespace) -> int:
     """`xdsl-spirv debug`."""
-    if not arguments.dap and arguments.port is None:
-        error = ProgramError(
-            "an editor leads the debugger",
-            "",
-            "give --dap, as editors do, or --port 4711; docs/editor.md shows how. In a terminal "
-            "use `xdsl-spirv interpret --break`",
-        )
+    in_terminal = not arguments.dap and arguments.port is None
+    if in_terminal and arguments.kernel is None:
+        error = ProgramError("no kernel is named", "", "name one; an editor gives --dap or --port")
         error.status = MISUSED
         raise error
     with without_collection():
         from xdsl_spirv.tools.debugger.adapter import Adapter, Connection
+        from xdsl_spirv.tools.debugger.terminal import Terminal
+    if in_terminal:
+        Adapter(Terminal(arguments.kernel), arguments.kernel, arguments).serve()
+        return 0
     if arguments.port is None:
         Adapter(Connection(*take_streams()), arguments.kernel, arguments).serve()
         return 0

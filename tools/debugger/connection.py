@@ -37,8 +37,7 @@ class Connection:
             raise ProgramError(
                 "the input is not a message of the Debug Adapter Protocol",
                 "",
-                "an editor starts `xdsl-spirv debug --dap`; in a terminal use "
-                "`xdsl-spirv interpret --break`",
+                "an editor starts `xdsl-spirv debug --dap`; in a terminal leave out --dap",
             )
         return message  # pyright: ignore
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -223,6 +224,24 @@ def test_an_editor_starts_the_debugger(kernel: str):
         assert process.wait(20) == 0
 
 
-def test_a_terminal_is_told_who_leads_the_debugger(capsys: pytest.CaptureFixture[str]):
-    assert main(["debug", "x.comp"]) == 2
-    assert "--port 4711" in capsys.readouterr().err
+def test_a_terminal_leads_the_debugger(
+    kernel: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """A session as it is typed; the end of the input ends it."""
+    typed = ["p l", "tile[l + s]", "locals", "b", "b", "break 20", "c", "c", "wrong", "help"]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(typed)))
+    assert main(["debug", kernel]) == 0
+    _, *said = capsys.readouterr().out.split("\n> ")
+    assert said[0].startswith("0   (0 to 31 by invocation)")
+    assert said[1].startswith("16.0   (16.0 to 31.5 by invocation)")
+    assert "  s = 32\n" in f"{said[2]}\n"
+    assert said[4].endswith(f"{kernel}:16: if (l < s)")
+    assert said[5] == "breakpoint at line 20"
+    assert "RACE-01" in said[6]
+    assert said[8] == "error: there is no variable 'wrong' here"
+    assert "break LINE" in said[9]
+
+
+def test_a_terminal_is_asked_for_a_kernel(capsys: pytest.CaptureFixture[str]):
+    assert main(["debug"]) == 2
+    assert "--port" in capsys.readouterr().err
