@@ -9,6 +9,7 @@
     arith.*, math.*    on tensors: the same of each element
     from_elements      the number of each place, chosen by where it is
     affine.apply       in a body: sums, products and quotients of `arith`
+    *_extended         sums with a carry, products in twice the width
     i4, index          elements in wider integers (`widen_integers`)
 
 A contraction of bf16 into bf16 is one into f32 where the target adds no bf16, then a conversion.
@@ -30,6 +31,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
     IntegerAttr,
+    IntegerType,
     ModuleOp,
     TensorType,
     bf16,
@@ -65,6 +67,9 @@ from xdsl_spirv.targets import Target
 from xdsl_spirv.upstream.linalg_packing import PackOp, SoftmaxOp, Tiled, UnpackOp
 from xdsl_spirv.upstream.scalar_extensions import of_each_element
 
+WIDEST = 64
+"""Bits of the widest integers of kernels."""
+
 
 @dataclass(frozen=True)
 class DecomposeLinalgPass(ModulePass):
@@ -77,7 +82,7 @@ class DecomposeLinalgPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         named = Softmax(), Pack(), Unpack(), WinogradTransform(), Allocate()
-        rewrite_once(op, *named, Elementwise(), FromElements(), ApplyInBody())
+        rewrite_once(op, *named, Elementwise(), FromElements(), ApplyInBody(), Extended())
         for function in functions_of(op):
             widen(function)
         if self.target:
@@ -221,6 +226,36 @@ class FromElements(RewritePattern):
         elif op.elements:
             result = code.generic([], room, [AffineMap.identity(len(sizes))], choose)
         rewriter.replace(op, [], [result])
+
+
+class Extended(RewritePattern):
+    """
+    addui_extended(a, b) -> a + b, a + b < a
+    mulsi_extended(a, b) -> both halves of the product in twice the width
+    """
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(
+            op, arith.AddUIExtendedOp | arith.MulSIExtendedOp | arith.MulUIExtendedOp
+        ):
+            return
+        code, (a, b) = Code(op), op.operands
+        if isinstance(op, arith.AddUIExtendedOp):
+            total = code.insert(arith.AddiOp(a, b))
+            rewriter.replace(op, [], [total, code.insert(arith.CmpiOp(total, a, "ult"))])
+            return
+        narrow = a.type
+        if not isinstance(narrow, IntegerType) or narrow.width.data > WIDEST // 2:
+            refuse(DecomposeLinalgPass.name, op, f"it is not computed in {narrow}: use i32")
+        wide = IntegerType(2 * narrow.width.data)
+        extend = arith.ExtSIOp if isinstance(op, arith.MulSIExtendedOp) else arith.ExtUIOp
+        product = code.insert(
+            arith.MuliOp(code.insert(extend(a, wide)), code.insert(extend(b, wide)))
+        )
+        by = code.insert(arith.ConstantOp(IntegerAttr(narrow.width.data, wide)))
+        high = code.insert(arith.ShRUIOp(product, by))
+        halves = [code.insert(arith.TruncIOp(half, narrow)) for half in (product, high)]
+        rewriter.replace(op, [], halves)
 
 
 class ApplyInBody(RewritePattern):

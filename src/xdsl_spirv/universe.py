@@ -109,6 +109,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
         *("linalg.softmax", "linalg.pack", "linalg.unpack", "bf16"),
         *("tensor.from_elements", "arith on tensors", "affine.apply", "tensor=index"),
         "bufferization.alloc_tensor",
+        *(f"arith.{name}_extended" for name in ("addui", "mulsi", "mului")),
         *(f"i{width}" for width in range(2, 64) if width not in (8, 16, 32)),
         *(f"linalg.winograd_{part}_transform" for part in ("filter", "input", "output")),
     ),

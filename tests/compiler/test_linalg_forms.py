@@ -145,3 +145,27 @@ def test_reductions_by_name_and_of_several_tensors():
     for results in (compiled, interpret(parse_text(REDUCED), [x, y])):
         for got, expected in zip(results, wanted, strict=True):
             np.testing.assert_array_equal(got, expected)
+
+
+DOTTED = """
+func.func @main(%x: tensor<5xf32>, %y: tensor<8xf32>) -> f32 {
+  %start = arith.constant dense<1.0> : tensor<f32>
+  %zero = arith.constant 0.0 : f32
+  %p = tensor.pad %x low[2] high[1] {
+  ^bb0(%i: index):
+    tensor.yield %zero : f32
+  } : tensor<5xf32> to tensor<8xf32>
+  %d = linalg.dot ins(%p, %y : tensor<8xf32>, tensor<8xf32>) outs(%start : tensor<f32>)
+      -> tensor<f32>
+  %r = tensor.extract %d[] : tensor<f32>
+  return %r : f32
+}"""
+
+
+@pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
+def test_a_dot_product_of_a_padded_vector_is_a_result(target: str):
+    x, y = np.arange(5, dtype=np.float32), np.arange(8, dtype=np.float32)[::-1].copy()
+    wanted = 1 + np.pad(x, (2, 1)) @ y
+    program = compile_module(parse_text(DOTTED), target)
+    (got,) = run(program, {"x": x, "y": y}, "interpreter").values()
+    np.testing.assert_array_equal(got, wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -262,3 +263,42 @@ def test_a_reduction_loop_may_index_an_output():
     np.testing.assert_array_equal(sums, 1 + (x * x).sum(1))
     with pytest.raises(ProgramError, match=r"'linalg.generic'.* a reduction loop indexes an"):
         compile_module(parse_text(TRAITS), "lavapipe")
+
+
+EXTENDED = """
+func.func @main(%x: T, %y: T) -> (T, tensor<32xi1>, T, T, T, T) {
+  %e = tensor.empty() : T
+  %t = tensor.empty() : tensor<32xi1>
+  %r:6 = linalg.generic {indexing_maps = [M, M, M, M, M, M, M, M], iterator_types = ["parallel"]}
+      ins(%x, %y : T, T) outs(%e, %t, %e, %e, %e, %e : T, tensor<32xi1>, T, T, T, T) {
+  ^bb0(%a: WIDE, %b: WIDE, %o: WIDE, %p: i1, %q: WIDE, %u: WIDE, %v: WIDE, %w: WIDE):
+    %sum, %carry = arith.addui_extended %a, %b : WIDE, i1
+    %sl, %sh = arith.mulsi_extended %a, %b : WIDE
+    %ul, %uh = arith.mului_extended %a, %b : WIDE
+    linalg.yield %sum, %carry, %sl, %sh, %ul, %uh : WIDE, i1, WIDE, WIDE, WIDE, WIDE
+  } -> (T, tensor<32xi1>, T, T, T, T)
+  return %r#0, %r#1, %r#2, %r#3, %r#4, %r#5 : T, tensor<32xi1>, T, T, T, T
+}"""
+
+
+@pytest.mark.parametrize("width", [8, 16, 32])
+def test_sums_with_a_carry_and_both_halves_of_products(width: int):
+    words = {"T": "tensor<32xWIDE>", "M": "affine_map<(d0) -> (d0)>", "WIDE": f"i{width}"}
+    text = EXTENDED
+    for word, meaning in words.items():
+        text = re.sub(rf"\b{word}\b|(?<=x){word}\b", meaning, text)
+    draw, half = np.random.default_rng(width), 1 << (width - 1)
+    x, y = (draw.integers(-half, half, 32) for _ in "xy")
+    dtype, bits = dtype_of(f"i{width}"), (1 << width) - 1
+    given = {"x": x.astype(dtype), "y": y.astype(dtype)}
+    got = list(run(compile_module(parse_text(text), "lavapipe"), given).values())
+    a, b = ([int(n) for n in numbers] for numbers in (x, y))
+    plain = [(low(m, width), low(n, width)) for m, n in zip(a, b, strict=True)]
+    signed = [m * n for m, n in zip(a, b, strict=True)]
+    wanted = [
+        [m + n & bits for m, n in plain], [m + n > bits for m, n in plain],
+        [p & bits for p in signed], [p >> width & bits for p in signed],
+        [m * n & bits for m, n in plain], [m * n >> width for m, n in plain],
+    ]  # fmt: skip
+    for result, expected in zip(got, wanted, strict=True):
+        assert [low(int(n), width) for n in result] == [int(n) for n in expected]
