@@ -90,7 +90,7 @@ STEPS = {
 """Operations without loops of their own in MLIR, how it decomposes them, and into which."""
 PRINTED = {"f32": "F32", "f64": "F64", "i32": "I32", "i64": "I64"}
 NOTES = "(?:secret|tensor_ext|mgmt|iree_codegen|iree_encoding)"
-"""Dialects whose attributes say nothing of the numbers."""
+"""Dialects whose attributes do not change the numbers."""
 ELEMENT = r"(?:f16|bf16|f32|f64|i1|i4|i8|i16|i32|i64|index)"
 HEAD = re.compile(r"^\s*(?:util\.func|func\.func|func)\s+(?:public\s+)?@([\w.$-]+)\s*\(", re.M)
 Array = np.ndarray[Any, np.dtype[Any]]
