@@ -133,3 +133,15 @@ def test_pyright_reads_every_room():
     ]
     assert len(rooms) > 10
     assert set(rooms) <= set(included)
+
+
+@pytest.mark.long
+def test_the_wheel_can_be_installed_beside_xdsl_jax(wheel: zipfile.ZipFile):
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed"]
+    done = subprocess.run(
+        [*command, str(wheel.filename), "xdsl-jax"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    would_install = done.stdout.splitlines()[-1]
+    assert "xdsl-jax-" in would_install
+    assert "xdsl-spirv-" in would_install.replace("_", "-")
