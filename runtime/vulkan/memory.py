@@ -66,13 +66,6 @@ class Place:
     offset: int
     size: int
 
-    def overlaps(self, other: Place) -> bool:
-        return (
-            self.block == other.block
-            and self.offset < other.offset + other.size
-            and other.offset < self.offset + self.size
-        )
-
 
 def arrange(items: Iterable[Item], capacity: int) -> tuple[dict[str, Place], list[int]]:
     """

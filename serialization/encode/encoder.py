@@ -31,18 +31,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv.abi import LinkageAttributesAttr
-from xdsl_spirv.dialects.spirv.control_flow import LoopOp, SelectionOp
-from xdsl_spirv.dialects.spirv.enums import Decoration, StorageClass
-from xdsl_spirv.dialects.spirv.structure import (
-    EntryPointOp,
-    ExecutionModeOp,
-    FuncOp,
-    ModuleOp,
-    ModuleVariable,
-    UntypedGlobalVariableOp,
-)
-from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.spirv.structure import FuncOp, ModuleOp
 from xdsl_spirv.grammar import grammar
 from xdsl_spirv.serialization.encode import SPIRVEncodeError
 from xdsl_spirv.serialization.encode.functions import FunctionEncoder
@@ -59,7 +49,6 @@ from xdsl_spirv.serialization.encode.types import (
 from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_words
 
 if TYPE_CHECKING:
-    from xdsl_spirv.dialects.spirv.raw import Carried, RawGlobalOp
     from xdsl_spirv.serialization.encode.carried import Carrier
     from xdsl_spirv.serialization.encode.origins import Origins
 
@@ -149,15 +138,15 @@ class ModuleEncoder:
     def encode(self) -> bytes:
         version = self._declare_triple()
         self._memory_model()
-        entry_points: list[EntryPointOp] = []
+        entry_points: list[spv.EntryPointOp] = []
         graph_entry_points: list[Operation] = []
         for op in self.module.body.ops:
             match op:
                 case FuncOp():
                     self._function(op)
-                case EntryPointOp():
+                case spv.EntryPointOp():
                     entry_points.append(op)
-                case ExecutionModeOp():
+                case spv.ExecutionModeOp():
                     self._execution_mode(op)
                 case _ if op.name == "spirv.ARM.Graph":
                     self._graph(op)
@@ -255,16 +244,12 @@ class ModuleEncoder:
         return Carrier(self)
 
     def _carried_type(self, type: Attribute, op: Operation | None) -> int:
-        from xdsl_spirv.dialects.spirv.raw import RawType
-
-        assert isinstance(type, RawType)
+        assert isinstance(type, spv.RawType)
         return self._carrier(type, op)
 
-    def _carried_global(self, op: Operation, id: int | None) -> RawGlobalOp:
+    def _carried_global(self, op: Operation, id: int | None) -> spv.RawGlobalOp:
         """Write an instruction outside of functions."""
-        from xdsl_spirv.dialects.spirv.raw import RawGlobalOp
-
-        assert isinstance(op, RawGlobalOp)
+        assert isinstance(op, spv.RawGlobalOp)
         self._carrier.write(op, id)
         return op
 
@@ -279,7 +264,7 @@ class ModuleEncoder:
             known = self._reserved[name] = self.ids.fresh()
         return self.symbol(name, None) if known is None else known
 
-    def carried(self, op: Carried) -> Sequence[int]:
+    def carried(self, op: spv.Carried) -> Sequence[int]:
         """The words of a carried instruction of a function."""
         return self._carrier.words(op)
 
@@ -316,7 +301,7 @@ class ModuleEncoder:
 
     def is_declaration(self, op: Operation) -> bool:
         """Whether an operation makes no instruction where it stands; it is defined here then."""
-        if op.name not in self._without_instruction or isinstance(op, SelectionOp | LoopOp):
+        if op.name not in self._without_instruction or isinstance(op, spv.SelectionOp | spv.LoopOp):
             return False
         self.value(op.results[0])
         return True
@@ -350,13 +335,8 @@ class ModuleEncoder:
         return self.constants.undefined(value.type, op)
 
     def _replicated(self, value: SSAValue, op: Operation) -> int:
-        from xdsl_spirv.dialects.spirv.replicated import (
-            ConstantCompositeReplicateOp,
-            repeated_types,
-        )
-
-        assert isinstance(op, ConstantCompositeReplicateOp)
-        return self.constants.replicated(op.value, repeated_types(op, op.value, value.type), op)
+        assert isinstance(op, spv.ConstantCompositeReplicateOp)
+        return self.constants.replicated(op.value, spv.repeated_types(op, op.value, value.type), op)
 
     def _constant_data(self, value: SSAValue, op: Operation) -> int:
         words, t = integers(op.properties["data"], op), self.type(value.type, op)
@@ -401,7 +381,7 @@ class ModuleEncoder:
 
     def _global_variable(self, op: Operation) -> int:
         t = op.properties["type"]
-        if not isinstance(t, PointerType):
+        if not isinstance(t, spv.PointerType):
             raise SPIRVEncodeError(f"a variable's type is a pointer, not {t}", op)
         type_id = self.type(t, op)
         if t.storage_class.data in BLOCK_CLASSES:
@@ -415,7 +395,7 @@ class ModuleEncoder:
         return variable
 
     def _untyped_variable(self, op: Operation) -> int:
-        assert isinstance(op, UntypedGlobalVariableOp)
+        assert isinstance(op, spv.UntypedGlobalVariableOp)
         t, held = op.type, op.data_type
         operands = [int(t.storage_class.data)]
         if held is not None:
@@ -437,10 +417,10 @@ class ModuleEncoder:
                 self.decorations.add_attribute(target, name, attribute, op)
 
     def _linkage(self, target: int, attribute: Attribute, op: Operation) -> None:
-        if not isinstance(attribute, LinkageAttributesAttr):
+        if not isinstance(attribute, spv.LinkageAttributesAttr):
             raise SPIRVEncodeError(f"{attribute} is not a linkage", op)
         name, linkage = string_words(attribute.linkage_name.data), attribute.linkage_type.data
-        self.decorations.add(target, Decoration.LinkageAttributes, *name, linkage)
+        self.decorations.add(target, spv.Decoration.LinkageAttributes, *name, linkage)
 
     def _spec_constant(self, op: Operation) -> int:
         value = op.properties["default_value"]
@@ -523,7 +503,7 @@ class ModuleEncoder:
 
         write_graph(self, op)
 
-    def _entry_point(self, op: EntryPointOp, version: tuple[int, int]) -> None:
+    def _entry_point(self, op: spv.EntryPointOp, version: tuple[int, int]) -> None:
         name = op.fn.string_value()
         function = self.symbol(name, op)
         listed = [s.string_value() for s in op.interface.data]
@@ -550,13 +530,13 @@ class ModuleEncoder:
                     waiting.append(name)
         names: list[str] = []
         for name, op in self._symbols.items():
-            if name in reached and isinstance(op, ModuleVariable):
-                of_stage = op.storage_class in (StorageClass.Input, StorageClass.Output)
+            if name in reached and isinstance(op, spv.ModuleVariable):
+                of_stage = op.storage_class in (spv.StorageClass.Input, spv.StorageClass.Output)
                 if of_stage or version >= INTERFACE_OF_ALL:
                     names.append(name)
         return names
 
-    def _execution_mode(self, op: ExecutionModeOp) -> None:
+    def _execution_mode(self, op: spv.ExecutionModeOp) -> None:
         mode = grammar().kind("ExecutionMode")[op.execution_mode.data]
         function = self.symbol(op.fn.string_value(), op)
         values = op.values.data

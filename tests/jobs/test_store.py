@@ -12,7 +12,6 @@ import pytest
 from xdsl_spirv.jobs.engine import Here
 from xdsl_spirv.jobs.job import Job, Result
 from xdsl_spirv.jobs.places import Place
-from xdsl_spirv.jobs.recorded import Recorded
 from xdsl_spirv.jobs.store import ADD, SHORT, Store
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.faulty_jobs import FAULTY
@@ -87,17 +86,6 @@ def test_long_bytes_of_a_job_are_kept_as_a_digest(store: Store):
     (record,) = store.records()
     assert record.data["short"] == b"y"
     assert record.data["kernel"]["length"] == SHORT + 1
-
-
-def test_a_recorded_engine_runs_nothing(store: Store):
-    known, unknown = (Job("nothing", {"n": n}, GPU.resource) for n in range(2))
-    store.add(known, result_of(3.0))
-    results = dict(
-        (job.data["n"], result)
-        for job, result in Recorded(store, GPU.resource, "GPU", "driver 1").run([known, unknown])
-    )
-    assert results[0].value == {"us": 3.0}
-    assert (results[1].status, results[1].cause) == ("refused", "the store has no result of it")
 
 
 def foreign(path: Path) -> None:

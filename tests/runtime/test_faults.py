@@ -6,19 +6,16 @@ The process of a driver is played by scripts, so that no driver has to break.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from xdsl_spirv.compiler import compile_module
-from xdsl_spirv.frontends.children import with_parent
 from xdsl_spirv.runtime import Program, ProgramError, processes
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.vulkan import worker
@@ -166,38 +163,3 @@ assert not {"multiprocessing", "_multiprocessing", "_posixshmem"} & {*sys.module
 def test_a_machine_without_forks_and_shared_memory(tmp_path: Path) -> None:
     (tmp_path / "x.mlir").write_text(SOURCE)
     subprocess.run([sys.executable, "-c", BARE], cwd=tmp_path, check=True, stdout=subprocess.PIPE)
-
-
-PARENT = """
-import subprocess, sys
-from xdsl_spirv.frontends.children import with_parent
-child = subprocess.Popen(with_parent(["sleep", "300"]))
-print(child.pid, flush=True)
-child.wait()
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux ends children with their parents")
-def test_a_tool_ends_with_its_caller() -> None:
-    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    child = int(parent.stdout.readline())
-    parent.kill()
-    parent.wait()
-    end = time.monotonic() + 600
-    with contextlib.suppress(ProcessLookupError):
-        while time.monotonic() < end and b"\0" in Path(f"/proc/{child}/cmdline").read_bytes():
-            time.sleep(0.05)
-            os.kill(child, 0)
-    assert time.monotonic() < end
-
-
-def test_a_tool_that_runs_with_its_caller() -> None:
-    done = subprocess.run(
-        with_parent([sys.executable, "-c", "print(input())"]),
-        input="x",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, "x\n")
