@@ -21,8 +21,8 @@ class Deal:
     The deal of `vector` elements to each invocation from rows of `size`; `axis` is the fragment's
     axis along them, 0 or 1.
 
-    Elements have 16 bits. With `paired` the elements of two neighbouring rows lie in a word: a row is
-    such a pair, and `vector` counts words.
+    Elements have 16 bits. With `paired` the elements of two neighbouring rows lie in a word: a row
+    is such a pair, and `vector` counts words.
     """
 
     fragment: Fragment
