@@ -277,9 +277,9 @@ ML = (
 )
 ELSEWHERE = (
     "ConvTransposeWithDynamicPads CropAndResize DecoderMaskedMultiHeadAttention "
-    "DynamicQuantizeLSTM GatherBlockQuantized GroupQueryAttention NhwcMaxPool Pad QAttention "
+    "DynamicQuantizeLSTM GatherBlockQuantized GroupQueryAttention MoE NhwcMaxPool Pad QAttention "
     "QGemm QLinearConcat QLinearConv Range Trilu GridSample GatherND Unique UnfoldTensor Inverse "
-    "MatMulInteger16"
+    "MatMulInteger16 QMoE"
 )
 EXCEPTIONS: dict[tuple[str, str], str] = {
     **{(CONTRIB, n): "onnxruntime has no kernel on the CPU" for n in WITHOUT_KERNEL.split()},

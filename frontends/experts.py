@@ -1,0 +1,270 @@
+"""
+Layers of which each token takes some: a router chooses a token's experts and weights their results.
+
+    few tokens:   each row is a block of its own
+    many tokens:  rows are sorted by expert into blocks, each of which has one expert
+                    %w[b, n, k] = weights[expert[b], n, k]
+                    %r[b, m, n] = sum over k of %x[token[b, m], k] * %w[b, n, k]
+
+The last block of each expert is filled with rows whose results are not read. The products are
+contractions with a batch, whose kernels read the weights of a block's expert in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div
+from xdsl_spirv.frontends.blocks import BlockFormat, dequantize
+from xdsl_spirv.frontends.onnx.building import Map, TensorBuilder
+from xdsl_spirv.frontends.onnx.order import first_indices
+from xdsl_spirv.frontends.onnx.reading import Reader, written
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
+
+ROWS = 32
+"""Rows of a block: more pay for prompts of thousands of tokens only (benchmarks/model_steps.py)."""
+NEAR = 64
+"""Tokens that are counted one by one; groups of so many are counted together."""
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """
+    A matrix (rows x columns) for each expert, as planes of a block format.
+
+    Without a format the plane "" has its elements. `bias` is experts x rows.
+    """
+
+    planes: Mapping[str, Tensor]
+    format: BlockFormat | None
+    bias: Tensor | None = None
+
+    def multiply(self, b: TensorBuilder, x: Tensor, experts: Tensor, element: Element) -> Tensor:
+        """
+        Multiplies the rows of each block by the matrix of its expert, and adds the bias, in f32.
+
+        Takes blocks x rows x columns and gives blocks x rows x rows of a matrix. Factors have type
+        `element`.
+        """
+        planes = {name: _select_parts(b, plane, experts) for name, plane in self.planes.items()}
+        if self.format is None:
+            weights = b.convert(planes[""], element)
+        else:
+            weights = dequantize(b, self.format, planes, element)
+        x = b.convert(x, element)
+        sizes = [*x.sizes[:2], weights.sizes[1]]
+        result = b.contract(x, [0, 1, 3], weights, [0, 2, 3], sizes, 4, F32)
+        if self.bias is None:
+            return result
+        biases = Reader(b, b.convert(self.bias, F32))
+
+        def add(s: Scalars, expert: Number, x: Number) -> Number:
+            return x + biases.read(s, [expert, s.index(2)])
+
+        return b.mapped(add, [(experts, [0]), (result, [0, 1, 2])], result.sizes, F32)
+
+
+def choose_experts(
+    b: TensorBuilder, ranked: Tensor, scores: Tensor, used: int
+) -> tuple[Tensor, Tensor]:
+    """
+    Returns the numbers of each token's experts, in i32, and their scores, both tokens x used.
+
+    Those with the greatest numbers in `ranked` (tokens x experts) are chosen.
+    """
+    chosen = b.convert(first_indices(b, ranked, used, 1, True), I32)
+    source = Reader(b, scores)
+
+    def read(s: Scalars, expert: Number) -> Number:
+        return source.read(s, [s.index(0), expert])
+
+    return chosen, written(b, scores.element, chosen.sizes, read, [(chosen, [0, 1])])
+
+
+def normalize_weights(b: TensorBuilder, weights: Tensor, least: float) -> Tensor:
+    """Divides the weights of a token's experts by their sum, or `least` where that is smaller."""
+    total = b.reduce(lambda s, x, total: total + x, 0, weights, [1])
+    return b.elementwise(lambda s, t, x: x / s.maximum(t, least), total, weights)
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """
+    The experts of each token, and the network of which each of `count` experts has its own weights.
+
+    `chosen` (tokens x used) has their numbers, all different in a row, and `weights` the factors of
+    their results. `network` takes blocks of rows and the expert of each block. There are at most
+    `most` tokens. `constant` makes an array a named constant; rows move in type `element`.
+    """
+
+    b: TensorBuilder
+    chosen: Tensor
+    weights: Tensor
+    count: int
+    network: Callable[[Tensor, Tensor], Tensor]
+    element: Element
+    most: int
+    constant: Callable[[str, Array], Tensor]
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Returns the weighted sum of the results of each row's experts."""
+        tokens, used = self.chosen.sizes
+        assert isinstance(used, int)
+        if isinstance(tokens, int) and tokens * used < 2 * self.count:
+            return self._row_by_row(x)
+        return self._by_blocks(x)
+
+    def _row_by_row(self, x: Tensor) -> Tensor:
+        """Makes each row of each expert a block of its own."""
+        b, (tokens, used) = self.b, self.chosen.sizes
+        experts = b.reshape(self.chosen, [tokens * used])
+        own = b.mapped(lambda s, x: x, [(x, [0, 2])], [tokens, used, x.sizes[1]], x.element)
+        own = b.reshape(own, [tokens * used, 1, x.sizes[1]])
+        down = self.network(own, experts)
+        width = down.sizes[2]
+        out = (b.fill(0, [tokens, width], F32), F32, [tokens, width], [0, 1])
+
+        def add(s: Scalars, weight: Number, x: Number, total: Number) -> Sequence[Number]:
+            return [total + weight * x]
+
+        down = b.reshape(down, [tokens, used, width])
+        operands: list[tuple[Tensor, list[int]]] = [(self.weights, [0, 2]), (down, [0, 2, 1])]
+        return b.generic(operands, [out], 3, add, [2])[0]
+
+    def _by_blocks(self, x: Tensor) -> Tensor:
+        """Sorts rows by expert into blocks."""
+        b, chosen, blocks = self.b, self.chosen, self._sort_by_expert()
+        source = Reader(b, b.convert(x, self.element))
+
+        def own(s: Scalars, token: Number) -> Number:
+            return source.read(s, [token, s.index(2)])
+
+        sizes = [*blocks.tokens.sizes, x.sizes[1]]
+        sorted = written(b, self.element, sizes, own, [(blocks.tokens, [0, 1])])
+        results = Reader(b, self.network(sorted, blocks.experts))
+        sizes = [chosen.sizes[0], x.sizes[1]]
+        out = (b.fill(0, sizes, F32), F32, sizes, [0, 1])
+
+        def add(s: Scalars, weight: Number, place: Number, total: Number) -> Sequence[Number]:
+            return [total + weight * results.read(s, [place / ROWS, place % ROWS, s.index(1)])]
+
+        operands: list[tuple[Tensor, list[int]]] = [(self.weights, [0, 2]), (blocks.places, [0, 2])]
+        return b.generic(operands, [out], 3, add, [2])[0]
+
+    def _sort_by_expert(self) -> Blocks:
+        """
+        Sorts tokens into blocks of `ROWS` rows, each of one expert.
+
+        A token's place in an expert's rows is how many tokens before it took the expert: as many as
+        groups of tokens before its own have, and as many as come before it in its group.
+        """
+        b, chosen, count = self.b, self.chosen, self.count
+        tokens, used = chosen.sizes
+        groups = ceil_div(tokens, NEAR)
+        offsets = (self.constant("expert_offsets", np.arange(NEAR, dtype=np.int32)), [2])
+        takes = _sum(b, [tokens, count], lambda s, x: x.equals(s.index(1, I32)), [(chosen, [0, 2])])
+        taken = Reader(b, takes)
+
+        def length(s: Scalars) -> Number:
+            return taken.extent(s, 0).to(I32)
+
+        def near(s: Scalars, group: Number, offset: Number, end: Number) -> Number:
+            """Whether a token of a group that lies before `end` takes the expert of loop 1."""
+            token = group * NEAR + offset
+            inside = token < end
+            return inside & taken.read(s, [s.select(inside, token, 0), s.index(1)]).differs(0)
+
+        in_groups = _sum(
+            b,
+            [groups, count],
+            lambda s, offset: near(s, s.index(0, I32), offset, length(s)),
+            [offsets],
+        )
+        before_groups = _sum(
+            b,
+            [groups, count],
+            lambda s, x: s.select(s.index(2) < s.index(0), x, 0),
+            [(in_groups, [2, 1])],
+        )
+        in_group = _sum(
+            b,
+            [tokens, count],
+            lambda s, offset: near(s, s.index(0, I32) / NEAR, offset, s.index(0, I32)),
+            [offsets],
+        )
+        before_group = Reader(b, before_groups)
+
+        def add(s: Scalars, x: Number) -> Number:
+            return x + before_group.read(s, [s.index(0) / NEAR, s.index(1)])
+
+        before = b.mapped(add, [(in_group, [0, 1])], [tokens, count], I32)
+        totals = _sum(b, [count], lambda s, x: x, [(in_groups, [1, 0])])
+        lengths = b.elementwise(lambda s, x: (x + (ROWS - 1)) / ROWS, totals)
+        ends = _sum(
+            b, [count], lambda s, x: s.select(s.index(1) <= s.index(0), x, 0), [(lengths, [1])]
+        )
+        starts = b.elementwise(lambda s, end, x: end - x, ends, lengths)
+        # Blocks that no expert needs take the last expert.
+        others = b.slice(ends, [0], [count - 1], [1])
+        blocks = ceil_div(tokens * used, ROWS) + count
+        experts = _sum(b, [blocks], lambda s, end: end <= s.index(0, I32), [(others, [1])])
+        start, counted = Reader(b, starts), Reader(b, before)
+
+        def place_of(s: Scalars, expert: Number) -> Number:
+            return start.read(s, [expert]) * ROWS + counted.read(s, [s.index(0), expert])
+
+        def token_of(s: Scalars, expert: Number) -> Number:
+            """The last token before which no more took the expert than rows lie before this."""
+            row = (s.index(0, I32) - start.read(s, [expert])) * ROWS + s.index(1, I32)
+            token = s.number(0, I32)
+            for bit in reversed(range((self.most - 1).bit_length())):
+                further = token + (1 << bit)
+                inside = further < length(s)
+                held = counted.read(s, [s.select(inside, further, 0), expert])
+                token = s.select(inside & (held <= row), further, token)
+            return token
+
+        order = b.mapped(token_of, [(experts, [0])], [blocks, ROWS], I32)
+        return Blocks(experts, order, b.mapped(place_of, [(chosen, [0, 1])], chosen.sizes, I32))
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """
+    Rows sorted by expert: `experts` is the expert of each block, `tokens` (blocks x rows) the token
+    of each row, and `places` (tokens x used) the row of each token and slot, counted through.
+    """
+
+    experts: Tensor
+    tokens: Tensor
+    places: Tensor
+
+
+def _select_parts(b: TensorBuilder, t: Tensor, numbers: Tensor) -> Tensor:
+    """The parts of a tensor along its first dimension that have these numbers."""
+    source = Reader(b, t)
+
+    def read(s: Scalars, number: Number) -> Number:
+        return source.read(s, [number, *(s.index(i) for i in range(1, t.rank))])
+
+    return written(b, t.element, [*numbers.sizes, *t.sizes[1:]], read, [(numbers, [0])])
+
+
+def _sum(
+    b: TensorBuilder,
+    sizes: Sequence[Size],
+    term: Callable[..., Number],
+    operands: Sequence[tuple[Tensor, Map]],
+) -> Tensor:
+    """Sums in i32 over one loop behind the result's loops; a condition counts as 1."""
+    last = len(sizes)
+    out = (b.fill(0, sizes, I32), I32, sizes, list(range(last)))
+
+    def add(s: Scalars, *numbers: Number) -> Sequence[Number]:
+        return [numbers[-1] + term(s, *numbers[:-1]).to(I32)]
+
+    return b.generic(operands, [out], last + 1, add, [last])[0]
