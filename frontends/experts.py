@@ -74,7 +74,7 @@ def choose_experts(
     """
     Returns the numbers of each token's experts, in i32, and their scores, both tokens x used.
 
-    Those with the greatest numbers in `ranked` (tokens x experts) are chosen.
+    The greatest numbers in `ranked` (tokens x experts) decide which are chosen.
     """
     chosen = b.convert(first_indices(b, ranked, used, 1, True), I32)
     source = Reader(b, scores)

@@ -129,7 +129,7 @@ def pack(codes: Any, bits: int) -> Any:
     return np.bitwise_or.reduce(parts).astype(np.uint8)
 
 
-def quantized(rows: int, columns: int, bits: int, size: int, zeros: bool) -> list[Any]:
+def draw_codes(rows: int, columns: int, bits: int, size: int, zeros: bool) -> list[Any]:
     """Weights, scales and zero points."""
     blocks = columns // size if size else 1
     codes = GENERATOR.integers(0, 1 << bits, (EXPERTS, rows, columns))
@@ -154,11 +154,11 @@ def quantized(rows: int, columns: int, bits: int, size: int, zeros: bool) -> lis
     ],
 )
 def test_weights_of_few_bits(bits: int, size: int, zeros: bool, bound: float, tokens: int):
-    first, scales1, zeros1 = quantized(2 * INNER, HIDDEN, bits, size, zeros)
-    second, scales2, zeros2 = quantized(HIDDEN, INNER, bits, size if size < 32 else 16, zeros)
+    first, scales1, zeros1 = draw_codes(2 * INNER, HIDDEN, bits, size, zeros)
+    second, scales2, zeros2 = draw_codes(HIDDEN, INNER, bits, size if size < 32 else 16, zeros)
     if size == 32:
-        second, scales2, zeros2 = quantized(HIDDEN, 32, bits, size, zeros)
-        first, scales1, zeros1 = quantized(64, HIDDEN, bits, size, zeros)
+        second, scales2, zeros2 = draw_codes(HIDDEN, 32, bits, size, zeros)
+        first, scales1, zeros1 = draw_codes(64, HIDDEN, bits, size, zeros)
     rows = first.shape[1]
     weights = [first, scales1, floats(EXPERTS, rows), second, scales2, floats(EXPERTS, HIDDEN)]
     weights += [None, None, None, zeros1, zeros2]
@@ -171,8 +171,8 @@ def test_weights_of_few_bits(bits: int, size: int, zeros: bool, bound: float, to
 
 @pytest.mark.parametrize("normalized", [0, 1])
 def test_weights_of_results_beside_the_logits(normalized: int):
-    first, scales1, _ = quantized(INNER, HIDDEN, 4, 0, False)
-    second, scales2, _ = quantized(HIDDEN, INNER, 4, 0, False)
+    first, scales1, _ = draw_codes(INNER, HIDDEN, 4, 0, False)
+    second, scales2, _ = draw_codes(HIDDEN, INNER, 4, 0, False)
     x, router = floats(6, HIDDEN), floats(6, EXPERTS)
     weights = [first, scales1, None, second, scales2, *[None] * 7, np.abs(floats(6, EXPERTS))]
     attributes = {"k": 3, "activation_type": "silu", "normalize_routing_weights": normalized}
@@ -182,8 +182,8 @@ def test_weights_of_results_beside_the_logits(normalized: int):
 
 def test_a_program_keeps_weights_packed(tmp_path: Path):
     """Bytes of the program's weights, and its results on the interpreter, for two open sizes."""
-    first, scales1, _ = quantized(2 * INNER, HIDDEN, 4, 0, False)
-    second, scales2, _ = quantized(HIDDEN, INNER, 4, 0, False)
+    first, scales1, _ = draw_codes(2 * INNER, HIDDEN, 4, 0, False)
+    second, scales2, _ = draw_codes(HIDDEN, INNER, 4, 0, False)
     x = floats(2, HIDDEN)
     attributes = {"k": 2, **SWIGLU, "normalize_routing_weights": 1}
     weights = [first, scales1, None, second, scales2]
@@ -209,7 +209,7 @@ def test_a_program_keeps_weights_packed(tmp_path: Path):
         ({"k": 1, "use_sparse_mixer": 1}, "use_sparse_mixer"),
     ],
 )
-def test_what_is_not_computed_is_refused(attributes: dict[str, Any], message: str):
+def test_other_attributes_are_refused(attributes: dict[str, Any], message: str):
     x = floats(2, HIDDEN)
     weights = [floats(EXPERTS, INNER, HIDDEN), None, floats(EXPERTS, HIDDEN, INNER)]
     with pytest.raises(FrontendError, match=message):
@@ -218,8 +218,8 @@ def test_what_is_not_computed_is_refused(attributes: dict[str, Any], message: st
 
 def test_weights_of_other_kinds_are_refused():
     known = {"k": 1, "normalize_routing_weights": 1}
-    first, scales1, _ = quantized(INNER, HIDDEN, 4, 0, False)
-    second, scales2, _ = quantized(HIDDEN, INNER, 4, 0, False)
+    first, scales1, _ = draw_codes(INNER, HIDDEN, 4, 0, False)
+    second, scales2, _ = draw_codes(HIDDEN, INNER, 4, 0, False)
     weights = [first, scales1, None, second, scales2]
     model = model_of("QMoE", floats(2, HIDDEN), weights, {**known, "expert_weight_bits": 3})
     with pytest.raises(FrontendError, match="weights of 3 bits"):

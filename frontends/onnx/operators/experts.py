@@ -178,7 +178,7 @@ def _select_codes(
     known = known.reshape(experts, count, -1)[:, rows]
     middle: Array | None = None
     if zeros is not None:
-        # Zero points of whole rows lie one behind the other, those of blocks begin with each row.
+        # A byte holds zero points of several rows, but of blocks of one row only.
         flat = codes_of(zeros, bits)
         assert flat is not None
         if not block_size:
