@@ -211,6 +211,8 @@ def _print_result(value: str, kind: Any, number: int) -> list[str]:
     if not is_tensor:
         lines.append(f"%t{number} = tensor.from_elements {value} : tensor<{element}>")
         value = f"%t{number}"
+    if element.startswith("f8"):
+        widened[element] = "extf f32"
     if element in widened:
         by, to = widened[element].split()
         lines.append(

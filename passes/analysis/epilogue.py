@@ -268,7 +268,9 @@ def _follow(
 
 def _is_of_part(map: AffineMap) -> bool:
     """Whether a map reads all of one part, whose number stands before the last dimension."""
-    *outer, part, last = (None, None, *map.results)
+    if not map.results:
+        return False
+    *outer, part, last = (None, *map.results)
     dims = [e.position for e in (*outer, last) if isinstance(e, AffineDimExpr)]
     whole = len(map.results) - 1 == len(dims) and sorted(dims) == list(range(map.num_dims))
     return isinstance(part, AffineConstantExpr) and whole
