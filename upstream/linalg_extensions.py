@@ -40,7 +40,7 @@ from xdsl.utils.str_enum import StrEnum
 from xdsl_spirv.upstream import linalg_elementwise, linalg_packing, linalg_winograd
 from xdsl_spirv.upstream.linalg_bodies import Body, multiply_add, multiply_add_quantized, pool
 from xdsl_spirv.upstream.linalg_elementwise import ElementwiseKindAttr
-from xdsl_spirv.upstream.linalg_loops import GenericOp, ReduceOp, body_arg_types
+from xdsl_spirv.upstream.linalg_loops import FillRandomOp, GenericOp, ReduceOp, body_arg_types
 from xdsl_spirv.upstream.on_demand import Declaration, DialectOnDemand
 
 CONTRACTIONS: dict[str, tuple[str, str, str, str]] = {
@@ -466,7 +466,7 @@ class ExtendedLinalg(DialectOnDemand):
         replaced = {GenericOp.name, ReduceOp.name, *self.makers}
         others = [op for op in dialect.operations if op.name not in replaced]
         attributes = [*dialect.attributes, TypeFunctionAttr, ElementwiseKindAttr]
-        super().__init__(dialect.name, [*others, GenericOp, ReduceOp], attributes)
+        super().__init__(dialect.name, [*others, GenericOp, ReduceOp, FillRandomOp], attributes)
 
     @property
     def operations(self) -> Iterator[type[Operation]]:

@@ -7,19 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     AffineMapAttr,
+    AnyFloat,
     ArrayAttr,
     DenseArrayBase,
     DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
     StringAttr,
     TensorType,
+    f64,
+    i32,
     i64,
 )
 from xdsl.dialects.linalg import ops
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.irdl import IRDLOperation, irdl_op_definition
 from xdsl.parser import Parser
 from xdsl.utils.type import get_element_type_or_self
 
@@ -121,6 +129,62 @@ class ReduceOp(ops.ReduceOp):
             )
         op.attributes |= attributes
         return op
+
+
+@irdl_op_definition
+class FillRandomOp(IRDLOperation):
+    """Reads `linalg.fill_rng_2d` as the `linalg.generic` that MLIR generalizes it to."""
+
+    name = "linalg.fill_rng_2d"
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ops.GenericOp:  # pyright: ignore[reportIncompatibleMethodOverride]
+        start = parser.pos
+        inputs, outputs = (parse_operands(parser, keyword) for keyword in ("ins", "outs"))
+        parser.parse_punctuation("->")
+        result = parser.parse_type()
+        block = Block(arg_types=body_arg_types((*inputs, *outputs)))
+        if [*block.arg_types[:-1]] != [f64, f64, i32] or len(shape_of(outputs[0])) != 2:
+            parser.raise_error("two f64, an i32 and a matrix are needed", start, parser.pos)
+        made = _draw_number(block, block.arg_types[-1])
+        block.add_ops([made, ops.YieldOp(made)])
+        maps = [AffineMap(2, 0, ())] * 3 + [AffineMap.identity(2)]
+        return ops.GenericOp(
+            inputs,
+            outputs,
+            Region(block),
+            ArrayAttr(map(AffineMapAttr, maps)),
+            ArrayAttr([IteratorTypeAttr.parallel()] * 2),
+            [result],
+        )
+
+
+def _draw_number(block: Block, result: Attribute) -> Operation:
+    """A number between the first two arguments, from a seed and the place, as MLIR draws it."""
+
+    def add(op: Operation) -> SSAValue:
+        block.add_op(op)
+        return op.results[0]
+
+    low, high, seed = block.args[:3]
+    factor, offset = (add(arith.ConstantOp(IntegerAttr(n, i32))) for n in (1_103_515_245, 12_345))
+    number = seed
+    for axis in (0, 1):
+        place = add(arith.IndexCastOp(add(ops.IndexOp(axis)), i32))
+        product = add(arith.MuliOp(add(arith.AddiOp(place, number)), factor))
+        number = add(arith.AddiOp(product, offset))
+    middle, scale = (
+        add(arith.ConstantOp(FloatAttr(n, f64))) for n in (2_147_483_647.0, 2.3283063999999999e-10)
+    )
+    width = add(arith.MulfOp(add(arith.SubfOp(high, low)), scale))
+    drawn = add(arith.AddfOp(add(arith.SIToFPOp(number, f64)), middle))
+    wide = add(arith.AddfOp(add(arith.MulfOp(drawn, width)), low))
+    if result == f64:
+        return arith.AddfOp(wide, add(arith.ConstantOp(FloatAttr(0.0, f64))))
+    if isinstance(result, AnyFloat):
+        return arith.TruncFOp(wide, result)
+    assert isinstance(result, IntegerType)
+    return arith.FPToSIOp(wide, result)
 
 
 def _iterator(parser: Parser, kind: Attribute) -> IteratorTypeAttr:

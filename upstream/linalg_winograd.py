@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, TypeAlias
 
-from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerAttr, i32
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, prop_def
 from xdsl.parser import Parser
@@ -115,13 +115,12 @@ class Winograd(OfOneTensor):
         if not 0 <= self.fmr.value.data < len(WINOGRAD):
             raise VerifyException("there is no such fmr")
         m, r = self.sizes
-        if (
-            any(alpha not in (1, m + r - 1) for alpha in tiles[:2])
-            or self.tile_sizes(image) != tiles
-        ):
-            raise VerifyException(
-                f"{self.shown_parameter()} makes {list(self.tile_sizes(image))}, not {list(tiles)}"
-            )
+        made = self.tile_sizes(image)
+        pairs = [pair for pair in zip(made, tiles, strict=True) if DYNAMIC_INDEX not in pair]
+        if any(a not in (1, m + r - 1) for a in tiles[:2]) or any(a != b for a, b in pairs):
+            shown = ([s if s != DYNAMIC_INDEX else "?" for s in sizes] for sizes in (made, tiles))
+            made, tiles = (", ".join(map(str, sizes)) for sizes in shown)
+            raise VerifyException(f"{self.shown_parameter()} makes [{made}], not [{tiles}]")
         if self.output.type != self.result.type:
             raise VerifyException("the result should have the type of outs")
 
@@ -154,7 +153,10 @@ class WinogradInputOp(Winograd):
         n, *extents, c = image
         m, r = self.sizes
         moved = [self.is_transformed(axis) for axis in (0, 1)]
-        counts = [(s - r + 1) // m if is_moved else s for s, is_moved in zip(extents, moved)]
+        counts = [
+            (s - r + 1) // m if is_moved and s != DYNAMIC_INDEX else s
+            for s, is_moved in zip(extents, moved)
+        ]
         return (*self.windows()[0][:2], *counts, n, c)
 
 
@@ -172,7 +174,9 @@ class WinogradOutputOp(Winograd):
         n, *extents, f = image
         m, _ = self.sizes
         moved = [self.is_transformed(axis) for axis in (0, 1)]
-        counts = [s // m if is_moved else s for s, is_moved in zip(extents, moved)]
+        counts = [
+            s // m if is_moved and s != DYNAMIC_INDEX else s for s, is_moved in zip(extents, moved)
+        ]
         return (*self.windows()[0][:2], *counts, n, f)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.interpreter import interpret
+from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import parse_text
 
@@ -169,3 +170,43 @@ def test_a_dot_product_of_a_padded_vector_is_a_result(target: str):
     program = compile_module(parse_text(DOTTED), target)
     (got,) = run(program, {"x": x, "y": y}, "interpreter").values()
     np.testing.assert_array_equal(got, wanted)
+
+
+RANDOM = """
+func.func @main(%low: f64, %high: f64, %seed: i32, %room: tensor<5x7xf32>) -> tensor<5x7xf32> {
+  %r = linalg.fill_rng_2d ins(%low, %high, %seed : f64, f64, i32) outs(%room : tensor<5x7xf32>)
+      -> tensor<5x7xf32>
+  return %r : tensor<5x7xf32>
+}"""
+
+
+def test_random_numbers_are_those_of_mlir():
+    rows, columns = np.mgrid[:5, :7]
+    with np.errstate(over="ignore"):
+        factor, offset = np.int32(1_103_515_245), np.int32(12_345)
+        first = (rows.astype(np.int32) + np.int32(3)) * factor + offset
+        drawn = (columns.astype(np.int32) + first) * factor + offset
+    scale = (4.0 - -2.0) * 2.3283063999999999e-10
+    wanted = ((drawn + 2_147_483_647.0) * scale + -2.0).astype(np.float32)
+    assert wanted.min() >= -2
+    assert wanted.max() <= 4
+    assert len(np.unique(wanted)) == 35
+    room = np.zeros((5, 7), np.float32)
+    given = {"low": np.array(-2.0), "high": np.array(4.0), "seed": np.array(3, np.int32)}
+    program = compile_module(parse_text(RANDOM), "lavapipe")
+    compiled = run(program, given | {"room": room}).values()
+    for (got,) in (compiled, interpret(parse_text(RANDOM), [*given.values(), room])):
+        np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("name", ["input", "output"])
+def test_winograd_of_open_sizes_is_valid_and_refused_by_name(name: str):
+    types = "tensor<?x?x?x?xf32>", "tensor<6x6x?x?x?x?xf32>"
+    source, out = types if name == "input" else types[::-1]
+    text = f"""
+    func.func @main(%x: {source}, %e: {out}) -> {out} {{
+      %r = linalg.winograd_{name}_transform fmr(F_4_3) ins(%x : {source}) outs(%e : {out}) -> {out}
+      return %r : {out}
+    }}"""
+    with pytest.raises(ProgramError, match=f"'linalg.winograd_{name}_transform'.*sizes that are"):
+        compile_module(parse_text(text), "lavapipe")
