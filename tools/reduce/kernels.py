@@ -16,6 +16,7 @@ from xdsl_spirv.tools.reduce.module import (
     MERGES,
     Block,
     Function,
+    Place,
     Program,
     Row,
     graph_of,
@@ -28,8 +29,6 @@ from xdsl_spirv.tools.reduce.module import (
 )
 from xdsl_spirv.tools.reduce.searching import Case, Edits
 
-Place = tuple[int, int]
-"""A function and a block of it."""
 FIXED = MERGES | {"OpLabel", "OpVariable"}
 FEW = 16
 """Values that are tried in the place of a stored one at a time."""
@@ -61,23 +60,10 @@ def of_module(
     return parts, leave_out
 
 
-def _with_blocks(program: Program, changed: dict[Place, Block]) -> Program:
-    functions = [
-        Function(f.head, tuple(changed.get((i, j), b) for j, b in enumerate(f.blocks)))
-        for i, f in enumerate(program.functions)
-    ]
-    return replace(program, functions=tuple(functions))
-
-
-def _blocks(program: Program) -> Iterator[tuple[Place, Block]]:
-    for i, function in enumerate(program.functions):
-        for j, block in enumerate(function.blocks):
-            yield (i, j), block
-
-
-def _go_to(block: Block, target: int, behind: int) -> Block:
-    """The block without its last instructions, with a branch in their place."""
-    return (*block[:-behind], make("OpBranch", target, refs=1))
+def _go_to(block: Block, target: int) -> Block:
+    """The block with a branch at its end; it heads no construct that it does not enter."""
+    leaves = block[-2].op == "OpSelectionMerge" or target in merge_targets(block)[:1]
+    return (*block[: -2 if leaves else -1], make("OpBranch", target, refs=1))
 
 
 # Functions.
@@ -116,19 +102,14 @@ def _start_in(program: Program, chosen: Sequence[int]) -> Program:
 # Control flow.
 
 
-def _headers(program: Program) -> Iterator[Place]:
-    return (place for place, block in _blocks(program) if merge_targets(block))
-
-
-def _skip_constructs(program: Program, places: Sequence[Place]) -> Program:
-    """Each construct is left out: its header goes on behind it."""
-    blocks = dict(_blocks(program))
-    changed = {at: _go_to(blocks[at], merge_targets(blocks[at])[0], 2) for at in places}
-    return _with_blocks(program, changed)
+def _constructs(program: Program) -> Iterator[tuple[Place, int]]:
+    """Each construct's header, which goes on behind it."""
+    for place, block in program.blocks():
+        yield from ((place, merge) for merge in merge_targets(block)[:1])
 
 
 def _ways(program: Program) -> Iterator[tuple[Place, int]]:
-    for place, block in _blocks(program):
+    for place, block in program.blocks():
         targets = dict.fromkeys(successors(block))
         if len(targets) > 1:
             yield from ((place, target) for target in targets)
@@ -136,18 +117,13 @@ def _ways(program: Program) -> Iterator[tuple[Place, int]]:
 
 def _choose_ways(program: Program, ways: Sequence[tuple[Place, int]]) -> Program:
     """Each branch goes one way; the first that is chosen, where it is to go two."""
-    blocks = dict(_blocks(program))
-    changed: dict[Place, Block] = {}
-    for place, target in reversed(ways):
-        block = blocks[place]
-        behind = 2 if block[-2].op == "OpSelectionMerge" else 1
-        changed[place] = _go_to(block, target, behind)
-    return _with_blocks(program, changed)
+    blocks = dict(program.blocks())
+    return program.with_blocks({at: _go_to(blocks[at], target) for at, target in reversed(ways)})
 
 
 def _loops(program: Program) -> Iterator[tuple[Place, int]]:
     """Each loop, without its tests or with one of them, whose block is given."""
-    for (i, j), header in _blocks(program):
+    for (i, j), header in program.blocks():
         if len(merge_targets(header)) > 1:
             yield (i, j), -1
             for k, block in enumerate(program.functions[i].blocks):
@@ -157,7 +133,7 @@ def _loops(program: Program) -> Iterator[tuple[Place, int]]:
 
 def _run_once(program: Program, chosen: Sequence[tuple[Place, int]]) -> Program:
     """Each loop's body runs once: what went back or left it goes on, but for the test's way out."""
-    blocks = dict(_blocks(program))
+    blocks = dict(program.blocks())
     graphs = [graph_of(f) if f.blocks else None for f in program.functions]
     for (i, j), test in dict(reversed(chosen)).items():
         header = blocks[i, j]
@@ -172,14 +148,14 @@ def _run_once(program: Program, chosen: Sequence[tuple[Place, int]]) -> Program:
             if graph.dominates(merge, block[0].result) or not {label, merge, onward} & {*targets}:
                 continue
             if label in targets:
-                blocks[place] = _go_to(block, merge, 1)
+                blocks[place] = _go_to(block, merge)
             elif place[1] == test:
                 selection = make("OpSelectionMerge", merge, 0)._replace(refs=(1,))
                 blocks[place] = (*block[:-1], selection, block[-1])
             elif block[-1].op == "OpBranchConditional" and block[-2].op not in MERGES:
                 others = [to for to in targets if to not in (merge, onward)]
-                blocks[place] = _go_to(block, (others or targets)[0], 1)
-    return _with_blocks(program, blocks)
+                blocks[place] = _go_to(block, (others or targets)[0])
+    return program.with_blocks(blocks)
 
 
 # Instructions.
@@ -187,26 +163,25 @@ def _run_once(program: Program, chosen: Sequence[tuple[Place, int]]) -> Program:
 
 def _instructions(program: Program) -> Iterator[tuple[Place, int]]:
     """The instructions of functions, the last first: others use its value the least."""
-    for place, block in reversed(list(_blocks(program))):
+    for place, block in reversed(list(program.blocks())):
         for k in reversed(range(len(block) - 1)):
             if block[k].op not in FIXED:
                 yield place, k
 
 
 def _leave_out(program: Program, places: Sequence[tuple[Place, int]]) -> Program:
-    gone: dict[Place, set[int]] = defaultdict(set)
-    for place, k in places:
-        gone[place].add(k)
-    blocks = dict(_blocks(program))
-    return _with_blocks(
-        program,
-        {at: tuple(r for k, r in enumerate(blocks[at]) if k not in gone[at]) for at in gone},
+    gone = set(places)
+    return program.with_blocks(
+        {
+            at: tuple(row for k, row in enumerate(block) if (at, k) not in gone)
+            for at, block in program.blocks()
+        }
     )
 
 
 def _operands(program: Program) -> Iterator[tuple[int, int]]:
     """Values that are computed, each with the nearest ones of their type that it is computed of."""
-    rows = {row.result: row for _, block in _blocks(program) for row in block if row.type}
+    rows = {row.result: row for _, block in program.blocks() for row in block if row.type}
     types = {row.result: row.type for row in program.rows() if row.type}
     for row in reversed(rows.values()):
         if row.op in ("OpPhi", "OpVariable"):
@@ -259,7 +234,7 @@ def _forward_stores(program: Program, chosen: Sequence[int]) -> Program:
     types = {row.result: row.type for row in program.rows()}
     stored: dict[tuple[int, int], int] = {}
     values: dict[int, int] = {}
-    for _, block in _blocks(program):
+    for _, block in program.blocks():
         for row in block:
             root = roots.get(row.used[0], 0) if row.op in ("OpLoad", "OpStore") else 0
             if root in gone and row.op == "OpStore":
@@ -275,7 +250,7 @@ def _find_stores(program: Program) -> Iterator[tuple[Row, int]]:
     roots = _roots(program)
     before: dict[int, list[int]] = defaultdict(list)
     types = {row.result: row.type for row in program.rows()}
-    for _, block in _blocks(program):
+    for _, block in program.blocks():
         for row in block:
             if row.op == "OpStore" and roots.get(row.used[0]) in last:
                 values = before[types[row.used[1]]]
@@ -291,9 +266,9 @@ def _store_earlier(program: Program, chosen: Sequence[tuple[Row, int]]) -> Progr
     store, value = chosen[0]
     blocks = {
         place: tuple(row.using({row.used[1]: value}) if row is store else row for row in block)
-        for place, block in _blocks(program)
+        for place, block in program.blocks()
     }
-    return _with_blocks(program, blocks)
+    return program.with_blocks(blocks)
 
 
 # Instructions before the functions.
@@ -400,7 +375,7 @@ def _with(sizes: tuple[int, ...] | None, axis: int, size: int) -> Any:
 LAUNCH = Edits("launch", _launches, _change_launch)
 MODULE = (
     Edits("functions", *of_module(_callees, _start_in)),
-    Edits("constructs", *of_module(_headers, _skip_constructs)),
+    Edits("constructs", *of_module(_constructs, _choose_ways)),
     Edits("stored values", *of_module(_find_stores, _store_earlier)),
     Edits("instructions", *of_module(_instructions, _leave_out)),
     Edits("branches", *of_module(_ways, _choose_ways)),

@@ -74,6 +74,8 @@ class Row(NamedTuple):
 
 Block = tuple[Row, ...]
 """From its label to its terminator."""
+Place = tuple[int, int]
+"""A function and a block of it."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,10 @@ class Function:
 
     head: Block
     blocks: tuple[Block, ...]
+
+    def rows(self) -> Iterator[Row]:
+        """Its instructions without OpFunctionEnd and lines."""
+        return chain(self.head, *self.blocks)
 
 
 @dataclass(frozen=True)
@@ -94,28 +100,28 @@ class Program:
 
     def rows(self) -> Iterator[Row]:
         """All instructions but OpFunctionEnd and lines."""
-        yield from self.globals
-        for function in self.functions:
-            yield from function.head
-            yield from chain.from_iterable(function.blocks)
+        return chain(self.globals, *(function.rows() for function in self.functions))
+
+    def blocks(self) -> Iterator[tuple[Place, Block]]:
+        """The blocks of all functions and where they are."""
+        for i, function in enumerate(self.functions):
+            for j, block in enumerate(function.blocks):
+                yield (i, j), block
+
+    def with_blocks(self, changed: Mapping[Place, Block]) -> Program:
+        """The module with other blocks in some places."""
+        functions = [
+            Function(f.head, tuple(changed.get((i, j), b) for j, b in enumerate(f.blocks)))
+            for i, f in enumerate(self.functions)
+        ]
+        return replace(self, functions=tuple(functions))
 
     def encode(self) -> bytes:
         """The module's binary."""
-
-        def rows() -> Iterator[tuple[int, ...]]:
-            end = make("OpFunctionEnd")
-            for part in (self.globals, *(_rows_of(f, end) for f in self.functions)):
-                for row in part:
-                    yield from row.lines
-                    yield row.words
-
-        return RawModule.build(self.header, rows()).encode()
-
-
-def _rows_of(function: Function, end: Row) -> Iterator[Row]:
-    yield from function.head
-    yield from chain.from_iterable(function.blocks)
-    yield end
+        end = (make("OpFunctionEnd"),)
+        rows = chain(self.globals, *(chain(f.rows(), end) for f in self.functions))
+        words = chain.from_iterable((*row.lines, row.words) for row in rows)
+        return RawModule.build(self.header, words).encode()
 
 
 def make(op: str, *words: int, type: int = 0, result: int = 0, refs: int = 0) -> Row:
@@ -301,11 +307,7 @@ class _Draft:
 
     def _forget_names(self) -> None:
         """Drops annotations of values that are gone."""
-        defined = {row.result for row in self.globals} | {
-            row.result
-            for function in self.functions
-            for row in chain(function.head, *function.blocks)
-        }
+        defined = {row.result for row in self._rows()}
         rows: list[Row] = []
         for row in self.globals:
             missing = [at for at in row.refs if row.words[at] not in defined]
@@ -320,9 +322,11 @@ class _Draft:
         entries = {row.used[0] for row in self.globals if row.op == "OpEntryPoint"}
         while True:
             used = set(entries)
-            for row in self._all_rows():
+            for row in self._rows():
                 if row.op not in ANNOTATIONS:
                     used.update(row.used, (row.type,))
+                # Lines name files.
+                used.update(words[1] for words in row.lines if len(words) > 1)
             functions = [
                 Function(f.head, tuple(tuple(r for r in b if _lives(r, used)) for b in f.blocks))
                 for f in self.functions
@@ -335,16 +339,8 @@ class _Draft:
         self._forget_names()
         self.nulls = {row.type: row.result for row in self.globals if row.op == "OpConstantNull"}
 
-    def _all_rows(self) -> Iterator[Row]:
-        yield from self.globals
-        for function in self.functions:
-            yield from function.head
-            yield from chain.from_iterable(function.blocks)
-        # Lines name files.
-        for row in chain(self.globals, *(chain(f.head, *f.blocks) for f in self.functions)):
-            for words in row.lines:
-                if len(words) > 1:
-                    yield Row("OpLine", words, 0, 0, (1,))
+    def _rows(self) -> Iterator[Row]:
+        return chain(self.globals, *(function.rows() for function in self.functions))
 
 
 def _lives(row: Row, used: set[int]) -> bool:
