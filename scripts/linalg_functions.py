@@ -176,7 +176,7 @@ def reference(text: str, function: FuncOp, arrays: Sequence[Array]) -> list[Arra
     for number, (kind, array) in enumerate(zip(function.function_type.inputs, arrays, strict=True)):
         is_tensor = isinstance(kind, TensorType)
         element = str(kind.element_type if is_tensor else kind)
-        wide = np.asarray(array).astype(float if array.dtype.kind not in "iub" else np.int64)
+        wide = np.asarray(array).astype(np.int64 if element.startswith("i") else float)
         listed = str(wide.tolist()).replace("True", "1").replace("False", "0")
         if not is_tensor:
             driver.append(f"%a{number} = arith.constant {listed} : {element}")
