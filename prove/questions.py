@@ -538,9 +538,9 @@ def _pair(
     a: Access, b: Access, where: str, apart: Sequence[Term], other: Renaming
 ) -> Iterator[Question]:
     same = [z3.simplify(c) for c in _same_digits(a, b, other)]
-    known = {c.get_id() for c in same}
     # Places of invocations that differ are equal where the indexes are.
-    met = any(all(z3.simplify(negate(d)).get_id() in known for d in _disjuncts(c)) for c in apart)
+    known = {c.get_id() for c in same}
+    met = any(all(_is_denied(d, known) for d in _disjuncts(c)) for c in apart)
     if not met and not any(z3.is_false(c) for c in same):
         # Indexes that ranges split alike are compared by digits alone.
         split = all(starmap(_are_digits, zip(a.split, b.split, strict=False)))
@@ -551,6 +551,11 @@ def _pair(
 
 def _disjuncts(condition: Term) -> Sequence[Term]:
     return condition.children() if z3.is_or(condition) else [condition]
+
+
+def _is_denied(differ: Term, known: set[int]) -> bool:
+    """Whether it is known, by identities of terms, that two numbers do not differ."""
+    return z3.is_distinct(differ) and z3.simplify(negate(differ)).get_id() in known
 
 
 def _are_digits(x: Sequence[tuple[int, Term]], y: Sequence[tuple[int, Term]]) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("z3", reason="z3 is not installed: pip install '.[prove]'")
 
+from xdsl_spirv.prove.digits import split_digits
 from xdsl_spirv.prove.ranges import Ranges
 from xdsl_spirv.prove.values import Term, z3
 
@@ -21,6 +22,7 @@ ORDERS: tuple[Any, ...] = (
 OPERATIONS: tuple[Any, ...] = (
     *(lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, z3.UDiv, z3.URem),
     *(lambda x, y: x << y, z3.LShR, lambda x, y: x & y, lambda x, y: x | y),
+    lambda x, y: z3.SignExt(3, z3.Extract(4, 2, x)),
     lambda x, y: z3.ZeroExt(3, z3.Extract(4, 2, x)),
     lambda x, y: z3.Concat(z3.Extract(2, 0, x), z3.Extract(2, 0, y)),
 )
@@ -61,3 +63,39 @@ def test_no_number_leaves_the_range_of_its_term(seed: int):
         assert solver.check() == z3.unsat, (conditions, term, low, high)
         narrow += (low, high) != (0, (1 << BITS) - 1)
     assert narrow > 20
+
+
+def is_implied(conditions: list[Term], term: Term) -> bool:
+    solver = z3.Solver()
+    solver.add(*conditions, z3.Not(term))
+    return solver.check() == z3.unsat
+
+
+def test_conditions_that_ranges_decide_hold():
+    random, decided = Random(4), 0
+    for _ in range(400):
+        conditions, asked = [make_condition(random, 0)], make_condition(random, 1)
+        answer = Ranges(conditions).decide(asked)
+        if answer is not None:
+            decided += 1
+            assert is_implied(conditions, asked if answer else z3.Not(asked)), (conditions, asked)
+    assert decided > 10
+
+
+def test_equal_indexes_have_equal_digits():
+    """A guard compares the column, which is a sum: only the range of the whole is small enough."""
+    random, several = Random(5), 0
+    for _ in range(40):
+        a, b, c, *others = z3.BitVecs("a b c d e f", 12)
+        row, column = a * random.choice((1, 3, 8)) + b, b * random.choice((1, 4)) + c
+        factor = random.choice((3, 7, 12, 77))
+        index = row * factor + column
+        guard = [z3.ULT(column, factor), z3.ULT(a, 4), z3.ULT(b, random.choice((4, 9)))]
+        digits = split_digits(index, Ranges(guard[random.randrange(3) // 2 :]))
+        pairs = list(zip((a, b, c), others, strict=True))
+        other = lambda term, pairs=pairs: z3.substitute(term, *pairs)  # noqa: E731
+        if len(digits) > 1:
+            several += 1
+            held = [*guard, *map(other, guard), index == other(index)]
+            assert all(is_implied(held, t == other(t)) for _, t in digits), (index, guard, digits)
+    assert several > 8
