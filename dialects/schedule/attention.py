@@ -91,6 +91,9 @@ QUERIES = ("held", "read")
 
 READ_AHEAD = {"values": ("values", "keys", "scores", "all"), "keys": ("keys", "both", "all")}
 
+ROW_PADDING = 8
+"""f16 elements after each row of probabilities: shifts rows by four banks."""
+
 LOOPS = ("m", "n", "d", "e")
 """Loops after the loops of the batch: queries, keys, the head of queries and keys, of values."""
 
@@ -228,6 +231,11 @@ class AttentionAttr(KeyedAttr):
     def strips(self) -> int:
         """Strips of fragments that a subgroup computes: `rows` in fragments."""
         return self.rows // self.instruction.sizes[0]
+
+    @property
+    def probability_row(self) -> int:
+        """Elements from row to row of probabilities in Workgroup memory."""
+        return self.key_tile.data + ROW_PADDING
 
     def is_printed(self, key: str) -> bool:
         """As in the base; `ahead` is printed with registers only, and then always."""

@@ -44,6 +44,7 @@ from xdsl_spirv.passes.kernel.attention_operands import (
     stride_of,
 )
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.attention_result_rows import ResultRows
 from xdsl_spirv.passes.schedule.plan import ceil_div
 
 Store = Callable[[int, int, Fragment], None]
@@ -380,7 +381,7 @@ class AttentionCode(FragmentAttention):
 
     def _store_of(self, directly: Store, by_elements: Store) -> Store:
         """Selects the way to store a fragment."""
-        return directly if self.plan.stored_in_fragments else by_elements
+        return directly if ResultRows(self.plan).stored_in_fragments else by_elements
 
     @abstractmethod
     def _each_place(

@@ -20,6 +20,7 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.attention_code import AttentionCode, Store
 from xdsl_spirv.passes.kernel.attention_numbers import Fragment, State
 from xdsl_spirv.passes.kernel.matrix_functions import each_element, reduce_rows
+from xdsl_spirv.passes.schedule.attention_result_rows import ResultRows
 
 
 class ConvertedAttentionCode(AttentionCode):
@@ -107,7 +108,7 @@ class ConvertedAttentionCode(AttentionCode):
     def _store_of(self, directly: Store, by_elements: Store) -> Store:
         """Stores fragments that lie inside the result whole, the others by elements."""
         b, plan = self.b, self.plan
-        if not (plan.ends_within and plan.fragments_are_stored):
+        if not (plan.ends_within and ResultRows(plan).fragments_are_stored):
             return super()._store_of(directly, by_elements)
 
         def store(strip: int, column: int, value: Fragment) -> None:

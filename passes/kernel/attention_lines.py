@@ -40,6 +40,7 @@ from xdsl_spirv.passes.kernel.elements import (
 )
 from xdsl_spirv.passes.kernel.packed import zero_of
 from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan
+from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
 Reader: TypeAlias = Callable[[int], Words]
@@ -94,7 +95,7 @@ class PackedLines(PackedFragments):
             self.line, self.apart, self.count = self.step, self.lanes, plan.columns
         self.pitch = self.line
         """Distance of tiles, for each line of one."""
-        if name == "k" and plan.tiles_lie_together:
+        if name == "k" and PackedOperand(plan, "k").tiles_lie_together:
             self.pitch = self.stride // plan.key_fragments
 
     def at(self, first: Index, guarded: bool) -> Reader:

@@ -45,7 +45,7 @@ class MemoryAttentionCode(AttentionCode):
                 self.scratch.probabilities,
                 self.scratch.probability(strip, step * self.k),
                 self.left,
-                self.plan.probability_row,
+                self.plan.schedule.probability_row,
                 ROW_MAJOR,
             )
             for strip in range(self.strips)
@@ -160,7 +160,7 @@ class MemoryAttentionCode(AttentionCode):
                     self.scratch.probabilities,
                     self.scratch.probability(strip, j * self.n),
                     self._carried(values, powers),
-                    self.plan.probability_row,
+                    self.plan.schedule.probability_row,
                     ROW_MAJOR,
                 )
         self.b.subgroup_barrier()

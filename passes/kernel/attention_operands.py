@@ -14,6 +14,7 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.packed import Share, fragment_type
 from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
 
 ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
 COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
@@ -44,14 +45,15 @@ class PackedFragments:
         batch: Index,
         lane: SSAValue,
     ):
-        tile = plan.packed_tile(name)
+        packed = PackedOperand(plan, name)
+        tile = packed.tile
         self.b, self.lanes = b, tile.subgroup_size
         self.share = Share(b, memory, tile)
-        _, inner_count, outer_count, _ = plan.packed_sizes(name).shape
+        _, inner_count, outer_count, _ = packed.sizes.shape
         self.step = outer_count * self.lanes
         self.stride = inner_count * self.step
-        tiles = plan.whole_tiles if name == "k" and plan.tiles_lie_together else 1
-        batch = address_along(b, plan.packed_batch(name), batch, 0).base
+        tiles = packed.whole_tiles if name == "k" and packed.tiles_lie_together else 1
+        batch = address_along(b, packed.batch, batch, 0).base
         self.start = b.plus(b.times(batch, self.stride * tiles), lane)
 
     def load(self, outer: Index, inner: Index) -> SSAValue:
@@ -69,7 +71,7 @@ class RowFragments:
         self.b = b
         self.layout = plan.layout(name)
         element = plan.element
-        packed = plan.packed_tile(name)
+        packed = PackedOperand(plan, name).tile
         self.type = fragment_type(packed)
         self.sizes = packed.packing.fragment_sizes
         self.memory = b.at_top(FlatViewOp(memory, element), f"{name}_elements")

@@ -29,6 +29,7 @@ from xdsl_spirv.passes.kernel.component_places import lane_places, moved_bits
 from xdsl_spirv.passes.kernel.elements import WORD_BITS
 from xdsl_spirv.passes.kernel.packed import as_one
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.attention_result_rows import ResultRows
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
 
@@ -40,6 +41,7 @@ class RegisterResult:
     ):
         self.b, self.plan, self.lane = b, plan, lane
         self.batch, self.row = at
+        self.rows = ResultRows(plan)
         self.m, self.n, _ = plan.schedule.instruction.sizes
         fragment = plan.shared_places
         assert fragment is not None
@@ -49,7 +51,7 @@ class RegisterResult:
 
     def store(self, strip: int, columns: list[list[SSAValue]]) -> None:
         """Stores the components of a strip's fragments, which are given by column."""
-        if self.plan.stored_in_fragments and not self.plan.is_dealt("v"):
+        if self.rows.stored_in_fragments and not self.plan.is_dealt("v"):
             self._store_fragments(strip, columns)
         else:
             self._store_rows(strip, columns)
@@ -82,7 +84,7 @@ class RegisterResult:
     def _store_rows(self, strip: int, columns: list[list[SSAValue]]) -> None:
         """Stores an invocation's components of each row; neighbouring components as one vector."""
         b, plan = self.b, self.plan
-        width = plan.stored_at_once
+        width = self.rows.stored_at_once
         element = plan.element_of("result")
         bits = bit_width(element)
         moved = element if width == 1 else vector_type(element, width)
@@ -91,7 +93,7 @@ class RegisterResult:
         memory = b.once("result", lambda: FlatViewOp(plan.op.out, moved), "result_vectors")
         layout = plan.layout("result").in_vectors(2, width)
         start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
-        own = b.divided(moved_bits(b, self.lane, plan.lane_columns), width)
+        own = b.divided(moved_bits(b, self.lane, self.rows.lane_columns), width)
         rows, _, _, size = plan.extents
         side_by_side = layout.is_contiguous(2)
         for row, group in self.groups.items():
@@ -101,7 +103,7 @@ class RegisterResult:
                 begin = b.plus(begin, own)
             exists = not plan.ends_within or b.below(r, rows)
             values = {
-                plan.column_of(column, self.places[i][1]): part[i]
+                self.rows.column_of(column, self.places[i][1]): part[i]
                 for column, part in enumerate(columns)
                 for i in group
             }
@@ -113,7 +115,7 @@ class RegisterResult:
 
             def store_row(begin: Index = begin, pieces: Any = pieces) -> None:
                 for first, piece in pieces:
-                    most = plan.most_lane_column // width
+                    most = self.rows.most_lane_column // width
                     fits = first + most < ceil_div(size, width)
                     inside = fits or b.below(own, max(0, size // width - first))
                     value = as_one(b, self._narrow(piece), moved)

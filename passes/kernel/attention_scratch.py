@@ -47,7 +47,7 @@ class Scratch:
         self.exchange = self._memory("exchange", [subgroups, self.m * self.n], f32)
         self.maxima = self._memory("maxima", [subgroups, rows], f32)
         self.factors = self._memory("factors", [subgroups, rows], f32)
-        row = plan.probability_row
+        row = plan.schedule.probability_row
         self.probabilities = self._memory("probabilities", [subgroups, rows * row], f16)
         self.at_exchange = b.times(subgroup, self.m * self.n)
         self.at_rows = b.times(subgroup, rows)
@@ -141,5 +141,5 @@ class Scratch:
 
     def probability(self, strip: int, column: int) -> Index:
         """Returns where a strip's probabilities begin, from key `column` of the tile on."""
-        at = strip * self.m * self.plan.probability_row + column
+        at = strip * self.m * self.plan.schedule.probability_row + column
         return self.b.plus(self.at_probabilities, at)

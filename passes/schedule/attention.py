@@ -8,42 +8,29 @@ ever waits for another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from xdsl.dialects.builtin import AffineMapAttr, BFloat16Type, MemRefType, TensorType
+from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineMap
 
-from xdsl_spirv.dialects.schedule import (
-    AttentionAttr,
-    AttentionOp,
-    PackedSizes,
-    PackedViewOp,
-    PackingAttr,
-    bit_width,
-)
+from xdsl_spirv.dialects.schedule import AttentionAttr, AttentionOp, bit_width
 from xdsl_spirv.dialects.schedule.attention import DEALT_PATHS, LOOPS, AttentionSizes
 from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Size,
     ceil_div,
-    is_dynamic,
     is_multiple,
     named_sizes,
     surely_below,
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
-from xdsl_spirv.passes.analysis.layout import Axis, Layout, Walk, joined, layout_of
+from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.schedule.attention_deal import Deal
 from xdsl_spirv.passes.schedule.kinds import KernelPlan, ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.tiles import PackedTile
 from xdsl_spirv.targets import Fragment, Target
-
-ROW_PADDING = 8
-"""f16 elements after each row of probabilities: shifts rows by four banks."""
 
 WIDTHS = (8, 4, 2)
 """Elements that an invocation may load as one."""
@@ -142,7 +129,8 @@ class AttentionPlan(KernelPlan):
         values = {"q": op.query, "k": op.key, "v": op.value, "mask": op.mask, "result": op.out}
         return values[name]
 
-    def _map(self, name: str) -> AffineMap:
+    def map_of(self, name: str) -> AffineMap:
+        """Returns the map from loops to an operand's dimensions."""
         return self.op.maps.data[("q", "k", "v", "result", "mask").index(name)].data
 
     def layout(self, name: str) -> Layout:
@@ -152,7 +140,7 @@ class AttentionPlan(KernelPlan):
         batch = len(self.op.sizes) - len(LOOPS)
         outer, inner = (batch + loop for loop in LOOPS_OF[name])
         groups = (range(batch), range(outer, outer + 1), range(inner, inner + 1))
-        layout = layout_of(self._map(name), extents(value), None, self.sizes.loops, groups)
+        layout = layout_of(self.map_of(name), extents(value), None, self.sizes.loops, groups)
         # No place is outside, even where sizes do not say so.
         walks = tuple(tuple(replace(axis, steps=()) for axis in walk) for walk in layout.walks)
         return Layout(layout.start, walks)
@@ -164,93 +152,6 @@ class AttentionPlan(KernelPlan):
         """Whether elements of q's, k's or v's rows are dealt out for wide reads."""
         return self.path(name) in DEALT_PATHS
 
-    def packing(self, name: str) -> PackingAttr:
-        """The packing of q, k or v for direct reads."""
-        m, n, k = self.schedule.instruction.sizes
-        query, key = self.schedule.query_tile.data, self.schedule.key_tile.data
-        fragment, tile = {
-            "q": ((m, k), (query, k)),
-            "k": ((n, k), (key, k)),
-            "v": ((n, k), (n, key)),
-        }[name]
-        sizes, kept = self.op.sizes, self._packed_loops(name)
-        batch, of_all = len(kept) - 2, len(sizes) - len(LOOPS)
-        dims: list[AffineExpr] = [
-            AffineDimExpr(kept.index(i) if i in kept else 0) for i in range(len(sizes))
-        ]
-        known, groups = [sizes[loop] for loop in kept], [batch, 1, 1]
-        if name == "k" and self.tiles_lie_together:
-            # Tiles of keys are part of the batch, so that each lies in one piece.
-            dims[of_all + N] = AffineDimExpr(batch) * key + AffineDimExpr(batch + 1)
-            dims[of_all + D] = AffineDimExpr(batch + 2)
-            known[batch : batch + 1] = [sizes[of_all + N] // key, key]
-            groups[0] += 1
-        map = self._map(name).replace_dims_and_symbols(dims, [], len(known), 0)
-        return PackingAttr(
-            "A" if name == "q" else "B", fragment, tile, AffineMapAttr(map), known, groups
-        )
-
-    def packed_sizes(self, name: str) -> PackedSizes:
-        """The sizes of q, k or v once it is packed."""
-        return self.packed_tile(name).packing.sized(self.packed_numbers(name))
-
-    def packed_numbers(self, name: str) -> list[Size]:
-        """The dynamic sizes of the operand's packing."""
-        sizes = [self.sizes.loops[loop] for loop in self._packed_loops(name)]
-        return [size for size in sizes if is_dynamic(size)]
-
-    def _packed_loops(self, name: str) -> list[int]:
-        """The batch's loops on which an operand depends, and its own two: heads may share keys."""
-        batch = len(self.op.sizes) - len(LOOPS)
-        used = self._map(name).used_dims()
-        return [
-            *(loop for loop in range(batch) if loop in used),
-            *(batch + loop for loop in LOOPS_OF[name]),
-        ]
-
-    def packed_batch(self, name: str) -> Walk:
-        """The walk along the batch of a packed operand, by the number in the whole batch."""
-        batch = len(self.op.sizes) - len(LOOPS)
-        kept = self._packed_loops(name)[:-2]
-        axes: list[Axis] = []
-        step: Size = 1
-        for loop in reversed(range(batch)):
-            axes.append(Axis(self.sizes.loops[loop], step if loop in kept else 0))
-            step = step * self.sizes.loops[loop] if loop in kept else step
-        return joined(axes[::-1])
-
-    @property
-    def tiles_lie_together(self) -> bool:
-        """True if packed keys lie tile by tile: all tiles are whole, and not too many."""
-        if self.op.is_dynamic:
-            return False
-        _, _, most = self.target.max_grid
-        tiles = self.whole_tiles * self.op.batch
-        return self.schedule.in_registers and not self.ragged and tiles <= most
-
-    @property
-    def whole_tiles(self) -> int:
-        """The number of whole tiles of keys, where it is known."""
-        return self.op.extents[N] // self.schedule.key_tile.data
-
-    def packed_tile(self, name: str) -> PackedTile:
-        """Returns the packed tile as it is read."""
-        value = self.value(name)
-        owner = value.owner if value is not None else None
-        packing = owner.packing if isinstance(owner, PackedViewOp) else self.packing(name)
-        return PackedTile(packing, self.element, self.target.subgroup_size)
-
-    @property
-    def rows_held(self) -> int:
-        """Rows of a fragment of scores of which an invocation has components."""
-        assert self.shared_places is not None
-        return len(self.shared_places.component.values(0))
-
-    @property
-    def probability_row(self) -> int:
-        """Elements from row to row of probabilities in Workgroup memory."""
-        return self.schedule.key_tile.data + ROW_PADDING
-
     @property
     def workgroup_bytes(self) -> int:
         """
@@ -259,7 +160,9 @@ class AttentionPlan(KernelPlan):
         """
         others = self.schedule.subgroups.data - self.schedule.groups
         if others:
-            numbers = self.columns * self.components + 2 * self.rows_held
+            assert self.shared_places is not None
+            rows = len(self.shared_places.component.values(0))
+            numbers = self.columns * self.components + 2 * rows
             return 4 * others * self.schedule.strips * numbers * self.target.subgroup_size
         if self.schedule.staged:
             return 16 * sum(map(self.staged_vectors, "kv"))
@@ -267,7 +170,7 @@ class AttentionPlan(KernelPlan):
             return 0
         m, n, _ = self.schedule.instruction.sizes
         rows = self.schedule.rows
-        subgroup_bytes = rows * self.probability_row * 2 + m * n * 4 + 2 * rows * 4
+        subgroup_bytes = rows * self.schedule.probability_row * 2 + m * n * 4 + 2 * rows * 4
         return self.schedule.subgroups.data * subgroup_bytes + (max(m, n) * 4 if self.counts else 0)
 
     def staged_rows(self, name: str) -> int:
@@ -352,49 +255,6 @@ class AttentionPlan(KernelPlan):
         assert value is not None
         return element_type_of(value)
 
-    @property
-    def _column_weights(self) -> dict[int, int]:
-        """The part of the element's number for each bit of a column of the result's fragments."""
-        if self.is_dealt("v"):
-            return self.deal("v").weights
-        return {
-            1 << bit: 1 << bit for bit in range(self.schedule.instruction.sizes[1].bit_length() - 1)
-        }
-
-    def column_of(self, number: int, column: int) -> int:
-        """The element of a value that is at a column of one of the result's fragments."""
-        if self.is_dealt("v"):
-            return self.deal("v").element(number, column)
-        return number * self.schedule.instruction.sizes[1] + column
-
-    @property
-    def lane_columns(self) -> list[tuple[int, int]]:
-        """Bits of an invocation's number, and the weight of each in its elements' numbers."""
-        assert self.shared_places is not None
-        weights = self._column_weights
-        return [(bit, weights[place]) for bit, place in self.shared_places.lane.bits_along(1)]
-
-    @property
-    def most_lane_column(self) -> int:
-        """The greatest element offset along the head that follows from a lane's number."""
-        return sum(weight for _, weight in self.lane_columns)
-
-    @property
-    def stored_at_once(self) -> int:
-        """Elements of the result that are neighbours in an invocation and in memory."""
-        assert self.shared_places is not None
-        weights = self._column_weights
-        own = {weights[place] for _, place in self.shared_places.component.bits_along(1)}
-        if self.is_dealt("v"):
-            deal = self.deal("v")
-            own |= {deal.share << i for i in range((deal.fragments).bit_length() - 1)}
-        width, most = 1, MOST_BITS // bit_width(self.element_of("result"))
-        run = self.layout("result").run(2)
-        while width in own and width < most and run % (2 * width) == 0:
-            width *= 2
-        # Below a word nothing is moved as one.
-        return width
-
     def operand_type(self, name: str) -> CooperativeMatrixType:
         """Returns the type of fragments of q, k or v."""
         m, n, k = self.schedule.instruction.sizes
@@ -437,50 +297,6 @@ class AttentionPlan(KernelPlan):
         return not is_multiple(self.extents[M], self.schedule.query_tile.data)
 
     @property
-    def registers(self) -> int:
-        """
-        32-bit registers that fragments take: what the loop carries, the scores, and the operands of
-        one product.
-        """
-        if self.schedule.in_registers:
-            return self._registers_without_memory
-        _, n, k = self.schedule.instruction.sizes
-        strips, size = self.schedule.strips, self.target.subgroup_size
-        m = self.schedule.instruction.sizes[0]
-        carried = strips * (self.columns + 2) * self.components
-        scores = strips * self.key_fragments * self.components
-        queries = strips * self.steps * ceil_div(m * k, 2 * size)
-        operands = ceil_div(n * k, 2 * size) + strips * ceil_div(m * k, 2 * size)
-        return carried + scores + queries + operands + (2 * self.components if self.counts else 0)
-
-    @property
-    def _registers_without_memory(self) -> int:
-        """The 32-bit registers of fragments if probabilities stay in registers."""
-        m, _, k = self.schedule.instruction.sizes
-        schedule, size = self.schedule, self.target.subgroup_size
-        carried = schedule.strips * self.columns * self.components
-        scores = schedule.strips * self.key_fragments * self.components
-        queries = schedule.strips * self.steps * ceil_div(m * k, 2 * size)
-        if schedule.scores_ahead:
-            scores *= 2
-        if not schedule.holds_queries:
-            queries //= self.steps
-        return carried + scores + scores // 2 + queries
-
-    @property
-    def words_ahead(self) -> int:
-        """Registers of values that are read ahead, which a driver may still read later."""
-        if self.schedule.staged:
-            tiles = [self.schedule.key_tile.data * size for size in self.op.extents[-2:]]
-            waiting = sum(tiles) if self.schedule.buffers.data > 1 else max(tiles)
-            return ceil_div(waiting, 2 * self.invocations)
-        _, n, k = self.schedule.instruction.sizes
-        fragment = self.key_fragments * ceil_div(n * k, 2 * self.target.subgroup_size)
-        keys = self.steps if self.schedule.reads_ahead("keys") else 0
-        values = self.columns if self.schedule.reads_ahead("values") else 0
-        return fragment * (keys + values)
-
-    @property
     def mask_in_fragments(self) -> bool:
         """Whether the mask is loaded cooperatively: whole tiles, aligned, keys side by side."""
         if self.op.mask is None:
@@ -490,31 +306,9 @@ class AttentionPlan(KernelPlan):
         whole = not self.ragged and (not rows or not self.ends_within)
         if not whole or not keys or keys[0].stride != 1:
             return False
-        alignment = self._alignment(
+        alignment = self.count_aligned(
             self.schedule.instruction.sizes[1], element_type_of(self.op.mask)
         )
-        steps = [axis.stride for walk in layout.walks[:2] for axis in walk]
-        return all(is_multiple(step, alignment) for step in steps)
-
-    @property
-    def stored_in_fragments(self) -> bool:
-        """Whether the result is stored cooperatively."""
-        return not self.ends_within and self.fragments_are_stored
-
-    @property
-    def fragments_are_stored(self) -> bool:
-        """Whether fragments that lie inside the result are stored cooperatively."""
-        result = element_type_of(self.op.out)
-        if isinstance(result, BFloat16Type):
-            return False
-        layout = self.layout("result")
-        _, _, _, e = self.extents
-        _, n, _ = self.schedule.instruction.sizes
-        if e % n:
-            return False
-        if not layout.is_contiguous(2):
-            return False
-        alignment = self._alignment(n, result)
         steps = [axis.stride for walk in layout.walks[:2] for axis in walk]
         return all(is_multiple(step, alignment) for step in steps)
 
@@ -522,35 +316,8 @@ class AttentionPlan(KernelPlan):
         """Whether an operand's rows, as `rows` reads them, lie along its second loop."""
         return self.layout(name).is_contiguous(2)
 
-    def rows_fit(self, name: str) -> Iterator[str]:
-        """Reasons why fragments of q, k or v cannot be loaded from the operand's own layout."""
-        layout = self.layout(name)
-        packing = self.packing(name)
-        for size, tile, what in zip(
-            packing.extents[1:], packing.tile, ("M or N", "K"), strict=True
-        ):
-            if size % tile.data:
-                yield (
-                    f"{name}: rows, but {size} along {what} is not a multiple of {tile.data}: "
-                    "direct takes any size"
-                )
-        if isinstance(self.value(name), SSAValue) and not (
-            layout.is_contiguous(1) or layout.is_contiguous(2)
-        ):
-            yield f"{name}: rows, but no two neighbours lie side by side: direct packs them"
-            return
-        other = 1 if self.by_inner(name) else 2
-        columns = packing.fragment_sizes[2 - other]
-        alignment = self._alignment(columns, self.element)
-        steps = [axis.stride for walk in (layout.walks[0], layout.walks[other]) for axis in walk]
-        if not all(is_multiple(step, alignment) for step in steps):
-            yield (
-                f"{name}: rows, but its rows do not all begin at a multiple of {alignment} "
-                "elements, as cooperative loads need: direct packs them"
-            )
-
-    def _alignment(self, columns: int, element: Attribute) -> int:
-        """Elements of which places are multiples from which rows of a fragment are loaded."""
+    def count_aligned(self, columns: int, element: Attribute) -> int:
+        """Returns the elements of which places are multiples from which rows are loaded."""
         size = bit_width(element) // 8
         return max(1, min(self.target.cooperative_matrix_alignment, columns * size) // size)
 

@@ -30,11 +30,14 @@ from xdsl_spirv.passes.schedule.attention_fit import (
     lacks,
     not_by_matrices,
     problems,
+    rows_fit,
     shapes_of,
     side_by_side,
     unfit_vectors,
 )
 from xdsl_spirv.passes.schedule.attention_lanes import MOST_ROWS, LanesPlan, choose_lanes
+from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
+from xdsl_spirv.passes.schedule.attention_registers import count_registers, count_words_ahead
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.targets import Target
 from xdsl_spirv.targets.model import Structure
@@ -163,7 +166,7 @@ def _without_memory(
         # Long heads leave no registers for queries. Nothing else was measured with them read again.
         if structure.ahead == "none" and not op.is_dynamic and not target.processor:
             plan = AttentionPlan(op, schedule, target)
-            if not unfit_vectors(plan) and plan.registers > model.held:
+            if not unfit_vectors(plan) and count_registers(plan) > model.held:
                 yield _in_registers(
                     op, target, shape, structure, (subgroups, parts), (k, v), "read"
                 )
@@ -210,7 +213,7 @@ def _in_registers(
 
     if k in DEALT_PATHS:
         return schedule("vectors")
-    whole = not any(AttentionPlan(op, schedule("rows"), target).rows_fit("q"))
+    whole = not any(rows_fit(AttentionPlan(op, schedule("rows"), target), "q"))
     return schedule("rows" if whole else "direct")
 
 
@@ -221,8 +224,9 @@ def _cost(plan: AttentionPlan) -> float:
     if plan.schedule.in_registers:
         return _time_without_memory(plan)
     waits = max(1.0, plan.schedule.subgroups.data / side_by_side(target))
-    spilled = plan.registers > model.registers and not target.processor
-    spills = model.spills * plan.registers / model.registers if spilled else 1.0
+    registers = count_registers(plan)
+    spilled = registers > model.registers and not target.processor
+    spills = model.spills * registers / model.registers if spilled else 1.0
     return rounds * waits * spills * (model.two_strips if plan.schedule.strips > 1 else 1.0)
 
 
@@ -238,11 +242,12 @@ def _time_without_memory(plan: AttentionPlan) -> float:
         times *= structure.pieces
     if plan.path("v") == "vectors":
         times *= model.turned if schedule.strips > 1 else model.turned_by_one
-    held = plan.registers + plan.words_ahead
+    registers = count_registers(plan)
+    held = registers + count_words_ahead(plan)
     most = model.held if schedule.holds_queries else model.held_reading
     if schedule.staged:
         most = model.most_held
-    if not target.processor and plan.registers > most:
+    if not target.processor and registers > most:
         times *= model.spills * held / most
     elif not target.processor and held > model.most_held:
         times *= model.late_reads * (held / model.most_held) ** 2
@@ -286,7 +291,7 @@ def _packing(plan: AttentionPlan, name: str) -> float:
     """Estimates the seconds to pack an operand; 0 if it is not packed."""
     if plan.path(name) != "direct":
         return 0.0
-    elements = typical(prod(plan.packed_sizes(name).shape))
+    elements = typical(prod(PackedOperand(plan, name).sizes.shape))
     moved = 2 * elements * bit_width(plan.element) // 8
     return plan.target.model.dispatch_seconds + moved / plan.target.copy_bytes_per_second
 
@@ -305,7 +310,7 @@ def _with_paths(
     paths = ["direct", "direct", "direct"]
     few = typical(plan.grid[0]) <= target.model.attention.few_tiles
     for position, name in enumerate("qkv"):
-        if not op.is_dynamic and (name == "q" or few) and not any(plan.rows_fit(name)):
+        if not op.is_dynamic and (name == "q" or few) and not any(rows_fit(plan, name)):
             paths[position] = "rows"
     q, k, v = paths
     return AttentionAttr(tile, keys, subgroups, instruction, (q, k, v))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import (
     AttentionAttr,
@@ -14,9 +14,11 @@ from xdsl_spirv.dialects.schedule import (
     AttentionOp,
     PackedViewOp,
 )
-from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, is_multiple
 from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan, element_type_of
+from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
+from xdsl_spirv.passes.schedule.attention_registers import count_registers
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.targets import CONVERSIONS, PER_ELEMENT, REDUCTIONS, Target
 
@@ -136,9 +138,10 @@ def _beyond_the_target(plan: AttentionPlan) -> Iterator[str]:
             f"{target.workgroup_memory_bytes}: fewer subgroups, rows or keys would fit"
         )
     most = target.model.attention.most_registers
-    if plan.registers > most and not target.processor:
+    registers = count_registers(plan)
+    if registers > most and not target.processor:
         yield (
-            f"fragments take {plan.registers} registers of an invocation, at most "
+            f"fragments take {registers} registers of an invocation, at most "
             f"{most} do: fewer rows a subgroup or a smaller key_tile would fit"
         )
 
@@ -152,8 +155,8 @@ def _unreadable(plan: AttentionPlan) -> Iterator[str]:
             if packed:
                 yield f"{name}: rows, but the operand is packed into fragments: direct reads it"
             else:
-                yield from plan.rows_fit(name)
-        elif plan.path(name) == "direct" and plan.packed_tile(name).words not in (1, 2, 4):
+                yield from rows_fit(plan, name)
+        elif plan.path(name) == "direct" and PackedOperand(plan, name).tile.words not in (1, 2, 4):
             yield f"{name}: an invocation's share of a fragment is not 1, 2 or 4 words"
 
 
@@ -238,4 +241,30 @@ def list_unstaged(plan: AttentionPlan, name: str) -> Iterator[str]:
         yield (
             f"{name}: staged, but {rows} rows do not divide {plan.invocations} invocations: "
             "another key_tile would"
+        )
+
+
+def rows_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
+    """Reasons why fragments of q, k or v cannot be loaded from the operand's own layout."""
+    layout = plan.layout(name)
+    packing = PackedOperand(plan, name).packing
+    for size, tile, what in zip(packing.extents[1:], packing.tile, ("M or N", "K"), strict=True):
+        if size % tile.data:
+            yield (
+                f"{name}: rows, but {size} along {what} is not a multiple of {tile.data}: "
+                "direct takes any size"
+            )
+    if isinstance(plan.value(name), SSAValue) and not (
+        layout.is_contiguous(1) or layout.is_contiguous(2)
+    ):
+        yield f"{name}: rows, but no two neighbours lie side by side: direct packs them"
+        return
+    other = 1 if plan.by_inner(name) else 2
+    columns = packing.fragment_sizes[2 - other]
+    alignment = plan.count_aligned(columns, plan.element)
+    steps = [axis.stride for walk in (layout.walks[0], layout.walks[other]) for axis in walk]
+    if not all(is_multiple(step, alignment) for step in steps):
+        yield (
+            f"{name}: rows, but its rows do not all begin at a multiple of {alignment} "
+            "elements, as cooperative loads need: direct packs them"
         )

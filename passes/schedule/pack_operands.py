@@ -40,6 +40,7 @@ from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction,
 from xdsl_spirv.passes.analysis.sizes import SizeCode, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, plan_of
 from xdsl_spirv.passes.schedule.plan import Plan, packing_for, packs
 
@@ -83,8 +84,9 @@ class PackOperandsPass(ModulePass):
             value = op.operands[at]
             if plan.path(name) != "direct" or isinstance(value.owner, PackedViewOp):
                 continue
-            packing, sizes = plan.packing(name), plan.packed_numbers(name)
-            view = self._view(op, value, packing, packed, _numbers_of_sizes(op, sizes))
+            operand = PackedOperand(plan, name)
+            numbers = _numbers_of_sizes(op, operand.numbers)
+            view = self._view(op, value, operand.packing, packed, numbers)
             op.operands[at] = view
             _drop_argument(op, value)
 

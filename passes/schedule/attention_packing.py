@@ -1,0 +1,106 @@
+"""The operands of an attention as they are packed into fragments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from xdsl.dialects.builtin import AffineMapAttr
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+
+from xdsl_spirv.dialects.schedule import PackedSizes, PackedViewOp, PackingAttr
+from xdsl_spirv.dialects.schedule.attention import LOOPS
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
+from xdsl_spirv.passes.analysis.layout import Axis, Walk, joined
+from xdsl_spirv.passes.schedule.attention import LOOPS_OF, AttentionPlan, D, N
+from xdsl_spirv.passes.schedule.tiles import PackedTile
+
+
+@dataclass(frozen=True)
+class PackedOperand:
+    """Queries, keys or values (`name` is q, k or v) that a schedule reads directly."""
+
+    plan: AttentionPlan
+    name: str
+
+    @cached_property
+    def packing(self) -> PackingAttr:
+        """The packing for direct reads."""
+        m, n, k = self.plan.schedule.instruction.sizes
+        query, key = self.plan.schedule.query_tile.data, self.plan.schedule.key_tile.data
+        fragment, tile = {
+            "q": ((m, k), (query, k)),
+            "k": ((n, k), (key, k)),
+            "v": ((n, k), (n, key)),
+        }[self.name]
+        sizes, kept = self.plan.op.sizes, self.loops
+        batch, of_all = len(kept) - 2, len(sizes) - len(LOOPS)
+        dims: list[AffineExpr] = [
+            AffineDimExpr(kept.index(i) if i in kept else 0) for i in range(len(sizes))
+        ]
+        known, groups = [sizes[loop] for loop in kept], [batch, 1, 1]
+        if self.name == "k" and self.tiles_lie_together:
+            # Tiles of keys are part of the batch, so that each lies in one piece.
+            dims[of_all + N] = AffineDimExpr(batch) * key + AffineDimExpr(batch + 1)
+            dims[of_all + D] = AffineDimExpr(batch + 2)
+            known[batch : batch + 1] = [sizes[of_all + N] // key, key]
+            groups[0] += 1
+        map = self.plan.map_of(self.name).replace_dims_and_symbols(dims, [], len(known), 0)
+        return PackingAttr(
+            "A" if self.name == "q" else "B", fragment, tile, AffineMapAttr(map), known, groups
+        )
+
+    @property
+    def sizes(self) -> PackedSizes:
+        """The sizes of the packed operand."""
+        return self.tile.packing.sized(self.numbers)
+
+    @property
+    def numbers(self) -> list[Size]:
+        """The dynamic sizes of the operand's packing."""
+        sizes = [self.plan.sizes.loops[loop] for loop in self.loops]
+        return [size for size in sizes if is_dynamic(size)]
+
+    @cached_property
+    def loops(self) -> list[int]:
+        """The batch's loops on which an operand depends, and its own two: heads may share keys."""
+        batch = len(self.plan.op.sizes) - len(LOOPS)
+        used = self.plan.map_of(self.name).used_dims()
+        return [
+            *(loop for loop in range(batch) if loop in used),
+            *(batch + loop for loop in LOOPS_OF[self.name]),
+        ]
+
+    @property
+    def batch(self) -> Walk:
+        """The walk along the batch of a packed operand, by the number in the whole batch."""
+        batch = len(self.plan.op.sizes) - len(LOOPS)
+        kept = self.loops[:-2]
+        axes: list[Axis] = []
+        step: Size = 1
+        for loop in reversed(range(batch)):
+            axes.append(Axis(self.plan.sizes.loops[loop], step if loop in kept else 0))
+            step = step * self.plan.sizes.loops[loop] if loop in kept else step
+        return joined(axes[::-1])
+
+    @property
+    def tiles_lie_together(self) -> bool:
+        """True if packed keys lie tile by tile: all tiles are whole, and not too many."""
+        if self.plan.op.is_dynamic:
+            return False
+        _, _, most = self.plan.target.max_grid
+        tiles = self.whole_tiles * self.plan.op.batch
+        return self.plan.schedule.in_registers and not self.plan.ragged and tiles <= most
+
+    @property
+    def whole_tiles(self) -> int:
+        """The number of whole tiles of keys, where it is known."""
+        return self.plan.op.extents[N] // self.plan.schedule.key_tile.data
+
+    @property
+    def tile(self) -> PackedTile:
+        """Returns the packed tile as it is read."""
+        value = self.plan.value(self.name)
+        owner = value.owner if value is not None else None
+        packing = owner.packing if isinstance(owner, PackedViewOp) else self.packing
+        return PackedTile(packing, self.plan.element, self.plan.target.subgroup_size)
