@@ -23,10 +23,8 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, ModuleOp,
 from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.compiler.pipeline import Passes
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule.push_constants import NUMBERS, sizes_of
-from xdsl_spirv.dialects.spirv.constants import SpecConstantOp
-from xdsl_spirv.dialects.spirv.module import modules_by_name
-from xdsl_spirv.dialects.spirv.structure import entry_points
 from xdsl_spirv.passes.kernel.outline_dispatches import KERNELS
 from xdsl_spirv.progress import stage
 from xdsl_spirv.runtime.program import KernelCode, SpecConstant
@@ -87,12 +85,12 @@ def _lower_kernels(
     run(passes, ctx, module, observe)
     module.verify()
     kernels: dict[str, LoweredKernel] = {}
-    for name, kernel in modules_by_name(module).items():
+    for name, kernel in spv.modules_by_name(module).items():
         if name is None:
             continue
         code = KernelCode(encode(kernel, names=True))
         pairs = [
-            pair for e in entry_points(kernel) for pair in sizes_of(kernel, e.fn.string_value())
+            pair for e in spv.entry_points(kernel) for pair in sizes_of(kernel, e.fn.string_value())
         ]
         kernels[name] = LoweredKernel(code, tuple(pairs), spec_constants(kernel))
     return kernels
@@ -249,7 +247,7 @@ def spec_constants(module: Operation) -> tuple[SpecConstant, ...]:
     """The specialization constants of a module that have an id, in the order of their ids."""
     constants: list[SpecConstant] = []
     for op in module.walk():
-        if not isinstance(op, SpecConstantOp):
+        if not isinstance(op, spv.SpecConstantOp):
             continue
         default = op.default_value
         if op.spec_id is None or not isinstance(default, IntegerAttr | FloatAttr):

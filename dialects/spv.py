@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.dialects.spirv.enums import *
     from xdsl_spirv.dialects.spirv.evaluation import *
     from xdsl_spirv.dialects.spirv.exits import *
+    from xdsl_spirv.dialects.spirv.flow_graph import *
     from xdsl_spirv.dialects.spirv.folding import *
     from xdsl_spirv.dialects.spirv.function import *
     from xdsl_spirv.dialects.spirv.glsl import *
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.dialects.spirv.rules import *
     from xdsl_spirv.dialects.spirv.rules_types import *
     from xdsl_spirv.dialects.spirv.structure import *
+    from xdsl_spirv.dialects.spirv.subgroup import *
     from xdsl_spirv.dialects.spirv.tensor_addressing import *
     from xdsl_spirv.dialects.spirv.tensor_arm import *
     from xdsl_spirv.dialects.spirv.tosa import *

@@ -17,10 +17,8 @@ from numpy.lib.stride_tricks import as_strided
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.scalars.meanings import error_function
-from xdsl_spirv.dialects.spirv import tosa
-from xdsl_spirv.dialects.spirv.graph_arm import GraphConstantOp, GraphOp, GraphOutputsOp
-from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 from xdsl_spirv.interpreter.errors import InterpreterError
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -41,7 +39,7 @@ def numpy_type(element: Attribute) -> np.dtype[Any]:
 
 
 def run_graph(
-    graph: GraphOp, inputs: Sequence[Array], constants: Mapping[int, Array] | None = None
+    graph: spv.GraphOp, inputs: Sequence[Array], constants: Mapping[int, Array] | None = None
 ) -> list[Array]:
     """
     The outputs of a graph, from an array for each input and each OpGraphConstantARM by its id.
@@ -56,7 +54,7 @@ def run_graph(
         values[argument] = _check_array(f"input {index}", argument.type, array)
     left = {value: len(list(value.uses)) for op in graph.body.block.ops for value in op.operands}
     for op in graph.body.block.ops:
-        if isinstance(op, GraphOutputsOp):
+        if isinstance(op, spv.GraphOutputsOp):
             return [values[value] for value in op.operands]
         values[op.results[0]] = _value(op, values, constants or {})
         for value in op.operands:
@@ -67,7 +65,7 @@ def run_graph(
 
 
 def _check_array(what: str, type_: Attribute, array: Array) -> Array:
-    assert isinstance(type_, TensorArmType)  # the operations' constraints
+    assert isinstance(type_, spv.TensorArmType)  # the operations' constraints
     wanted = numpy_type(type_.element_type)
     if array.dtype != wanted or array.shape != type_.extents:
         raise InterpreterError(
@@ -80,12 +78,12 @@ def _value(
     op: Operation, values: Mapping[SSAValue, Array], constants: Mapping[int, Array]
 ) -> Array:
     type_ = op.results[0].type
-    if isinstance(op, GraphConstantOp):
+    if isinstance(op, spv.GraphConstantOp):
         number = op.graph_constant_id.value.data
         if number not in constants:
             raise InterpreterError(f"no array is given for the graph's constant {number}")
         return _check_array(f"constant {number}", type_, constants[number])
-    if not isinstance(op, tosa.TosaOp):
+    if not isinstance(op, spv.TosaOp):
         return _constant(op)
     execute = OPERATORS.get(type(op))
     if execute is None:
@@ -93,7 +91,7 @@ def _value(
     try:
         with np.errstate(all="ignore"):
             result = execute(op, *(values[operand] for operand in op.operands))
-        assert isinstance(type_, TensorArmType)
+        assert isinstance(type_, spv.TensorArmType)
         return _check_array("the result", type_, np.asarray(result, numpy_type(type_.element_type)))
     except (Refused, ValueError, IndexError, InterpreterError) as error:
         raise InterpreterError(f"{op.name}: {error}", op) from error
@@ -102,7 +100,7 @@ def _value(
 def _constant(op: Operation) -> Array:
     """The array of a constant."""
     type_ = op.results[0].type
-    if not isinstance(type_, TensorArmType):
+    if not isinstance(type_, spv.TensorArmType):
         raise InterpreterError(f"{op.name} of {type_} is not executed in a graph", op)
     value, wanted = op.properties.get("value"), numpy_type(type_.element_type)
     if op.name == "spirv.ConstantNull":
@@ -126,7 +124,7 @@ def _elementwise(function: Callable[..., Any]) -> Execute:
 def _wide(function: Callable[..., Any]) -> Execute:
     """A function of f16 computed in f32, rounded once."""
 
-    def execute(op: tosa.TosaOp, *arrays: Array) -> Array:
+    def execute(op: spv.TosaOp, *arrays: Array) -> Array:
         kept = arrays[0].dtype
         return function(*(a.astype(np.float32) if kept == np.float16 else a for a in arrays))
 
@@ -134,21 +132,21 @@ def _wide(function: Callable[..., Any]) -> Execute:
 
 
 def _extreme(propagating: Any, ignoring: Any) -> Execute:
-    def execute(op: tosa.TosaOp, a: Array, b: Array) -> Array:
-        ignore = op.number("nan_mode") == tosa.NaNMode.Ignore
+    def execute(op: spv.TosaOp, a: Array, b: Array) -> Array:
+        ignore = op.number("nan_mode") == spv.NaNMode.Ignore
         return (ignoring if ignore else propagating)(a, b)
 
     return execute
 
 
-def _clamp(op: tosa.TosaOp, x: Array) -> Array:
+def _clamp(op: spv.TosaOp, x: Array) -> Array:
     low, high = (np.asarray(op.number(name), x.dtype) for name in ("min_val", "max_val"))
-    if op.number("nan_mode") == tosa.NaNMode.Ignore:
+    if op.number("nan_mode") == spv.NaNMode.Ignore:
         return np.fmin(np.fmax(x, low), high)
     return np.minimum(np.maximum(x, low), high)
 
 
-def _multiply(op: tosa.TosaOp, a: Array, b: Array, shift: Array) -> Array:
+def _multiply(op: spv.TosaOp, a: Array, b: Array, shift: Array) -> Array:
     if a.dtype.kind == "f":
         return a * b
     product, by = a.astype(np.int64) * b.astype(np.int64), int(shift[0])
@@ -168,7 +166,7 @@ def _check_range(x: Array, type_: Any) -> Array:
 def _sum(function: Any) -> Execute:
     """A sum or difference, which must not overflow."""
 
-    def execute(op: tosa.TosaOp, a: Array, b: Array) -> Array:
+    def execute(op: spv.TosaOp, a: Array, b: Array) -> Array:
         if a.dtype.kind == "f":
             return function(a, b)
         return _check_range(function(a.astype(np.int64), b.astype(np.int64)), a.dtype)
@@ -176,30 +174,30 @@ def _sum(function: Any) -> Execute:
     return execute
 
 
-def _divide(op: tosa.TosaOp, a: Array, b: Array) -> Array:
+def _divide(op: spv.TosaOp, a: Array, b: Array) -> Array:
     if not b.all():
         raise Refused("a division by zero is undefined")
     wide = np.abs(a.astype(np.int64)) // np.abs(b.astype(np.int64))
     return _check_range(np.where((a < 0) != (b < 0), -wide, wide), np.int32)
 
 
-def _shift_right(op: tosa.TosaOp, a: Array, b: Array) -> Array:
+def _shift_right(op: spv.TosaOp, a: Array, b: Array) -> Array:
     shifted = a >> b
     if op.number("round"):
         shifted = shifted + np.where(b > 0, (a >> np.maximum(b - 1, 0)) & 1, 0).astype(a.dtype)
     return shifted
 
 
-def _unsigned_shift_right(op: tosa.TosaOp, a: Array, b: Array) -> Array:
+def _unsigned_shift_right(op: spv.TosaOp, a: Array, b: Array) -> Array:
     return (a.view(f"u{a.dtype.itemsize}") >> b.view(f"u{b.dtype.itemsize}")).view(a.dtype)
 
 
-def _leading_zeros(op: tosa.TosaOp, x: Array) -> Array:
+def _leading_zeros(op: spv.TosaOp, x: Array) -> Array:
     bits = x.view(np.uint32).astype(np.float64)
     return np.where(bits == 0, 32, 31 - np.floor(np.log2(np.maximum(bits, 1))))
 
 
-def _negate(op: tosa.TosaOp, x: Array, zero: Array, out_zero: Array) -> Array:
+def _negate(op: spv.TosaOp, x: Array, zero: Array, out_zero: Array) -> Array:
     if x.dtype.kind == "f":
         return -x
     y = -(x.astype(np.int64) - int(zero[0])) + int(out_zero[0])
@@ -207,7 +205,7 @@ def _negate(op: tosa.TosaOp, x: Array, zero: Array, out_zero: Array) -> Array:
     return np.clip(y, bounds.min, bounds.max) if x.dtype.itemsize < 4 else _check_range(y, x.dtype)
 
 
-def _table(op: tosa.TosaOp, x: Array, table: Array) -> Array:
+def _table(op: spv.TosaOp, x: Array, table: Array) -> Array:
     if x.dtype == np.int8:
         return table[x.astype(np.int64) + 128]
     number = x.astype(np.int64) + 32768
@@ -216,9 +214,9 @@ def _table(op: tosa.TosaOp, x: Array, table: Array) -> Array:
     return (base << 7) + (following - base) * fraction
 
 
-def _cast(op: tosa.TosaOp, x: Array) -> Array:
+def _cast(op: spv.TosaOp, x: Array) -> Array:
     type_ = op.result.type
-    assert isinstance(type_, TensorArmType)
+    assert isinstance(type_, spv.TensorArmType)
     wanted = numpy_type(type_.element_type)
     if {x.dtype.kind, wanted.kind} == {"b", "f"}:
         raise Refused("TOSA casts neither bool to floats nor floats to bool")
@@ -232,10 +230,10 @@ def _cast(op: tosa.TosaOp, x: Array) -> Array:
     return x.astype(wanted)
 
 
-def _rescale(op: tosa.TosaOp, x: Array, multiplier: Array, shift: Array, *zeros: Array) -> Array:
+def _rescale(op: spv.TosaOp, x: Array, multiplier: Array, shift: Array, *zeros: Array) -> Array:
     """TOSA's apply_scale_32 and apply_scale_16, channel by channel or with one scale."""
     type_ = op.result.type
-    assert isinstance(type_, TensorArmType)
+    assert isinstance(type_, spv.TensorArmType)
     wanted = numpy_type(type_.element_type)
     flags = ("input_unsigned", "output_unsigned")
     of_input, of_output = (bool(op.number(flag)) for flag in flags)
@@ -248,7 +246,7 @@ def _rescale(op: tosa.TosaOp, x: Array, multiplier: Array, shift: Array, *zeros:
     if ((by < 2) | (by > 62)).any():
         raise Refused("a shift is from 2 to 62")
     half = np.int64(1) << (by - 1)
-    if op.number("rounding_mode") == tosa.RoundingMode.DoubleRound:
+    if op.number("rounding_mode") == spv.RoundingMode.DoubleRound:
         half = half + np.where(by > 31, np.where(value >= 0, 1 << 30, -(1 << 30)), 0)
     result = ((value * scale + half) >> by) + out_zero
     kind = "u" if of_output else "i"
@@ -291,17 +289,17 @@ def _subtract_zero(x: Array, zero: Array) -> Array:
     return x.astype(np.int64) - int(zero[0])
 
 
-def _as_result(op: tosa.TosaOp, x: Array) -> Array:
+def _as_result(op: spv.TosaOp, x: Array) -> Array:
     """Sums as the result's type, which must hold them."""
     type_ = op.result.type
-    assert isinstance(type_, TensorArmType)
+    assert isinstance(type_, spv.TensorArmType)
     if isinstance(type_.element_type, IntegerType):
         return _check_range(x, numpy_type(type_.element_type))
     return x
 
 
 def _convolve(
-    op: tosa.TosaOp, x: Array, weight: Array, bias: Array, x_zero: Array, w_zero: Array
+    op: spv.TosaOp, x: Array, weight: Array, bias: Array, x_zero: Array, w_zero: Array
 ) -> Array:
     """Conv2D and Conv3D."""
     padded = _pad_spatial(_subtract_zero(x, x_zero), op.vector("pad"), 0)
@@ -314,7 +312,7 @@ def _convolve(
 
 
 def _convolve_depthwise(
-    op: tosa.TosaOp, x: Array, weight: Array, bias: Array, x_zero: Array, w_zero: Array
+    op: spv.TosaOp, x: Array, weight: Array, bias: Array, x_zero: Array, w_zero: Array
 ) -> Array:
     padded = _pad_spatial(_subtract_zero(x, x_zero), op.vector("pad"), 0)
     windows = _windows(padded, weight.shape[:2], op.vector("stride"), op.vector("dilation"))
@@ -323,10 +321,10 @@ def _convolve_depthwise(
 
 
 def _convolve_transposed(
-    op: tosa.TosaOp, x: Array, weight: Array, bias: Array, x_zero: Array, w_zero: Array
+    op: spv.TosaOp, x: Array, weight: Array, bias: Array, x_zero: Array, w_zero: Array
 ) -> Array:
     type_, (down, right) = op.result.type, op.vector("stride")
-    assert isinstance(type_, TensorArmType)
+    assert isinstance(type_, spv.TensorArmType)
     above, _, before, _ = pad = op.vector("out_pad")
     numbers, weights = _subtract_zero(x, x_zero), _subtract_zero(weight, w_zero)
     batch, height, width, channels = type_.extents
@@ -342,21 +340,21 @@ def _convolve_transposed(
     return _as_result(op, result + bias)
 
 
-def _matmul(op: tosa.TosaOp, a: Array, b: Array, a_zero: Array, b_zero: Array) -> Array:
+def _matmul(op: spv.TosaOp, a: Array, b: Array, a_zero: Array, b_zero: Array) -> Array:
     return _as_result(op, _subtract_zero(a, a_zero) @ _subtract_zero(b, b_zero))
 
 
-def _max_pool(op: tosa.TosaOp, x: Array) -> Array:
+def _max_pool(op: spv.TosaOp, x: Array) -> Array:
     least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     kernel = op.vector("kernel")
     windows = _windows(
         _pad_spatial(x, op.vector("pad"), least), kernel, op.vector("stride"), (1, 1)
     )
-    ignore = op.number("nan_mode") == tosa.NaNMode.Ignore
+    ignore = op.number("nan_mode") == spv.NaNMode.Ignore
     return (np.fmax if ignore else np.maximum).reduce(windows, axis=(3, 4))
 
 
-def _avg_pool(op: tosa.TosaOp, x: Array, zero: Array, out_zero: Array) -> Array:
+def _avg_pool(op: spv.TosaOp, x: Array, zero: Array, out_zero: Array) -> Array:
     kernel, stride, pad = op.vector("kernel"), op.vector("stride"), op.vector("pad")
     sums = _windows(_pad_spatial(_subtract_zero(x, zero), pad, 0), kernel, stride, (1, 1)).sum(
         axis=(3, 4)
@@ -379,8 +377,8 @@ def _avg_pool(op: tosa.TosaOp, x: Array, zero: Array, out_zero: Array) -> Array:
 
 
 def _reduce(function: Any, ignoring: Any = None) -> Execute:
-    def execute(op: tosa.TosaOp, x: Array) -> Array:
-        ignore = "nan_mode" in op.properties and op.number("nan_mode") == tosa.NaNMode.Ignore
+    def execute(op: spv.TosaOp, x: Array) -> Array:
+        ignore = "nan_mode" in op.properties and op.number("nan_mode") == spv.NaNMode.Ignore
         chosen = ignoring if ignore else function
         wide = x.astype(np.float32) if x.dtype == np.float16 else x
         if x.dtype.kind == "i" and function in (np.add, np.multiply):
@@ -390,17 +388,17 @@ def _reduce(function: Any, ignoring: Any = None) -> Execute:
     return execute
 
 
-def _argmax(op: tosa.TosaOp, x: Array) -> Array:
-    if op.number("nan_mode") == tosa.NaNMode.Ignore and x.dtype.kind == "f":
+def _argmax(op: spv.TosaOp, x: Array) -> Array:
+    if op.number("nan_mode") == spv.NaNMode.Ignore and x.dtype.kind == "f":
         x = np.where(np.isnan(x), -np.inf, x)
     return x.argmax(axis=int(op.number("axis")))
 
 
-def _pad(op: tosa.TosaOp, x: Array, padding: Array, fill: Array) -> Array:
+def _pad(op: spv.TosaOp, x: Array, padding: Array, fill: Array) -> Array:
     return np.pad(x, padding.reshape(-1, 2).tolist(), constant_values=fill[0])
 
 
-def _slice(op: tosa.TosaOp, x: Array, start: Array, size: Array) -> Array:
+def _slice(op: spv.TosaOp, x: Array, start: Array, size: Array) -> Array:
     return x[tuple(slice(a, a + n) for a, n in zip(start.tolist(), size.tolist(), strict=True))]
 
 
@@ -410,20 +408,20 @@ def _check_indices(indices: Array, count: int) -> Array:
     return indices
 
 
-def _gather(op: tosa.TosaOp, values: Array, indices: Array) -> Array:
+def _gather(op: spv.TosaOp, values: Array, indices: Array) -> Array:
     places = _check_indices(indices, values.shape[1])
     return np.take_along_axis(values, places[:, :, None], axis=1)
 
 
-def _scatter(op: tosa.TosaOp, values: Array, indices: Array, rows: Array) -> Array:
+def _scatter(op: spv.TosaOp, values: Array, indices: Array, rows: Array) -> Array:
     result, places = values.copy(), _check_indices(indices, values.shape[1])
     np.put_along_axis(result, places[:, :, None], rows, axis=1)
     return result
 
 
-def _resize(op: tosa.TosaOp, x: Array, scale: Array, offset: Array, border: Array) -> Array:
+def _resize(op: spv.TosaOp, x: Array, scale: Array, offset: Array, border: Array) -> Array:
     """Samples rows, then columns."""
-    nearest = op.number("mode") == tosa.ResizeMode.NearestNeighbor
+    nearest = op.number("mode") == spv.ResizeMode.NearestNeighbor
     result = x.astype(np.int64 if x.dtype.kind == "i" else np.float32)
     for axis in (1, 2):
         n, d = (int(v) for v in scale[2 * axis - 2 : 2 * axis])
@@ -446,70 +444,70 @@ def _resize(op: tosa.TosaOp, x: Array, scale: Array, offset: Array, border: Arra
     return result
 
 
-OPERATORS: Mapping[type[tosa.TosaOp], Execute] = {
-    tosa.TosaArgMaxOp: _argmax,
-    tosa.TosaAvgPool2DOp: _avg_pool,
-    tosa.TosaConv2DOp: _convolve,
-    tosa.TosaConv3DOp: _convolve,
-    tosa.TosaDepthwiseConv2DOp: _convolve_depthwise,
-    tosa.TosaMatMulOp: _matmul,
-    tosa.TosaMaxPool2DOp: _max_pool,
-    tosa.TosaTransposeConv2DOp: _convolve_transposed,
-    tosa.TosaClampOp: _clamp,
-    tosa.TosaErfOp: _wide(error_function),
-    tosa.TosaSigmoidOp: _wide(lambda x: 1 / (1 + np.exp(-x))),
-    tosa.TosaTanhOp: _wide(np.tanh),
-    tosa.TosaAddOp: _sum(np.add),
-    tosa.TosaSubOp: _sum(np.subtract),
-    tosa.TosaArithmeticRightShiftOp: _shift_right,
-    tosa.TosaBitwiseAndOp: _elementwise(np.bitwise_and),
-    tosa.TosaBitwiseOrOp: _elementwise(np.bitwise_or),
-    tosa.TosaBitwiseXorOp: _elementwise(np.bitwise_xor),
-    tosa.TosaBitwiseNotOp: _elementwise(np.bitwise_not),
-    tosa.TosaIntDivOp: _divide,
-    tosa.TosaLogicalAndOp: _elementwise(np.logical_and),
-    tosa.TosaLogicalOrOp: _elementwise(np.logical_or),
-    tosa.TosaLogicalXorOp: _elementwise(np.logical_xor),
-    tosa.TosaLogicalNotOp: _elementwise(np.logical_not),
-    tosa.TosaLogicalLeftShiftOp: _elementwise(np.left_shift),
-    tosa.TosaLogicalRightShiftOp: _unsigned_shift_right,
-    tosa.TosaMaximumOp: _extreme(np.maximum, np.fmax),
-    tosa.TosaMinimumOp: _extreme(np.minimum, np.fmin),
-    tosa.TosaMulOp: _multiply,
-    tosa.TosaPowOp: _wide(np.power),
-    tosa.TosaTableOp: _table,
-    tosa.TosaAbsOp: _elementwise(np.abs),
-    tosa.TosaCeilOp: _elementwise(np.ceil),
-    tosa.TosaFloorOp: _elementwise(np.floor),
-    tosa.TosaClzOp: _leading_zeros,
-    tosa.TosaCosOp: _wide(np.cos),
-    tosa.TosaSinOp: _wide(np.sin),
-    tosa.TosaExpOp: _wide(np.exp),
-    tosa.TosaLogOp: _wide(np.log),
-    tosa.TosaNegateOp: _negate,
-    tosa.TosaReciprocalOp: _wide(lambda x: 1 / x),
-    tosa.TosaRsqrtOp: _wide(lambda x: 1 / np.sqrt(x)),
-    tosa.TosaSelectOp: _elementwise(np.where),
-    tosa.TosaEqualOp: _elementwise(np.equal),
-    tosa.TosaGreaterOp: _elementwise(np.greater),
-    tosa.TosaGreaterEqualOp: _elementwise(np.greater_equal),
-    tosa.TosaReduceAllOp: _reduce(np.logical_and),
-    tosa.TosaReduceAnyOp: _reduce(np.logical_or),
-    tosa.TosaReduceMaxOp: _reduce(np.maximum, np.fmax),
-    tosa.TosaReduceMinOp: _reduce(np.minimum, np.fmin),
-    tosa.TosaReduceProductOp: _reduce(np.multiply),
-    tosa.TosaReduceSumOp: _reduce(np.add),
-    tosa.TosaConcatOp: lambda op, *arrays: np.concatenate(arrays, int(op.number("axis"))),
-    tosa.TosaPadOp: _pad,
-    tosa.TosaReshapeOp: lambda op, x, shape: x.reshape(shape.tolist()),
-    tosa.TosaReverseOp: lambda op, x: np.flip(x, int(op.number("axis"))),
-    tosa.TosaSliceOp: _slice,
-    tosa.TosaTileOp: lambda op, x, multiples: np.tile(x, multiples.tolist()),
-    tosa.TosaTransposeOp: lambda op, x: x.transpose(op.vector("perms")),
-    tosa.TosaGatherOp: _gather,
-    tosa.TosaScatterOp: _scatter,
-    tosa.TosaResizeOp: _resize,
-    tosa.TosaCastOp: _cast,
-    tosa.TosaRescaleOp: _rescale,
+OPERATORS: Mapping[type[spv.TosaOp], Execute] = {
+    spv.TosaArgMaxOp: _argmax,
+    spv.TosaAvgPool2DOp: _avg_pool,
+    spv.TosaConv2DOp: _convolve,
+    spv.TosaConv3DOp: _convolve,
+    spv.TosaDepthwiseConv2DOp: _convolve_depthwise,
+    spv.TosaMatMulOp: _matmul,
+    spv.TosaMaxPool2DOp: _max_pool,
+    spv.TosaTransposeConv2DOp: _convolve_transposed,
+    spv.TosaClampOp: _clamp,
+    spv.TosaErfOp: _wide(error_function),
+    spv.TosaSigmoidOp: _wide(lambda x: 1 / (1 + np.exp(-x))),
+    spv.TosaTanhOp: _wide(np.tanh),
+    spv.TosaAddOp: _sum(np.add),
+    spv.TosaSubOp: _sum(np.subtract),
+    spv.TosaArithmeticRightShiftOp: _shift_right,
+    spv.TosaBitwiseAndOp: _elementwise(np.bitwise_and),
+    spv.TosaBitwiseOrOp: _elementwise(np.bitwise_or),
+    spv.TosaBitwiseXorOp: _elementwise(np.bitwise_xor),
+    spv.TosaBitwiseNotOp: _elementwise(np.bitwise_not),
+    spv.TosaIntDivOp: _divide,
+    spv.TosaLogicalAndOp: _elementwise(np.logical_and),
+    spv.TosaLogicalOrOp: _elementwise(np.logical_or),
+    spv.TosaLogicalXorOp: _elementwise(np.logical_xor),
+    spv.TosaLogicalNotOp: _elementwise(np.logical_not),
+    spv.TosaLogicalLeftShiftOp: _elementwise(np.left_shift),
+    spv.TosaLogicalRightShiftOp: _unsigned_shift_right,
+    spv.TosaMaximumOp: _extreme(np.maximum, np.fmax),
+    spv.TosaMinimumOp: _extreme(np.minimum, np.fmin),
+    spv.TosaMulOp: _multiply,
+    spv.TosaPowOp: _wide(np.power),
+    spv.TosaTableOp: _table,
+    spv.TosaAbsOp: _elementwise(np.abs),
+    spv.TosaCeilOp: _elementwise(np.ceil),
+    spv.TosaFloorOp: _elementwise(np.floor),
+    spv.TosaClzOp: _leading_zeros,
+    spv.TosaCosOp: _wide(np.cos),
+    spv.TosaSinOp: _wide(np.sin),
+    spv.TosaExpOp: _wide(np.exp),
+    spv.TosaLogOp: _wide(np.log),
+    spv.TosaNegateOp: _negate,
+    spv.TosaReciprocalOp: _wide(lambda x: 1 / x),
+    spv.TosaRsqrtOp: _wide(lambda x: 1 / np.sqrt(x)),
+    spv.TosaSelectOp: _elementwise(np.where),
+    spv.TosaEqualOp: _elementwise(np.equal),
+    spv.TosaGreaterOp: _elementwise(np.greater),
+    spv.TosaGreaterEqualOp: _elementwise(np.greater_equal),
+    spv.TosaReduceAllOp: _reduce(np.logical_and),
+    spv.TosaReduceAnyOp: _reduce(np.logical_or),
+    spv.TosaReduceMaxOp: _reduce(np.maximum, np.fmax),
+    spv.TosaReduceMinOp: _reduce(np.minimum, np.fmin),
+    spv.TosaReduceProductOp: _reduce(np.multiply),
+    spv.TosaReduceSumOp: _reduce(np.add),
+    spv.TosaConcatOp: lambda op, *arrays: np.concatenate(arrays, int(op.number("axis"))),
+    spv.TosaPadOp: _pad,
+    spv.TosaReshapeOp: lambda op, x, shape: x.reshape(shape.tolist()),
+    spv.TosaReverseOp: lambda op, x: np.flip(x, int(op.number("axis"))),
+    spv.TosaSliceOp: _slice,
+    spv.TosaTileOp: lambda op, x, multiples: np.tile(x, multiples.tolist()),
+    spv.TosaTransposeOp: lambda op, x: x.transpose(op.vector("perms")),
+    spv.TosaGatherOp: _gather,
+    spv.TosaScatterOp: _scatter,
+    spv.TosaResizeOp: _resize,
+    spv.TosaCastOp: _cast,
+    spv.TosaRescaleOp: _rescale,
 }
 """Every operator but FFT2D and RFFT2D."""

@@ -14,9 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
-from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
-from xdsl_spirv.dialects.spirv.types import PointerType, StructType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter.constants import given_scalar
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.layout import Layout, Placed, plain_type
@@ -29,25 +27,25 @@ PushConstants: TypeAlias = bytes | Mapping[str, Any]
 
 def member_names(module: Operation, struct: Attribute) -> list[str]:
     """The names of a struct's members in order; a member without a name is its number."""
-    if not isinstance(struct, StructType):
+    if not isinstance(struct, spv.StructType):
         return []
     source = map_of(module)
     names = {} if source is None else source.names.members_of(struct)
     return [names.get(number, str(number)) for number in range(len(struct.member_types))]
 
 
-def push_constant_block(module: Operation) -> StructType | None:
+def push_constant_block(module: Operation) -> spv.StructType | None:
     """The struct of a module's push constants, None if it has none."""
     for op in module.regions[0].block.ops:
-        if isinstance(op, GlobalVariableOp):
+        if isinstance(op, spv.GlobalVariableOp):
             pointee = op.type.pointee
-            if op.type.storage_class.data is StorageClass.PushConstant:
-                return pointee if isinstance(pointee, StructType) else None
+            if op.type.storage_class.data is spv.StorageClass.PushConstant:
+                return pointee if isinstance(pointee, spv.StructType) else None
     return None
 
 
 def pack_struct(
-    module: Operation, struct: StructType, values: Mapping[str, Any], layout: Layout
+    module: Operation, struct: spv.StructType, values: Mapping[str, Any], layout: Layout
 ) -> bytes:
     """
     The bytes of a struct whose members have the values, up to the end of the last one.
@@ -65,7 +63,7 @@ def _write_struct(
     data: bytearray,
     start: int,
     module: Operation,
-    struct: StructType,
+    struct: spv.StructType,
     values: Any,
     layout: Layout,
     path: str,
@@ -98,12 +96,12 @@ def _write(
     path: str,
 ) -> None:
     plain = plain_type(type)
-    if isinstance(plain, StructType):
+    if isinstance(plain, spv.StructType):
         return _write_struct(data, at, module, plain, value, layout, f"{path}.")
     dtype = scalar_dtype(plain)
     if dtype is not None:
         return _write_number(data, at, dtype, value, path)
-    if isinstance(plain, PointerType):
+    if isinstance(plain, spv.PointerType):
         return _write_number(data, at, I64, value, path)
     count, stride, element = layout.count(plain), layout.stride(type), layout.element(type)
     if isinstance(value, str | Mapping) or not np.ndim(value) or len(value) != count:

@@ -21,10 +21,7 @@ from typing import Any
 
 from xdsl.ir import Block, Region
 
-from xdsl_spirv.dialects.spirv import logic
-from xdsl_spirv.dialects.spirv.arithmetic import IAddOp
-from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp
-from xdsl_spirv.dialects.spirv.control_flow import LoopOp, MergeOp, SelectionOp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.kernels.tracer import KernelError, current
 from xdsl_spirv.kernels.types import boolean, u32
 from xdsl_spirv.kernels.values import Number, Value, value_of
@@ -53,21 +50,21 @@ def _loop(lower: Value, upper: Value, step: Value) -> Iterator[Value]:
     tracer = current()
     entry, body, back, merge = Block(), Block(), Block(), Block()
     header = Block(arg_types=[lower.type.attribute])
-    entry.add_op(BranchOp(header, [lower.ssa]))
+    entry.add_op(spv.BranchOp(header, [lower.ssa]))
     index = header.args[0]
-    below = (logic.SLessThanOp if lower.type.is_signed else logic.ULessThanOp)(index, upper.ssa)
-    header.add_ops([below, BranchConditionalOp(below.results[0], body, merge)])
+    below = (spv.SLessThanOp if lower.type.is_signed else spv.ULessThanOp)(index, upper.ssa)
+    header.add_ops([below, spv.BranchConditionalOp(below.results[0], body, merge)])
     try:
         with tracer.code.inside(body):
             yield Value(index, lower.type)
-            tracer.insert(BranchOp(back))
+            tracer.insert(spv.BranchOp(back))
     except GeneratorExit:
         tracer.fault = "a loop over kernels.range is left early"
         return
-    following = IAddOp(index, step.ssa)
-    back.add_ops([following, BranchOp(header, [following.result])])
-    merge.add_op(MergeOp([]))
-    tracer.insert(LoopOp(Region([entry, header, body, back, merge]), []))
+    following = spv.IAddOp(index, step.ssa)
+    back.add_ops([following, spv.BranchOp(header, [following.result])])
+    merge.add_op(spv.MergeOp([]))
+    tracer.insert(spv.LoopOp(Region([entry, header, body, back, merge]), []))
 
 
 class _Arm(AbstractContextManager[None]):
@@ -88,7 +85,7 @@ class _Arm(AbstractContextManager[None]):
         trace: TracebackType | None,
     ) -> None:
         if kind is None:
-            self.tracer.insert(BranchOp(self.merge))
+            self.tracer.insert(spv.BranchOp(self.merge))
         self._inside.__exit__(None, None, None)
         if kind is None:
             self.finish()
@@ -105,10 +102,10 @@ class _When(_Arm):
         self.header = Block()
 
     def finish(self) -> None:
-        self.header.add_op(BranchConditionalOp(self.condition, self.block, self.merge))
-        self.merge.add_op(MergeOp([]))
+        self.header.add_op(spv.BranchConditionalOp(self.condition, self.block, self.merge))
+        self.merge.add_op(spv.MergeOp([]))
         self.region = Region([self.header, self.block, self.merge])
-        self.tracer.insert(SelectionOp(self.region, []))
+        self.tracer.insert(spv.SelectionOp(self.region, []))
         self.tracer.branch = (self,)
 
 
@@ -126,7 +123,7 @@ class _Otherwise(_Arm):
         assert last is not None
         last.detach()
         last.erase()
-        first.header.add_op(BranchConditionalOp(first.condition, first.block, self.block))
+        first.header.add_op(spv.BranchConditionalOp(first.condition, first.block, self.block))
 
 
 def when(condition: Number) -> AbstractContextManager[None]:

@@ -13,9 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl_spirv.compiler.graph_builder import GraphProgram
 from xdsl_spirv.compiler.graph_files import load, save
 from xdsl_spirv.compiler.linalg_to_graph import graph_of_model
-from xdsl_spirv.dialects.spirv.graph_arm import GraphConstantOp, GraphOp
-from xdsl_spirv.dialects.spirv.tosa import TosaOp
-from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter.graphs import run_graph
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.given import VARIABLE, unknown_device
@@ -33,7 +31,7 @@ def compile_graph(arguments: argparse.Namespace) -> None:
     start = time.perf_counter()
     program = graph_of_model(model)
     save(program, arguments.output)
-    operators = sum(isinstance(op, TosaOp) for op in program.graph.walk())
+    operators = sum(isinstance(op, spv.TosaOp) for op in program.graph.walk())
     size = sum(array.nbytes for array in program.constants.values())
     seconds = time.perf_counter() - start
     note(operators=operators, constants=len(program.constants), seconds=seconds)
@@ -77,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def interpret(module: ModuleOp, arguments: argparse.Namespace) -> int:
     """`xdsl-spirv interpret` of a module with a graph: constants are inputs, too."""
-    graph = next(op for op in module.walk() if isinstance(op, GraphOp))
+    graph = next(op for op in module.walk() if isinstance(op, spv.GraphOp))
     inputs = [f"input_{k}" for k in range(len(graph.function_type.inputs))]
     outputs = [f"output_{k}" for k in range(len(graph.function_type.outputs))]
     return _execute(GraphProgram(graph, {}, inputs, outputs), arguments)
@@ -88,12 +86,12 @@ def _execute(program: GraphProgram, arguments: argparse.Namespace) -> int:
     given: dict[str, int] = {}
     for op in graph.body.block.ops:
         if (
-            isinstance(op, GraphConstantOp)
+            isinstance(op, spv.GraphConstantOp)
             and (number := op.graph_constant_id.value.data) not in program.constants
         ):
             given[f"constant_{number}"] = number
             type_ = op.result.type
-            assert isinstance(type_, TensorArmType)
+            assert isinstance(type_, spv.TensorArmType)
             element = str(type_.element_type)
             buffers.append(Buffer(f"constant_{number}", "input", element, type_.extents))
     arrays = read_all_inputs(arguments, buffers)

@@ -14,12 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xdsl_spirv.dialects.spirv.cooperative_matrix import MatrixMemoryOperation
-from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.dialects.spirv.group import GroupNonUniformOperation
-from xdsl_spirv.dialects.spirv.layout import array_stride
-from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp
-from xdsl_spirv.dialects.spirv.types import RuntimeArrayType, StructType
+from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.passes.spirv.specialize import specialize
 from xdsl_spirv.prove.kernel import CONSECUTIVE
@@ -119,8 +115,8 @@ def prove_launch(binary: bytes, launch: Launch, limits: Limits) -> Result:
 def _reads_subgroups(module: ModuleOp) -> bool:
     """Whether a kernel knows of its subgroups: by built-ins, or by instructions of subgroups."""
     return any(
-        isinstance(op, GroupNonUniformOperation | MatrixMemoryOperation)
-        or (isinstance(op, GlobalVariableOp) and "Subgroup" in str(op.built_in))
+        isinstance(op, spv.GroupNonUniformOperation | spv.MatrixMemoryOperation)
+        or (isinstance(op, spv.GlobalVariableOp) and "Subgroup" in str(op.built_in))
         for op in module.walk()
     )
 
@@ -210,7 +206,7 @@ class Sizes:
             (b.set, b.binding): buffers[b.buffer] for b in dispatch.bindings
         }
         for op in module.body.block.ops:
-            if isinstance(op, GlobalVariableOp):
+            if isinstance(op, spv.GlobalVariableOp):
                 buffer = bound.get((_number(op.descriptor_set), _number(op.binding)))
                 if buffer is not None:
                     made |= self._find_length(op, buffer)
@@ -224,10 +220,10 @@ class Sizes:
             self.facts.append(z3.ULT(term, 1 << 31))
         return z3.simplify(z3.Extract(31, 0, term))
 
-    def _find_length(self, op: GlobalVariableOp, buffer: Buffer) -> dict[str, Term]:
+    def _find_length(self, op: spv.GlobalVariableOp, buffer: Buffer) -> dict[str, Term]:
         type = op.type.pointee
-        last = type.member_types[-1] if isinstance(type, StructType) else None
-        if not isinstance(last, RuntimeArrayType):
+        last = type.member_types[-1] if isinstance(type, spv.StructType) else None
+        if not isinstance(last, spv.RuntimeArrayType):
             return {}
         count: Term = z3.BitVecVal(element_bytes(buffer.type), WIDE)
         for size in buffer.shape:
@@ -237,7 +233,7 @@ class Sizes:
             # Vulkan's maxStorageBufferRange has 32 bits.
             self.facts.append(z3.ULT(padded, 1 << 32))
         name, shape = op.sym_name.data, "x".join(map(str, buffer.shape))
-        stride = array_stride(last)
+        stride = spv.array_stride(last)
         length = z3.UDiv(padded, z3.BitVecVal(stride, WIDE))
         text = f"{name} has {shape or 1} {buffer.type}"
         return {f"len({name})": self._narrow(length, text)}
@@ -246,10 +242,10 @@ class Sizes:
         given = {p.offset: p.value for p in self.launch.dispatch.push_constants}
         made: dict[str, Term] = {}
         for op in module.body.block.ops:
-            if not isinstance(op, GlobalVariableOp):
+            if not isinstance(op, spv.GlobalVariableOp):
                 continue
             type, storage = op.type.pointee, op.storage_class
-            if not isinstance(type, StructType) or storage is not StorageClass.PushConstant:
+            if not isinstance(type, spv.StructType) or storage is not spv.StorageClass.PushConstant:
                 continue
             names = member_names(module, type)
             for name, offset in zip(names, type.offsets, strict=True):

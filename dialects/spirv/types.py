@@ -34,6 +34,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     DecorationAttr,
     ScopeAttr,
     StorageClassAttr,
+    as_attribute,
 )
 from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Decoration, Scope, StorageClass
 from xdsl_spirv.dialects.spirv.rules_types import cm_04_component_type, cm_05_constant
@@ -139,9 +140,7 @@ class PointerType(LocatedAttribute, TypeAttribute):
         storage_class: StorageClass | StorageClassAttr,
         stride: int = 0,
     ):
-        if isinstance(storage_class, StorageClass):
-            storage_class = StorageClassAttr(storage_class)
-        super().__init__(pointee, storage_class, IntAttr(stride))
+        super().__init__(pointee, as_attribute(storage_class), IntAttr(stride))
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -166,9 +165,7 @@ class UntypedPointerType(LocatedAttribute, TypeAttribute):
     storage_class: StorageClassAttr
 
     def __init__(self, storage_class: StorageClass | StorageClassAttr):
-        if isinstance(storage_class, StorageClass):
-            storage_class = StorageClassAttr(storage_class)
-        super().__init__(storage_class)
+        super().__init__(as_attribute(storage_class))
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -539,13 +536,8 @@ class CooperativeMatrixType(LocatedAttribute, TypeAttribute):
         scope: Scope | str | ScopeAttr | SymbolRefAttr,
         use: CooperativeMatrixUse | CooperativeMatrixUseAttr,
     ):
-        if isinstance(scope, Scope):
-            scope = ScopeAttr(scope)
-        elif isinstance(scope, str):
-            scope = SymbolRefAttr(scope)
-        if isinstance(use, CooperativeMatrixUse):
-            use = CooperativeMatrixUseAttr(use)
-        super().__init__(size(rows), size(columns), element_type, scope, use)
+        sizes = size(rows), size(columns)
+        super().__init__(*sizes, element_type, as_attribute(scope), as_attribute(use))
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:

@@ -41,6 +41,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     ImageSamplingAttr,
     ScopeAttr,
     TensorClampModeAttr,
+    as_attribute,
 )
 from xdsl_spirv.dialects.spirv.enums import Scope, TensorClampMode
 from xdsl_spirv.dialects.spirv.rules_types import is_integer
@@ -193,9 +194,7 @@ class CooperativeMatrixNVType(DeclaredType):
         element_type: Attribute,
         scope: Scope | ScopeAttr | SymbolRefAttr,
     ):
-        if isinstance(scope, Scope):
-            scope = ScopeAttr(scope)
-        super().__init__(element_type, scope, size(rows), size(columns))
+        super().__init__(element_type, as_attribute(scope), size(rows), size(columns))
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -243,9 +242,7 @@ class TensorLayoutType(DeclaredType):
         rank: int | str | Size,
         clamp_mode: TensorClampMode | ClampMode = TensorClampMode.Undefined,
     ):
-        if isinstance(clamp_mode, TensorClampMode):
-            clamp_mode = TensorClampModeAttr(clamp_mode)
-        super().__init__(size(rank), clamp_mode)
+        super().__init__(size(rank), as_attribute(clamp_mode))
 
     @classmethod
     def parse_body(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -296,10 +293,8 @@ class TensorViewType(DeclaredType):
         has_dimensions: bool | SymbolRefAttr | IntegerAttr,
         permutation: Sequence[int | str | Size],
     ):
-        if isinstance(has_dimensions, bool):
-            has_dimensions = IntegerAttr(int(has_dimensions), i1)
         order = ArrayAttr([size(dimension) for dimension in permutation])
-        super().__init__(size(rank), has_dimensions, order)
+        super().__init__(size(rank), as_attribute(has_dimensions), order)
 
     @property
     def declaration(self) -> Sequence[Attribute]:

@@ -14,9 +14,7 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation
 
-from xdsl_spirv.dialects.spirv import atomic as ops
-from xdsl_spirv.dialects.spirv import kernel
-from xdsl_spirv.dialects.spirv.types import PointerType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter import memory
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.context import Context
@@ -70,12 +68,12 @@ class Places:
         return result
 
 
-def atomic_type(op: Any) -> PointerType:
+def atomic_type(op: Any) -> spv.PointerType:
     """
     The type of an atomic's pointer; an untyped one points to the type of the atomic's result or
     operand.
     """
-    if isinstance(op, kernel.AtomicFlag):
+    if isinstance(op, spv.AtomicFlag):
         return accessed(op.pointer, i32)
     return accessed(op.pointer, op.results[0].type if op.results else op.value.type)
 
@@ -120,26 +118,26 @@ def accumulate(view: Array, items: Array, operands: Array, ufunc: np.ufunc) -> A
 
 
 _UPDATES: dict[type[Operation], np.ufunc] = {
-    ops.AtomicIAddOp: np.add,
-    ops.AtomicISubOp: np.subtract,
-    ops.AtomicSMinOp: np.minimum,
-    ops.AtomicSMaxOp: np.maximum,
-    ops.AtomicUMinOp: np.minimum,
-    ops.AtomicUMaxOp: np.maximum,
-    ops.AtomicAndOp: np.bitwise_and,
-    ops.AtomicOrOp: np.bitwise_or,
-    ops.AtomicXorOp: np.bitwise_xor,
-    ops.AtomicFAddEXTOp: np.add,
-    ops.AtomicFMinEXTOp: np.fmin,
-    ops.AtomicFMaxEXTOp: np.fmax,
+    spv.AtomicIAddOp: np.add,
+    spv.AtomicISubOp: np.subtract,
+    spv.AtomicSMinOp: np.minimum,
+    spv.AtomicSMaxOp: np.maximum,
+    spv.AtomicUMinOp: np.minimum,
+    spv.AtomicUMaxOp: np.maximum,
+    spv.AtomicAndOp: np.bitwise_and,
+    spv.AtomicOrOp: np.bitwise_or,
+    spv.AtomicXorOp: np.bitwise_xor,
+    spv.AtomicFAddEXTOp: np.add,
+    spv.AtomicFMinEXTOp: np.fmin,
+    spv.AtomicFMaxEXTOp: np.fmax,
 }
 
 
 @action(*_UPDATES)
-def update(op: ops.AtomicUpdate, context: Context) -> Function:
+def update(op: spv.AtomicUpdate, context: Context) -> Function:
     """Combine memory with the value; returns the old value of memory."""
     ufunc, dtype = _UPDATES[type(op)], _view_dtype(op, context)
-    if isinstance(op, ops.AtomicUMinOp | ops.AtomicUMaxOp):
+    if isinstance(op, spv.AtomicUMinOp | spv.AtomicUMaxOp):
         return by_memory(_updater(ufunc, raw_dtype(dtype), dtype, bool(op.result.uses)))
     return by_memory(_updater(ufunc, dtype, dtype, bool(op.result.uses)))
 
@@ -156,24 +154,24 @@ def _updater(ufunc: np.ufunc, dtype: DType, result: DType, used: bool) -> Functi
     return call
 
 
-@action(ops.AtomicIIncrementOp, ops.AtomicIDecrementOp)
-def step(op: ops.AtomicStep, context: Context) -> Function:
+@action(spv.AtomicIIncrementOp, spv.AtomicIDecrementOp)
+def step(op: spv.AtomicStep, context: Context) -> Function:
     """Add or take 1; returns the old value of memory."""
     dtype = _view_dtype(op, context)
-    one = np.full((1, 1, 1), 1 if isinstance(op, ops.AtomicIIncrementOp) else -1, dtype)
+    one = np.full((1, 1, 1), 1 if isinstance(op, spv.AtomicIIncrementOp) else -1, dtype)
     call = _updater(np.add, dtype, dtype, bool(op.result.uses))
     return by_memory(lambda batch, pointer: call(batch, pointer, one))
 
 
-@action(ops.AtomicLoadOp)
-def load(op: ops.AtomicLoadOp, context: Context) -> Function:
+@action(spv.AtomicLoadOp)
+def load(op: spv.AtomicLoadOp, context: Context) -> Function:
     """Reads the value in memory."""
     form = Plain(_view_dtype(op, context))
     return by_memory(lambda batch, pointer: memory.load(pointer, form, batch.mask))
 
 
-@action(ops.AtomicStoreOp)
-def store(op: ops.AtomicStoreOp, context: Context) -> Function:
+@action(spv.AtomicStoreOp)
+def store(op: spv.AtomicStoreOp, context: Context) -> Function:
     """Write the value; of several to one address the last invocation's stays."""
     form = Plain(_view_dtype(op, context))
     names = list(op.operands)
@@ -229,8 +227,8 @@ def one_by_one(
     return places.put(held_before)
 
 
-@action(ops.AtomicExchangeOp)
-def exchange(op: ops.AtomicExchangeOp, context: Context) -> Function:
+@action(spv.AtomicExchangeOp)
+def exchange(op: spv.AtomicExchangeOp, context: Context) -> Function:
     """Write the value; returns the old value of memory."""
     dtype = _view_dtype(op, context)
 
@@ -242,8 +240,8 @@ def exchange(op: ops.AtomicExchangeOp, context: Context) -> Function:
     )
 
 
-@action(kernel.AtomicFlagTestAndSetOp)
-def test_and_set(op: kernel.AtomicFlagTestAndSetOp, context: Context) -> Function:
+@action(spv.AtomicFlagTestAndSetOp)
+def test_and_set(op: spv.AtomicFlagTestAndSetOp, context: Context) -> Function:
     """Set the flag; whether it was set before."""
     dtype, one = _view_dtype(op, context), np.ones((1, 1, 1), np.int32)
 
@@ -253,15 +251,15 @@ def test_and_set(op: kernel.AtomicFlagTestAndSetOp, context: Context) -> Functio
     return by_memory(lambda batch, pointer: one_by_one(batch, pointer, dtype, (one,), change) != 0)
 
 
-@action(kernel.AtomicFlagClearOp)
-def clear(op: kernel.AtomicFlagClearOp, context: Context) -> Function:
+@action(spv.AtomicFlagClearOp)
+def clear(op: spv.AtomicFlagClearOp, context: Context) -> Function:
     """Clears the flag."""
     form, zero = Plain(_view_dtype(op, context)), np.zeros((1, 1, 1), np.int32)
     return by_memory(lambda batch, pointer: memory.store(pointer, form, zero, batch.mask))
 
 
-@action(ops.AtomicCompareExchangeOp, ops.AtomicCompareExchangeWeakOp)
-def compare_exchange(op: ops.AtomicCompare, context: Context) -> Function:
+@action(spv.AtomicCompareExchangeOp, spv.AtomicCompareExchangeWeakOp)
+def compare_exchange(op: spv.AtomicCompare, context: Context) -> Function:
     """Write the value where memory equals the comparator; returns the old value of memory."""
     dtype = _view_dtype(op, context)
 

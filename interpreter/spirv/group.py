@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from xdsl_spirv.dialects.spirv import group as ops
-from xdsl_spirv.dialects.spirv import subgroup
-from xdsl_spirv.dialects.spirv.enums import GroupOperation
-from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter.batch import Batch
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.errors import InterpreterError
@@ -32,8 +29,8 @@ def group_for(op: Any) -> Group:
     return Group(workgroup=False) if scope is None else group_of(scope.data)
 
 
-@action(ops.GroupNonUniformElectOp)
-def elect(op: ops.GroupNonUniformElectOp, context: Context) -> Function:
+@action(spv.GroupNonUniformElectOp)
+def elect(op: spv.GroupNonUniformElectOp, context: Context) -> Function:
     """True in the active invocation of the lowest number."""
     group = group_for(op)
 
@@ -45,8 +42,8 @@ def elect(op: ops.GroupNonUniformElectOp, context: Context) -> Function:
     return call
 
 
-@action(ops.GroupNonUniformAllOp, subgroup.GroupAllOp, subgroup.SubgroupAllOp)
-def vote_all(op: ops.GroupNonUniformAllOp, context: Context) -> Function:
+@action(spv.GroupNonUniformAllOp, spv.GroupAllOp, spv.SubgroupAllOp)
+def vote_all(op: spv.GroupNonUniformAllOp, context: Context) -> Function:
     """Whether the predicate holds in every active invocation."""
     group = group_for(op)
     return lambda batch, predicate: (group.row(predicate, batch) | ~group.active(batch)).all(
@@ -54,8 +51,8 @@ def vote_all(op: ops.GroupNonUniformAllOp, context: Context) -> Function:
     )
 
 
-@action(ops.GroupNonUniformAnyOp, subgroup.GroupAnyOp, subgroup.SubgroupAnyOp)
-def vote_any(op: ops.GroupNonUniformAnyOp, context: Context) -> Function:
+@action(spv.GroupNonUniformAnyOp, spv.GroupAnyOp, spv.SubgroupAnyOp)
+def vote_any(op: spv.GroupNonUniformAnyOp, context: Context) -> Function:
     """Whether the predicate holds in some active invocation."""
     group = group_for(op)
     return lambda batch, predicate: (group.row(predicate, batch) & group.active(batch)).any(
@@ -63,8 +60,8 @@ def vote_any(op: ops.GroupNonUniformAnyOp, context: Context) -> Function:
     )
 
 
-@action(ops.GroupNonUniformAllEqualOp, subgroup.SubgroupAllEqualOp)
-def vote_equal(op: ops.GroupNonUniformAllEqualOp, context: Context) -> Function:
+@action(spv.GroupNonUniformAllEqualOp, spv.SubgroupAllEqualOp)
+def vote_equal(op: spv.GroupNonUniformAllEqualOp, context: Context) -> Function:
     """Whether all active invocations hold the same value."""
     group = group_for(op)
 
@@ -98,15 +95,15 @@ def _usable_bits(ballot: Array, batch: Batch) -> Array:
     return _bits(ballot)[..., : batch.lanes]
 
 
-@action(ops.GroupNonUniformBallotOp, subgroup.SubgroupBallotOp)
-def ballot(op: ops.GroupNonUniformBallotOp, context: Context) -> Function:
+@action(spv.GroupNonUniformBallotOp, spv.SubgroupBallotOp)
+def ballot(op: spv.GroupNonUniformBallotOp, context: Context) -> Function:
     """A bit for each invocation: active, and its predicate holds."""
     group = group_for(op)
     return lambda batch, predicate: words(group.row(predicate, batch) & group.active(batch))
 
 
-@action(ops.GroupNonUniformInverseBallotOp)
-def inverse_ballot(op: ops.GroupNonUniformInverseBallotOp, context: Context) -> Function:
+@action(spv.GroupNonUniformInverseBallotOp)
+def inverse_ballot(op: spv.GroupNonUniformInverseBallotOp, context: Context) -> Function:
     """The invocation's own bit."""
 
     def call(batch: Batch, ballot: Array) -> Array:
@@ -119,8 +116,8 @@ def inverse_ballot(op: ops.GroupNonUniformInverseBallotOp, context: Context) -> 
     return call
 
 
-@action(ops.GroupNonUniformBallotBitExtractOp)
-def ballot_bit(op: ops.GroupNonUniformBallotBitExtractOp, context: Context) -> Function:
+@action(spv.GroupNonUniformBallotBitExtractOp)
+def ballot_bit(op: spv.GroupNonUniformBallotBitExtractOp, context: Context) -> Function:
     """The bit of a given invocation."""
 
     def call(batch: Batch, ballot: Array, index: Array) -> Array:
@@ -133,24 +130,24 @@ def ballot_bit(op: ops.GroupNonUniformBallotBitExtractOp, context: Context) -> F
     return call
 
 
-@action(ops.GroupNonUniformBallotBitCountOp)
-def ballot_count(op: ops.GroupNonUniformBallotBitCountOp, context: Context) -> Function:
+@action(spv.GroupNonUniformBallotBitCountOp)
+def ballot_count(op: spv.GroupNonUniformBallotBitCountOp, context: Context) -> Function:
     """Bits set in the ballot: of all lanes, up to this one, or below this one."""
     operation, dtype = op.group_operation.data, context.plain(op.result.type).dtype
 
     def call(batch: Batch, ballot: Array) -> Array:
         bits = _usable_bits(ballot, batch)
-        if operation == GroupOperation.Reduce:
+        if operation == spv.GroupOperation.Reduce:
             return bits.sum(axis=3).astype(dtype)
         lane, number = batch.lane_ids()[..., None], np.arange(batch.lanes)
-        below = number <= lane if operation == GroupOperation.InclusiveScan else number < lane
+        below = number <= lane if operation == spv.GroupOperation.InclusiveScan else number < lane
         return (bits & below).sum(axis=3).astype(dtype)
 
     return call
 
 
-@action(ops.GroupNonUniformBallotFindLSBOp)
-def ballot_lowest(op: ops.GroupNonUniformBallotFindLSBOp, context: Context) -> Function:
+@action(spv.GroupNonUniformBallotFindLSBOp)
+def ballot_lowest(op: spv.GroupNonUniformBallotFindLSBOp, context: Context) -> Function:
     """The number of the lowest bit set; -1 for none, which SPIR-V leaves undefined."""
     dtype = context.plain(op.result.type).dtype
 
@@ -161,8 +158,8 @@ def ballot_lowest(op: ops.GroupNonUniformBallotFindLSBOp, context: Context) -> F
     return call
 
 
-@action(ops.GroupNonUniformBallotFindMSBOp)
-def ballot_highest(op: ops.GroupNonUniformBallotFindMSBOp, context: Context) -> Function:
+@action(spv.GroupNonUniformBallotFindMSBOp)
+def ballot_highest(op: spv.GroupNonUniformBallotFindMSBOp, context: Context) -> Function:
     """The number of the highest bit set; -1 for none, which SPIR-V leaves undefined."""
     dtype = context.plain(op.result.type).dtype
 
@@ -188,15 +185,15 @@ def _rotate_member(member: Array, delta: Array, cluster: int) -> Array:
 
 
 SOURCES: dict[type[Operation], Source] = {
-    ops.GroupNonUniformBroadcastOp: lambda member, chosen, _: chosen,
-    ops.GroupNonUniformShuffleOp: lambda member, chosen, _: chosen,
-    ops.GroupNonUniformShuffleXorOp: lambda member, mask, _: member ^ mask,
-    ops.GroupNonUniformShuffleUpOp: lambda member, delta, _: member - delta,
-    ops.GroupNonUniformShuffleDownOp: lambda member, delta, _: member + delta,
-    ops.GroupNonUniformQuadBroadcastOp: lambda member, index, _: (member & ~3) + index,
-    ops.GroupNonUniformQuadSwapOp: lambda member, direction, _: member ^ (direction + 1),
-    subgroup.SubgroupReadInvocationOp: lambda member, chosen, _: chosen,
-    GroupNonUniformRotateKHROp: _rotate_member,
+    spv.GroupNonUniformBroadcastOp: lambda member, chosen, _: chosen,
+    spv.GroupNonUniformShuffleOp: lambda member, chosen, _: chosen,
+    spv.GroupNonUniformShuffleXorOp: lambda member, mask, _: member ^ mask,
+    spv.GroupNonUniformShuffleUpOp: lambda member, delta, _: member - delta,
+    spv.GroupNonUniformShuffleDownOp: lambda member, delta, _: member + delta,
+    spv.GroupNonUniformQuadBroadcastOp: lambda member, index, _: (member & ~3) + index,
+    spv.GroupNonUniformQuadSwapOp: lambda member, direction, _: member ^ (direction + 1),
+    spv.SubgroupReadInvocationOp: lambda member, chosen, _: chosen,
+    spv.GroupNonUniformRotateKHROp: _rotate_member,
 }
 
 
@@ -209,7 +206,7 @@ def sources(op: Operation, batch: Batch, which: Array, cluster: Sequence[Array])
 
 
 @action(*SOURCES)
-def exchange(op: ops.GroupInstruction, context: Context) -> Function:
+def exchange(op: spv.GroupInstruction, context: Context) -> Function:
     """Another invocation's value."""
     group = group_for(op)
 
@@ -228,8 +225,8 @@ def exchange(op: ops.GroupInstruction, context: Context) -> Function:
     return call
 
 
-@action(ops.GroupNonUniformBroadcastFirstOp, subgroup.SubgroupFirstInvocationOp)
-def broadcast_first(op: ops.GroupNonUniformBroadcastFirstOp, context: Context) -> Function:
+@action(spv.GroupNonUniformBroadcastFirstOp, spv.SubgroupFirstInvocationOp)
+def broadcast_first(op: spv.GroupNonUniformBroadcastFirstOp, context: Context) -> Function:
     """The value of the active invocation of the lowest number."""
     group = group_for(op)
     return lambda batch, value: first_active(group.row(value, batch), group.active(batch), (2,))
@@ -247,56 +244,56 @@ def _lowest(dtype: DType) -> Any:
 
 
 _ARITHMETIC: dict[type[Operation], tuple[np.ufunc, Identity]] = {
-    ops.GroupNonUniformIAddOp: (np.add, lambda dtype: 0),
-    ops.GroupNonUniformFAddOp: (np.add, lambda dtype: 0),
-    ops.GroupNonUniformIMulOp: (np.multiply, lambda dtype: 1),
-    ops.GroupNonUniformFMulOp: (np.multiply, lambda dtype: 1),
-    ops.GroupNonUniformSMinOp: (np.minimum, _highest),
-    ops.GroupNonUniformUMinOp: (np.minimum, _highest),
-    ops.GroupNonUniformFMinOp: (np.fmin, _highest),
-    ops.GroupNonUniformSMaxOp: (np.maximum, _lowest),
-    ops.GroupNonUniformUMaxOp: (np.maximum, _lowest),
-    ops.GroupNonUniformFMaxOp: (np.fmax, _lowest),
-    ops.GroupNonUniformBitwiseAndOp: (np.bitwise_and, lambda dtype: -1),
-    ops.GroupNonUniformBitwiseOrOp: (np.bitwise_or, lambda dtype: 0),
-    ops.GroupNonUniformBitwiseXorOp: (np.bitwise_xor, lambda dtype: 0),
-    ops.GroupNonUniformLogicalAndOp: (np.logical_and, lambda dtype: True),
-    ops.GroupNonUniformLogicalOrOp: (np.logical_or, lambda dtype: False),
-    ops.GroupNonUniformLogicalXorOp: (np.logical_xor, lambda dtype: False),
+    spv.GroupNonUniformIAddOp: (np.add, lambda dtype: 0),
+    spv.GroupNonUniformFAddOp: (np.add, lambda dtype: 0),
+    spv.GroupNonUniformIMulOp: (np.multiply, lambda dtype: 1),
+    spv.GroupNonUniformFMulOp: (np.multiply, lambda dtype: 1),
+    spv.GroupNonUniformSMinOp: (np.minimum, _highest),
+    spv.GroupNonUniformUMinOp: (np.minimum, _highest),
+    spv.GroupNonUniformFMinOp: (np.fmin, _highest),
+    spv.GroupNonUniformSMaxOp: (np.maximum, _lowest),
+    spv.GroupNonUniformUMaxOp: (np.maximum, _lowest),
+    spv.GroupNonUniformFMaxOp: (np.fmax, _lowest),
+    spv.GroupNonUniformBitwiseAndOp: (np.bitwise_and, lambda dtype: -1),
+    spv.GroupNonUniformBitwiseOrOp: (np.bitwise_or, lambda dtype: 0),
+    spv.GroupNonUniformBitwiseXorOp: (np.bitwise_xor, lambda dtype: 0),
+    spv.GroupNonUniformLogicalAndOp: (np.logical_and, lambda dtype: True),
+    spv.GroupNonUniformLogicalOrOp: (np.logical_or, lambda dtype: False),
+    spv.GroupNonUniformLogicalXorOp: (np.logical_xor, lambda dtype: False),
 }
 
 _OLDER: dict[type[Operation], type[Operation]] = {
-    subgroup.GroupIAddOp: ops.GroupNonUniformIAddOp,
-    subgroup.GroupFAddOp: ops.GroupNonUniformFAddOp,
-    subgroup.GroupIMulOp: ops.GroupNonUniformIMulOp,
-    subgroup.GroupFMulOp: ops.GroupNonUniformFMulOp,
-    subgroup.GroupSMinOp: ops.GroupNonUniformSMinOp,
-    subgroup.GroupUMinOp: ops.GroupNonUniformUMinOp,
-    subgroup.GroupFMinOp: ops.GroupNonUniformFMinOp,
-    subgroup.GroupSMaxOp: ops.GroupNonUniformSMaxOp,
-    subgroup.GroupUMaxOp: ops.GroupNonUniformUMaxOp,
-    subgroup.GroupFMaxOp: ops.GroupNonUniformFMaxOp,
-    subgroup.GroupBitwiseAndOp: ops.GroupNonUniformBitwiseAndOp,
-    subgroup.GroupBitwiseOrOp: ops.GroupNonUniformBitwiseOrOp,
-    subgroup.GroupBitwiseXorOp: ops.GroupNonUniformBitwiseXorOp,
-    subgroup.GroupLogicalAndOp: ops.GroupNonUniformLogicalAndOp,
-    subgroup.GroupLogicalOrOp: ops.GroupNonUniformLogicalOrOp,
-    subgroup.GroupLogicalXorOp: ops.GroupNonUniformLogicalXorOp,
+    spv.GroupIAddOp: spv.GroupNonUniformIAddOp,
+    spv.GroupFAddOp: spv.GroupNonUniformFAddOp,
+    spv.GroupIMulOp: spv.GroupNonUniformIMulOp,
+    spv.GroupFMulOp: spv.GroupNonUniformFMulOp,
+    spv.GroupSMinOp: spv.GroupNonUniformSMinOp,
+    spv.GroupUMinOp: spv.GroupNonUniformUMinOp,
+    spv.GroupFMinOp: spv.GroupNonUniformFMinOp,
+    spv.GroupSMaxOp: spv.GroupNonUniformSMaxOp,
+    spv.GroupUMaxOp: spv.GroupNonUniformUMaxOp,
+    spv.GroupFMaxOp: spv.GroupNonUniformFMaxOp,
+    spv.GroupBitwiseAndOp: spv.GroupNonUniformBitwiseAndOp,
+    spv.GroupBitwiseOrOp: spv.GroupNonUniformBitwiseOrOp,
+    spv.GroupBitwiseXorOp: spv.GroupNonUniformBitwiseXorOp,
+    spv.GroupLogicalAndOp: spv.GroupNonUniformLogicalAndOp,
+    spv.GroupLogicalOrOp: spv.GroupNonUniformLogicalOrOp,
+    spv.GroupLogicalXorOp: spv.GroupNonUniformLogicalXorOp,
 }
 """Instructions from before SPIR-V 1.3, and those that do the same."""
 
 _ARITHMETIC.update({older: _ARITHMETIC[later] for older, later in _OLDER.items()})
 
 _UNSIGNED = (
-    ops.GroupNonUniformUMinOp,
-    ops.GroupNonUniformUMaxOp,
-    subgroup.GroupUMinOp,
-    subgroup.GroupUMaxOp,
+    spv.GroupNonUniformUMinOp,
+    spv.GroupNonUniformUMaxOp,
+    spv.GroupUMinOp,
+    spv.GroupUMaxOp,
 )
 
 
 @action(*_ARITHMETIC)
-def arithmetic(op: ops.GroupArithmetic | subgroup.GroupReduction, context: Context) -> Function:
+def arithmetic(op: spv.GroupArithmetic | spv.GroupReduction, context: Context) -> Function:
     """A reduction or scan over the active invocations."""
     group, operation = group_for(op), op.group_operation.data
     ufunc, identity = _ARITHMETIC[type(op)]
@@ -317,18 +314,18 @@ def arithmetic(op: ops.GroupArithmetic | subgroup.GroupReduction, context: Conte
 
 
 def combine(
-    ufunc: np.ufunc, operation: GroupOperation, row: Array, neutral: Array, size: int | None
+    ufunc: np.ufunc, operation: spv.GroupOperation, row: Array, neutral: Array, size: int | None
 ) -> Array:
     """(w, groups, members, ...) reduced, scanned or reduced by clusters of `size` along axis 2."""
     match operation:
-        case GroupOperation.Reduce:
+        case spv.GroupOperation.Reduce:
             return ufunc.reduce(row, axis=2, keepdims=True)
-        case GroupOperation.InclusiveScan:
+        case spv.GroupOperation.InclusiveScan:
             return ufunc.accumulate(row, axis=2)
-        case GroupOperation.ExclusiveScan:
+        case spv.GroupOperation.ExclusiveScan:
             first = np.broadcast_to(neutral, (*row.shape[:2], 1, *row.shape[3:]))
             return ufunc.accumulate(np.concatenate([first, row[:, :, :-1]], axis=2), axis=2)
-        case GroupOperation.ClusteredReduce:
+        case spv.GroupOperation.ClusteredReduce:
             assert size is not None
             if size > row.shape[2]:
                 raise InterpreterError(

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixOperands, CooperativeMatrixUse, Scope
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Condition
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
@@ -28,10 +26,10 @@ if TYPE_CHECKING:
     from xdsl_spirv.passes.kernel.slices import SliceSums
 
 SIGNED = (
-    CooperativeMatrixOperands.MatrixASignedComponentsKHR,
-    CooperativeMatrixOperands.MatrixBSignedComponentsKHR,
-    CooperativeMatrixOperands.MatrixCSignedComponentsKHR
-    | CooperativeMatrixOperands.MatrixResultSignedComponentsKHR,
+    spv.CooperativeMatrixOperands.MatrixASignedComponentsKHR,
+    spv.CooperativeMatrixOperands.MatrixBSignedComponentsKHR,
+    spv.CooperativeMatrixOperands.MatrixCSignedComponentsKHR
+    | spv.CooperativeMatrixOperands.MatrixResultSignedComponentsKHR,
 )
 
 
@@ -117,27 +115,27 @@ class CooperativeCore:
         self, rows: Sequence[SSAValue], columns: Sequence[SSAValue], results: list[SSAValue]
     ) -> None:
         """Writes the MulAdds of one instruction along K; replaces the accumulators in place."""
-        flags = CooperativeMatrixOperands(0)
+        flags = spv.CooperativeMatrixOperands(0)
         for name, flag in zip(self.plan.contraction.types, SIGNED, strict=True):
             flags |= flag if name.startswith("s") else 0
         for j, column in enumerate(columns):
             for i, row in enumerate(rows):
                 at = i * len(columns) + j
                 results[at] = self.builder.add(
-                    CooperativeMatrixMulAddOp(row, column, results[at], flags or None)
+                    spv.CooperativeMatrixMulAddOp(row, column, results[at], flags or None)
                 )
 
 
 def _fragment_types(
     plan: Plan,
-) -> tuple[CooperativeMatrixType, CooperativeMatrixType, CooperativeMatrixType]:
+) -> tuple[spv.CooperativeMatrixType, spv.CooperativeMatrixType, spv.CooperativeMatrixType]:
     m, n, k = plan.schedule.instruction.sizes
     a, b, result = plan.contraction.element_types
-    use, scope = CooperativeMatrixUse, Scope.Subgroup
+    use, scope = spv.CooperativeMatrixUse, spv.Scope.Subgroup
     return (
-        CooperativeMatrixType(m, k, a, scope, use.MatrixAKHR),
-        CooperativeMatrixType(k, n, b, scope, use.MatrixBKHR),
-        CooperativeMatrixType(m, n, result, scope, use.MatrixAccumulatorKHR),
+        spv.CooperativeMatrixType(m, k, a, scope, use.MatrixAKHR),
+        spv.CooperativeMatrixType(k, n, b, scope, use.MatrixBKHR),
+        spv.CooperativeMatrixType(m, n, result, scope, use.MatrixAccumulatorKHR),
     )
 
 

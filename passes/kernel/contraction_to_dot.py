@@ -17,7 +17,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.spirv.enums import PackedVectorFormat
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.collective import write_contraction
@@ -25,7 +25,7 @@ from xdsl_spirv.passes.kernel.contraction_to_fma import InvocationCore
 from xdsl_spirv.passes.kernel.elements import components_of
 from xdsl_spirv.passes.kernel.staging import TileInMemory
 
-PACKED_4X8 = PackedVectorFormat.PackedVectorFormat4x8Bit
+PACKED_4X8 = spv.PackedVectorFormat.PackedVectorFormat4x8Bit
 
 
 class DotCore(InvocationCore):
@@ -62,18 +62,16 @@ class DotCore(InvocationCore):
 
     def _dot(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """Adds four products; each factor is extended by its type's signedness."""
-        from xdsl_spirv.dialects.spirv.dot_product import SDotOp, SUDotOp, UDotOp
-
         signs = "".join(name[0] for name in self.plan.contraction.types[:2])
         match signs:
             case "ss":
-                dot = SDotOp(a, b, i32, PACKED_4X8)
+                dot = spv.SDotOp(a, b, i32, PACKED_4X8)
             case "uu":
-                dot = UDotOp(a, b, i32, PACKED_4X8)
+                dot = spv.UDotOp(a, b, i32, PACKED_4X8)
             case "su":
-                dot = SUDotOp(a, b, i32, PACKED_4X8)
+                dot = spv.SUDotOp(a, b, i32, PACKED_4X8)
             case _:
-                dot = SUDotOp(b, a, i32, PACKED_4X8)
+                dot = spv.SUDotOp(b, a, i32, PACKED_4X8)
         return self.builder.add(dot)
 
 

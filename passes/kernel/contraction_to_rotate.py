@@ -22,8 +22,8 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import CollectiveOp, FlatViewOp
-from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.passes.analysis.contraction import element_type, fill_of, storage
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -223,10 +223,8 @@ class WindowKernel:
         return self._rotated(b.select(b.below(self.lane, distance), far, near), distance)
 
     def _rotated(self, value: SSAValue, distance: int) -> SSAValue:
-        from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
-
         b = self.builder
-        return b.add(GroupNonUniformRotateKHROp(Scope.Subgroup, value, b.i32(distance)))
+        return b.add(spv.GroupNonUniformRotateKHROp(spv.Scope.Subgroup, value, b.i32(distance)))
 
     def _widened(self, value: SSAValue, name: str) -> SSAValue:
         """Converts an input's element to the result's type."""

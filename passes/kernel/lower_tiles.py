@@ -22,9 +22,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Block, Region
 from xdsl.passes import ModulePass
 
-from xdsl_spirv.dialects import tile
-from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
-from xdsl_spirv.dialects.spirv.enums import StorageClass
+from xdsl_spirv.dialects import spv, tile
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.emit.kernel import INDEX
@@ -110,7 +108,7 @@ def lower(program: tile.ProgramOp, schedule: Schedule) -> gpu.FuncOp:
     """Returns the kernel of a program."""
     from xdsl_spirv.passes.kernel.tile_program import ProgramCode
 
-    storage = StorageClassAttr(StorageClass.StorageBuffer)
+    storage = spv.StorageClassAttr(spv.StorageClass.StorageBuffer)
     types = [
         MemRefType(argument.type.element, argument.type.shape, memory_space=storage)
         if isinstance(argument.type, tile.ViewType)

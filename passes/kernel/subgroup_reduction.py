@@ -13,9 +13,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.spirv.enums import Scope
-from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleXorOp
-from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 
 Combine = Callable[[SSAValue, SSAValue], SSAValue]
@@ -26,7 +24,7 @@ def reduce_by_rotations(b: KernelEmitter, value: SSAValue, size: int, combine: C
     """`value` of all `size` invocations of the subgroup, combined; `size` is a power of two."""
     distance = size // 2
     while distance:
-        op = GroupNonUniformRotateKHROp(Scope.Subgroup, value, b.i32(distance))
+        op = spv.GroupNonUniformRotateKHROp(spv.Scope.Subgroup, value, b.i32(distance))
         value = combine(value, b.add(op))
         distance //= 2
     return value
@@ -54,7 +52,7 @@ def given_away(
     b: KernelEmitter, kept: SSAValue, given: SSAValue, distance: int, combine: Combine
 ) -> SSAValue:
     """Sends `given` to the invocation at a distance; combines its value with `kept`."""
-    op = GroupNonUniformShuffleXorOp(Scope.Subgroup, given, b.i32(distance))
+    op = spv.GroupNonUniformShuffleXorOp(spv.Scope.Subgroup, given, b.i32(distance))
     return combine(kept, b.add(op))
 
 

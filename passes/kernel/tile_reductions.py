@@ -12,9 +12,7 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects import tile
-from xdsl_spirv.dialects.spirv.enums import Scope
-from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleXorOp
+from xdsl_spirv.dialects import spv, tile
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.component_places import moved_bits
 from xdsl_spirv.passes.kernel.tile_code import Spot, TileEmitter
@@ -74,7 +72,7 @@ class Reduction:
     def _exchange(self, values: Numbers, distance: int) -> Numbers:
         b = self.b
         others = [
-            b.add(GroupNonUniformShuffleXorOp(Scope.Subgroup, value, b.i32(distance)))
+            b.add(spv.GroupNonUniformShuffleXorOp(spv.Scope.Subgroup, value, b.i32(distance)))
             for value in values
         ]
         return self._combine(values, others)

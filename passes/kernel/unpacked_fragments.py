@@ -11,9 +11,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, FloatAttr
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.spirv.composite import CompositeInsertOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.analysis.unpacking import VECTOR
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -141,11 +139,11 @@ class UnpackedFragments:
             return unit, True
         return unit, b.below(unit, unpacking.units)
 
-    def fragments(self, count: int, k: int, type: CooperativeMatrixType) -> list[SSAValue]:
+    def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
         """The subgroup's fragments at `k` elements along K in the tile."""
         return [self.fragment(number, k, type) for number in range(count)]
 
-    def fragment(self, number: int, k: int, type: CooperativeMatrixType) -> SSAValue:
+    def fragment(self, number: int, k: int, type: spv.CooperativeMatrixType) -> SSAValue:
         """Builds the fragment with this number, at `k` elements along K in the tile."""
         group, within = divmod(k, self.order.group)
         depth = self.order.parts * self.order.count
@@ -156,13 +154,13 @@ class UnpackedFragments:
         self,
         units: dict[int, tuple[UnitCode, Condition]],
         first: int,
-        type: CooperativeMatrixType,
+        type: spv.CooperativeMatrixType,
     ) -> SSAValue:
         """Builds a fragment from the units' elements from number `first` on."""
         b = self.builder
         element = type.element_type
         assert isinstance(element, Float16Type | BFloat16Type | Float32Type)
-        fragment = b.at_top(ConstantOp(FloatAttr(0.0, element), type), "none")
+        fragment = b.at_top(spv.ConstantOp(FloatAttr(0.0, element), type), "none")
         fours: dict[tuple[int, int], list[SSAValue]] = {}
         rest = {slot: iter(self.order.elements) for slot in units}
         for number, slot in enumerate(self.slots):
@@ -175,5 +173,5 @@ class UnpackedFragments:
                     four = b.select(inside, four, b.zero(four.type))
                 fours[key] = components_of(b, four)
             component = fours[key][at % VECTOR]
-            fragment = b.add(CompositeInsertOp(component, fragment, [number]))
+            fragment = b.add(spv.CompositeInsertOp(component, fragment, [number]))
         return fragment

@@ -16,6 +16,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import BFloat16Type, UnitAttr, f32, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.scalars.values import (
     Values,
     element_of,
@@ -25,7 +26,6 @@ from xdsl_spirv.dialects.scalars.values import (
     wide,
     width_of,
 )
-from xdsl_spirv.dialects.spirv import arithmetic, conversion, logic
 from xdsl_spirv.passes.spirv.kernel_code import Compute, KernelCode
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
@@ -98,32 +98,32 @@ def maximum(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
 # Comparisons
 
 _INTEGER_COMPARISONS: tuple[type[Operation], ...] = (
-    logic.IEqualOp,
-    logic.INotEqualOp,
-    logic.SLessThanOp,
-    logic.SLessThanEqualOp,
-    logic.SGreaterThanOp,
-    logic.SGreaterThanEqualOp,
-    logic.ULessThanOp,
-    logic.ULessThanEqualOp,
-    logic.UGreaterThanOp,
-    logic.UGreaterThanEqualOp,
+    spv.IEqualOp,
+    spv.INotEqualOp,
+    spv.SLessThanOp,
+    spv.SLessThanEqualOp,
+    spv.SGreaterThanOp,
+    spv.SGreaterThanEqualOp,
+    spv.ULessThanOp,
+    spv.ULessThanEqualOp,
+    spv.UGreaterThanOp,
+    spv.UGreaterThanEqualOp,
 )
 """By the number of arith.cmpi's predicate."""
 
 _FLOAT_COMPARISONS: dict[int, type[Operation]] = {
-    1: logic.FOrdEqualOp,
-    2: logic.FOrdGreaterThanOp,
-    3: logic.FOrdGreaterThanEqualOp,
-    4: logic.FOrdLessThanOp,
-    5: logic.FOrdLessThanEqualOp,
-    6: logic.FOrdNotEqualOp,
-    8: logic.FUnordEqualOp,
-    9: logic.FUnordGreaterThanOp,
-    10: logic.FUnordGreaterThanEqualOp,
-    11: logic.FUnordLessThanOp,
-    12: logic.FUnordLessThanEqualOp,
-    13: logic.FUnordNotEqualOp,
+    1: spv.FOrdEqualOp,
+    2: spv.FOrdGreaterThanOp,
+    3: spv.FOrdGreaterThanEqualOp,
+    4: spv.FOrdLessThanOp,
+    5: spv.FOrdLessThanEqualOp,
+    6: spv.FOrdNotEqualOp,
+    8: spv.FUnordEqualOp,
+    9: spv.FUnordGreaterThanOp,
+    10: spv.FUnordGreaterThanEqualOp,
+    11: spv.FUnordLessThanOp,
+    12: spv.FUnordLessThanEqualOp,
+    13: spv.FUnordNotEqualOp,
 }
 """By the number of arith.cmpf's predicate; 0 and 15 are constants, 7 and 14 ask for a NaN."""
 
@@ -136,7 +136,7 @@ def compare_integers(code: KernelCode, op: Operation) -> SSAValue:
     v = Values(code, type)
     if _is_bool(type):
         if predicate < 2:
-            kind = logic.LogicalEqualOp if predicate == 0 else logic.LogicalNotEqualOp
+            kind = spv.LogicalEqualOp if predicate == 0 else spv.LogicalNotEqualOp
             return v.test(kind, a, b)
         v = v.as_type(i32)
         true, false = v.number(-1 if predicate < 6 else 1), v.number(0)
@@ -157,7 +157,7 @@ def compare_floats(code: KernelCode, op: Operation) -> SSAValue:
     elif predicate in (7, 14):
         result = v.either(v.is_nan(a), v.is_nan(b))
         if predicate == 7:
-            result = boolean.op(logic.LogicalNotOp, result)
+            result = boolean.op(spv.LogicalNotOp, result)
     else:
         result = v.test(_FLOAT_COMPARISONS[predicate], a, b)
     return result
@@ -178,12 +178,10 @@ def resized(v: Values, x: SSAValue, sign: bool) -> SSAValue:
     if _is_bool(x.type):
         return _choice(v, x, sign)
     if _is_bool(v.type):
-        from xdsl_spirv.dialects.spirv import bit
-
         whole = Values(v.code, x.type)
-        low = whole.op(bit.BitwiseAndOp, x, whole.number(1))
-        return whole.test(logic.INotEqualOp, low, whole.number(0))
-    return v.op(conversion.SConvertOp if sign else conversion.UConvertOp, x)
+        low = whole.op(spv.BitwiseAndOp, x, whole.number(1))
+        return whole.test(spv.INotEqualOp, low, whole.number(0))
+    return v.op(spv.SConvertOp if sign else spv.UConvertOp, x)
 
 
 def integer_to_float(v: Values, x: SSAValue, sign: bool) -> SSAValue:
@@ -193,7 +191,7 @@ def integer_to_float(v: Values, x: SSAValue, sign: bool) -> SSAValue:
     if width_of(x.type) < 32:
         x = resized(Values(v.code, like(x.type, i32)), x, sign)
     single = v.as_type(f32) if is_small(v.type) else v
-    kind = conversion.ConvertSToFOp if sign else conversion.ConvertUToFOp
+    kind = spv.ConvertSToFOp if sign else spv.ConvertUToFOp
     return narrow(v.code, single.op(kind, x), v.type)
 
 
@@ -203,8 +201,8 @@ def float_to_integer(v: Values, x: SSAValue, sign: bool) -> SSAValue:
     """
     x = wide(v.code, x, x.type)
     if width_of(v.type) < 32:
-        return resized(v, v.as_type(i32).op(conversion.ConvertFToSOp, x), True)
-    whole = v.op(conversion.ConvertFToSOp if sign else conversion.ConvertFToUOp, x)
+        return resized(v, v.as_type(i32).op(spv.ConvertFToSOp, x), True)
+    whole = v.op(spv.ConvertFToSOp if sign else spv.ConvertFToUOp, x)
     return whole if width_of(v.type) == 32 else _saturate_integer(v, x, whole, sign)
 
 
@@ -218,9 +216,9 @@ def _saturate_integer(v: Values, x: SSAValue, whole: SSAValue, sign: bool) -> SS
     floats = Values(v.code, x.type)
     low, end = (floats.number(n) for n in ((-(2.0**63), 2.0**63) if sign else (0.0, 2.0**64)))
     least, most = (v.number(n) for n in ((-(1 << 63), (1 << 63) - 1) if sign else (0, -1)))
-    below = v.select(floats.test(logic.FOrdLessThanOp, x, low), least, v.number(0))
-    inside = v.select(floats.test(logic.FOrdGreaterThanEqualOp, x, low), whole, below)
-    return v.select(floats.test(logic.FOrdGreaterThanEqualOp, x, end), most, inside)
+    below = v.select(floats.test(spv.FOrdLessThanOp, x, low), least, v.number(0))
+    inside = v.select(floats.test(spv.FOrdGreaterThanEqualOp, x, low), whole, below)
+    return v.select(floats.test(spv.FOrdGreaterThanEqualOp, x, end), most, inside)
 
 
 def by_sign(compute: Callable[[Values, SSAValue, bool], SSAValue], sign: bool) -> Compute:
@@ -228,7 +226,7 @@ def by_sign(compute: Callable[[Values, SSAValue, bool], SSAValue], sign: bool) -
 
 
 def bitcast(v: Values, x: SSAValue) -> SSAValue:
-    return x if x.type == v.type else v.op(conversion.BitcastOp, x)
+    return x if x.type == v.type else v.op(spv.BitcastOp, x)
 
 
 LARGEST_FRACTION = 2.0**23
@@ -298,12 +296,12 @@ def divide_floats(code: KernelCode, op: Operation) -> SSAValue:
 
 HANDLERS: dict[type[Operation], Compute] = {
     # Modulo 2 a sum and a difference are whether two differ.
-    arith.AddiOp: by_kind(logic.LogicalNotEqualOp, arithmetic.IAddOp),
-    arith.SubiOp: by_kind(logic.LogicalNotEqualOp, arithmetic.ISubOp),
-    arith.MuliOp: by_kind(logic.LogicalAndOp, arithmetic.IMulOp),
-    arith.DivSIOp: by_kind(first, arithmetic.SDivOp),
-    arith.DivUIOp: by_kind(first, arithmetic.UDivOp),
-    arith.RemUIOp: by_kind(zero, arithmetic.UModOp),
+    arith.AddiOp: by_kind(spv.LogicalNotEqualOp, spv.IAddOp),
+    arith.SubiOp: by_kind(spv.LogicalNotEqualOp, spv.ISubOp),
+    arith.MuliOp: by_kind(spv.LogicalAndOp, spv.IMulOp),
+    arith.DivSIOp: by_kind(first, spv.SDivOp),
+    arith.DivUIOp: by_kind(first, spv.UDivOp),
+    arith.RemUIOp: by_kind(zero, spv.UModOp),
     arith.AddfOp: uncontracted(Values.add),
     arith.SubfOp: uncontracted(Values.sub),
     arith.MulfOp: uncontracted(Values.mul),
@@ -313,9 +311,9 @@ HANDLERS: dict[type[Operation], Compute] = {
     arith.MaximumfOp: on_floats(maximum),
     arith.CmpiOp: compare_integers,
     arith.CmpfOp: compare_floats,
-    arith.SelectOp: one_to_one(logic.SelectOp),
-    arith.ExtFOp: one_to_one(conversion.FConvertOp),
-    arith.TruncFOp: one_to_one(conversion.FConvertOp),
+    arith.SelectOp: one_to_one(spv.SelectOp),
+    arith.ExtFOp: one_to_one(spv.FConvertOp),
+    arith.TruncFOp: one_to_one(spv.FConvertOp),
     arith.ExtSIOp: by_sign(resized, True),
     arith.ExtUIOp: by_sign(resized, False),
     arith.TruncIOp: by_sign(resized, False),

@@ -33,13 +33,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import Pure
 
-from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
-from xdsl_spirv.dialects.spirv.control_flow import MergeOp
-from xdsl_spirv.dialects.spirv.memory import StoreOp
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.dialects import spv
 
 Number: TypeAlias = FloatAttr[AnyFloat] | IntegerAttr[IntegerType | IndexType]
 
@@ -78,7 +72,7 @@ class KernelTemplate:
         return tuple(hole.number for hole in self.holes)
 
 
-def template_of(module: ModuleOp, name: str) -> KernelTemplate:
+def template_of(module: spv.ModuleOp, name: str) -> KernelTemplate:
     """Builds the template of a module with one entry point, called `name`."""
     return _Writer(module, name).write()
 
@@ -86,11 +80,14 @@ def template_of(module: ModuleOp, name: str) -> KernelTemplate:
 def number_of(value: SSAValue) -> Number | None:
     """The scalar that a constant is, or that all of its components are, if it may be a hole."""
     owner = value.owner
-    if not isinstance(owner, ConstantOp):
+    if not isinstance(owner, spv.ConstantOp):
         return None
     held = owner.value
     if isinstance(held, DenseIntOrFPElementsAttr):
-        if not isinstance(value.type, VectorType | CooperativeMatrixType) or not held.is_splat():
+        if (
+            not isinstance(value.type, VectorType | spv.CooperativeMatrixType)
+            or not held.is_splat()
+        ):
             return None
         held = next(held.iter_attrs())
         return held if held.type == f32 else None
@@ -100,7 +97,7 @@ def number_of(value: SSAValue) -> Number | None:
 
 
 class _Writer:
-    def __init__(self, module: ModuleOp, name: str):
+    def __init__(self, module: spv.ModuleOp, name: str):
         self.module, self.name = module, name
         self.deciding = _deciding(module)
         self.numbers: dict[SSAValue, int] = {}
@@ -110,11 +107,11 @@ class _Writer:
 
     def write(self) -> KernelTemplate:
         block = self.module.body.block
-        variables = [op for op in block.ops if isinstance(op, GlobalVariableOp)]
+        variables = [op for op in block.ops if isinstance(op, spv.GlobalVariableOp)]
         for op in sorted(variables, key=lambda variable: self._rest(variable.sym_name.data)):
             self._operation(op)
         for op in block.ops:
-            if not isinstance(op, GlobalVariableOp | ConstantOp):
+            if not isinstance(op, spv.GlobalVariableOp | spv.ConstantOp):
                 self._operation(op)
         return KernelTemplate(tuple(self.key), self.holes)
 
@@ -123,7 +120,7 @@ class _Writer:
         for argument in block.args:
             self.numbers[argument] = len(self.numbers)
         for op in block.ops:
-            if not isinstance(op, ConstantOp):
+            if not isinstance(op, spv.ConstantOp):
                 self._operation(op)
 
     def _operation(self, op: Operation) -> None:
@@ -144,7 +141,7 @@ class _Writer:
         self.key += [self.blocks[block] for block in op.successors]
 
     def _operand(self, op: Operation, index: int, operand: SSAValue) -> object:
-        if not isinstance(operand.owner, ConstantOp):
+        if not isinstance(operand.owner, spv.ConstantOp):
             return self.numbers.setdefault(operand, len(self.numbers))
         number = number_of(operand)
         free = number is not None and op.name not in FIXED
@@ -186,13 +183,13 @@ def _receivers(op: Operation, index: int) -> list[SSAValue] | None:
     """The values that receive an operand's value; None if the operation has another effect, too."""
     if _computes(op):
         return list(op.results)
-    if isinstance(op, StoreOp):
+    if isinstance(op, spv.StoreOp):
         return [] if index == 1 else None
     passed = [target for target, source in _passed_on(op) if source is op.operands[index]]
     return passed or None
 
 
-def _deciding(module: ModuleOp) -> set[SSAValue]:
+def _deciding(module: spv.ModuleOp) -> set[SSAValue]:
     """The values that decide addresses, branches or trip counts, and all values they depend on."""
     waiting: list[SSAValue] = []
     sources: dict[SSAValue, list[SSAValue]] = {}
@@ -214,23 +211,23 @@ def _deciding(module: ModuleOp) -> set[SSAValue]:
 
 def _passed_on(op: Operation) -> Iterable[tuple[SSAValue, SSAValue]]:
     """Yields pairs (receiver, value) of values that a terminator passes on."""
-    if isinstance(op, BranchOp):
+    if isinstance(op, spv.BranchOp):
         yield from zip(op.successors[0].args, op.operands, strict=True)
-    elif isinstance(op, BranchConditionalOp):
+    elif isinstance(op, spv.BranchConditionalOp):
         yield from zip(op.successors[0].args, op.true_operands, strict=True)
         yield from zip(op.successors[1].args, op.false_operands, strict=True)
-    elif isinstance(op, MergeOp) and (parent := op.parent_op()) is not None:
+    elif isinstance(op, spv.MergeOp) and (parent := op.parent_op()) is not None:
         yield from zip(parent.results, op.operands, strict=False)
 
 
 def _decided_by(op: Operation) -> list[SSAValue]:
     """The operands of an operation that are more than computed with."""
     match op:
-        case StoreOp():
+        case spv.StoreOp():
             return [op.operands[0]]
-        case BranchConditionalOp():
+        case spv.BranchConditionalOp():
             return [op.operands[0]]
-        case BranchOp() | MergeOp():
+        case spv.BranchOp() | spv.MergeOp():
             return []
         case _ if _computes(op):
             return []

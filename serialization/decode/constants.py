@@ -16,9 +16,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from xdsl_spirv.dialects.spirv.constants import constituent_types
-from xdsl_spirv.dialects.spirv.types import ArrayType, CooperativeMatrixType, known
-from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.serialization.decode.module_index import ModuleIndex
 from xdsl_spirv.serialization.decode.types import (
     TypeReader,
@@ -62,7 +60,7 @@ class ConstantReader:
             case "OpConstantCompositeReplicateEXT":
                 words = self.index.rows[row or 0]
                 t = self.types.type(self.index.word(words, 1))
-                if not isinstance(t, TensorArmType) or not t.extents:
+                if not isinstance(t, spv.TensorArmType) or not t.extents:
                     return None
                 return tensor_of(t, [self.value(self.index.word(words, 3))] * t.extents[0])
             case _:
@@ -98,15 +96,15 @@ class ConstantReader:
             raise self.index.error("a constituent of a constant is not defined before it")
         if isinstance(t, VectorType):
             return self._vector(cast("VectorType", t), parts)
-        if isinstance(t, ArrayType) and known(t.length) != len(parts):
+        if isinstance(t, spv.ArrayType) and spv.known(t.length) != len(parts):
             return None
-        types = constituent_types(t)
+        types = spv.constituent_types(t)
         values = [self.value(p) for p in parts]
-        if isinstance(t, TensorArmType):
+        if isinstance(t, spv.TensorArmType):
             return tensor_of(t, values)
         if types is None or len(types) != len(values) or any(v is None for v in values):
             return None
-        if isinstance(t, CooperativeMatrixType):
+        if isinstance(t, spv.CooperativeMatrixType):
             return values[0] if isinstance(values[0], IntegerAttr | FloatAttr) else None
         return ArrayAttr([v for v in values if v is not None])
 

@@ -17,22 +17,20 @@ from collections.abc import Iterable, Sequence
 from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, SSAValues
 
-from xdsl_spirv.dialects.spirv.branches import BranchConditionalOp, BranchOp, SwitchOp
-from xdsl_spirv.dialects.spirv.constants import UndefOp
-from xdsl_spirv.dialects.spirv.control_flow import MergeOp
-from xdsl_spirv.dialects.spirv.flow_graph import FlowGraph
-from xdsl_spirv.dialects.spirv.function import FuncOp
-from xdsl_spirv.dialects.spirv.memory import AccessChain, CopyObjectOp, LoadOp, PtrAccessChain
-from xdsl_spirv.dialects.spirv.raw import RawOp, RawType
-from xdsl_spirv.dialects.spirv.types import PointerType, UntypedPointerType
-from xdsl_spirv.dialects.spirv.untyped_pointer import UntypedAccessChain, UntypedPtrAccessChain
+from xdsl_spirv.dialects import spv
 
-CHAINS = (AccessChain, PtrAccessChain, UntypedAccessChain, UntypedPtrAccessChain, CopyObjectOp)
+CHAINS = (
+    spv.AccessChain,
+    spv.PtrAccessChain,
+    spv.UntypedAccessChain,
+    spv.UntypedPtrAccessChain,
+    spv.CopyObjectOp,
+)
 REPEATED = ("OpLoad", "OpImage", "OpSampledImage", "OpImageTexelPointer", "OpCopyObject")
 """Carried instructions that make an image, a sampler or a pointer to a texel."""
 
 
-def lead_out(function: FuncOp, escaping: Iterable[SSAValue]) -> None:
+def lead_out(function: spv.FuncOp, escaping: Iterable[SSAValue]) -> None:
     """Gives each use of these values that is out of their scope a name that is in scope."""
     ways = _WaysOut(function)
     for value in escaping:
@@ -44,9 +42,9 @@ def lead_out(function: FuncOp, escaping: Iterable[SSAValue]) -> None:
 
 
 class _WaysOut:
-    def __init__(self, function: FuncOp):
+    def __init__(self, function: spv.FuncOp):
         self.entry = function.body.blocks[0]
-        self.graph = FlowGraph(function.body)
+        self.graph = spv.FlowGraph(function.body)
         self.idom = self.graph.dominators.immediate()
         self.names: dict[tuple[SSAValue, int], SSAValue] = {}
         """The name of a value in a stretch out of its scope."""
@@ -83,7 +81,7 @@ class _WaysOut:
         """A new name at the beginning of a stretch."""
         start = self.graph.starts[node]
         if _is_repeated(value):
-            is_merge = isinstance(start, Block) and isinstance(start.last_op, MergeOp)
+            is_merge = isinstance(start, Block) and isinstance(start.last_op, spv.MergeOp)
             # Nothing but its end stands in a merge block: no use is there.
             return value if is_merge else self._repeat(value, node)
         self.renamed.append((value, node))
@@ -115,7 +113,7 @@ class _WaysOut:
         """A value for a block that is never reached."""
         known = self.undefined.get(value.type)
         if known is None:
-            op = UndefOp(value.type)
+            op = spv.UndefOp(value.type)
             assert self.entry.first_op is not None
             self.entry.insert_op_before(op, self.entry.first_op)
             known = self.undefined[value.type] = op.results[0]
@@ -139,11 +137,11 @@ class _WaysOut:
 
 def _is_repeated(value: SSAValue) -> bool:
     op = value.owner
-    if not isinstance(value.type, PointerType | UntypedPointerType | RawType):
+    if not isinstance(value.type, spv.PointerType | spv.UntypedPointerType | spv.RawType):
         return False
-    if isinstance(op, LoadOp):
-        return isinstance(value.type, RawType)
-    return isinstance(op, CHAINS) or (isinstance(op, RawOp) and op.instruction.data in REPEATED)
+    if isinstance(op, spv.LoadOp):
+        return isinstance(value.type, spv.RawType)
+    return isinstance(op, CHAINS) or (isinstance(op, spv.RawOp) and op.instruction.data in REPEATED)
 
 
 def _pass(end: Operation, further: Sequence[tuple[Block | None, SSAValue]]) -> None:
@@ -152,13 +150,13 @@ def _pass(end: Operation, further: Sequence[tuple[Block | None, SSAValue]]) -> N
         end.operands = [*end.operands, *(value for _, value in further)]
         return
     given = [[v for target, v in further if target is block] for block in end.successors]
-    if isinstance(end, BranchOp):
+    if isinstance(end, spv.BranchOp):
         end.operands = [*end.operands, *given[0]]
-    elif isinstance(end, BranchConditionalOp):
+    elif isinstance(end, spv.BranchConditionalOp):
         ways = [[*end.true_operands, *given[0]], [*end.false_operands, *given[1]]]
         _set_operands(end, [[end.condition], *ways])
     else:
-        assert isinstance(end, SwitchOp)
+        assert isinstance(end, spv.SwitchOp)
         cases = [[*old, *new] for old, new in zip(end.case_operands, given[1:], strict=True)]
         default = [*end.default_operands, *given[0]]
         _set_operands(end, [[end.selector], default, [v for case in cases for v in case]])

@@ -15,9 +15,7 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, Location
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.memory import VariableOp
-from xdsl_spirv.dialects.spirv.raw import RawOp, RawTerminatorOp
-from xdsl_spirv.dialects.spirv.untyped_pointer import UntypedVariableOp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.serialization.decode.blocks import TERMINATORS
 from xdsl_spirv.serialization.decode.module_index import EXTENDED, facts
 from xdsl_spirv.serialization.decode.operations import (
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.serialization.decode.functions import Module
     from xdsl_spirv.serialization.decode.values import Values
 
-VARIABLES = (VariableOp, UntypedVariableOp)
+VARIABLES = (spv.VariableOp, spv.UntypedVariableOp)
 
 
 class InstructionDecoder:
@@ -132,7 +130,7 @@ class InstructionDecoder:
         t: Attribute | None = self.type(words[1]) if known.has_type else None
         if t is None and known.has_result:
             t = NoneType()
-        cls = RawTerminatorOp if known.name in TERMINATORS else RawOp
+        cls = spv.RawTerminatorOp if known.name in TERMINATORS else spv.RawOp
         op = cls(known.name, operands, t)
         op.location = self.location
         if known.has_result:

@@ -29,9 +29,7 @@ from xdsl.ir import Attribute, Block, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.spirv.constants import ConstantOp, ReferenceOfOp
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope, StorageClass
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, PointerType, UntypedPointerType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.serialization.decode.operations import NotDeclared, core_decoder, extended_decoder
 from xdsl_spirv.serialization.decode.types import MAX_INTEGER_BITS
 from xdsl_spirv.serialization.validation.instructions import Instruction
@@ -122,7 +120,7 @@ class Lifter:
             case "Pointer":
                 return self._pointer(type_)
             case "UntypedPointerKHR":
-                return UntypedPointerType(StorageClass[type_.storage])
+                return spv.UntypedPointerType(spv.StorageClass[type_.storage])
             case _:
                 return OtherType(StringAttr(str(type_)))
 
@@ -133,14 +131,14 @@ class Lifter:
             return OtherType(StringAttr(str(type_)))
         scope, rows, columns, use = words[3:7]
         known_use, known_scope = self.m.integer(use, default=True), self.m.integer(scope)
-        if known_use not in set(CooperativeMatrixUse) or known_scope not in {None, *Scope}:
+        if known_use not in set(spv.CooperativeMatrixUse) or known_scope not in {None, *spv.Scope}:
             return OtherType(StringAttr(str(type_)))
-        return CooperativeMatrixType(
+        return spv.CooperativeMatrixType(
             self._size(rows),
             self._size(columns),
             self.type(type_.element.id),
-            self._symbol(scope) if known_scope is None else Scope(known_scope),
-            CooperativeMatrixUse(known_use),
+            self._symbol(scope) if known_scope is None else spv.Scope(known_scope),
+            spv.CooperativeMatrixUse(known_use),
         )
 
     def _size(self, id: int) -> int | SymbolRefAttr:
@@ -157,7 +155,7 @@ class Lifter:
         pointee = (
             self.type(held.id) if held is not None and shallow else OtherType(StringAttr(str(held)))
         )
-        return PointerType(pointee, StorageClass[type_.storage])
+        return spv.PointerType(pointee, spv.StorageClass[type_.storage])
 
     def value(self, id: int) -> SSAValue:
         """A value of the id's type, whose owner says whether it is a constant."""
@@ -172,9 +170,9 @@ class Lifter:
             raise NotDeclared("the id is not a value")
         lifted, number = self.type(type_.id), self.m.integer(id)
         if number is not None and isinstance(lifted, IntegerType):
-            return ConstantOp(IntegerAttr(number, lifted)).result
+            return spv.ConstantOp(IntegerAttr(number, lifted)).result
         if self.m.is_constant(id):
-            return ReferenceOfOp(self._symbol(id).string_value(), lifted).result
+            return spv.ReferenceOfOp(self._symbol(id).string_value(), lifted).result
         return Block(arg_types=[lifted]).args[0]
 
     def attribute(self, id: int) -> Attribute | None:

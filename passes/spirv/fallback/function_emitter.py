@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
-from xdsl_spirv.dialects.spirv import bit
-from xdsl_spirv.dialects.spirv.function import FuncOp
-from xdsl_spirv.dialects.spirv.module import ModuleOp
 from xdsl_spirv.passes.emit.emitter import Index, Scope
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 
@@ -22,7 +20,7 @@ class FunctionEmitter(SpirvEmitter):
     Index arithmetic on constants and built-ins is hoisted to the function's top.
     """
 
-    def __init__(self, function: FuncOp, module: ModuleOp):
+    def __init__(self, function: spv.FuncOp, module: spv.ModuleOp):
         super().__init__(InsertPoint.at_start(function.body.blocks[0]), module)
         self.function = function
         self._top_values: set[SSAValue] = set()
@@ -49,33 +47,33 @@ class FunctionEmitter(SpirvEmitter):
         """Rounded down; by a shift where `b` is a power of two."""
         if not isinstance(a, SSAValue) or is_dynamic(b) or b == 1 or b & (b - 1):
             return super().divided(a, b)
-        return self.pure(bit.ShiftRightLogicalOp, a, self.index(b.bit_length() - 1))
+        return self.pure(spv.ShiftRightLogicalOp, a, self.index(b.bit_length() - 1))
 
     def remainder(self, a: Index, b: Size) -> Index:
         """Returns the remainder, by a mask where `b` is a power of two."""
         if not isinstance(a, SSAValue) or is_dynamic(b) or b == 1 or b & (b - 1):
             return super().remainder(a, b)
-        return self.pure(bit.BitwiseAndOp, a, self.index(b - 1))
+        return self.pure(spv.BitwiseAndOp, a, self.index(b - 1))
 
 
 class ModuleEmitter:
     """The emitters of a module's functions."""
 
-    def __init__(self, module: ModuleOp):
+    def __init__(self, module: spv.ModuleOp):
         self.module = module
-        self._emitters: dict[FuncOp, FunctionEmitter] = {}
+        self._emitters: dict[spv.FuncOp, FunctionEmitter] = {}
 
     def before(self, op: Operation) -> FunctionEmitter:
         """The emitter of the function that `op` stands in, writing before `op`."""
         parent = op.parent_op()
-        while not isinstance(parent, FuncOp):
+        while not isinstance(parent, spv.FuncOp):
             assert parent is not None
             parent = parent.parent_op()
         emitter = self.of(parent)
         emitter.before(op)
         return emitter
 
-    def of(self, function: FuncOp) -> FunctionEmitter:
+    def of(self, function: spv.FuncOp) -> FunctionEmitter:
         if function not in self._emitters:
             self._emitters[function] = FunctionEmitter(function, self.module)
         return self._emitters[function]

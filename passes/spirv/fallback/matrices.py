@@ -13,10 +13,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Attribute, Operation
 
-from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
-from xdsl_spirv.dialects.spirv.enums import BuiltIn, Scope
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.types import ArrayType, CooperativeMatrixType, known
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
@@ -37,17 +34,17 @@ class Group:
         if self.lanes == 1:
             return 0
         if self.whole or self.virtual:
-            local = code.built_in(BuiltIn.LocalInvocationIndex)
+            local = code.built_in(spv.BuiltIn.LocalInvocationIndex)
             return local if self.count == 1 else code.remainder(local, self.lanes)
-        return code.built_in(BuiltIn.SubgroupLocalInvocationId)
+        return code.built_in(spv.BuiltIn.SubgroupLocalInvocationId)
 
     def number(self, code: SpirvEmitter) -> Index:
         """The number of the invocation's group in the workgroup."""
         if self.count == 1:
             return 0
         if not self.virtual:
-            return code.built_in(BuiltIn.SubgroupId)
-        return code.divided(code.built_in(BuiltIn.LocalInvocationIndex), self.lanes)
+            return code.built_in(spv.BuiltIn.SubgroupId)
+        return code.divided(code.built_in(spv.BuiltIn.LocalInvocationIndex), self.lanes)
 
 
 @dataclass(frozen=True)
@@ -78,8 +75,8 @@ class Form:
         return -(-self.total // self.group.lanes)
 
     @property
-    def array(self) -> ArrayType:
-        return ArrayType(self.count, self.element)
+    def array(self) -> spv.ArrayType:
+        return spv.ArrayType(self.count, self.element)
 
     def place(self, code: SpirvEmitter, number: int) -> Place:
         """The position of the invocation's component `number`."""
@@ -112,25 +109,25 @@ class Form:
 class Sharing:
     """Spreads a module's matrices over invocations."""
 
-    def __init__(self, pass_name: str, module: ModuleOp, subgroup_size: int, virtual: bool):
+    def __init__(self, pass_name: str, module: spv.ModuleOp, subgroup_size: int, virtual: bool):
         self.pass_name = pass_name
         self.module = module
         self.subgroup_size = subgroup_size
         self.virtual = virtual
-        self._forms: dict[CooperativeMatrixType, Form] = {}
+        self._forms: dict[spv.CooperativeMatrixType, Form] = {}
 
-    def form(self, type_: CooperativeMatrixType, op: Operation) -> Form:
+    def form(self, type_: spv.CooperativeMatrixType, op: Operation) -> Form:
         """The form of a type; `op` has it, for a refusal's place."""
         if type_ not in self._forms:
             self._forms[type_] = self._new_form(type_, op)
         return self._forms[type_]
 
-    def known_form(self, type_: CooperativeMatrixType) -> Form | None:
+    def known_form(self, type_: spv.CooperativeMatrixType) -> Form | None:
         return self._forms.get(type_)
 
-    def _new_form(self, type_: CooperativeMatrixType, op: Operation) -> Form:
-        rows, columns = known(type_.rows), known(type_.columns)
-        if rows is None or columns is None or not isinstance(type_.scope, ScopeAttr):
+    def _new_form(self, type_: spv.CooperativeMatrixType, op: Operation) -> Form:
+        rows, columns = spv.known(type_.rows), spv.known(type_.columns)
+        if rows is None or columns is None or not isinstance(type_.scope, spv.ScopeAttr):
             refuse(
                 self.pass_name,
                 op,
@@ -138,13 +135,13 @@ class Sharing:
             )
         return Form(rows, columns, type_.element_type, self._group(type_, type_.scope.data, op))
 
-    def _group(self, type_: CooperativeMatrixType, scope: Scope, op: Operation) -> Group:
+    def _group(self, type_: spv.CooperativeMatrixType, scope: spv.Scope, op: Operation) -> Group:
         size = workgroup_size(self.module)
         if isinstance(size, str):
             refuse(self.pass_name, op, f"{type_} cannot be spread over invocations: {size}")
-        if scope is Scope.Workgroup:
+        if scope is spv.Scope.Workgroup:
             return Group(size, 1, True, self.virtual)
-        if scope is not Scope.Subgroup:
+        if scope is not spv.Scope.Subgroup:
             refuse(
                 self.pass_name,
                 op,

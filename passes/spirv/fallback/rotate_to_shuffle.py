@@ -17,11 +17,7 @@ from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from xdsl_spirv.dialects.spirv import arithmetic, bit
-from xdsl_spirv.dialects.spirv.enums import BuiltIn, Capability, MemoryModel, Scope
-from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleOp
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.rotate import GroupNonUniformRotateKHROp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import refuse, rewrite_once
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter, ModuleEmitter
@@ -38,11 +34,11 @@ class RotateToShufflePass(ModulePass):
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         for module in op.walk():
-            if isinstance(module, ModuleOp):
+            if isinstance(module, spv.ModuleOp):
                 lower_rotations(module)
 
 
-def lower_rotations(module: ModuleOp) -> None:
+def lower_rotations(module: spv.ModuleOp) -> None:
     """Rewrite every rotation of a module."""
     rewrite_once(module, RotationToShuffle(ModuleEmitter(module)))
 
@@ -58,11 +54,13 @@ class RotationToShuffle(RewritePattern):
     codes: ModuleEmitter
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: GroupNonUniformRotateKHROp, rewriter: PatternRewriter) -> None:
+    def match_and_rewrite(
+        self, op: spv.GroupNonUniformRotateKHROp, rewriter: PatternRewriter
+    ) -> None:
         code = self.codes.before(op)
-        whole = op.execution_scope.data is Scope.Workgroup
+        whole = op.execution_scope.data is spv.Scope.Workgroup
         lane = code.built_in(
-            BuiltIn.LocalInvocationIndex if whole else BuiltIn.SubgroupLocalInvocationId
+            spv.BuiltIn.LocalInvocationIndex if whole else spv.BuiltIn.SubgroupLocalInvocationId
         )
         further = code.plus(lane, code.as_index(op.delta))
         if op.cluster_size is None:
@@ -70,16 +68,16 @@ class RotationToShuffle(RewritePattern):
         else:
             around = _minus_one(code, code.as_index(op.cluster_size))
             known = isinstance(around, int)
-            inverse = ~around if known else code.add(bit.NotOp(code.index(around)))
+            inverse = ~around if known else code.add(spv.NotOp(code.index(around)))
             source = code.plus(_and(code, further, around), _and(code, lane, inverse))
-        shuffle = GroupNonUniformShuffleOp(op.execution_scope, op.value, code.index(source))
+        shuffle = spv.GroupNonUniformShuffleOp(op.execution_scope, op.value, code.index(source))
         rewriter.replace(op, shuffle)
 
 
-def _group_size(op: GroupNonUniformRotateKHROp, code: FunctionEmitter) -> Index:
-    if op.execution_scope.data is not Scope.Workgroup:
+def _group_size(op: spv.GroupNonUniformRotateKHROp, code: FunctionEmitter) -> Index:
+    if op.execution_scope.data is not spv.Scope.Workgroup:
         return code.built_in(
-            BuiltIn.SubgroupMaxSize if _is_kernel(code.module) else BuiltIn.SubgroupSize
+            spv.BuiltIn.SubgroupMaxSize if _is_kernel(code.module) else spv.BuiltIn.SubgroupSize
         )
     size = workgroup_size(code.module, code.function)
     if isinstance(size, str):
@@ -91,11 +89,11 @@ def _group_size(op: GroupNonUniformRotateKHROp, code: FunctionEmitter) -> Index:
     return size
 
 
-def _is_kernel(module: ModuleOp) -> bool:
-    if module.memory_model.data is MemoryModel.OpenCL:
+def _is_kernel(module: spv.ModuleOp) -> bool:
+    if module.memory_model.data is spv.MemoryModel.OpenCL:
         return True
     triple = module.vce_triple
-    return triple is not None and any(c.data is Capability.Kernel for c in triple.capabilities)
+    return triple is not None and any(c.data is spv.Capability.Kernel for c in triple.capabilities)
 
 
 def _and(code: FunctionEmitter, value: Index, mask: Index) -> Index:
@@ -103,10 +101,10 @@ def _and(code: FunctionEmitter, value: Index, mask: Index) -> Index:
         return value & mask
     if mask == 0:
         return 0
-    return code.add(bit.BitwiseAndOp(code.index(value), code.index(mask)))
+    return code.add(spv.BitwiseAndOp(code.index(value), code.index(mask)))
 
 
 def _minus_one(code: FunctionEmitter, value: Index) -> Index:
     if isinstance(value, int):
         return value - 1
-    return code.add(arithmetic.ISubOp(code.index(value), code.number(1)))
+    return code.add(spv.ISubOp(code.index(value), code.number(1)))

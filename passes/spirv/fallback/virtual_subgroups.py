@@ -16,12 +16,7 @@ from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.dialects.spirv.attributes import ScopeAttr
-from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp, MemoryBarrierOp
-from xdsl_spirv.dialects.spirv.enums import BuiltIn, Scope
-from xdsl_spirv.dialects.spirv.memory import LoadOp
-from xdsl_spirv.dialects.spirv.module import ModuleOp
-from xdsl_spirv.dialects.spirv.structure import AddressOfOp, EntryPointOp, ModuleVariable
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import refuse, rewrite_once
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
@@ -30,48 +25,50 @@ from xdsl_spirv.passes.spirv.fallback.uniformity import Uniformity
 from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
 
 REPLACED: dict[str, Callable[[SpirvEmitter, int, int], Index]] = {
-    BuiltIn.SubgroupSize.name: lambda code, lanes, size: lanes,
-    BuiltIn.NumSubgroups.name: lambda code, lanes, size: size // lanes,
-    BuiltIn.SubgroupId.name: lambda code, lanes, size: code.divided(
-        code.built_in(BuiltIn.LocalInvocationIndex), lanes
+    spv.BuiltIn.SubgroupSize.name: lambda code, lanes, size: lanes,
+    spv.BuiltIn.NumSubgroups.name: lambda code, lanes, size: size // lanes,
+    spv.BuiltIn.SubgroupId.name: lambda code, lanes, size: code.divided(
+        code.built_in(spv.BuiltIn.LocalInvocationIndex), lanes
     ),
-    BuiltIn.SubgroupLocalInvocationId.name: lambda code, lanes, size: code.remainder(
-        code.built_in(BuiltIn.LocalInvocationIndex), lanes
+    spv.BuiltIn.SubgroupLocalInvocationId.name: lambda code, lanes, size: code.remainder(
+        code.built_in(spv.BuiltIn.LocalInvocationIndex), lanes
     ),
 }
 OF_THE_DEVICE = frozenset(
     b.name
     for b in (
-        BuiltIn.SubgroupEqMask,
-        BuiltIn.SubgroupGeMask,
-        BuiltIn.SubgroupGtMask,
-        BuiltIn.SubgroupLeMask,
-        BuiltIn.SubgroupLtMask,
-        BuiltIn.SubgroupMaxSize,
-        BuiltIn.NumEnqueuedSubgroups,
+        spv.BuiltIn.SubgroupEqMask,
+        spv.BuiltIn.SubgroupGeMask,
+        spv.BuiltIn.SubgroupGtMask,
+        spv.BuiltIn.SubgroupLeMask,
+        spv.BuiltIn.SubgroupLtMask,
+        spv.BuiltIn.SubgroupMaxSize,
+        spv.BuiltIn.NumEnqueuedSubgroups,
     )
 )
 
 
-def check_virtual_subgroups(pass_name: str, module: ModuleOp, lanes: int) -> None:
+def check_virtual_subgroups(pass_name: str, module: spv.ModuleOp, lanes: int) -> None:
     """Refuse a module that speaks of the device's subgroups."""
     uniformity: Uniformity | None = None
     for op in module.walk():
-        if isinstance(op, ModuleVariable) and op.built_in and op.built_in.data in OF_THE_DEVICE:
+        if isinstance(op, spv.ModuleVariable) and op.built_in and op.built_in.data in OF_THE_DEVICE:
             _refuse(pass_name, op, lanes)
-        if isinstance(op, ControlBarrierOp) and op.execution_scope.data is Scope.Subgroup:
+        if isinstance(op, spv.ControlBarrierOp) and op.execution_scope.data is spv.Scope.Subgroup:
             uniformity = uniformity or Uniformity(module)
             if not uniformity.executed_together(op):
                 _refuse(pass_name, op, lanes)
-        elif not isinstance(op, MemoryBarrierOp | ControlBarrierOp) and _is_of_subgroups(op):
+        elif not isinstance(op, spv.MemoryBarrierOp | spv.ControlBarrierOp) and _is_of_subgroups(
+            op
+        ):
             _refuse(pass_name, op, lanes)
 
 
 def _is_of_subgroups(op: Operation) -> bool:
     scope = op.properties.get("execution_scope")
-    return (isinstance(scope, ScopeAttr) and scope.data is Scope.Subgroup) or op.name.startswith(
-        ("spirv.KHR.Subgroup", "spirv.INTEL.Subgroup")
-    )
+    return (
+        isinstance(scope, spv.ScopeAttr) and scope.data is spv.Scope.Subgroup
+    ) or op.name.startswith(("spirv.KHR.Subgroup", "spirv.INTEL.Subgroup"))
 
 
 def _refuse(pass_name: str, op: Operation, lanes: int) -> None:
@@ -83,13 +80,13 @@ def _refuse(pass_name: str, op: Operation, lanes: int) -> None:
     )
 
 
-def use_virtual_subgroups(module: ModuleOp, codes: ModuleEmitter, lanes: int) -> None:
+def use_virtual_subgroups(module: spv.ModuleOp, codes: ModuleEmitter, lanes: int) -> None:
     """Replace the built-ins and the barriers of a module that `check_virtual_subgroups` accepts."""
     size = workgroup_size(module)
     variables = {
         op.sym_name.data: op
         for op in module.body.block.ops
-        if isinstance(op, ModuleVariable) and op.built_in and op.built_in.data in REPLACED
+        if isinstance(op, spv.ModuleVariable) and op.built_in and op.built_in.data in REPLACED
     }
     names = {name: v.built_in.data for name, v in variables.items() if v.built_in}
     rewrite_once(module, ComputedBuiltIn(codes, names, lanes, size), WidenedBarrier())
@@ -113,13 +110,13 @@ class ComputedBuiltIn(RewritePattern):
     """Invocations of the workgroup, or why that is not known."""
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: AddressOfOp, rewriter: PatternRewriter) -> None:
+    def match_and_rewrite(self, op: spv.AddressOfOp, rewriter: PatternRewriter) -> None:
         name = self.names.get(op.variable.string_value())
         if name is None:
             return
         assert isinstance(self.size, int)
         for load in [use.operation for use in op.result.uses]:
-            assert isinstance(load, LoadOp)
+            assert isinstance(load, spv.LoadOp)
             code = self.codes.before(load)
             value = code.index(REPLACED[name](code, self.lanes, self.size))
             rewriter.replace(load, [], [code.same_bits(value, load.result.type)])
@@ -135,18 +132,18 @@ class WidenedBarrier(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(
-        self, op: ControlBarrierOp | MemoryBarrierOp, rewriter: PatternRewriter
+        self, op: spv.ControlBarrierOp | spv.MemoryBarrierOp, rewriter: PatternRewriter
     ) -> None:
         for name in ("execution_scope", "memory_scope"):
             scope = op.properties.get(name)
-            if isinstance(scope, ScopeAttr) and scope.data is Scope.Subgroup:
-                op.properties[name] = ScopeAttr(Scope.Workgroup)
+            if isinstance(scope, spv.ScopeAttr) and scope.data is spv.Scope.Subgroup:
+                op.properties[name] = spv.ScopeAttr(spv.Scope.Workgroup)
                 rewriter.notify_op_modified(op)
 
 
-def _drop(module: ModuleOp, name: str, variable: ModuleVariable) -> None:
+def _drop(module: spv.ModuleOp, name: str, variable: spv.ModuleVariable) -> None:
     for op in module.body.block.ops:
-        if isinstance(op, EntryPointOp):
+        if isinstance(op, spv.EntryPointOp):
             kept = [s for s in op.interface if s.string_value() != name]
             op.interface = ArrayAttr[SymbolRefAttr](kept)
     Rewriter.erase_op(variable)

@@ -12,13 +12,8 @@ from typing import NamedTuple
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType, i32
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv import arithmetic, bit, logic
-from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp, constant_integer
-from xdsl_spirv.dialects.spirv.control_flow import FunctionCallOp, ReturnValueOp
-from xdsl_spirv.dialects.spirv.function import FuncOp
-from xdsl_spirv.dialects.spirv.glsl import GLFindUMsbOp
-from xdsl_spirv.dialects.spirv.module import ModuleOp
+from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.spirv.constants import constant_integer
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter, free_symbol
 from xdsl_spirv.passes.spirv.fallback.function_emitter import FunctionEmitter
 
@@ -47,16 +42,18 @@ class Words:
     def pair(self, value: SSAValue) -> Pair:
         """Returns the words of a value."""
         owner = value.owner
-        if isinstance(owner, ConstantOp) and isinstance(owner.value, DenseIntOrFPElementsAttr):
+        if isinstance(owner, spv.ConstantOp) and isinstance(owner.value, DenseIntOrFPElementsAttr):
             low, high = (int(word) for word in owner.value.get_values())
             return Pair(self.code.number(low), self.code.number(high))
-        if isinstance(owner, CompositeConstructOp) and len(owner.constituents) == len(Pair._fields):
+        if isinstance(owner, spv.CompositeConstructOp) and len(owner.constituents) == len(
+            Pair._fields
+        ):
             return Pair(*owner.constituents)
         return Pair(self.code.component(value, 0), self.code.component(value, 1))
 
     def value(self, pair: Pair) -> SSAValue:
         """Returns a pair as one value."""
-        return self.code.add(CompositeConstructOp(pair, WORDS))
+        return self.code.add(spv.CompositeConstructOp(pair, WORDS))
 
     def number(self, value: int) -> Pair:
         return Pair(self.code.number(value), self.code.number(value >> BITS))
@@ -80,23 +77,23 @@ class Words:
         if (known := constant_integer(shift)) is not None:
             return self._left_by(a, known)
         small, rest = self._split(shift)
-        low = self._op(bit.ShiftLeftLogicalOp, a.low, small)
+        low = self._op(spv.ShiftLeftLogicalOp, a.low, small)
         # The bits that leave the low word: by 32 - small, in two steps, as no shift may be by 32.
-        halved = self._op(bit.ShiftRightLogicalOp, a.low, self.code.number(1))
-        carried = self._op(bit.ShiftRightLogicalOp, halved, rest)
-        high = self._op(bit.BitwiseOrOp, self._op(bit.ShiftLeftLogicalOp, a.high, small), carried)
+        halved = self._op(spv.ShiftRightLogicalOp, a.low, self.code.number(1))
+        carried = self._op(spv.ShiftRightLogicalOp, halved, rest)
+        high = self._op(spv.BitwiseOrOp, self._op(spv.ShiftLeftLogicalOp, a.high, small), carried)
         return self.select(self._is_whole(shift), Pair(self.code.number(0), low), Pair(low, high))
 
     def right(self, a: Pair, shift: SSAValue, *, sign: bool) -> Pair:
         """a >> shift, for a shift of 0 to 63."""
-        kind = bit.ShiftRightArithmeticOp if sign else bit.ShiftRightLogicalOp
+        kind = spv.ShiftRightArithmeticOp if sign else spv.ShiftRightLogicalOp
         if (known := constant_integer(shift)) is not None:
             return self._right_by(a, known, kind)
         small, rest = self._split(shift)
         high = self._op(kind, a.high, small)
-        double = self._op(bit.ShiftLeftLogicalOp, a.high, self.code.number(1))
-        carried = self._op(bit.ShiftLeftLogicalOp, double, rest)
-        low = self._op(bit.BitwiseOrOp, self._op(bit.ShiftRightLogicalOp, a.low, small), carried)
+        double = self._op(spv.ShiftLeftLogicalOp, a.high, self.code.number(1))
+        carried = self._op(spv.ShiftLeftLogicalOp, double, rest)
+        low = self._op(spv.BitwiseOrOp, self._op(spv.ShiftRightLogicalOp, a.low, small), carried)
         whole = Pair(high, self._signs(a.high) if sign else self.code.number(0))
         return self.select(self._is_whole(shift), whole, Pair(low, high))
 
@@ -104,65 +101,65 @@ class Words:
         if count == 0:
             return a
         if count >= BITS:
-            return Pair(self.code.number(0), self._shifted(bit.ShiftLeftLogicalOp, a.low, count))
-        low, high = (self._shifted(bit.ShiftLeftLogicalOp, word, count) for word in a)
-        carried = self._shifted(bit.ShiftRightLogicalOp, a.low, BITS - count)
-        return Pair(low, self._op(bit.BitwiseOrOp, high, carried))
+            return Pair(self.code.number(0), self._shifted(spv.ShiftLeftLogicalOp, a.low, count))
+        low, high = (self._shifted(spv.ShiftLeftLogicalOp, word, count) for word in a)
+        carried = self._shifted(spv.ShiftRightLogicalOp, a.low, BITS - count)
+        return Pair(low, self._op(spv.BitwiseOrOp, high, carried))
 
-    def _right_by(self, a: Pair, count: int, kind: type[bit.Shift]) -> Pair:
+    def _right_by(self, a: Pair, count: int, kind: type[spv.Shift]) -> Pair:
         if count == 0:
             return a
         if count >= BITS:
-            sign = kind is bit.ShiftRightArithmeticOp
+            sign = kind is spv.ShiftRightArithmeticOp
             return self.widened(self._shifted(kind, a.high, count), sign=sign)
-        low = self._shifted(bit.ShiftRightLogicalOp, a.low, count)
-        carried = self._shifted(bit.ShiftLeftLogicalOp, a.high, BITS - count)
-        return Pair(self._op(bit.BitwiseOrOp, low, carried), self._shifted(kind, a.high, count))
+        low = self._shifted(spv.ShiftRightLogicalOp, a.low, count)
+        carried = self._shifted(spv.ShiftLeftLogicalOp, a.high, BITS - count)
+        return Pair(self._op(spv.BitwiseOrOp, low, carried), self._shifted(kind, a.high, count))
 
-    def _shifted(self, kind: type[bit.Shift], word: SSAValue, count: int) -> SSAValue:
+    def _shifted(self, kind: type[spv.Shift], word: SSAValue, count: int) -> SSAValue:
         """A word shifted by a number that is taken within the word."""
         count %= BITS
         return self._op(kind, word, self.code.number(count)) if count else word
 
     def _split(self, shift: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The shift within a word, and 31 minus it."""
-        small = self._op(bit.BitwiseAndOp, shift, self.code.number(BITS - 1))
-        return small, self._op(bit.BitwiseXorOp, small, self.code.number(BITS - 1))
+        small = self._op(spv.BitwiseAndOp, shift, self.code.number(BITS - 1))
+        return small, self._op(spv.BitwiseXorOp, small, self.code.number(BITS - 1))
 
     def _is_whole(self, shift: SSAValue) -> SSAValue:
         """Whether a shift moves one word's place at least."""
-        return self._op(logic.UGreaterThanEqualOp, shift, self.code.number(BITS))
+        return self._op(spv.UGreaterThanEqualOp, shift, self.code.number(BITS))
 
     def _signs(self, word: SSAValue) -> SSAValue:
-        return self._op(bit.ShiftRightArithmeticOp, word, self.code.number(BITS - 1))
+        return self._op(spv.ShiftRightArithmeticOp, word, self.code.number(BITS - 1))
 
     # Sums and products
 
     def add(self, a: Pair, b: Pair) -> Pair:
-        low, carry = self._both(arithmetic.IAddCarryOp, a.low, b.low)
-        high = self._op(arithmetic.IAddOp, a.high, b.high)
-        return Pair(low, self._op(arithmetic.IAddOp, high, carry))
+        low, carry = self._both(spv.IAddCarryOp, a.low, b.low)
+        high = self._op(spv.IAddOp, a.high, b.high)
+        return Pair(low, self._op(spv.IAddOp, high, carry))
 
     def subtract(self, a: Pair, b: Pair) -> Pair:
-        low, borrow = self._both(arithmetic.ISubBorrowOp, a.low, b.low)
-        high = self._op(arithmetic.ISubOp, a.high, b.high)
-        return Pair(low, self._op(arithmetic.ISubOp, high, borrow))
+        low, borrow = self._both(spv.ISubBorrowOp, a.low, b.low)
+        high = self._op(spv.ISubOp, a.high, b.high)
+        return Pair(low, self._op(spv.ISubOp, high, borrow))
 
     def negated(self, a: Pair) -> Pair:
         return self.subtract(self.number(0), a)
 
     def multiply(self, a: Pair, b: Pair) -> Pair:
-        low, high = self._both(arithmetic.UMulExtendedOp, a.low, b.low)
+        low, high = self._both(spv.UMulExtendedOp, a.low, b.low)
         for x, y in ((a.low, b.high), (a.high, b.low)):
-            high = self._op(arithmetic.IAddOp, high, self._op(arithmetic.IMulOp, x, y))
+            high = self._op(spv.IAddOp, high, self._op(spv.IMulOp, x, y))
         return Pair(low, high)
 
     def high_product(self, a: Pair, b: Pair, *, sign: bool) -> Pair:
         """The upper 64 bits of the product of 128."""
-        _, first = self._both(arithmetic.UMulExtendedOp, a.low, b.low)
-        crossed = Pair(*self._both(arithmetic.UMulExtendedOp, a.low, b.high))
-        other = Pair(*self._both(arithmetic.UMulExtendedOp, a.high, b.low))
-        top = Pair(*self._both(arithmetic.UMulExtendedOp, a.high, b.high))
+        _, first = self._both(spv.UMulExtendedOp, a.low, b.low)
+        crossed = Pair(*self._both(spv.UMulExtendedOp, a.low, b.high))
+        other = Pair(*self._both(spv.UMulExtendedOp, a.high, b.low))
+        top = Pair(*self._both(spv.UMulExtendedOp, a.high, b.high))
         zero = self.code.number(0)
         # Neither sum exceeds 64 bits: (2^32 - 1)^2 + 2 (2^32 - 1) is 2^64 - 1.
         middle = self.add(crossed, Pair(first, zero))
@@ -178,13 +175,13 @@ class Words:
     # Comparisons
 
     def equal(self, a: Pair, b: Pair) -> SSAValue:
-        low, high = (self._op(logic.IEqualOp, x, y) for x, y in zip(a, b, strict=True))
-        return self._op(logic.LogicalAndOp, low, high)
+        low, high = (self._op(spv.IEqualOp, x, y) for x, y in zip(a, b, strict=True))
+        return self._op(spv.LogicalAndOp, low, high)
 
     def less(self, a: Pair, b: Pair, *, sign: bool) -> SSAValue:
-        kind = logic.SLessThanOp if sign else logic.ULessThanOp
-        low = self._op(logic.ULessThanOp, a.low, b.low)
-        same = self._op(logic.IEqualOp, a.high, b.high)
+        kind = spv.SLessThanOp if sign else spv.ULessThanOp
+        low = self._op(spv.ULessThanOp, a.low, b.low)
+        same = self._op(spv.IEqualOp, a.high, b.high)
         return self.code.select(same, low, self._op(kind, a.high, b.high))
 
     def least(self, a: Pair, b: Pair, *, sign: bool) -> Pair:
@@ -194,20 +191,20 @@ class Words:
         return self.select(self.less(a, b, sign=sign), b, a)
 
     def is_negative(self, a: Pair) -> SSAValue:
-        return self._op(logic.SLessThanOp, a.high, self.code.number(0))
+        return self._op(spv.SLessThanOp, a.high, self.code.number(0))
 
     def is_zero(self, a: Pair) -> SSAValue:
-        either = self._op(bit.BitwiseOrOp, a.low, a.high)
-        return self._op(logic.IEqualOp, either, self.code.number(0))
+        either = self._op(spv.BitwiseOrOp, a.low, a.high)
+        return self._op(spv.IEqualOp, either, self.code.number(0))
 
     def magnitude(self, a: Pair) -> Pair:
         return self.select(self.is_negative(a), self.negated(a), a)
 
     def top_bit(self, a: Pair) -> SSAValue:
         """The number of the highest bit that is set; -1 if none is."""
-        low, high = (self.code.add(GLFindUMsbOp(word)) for word in a)
-        above = self._op(arithmetic.IAddOp, high, self.code.number(BITS))
-        empty = self._op(logic.IEqualOp, a.high, self.code.number(0))
+        low, high = (self.code.add(spv.GLFindUMsbOp(word)) for word in a)
+        above = self._op(spv.IAddOp, high, self.code.number(BITS))
+        empty = self._op(spv.IEqualOp, a.high, self.code.number(0))
         return self.code.select(empty, low, above)
 
     # Divisions
@@ -215,7 +212,7 @@ class Words:
     def divide(self, a: Pair, b: Pair) -> tuple[Pair, Pair]:
         """Quotient and remainder, unsigned. SPIR-V leaves a division by zero undefined."""
         operands = [self.value(a), self.value(b)]
-        result = self.code.add(FunctionCallOp(self.division.name, operands, QUOTIENT_REMAINDER))
+        result = self.code.add(spv.FunctionCallOp(self.division.name, operands, QUOTIENT_REMAINDER))
         parts = [self.code.component(result, i) for i in range(4)]
         return Pair(*parts[:2]), Pair(*parts[2:])
 
@@ -223,7 +220,7 @@ class Words:
         """Divides toward zero; the remainder has the dividend's sign."""
         quotient, remainder = self.divide(self.magnitude(a), self.magnitude(b))
         negative, other = self.is_negative(a), self.is_negative(b)
-        differ = self._op(logic.LogicalNotEqualOp, negative, other)
+        differ = self._op(spv.LogicalNotEqualOp, negative, other)
         return (
             self.select(differ, self.negated(quotient), quotient),
             self.select(negative, self.negated(remainder), remainder),
@@ -232,7 +229,7 @@ class Words:
     def modulo(self, a: Pair, b: Pair) -> Pair:
         """The remainder with the divisor's sign."""
         _, remainder = self.divide_signed(a, b)
-        differ = self._op(logic.LogicalNotEqualOp, self.is_negative(a), self.is_negative(b))
+        differ = self._op(spv.LogicalNotEqualOp, self.is_negative(a), self.is_negative(b))
         exact = self.is_zero(remainder)
         adjusted = self.select(differ, self.add(remainder, b), remainder)
         return self.select(exact, remainder, adjusted)
@@ -241,7 +238,7 @@ class Words:
         return self.code.add(kind(*operands))
 
     def _both(
-        self, kind: type[arithmetic.ExtendedArithmetic], a: SSAValue, b: SSAValue
+        self, kind: type[spv.ExtendedArithmetic], a: SSAValue, b: SSAValue
     ) -> tuple[SSAValue, SSAValue]:
         result = self.code.add(kind(a, b))
         return self.code.component(result, 0), self.code.component(result, 1)
@@ -253,7 +250,7 @@ QUOTIENT_REMAINDER = VectorType(i32, [4])
 class Division:
     """The module's function that divides, written when it is first asked for."""
 
-    def __init__(self, module: ModuleOp):
+    def __init__(self, module: spv.ModuleOp):
         self.module = module
         self._name: str | None = None
 
@@ -265,31 +262,31 @@ class Division:
         return self._name
 
     def _write(self, name: str) -> None:
-        function = FuncOp(name, ([WORDS, WORDS], [QUOTIENT_REMAINDER]))
+        function = spv.FuncOp(name, ([WORDS, WORDS], [QUOTIENT_REMAINDER]))
         block = function.body.blocks[0]
-        end = ReturnValueOp(block.args[0])
+        end = spv.ReturnValueOp(block.args[0])
         block.add_op(end)
         self.module.body.block.insert_op_before(function, _first_function(self.module))
         code = FunctionEmitter(function, self.module)
         code.before(end)
         words = Words(code, self)
         a, b = (words.pair(argument) for argument in block.args)
-        high = code.add(bit.BitwiseOrOp(a.high, b.high))
-        short = code.add(logic.IEqualOp(high, code.number(0)))
+        high = code.add(spv.BitwiseOrOp(a.high, b.high))
+        short = code.add(spv.IEqualOp(high, code.number(0)))
         arms = (lambda: _short_division(words, a, b), lambda: _long_division(words, a, b))
         parts = code.choose(short, [i32] * 4, arms)
-        end.operands[0] = code.add(CompositeConstructOp(parts, QUOTIENT_REMAINDER))
+        end.operands[0] = code.add(spv.CompositeConstructOp(parts, QUOTIENT_REMAINDER))
 
 
-def _first_function(module: ModuleOp) -> FuncOp:
-    return next(op for op in module.body.block.ops if isinstance(op, FuncOp))
+def _first_function(module: spv.ModuleOp) -> spv.FuncOp:
+    return next(op for op in module.body.block.ops if isinstance(op, spv.FuncOp))
 
 
 def _short_division(words: Words, a: Pair, b: Pair) -> list[SSAValue]:
     """Division of numbers that have a low word only."""
     code = words.code
-    quotient = code.add(arithmetic.UDivOp(a.low, b.low))
-    remainder = code.add(arithmetic.UModOp(a.low, b.low))
+    quotient = code.add(spv.UDivOp(a.low, b.low))
+    remainder = code.add(spv.UModOp(a.low, b.low))
     return [quotient, a.high, remainder, a.high]
 
 
@@ -300,15 +297,15 @@ def _long_division(words: Words, a: Pair, b: Pair) -> list[SSAValue]:
 
     def step(_: SSAValue, carried: list[SSAValue]) -> list[SSAValue]:
         rest, dividend = Pair(*carried[2:]), Pair(*carried[:2])
-        lost = code.add(logic.SLessThanOp(rest.high, zero))
-        top = code.add(bit.ShiftRightLogicalOp(dividend.high, code.number(BITS - 1)))
+        lost = code.add(spv.SLessThanOp(rest.high, zero))
+        top = code.add(spv.ShiftRightLogicalOp(dividend.high, code.number(BITS - 1)))
         rest, dividend = words.left(rest, one), words.left(dividend, one)
-        rest = Pair(code.add(bit.BitwiseOrOp(rest.low, top)), rest.high)
+        rest = Pair(code.add(spv.BitwiseOrOp(rest.low, top)), rest.high)
         below = words.less(rest, b, sign=False)
-        fits = code.add(logic.LogicalOrOp(lost, code.add(logic.LogicalNotOp(below))))
+        fits = code.add(spv.LogicalOrOp(lost, code.add(spv.LogicalNotOp(below))))
         rest = words.select(fits, words.subtract(rest, b), rest)
         digit = code.select(fits, one, zero)
-        return [code.add(bit.BitwiseOrOp(dividend.low, digit)), dividend.high, *rest]
+        return [code.add(spv.BitwiseOrOp(dividend.low, digit)), dividend.high, *rest]
 
     bounds = zero, code.number(2 * BITS), one
     return list(code.loop(bounds, [*a, zero, zero], step))  # pyright: ignore[reportArgumentType]
