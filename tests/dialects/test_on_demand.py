@@ -12,6 +12,7 @@ from xdsl.ir import Dialect
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv import ATTRIBUTES, OPERATIONS, SPIRV, operation_name
 from xdsl_spirv.dialects.spirv.arithmetic import IAddOp
 from xdsl_spirv.dialects.spirv.base import instruction_of
@@ -105,3 +106,14 @@ def test_a_name_that_nothing_declares_is_refused():
     assert ctx.get_optional_attr("spirv.nothing") is None
     with pytest.raises(ParseError, match=r"spirv\.Nothing"):
         Parser(ctx, '"spirv.Nothing"() : () -> ()').parse_module()
+
+
+@pytest.mark.parametrize(("name", "modules"), [("constant_integer", 2), ("NoSuchOp", 0)])
+def test_spv_refuses_a_name_that_not_exactly_one_module_declares(name: str, modules: int):
+    with pytest.raises(AttributeError, match=f"^{modules} modules of .* declare '{name}'"):
+        getattr(spv, name)
+
+
+def test_spv_has_every_operation_of_the_dialect():
+    for operation in SPIRV.operations:
+        assert getattr(spv, operation.__name__) is operation
