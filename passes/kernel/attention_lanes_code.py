@@ -21,7 +21,7 @@ from xdsl.dialects import arith, gpu, math
 from xdsl.dialects.builtin import VectorType, f32, i32
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
 from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleOp
@@ -138,8 +138,10 @@ class LanesCode(Numbers):
         start: Index = 0
         end: Index = keys
         if plan.parts > 1:
-            start = b.times(self.part, plan.part_length)
-            end = self.b.least(b.plus(start, plan.part_length), keys)
+            # The last part may have fewer.
+            length = ceil_div(keys, plan.parts)
+            start = b.times(self.part, length)
+            end = self.b.least(b.plus(start, length), keys)
         whole = end
         if plan.causal is not None:
             # Signed: more queries than keys may leave the first of them without any.

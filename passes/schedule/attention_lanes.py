@@ -303,11 +303,6 @@ class LanesPlan(KernelPlan):
         return ceil_div(self.row_count, self.tile), self.batch, self.parts
 
     @property
-    def part_length(self) -> Size:
-        """Number of keys in a part; the last part may have fewer."""
-        return ceil_div(self.sizes.extents[N], self.parts)
-
-    @property
     def causal(self) -> Size | None:
         """The bound of the mask by index; None if every row sees all keys."""
         bound = self.sizes.causal
