@@ -34,8 +34,7 @@ from model_zoo import MODELS, Model, package_file
 from models import compared, spread_of
 
 from xdsl_spirv.compare.onnxruntime import run_onnxruntime, tolerance_of
-from xdsl_spirv.compiler.graph_builder import GraphProgram
-from xdsl_spirv.compiler.graph_files import load
+from xdsl_spirv.compiler.graph_files import GraphProgram, load
 from xdsl_spirv.compiler.linalg_to_graph import graph_of_model
 from xdsl_spirv.dialects.spirv.tosa import TosaOp
 from xdsl_spirv.frontends import import_onnx

@@ -18,7 +18,7 @@ from xdsl_spirv.runtime.modules import parse
 from xdsl_spirv.runtime.program import Program
 
 if TYPE_CHECKING:
-    from xdsl_spirv.compiler.graph_builder import GraphProgram
+    from xdsl_spirv.compiler.graph_files import GraphProgram
     from xdsl_spirv.frontends.model import ImportedModel
 
 Source: TypeAlias = "str | os.PathLike[str] | ModuleOp | ImportedModel | Any"

@@ -1,5 +1,5 @@
 """
-Graph programs on disk: a folder of ours, or a VGF file, which Arm's tools run.
+Graph programs: run on arrays, and on disk, a folder of ours, or a VGF file, which Arm's tools run.
 
 The folder has `graph.spv`, `constants.npz` (arrays of OpGraphConstantARM by their ids) and
 `graph.json` (names of inputs and outputs, in the order of the variables' bindings). VGF files are
@@ -10,22 +10,33 @@ from __future__ import annotations
 
 import io
 import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
+from xdsl.dialects.builtin import StringAttr
 
-from xdsl_spirv.compiler.graph_builder import GraphProgram
-from xdsl_spirv.dialects.spirv.graph_arm import GraphOp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
-from xdsl_spirv.interpreter.graphs import numpy_type
+from xdsl_spirv.interpreter.graphs import numpy_type, run_graph
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.runtime.vulkan.work import TENSOR_FORMATS
+from xdsl_spirv.runtime.given import VARIABLE, bind_buffers, unknown_device
+from xdsl_spirv.runtime.manifest import Buffer
+from xdsl_spirv.runtime.vulkan.work import TENSOR_FORMATS, GraphWork, Tensor
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.files import beside, put_in_place, write_atomically
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError
+
+if TYPE_CHECKING:
+    from xdsl_spirv.runtime.vulkan.programs import Executor
+
+Array: TypeAlias = np.ndarray[Any, Any]
 
 SPIRV, CONSTANTS, NAMES = "graph.spv", "constants.npz", "graph.json"
 
@@ -34,6 +45,114 @@ TENSOR_ARM = 1000460000
 
 VULKAN_HEADER = 309
 """The version of Vulkan's header that first has VK_ARM_tensors."""
+
+
+@dataclass
+class GraphProgram:
+    """A graph in its module, the arrays of its constants by id, and names of inputs and outputs."""
+
+    graph: spv.GraphOp
+    constants: dict[int, Array]
+    inputs: list[str]
+    outputs: list[str]
+    wide: frozenset[str] = frozenset()
+    """Inputs that are i64 in the model and i32 in the graph: TOSA has no tensors of i64."""
+
+    @property
+    def module(self) -> ModuleOp:
+        module = self.graph.parent_op()
+        assert isinstance(module, ModuleOp)  # where a graph may stand
+        return module
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """The inputs, as a program of kernels has them."""
+        types = cast("Sequence[TensorArmType]", self.graph.function_type.inputs.data)
+        pairs = zip(self.inputs, types, strict=True)
+        return [
+            Buffer(name, "input", "i64" if name in self.wide else str(t.element_type), t.extents)
+            for name, t in pairs
+        ]
+
+    def narrow(self, given: Mapping[str, Array]) -> dict[str, Array]:
+        """Inputs as the graph has them. Raises `ProgramError` for numbers beyond 32 bits."""
+        narrow = {name: given[name].astype(np.int32) for name in self.wide}
+        for name, array in narrow.items():
+            if (array != given[name]).any():
+                raise ProgramError(
+                    f"the input {name!r} has numbers beyond 32 bits",
+                    "a graph takes i64 as i32",
+                    "compile the model to kernels",
+                )
+        return {**given, **narrow}
+
+    @cached_property
+    def work(self) -> GraphWork:
+        """The module's bytes with its variables and constants, as a device takes them."""
+        ops = list(self.module.body.block.ops)
+        (entry,) = (op for op in ops if isinstance(op, spv.GraphEntryPointOp))
+        variables = {op.sym_name.data: op for op in ops if isinstance(op, spv.GlobalVariableOp)}
+        bound = [variables[name.string_value()] for name in entry.interface]
+        kind = self.graph.function_type
+        types = cast("Sequence[TensorArmType]", [*kind.inputs, *kind.outputs])
+        tensors: list[Tensor] = []
+        for op, type_ in zip(bound, types, strict=True):
+            place = [p.value.data if p else 0 for p in (op.descriptor_set, op.binding)]
+            tensors.append(Tensor(numpy_type(type_.element_type).name, type_.extents, *place))
+        count = len(self.inputs)
+        name = entry.attributes.get("entry_name")
+        return GraphWork(
+            encode(self.module),
+            name.data if isinstance(name, StringAttr) else entry.fn.string_value(),
+            dict(zip(self.inputs, tensors[:count], strict=True)),
+            dict(zip(self.outputs, tensors[count:], strict=True)),
+            {k: (Tensor(a.dtype.name, a.shape), a.tobytes()) for k, a in self.constants.items()},
+        )
+
+    def run(self, inputs: Mapping[str, Any], device: str = "interpreter") -> dict[str, Array]:
+        """
+        The outputs by name, on the interpreter, or on `vulkan` or `vulkan:N`, in a process of its
+        own: a device with VK_ARM_data_graph, or any with Arm's emulation layers.
+
+        Raises `ProgramError` for inputs that do not fit, and the device's own errors.
+        """
+        given = bind_buffers(self.buffers, inputs)
+        if device == "interpreter":
+            narrow = self.narrow(given)
+            arrays = [narrow[name] for name in self.inputs]
+            results = run_graph(self.graph, arrays, self.constants)
+            return dict(zip(self.outputs, results, strict=True))
+        if device.partition(":")[0] != "vulkan":
+            raise unknown_device(device)
+        from xdsl_spirv.runtime.vulkan.kept import kept_device
+
+        with kept_device(device, graphs=True) as opened:
+            return self.run_opened(opened, given)
+
+    def run_opened(self, opened: Executor[Any], given: Mapping[str, Array]) -> dict[str, Array]:
+        """As `run`, on a device that is open for graphs."""
+        narrow = self.narrow(given)
+        done = opened.execute_graph(self.work, {n: a.tobytes() for n, a in narrow.items()})
+        return {
+            name: np.frombuffer(done[name], tensor.element).reshape(tensor.extents)
+            for name, tensor in self.work.outputs.items()
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the graph's folder, or a VGF file where the name ends so."""
+        save(self, os.fspath(path))
+
+    def __call__(self, *arrays: Any, device: str | None = None, **named: Any) -> Any:
+        """
+        Run the graph on arrays by position or by name; returns the result, or a tuple of several.
+
+        `device` is as `run` has it; the default is the one that XDSL_SPIRV_DEVICE names, or else
+        the interpreter.
+        """
+        given = dict(zip(self.inputs, arrays, strict=False)) | named
+        name = device or os.environ.get(VARIABLE) or "interpreter"
+        results = tuple(self.run(given, name).values())
+        return results[0] if len(results) == 1 else results
 
 
 def save(program: GraphProgram, path: str) -> None:
@@ -74,8 +193,8 @@ def load(path: str) -> GraphProgram:
         ) from error
 
 
-def _graph_in(module: ModuleOp) -> GraphOp:
-    graphs = [op for op in module.body.block.ops if isinstance(op, GraphOp)]
+def _graph_in(module: ModuleOp) -> spv.GraphOp:
+    graphs = [op for op in module.body.block.ops if isinstance(op, spv.GraphOp)]
     if len(graphs) != 1:
         raise ValueError(f"its module has {len(graphs)} graphs")
     return graphs[0]

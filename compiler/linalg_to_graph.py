@@ -28,14 +28,8 @@ from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_spirv.compiler.graph_builder import (
-    MAX_RANK,
-    Array,
-    GraphBuilder,
-    GraphProgram,
-    Value,
-    numpy_type,
-)
+from xdsl_spirv.compiler.graph_builder import MAX_RANK, Array, GraphBuilder, Value, numpy_type
+from xdsl_spirv.compiler.graph_files import GraphProgram
 from xdsl_spirv.compiler.graph_forms import (
     COMBINERS,
     PRODUCTS,

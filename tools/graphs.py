@@ -10,8 +10,7 @@ from collections.abc import Iterable
 
 from xdsl.dialects.builtin import ModuleOp
 
-from xdsl_spirv.compiler.graph_builder import GraphProgram
-from xdsl_spirv.compiler.graph_files import load, save
+from xdsl_spirv.compiler.graph_files import GraphProgram, load, save
 from xdsl_spirv.compiler.linalg_to_graph import graph_of_model
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.interpreter.graphs import run_graph

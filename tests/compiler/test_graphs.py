@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import xdsl_spirv as xs
-from xdsl_spirv.compiler.graph_builder import GraphProgram
-from xdsl_spirv.compiler.graph_files import load, save
+from xdsl_spirv.compiler.graph_files import GraphProgram, load, save
 from xdsl_spirv.compiler.linalg_to_graph import graph_of_model
 from xdsl_spirv.compiler.model import load_model
 from xdsl_spirv.dialects.spirv.tosa import (
