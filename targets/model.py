@@ -40,6 +40,8 @@ class Structure:
     """
     buffers: int = 1
     """Tiles in Workgroup memory at once."""
+    least_head: int = 0
+    """Least elements of a value for which the structure was measured to pay."""
 
 
 @dataclass(frozen=True)

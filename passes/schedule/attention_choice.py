@@ -155,7 +155,7 @@ def _without_memory(
         paths = [("vectors", "vectors")]
         parts_of = model.key_parts
     for structure in model.structures:
-        if structure.subgroups:
+        if structure.subgroups and op.extents[-1] >= structure.least_head:
             own, count = ("staged", "staged"), structure.subgroups
             yield _in_registers(op, target, shape, structure, (count, 1), own)
     read = [structure for structure in model.structures if not structure.subgroups]
