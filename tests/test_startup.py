@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-MOST = 164
+MOST = 165
 """Most modules of ours, packages included, that compiling one matmul may import."""
 
 MATMUL = """
