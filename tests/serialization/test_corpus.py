@@ -235,6 +235,8 @@ REFUSED = (
     # A carrier's requirements are declared in the module that it was read from.
     "Opcode MemoryNamedBarrier requires one of these capabilities: NamedBarrier",
     "Execution mode can only be used with the Kernel execution model",
+    # SPV_INTEL_cache_controls has one for each cache level; spirv-val 2025.5 takes only one.
+    "decorated with CacheControlLoadINTEL multiple times",
     # The extension says "a scalar or vector of float"; spirv-val 2025.5 takes bfloat16 for none.
     "GroupNonUniformRotateKHR doesn't support BFloat16 type",
 )

@@ -132,8 +132,13 @@ def find_glslang() -> list[str]:
 
 
 def faults_of_compiler(path: Path) -> tuple[str, ...]:
-    """The rules that a source's compiler breaks whatever the source says."""
-    return next((one.faults for one in COMPILERS.get(path.suffix, ()) if _command(one)), ())
+    """
+    The rules that a source's compiler breaks whatever the source says; none without a compiler.
+    """
+    try:
+        return next((one.faults for one in COMPILERS.get(path.suffix, ()) if _command(one)), ())
+    except Misuse:
+        return ()
 
 
 def _find(compilers: Sequence[Compiler], suffix: str) -> tuple[Compiler, list[str]]:
