@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.ir import Attribute, Operation
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.interpreter.checks.memory_model import BUFFERS, WORKGROUPS, Facts
+from xdsl_spirv.interpreter.constants import attribute_array
+from xdsl_spirv.interpreter.pointers import accessed_pointer, is_write, root_of, storage_of
 from xdsl_spirv.prove.digits import state_digits
-from xdsl_spirv.prove.executing import Place
+from xdsl_spirv.prove.executing import INVOCATION, Place
 from xdsl_spirv.prove.values import Term
 
 
@@ -90,3 +93,21 @@ class Demand:
     wrong: Term
     length: Term | None = None
     """The length of the runtime array that an index must stay below."""
+
+
+def find_counters(module: spv.ModuleOp, written: Iterable[Hashable]) -> set[Hashable]:
+    """Finds the `written` variables that only atomic additions of positive constants change."""
+    other = set[Hashable]()
+    for op in module.walk():
+        pointer = accessed_pointer(op, True) if is_write(op) else None
+        if pointer is None or storage_of(pointer) in INVOCATION:
+            continue
+        grows = isinstance(op, spv.AtomicIIncrementOp)
+        if isinstance(op, spv.AtomicIAddOp):
+            made = op.operands[1].owner
+            if isinstance(made, spv.ConstantOp):
+                grows = 0 < attribute_array(made.value).reshape(-1).view("i4")[0]
+        if not grows:
+            other.add(root_of(pointer))
+    # A write through an unknown pointer may change any variable.
+    return set() if None in other else set(written) - other

@@ -21,16 +21,9 @@ from xdsl.ir import Attribute, Operation
 from xdsl.traits import Pure
 
 from xdsl_spirv.dialects.spirv import memory
-from xdsl_spirv.dialects.spirv.atomic import (
-    AtomicIAddOp,
-    AtomicIIncrementOp,
-    AtomicLoadOp,
-    AtomicOperation,
-    AtomicStoreOp,
-)
+from xdsl_spirv.dialects.spirv.atomic import AtomicLoadOp, AtomicOperation, AtomicStoreOp
 from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixLayoutAttr, ScopeAttr
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp, MemoryBarrierOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLengthOp,
     CooperativeMatrixLoadOp,
@@ -47,12 +40,11 @@ from xdsl_spirv.interpreter import Options
 from xdsl_spirv.interpreter.batch import Geometry
 from xdsl_spirv.interpreter.checks.accessors import SAME_SUBGROUP, SAME_WORKGROUP
 from xdsl_spirv.interpreter.checks.memory_model import BUFFERS, WORKGROUPS, MemoryModel, Semantics
-from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.pointers import accessed_pointer, is_write, root_of, storage_of
 from xdsl_spirv.interpreter.spirv.module import find_entry, workgroup_size
 from xdsl_spirv.interpreter.spirv.specialization import specialize
-from xdsl_spirv.prove.accesses import Access, Demand, Order, Ticket
+from xdsl_spirv.prove.accesses import Access, Demand, Order, Ticket, find_counters
 from xdsl_spirv.prove.deciding import find_deciding
 from xdsl_spirv.prove.executing import INVOCATION, Place
 from xdsl_spirv.prove.loops import (
@@ -145,7 +137,7 @@ class Kernel(LoopExecutor):
         """The memory of variables that share it with others: each may change by a store to any."""
         changed = {self.aliased.get(root) for root in self.written} - {None}
         self.written |= {root for root, memory in self.aliased.items() if memory in changed}
-        self.counters = self._find_counters() - self.aliased.keys()
+        self.counters = find_counters(self.module, self.written) - self.aliased.keys()
         self.grid = [self._number(f"grid.{axis}", LAUNCH) for axis in "xyz"]
         self.group = self._number_places("workgroup", WORKGROUP, map(known_number, self.grid))
         self.local = self._number_places("local", ONE, self.size)
@@ -215,23 +207,6 @@ class Kernel(LoopExecutor):
         for name in set(self.pushed) - read:
             found[name] = self.pushed.pop(name)
         return found
-
-    def _find_counters(self) -> set[Hashable]:
-        """Variables that only atomic additions of positive constants change."""
-        other = set[Hashable]()
-        for op in self.module.walk():
-            pointer = accessed_pointer(op, True) if is_write(op) else None
-            if pointer is None or storage_of(pointer) in INVOCATION:
-                continue
-            grows = isinstance(op, AtomicIIncrementOp)
-            if isinstance(op, AtomicIAddOp) and isinstance(
-                made := op.operands[1].owner, ConstantOp
-            ):
-                grows = 0 < attribute_array(made.value).reshape(-1).view("i4")[0]
-            if not grows:
-                other.add(root_of(pointer))
-        # A write through an unknown pointer may change any variable.
-        return set() if None in other else set[Hashable](self.written) - other
 
     def index(self) -> Term:
         """LocalInvocationIndex."""
