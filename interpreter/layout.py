@@ -58,12 +58,16 @@ class Layout:
             return self.count(type.type) * self.stride(type)
         return spv.size_in_bytes(type, lengths=self.context.lengths)
 
-    def extent(self, type: Attribute) -> int:
-        """The bytes up to the end of a struct's last member, padding behind it left out."""
-        if not isinstance(type, spv.StructType):
-            return self.size(type)
-        members = range(len(type.member_types))
-        return max(self.offset(type, n) + self.size(self.member(type, n)) for n in members)
+    def extent(self, type: Placed) -> int:
+        """The bytes up to the last scalar of a value, padding behind it left out."""
+        plain = plain_type(type)
+        if isinstance(plain, spv.StructType):
+            members = range(len(plain.member_types))
+            return max(self.offset(plain, n) + self.extent(self.member(plain, n)) for n in members)
+        if isinstance(plain, spv.ArrayType | spv.MatrixType | VectorType):
+            steps = self.count(plain) - 1
+            return steps * self.stride(type) + self.extent(self.element(type))
+        return self.size(type)
 
     def form(self, type: Placed) -> Form:
         """Returns the run-time form of values of the type."""

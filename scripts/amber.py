@@ -15,6 +15,7 @@ Exit status 1 if any is wrong or accused.
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 import subprocess
 import sys
@@ -35,13 +36,15 @@ from xdsl_spirv.interpreter.checks import Checks  # noqa: E402
 from xdsl_spirv.serialization.decode.decoder import decode  # noqa: E402
 from xdsl_spirv.serialization.raw.errors import SPIRVDecodeError  # noqa: E402
 from xdsl_spirv.serialization.text.assembler import assemble  # noqa: E402
-from xdsl_spirv.testing import amber  # noqa: E402
+from xdsl_spirv.testing import amber, vkscript  # noqa: E402
 from xdsl_spirv.testing.dispatches import Dispatch, read_results, write_jobs  # noqa: E402
 from xdsl_spirv.tools.kernel_test.compilers import CompileError, compile_source  # noqa: E402
 from xdsl_spirv.tools.kernel_test.description import Compile  # noqa: E402
 
 SUBGROUP = 32
 """The subgroup's size where a script asks for none."""
+
+COMPUTE = re.compile(r"SHADER compute|^\[compute shader", re.M)
 
 Runner = Callable[[bytes, amber.Pipeline, tuple[int, int, int], amber.Script], None]
 
@@ -72,6 +75,12 @@ def binary_of(shader: amber.Shader) -> bytes:
             raise Refused(f"glslang refuses it: {str(error).splitlines()[-1][:80]}") from error
 
 
+def read(path: Path) -> amber.Script:
+    """A script in either of Amber's languages. Raises `Unsupported`."""
+    text = path.read_text(errors="replace")
+    return (vkscript if "[test]" in text else amber).parse(text)
+
+
 def perform(script: amber.Script, run: Runner) -> Iterator[str]:
     """Run a script's commands; yields each expectation that does not hold."""
     binaries = {name: binary_of(shader) for name, shader in script.shaders.items()}
@@ -79,6 +88,9 @@ def perform(script: amber.Script, run: Runner) -> Iterator[str]:
         if isinstance(command, amber.Run):
             pipeline = script.pipelines[command.pipeline]
             run(binaries[pipeline.shader], pipeline, command.grid, script)
+        elif isinstance(command, amber.Write):
+            data = script.buffers[command.buffer].data
+            data[command.offset : command.offset + len(command.data)] = command.data
         else:
             yield from amber.failures(script, command)
 
@@ -126,7 +138,7 @@ def attempt(path: Path) -> Outcome:
     """Runs a script on the interpreter; returns its outcome."""
     checks = Checks.all()
     try:
-        script = amber.parse(path.read_text(errors="replace"))
+        script = read(path)
         wrong = list(perform(script, interpreter(checks)))
     except (amber.Unsupported, Refused) as error:
         return Outcome("refused", str(error))
@@ -147,7 +159,7 @@ def attempt(path: Path) -> Outcome:
 def lavapipe(path: Path) -> str:
     """Runs a script on lavapipe; returns its outcome as text."""
     try:
-        wrong = list(perform(amber.parse(path.read_text(errors="replace")), on_lavapipe))
+        wrong = list(perform(read(path), on_lavapipe))
     except (amber.Unsupported, Refused, subprocess.TimeoutExpired) as error:
         return f"not run: {error}"
     return wrong[0] if wrong else "right"
@@ -158,7 +170,7 @@ def _give_up(*_: object) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--only", default="", help="scripts whose path has this in it")
     parser.add_argument("--every", type=int, default=1, help="each n-th script only")
@@ -168,8 +180,8 @@ def main() -> int:
     paths = [
         path
         for folder in given.folders
-        for path in sorted(folder.rglob("*.amber"))
-        if given.only in str(path) and "SHADER compute" in path.read_text(errors="replace")
+        for path in sorted(p for p in folder.rglob("*") if p.suffix in (".amber", ".vkscript"))
+        if given.only in str(path) and COMPUTE.search(path.read_text(errors="replace"))
     ][:: given.every]
     counts, reasons = Counter[str](), Counter[str]()
     signal.signal(signal.SIGALRM, _give_up)

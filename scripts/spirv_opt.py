@@ -66,7 +66,7 @@ def is_defined(case: optimized.Case) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[1])
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--generated", type=int, default=0, help="so many generated shaders")
     parser.add_argument("--start", type=int, default=0, help="their first seed")

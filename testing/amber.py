@@ -41,6 +41,8 @@ COMPARATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+Structs: TypeAlias = dict[str, list[tuple[str, int]]]
+"""The members of structs: the type of each, and its number of elements if it is an array."""
 Place: TypeAlias = tuple[int, ...]
 """Descriptor set and binding; in an array also the number."""
 TEXEL_BUFFERS = ("uniform_texel_buffer", "storage_texel_buffer")
@@ -102,6 +104,15 @@ class Run:
 
 
 @dataclass
+class Write:
+    """Bytes that a buffer gets between runs."""
+
+    buffer: str
+    offset: int
+    data: Array
+
+
+@dataclass
 class Expectation:
     """Values of a buffer from a byte on, or another buffer that it is compared with."""
 
@@ -123,7 +134,9 @@ class Script:
     buffers: dict[str, Buffer] = field(default_factory=dict[str, Buffer])
     samplers: dict[str, Sampler] = field(default_factory=dict[str, Sampler])
     pipelines: dict[str, Pipeline] = field(default_factory=dict[str, Pipeline])
-    commands: list[Run | Expectation] = field(default_factory=list["Run | Expectation"])
+    commands: list[Run | Write | Expectation] = field(
+        default_factory=list["Run | Write | Expectation"]
+    )
 
     def arguments(self, pipeline: Pipeline) -> tuple[dict[Place, Array], dict[Place, Any]]:
         """The buffers of a pipeline, and the descriptions of its images."""
@@ -158,7 +171,7 @@ class _Parser:
         self.lines = list(enumerate(text.splitlines(), 1))
         self.at = 0
         self.script = Script()
-        self.structs: dict[str, list[tuple[str, int]]] = {}
+        self.structs: Structs = {}
 
     def _next(self) -> tuple[int, list[str]] | None:
         """The words of the next line that has any; lines that go on are joined."""
@@ -238,47 +251,11 @@ class _Parser:
             raise Unsupported(f"the member {' '.join(words)}")
         return words[0], int(match[1] or 0)
 
-    def _format(self, name: str, layout: str) -> Format:
-        if name in SCALARS:
-            size = int(SCALARS[name][1])
-            return Format([(0, SCALARS[name])], size, size)
-        if (match := VECTOR.fullmatch(name)) and match[2] in SCALARS:
-            dtype, count = SCALARS[match[2]], int(match[1])
-            size = int(dtype[1])
-            leaves = [(size * n, dtype) for n in range(count)]
-            return Format(leaves, size * count, size * (4 if count == 3 else count))
-        if match := MATRIX.fullmatch(name):
-            column = self._format(f"vec{match[2]}<{match[3]}>", layout)
-            return self._array(column, int(match[1]), layout)
-        if name.partition("_")[2] and (texel := _texel_format(name)) is not None:
-            dtype = texel.dtype.str[1:]
-            leaves = [(texel.dtype.itemsize * n, dtype) for n in range(prod(texel.shape))]
-            return Format(leaves, texel.itemsize, texel.itemsize)
-        if name not in self.structs:
-            raise Unsupported(f"the type {name}")
-        leaves, at, align = list[tuple[int, str]](), 0, 16 if layout == "STD140" else 1
-        for member, count in self.structs[name]:
-            format = self._format(member, layout)
-            if count:
-                format = self._array(format, count, layout)
-            at = -(-at // format.align) * format.align
-            leaves += [(at + offset, dtype) for offset, dtype in format.leaves]
-            at += format.element_stride() if member in self.structs else format.size
-            align = max(align, format.align)
-        return Format(leaves, -(-at // align) * align, align)
-
-    @staticmethod
-    def _array(element: Format, count: int, layout: str) -> Format:
-        align = max(element.align, 16) if layout == "STD140" else element.align
-        step = -(-element.size // align) * align
-        leaves = [(step * n + at, dtype) for n in range(count) for at, dtype in element.leaves]
-        return Format(leaves, step * count, align)
-
     def _buffer(self, name: str, words: list[str]) -> None:
         if words[:1] != ["DATA_TYPE"]:
             raise Unsupported(f"BUFFER {words[0] if words else ''}")
         layout = next((w for w in words if w in ("STD140", "STD430")), "STD430")
-        format = self._format(words[1], layout)
+        format = format_of(words[1], layout, self.structs)
         rest = [w for w in words[2:] if w != layout]
         if layout == "STD140":
             format.align = max(format.align, 16)
@@ -305,7 +282,7 @@ class _Parser:
         image = Image(texel.name, sizes, levels=levels, samples=samples)
         count = image.starts()[-1]
         data = rest if rest[:1] == ["DATA"] else ["SIZE", str(count), *(rest or ["FILL", "0"])]
-        self._fill(name, self._format(texel.vulkan_name, "STD430"), data)
+        self._fill(name, format_of(texel.vulkan_name, "STD430"), data)
         self.script.buffers[name].image = image
         if self.script.buffers[name].data.nbytes != image.nbytes:
             raise Unsupported("IMAGE DATA of another size")
@@ -326,8 +303,8 @@ class _Parser:
                 raise Unsupported(f"BUFFER {' '.join(rest[:1])}".strip())
         elements = -(-len(data) // len(format.leaves))
         buffer = Buffer(name, format, np.zeros(elements * format.element_stride(), np.uint8))
-        for (at, dtype), value in zip(_places(format, 0), data, strict=False):
-            buffer.data[at : at + int(dtype[1])] = _bytes(value, dtype)
+        for (at, dtype), value in zip(places(format, 0), data, strict=False):
+            buffer.data[at : at + int(dtype[1])] = bytes_of(value, dtype)
         self.script.buffers[name] = buffer
 
     # Pipelines and expectations.
@@ -419,6 +396,45 @@ class _Parser:
                 raise Unsupported("EXPECT")
 
 
+def format_of(name: str, layout: str, structs: Structs | None = None) -> Format:
+    """The layout of a type, STD140 or STD430, of a name in a script. Raises `Unsupported`."""
+    structs = structs or {}
+    if name in SCALARS:
+        size = int(SCALARS[name][1])
+        return Format([(0, SCALARS[name])], size, size)
+    if (match := VECTOR.fullmatch(name)) and match[2] in SCALARS:
+        dtype, count = SCALARS[match[2]], int(match[1])
+        size = int(dtype[1])
+        leaves = [(size * n, dtype) for n in range(count)]
+        return Format(leaves, size * count, size * (4 if count == 3 else count))
+    if match := MATRIX.fullmatch(name):
+        column = format_of(f"vec{match[2]}<{match[3]}>", layout)
+        return _array(column, int(match[1]), layout)
+    if name.partition("_")[2] and (texel := _texel_format(name)) is not None:
+        dtype = texel.dtype.str[1:]
+        leaves = [(texel.dtype.itemsize * n, dtype) for n in range(prod(texel.shape))]
+        return Format(leaves, texel.itemsize, texel.itemsize)
+    if name not in structs:
+        raise Unsupported(f"the type {name}")
+    leaves, at, align = list[tuple[int, str]](), 0, 16 if layout == "STD140" else 1
+    for member, count in structs[name]:
+        format = format_of(member, layout, structs)
+        if count:
+            format = _array(format, count, layout)
+        at = -(-at // format.align) * format.align
+        leaves += [(at + offset, dtype) for offset, dtype in format.leaves]
+        at += format.element_stride() if member in structs else format.size
+        align = max(align, format.align)
+    return Format(leaves, -(-at // align) * align, align)
+
+
+def _array(element: Format, count: int, layout: str) -> Format:
+    align = max(element.align, 16) if layout == "STD140" else element.align
+    step = -(-element.size // align) * align
+    leaves = [(step * n + at, dtype) for n in range(count) for at, dtype in element.leaves]
+    return Format(leaves, step * count, align)
+
+
 def _texel_format(name: str) -> TexelFormat | None:
     """The format of texels of a name of Vulkan's, or with the components of a data type."""
     vector = VECTOR.fullmatch(name)
@@ -459,7 +475,7 @@ def _region(buffer: Buffer, region: Sequence[int]) -> Array:
     ]
 
 
-def _places(format: Format, start: int) -> Iterator[tuple[int, str]]:
+def places(format: Format, start: int) -> Iterator[tuple[int, str]]:
     """Where the scalars of an array lie, and their dtypes, without an end."""
     base = start
     for number_, (at, dtype) in enumerate(cycle(format.leaves)):
@@ -468,7 +484,7 @@ def _places(format: Format, start: int) -> Iterator[tuple[int, str]]:
         yield base + at, dtype
 
 
-def _bytes(value: float, dtype: str) -> Array:
+def bytes_of(value: float, dtype: str) -> Array:
     scalar = np.dtype(f"<{dtype}")
     if scalar.kind in "iu" and isinstance(value, int):
         value &= (1 << 8 * scalar.itemsize) - 1
@@ -496,9 +512,9 @@ def failures(script: Script, expectation: Expectation) -> Iterator[str]:
         return
     compare, tolerance = COMPARATORS[expectation.comparator], expectation.tolerance
     values = map(number, expectation.values)
-    for (at, dtype), value in zip(_places(buffer.format, expectation.offset), values, strict=False):
+    for (at, dtype), value in zip(places(buffer.format, expectation.offset), values, strict=False):
         found = buffer.data[at : at + int(dtype[1])].view(f"<{dtype}")
-        wanted = _bytes(value, dtype).view(f"<{dtype}")
+        wanted = bytes_of(value, dtype).view(f"<{dtype}")
         if tolerance is None and expectation.comparator == "EQ" and dtype[0] == "f":
             tolerance = EPSILON, True
         if tolerance is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from xdsl_spirv.testing.amber import Run, Unsupported, failures, parse
+from xdsl_spirv.testing import vkscript
+from xdsl_spirv.testing.amber import Expectation, Run, Unsupported, Write, failures, parse
 
 SCRIPT = """#!amber
 SHADER compute shader GLSL
@@ -72,3 +73,62 @@ def test_a_script():
 def test_the_rest_is_refused(line: str, reason: str):
     with pytest.raises(Unsupported, match=reason):
         parse(SCRIPT + line + "\n")
+
+
+VKSCRIPT = """[require]
+shaderInt64
+[compute shader spirv]
+OpCapability Shader
+[test]
+compute entrypoint other
+ssbo 1:2 3
+ssbo 1:2 subdata uint 4 7 0x10
+uniform ubo 3 mat3x2 0 1 2 \\
+  3 4 5 6
+uniform vec3 0 1 2 3
+compute 4 5 6
+probe ssbo uint 1:2 4 == 7 17
+tolerance 50%
+probe ssbo vec2 0:4 0 ~= 1.0 0.0
+ssbo 1:2 subdata uint 0 1  # behind a run
+"""
+
+
+def test_a_script_in_the_older_language():
+    script = vkscript.parse(VKSCRIPT)
+    pipeline = script.pipelines["pipeline"]
+    assert (pipeline.entry, pipeline.push) == ("other", "push constants")
+    assert pipeline.bound == {(1, 2): ("1:2", 0), (0, 3): ("0:3", 0), (0, 4): ("0:4", 0)}
+    assert script.shaders["shader"].text == "\nOpCapability Shader\n"
+    sizes = {name: buffer.data.nbytes for name, buffer in script.buffers.items()}
+    # Three elements of four bytes; columns that STD140 pads to 16; the last column of a vec3.
+    assert sizes == {"1:2": 12, "0:3": 48, "push constants": 16, "0:4": 8}
+    kinds = [Write, Write, Write, Run, Expectation, Expectation, Write]
+    assert [type(command) for command in script.commands] == kinds
+    written, columns, _, _, probe, near, _ = script.commands
+    assert isinstance(written, Write)
+    assert written.data.view(np.uint32).tolist() == [7, 16]
+    assert isinstance(columns, Write)
+    assert columns.data.view(np.float32)[[0, 1, 4, 5, 8, 9]].tolist() == [1, 2, 3, 4, 5, 6]
+    assert isinstance(probe, Expectation)
+    assert isinstance(near, Expectation)
+    script.buffers["1:2"].data.view(np.uint32)[1:] = 7, 16
+    assert list(failures(script, probe)) == ["line 13: 1:2 at byte 8 is 16, not EQ 17"]
+    assert len(list(failures(script, near))) == 1
+    script.buffers["0:4"].data.view(np.float32)[0] = 1.4
+    assert not list(failures(script, near))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("[vertex shader]\n", "[vertex shader]"),
+        ("[test]\nclear color 1 1 1 1\n", "clear color"),
+        ("[test]\nssbo 0 subdata quat 0 1\n", "the type quat"),
+        ("[test]\ncompute 1 1 1\ncompute entrypoint a\n", "an entry point behind a run"),
+    ],
+)
+def test_refusals_of_the_older_language(text: str, what: str):
+    with pytest.raises(Unsupported) as error:
+        vkscript.parse(text)
+    assert str(error.value) == what

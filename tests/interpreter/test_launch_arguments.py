@@ -80,6 +80,31 @@ def test_members_lie_where_the_struct_says():
     assert data == struct.pack("<i4x2f", 1, 2, 3) + rows + struct.pack("<e2x2i", 1.5, 7, 8)
 
 
+MATRIX = "!spirv.matrix<2 x vector<3xf32>> [0, MatrixStride=16"
+
+
+@pytest.mark.parametrize(
+    ("member", "needed"),
+    [
+        (f"{MATRIX}, ColMajor]", 28),
+        (f"{MATRIX}, RowMajor]", 40),
+        (f"!spirv.array<2 x {MATRIX.replace(' [0', ', stride=32> [0')}, ColMajor]", 60),
+        ("!spirv.array<3 x vector<3xf32>, stride=16> [0]", 44),
+        ("!spirv.struct<In, (f32 [0], f16 [8])> [0]", 10),
+    ],
+)
+def test_padding_behind_the_last_scalar_is_not_needed(member: str, needed: int):
+    block = f"!spirv.struct<PC, ({member}), Block>"
+    push = f"!spirv.ptr<{block}, PushConstant>"
+    module = _kernel(
+        f"%pc = spirv.mlir.addressof @pc : {push}\n%r = spirv.Constant 1 : i32",
+        f"spirv.GlobalVariable @pc : {push}",
+    )
+    assert (_run(module, {}, bytes(needed))[:4] == 1).all()
+    with pytest.raises(InterpreterError, match=f"of {needed} bytes, but got {needed - 1}"):
+        _run(module, {}, bytes(needed - 1))
+
+
 @pytest.mark.parametrize(
     ("number", "stored"), [(-1, -1), ((1 << 32) - 1, -1), (np.uint32(7), 7), (True, 1), (3.0, 3)]
 )
