@@ -11,10 +11,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition, param_def
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -64,6 +65,30 @@ class Key:
     """Whether the value stands before all others, without its key."""
 
 
+def key(
+    parse: Callable[[AttrParser], Attribute],
+    print: Callable[[Printer, Any], None],
+    *,
+    converter: Callable[[Any], Attribute] | None = None,
+    default: Any = None,
+    refusal: Callable[[Any], str | None] = lambda value: None,
+    kw_only: bool = False,
+    **printed: bool,
+) -> Any:
+    """
+    Declares a parameter of a `KeyedAttr`; `converter` makes an attribute of a Python value, and
+    `printed` are the last fields of `Key`. Type checkers let `kw_only` stand behind defaults.
+    """
+
+    def convert(value: Any) -> Attribute:
+        return value if converter is None or isinstance(value, Attribute) else converter(value)
+
+    field: Any = param_def(converter=convert)
+    missing = None if default is None else convert(default)
+    field.key = Key(parse, print, missing, refusal, **printed)
+    return field
+
+
 def _print_integer(printer: Printer, value: IntAttr) -> None:
     printer.print_string(str(value.data))
 
@@ -73,14 +98,14 @@ def _parse_integer(parser: AttrParser) -> IntAttr:
 
 
 def integer(
+    *,
+    converter: Callable[[int], Attribute] = IntAttr,
     default: int | Attribute | None = None,
     least: int | None = None,
     most: int | None = None,
-    *,
-    always_printed: bool = False,
-    is_suffix: bool = False,
-) -> Key:
-    """Returns the key of an integer, from `least` to `most` where they are given."""
+    **printed: bool,
+) -> Any:
+    """Declares an integer, from `least` to `most` where they are given."""
 
     def refusal(value: Attribute) -> str | None:
         if not isinstance(value, IntAttr):
@@ -91,34 +116,51 @@ def integer(
             return f"is {value.data}, must be at most {most}"
         return None
 
-    missing = IntAttr(default) if isinstance(default, int) else default
-    return Key(_parse_integer, _print_integer, missing, refusal, always_printed, is_suffix)
+    return key(
+        _parse_integer,
+        _print_integer,
+        converter=converter,
+        default=default,
+        refusal=refusal,
+        **printed,
+    )
 
 
 def word(
     choices: Sequence[str],
-    default: str | None = None,
     *,
-    always_printed: bool = False,
-    is_leading: bool = False,
-) -> Key:
-    """Returns the key of one of a few words, written without quotes."""
+    converter: Callable[[str], Attribute] = StringAttr,
+    default: str | None = None,
+    **printed: bool,
+) -> Any:
+    """Declares one of a few words, written without quotes."""
 
     def refusal(value: StringAttr) -> str | None:
         return None if value.data in choices else f"is {value.data}, not {one_of(choices)}"
 
-    return Key(
+    return key(
         lambda parser: StringAttr(parser.parse_identifier()),
         lambda printer, value: printer.print_string(value.data),
-        None if default is None else StringAttr(default),
-        refusal,
-        always_printed,
-        is_leading=is_leading,
+        converter=converter,
+        default=default,
+        refusal=refusal,
+        **printed,
     )
 
 
-def integers(*counts: int, default: Sequence[int] | None = None, least: int | None = None) -> Key:
-    """Returns the key of a list of integers in brackets, as many as one of `counts` if given."""
+def integer_array(values: Sequence[int]) -> ArrayAttr[IntAttr]:
+    """Returns the attribute of a list of integers."""
+    return ArrayAttr(map(IntAttr, values))
+
+
+def integers(
+    *counts: int,
+    converter: Callable[[Sequence[int]], Attribute] = integer_array,
+    default: Sequence[int] | None = None,
+    least: int | None = None,
+    **printed: bool,
+) -> Any:
+    """Declares a list of integers in brackets, as many as one of `counts` if given."""
 
     def refusal(value: ArrayAttr[IntAttr]) -> str | None:
         if counts and len(value) not in counts:
@@ -137,12 +179,7 @@ def integers(*counts: int, default: Sequence[int] | None = None, least: int | No
     def print(printer: Printer, value: ArrayAttr[IntAttr]) -> None:
         printer.print_string(str([number.data for number in value]))
 
-    return Key(parse, print, None if default is None else integer_array(default), refusal)
-
-
-def integer_array(values: Sequence[int]) -> ArrayAttr[IntAttr]:
-    """Returns the attribute of a list of integers."""
-    return ArrayAttr(map(IntAttr, values))
+    return key(parse, print, converter=converter, default=default, refusal=refusal, **printed)
 
 
 def one_of(choices: Sequence[str]) -> str:
@@ -154,12 +191,28 @@ class KeyedAttr(LocatedAttribute, ABC):
     """
     An attribute written as `<key = value, ...>`, in any order, defaults left out.
 
-    `KEYS` has every parameter in the order of declaration, in which they are printed.
+    A subclass is decorated with `keyed_attr_definition`. Its parameters are declared by `key`,
+    `integer`, `word` or `integers`, printed in the order of declaration, and given to the
+    constructor as Python values.
     """
 
     KEYS: ClassVar[Mapping[str, Key]]
     MAY_BE_BARE: ClassVar[bool] = False
     """Whether no angle brackets are needed, or printed, where every key is left out."""
+
+    def __init__(self, *values: Any, **named: Any):
+        defaults = {name: key.default for name, key in self.KEYS.items()}
+        given = dict(zip(self.KEYS, values, strict=False)) | named
+        whole = defaults | given
+        if len(given) < len(values) + len(named) or len(whole) > len(defaults):
+            raise TypeError(f"{self.name} has the parameters {', '.join(self.KEYS)}")
+        if missing := [name for name, value in whole.items() if value is None]:
+            raise TypeError(f"{self.name} needs {', '.join(missing)}")
+        super().__init__(*whole.values())
+
+    def replaced(self, **changes: Any) -> Self:
+        """Returns the attribute with other values of some parameters."""
+        return type(self)(**(self._values | changes))
 
     def is_printed(self, key: str) -> bool:
         """Whether a key is printed: one that must be there, or whose value is not its default."""
@@ -241,3 +294,14 @@ class KeyedAttr(LocatedAttribute, ABC):
         for name, value in self._values.items():
             if refusal := self.KEYS[name].refusal(value):
                 raise VerifyException(f"{name} {refusal}")
+
+
+KeyedAttrT = TypeVar("KeyedAttrT", bound=KeyedAttr)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(key, integer, word, integers))
+def keyed_attr_definition(cls: type[KeyedAttrT]) -> type[KeyedAttrT]:
+    """Defines an attribute whose parameters have keys."""
+    declared = {name: getattr(value, "key", None) for name, value in vars(cls).items()}
+    cls.KEYS = {name: own for name, own in declared.items() if isinstance(own, Key)}
+    return irdl_attr_definition(cls)

@@ -33,7 +33,6 @@ from xdsl.ir.affine import AffineMap
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -44,7 +43,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.keyed import KeyedAttr, integer, word
+from xdsl_spirv.dialects.keyed import KeyedAttr, integer, key, keyed_attr_definition, word
 from xdsl_spirv.dialects.schedule.attributes import DYNAMIC, INSTRUCTION, InstructionAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 
@@ -74,14 +73,8 @@ PROBABILITIES = ("memory", "registers", "converted")
 AHEAD = ("none", "values", "keys", "both", "scores", "all")
 """Values that are read or computed before they are needed."""
 
-IN_REGISTERS = {
-    "ahead": "none",
-    "key_parts": 1,
-    "order": "queries",
-    "queries": "held",
-    "buffers": 1,
-}
-"""Fields that need probabilities in registers, with their values in other schedules."""
+IN_REGISTERS = ("ahead", "key_parts", "order", "queries", "buffers")
+"""Fields that have their defaults unless probabilities stay in registers."""
 
 ORDERS = ("queries", "batch")
 """The loop in which workgroups that follow one another differ."""
@@ -98,7 +91,7 @@ LOOPS = ("m", "n", "d", "e")
 """Loops after the loops of the batch: queries, keys, the head of queries and keys, of values."""
 
 
-@irdl_attr_definition
+@keyed_attr_definition
 class AttentionAttr(KeyedAttr):
     """
     The schedule of an attention.
@@ -125,63 +118,20 @@ class AttentionAttr(KeyedAttr):
     """
 
     name = "schedule.attention"
-    query_tile: IntAttr
-    key_tile: IntAttr
-    subgroups: IntAttr
-    instruction: InstructionAttr
-    q: StringAttr
-    k: StringAttr
-    v: StringAttr
-    rescale: StringAttr
-    probabilities: StringAttr
-    ahead: StringAttr
-    key_parts: IntAttr
-    order: StringAttr
-    queries: StringAttr
-    buffers: IntAttr
-    KEYS = {
-        "query_tile": integer(least=1),
-        "key_tile": integer(least=1),
-        "subgroups": integer(least=1),
-        "instruction": INSTRUCTION,
-        "q": word(PATHS, "direct", always_printed=True),
-        "k": word(PATHS, "direct", always_printed=True),
-        "v": word(PATHS, "direct", always_printed=True),
-        "rescale": word(RESCALE, "seldom", always_printed=True),
-        "probabilities": word(PROBABILITIES, "memory"),
-        "ahead": word(AHEAD, "none"),
-        "key_parts": integer(1, least=1),
-        "order": word(ORDERS, "queries"),
-        "queries": word(QUERIES, "held"),
-        "buffers": integer(1, least=1),
-    }
-
-    def __init__(
-        self,
-        query_tile: int,
-        key_tile: int,
-        subgroups: int,
-        instruction: InstructionAttr,
-        paths: tuple[str, str, str] = ("direct", "direct", "direct"),
-        rescale: str = "seldom",
-        probabilities: str = "memory",
-        ahead: str = "none",
-        key_parts: int = 1,
-        order: str = "queries",
-        queries: str = "held",
-        buffers: int = 1,
-    ):
-        super().__init__(
-            IntAttr(query_tile),
-            IntAttr(key_tile),
-            IntAttr(subgroups),
-            instruction,
-            *map(StringAttr, (*paths, rescale, probabilities, ahead)),
-            IntAttr(key_parts),
-            StringAttr(order),
-            StringAttr(queries),
-            IntAttr(buffers),
-        )
+    query_tile: IntAttr = integer(converter=IntAttr, least=1)
+    key_tile: IntAttr = integer(converter=IntAttr, least=1)
+    subgroups: IntAttr = integer(converter=IntAttr, least=1)
+    instruction: InstructionAttr = key(*INSTRUCTION)
+    q: StringAttr = word(PATHS, converter=StringAttr, default="direct", always_printed=True)
+    k: StringAttr = word(PATHS, converter=StringAttr, default="direct", always_printed=True)
+    v: StringAttr = word(PATHS, converter=StringAttr, default="direct", always_printed=True)
+    rescale: StringAttr = word(RESCALE, converter=StringAttr, default="seldom", always_printed=True)
+    probabilities: StringAttr = word(PROBABILITIES, converter=StringAttr, default="memory")
+    ahead: StringAttr = word(AHEAD, converter=StringAttr, default="none")
+    key_parts: IntAttr = integer(converter=IntAttr, default=1, least=1)
+    order: StringAttr = word(ORDERS, converter=StringAttr, default="queries")
+    queries: StringAttr = word(QUERIES, converter=StringAttr, default="held")
+    buffers: IntAttr = integer(converter=IntAttr, default=1, least=1)
 
     @property
     def paths(self) -> tuple[str, str, str]:
@@ -245,9 +195,9 @@ class AttentionAttr(KeyedAttr):
 
     def verify(self) -> None:
         super().verify()
-        for key, default in IN_REGISTERS.items():
-            if not self.in_registers and (given := getattr(self, key).data) != default:
-                raise VerifyException(f"{key} = {given} needs probabilities = registers")
+        for name in IN_REGISTERS:
+            if not self.in_registers and (given := getattr(self, name)) != self.KEYS[name].default:
+                raise VerifyException(f"{name} = {given.data} needs probabilities = registers")
         if self.instruction.kind.data != "coopmat":
             raise VerifyException("the instruction of an attention is a coopmat")
         if self.subgroups.data % self.key_parts.data:

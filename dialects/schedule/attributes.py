@@ -18,7 +18,16 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.keyed import Key, KeyedAttr, integer, integer_array, integers, one_of, word
+from xdsl_spirv.dialects.keyed import (
+    KeyedAttr,
+    integer,
+    integer_array,
+    integers,
+    key,
+    keyed_attr_definition,
+    one_of,
+    word,
+)
 
 DYNAMIC = -(2**63)
 """A loop, or a bound of an attention, that one of an operation's numbers says."""
@@ -42,7 +51,7 @@ FIRST = ("load", "store")
 RESULTS = ("fragments", "rows", "components", "elements")
 
 
-@irdl_attr_definition
+@keyed_attr_definition
 class StagedAttr(KeyedAttr):
     """
     The operand's tile is copied into Workgroup memory and read from there.
@@ -56,29 +65,11 @@ class StagedAttr(KeyedAttr):
     """
 
     name = "schedule.staged"
-    padding: IntAttr
-    vector: IntAttr
-    buffers: IntAttr
-    ahead: IntAttr
-    layout: StringAttr
-    KEYS = {
-        "padding": integer(0, least=0, always_printed=True),
-        "vector": integer(1, least=1, always_printed=True),
-        "buffers": integer(1, least=1),
-        "ahead": integer(0, least=0, most=1),
-        "layout": word(LAYOUTS, LAYOUTS[0]),
-    }
-
-    def __init__(
-        self,
-        padding: int = 0,
-        vector: int = 1,
-        buffers: int = 1,
-        layout: str = LAYOUTS[0],
-        ahead: int = 0,
-    ):
-        numbers = map(IntAttr, (padding, vector, buffers, ahead))
-        super().__init__(*numbers, StringAttr(layout))
+    padding: IntAttr = integer(converter=IntAttr, default=0, least=0, always_printed=True)
+    vector: IntAttr = integer(converter=IntAttr, default=1, least=1, always_printed=True)
+    buffers: IntAttr = integer(converter=IntAttr, default=1, least=1)
+    ahead: IntAttr = integer(converter=IntAttr, default=0, least=0, most=1)
+    layout: StringAttr = word(LAYOUTS, converter=StringAttr, default="rows")
 
     @property
     def in_panels(self) -> bool:
@@ -91,7 +82,7 @@ class StagedAttr(KeyedAttr):
         return self.layout.data == "fragments"
 
 
-@irdl_attr_definition
+@keyed_attr_definition
 class DirectAttr(KeyedAttr):
     """
     Subgroups load the operand's fragments straight from global memory.
@@ -102,12 +93,8 @@ class DirectAttr(KeyedAttr):
     """
 
     name = "schedule.direct"
-    ahead: IntAttr
-    KEYS = {"ahead": integer(0, least=0)}
+    ahead: IntAttr = integer(converter=IntAttr, default=0, least=0)
     MAY_BE_BARE = True
-
-    def __init__(self, ahead: int = 0):
-        super().__init__(IntAttr(ahead))
 
 
 @irdl_attr_definition
@@ -145,8 +132,9 @@ class InstructionAttr(ParametrizedAttribute):
                 parser.parse_shape_delimiter()
         return cls(kind, sizes)
 
-    def print_bare(self, printer: Printer) -> None:
-        printer.print_string(f"{self.kind.data} {'x'.join(str(s) for s in self.sizes)}")
+    @staticmethod
+    def print_bare(printer: Printer, value: InstructionAttr) -> None:
+        printer.print_string(f"{value.kind.data} {'x'.join(map(str, value.sizes))}")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -155,14 +143,15 @@ class InstructionAttr(ParametrizedAttribute):
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            self.print_bare(printer)
+            self.print_bare(printer, self)
 
     def verify(self) -> None:
         if len(self.shape) != 3 or any(size.data < 1 for size in self.shape):
             raise VerifyException("an instruction's shape is three positive numbers, M x N x K")
 
 
-INSTRUCTION = Key(InstructionAttr.parse_bare, lambda printer, value: value.print_bare(printer))
+INSTRUCTION = InstructionAttr.parse_bare, InstructionAttr.print_bare
+"""How an instruction is read and printed in a schedule."""
 
 
 def _parse_path(parser: AttrParser) -> StagedAttr | DirectAttr:
@@ -180,10 +169,15 @@ def _print_path(printer: Printer, path: StagedAttr | DirectAttr) -> None:
     path.print_parameters(printer)
 
 
-PATH = Key(_parse_path, _print_path)
+PATH = _parse_path, _print_path
 
 
-@irdl_attr_definition
+def _subgroups(counts: Sequence[int]) -> ArrayAttr[IntAttr]:
+    """Leaves out a number of slices that is 1."""
+    return integer_array(counts[:2] if tuple(counts[2:]) == (1,) else counts)
+
+
+@keyed_attr_definition
 class ContractionAttr(KeyedAttr):
     """
     The schedule of a contraction.
@@ -203,54 +197,16 @@ class ContractionAttr(KeyedAttr):
     """
 
     name = "schedule.contraction"
-    workgroup_tile: ArrayAttr[IntAttr]
-    subgroups: ArrayAttr[IntAttr]
-    instruction: InstructionAttr
-    a: StagedAttr | DirectAttr
-    b: StagedAttr | DirectAttr
-    stages: IntAttr
-    raster: StringAttr
-    group: IntAttr
-    first: StringAttr
-    result: StringAttr
-    KEYS = {
-        "workgroup_tile": integers(3, least=1),
-        "subgroups": integers(2, 3, least=1),
-        "instruction": INSTRUCTION,
-        "a": PATH,
-        "b": PATH,
-        "stages": integer(1, least=1),
-        "raster": word(RASTERS, RASTERS[0], always_printed=True),
-        "group": integer(1, least=1, is_suffix=True),
-        "first": word(FIRST, FIRST[0]),
-        "result": word(RESULTS, RESULTS[0]),
-    }
-
-    def __init__(
-        self,
-        workgroup_tile: Sequence[int],
-        subgroups: Sequence[int],
-        instruction: InstructionAttr,
-        a: StagedAttr | DirectAttr,
-        b: StagedAttr | DirectAttr,
-        stages: int = 1,
-        raster: str = "rows",
-        group: int = 1,
-        first: str = FIRST[0],
-        result: str = RESULTS[0],
-    ):
-        super().__init__(
-            integer_array(workgroup_tile),
-            integer_array(subgroups[:2] if tuple(subgroups[2:]) == (1,) else subgroups),
-            instruction,
-            a,
-            b,
-            IntAttr(stages),
-            StringAttr(raster),
-            IntAttr(group),
-            StringAttr(first),
-            StringAttr(result),
-        )
+    workgroup_tile: ArrayAttr[IntAttr] = integers(3, converter=integer_array, least=1)
+    subgroups: ArrayAttr[IntAttr] = integers(2, 3, converter=_subgroups, least=1)
+    instruction: InstructionAttr = key(*INSTRUCTION)
+    a: StagedAttr | DirectAttr = key(*PATH)
+    b: StagedAttr | DirectAttr = key(*PATH)
+    stages: IntAttr = integer(converter=IntAttr, default=1, least=1)
+    raster: StringAttr = word(RASTERS, converter=StringAttr, default="rows", always_printed=True)
+    group: IntAttr = integer(converter=IntAttr, default=1, least=1, is_suffix=True)
+    first: StringAttr = word(FIRST, converter=StringAttr, default="load")
+    result: StringAttr = word(RESULTS, converter=StringAttr, default="fragments")
 
     @property
     def tile(self) -> tuple[int, int, int]:

@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_result_def,
@@ -38,7 +37,14 @@ from xdsl.printer import Printer
 from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.keyed import Key, KeyedAttr, integer_array, integers, word
+from xdsl_spirv.dialects.keyed import (
+    KeyedAttr,
+    integer_array,
+    integers,
+    key,
+    keyed_attr_definition,
+    word,
+)
 from xdsl_spirv.dialects.schedule.attributes import DYNAMIC
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, UnknownSizeError, ceil_div, static
 
@@ -53,7 +59,7 @@ def _parse_map(parser: AttrParser) -> AffineMapAttr:
     return map
 
 
-@irdl_attr_definition
+@keyed_attr_definition
 class PackingAttr(KeyedAttr):
     """
     Memory layout of a contraction's operand that is packed into fragments or panels.
@@ -71,42 +77,13 @@ class PackingAttr(KeyedAttr):
     """
 
     name = "schedule.packing"
-    use: StringAttr
-    fragment: ArrayAttr[IntAttr]
-    tile: ArrayAttr[IntAttr]
-    map: AffineMapAttr
-    sizes: ArrayAttr[IntAttr]
-    groups: ArrayAttr[IntAttr]
-    words: ArrayAttr[IntAttr]
-    KEYS = {
-        "use": word(("A", "B"), is_leading=True),
-        "fragment": integers(2, least=1),
-        "tile": integers(2, least=1),
-        "map": Key(_parse_map, Printer.print_attribute),
-        "sizes": integers(),
-        "groups": integers(3),
-        "words": integers(default=()),
-    }
-
-    def __init__(
-        self,
-        use: str,
-        fragment: Sequence[int],
-        tile: Sequence[int],
-        map: AffineMapAttr,
-        sizes: Sequence[int],
-        groups: Sequence[int],
-        words: Sequence[int] = (),
-    ):
-        super().__init__(
-            StringAttr(use),
-            integer_array(fragment),
-            integer_array(tile),
-            map,
-            integer_array(sizes),
-            integer_array(groups),
-            integer_array(words),
-        )
+    use: StringAttr = word(("A", "B"), converter=StringAttr, is_leading=True)
+    fragment: ArrayAttr[IntAttr] = integers(2, converter=integer_array, least=1)
+    tile: ArrayAttr[IntAttr] = integers(2, converter=integer_array, least=1)
+    map: AffineMapAttr = key(_parse_map, Printer.print_attribute)
+    sizes: ArrayAttr[IntAttr] = integers(converter=integer_array)
+    groups: ArrayAttr[IntAttr] = integers(3, converter=integer_array)
+    words: ArrayAttr[IntAttr] = integers(converter=integer_array, default=())
 
     @property
     def fragment_sizes(self) -> tuple[int, int]:

@@ -8,18 +8,22 @@ registers once, `attention_lanes` computes an attention by multiply-adds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
-from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.keyed import KeyedAttr, integer, integers, word
+from xdsl_spirv.dialects.keyed import (
+    KeyedAttr,
+    integer,
+    integer_array,
+    integers,
+    keyed_attr_definition,
+    word,
+)
 
 REDUCERS = ("invocation", "subgroup", "workgroup")
 
 
-@irdl_attr_definition
+@keyed_attr_definition
 class LoopsAttr(KeyedAttr):
     """
     The schedule of a dispatch that is not a contraction.
@@ -39,32 +43,14 @@ class LoopsAttr(KeyedAttr):
     """
 
     name = "schedule.loops"
-    workgroup: IntAttr
-    workgroups: IntAttr
-    elements: IntAttr
-    rows: IntAttr
-    tile: IntAttr
-    reduce: StringAttr
-    KEYS = {
-        "workgroup": integer(least=1),
-        "workgroups": integer(least=1),
-        "elements": integer(1, least=1, always_printed=True),
-        "rows": integer(1, least=1),
-        "tile": integer(1, least=1),
-        "reduce": word(REDUCERS, REDUCERS[0], always_printed=True),
-    }
-
-    def __init__(
-        self,
-        workgroup: int,
-        workgroups: int,
-        elements: int = 1,
-        reduce: str = "invocation",
-        rows: int = 1,
-        tile: int = 1,
-    ):
-        numbers = (IntAttr(number) for number in (workgroup, workgroups, elements, rows, tile))
-        super().__init__(*numbers, StringAttr(reduce))
+    workgroup: IntAttr = integer(converter=IntAttr, least=1)
+    workgroups: IntAttr = integer(converter=IntAttr, least=1)
+    elements: IntAttr = integer(converter=IntAttr, default=1, least=1, always_printed=True)
+    rows: IntAttr = integer(converter=IntAttr, default=1, least=1)
+    tile: IntAttr = integer(converter=IntAttr, default=1, least=1)
+    reduce: StringAttr = word(
+        REDUCERS, converter=StringAttr, default="invocation", always_printed=True
+    )
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -96,7 +82,7 @@ class LoopsAttr(KeyedAttr):
             )
 
 
-@irdl_attr_definition
+@keyed_attr_definition
 class WindowAttr(KeyedAttr):
     """
     A subgroup computes neighbours in a row of the result, one for each invocation.
@@ -109,12 +95,8 @@ class WindowAttr(KeyedAttr):
     """
 
     name = "schedule.window"
-    outputs: IntAttr
-    subgroups: IntAttr
-    KEYS = {"outputs": integer(least=1), "subgroups": integer(least=1)}
-
-    def __init__(self, outputs: int = 1, subgroups: int = 1):
-        super().__init__(IntAttr(outputs), IntAttr(subgroups))
+    outputs: IntAttr = integer(converter=IntAttr, least=1)
+    subgroups: IntAttr = integer(converter=IntAttr, least=1)
 
 
 MOST_BYTES = 16
@@ -124,7 +106,7 @@ MOST_DIGITS = 3
 """More than binary32 has."""
 
 
-@irdl_attr_definition
+@keyed_attr_definition
 class RowsAttr(KeyedAttr):
     """
     Invocations compute `rows` x `columns` elements of the result each, or a part of their sums.
@@ -143,54 +125,16 @@ class RowsAttr(KeyedAttr):
     """
 
     name = "schedule.rows"
-    rows: IntAttr
-    columns: IntAttr
-    lanes: IntAttr
-    steps: IntAttr
-    bytes: IntAttr
-    groups: IntAttr
-    ahead: IntAttr
-    digits: IntAttr
-    within: IntAttr
-    subgroups: ArrayAttr[IntAttr]
-    KEYS = {
-        "rows": integer(least=1),
-        "columns": integer(least=1),
-        "lanes": integer(least=1),
-        "steps": integer(least=1),
-        "bytes": integer(MOST_BYTES, least=1),
-        "groups": integer(1, least=1),
-        "ahead": integer(1, least=1),
-        "digits": integer(0),
-        "within": integer(1, least=1),
-        "subgroups": integers(2, least=1),
-    }
-
-    def __init__(
-        self,
-        rows: int = 1,
-        columns: int = 1,
-        lanes: int = 1,
-        steps: int = 1,
-        subgroups: Sequence[int] = (1, 1),
-        bytes: int = MOST_BYTES,
-        groups: int = 1,
-        digits: int = 0,
-        within: int = 1,
-        ahead: int = 1,
-    ):
-        super().__init__(
-            IntAttr(rows),
-            IntAttr(columns),
-            IntAttr(lanes),
-            IntAttr(steps),
-            IntAttr(bytes),
-            IntAttr(groups),
-            IntAttr(ahead),
-            IntAttr(digits),
-            IntAttr(within),
-            ArrayAttr(map(IntAttr, subgroups)),
-        )
+    rows: IntAttr = integer(converter=IntAttr, least=1)
+    columns: IntAttr = integer(converter=IntAttr, least=1)
+    lanes: IntAttr = integer(converter=IntAttr, least=1)
+    steps: IntAttr = integer(converter=IntAttr, least=1)
+    bytes: IntAttr = integer(converter=IntAttr, default=MOST_BYTES, least=1)
+    groups: IntAttr = integer(converter=IntAttr, default=1, least=1)
+    ahead: IntAttr = integer(converter=IntAttr, default=1, least=1)
+    digits: IntAttr = integer(converter=IntAttr, default=0)
+    within: IntAttr = integer(converter=IntAttr, default=1, least=1)
+    subgroups: ArrayAttr[IntAttr] = integers(2, converter=integer_array, least=1, kw_only=True)
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -211,7 +155,7 @@ class RowsAttr(KeyedAttr):
 ACROSS = ("keys", "rows")
 
 
-@irdl_attr_definition
+@keyed_attr_definition
 class AttentionLanesAttr(KeyedAttr):
     """
     The schedule of an attention by multiply-adds.
@@ -226,26 +170,12 @@ class AttentionLanesAttr(KeyedAttr):
     """
 
     name = "schedule.attention_lanes"
-    rows: IntAttr
-    lanes: IntAttr
-    keys: IntAttr
-    subgroups: IntAttr
-    across: StringAttr
-    ahead: IntAttr
-    KEYS = {
-        "rows": integer(least=1),
-        "lanes": integer(least=1),
-        "keys": integer(least=1),
-        "subgroups": integer(least=1),
-        "across": word(ACROSS),
-        "ahead": integer(0, least=0, most=2),
-    }
-
-    def __init__(
-        self, rows: int, lanes: int, keys: int, subgroups: int, across: str, ahead: int = 0
-    ):
-        numbers = map(IntAttr, (rows, lanes, keys, subgroups))
-        super().__init__(*numbers, StringAttr(across), IntAttr(ahead))
+    rows: IntAttr = integer(converter=IntAttr, least=1)
+    lanes: IntAttr = integer(converter=IntAttr, least=1)
+    keys: IntAttr = integer(converter=IntAttr, least=1)
+    subgroups: IntAttr = integer(converter=IntAttr, least=1)
+    across: StringAttr = word(ACROSS, converter=StringAttr)
+    ahead: IntAttr = integer(converter=IntAttr, default=0, least=0, most=2)
 
     def verify(self) -> None:
         super().verify()

@@ -8,8 +8,8 @@ passes. A parameter that has its default value is not printed, as in MLIR.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -27,7 +27,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.keyed import Key, KeyedAttr, integer
+from xdsl_spirv.dialects.keyed import KeyedAttr, integer, key, keyed_attr_definition
 from xdsl_spirv.dialects.spirv.attributes import (
     CapabilityAttr,
     EnumerationAttr,
@@ -37,7 +37,7 @@ from xdsl_spirv.dialects.spirv.attributes import (
     StorageClassAttr,
     StoreCacheControlAttr,
 )
-from xdsl_spirv.dialects.spirv.enums import Capability, LinkageType, Scope, StorageClass
+from xdsl_spirv.dialects.spirv.enums import Capability, Scope, StorageClass
 
 VENDORS = (
     "AMD",
@@ -153,22 +153,29 @@ class VerCapExtAttr(ParametrizedAttribute):
         printer.print_string(f"<{self.version.text}, [{capabilities}], [{extensions}]>")
 
 
-BOOLEAN = Key(lambda parser: IntegerAttr.from_bool(parser.parse_boolean()), Printer.print_attribute)
-STRING = Key(lambda parser: StringAttr(parser.parse_str_literal()), Printer.print_attribute)
-TYPE = Key(AttrParser.parse_type, Printer.print_attribute)
+TYPE = AttrParser.parse_type, Printer.print_attribute
+ATTRIBUTE = AttrParser.parse_attribute, Printer.print_attribute
 
 
-def _attribute(default: Attribute) -> Key:
-    return Key(AttrParser.parse_attribute, Printer.print_attribute, default)
+def _parse_boolean(parser: AttrParser) -> IntegerAttr:
+    return IntegerAttr.from_bool(parser.parse_boolean())
 
 
-def _enumerant(cls: type[EnumerationAttr[Any]]) -> Key:
+def _parse_string(parser: AttrParser) -> StringAttr:
+    return StringAttr(parser.parse_str_literal())
+
+
+Spelling: TypeAlias = tuple[Callable[[AttrParser], Attribute], Callable[[Printer, Any], None]]
+"""How a value is read and printed."""
+
+
+def _enumerant(cls: type[EnumerationAttr[Any]]) -> Spelling:
     def parse(parser: AttrParser) -> Attribute:
         """`<Subgroup>` as MLIR prints it, or the whole attribute, `#spirv.scope<Subgroup>`."""
         whole = parser.parse_optional_attribute()
         return cls(cls.parse_parameter(parser)) if whole is None else whole
 
-    return Key(parse, lambda printer, value: value.print_parameter(printer))
+    return parse, lambda printer, value: value.print_parameter(printer)
 
 
 def _parse_sizes(parser: AttrParser) -> DenseArrayBase:
@@ -182,52 +189,50 @@ def _print_sizes(printer: Printer, sizes: DenseArrayBase[IntegerType]) -> None:
     printer.print_string(f"[{', '.join(str(size) for size in sizes.get_values())}]")
 
 
+def _sizes(sizes: Sequence[int] | None) -> DenseArrayBase | NoneAttr:
+    return NoneAttr() if sizes is None else DenseArrayBase.from_list(i32, sizes)
+
+
 def _optional_integer(value: int | None) -> IntAttr | NoneAttr:
     return NoneAttr() if value is None else IntAttr(value)
 
 
-@irdl_attr_definition
+@keyed_attr_definition
 class LinkageAttributesAttr(KeyedAttr):
     """A symbol of another module, or for one: `<linkage_name = "f", linkage_type = <Import>>`."""
 
     name = "spirv.linkage_attributes"
-    linkage_name: StringAttr
-    linkage_type: LinkageTypeAttr
-    KEYS = {"linkage_name": STRING, "linkage_type": _enumerant(LinkageTypeAttr)}
-
-    def __init__(self, linkage_name: str, linkage_type: LinkageType):
-        super().__init__(StringAttr(linkage_name), LinkageTypeAttr(linkage_type))
+    linkage_name: StringAttr = key(_parse_string, Printer.print_attribute, converter=StringAttr)
+    linkage_type: LinkageTypeAttr = key(*_enumerant(LinkageTypeAttr), converter=LinkageTypeAttr)
 
 
-def _name_of(cls: type[EnumerationAttr[Any]]) -> Key:
-    """The key of an enumerant that is written without brackets."""
-    return Key(
+def _name_of(cls: type[EnumerationAttr[Any]]) -> Spelling:
+    """The spelling of an enumerant without brackets."""
+    return (
         lambda parser: cls(cls.parse_enumerant(parser)),
         lambda printer, value: printer.print_string(cls.spell(value.data)),
     )
 
 
-@irdl_attr_definition
+@keyed_attr_definition
 class CacheControlLoadAttr(KeyedAttr):
     """The decoration CacheControlLoadINTEL: `<cache_level = 0, load_cache_control = Cached>`."""
 
     name = "spirv.cache_control_load_intel"
-    cache_level: IntAttr
-    load_cache_control: LoadCacheControlAttr
-    KEYS = {"cache_level": integer(), "load_cache_control": _name_of(LoadCacheControlAttr)}
+    cache_level: IntAttr = integer(converter=IntAttr)
+    load_cache_control: LoadCacheControlAttr = key(*_name_of(LoadCacheControlAttr))
 
 
-@irdl_attr_definition
+@keyed_attr_definition
 class CacheControlStoreAttr(KeyedAttr):
     """The decoration CacheControlStoreINTEL, with `store_cache_control = WriteBack`."""
 
     name = "spirv.cache_control_store_intel"
-    cache_level: IntAttr
-    store_cache_control: StoreCacheControlAttr
-    KEYS = {"cache_level": integer(), "store_cache_control": _name_of(StoreCacheControlAttr)}
+    cache_level: IntAttr = integer(converter=IntAttr)
+    store_cache_control: StoreCacheControlAttr = key(*_name_of(StoreCacheControlAttr))
 
 
-@irdl_attr_definition
+@keyed_attr_definition
 class EntryPointABIAttr(KeyedAttr):
     """
     Launch parameters of a kernel: `#spirv.entry_point_abi<workgroup_size = [32, 1, 1]>`.
@@ -236,26 +241,11 @@ class EntryPointABIAttr(KeyedAttr):
     """
 
     name = "spirv.entry_point_abi"
-    workgroup_size: DenseArrayBase | NoneAttr
-    subgroup_size: IntAttr | NoneAttr
-    target_width: IntAttr | NoneAttr
-    KEYS = {
-        "workgroup_size": Key(_parse_sizes, _print_sizes, NoneAttr()),
-        "subgroup_size": integer(NoneAttr()),
-        "target_width": integer(NoneAttr()),
-    }
-
-    def __init__(
-        self,
-        workgroup_size: Sequence[int] | None = None,
-        subgroup_size: int | None = None,
-        target_width: int | None = None,
-    ):
-        super().__init__(
-            NoneAttr() if workgroup_size is None else DenseArrayBase.from_list(i32, workgroup_size),
-            _optional_integer(subgroup_size),
-            _optional_integer(target_width),
-        )
+    workgroup_size: DenseArrayBase | NoneAttr = key(
+        _parse_sizes, _print_sizes, converter=_sizes, default=NoneAttr()
+    )
+    subgroup_size: IntAttr | NoneAttr = integer(converter=_optional_integer, default=NoneAttr())
+    target_width: IntAttr | NoneAttr = integer(converter=_optional_integer, default=NoneAttr())
 
     def verify(self) -> None:
         if isinstance(self.workgroup_size, DenseArrayBase) and len(self.workgroup_size) != 3:
@@ -302,31 +292,20 @@ class InterfaceVarABIAttr(ParametrizedAttribute):
         printer.print_string(">")
 
 
-@irdl_attr_definition
+@keyed_attr_definition
 class CooperativeMatrixPropertiesAttr(KeyedAttr):
     """One row of a device's cooperative matrix properties, as VkCooperativeMatrixPropertiesKHR."""
 
     name = "spirv.coop_matrix_props_khr"
-    m_size: IntAttr
-    n_size: IntAttr
-    k_size: IntAttr
-    a_type: Attribute
-    b_type: Attribute
-    c_type: Attribute
-    result_type: Attribute
-    acc_sat: IntegerAttr
-    scope: ScopeAttr
-    KEYS = {
-        "m_size": integer(),
-        "n_size": integer(),
-        "k_size": integer(),
-        "a_type": TYPE,
-        "b_type": TYPE,
-        "c_type": TYPE,
-        "result_type": TYPE,
-        "acc_sat": BOOLEAN,
-        "scope": _enumerant(ScopeAttr),
-    }
+    m_size: IntAttr = integer(converter=IntAttr)
+    n_size: IntAttr = integer(converter=IntAttr)
+    k_size: IntAttr = integer(converter=IntAttr)
+    a_type: Attribute = key(*TYPE)
+    b_type: Attribute = key(*TYPE)
+    c_type: Attribute = key(*TYPE)
+    result_type: Attribute = key(*TYPE)
+    acc_sat: IntegerAttr = key(_parse_boolean, Printer.print_attribute)
+    scope: ScopeAttr = key(*_enumerant(ScopeAttr))
 
     def __init__(
         self,
@@ -343,36 +322,25 @@ class CooperativeMatrixPropertiesAttr(KeyedAttr):
         )
 
 
-@irdl_attr_definition
+@keyed_attr_definition
 class ResourceLimitsAttr(KeyedAttr):
     """A device's limits; a missing limit has Vulkan's smallest allowed value."""
 
     name = "spirv.resource_limits"
-    max_compute_shared_memory_size: IntAttr
-    max_compute_workgroup_invocations: IntAttr
-    max_compute_workgroup_size: ArrayAttr[IntegerAttr]
-    subgroup_size: IntAttr
-    min_subgroup_size: IntAttr | NoneAttr
-    max_subgroup_size: IntAttr | NoneAttr
-    cooperative_matrix_properties_khr: ArrayAttr[CooperativeMatrixPropertiesAttr]
-    cooperative_matrix_properties_nv: ArrayAttr[Attribute]
-    KEYS = {
-        "max_compute_shared_memory_size": integer(16384),
-        "max_compute_workgroup_invocations": integer(128),
-        "max_compute_workgroup_size": _attribute(
-            ArrayAttr([IntegerAttr(n, i32) for n in (128, 128, 64)])
-        ),
-        "subgroup_size": integer(32),
-        "min_subgroup_size": integer(NoneAttr()),
-        "max_subgroup_size": integer(NoneAttr()),
-        "cooperative_matrix_properties_khr": _attribute(ArrayAttr[Attribute]([])),
-        "cooperative_matrix_properties_nv": _attribute(ArrayAttr[Attribute]([])),
-    }
-
-    def __init__(self, **limits: Attribute):
-        super().__init__(
-            *(limits.get(name, key.default) for name, key in self.KEYS.items()),  # pyright: ignore
-        )
+    max_compute_shared_memory_size: IntAttr = integer(converter=IntAttr, default=16384)
+    max_compute_workgroup_invocations: IntAttr = integer(converter=IntAttr, default=128)
+    max_compute_workgroup_size: ArrayAttr[IntegerAttr] = key(
+        *ATTRIBUTE, default=ArrayAttr([IntegerAttr(n, i32) for n in (128, 128, 64)])
+    )
+    subgroup_size: IntAttr = integer(converter=IntAttr, default=32)
+    min_subgroup_size: IntAttr | NoneAttr = integer(default=NoneAttr())
+    max_subgroup_size: IntAttr | NoneAttr = integer(default=NoneAttr())
+    cooperative_matrix_properties_khr: ArrayAttr[CooperativeMatrixPropertiesAttr] = key(
+        *ATTRIBUTE, default=ArrayAttr[CooperativeMatrixPropertiesAttr]([])
+    )
+    cooperative_matrix_properties_nv: ArrayAttr[Attribute] = key(
+        *ATTRIBUTE, default=ArrayAttr[Attribute]([])
+    )
 
 
 @irdl_attr_definition

@@ -138,8 +138,8 @@ def _by_instructions(
         paths, rescale = known.paths, known.rescale.data
         if not target.even_fragments:
             paths, rescale = ("rows", "rows", "rows"), "always"
-        counts = known.query_tile.data, known.key_tile.data, known.subgroups.data
-        yield AttentionAttr(*counts, known.instruction, paths, rescale, "converted")
+        q, k, v = paths
+        yield known.replaced(q=q, k=k, v=v, rescale=rescale, probabilities="converted")
 
 
 def _without_memory(
@@ -187,34 +187,28 @@ def _in_registers(
     """
     count, parts = subgroups
     k, v = paths
-    instruction = InstructionAttr("coopmat", shape)
-    tile = structure.strips * (count // parts) * shape[0]
     # Where rows see different numbers of keys, the workgroups of all matrices with most begin.
     order = (
         "batch" if op.is_dynamic and op.causal is not None and not target.processor else "queries"
     )
-    keys = structure.key_fragments * max(shape[1:])
-
-    def schedule(q: str) -> AttentionAttr:
-        return AttentionAttr(
-            tile,
-            keys,
-            count,
-            instruction,
-            (q, k, v),
-            structure.rescale,
-            "registers",
-            structure.ahead,
-            key_parts=parts,
-            order=order,
-            queries=queries,
-            buffers=structure.buffers,
-        )
-
-    if k in DEALT_PATHS:
-        return schedule("vectors")
-    whole = not any(rows_fit(AttentionPlan(op, schedule("rows"), target), "q"))
-    return schedule("rows" if whole else "direct")
+    schedule = AttentionAttr(
+        structure.strips * (count // parts) * shape[0],
+        structure.key_fragments * max(shape[1:]),
+        count,
+        InstructionAttr("coopmat", shape),
+        "vectors" if k in DEALT_PATHS else "rows",
+        k,
+        v,
+        structure.rescale,
+        "registers",
+        structure.ahead,
+        parts,
+        order,
+        queries,
+        structure.buffers,
+    )
+    fits = k in DEALT_PATHS or not any(rows_fit(AttentionPlan(op, schedule, target), "q"))
+    return schedule if fits else schedule.replaced(q="direct")
 
 
 def _cost(plan: AttentionPlan) -> float:
@@ -307,10 +301,8 @@ def _with_paths(
     """Fragments from where operands lie if that is possible and packing would not pay."""
     instruction = InstructionAttr("coopmat", shape)
     plan = AttentionPlan(op, AttentionAttr(tile, keys, subgroups, instruction), target)
-    paths = ["direct", "direct", "direct"]
     few = typical(plan.grid[0]) <= target.model.attention.few_tiles
-    for position, name in enumerate("qkv"):
-        if not op.is_dynamic and (name == "q" or few) and not any(rows_fit(plan, name)):
-            paths[position] = "rows"
-    q, k, v = paths
-    return AttentionAttr(tile, keys, subgroups, instruction, (q, k, v))
+    names = () if op.is_dynamic else ("qkv" if few else "q")
+    return plan.schedule.replaced(
+        **{name: "rows" for name in names if not any(rows_fit(plan, name))}
+    )

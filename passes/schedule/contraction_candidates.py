@@ -92,7 +92,7 @@ def _candidates(
             buffers = candidate.buffers if stages > 1 else 1
             choices = [
                 _packed_ways(contraction, candidate, operand, (k, tile[2] // prod(slices)), buffers)
-                or [_with_buffers(way, buffers) for way in ways]
+                or [way.replaced(buffers=buffers) for way in ways]
                 for operand, ways in enumerate(staged.values())
             ]
             for path_a, path_b in product(*choices):
@@ -196,11 +196,11 @@ def _packed_ways(
     if name in candidate.direct:
         return [DirectAttr(min(candidate.ahead, depth // k))]
     if name in candidate.fragments:
-        return [StagedAttr(0, STAGED_ROW_PADDING // size, buffers, "fragments")]
+        return [StagedAttr(0, STAGED_ROW_PADDING // size, buffers, layout="fragments")]
     if name in candidate.panels:
         vector = min(STAGED_ROW_PADDING // size, k)
         ahead = candidate.staged_ahead if buffers > 1 else 0
-        return [StagedAttr(STAGED_ROW_PADDING // size, vector, buffers, "panels", ahead)]
+        return [StagedAttr(STAGED_ROW_PADDING // size, vector, buffers, ahead, "panels")]
     return []
 
 
@@ -208,10 +208,6 @@ def _whole_units(contraction: Contraction, depth: int, k: int) -> int:
     """Rounds a depth along K up to whole instructions and whole packed units."""
     whole = lcm(k, *(u.size for u in contraction.unpackings if u is not None))
     return ceil_div(depth, whole) * whole
-
-
-def _with_buffers(path: StagedAttr, buffers: int) -> StagedAttr:
-    return StagedAttr(path.padding.data, path.vector.data, buffers, path.layout.data)
 
 
 def in_panels(contraction: Contraction, operand: int, k: int) -> StagedAttr | None:

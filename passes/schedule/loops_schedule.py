@@ -204,7 +204,7 @@ def _of_single_subgroups(schedule: LoopsAttr, target: Target) -> LoopsAttr:
         return schedule
     size = target.subgroup_size
     groups = _groups(schedule.workgroups.data * schedule.workgroup.data, size, target)
-    return LoopsAttr(size, groups, schedule.elements.data, schedule.reduce.data, schedule.rows.data)
+    return schedule.replaced(workgroup=size, workgroups=groups, tile=1)
 
 
 def _tile_schedule(nest: Nest, target: Target) -> LoopsAttr | None:
@@ -245,7 +245,7 @@ def _widest(nests: Sequence[Nest], target: Target) -> LoopsAttr:
         if all(_takes(nest, largest) for nest in nests):
             elements = largest
     rows = chosen.rows.data if len(schedules) == 1 else 1
-    return LoopsAttr(chosen.workgroup.data, workgroups, elements, chosen.reduce.data, rows)
+    return chosen.replaced(workgroups=workgroups, elements=elements, rows=rows, tile=1)
 
 
 def _takes(nest: Nest, width: int) -> bool:
@@ -290,14 +290,14 @@ def _choose(nest: Nest, target: Target) -> LoopsAttr:
             workgroup = max(size, min(WORKGROUP, target.max_invocations) // size * size)
             groups = _groups(rows * size, workgroup, target)
             elements = _neighbours(rows, totals, size, bits, target)
-            return LoopsAttr(workgroup, groups, elements, "subgroup")
+            return LoopsAttr(workgroup, groups, elements, reduce="subgroup")
     limit = min(target.max_invocations, MOST_SUBGROUPS * size)
     # As many as keep the row in registers.
     least = 0 if again else min(longest, LARGE_WORKGROUP)
     most = min(max(least, ceil_div(longest, KEPT)), limit)
     workgroup = max(size, min(ceil_div(most, size), limit // size) * size)
     elements = _neighbours(rows, totals, workgroup, bits, target)
-    return LoopsAttr(workgroup, _groups(rows, 1, target), elements, "workgroup")
+    return LoopsAttr(workgroup, _groups(rows, 1, target), elements, reduce="workgroup")
 
 
 def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int) -> bool:
@@ -352,7 +352,7 @@ def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsA
     if lanes * beside > limit:
         return None
     groups = _groups(ceil_div(rows, elements), beside, target)
-    return LoopsAttr(lanes * beside, groups, elements, "workgroup", beside)
+    return LoopsAttr(lanes * beside, groups, elements, beside, reduce="workgroup")
 
 
 def _alone(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr:

@@ -99,7 +99,8 @@ def rows_or_reason(contraction: Contraction, target: Target) -> RowsAttr | str:
         return reason
     few = min(typical(contraction.m), typical(contraction.n))
     problem = "no schedule of rows"
-    for schedule in candidates(RowsPlan(contraction, RowsAttr(), target), few):
+    trial = RowsAttr(1, 1, 1, 1, subgroups=(1, 1))
+    for schedule in candidates(RowsPlan(contraction, trial, target), few):
         plan = RowsPlan(contraction, schedule, target)
         try:
             found = next(plan.problems(), None)
@@ -117,7 +118,7 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     try:
         side_by_side, columns = plan.operands.side_by_side, typical(plan.operands.columns)
     except (NotAContraction, NotLinear):
-        yield RowsAttr()
+        yield plan.schedule
         return
     rows = ceil_div(few, ceil_div(few, MOST_ROWS))
     batch = typical(plan.contraction.batch)
@@ -155,7 +156,9 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
                 steps = max(1, under_way * MOST_BYTES // bytes * side_by_side // own // rows)
                 while steps > 1 and (units < steps * along * lanes or steps * held > room):
                     steps //= 2
-                yield RowsAttr(rows, own, lanes, steps, (along, max(1, 4 // along)), bytes)
+                yield RowsAttr(
+                    rows, own, lanes, steps, bytes, subgroups=(along, max(1, 4 // along))
+                )
                 along //= 2
 
 
@@ -170,7 +173,9 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     if few > 2 or target.measured_copy is None:
         return
     bytes, _ = _load(plan, 4)
-    trial = RowsPlan(plan.contraction, RowsAttr(few, 4, 4, 2, (SUBGROUPS, 1), bytes), target)
+    trial = RowsPlan(
+        plan.contraction, RowsAttr(few, 4, 4, 2, bytes, subgroups=(SUBGROUPS, 1)), target
+    )
     width, most = trial.operands.side_by_side, target.max_invocations // size
     workgroups = typical(plan.contraction.batch)
     workgroups *= ceil_div(typical(plan.operands.columns), width * size // 4)
@@ -180,7 +185,7 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
         along *= 2
     while along >= SUBGROUPS:
         if typical(trial.operands.units) >= 2 * along * 4:
-            yield RowsAttr(few, width, 4, 2, (along, 1), bytes)
+            yield RowsAttr(few, width, 4, 2, bytes, subgroups=(along, 1))
         along //= 2
 
 
@@ -223,8 +228,8 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     slots = target.compute_units * workgroups * across * SHARED_WIDTH
     groups = ceil_div(results, slots)
     ahead = 2 if groups <= FEW_GROUPS else 1
-    grid, bytes = (along, across), plan.schedule.bytes.data
-    schedule = RowsAttr(1, SHARED_WIDTH, size, 1, grid, bytes, groups, MOST_DIGITS, ahead=ahead)
+    of_load = 1, SHARED_WIDTH, size, 1, plan.schedule.bytes.data, groups, ahead, MOST_DIGITS
+    schedule = RowsAttr(*of_load, subgroups=(along, across))
     shared = RowsPlan(plan.contraction, schedule, target)
     fits = shared.workgroup_bytes * workgroups <= target.residency.memory_bytes
     if shared.digits.are_shared and fits:
@@ -245,7 +250,7 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     results = typical(plan.operands.columns) * typical(plan.contraction.batch)
     for most in (MOST_SPREAD, MOST_SPREAD // 2):
         bytes, elements = _load(plan, most)
-        in_units = RowsPlan(plan.contraction, RowsAttr(bytes=bytes), target)
+        in_units = RowsPlan(plan.contraction, plan.schedule.replaced(bytes=bytes), target)
         if is_dynamic(in_units.operands.units) or in_units.operands.side_by_side > 1:
             continue
         rows = ceil_div(few, ceil_div(few, min(MOST_ROWS, max(1, MOST_BESIDE // elements))))
@@ -261,8 +266,8 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
             sums = target.residency.memory_bytes // workgroups // of_column
             groups = min(ceil_div(results * ceil_div(few, rows), slots), sums)
             if width * groups >= least:
-                grid = along, across
-                yield RowsAttr(rows, width, size, steps, grid, bytes, groups, MOST_DIGITS)
+                of_load = rows, width, size, steps, bytes, groups
+                yield RowsAttr(*of_load, digits=MOST_DIGITS, subgroups=(along, across))
                 break
         else:
             return
@@ -289,7 +294,7 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
         and _shares_words(plan)
     ):
         if typical(plan.operands.reduced_size) <= MOST_STRAIGHT:
-            yield RowsAttr(1, 1, subgroups=(1, TURNS), within=plan.target.subgroup_size)
+            yield RowsAttr(1, 1, 1, 1, within=plan.target.subgroup_size, subgroups=(1, TURNS))
     while side_by_side > 1 and rows * side_by_side > MOST_SUMS:
         # Elements of few bits: fewer of them at a time, so that code for each sum stays small.
         side_by_side //= 2
@@ -302,14 +307,14 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
         if width > 1 and (rows * own > most or own * unit_size > MOST_WRITTEN or not enough):
             continue
         twice = 2 * own * unit_size <= MOST_WRITTEN and typical(plan.operands.units) > 1
-        yield RowsAttr(rows, own, 1, 2 if twice else 1, bytes=bytes)
+        yield RowsAttr(rows, own, 1, 2 if twice else 1, bytes, subgroups=(1, 1))
 
 
 def _shares_words(plan: RowsPlan) -> bool:
     """
     Whether neighbouring words of the streamed operand have elements for all lanes of a subgroup.
     """
-    schedule = RowsAttr(1, 1, within=plan.target.subgroup_size)
+    schedule = plan.schedule.replaced(within=plan.target.subgroup_size)
     plan = RowsPlan(plan.contraction, schedule, plan.target)
     if (
         not isinstance(plan.operands.main.element, IntegerType)
@@ -329,5 +334,5 @@ def _load(plan: RowsPlan, most: int, most_columns: int = MOST_ELEMENTS) -> tuple
         prod(plan.operands.unit.values()) > most or plan.operands.side_by_side > most_columns
     ):
         bytes //= 2
-        plan = RowsPlan(plan.contraction, RowsAttr(bytes=bytes), plan.target)
+        plan = RowsPlan(plan.contraction, plan.schedule.replaced(bytes=bytes), plan.target)
     return bytes, prod(plan.operands.unit.values())

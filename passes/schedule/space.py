@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, islice, product, zip_longest
 from math import prod
-from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
@@ -120,64 +119,44 @@ def _changes(
     """Yields the schedule with each single decision changed, whether the result fits or not."""
     m, n, k = one.tile
     for tile in ((m, n, 2 * k), (m, n, k // 2), (2 * m, n, k), (m // 2, n, k)):
-        yield partial(_with, one, workgroup_tile=tile)
+        yield partial(one.replaced, workgroup_tile=tile)
     for tile in ((m, 2 * n, k), (m, n // 2, k), (2 * m, n // 2, k), (m // 2, 2 * n, k)):
-        yield partial(_with, one, workgroup_tile=tile)
+        yield partial(one.replaced, workgroup_tile=tile)
     for grid, slices in product(GRIDS, SLICES):
         count = prod(grid) * slices
         if one.subgroup_count // 2 <= count <= 2 * one.subgroup_count:
             deep = k * max(1, slices // one.slices)
-            yield partial(_with, one, subgroups=(*grid, slices), workgroup_tile=(m, n, deep))
+            yield partial(one.replaced, subgroups=(*grid, slices), workgroup_tile=(m, n, deep))
     for raster, group in product(("rows", "columns"), RASTER_GROUPS):
-        yield partial(_with, one, raster=raster, group=group)
+        yield partial(one.replaced, raster=raster, group=group)
     if one.instruction.kind.data != "coopmat":
-        yield partial(_with, one, stages=3 - one.stages.data)
+        yield partial(one.replaced, stages=3 - one.stages.data)
         return
     for listed in target.properties_for(contraction.types):
-        yield partial(_with, one, instruction=InstructionAttr("coopmat", listed.shape))
+        yield partial(one.replaced, instruction=InstructionAttr("coopmat", listed.shape))
     for first in FIRST:
-        yield partial(_with, one, first=first)
+        yield partial(one.replaced, first=first)
     for result in RESULTS:
-        yield partial(_with, one, result=result)
+        yield partial(one.replaced, result=result)
     direct = set(packable(contraction))
     staged = paths(contraction, one.instruction.sizes, 16)
     choices = [
-        [*_buffered_paths(path), *(_packed_paths(contraction, number) if name in direct else [])]
+        [
+            *(path.replaced(buffers=buffers) for buffers in (1, 2)),
+            *(_packed_paths(contraction, number) if name in direct else ()),
+        ]
         for number, (name, path) in enumerate(zip("ab", staged, strict=True))
     ]
     for a, b, stages in product(*choices, STAGES):
         if (a != one.a) + (b != one.b) <= 1 or stages != one.stages.data:
-            yield partial(_with, one, a=a, b=b, stages=stages)
-
-
-def _buffered_paths(path: StagedAttr) -> Iterator[StagedAttr]:
-    """A way through Workgroup memory, with one buffer and with two that take turns."""
-    for buffers in (1, 2):
-        yield StagedAttr(path.padding.data, path.vector.data, buffers)
+            yield partial(one.replaced, a=a, b=b, stages=stages)
 
 
 def _packed_paths(contraction: Contraction, operand: int) -> list[StagedAttr | DirectAttr]:
     """A (0) or B (1) in fragments: straight to registers, or through Workgroup memory."""
     vector = 16 * 8 // bit_width(contraction.element_types[operand])
-    staged = [StagedAttr(0, vector, buffers, "fragments") for buffers in (1, 2)]
+    staged = [StagedAttr(0, vector, buffers, layout="fragments") for buffers in (1, 2)]
     return [DirectAttr(), DirectAttr(1), *staged]
-
-
-def _with(one: ContractionAttr, **changes: Any) -> ContractionAttr:
-    """A schedule with some of its fields replaced; raises `VerifyException`."""
-    given: dict[str, Any] = {
-        "workgroup_tile": one.tile,
-        "subgroups": one.counts,
-        "instruction": one.instruction,
-        "a": one.a,
-        "b": one.b,
-        "stages": one.stages.data,
-        "raster": one.raster.data,
-        "group": one.group.data,
-        "first": one.first.data,
-        "result": one.result.data,
-    }
-    return ContractionAttr(**{**given, **changes})
 
 
 def _is_resident(planned: Plan) -> bool:

@@ -478,10 +478,10 @@ REDUCTIONS = (
 )
 
 WAYS = {
-    "invocation": LoopsAttr(16, 3, 2, "invocation"),
-    "subgroup": LoopsAttr(16, 3, 2, "subgroup"),
-    "workgroup": LoopsAttr(16, 3, 2, "workgroup"),
-    "beside": LoopsAttr(16, 3, 2, "workgroup", 4),
+    "invocation": LoopsAttr(16, 3, 2, reduce="invocation"),
+    "subgroup": LoopsAttr(16, 3, 2, reduce="subgroup"),
+    "workgroup": LoopsAttr(16, 3, 2, reduce="workgroup"),
+    "beside": LoopsAttr(16, 3, 2, 4, reduce="workgroup"),
 }
 """Ways to reduce."""
 

@@ -77,15 +77,15 @@ def lowered(case: Any, target: str, schedule: LoopsAttr | None, to_spirv: bool =
 
 
 VECTORS: list[tuple[Any, LoopsAttr, int]] = [
-    (f.softmax((5, 96), "f16"), LoopsAttr(32, 2, 8, "subgroup"), 8),
-    (f.softmax((3, 200), "f16"), LoopsAttr(96, 2, 8, "workgroup"), 8),
-    (f.softmax((3, 1000), "f32"), LoopsAttr(32, 3, 4, "workgroup"), 4),
-    (f.layer_norm((5, 48), "f16"), LoopsAttr(32, 2, 8, "subgroup"), 8),
-    (f.layer_norm((5, 50), "f32"), LoopsAttr(32, 2, 4, "subgroup"), 1),
-    (f.summed((3, 1024), "f16", 1), LoopsAttr(256, 2, 8, "workgroup"), 8),
-    (f.summed((1030, 40), "f16", 0), LoopsAttr(128, 3, 4, "workgroup", 4), 4),
-    (f.summed((260, 36), "f32", 0), LoopsAttr(64, 2, 4, "workgroup", 8), 4),
-    (f.summed((256, 33), "f32", 0), LoopsAttr(256, 2, 4, "workgroup", 2), 1),
+    (f.softmax((5, 96), "f16"), LoopsAttr(32, 2, 8, reduce="subgroup"), 8),
+    (f.softmax((3, 200), "f16"), LoopsAttr(96, 2, 8, reduce="workgroup"), 8),
+    (f.softmax((3, 1000), "f32"), LoopsAttr(32, 3, 4, reduce="workgroup"), 4),
+    (f.layer_norm((5, 48), "f16"), LoopsAttr(32, 2, 8, reduce="subgroup"), 8),
+    (f.layer_norm((5, 50), "f32"), LoopsAttr(32, 2, 4, reduce="subgroup"), 1),
+    (f.summed((3, 1024), "f16", 1), LoopsAttr(256, 2, 8, reduce="workgroup"), 8),
+    (f.summed((1030, 40), "f16", 0), LoopsAttr(128, 3, 4, 4, reduce="workgroup"), 4),
+    (f.summed((260, 36), "f32", 0), LoopsAttr(64, 2, 4, 8, reduce="workgroup"), 4),
+    (f.summed((256, 33), "f32", 0), LoopsAttr(256, 2, 4, 2, reduce="workgroup"), 1),
     (f.transposed((33, 65), "f16", (1, 0)), LoopsAttr(256, 2, tile=64), 1),
     (f.transposed((64, 32), "f32", (1, 0)), LoopsAttr(256, 2, tile=32), 1),
     (f.transposed((2, 8, 5, 5), "f32", (0, 2, 3, 1)), LoopsAttr(64, 3, tile=8), 1),
@@ -121,11 +121,7 @@ def test_on_every_subgroup(
     spirv_val: str,
 ):
     workgroup = -(-schedule.workgroup.data // size) * size
-    numbers = schedule.workgroups.data, schedule.elements.data
-    whole = LoopsAttr(
-        workgroup, *numbers, schedule.reduce.data, schedule.rows.data, schedule.tile.data
-    )
-    module = lowered(case, target_with(size), whole)
+    module = lowered(case, target_with(size), schedule.replaced(workgroup=workgroup))
     inputs = case.inputs()
     options = Options(subgroup_size=size, checks=Checks.all(stop=True))
     (found,) = interpret(module, inputs, options=options)
