@@ -210,7 +210,7 @@ class KeyedAttr(LocatedAttribute, ABC):
             raise TypeError(f"{self.name} needs {', '.join(missing)}")
         super().__init__(*whole.values())
 
-    def replaced(self, **changes: Any) -> Self:
+    def replace_values(self, **changes: Any) -> Self:
         """Returns the attribute with other values of some parameters."""
         return type(self)(**(self._values | changes))
 

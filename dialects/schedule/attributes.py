@@ -151,7 +151,7 @@ class InstructionAttr(ParametrizedAttribute):
 
 
 INSTRUCTION = InstructionAttr.parse_bare, InstructionAttr.print_bare
-"""How an instruction is read and printed in a schedule."""
+"""The reader and the printer of an instruction in a schedule."""
 
 
 def _parse_path(parser: AttrParser) -> StagedAttr | DirectAttr:

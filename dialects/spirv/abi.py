@@ -166,7 +166,7 @@ def _parse_string(parser: AttrParser) -> StringAttr:
 
 
 Spelling: TypeAlias = tuple[Callable[[AttrParser], Attribute], Callable[[Printer, Any], None]]
-"""How a value is read and printed."""
+"""The reader and the printer of a value."""
 
 
 def _enumerant(cls: type[EnumerationAttr[Any]]) -> Spelling:

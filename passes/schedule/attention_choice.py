@@ -139,7 +139,7 @@ def _by_instructions(
         if not target.even_fragments:
             paths, rescale = ("rows", "rows", "rows"), "always"
         q, k, v = paths
-        yield known.replaced(q=q, k=k, v=v, rescale=rescale, probabilities="converted")
+        yield known.replace_values(q=q, k=k, v=v, rescale=rescale, probabilities="converted")
 
 
 def _without_memory(
@@ -208,7 +208,7 @@ def _in_registers(
         structure.buffers,
     )
     fits = k in DEALT_PATHS or not any(rows_fit(AttentionPlan(op, schedule, target), "q"))
-    return schedule if fits else schedule.replaced(q="direct")
+    return schedule if fits else schedule.replace_values(q="direct")
 
 
 def _cost(plan: AttentionPlan) -> float:
@@ -303,6 +303,6 @@ def _with_paths(
     plan = AttentionPlan(op, AttentionAttr(tile, keys, subgroups, instruction), target)
     few = typical(plan.grid[0]) <= target.model.attention.few_tiles
     names = () if op.is_dynamic else ("qkv" if few else "q")
-    return plan.schedule.replaced(
+    return plan.schedule.replace_values(
         **{name: "rows" for name in names if not any(rows_fit(plan, name))}
     )

@@ -92,7 +92,7 @@ def _candidates(
             buffers = candidate.buffers if stages > 1 else 1
             choices = [
                 _packed_ways(contraction, candidate, operand, (k, tile[2] // prod(slices)), buffers)
-                or [way.replaced(buffers=buffers) for way in ways]
+                or [way.replace_values(buffers=buffers) for way in ways]
                 for operand, ways in enumerate(staged.values())
             ]
             for path_a, path_b in product(*choices):

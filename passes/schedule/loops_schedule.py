@@ -204,7 +204,7 @@ def _of_single_subgroups(schedule: LoopsAttr, target: Target) -> LoopsAttr:
         return schedule
     size = target.subgroup_size
     groups = _groups(schedule.workgroups.data * schedule.workgroup.data, size, target)
-    return schedule.replaced(workgroup=size, workgroups=groups, tile=1)
+    return schedule.replace_values(workgroup=size, workgroups=groups, tile=1)
 
 
 def _tile_schedule(nest: Nest, target: Target) -> LoopsAttr | None:
@@ -245,7 +245,7 @@ def _widest(nests: Sequence[Nest], target: Target) -> LoopsAttr:
         if all(_takes(nest, largest) for nest in nests):
             elements = largest
     rows = chosen.rows.data if len(schedules) == 1 else 1
-    return chosen.replaced(workgroups=workgroups, elements=elements, rows=rows, tile=1)
+    return chosen.replace_values(workgroups=workgroups, elements=elements, rows=rows, tile=1)
 
 
 def _takes(nest: Nest, width: int) -> bool:

@@ -250,7 +250,7 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     results = typical(plan.operands.columns) * typical(plan.contraction.batch)
     for most in (MOST_SPREAD, MOST_SPREAD // 2):
         bytes, elements = _load(plan, most)
-        in_units = RowsPlan(plan.contraction, plan.schedule.replaced(bytes=bytes), target)
+        in_units = RowsPlan(plan.contraction, plan.schedule.replace_values(bytes=bytes), target)
         if is_dynamic(in_units.operands.units) or in_units.operands.side_by_side > 1:
             continue
         rows = ceil_div(few, ceil_div(few, min(MOST_ROWS, max(1, MOST_BESIDE // elements))))
@@ -314,7 +314,7 @@ def _shares_words(plan: RowsPlan) -> bool:
     """
     Whether neighbouring words of the streamed operand have elements for all lanes of a subgroup.
     """
-    schedule = plan.schedule.replaced(within=plan.target.subgroup_size)
+    schedule = plan.schedule.replace_values(within=plan.target.subgroup_size)
     plan = RowsPlan(plan.contraction, schedule, plan.target)
     if (
         not isinstance(plan.operands.main.element, IntegerType)
@@ -334,5 +334,5 @@ def _load(plan: RowsPlan, most: int, most_columns: int = MOST_ELEMENTS) -> tuple
         prod(plan.operands.unit.values()) > most or plan.operands.side_by_side > most_columns
     ):
         bytes //= 2
-        plan = RowsPlan(plan.contraction, plan.schedule.replaced(bytes=bytes), plan.target)
+        plan = RowsPlan(plan.contraction, plan.schedule.replace_values(bytes=bytes), plan.target)
     return bytes, prod(plan.operands.unit.values())

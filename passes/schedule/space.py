@@ -119,37 +119,39 @@ def _changes(
     """Yields the schedule with each single decision changed, whether the result fits or not."""
     m, n, k = one.tile
     for tile in ((m, n, 2 * k), (m, n, k // 2), (2 * m, n, k), (m // 2, n, k)):
-        yield partial(one.replaced, workgroup_tile=tile)
+        yield partial(one.replace_values, workgroup_tile=tile)
     for tile in ((m, 2 * n, k), (m, n // 2, k), (2 * m, n // 2, k), (m // 2, 2 * n, k)):
-        yield partial(one.replaced, workgroup_tile=tile)
+        yield partial(one.replace_values, workgroup_tile=tile)
     for grid, slices in product(GRIDS, SLICES):
         count = prod(grid) * slices
         if one.subgroup_count // 2 <= count <= 2 * one.subgroup_count:
             deep = k * max(1, slices // one.slices)
-            yield partial(one.replaced, subgroups=(*grid, slices), workgroup_tile=(m, n, deep))
+            yield partial(
+                one.replace_values, subgroups=(*grid, slices), workgroup_tile=(m, n, deep)
+            )
     for raster, group in product(("rows", "columns"), RASTER_GROUPS):
-        yield partial(one.replaced, raster=raster, group=group)
+        yield partial(one.replace_values, raster=raster, group=group)
     if one.instruction.kind.data != "coopmat":
-        yield partial(one.replaced, stages=3 - one.stages.data)
+        yield partial(one.replace_values, stages=3 - one.stages.data)
         return
     for listed in target.properties_for(contraction.types):
-        yield partial(one.replaced, instruction=InstructionAttr("coopmat", listed.shape))
+        yield partial(one.replace_values, instruction=InstructionAttr("coopmat", listed.shape))
     for first in FIRST:
-        yield partial(one.replaced, first=first)
+        yield partial(one.replace_values, first=first)
     for result in RESULTS:
-        yield partial(one.replaced, result=result)
+        yield partial(one.replace_values, result=result)
     direct = set(packable(contraction))
     staged = paths(contraction, one.instruction.sizes, 16)
     choices = [
         [
-            *(path.replaced(buffers=buffers) for buffers in (1, 2)),
+            *(path.replace_values(buffers=buffers) for buffers in (1, 2)),
             *(_packed_paths(contraction, number) if name in direct else ()),
         ]
         for number, (name, path) in enumerate(zip("ab", staged, strict=True))
     ]
     for a, b, stages in product(*choices, STAGES):
         if (a != one.a) + (b != one.b) <= 1 or stages != one.stages.data:
-            yield partial(one.replaced, a=a, b=b, stages=stages)
+            yield partial(one.replace_values, a=a, b=b, stages=stages)
 
 
 def _packed_paths(contraction: Contraction, operand: int) -> list[StagedAttr | DirectAttr]:

@@ -121,7 +121,7 @@ def test_on_every_subgroup(
     spirv_val: str,
 ):
     workgroup = -(-schedule.workgroup.data // size) * size
-    module = lowered(case, target_with(size), schedule.replaced(workgroup=workgroup))
+    module = lowered(case, target_with(size), schedule.replace_values(workgroup=workgroup))
     inputs = case.inputs()
     options = Options(subgroup_size=size, checks=Checks.all(stop=True))
     (found,) = interpret(module, inputs, options=options)
