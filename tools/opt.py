@@ -15,6 +15,7 @@ from typing import IO
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 from xdsl.passes import ModulePass, PassPipeline
+from xdsl.utils.arg_spec import parse_spec
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from xdsl_spirv.compiler.compiler import said_of_passes
@@ -23,6 +24,7 @@ from xdsl_spirv.progress import Stage, stage
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import reading, verify, verifying
 from xdsl_spirv.serialization.decode.decoder import decode
+from xdsl_spirv.serialization.encode.target import SPIRVBinary
 from xdsl_spirv.serialization.raw.errors import SPIRVAssemblyError, SPIRVDecodeError
 from xdsl_spirv.serialization.text.assembler import assemble
 from xdsl_spirv.speech import did_you_mean
@@ -51,6 +53,7 @@ class SPIRVOpt(xDSLOptMain):
     def __init__(self, given: list[str]):
         self.given = given
         self.output = _Kept()
+        self.binary = b""
         super().__init__(args=given)
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
@@ -135,6 +138,13 @@ class SPIRVOpt(xDSLOptMain):
             known = ", ".join(self.available_targets)
             remedy = did_you_mean(target, self.available_targets, f"use one of {known}")
             raise ProgramError(f"there is no output {target!r}", "--target", remedy)
+        if target == SPIRVBinary.name and self.args.output_file is not None:
+            # xDSL's output is text.
+            binary = SPIRVBinary.from_spec(parse_spec(self.args.target))
+            if binary.file is not None:
+                raise ProgramError("the binary has two places", "-o, file=", "give one of them")
+            self.binary += binary.encode(prog)
+            return ""
         return super().output_resulting_program(prog)
 
     def register_all_frontends(self) -> None:
@@ -213,5 +223,5 @@ def opt(arguments: argparse.Namespace) -> int:
     ):
         driver.run()
     if driver.args.output_file is not None:
-        write(driver.args.output_file, driver.output.getvalue().encode())
+        write(driver.args.output_file, driver.binary or driver.output.getvalue().encode())
     return 0

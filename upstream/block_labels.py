@@ -3,20 +3,27 @@ A correction of xDSL's parser: a block may be labelled with a number, `^0`, as i
 
 xDSL 0.74 makes every label but `bbN` a name hint, and a hint may not begin with a digit: it raises
 `ValueError` out of the parser. `install` lets such a label name its block while it is read, and
-nothing after. The pull request: `Block.is_valid_name(name)` asked where labels are read, as it is
-where `spirv`'s own regions are.
+nothing after: the parser has another `Block`, and everybody else xDSL's. The pull request:
+`Block.is_valid_name(name)` asked where labels are read, as it is where nested regions are.
 """
 
+from typing import Any
+
 from xdsl.ir import Block
+from xdsl.parser import core
 
-_is_default = Block.is_default_block_name
 
+class _LabelledBlock(Block):
+    """Makes xDSL's blocks. A label is a name hint unless it is `bbN`, or no valid hint."""
 
-def _names_nothing_after(name: str) -> bool:
-    """Whether a label is not a name hint: `bbN`, or no valid one."""
-    return _is_default(name) or not Block.is_valid_name(name)
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return Block(*args, **kwargs)
+
+    @staticmethod
+    def is_default_block_name(name: str) -> bool:
+        return Block.is_default_block_name(name) or not Block.is_valid_name(name)
 
 
 def install() -> None:
     """Make every parser of this process read labels that are numbers."""
-    Block.is_default_block_name = staticmethod(_names_nothing_after)
+    setattr(core, "Block", _LabelledBlock)

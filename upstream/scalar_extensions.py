@@ -36,6 +36,7 @@ from xdsl.irdl import (
     AttrConstraint,
     IRDLOperation,
     OperandDef,
+    ParsePropInAttrDict,
     ResultDef,
     irdl_op_definition,
     operand_def,
@@ -87,7 +88,8 @@ class FloatClassOperation(IRDLOperation, ABC):
     operand = operand_def(AnyFloatConstr)
     fastmath = prop_def(FastMathFlagsAttr, default_value=FastMathFlagsAttr("none"))
     result = result_def(i1)
-    assembly_format = "$operand (`fastmath` `` $fastmath^)? attr-dict `:` type($operand)"
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$operand attr-dict `:` type($operand)"
     traits = traits_def(Pure())
 
     def __init__(self, operand: SSAValue | Operation):

@@ -20,6 +20,8 @@ from xdsl.ir import Attribute, Operation
 from xdsl.irdl import OpDef
 from xdsl.traits import OpTrait
 
+from xdsl_spirv.upstream.lazy_formats import OURS
+
 MOST = 1024
 """Signatures that a class remembers; then it begins anew, so that nothing grows without end."""
 
@@ -81,11 +83,15 @@ _define = irdl.irdl_op_definition
 
 
 def define(cls: type[Any]) -> type[Any]:
-    """As xDSL's `irdl_op_definition`, and the class remembers. Leaves a defined class as it is."""
+    """
+    As xDSL's `irdl_op_definition`, and a class of xDSL or of ours remembers. Leaves a defined
+    class as it is.
+    """
     if "get_irdl_definition" in vars(cls):
         return cls
     defined = _define(cls)
-    remember(defined)
+    if cls.__module__.startswith(OURS):
+        remember(defined)
     return defined
 
 

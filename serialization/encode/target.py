@@ -39,9 +39,13 @@ class SPIRVBinary(Target):
     names: bool = False
     lines: bool = False
 
-    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+    def encode(self, module: ModuleOp) -> bytes:
+        """The module's words. Raises `SPIRVEncodeError`."""
         chosen = find_module(module, self.module)
-        binary = encode(chosen, names=self.names, lines=self.lines)
+        return encode(chosen, names=self.names, lines=self.lines)
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        binary = self.encode(module)
         if self.file is not None:
             try:
                 write_atomically(self.file, binary)

@@ -58,6 +58,16 @@ def test_other_files_are_refused_as_modules(tmp_path: Path, capsys: pytest.Captu
     assert "x.spvasm:2:3" in capsys.readouterr().err
 
 
+def test_a_binary_goes_where_the_option_says(file: Path, tmp_path: Path):
+    place = tmp_path / "out.spv"
+    assert main(["opt", str(file), "-t", "spirv-binary", "-o", str(place)]) == 0
+    again = tmp_path / "again.spv"
+    assert main(["opt", str(place), "-t", "spirv-binary", "-o", str(again)]) == 0
+    assert place.read_bytes() == again.read_bytes() != b""
+    given = ["opt", str(file), "-t", f'spirv-binary{{file="{again}"}}', "-o", str(place)]
+    assert main(given) == 1
+
+
 def test_stock_xdsl_opt_cannot_be_given_front_ends():
     """Once xDSL's universe has them, `spv` and `spvasm` belong there, as the targets do."""
     universe = {"all_dialects", "all_passes", "all_targets"}
