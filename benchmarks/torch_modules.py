@@ -5,7 +5,7 @@ Modules of torchvision and transformers through `torch.compile`, beside PyTorch'
     python benchmarks/torch_modules.py --inductor    inductor's time to compile, too
 
 A row says `right` (within 2e-3 of the largest number), `refused` with the first reason, or `WRONG`,
-and the seconds of the first call less those of a second one. Exit status 1 for a wrong result.
+and the seconds of compilation: of the first call, less a second call's. Exit status 1 for a wrong result.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ MODULES["DeepLab head"] = lambda: (
 
 
 def time_compilation(compiled: Any, inputs: tuple[Any, ...]) -> tuple[Any, float]:
-    """The results, and the seconds of the first call without those of a second one."""
+    """The results, and the seconds of the first call less the seconds of a second call."""
     torch._dynamo.reset()
     times = [time.monotonic()]
     for _ in range(2):

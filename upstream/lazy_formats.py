@@ -30,7 +30,7 @@ OURS = ("xdsl.", "xdsl_spirv.")
 
 
 class MisfitError(ParseError, VerifyException):
-    """What xDSL's formats raise where a constraint refuses a type, and its place."""
+    """A format's type that a constraint refuses, and its place; to xDSL a VerifyException."""
 
 
 class LazyFormat:
