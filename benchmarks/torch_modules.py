@@ -5,7 +5,8 @@ Modules of torchvision and transformers through `torch.compile`, beside PyTorch'
     python benchmarks/torch_modules.py --inductor    inductor's time to compile, too
 
 A row says `right` (within 2e-3 of the largest number), `refused` with the first reason, or `WRONG`,
-and the seconds of compilation: of the first call, less a second call's. Exit status 1 for a wrong result.
+and the seconds of compilation: of the first call, less the seconds of a second one. Exit status 1
+for a wrong result.
 """
 
 from __future__ import annotations
