@@ -42,8 +42,8 @@ from xdsl.universe import Universe
 from xdsl_spirv.compiler.weights import give_weights
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
-from xdsl_spirv.passes.schedule.cost import Candidate, cost
-from xdsl_spirv.passes.schedule.plan import Plan, plan
+from xdsl_spirv.passes.schedule.cost import cost
+from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.split_reductions import seconds_of_sum
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.targets import Target, load
@@ -70,7 +70,6 @@ class Row:
     schedule: str
     microseconds: float
     plan: Plan
-    candidate: Candidate
     on_top: float
     """Seconds of a dispatch's start, and of the sum of parts."""
 
@@ -80,15 +79,15 @@ class Row:
         schedule = self.plan.schedule
         types = self.plan.contraction.types
         unpacked = any(self.plan.contraction.unpackings)
-        rates = self.candidate.rate, self.candidate.alone
+        rates = self.plan.rates[:2]
         kind = "unpacked" if unpacked else ""
         return kind, *types, schedule.tile[:2], schedule.grid, schedule.stages.data, *rates
 
     def estimate(self, rate: float | None = None, alone: float | None = None) -> float:
         """Microseconds, with other rates than the target's file has if they are given."""
-        own = self.candidate
-        rates = rate or own.rate, alone or own.alone
-        return 1e6 * (cost(self.plan, *rates, own.stream) + self.on_top)
+        own = self.plan.rates
+        rates = own._replace(rate=rate or own.rate, alone=alone or own.alone)
+        return 1e6 * (cost(self.plan, rates) + self.on_top)
 
 
 def module_of(case: str, parts: int) -> ModuleOp | None:
@@ -132,14 +131,13 @@ def contraction(case: str, parts: int = 1) -> Contraction | None:
     return None
 
 
-def candidates(one: Contraction, target: Target) -> dict[str, tuple[Plan, Candidate]]:
+def candidates(one: Contraction, target: Target) -> dict[str, Plan]:
     """The schedules that fit, of the first path that has any."""
-    fitting: dict[str, tuple[Plan, Candidate]] = {}
+    fitting: dict[str, Plan] = {}
     for _, listed in candidates_of(one, target):
-        for candidate in listed:
-            planned = plan(one, candidate.schedule, target)
+        for planned in listed:
             if not any(planned.problems()):
-                fitting.setdefault(_normal(str(candidate.schedule)), (planned, candidate))
+                fitting.setdefault(_normal(str(planned.schedule)), planned)
         if fitting:
             break
     return fitting
@@ -168,7 +166,7 @@ def measured(paths: Sequence[Path]) -> dict[str, dict[str, float]]:
 
 def rows_of(case: str, times: Mapping[str, float], target: Target) -> Iterator[Row]:
     """The schedules of a case that the compiler could choose."""
-    listed: dict[int, dict[str, tuple[Plan, Candidate]]] = {}
+    listed: dict[int, dict[str, Plan]] = {}
     for schedule, microseconds in times.items():
         cut = re.match(r"(\d+) parts ", schedule)
         parts = int(cut[1]) if cut else 1
@@ -180,12 +178,12 @@ def rows_of(case: str, times: Mapping[str, float], target: Target) -> Iterator[R
         known = listed[parts].get(schedule[cut.end() :] if cut else schedule)
         if known is not None:
             more = seconds_of_sum(whole, parts, target) if parts > 1 else 0.0
-            yield Row(case, schedule, microseconds, *known, START_US / 1e6 + more)
+            yield Row(case, schedule, microseconds, known, START_US / 1e6 + more)
 
 
 def fitted(rows: Sequence[Row]) -> tuple[float, float | None]:
     """The rates of a tile by which its estimates are nearest to what its schedules took."""
-    own = rows[0].candidate
+    own = rows[0].plan.rates
     assert own.rate is not None
     begin = np.log([own.rate, own.alone] if own.alone else [own.rate])
     logarithms = begin.copy()
@@ -267,7 +265,7 @@ def fit(
     """Prints rates of tiles that are fitted to their schedules, and the figures with them."""
     tiles: dict[tuple[object, ...], list[Row]] = {}
     for row in (row for of_case in rows.values() for row in of_case):
-        if types in " ".join(map(str, row.tile[:4])) and row.candidate.rate is not None:
+        if types in " ".join(map(str, row.tile[:4])) and row.plan.rates.rate is not None:
             tiles.setdefault(row.tile, []).append(row)
     own = (None, None)
     found = {tile: fitted(of_tile) for tile, of_tile in tiles.items()}

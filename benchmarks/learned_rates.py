@@ -28,7 +28,7 @@ from shape_families import families
 from tuning import GROUPS, sources
 
 from xdsl_spirv.passes.schedule.cost import FEATURES, cost, multiplying
-from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.plan import Rates, plan
 from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.tuning.kinds import pricing_of
@@ -79,11 +79,11 @@ def measurements(paths: Sequence[Path], target: str) -> Iterator[Measured]:
             planned = plan(pricing.contraction, parse_schedule(schedule), device)
             if any(planned.problems()):
                 continue
-            own = rates[schedule].rate, rates[schedule].alone
-            core = multiplying(planned, *own)
+            own = Rates(*rates[schedule].rates[:2])
+            core = multiplying(planned, *own[:2])
             seconds = microseconds / reference * default / 1e6
             counts = [feature(planned) for feature in FEATURES.values()]
-            rows.append((seconds, core, cost(planned, *own) - core + START, counts))
+            rows.append((seconds, core, cost(planned, own) - core + START, counts))
         if len(rows) >= FEWEST:
             columns = [np.array(column) for column in zip(*rows, strict=True)]
             case = record["case"]

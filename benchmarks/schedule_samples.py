@@ -29,8 +29,6 @@ from device_runs import parser_of
 from shape_families import families
 
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
-from xdsl_spirv.passes.schedule.cost import cost
-from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.vulkan.device import open_device
 from xdsl_spirv.runtime.vulkan.programs import bytes_of, work_of
@@ -53,11 +51,9 @@ def schedules(product: Product, target: str) -> list[str]:
         return []
     estimates: dict[str, float] = {}
     for _, candidates in candidates_of(one, device):
-        for candidate in candidates:
-            planned = plan(one, candidate.schedule, device)
+        for planned in candidates:
             if not any(planned.problems()):
-                seconds = cost(planned, candidate.rate, candidate.alone, candidate.stream)
-                estimates.setdefault(str(candidate.schedule), seconds)
+                estimates.setdefault(str(planned.schedule), planned.seconds)
         if estimates:
             break
     ranked = sorted(estimates, key=lambda schedule: estimates[schedule])

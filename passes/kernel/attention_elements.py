@@ -54,7 +54,7 @@ class Elements:
         value = self.plan.value(name)
         assert value is not None
         if (value, width) not in self.views:
-            view = FlatViewOp(value, moved_type(self.plan.element(name), width))
+            view = FlatViewOp(value, moved_type(self.plan.element_of(name), width))
             self.views[value, width] = self.b.at_top(view, f"{name}_elements")
         return self.views[value, width]
 
@@ -80,7 +80,7 @@ class Elements:
 
     def numbers(self, name: str, vectors: Sequence[SSAValue]) -> list[SSAValue]:
         """The elements of vectors as f32."""
-        element = self.plan.element(name)
+        element = self.plan.element_of(name)
         return [x for loaded in vectors for x in self._wide(loaded, element)]
 
     def _wide(self, loaded: SSAValue, element: Attribute) -> list[SSAValue]:
@@ -124,7 +124,7 @@ class Elements:
         """Loads the lane's elements of a query as f32; elements that do not exist are 0."""
         b, plan = self.b, self.plan
         width, own = plan.vector("k"), plan.vector("q")
-        view, element = self._view("q", own), plan.element("q")
+        view, element = self._view("q", own), plan.element_of("q")
         start = self._row("q", row)
         zero = b.constant(FloatAttr(0.0, f32))
         numbers: list[SSAValue] = []
@@ -141,7 +141,7 @@ class Elements:
         """Returns the addend of a score from the mask, as f32."""
         b = self.b
         at = b.plus(self._row("mask", row), self._along("mask", SECOND, key))
-        (number,) = self._wide(b.load(self._view("mask", 1), (at,)), self.plan.element("mask"))
+        (number,) = self._wide(b.load(self._view("mask", 1), (at,)), self.plan.element_of("mask"))
         return number
 
     def store(
@@ -149,7 +149,7 @@ class Elements:
     ) -> None:
         """Stores neighbouring elements of a result row, rounded to its element type."""
         b, plan = self.b, self.plan
-        element, width = plan.element("result"), plan.width("result")
+        element, width = plan.element_of("result"), plan.width("result")
         start = self._row("result", row)
         if plan.op.parts is not None:
             start = b.plus(start, b.times(part, self._part_size()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from math import log2
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
@@ -35,7 +35,6 @@ from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction,
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
-from xdsl_spirv.passes.schedule.cost import cost
 from xdsl_spirv.passes.schedule.fit import not_listed
 from xdsl_spirv.passes.schedule.kinds import (
     KINDS,
@@ -57,9 +56,13 @@ from xdsl_spirv.passes.schedule.paths import (
     no_few_rows,
     no_window,
 )
-from xdsl_spirv.passes.schedule.plan import Plan, plan
+from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
+
+if TYPE_CHECKING:
+    from xdsl_spirv.passes.schedule.rows import RowsPlan
+    from xdsl_spirv.passes.schedule.window import WindowPlan
 
 
 @dataclass(frozen=True)
@@ -198,14 +201,14 @@ def _nearest(contraction: Contraction, given: Attribute, target: Target) -> str:
     """Names the fitting schedule that is most like the refused one, to end the refusal."""
     if isinstance(given, WindowAttr):
         window = window_or_reason(contraction, target)
-        return f"; {window} fits" if isinstance(window, WindowAttr) else ""
+        return "" if isinstance(window, str) else f"; {window.schedule} fits"
     if not isinstance(given, ContractionAttr):
         return ""
     fitting = [
         candidate.schedule
         for _, candidates in candidates_of(contraction, target)
         for candidate in candidates
-        if not any(plan(contraction, candidate.schedule, target).problems())
+        if not any(candidate.problems())
     ]
     if not fitting:
         return f"; {target.name} has no schedule for it"
@@ -244,21 +247,21 @@ def decide(contraction: Contraction, target: Target, decisions: Decisions) -> Sc
         return known
     if not decisions.bars(op, ROTATE):
         window = window_or_reason(contraction, target)
-        if isinstance(window, WindowAttr):
+        if not isinstance(window, str):
             reason = "a depthwise convolution: tiles would be nearly empty"
             decisions.note(op, ROTATE, reason, taken=True)
-            return window
+            return window.schedule
         decisions.note(op, ROTATE, window)
     if not decisions.bars(op, ROWS):
         rows = choose_rows(contraction, target, decisions)
-        if isinstance(rows, RowsAttr):
+        if not isinstance(rows, str):
             decisions.note(op, ROWS, "few rows: the other operand streams", taken=True)
-            return rows
+            return rows.schedule
         decisions.note(op, ROWS, rows)
-    return cheapest(contraction, target, decisions)[1]
+    return cheapest(contraction, target, decisions).schedule
 
 
-def window_or_reason(contraction: Contraction, target: Target) -> WindowAttr | str:
+def window_or_reason(contraction: Contraction, target: Target) -> WindowPlan | str:
     """
     As that of `window`, which is imported only for contractions that may be a depthwise
     convolution.
@@ -271,49 +274,43 @@ def window_or_reason(contraction: Contraction, target: Target) -> WindowAttr | s
     return window(contraction, target)
 
 
-def choose_rows(contraction: Contraction, target: Target, decisions: Decisions) -> RowsAttr | str:
+def choose_rows(contraction: Contraction, target: Target, decisions: Decisions) -> RowsPlan | str:
     """
-    A schedule of few rows, or why there is none: cooperative matrices, too, where rates are known
+    The plan of few rows, or why there is none: cooperative matrices, too, where rates are known
     by which they are faster.
     """
     reason = no_few_rows(contraction, target)
     if reason:
         return reason
-    from xdsl_spirv.passes.schedule.rows import RowsPlan
     from xdsl_spirv.passes.schedule.rows_candidates import rows_or_reason
 
     rows = rows_or_reason(contraction, target)
     matrices = target.measured_copy is not None and not target.processor
     if isinstance(rows, str) or not matrices or not target.properties_for(contraction.types):
         return rows
-    plan_of_rows = RowsPlan(contraction, rows, target)
-    seconds = plan_of_rows.seconds
     try:
-        other, schedule = cheapest(contraction, target, Decisions(decisions.limits))
+        tiled = cheapest(contraction, target, Decisions(decisions.limits))
     except (ScheduleDoesNotFit, NotAContraction):
         return rows
-    other = max(other, plan_of_rows.seconds_of_reading)
-    if path_of(schedule) != COOPERATIVE_MATRIX or other >= seconds:
+    seconds = max(tiled.seconds, rows.seconds_of_reading)
+    if not tiled.schedule.is_cooperative or seconds >= rows.seconds:
         return rows
     # Through Workgroup memory, with barriers, an operand does not stream as fast as estimated.
-    streams = isinstance((schedule.a, schedule.b)[plan_of_rows.operands.streamed], DirectAttr)
+    path = (tiled.schedule.a, tiled.schedule.b)[rows.operands.streamed]
     few = min(typical(contraction.m), typical(contraction.n))
-    if not streams and few <= FEW_FOR_MATRICES:
+    if not isinstance(path, DirectAttr) and few <= FEW_FOR_MATRICES:
         return rows
-    return f"about {seconds * 1e6:.0f} us by estimate, on matrices {other * 1e6:.0f}"
+    return f"about {rows.seconds * 1e6:.0f} us by estimate, on matrices {seconds * 1e6:.0f}"
 
 
 def choose(contraction: Contraction, target: Target) -> ContractionAttr:
     """Returns the schedule from `cheapest`; raises `ScheduleDoesNotFit` if none fits."""
-    return cheapest(contraction, target, Decisions())[1]
+    return cheapest(contraction, target, Decisions()).schedule
 
 
-def cheapest(
-    contraction: Contraction, target: Target, decisions: Decisions
-) -> tuple[float, ContractionAttr]:
+def cheapest(contraction: Contraction, target: Target, decisions: Decisions) -> Plan:
     """
-    The cheapest of the target's tiles, with the first instruction in its list that fits any, after
-    the seconds that it is likely to take.
+    The cheapest of the target's tiles, with the first instruction in its list that fits any.
 
     Where the target lists no cooperative matrix of these types, invocations compute by themselves:
     8-bit integers by packed dot products where it has them, all else by multiply-adds.
@@ -328,21 +325,19 @@ def cheapest(
         if decisions.bars(op, path):
             excluded[path] = None
             continue
-        best: tuple[float, ContractionAttr] | None = None
+        best: Plan | None = None
         problems: Counter[str] = Counter()
         fitting = 0
         for candidate in candidates:
-            candidate_plan = plan(contraction, candidate.schedule, target)
-            seconds = cost(candidate_plan, candidate.rate, candidate.alone, candidate.stream)
-            if best is not None and seconds >= best[0]:
+            if best is not None and candidate.seconds >= best.seconds:
                 fitting += 1
                 continue
-            problem = next(candidate_plan.problems(), None)
+            problem = next(candidate.problems(), None)
             if problem is not None:
-                rejected.append(candidate_plan)
+                rejected.append(candidate)
                 problems[problem] += 1
             else:
-                best = seconds, candidate.schedule
+                best = candidate
                 fitting += 1
         if best is not None:
             decisions.note(op, path, f"the cheapest of {fitting} tiles by estimate", taken=True)

@@ -8,8 +8,10 @@ ever waits for another.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import Attribute, SSAValue
@@ -46,18 +48,84 @@ LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (E, N), "mask": (M, N), "result": (M,
 """The two loops of an operand after the batch's: M or N and K of its product, for q, k and v."""
 
 
-@dataclass(frozen=True)
-class AttentionPlan(KernelPlan):
-    """An attention with its schedule on a target."""
+class OfAttention(KernelPlan):
+    """An attention with any schedule on a target."""
 
     op: AttentionOp
-    schedule: AttentionAttr
-    target: Target
-    CHECKS = "attention_fit:problems"
+    LOOPS_OF: ClassVar[Mapping[str, tuple[int, int]]]
+    """The two loops of an operand behind the batch's."""
 
     @property
     def kernel_name(self) -> str:
         return f"attention_{named_sizes((self.sizes.batch, *self.sizes.extents))}"
+
+    @cached_property
+    def sizes(self) -> AttentionSizes:
+        return self.op.sized([number(value) for value in self.op.numbers])
+
+    @property
+    def causal(self) -> Size | None:
+        """The bound of the mask by index; None if every row sees all keys."""
+        bound = self.sizes.causal
+        hides = bound is not None and not surely_below(self.sizes.extents[N] - 1, bound + 1)
+        return bound if hides else None
+
+    def value(self, name: str) -> SSAValue | None:
+        """Returns the operand with this name in `LOOPS_OF`."""
+        op = self.op
+        values = {"q": op.query, "k": op.key, "v": op.value, "mask": op.mask, "result": op.out}
+        return values[name]
+
+    def map_of(self, name: str) -> AffineMap:
+        """Returns the map from loops to an operand's dimensions."""
+        return self.op.maps.data[("q", "k", "v", "result", "mask").index(name)].data
+
+    def element_of(self, name: str) -> Attribute:
+        """Returns the element type of an operand by its name in `LOOPS_OF`."""
+        value = self.value(name)
+        assert value is not None
+        return element_type_of(value)
+
+    def shape_of(self, name: str) -> Sequence[Size]:
+        """The sizes of an operand's dimensions."""
+        value = self.value(name)
+        assert value is not None
+        return extents(value)
+
+    @property
+    def batch_loops(self) -> tuple[range, ...]:
+        """The loops of the batch, by the walks of a layout that go along them."""
+        return (range(len(self.op.sizes) - len(LOOPS)),)
+
+    def layout(self, name: str) -> Layout:
+        """The layout of an operand; its walks are those of the batch, and the two of its loops."""
+        first = len(self.op.sizes) - len(LOOPS)
+        own = (range(first + loop, first + loop + 1) for loop in self.LOOPS_OF[name])
+        groups = (*self.batch_loops, *own)
+        return unguarded(
+            layout_of(self.map_of(name), self.shape_of(name), None, self.sizes.loops, groups)
+        )
+
+
+def unguarded(layout: Layout) -> Layout:
+    """Returns the layout of which no place is outside, even where sizes do not say so."""
+    walks = tuple(tuple(replace(axis, steps=()) for axis in walk) for walk in layout.walks)
+    return Layout(layout.start, walks)
+
+
+@dataclass(frozen=True)
+class AttentionPlan(OfAttention):
+    """An attention with its schedule by matrices on a target."""
+
+    op: AttentionOp
+    schedule: AttentionAttr
+    target: Target
+    CHECKS, SECONDS = "attention_fit:problems", "attention_choice:estimate_seconds"
+    LOOPS_OF = LOOPS_OF
+
+    @property
+    def invocations(self) -> int:
+        return self.schedule.subgroups.data * self.target.subgroup_size
 
     @property
     def element(self) -> Attribute:
@@ -65,26 +133,11 @@ class AttentionPlan(KernelPlan):
         return element_type_of(self.op.query)
 
     @property
-    def invocations(self) -> int:
-        return self.schedule.subgroups.data * self.target.subgroup_size
-
-    @cached_property
-    def sizes(self) -> AttentionSizes:
-        return self.op.sized([number(value) for value in self.op.numbers])
-
-    @property
     def extents(self) -> tuple[Size, Size, int, int]:
         """Queries, keys, elements of a query or key, of a value."""
         m, n, *_ = self.sizes.extents
         _, _, d, e = self.op.extents
         return m, n, d, e
-
-    @property
-    def causal(self) -> Size | None:
-        """The bound of the mask by index; None if every row sees all keys."""
-        bound = self.sizes.causal
-        hides = bound is not None and not surely_below(self.extents[N] - 1, bound + 1)
-        return bound if hides else None
 
     @property
     def grid(self) -> tuple[Size, Size, Size]:
@@ -122,28 +175,6 @@ class AttentionPlan(KernelPlan):
     def key_fragments(self) -> int:
         """Fragments of scores along a tile of keys."""
         return self.schedule.key_tile.data // self.schedule.instruction.sizes[1]
-
-    def value(self, name: str) -> SSAValue | None:
-        """Returns the operand with this name in `LOOPS_OF`."""
-        op = self.op
-        values = {"q": op.query, "k": op.key, "v": op.value, "mask": op.mask, "result": op.out}
-        return values[name]
-
-    def map_of(self, name: str) -> AffineMap:
-        """Returns the map from loops to an operand's dimensions."""
-        return self.op.maps.data[("q", "k", "v", "result", "mask").index(name)].data
-
-    def layout(self, name: str) -> Layout:
-        """The layout of an operand; its walks are the batch's and the loops in `LOOPS_OF`."""
-        value = self.value(name)
-        assert value is not None
-        batch = len(self.op.sizes) - len(LOOPS)
-        outer, inner = (batch + loop for loop in LOOPS_OF[name])
-        groups = (range(batch), range(outer, outer + 1), range(inner, inner + 1))
-        layout = layout_of(self.map_of(name), extents(value), None, self.sizes.loops, groups)
-        # No place is outside, even where sizes do not say so.
-        walks = tuple(tuple(replace(axis, steps=()) for axis in walk) for walk in layout.walks)
-        return Layout(layout.start, walks)
 
     def path(self, name: str) -> str:
         return dict(zip("qkv", self.schedule.paths, strict=True))[name]
@@ -248,12 +279,6 @@ class AttentionPlan(KernelPlan):
         _, n, k = self.schedule.instruction.sizes
         right = self.target.fragment("B", (k, n), bit_width(self.element))
         return right is not None and 1 in right.component.values(0)
-
-    def element_of(self, name: str) -> Attribute:
-        """Returns the element type of an operand by its name in `LOOPS_OF`."""
-        value = self.value(name)
-        assert value is not None
-        return element_type_of(value)
 
     def operand_type(self, name: str) -> CooperativeMatrixType:
         """Returns the type of fragments of q, k or v."""

@@ -90,14 +90,14 @@ def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
     if reasons:
         raise ScheduleDoesNotFit(reasons[0])
     for shape in list(shapes_of(element_type_of(op.query), target)) or [(16, 16, 16)]:
-        best: tuple[float, AttentionAttr] | None = None
+        best: AttentionPlan | None = None
         for candidate in _candidates(op, target, shape):
             misfits = list(problems(candidate))
             reasons += misfits
-            if not misfits and (best is None or _cost(candidate) < best[0]):
-                best = _cost(candidate), candidate.schedule
+            if not misfits and (best is None or candidate.seconds < best.seconds):
+                best = candidate
         if best is not None:
-            return best[1]
+            return best.schedule
     raise ScheduleDoesNotFit(reasons[0] if reasons else f"{target.name} has none for it")
 
 
@@ -211,7 +211,8 @@ def _in_registers(
     return schedule if fits else schedule.replace_values(q="direct")
 
 
-def _cost(plan: AttentionPlan) -> float:
+def estimate_seconds(plan: AttentionPlan) -> float:
+    """Estimates an attention by matrices, to compare schedules of one way of probabilities."""
     target, model = plan.target, plan.target.model.attention
     tiles, batch, _ = map(typical, plan.grid)
     rounds = ceil_div(tiles * batch, target.compute_units)

@@ -14,7 +14,7 @@ from xdsl_spirv.dialects.schedule import (
     AttentionOp,
     PackedViewOp,
 )
-from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, is_multiple
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_multiple
 from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan, element_type_of
 from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
@@ -110,7 +110,13 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
         return
     if not isinstance(element_type_of(op.out), Float16Type | BFloat16Type | Float32Type):
         yield f"the result is f16, bf16 or f32, not {element_type_of(op.out)}"
-    yield from _beyond_the_target(plan)
+    yield from plan.launch_problems()
+    registers, most = count_registers(plan), target.model.attention.most_registers
+    if registers > most and not target.processor:
+        yield (
+            f"fragments take {registers} registers of an invocation, at most "
+            f"{most} do: fewer rows a subgroup or a smaller key_tile would fit"
+        )
     if schedule.are_converted:
         yield from _conversion_problems(plan)
     if schedule.in_registers and plan.shared_places is None:
@@ -118,32 +124,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
             f"probabilities = registers, but {target.name} does not say that components of "
             "accumulators lie where A's components do: memory takes any places"
         )
-    for axis, count, limit in zip("xyz", plan.grid, target.max_grid, strict=True):
-        if not is_dynamic(count) and count > limit:
-            yield f"{count} workgroups in {axis}, {target.name} allows {limit}"
     yield from _unreadable(plan)
-
-
-def _beyond_the_target(plan: AttentionPlan) -> Iterator[str]:
-    """Lists the limits of invocations, memory and registers that the schedule exceeds."""
-    schedule, target = plan.schedule, plan.target
-    if plan.invocations > target.max_invocations:
-        yield (
-            f"{schedule.subgroups.data} subgroups of {target.subgroup_size} are {plan.invocations} "
-            f"invocations, {target.name} allows {target.max_invocations}"
-        )
-    if plan.workgroup_bytes > target.workgroup_memory_bytes:
-        yield (
-            f"Workgroup memory of {plan.workgroup_bytes} bytes exceeds {target.name}'s "
-            f"{target.workgroup_memory_bytes}: fewer subgroups, rows or keys would fit"
-        )
-    most = target.model.attention.most_registers
-    registers = count_registers(plan)
-    if registers > most and not target.processor:
-        yield (
-            f"fragments take {registers} registers of an invocation, at most "
-            f"{most} do: fewer rows a subgroup or a smaller key_tile would fit"
-        )
 
 
 def _unreadable(plan: AttentionPlan) -> Iterator[str]:

@@ -9,28 +9,19 @@ is divided: among groups, subgroups and workgroups (`parts`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, inf, prod
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, MemRefType, TensorType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import AttentionLanesAttr, AttentionOp, bit_width
-from xdsl_spirv.dialects.schedule.attention import LOOPS, AttentionSizes
-from xdsl_spirv.dialects.schedule.symbolic_sizes import (
-    Size,
-    ceil_div,
-    is_dynamic,
-    named_sizes,
-    surely_below,
-    typical,
-)
-from xdsl_spirv.passes.analysis.layout import Layout, layout_of
-from xdsl_spirv.passes.analysis.sizes import extents, number
-from xdsl_spirv.passes.schedule.kinds import KernelPlan, check
+from xdsl_spirv.dialects.schedule.attention import LOOPS
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, typical
+from xdsl_spirv.passes.schedule.attention import OfAttention
+from xdsl_spirv.passes.schedule.kinds import check
 from xdsl_spirv.targets import Target
 
 FLOATS = Float16Type | BFloat16Type | Float32Type
@@ -127,21 +118,18 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class LanesPlan(KernelPlan):
-    """An attention with its schedule on a target."""
+class LanesPlan(OfAttention):
+    """An attention with its schedule by multiply-adds on a target."""
 
     op: AttentionOp
     schedule: AttentionLanesAttr
     target: Target
-
-    @cached_property
-    def sizes(self) -> AttentionSizes:
-        return self.op.sized([number(value) for value in self.op.numbers])
+    LOOPS_OF = LOOPS_OF
 
     @cached_property
     def shared(self) -> int:
         """Number of the batch's last loops that lead to the same keys and values."""
-        maps = [self.op.maps.data[i].data for i in (1, 2)]
+        maps = list(map(self.map_of, "kv"))
         count = 0
         for loop in reversed(range(len(self.sizes.loops) - len(LOOPS))):
             of_loop = AffineDimExpr(loop)
@@ -171,41 +159,23 @@ class LanesPlan(KernelPlan):
         """
         return self.sizes.extents[M] * self.heads
 
-    def value(self, name: str) -> SSAValue | None:
-        op = self.op
-        values = {"q": op.query, "k": op.key, "v": op.value, "mask": op.mask, "result": op.out}
-        return values[name]
-
-    def element(self, name: str) -> Attribute:
-        value = self.value(name)
-        assert value is not None
-        assert isinstance(value.type, TensorType | MemRefType)
-        return value.type.element_type
-
-    def layout(self, name: str) -> Layout:
-        """Returns where an operand lies; see `OUTER` for its walks. No place is outside."""
-        value = self.value(name)
-        assert value is not None
+    @property
+    def batch_loops(self) -> tuple[range, ...]:
+        """The loops of the batch, and of the heads that share keys; see `OUTER`."""
         count = len(self.sizes.loops) - len(LOOPS)
-        first, second = (count + loop for loop in LOOPS_OF[name])
-        groups = (
-            range(count - self.shared),
-            range(count - self.shared, count),
-            range(first, first + 1),
-            range(second, second + 1),
-        )
-        shape = extents(value)
-        if name == "result" and self.parts > 1:
-            shape = shape[1:]
-        at = ("q", "k", "v", "result", "mask").index(name)
-        map = self.op.maps.data[at].data
-        layout = layout_of(map, shape, None, self.sizes.loops, groups)
-        walks = tuple(tuple(replace(axis, steps=()) for axis in walk) for walk in layout.walks)
-        return Layout(layout.start, walks)
+        return range(count - self.shared), range(count - self.shared, count)
+
+    @property
+    def invocations(self) -> int:
+        return self.schedule.subgroups.data * self.target.subgroup_size
+
+    def shape_of(self, name: str) -> Sequence[Size]:
+        shape = super().shape_of(name)
+        return shape[1:] if name == "result" and self.parts > 1 else shape
 
     def width(self, name: str) -> int:
         """Elements of an operand's second loop that are moved at a time."""
-        bits = bit_width(self.element(name))
+        bits = bit_width(self.element_of(name))
         most = MOST_BITS // bits
         run = gcd(self.layout(name).run(SECOND), most)
         if name == "result":
@@ -259,7 +229,7 @@ class LanesPlan(KernelPlan):
 
     def pieces(self, name: str) -> int:
         """Pieces of keys or values that are still worth a load."""
-        bits = self.vector(name) * bit_width(self.element(name))
+        bits = self.vector(name) * bit_width(self.element_of(name))
         return self.vectors(name) * max(1, bits // LEAST_BITS)
 
     def share(self, name: str) -> int:
@@ -284,10 +254,6 @@ class LanesPlan(KernelPlan):
         return self.groups_in_subgroup * self.schedule.subgroups.data
 
     @property
-    def invocations(self) -> int:
-        return self.schedule.subgroups.data * self.target.subgroup_size
-
-    @property
     def tile(self) -> int:
         """Rows of the result that a workgroup computes."""
         return self.schedule.rows.data * (self.groups if self.across_rows else 1)
@@ -303,13 +269,6 @@ class LanesPlan(KernelPlan):
         return ceil_div(self.row_count, self.tile), self.batch, self.parts
 
     @property
-    def causal(self) -> Size | None:
-        """The bound of the mask by index; None if every row sees all keys."""
-        bound = self.sizes.causal
-        hides = bound is not None and not surely_below(self.sizes.extents[N] - 1, bound + 1)
-        return bound if hides else None
-
-    @property
     def workgroup_bytes(self) -> int:
         """The bytes that subgroups exchange at the end: results, sums and maxima of each row."""
         if self.across_rows:
@@ -323,15 +282,11 @@ class LanesPlan(KernelPlan):
         per_row = sum(self.share(name) * self.vector(name) for name in ("k", "v"))
         return self.schedule.rows.data * per_row
 
-    @property
-    def kernel_name(self) -> str:
-        return f"attention_{named_sizes((self.sizes.batch, *self.sizes.extents))}"
-
     def problems(self) -> Iterator[str]:
         op, schedule, target = self.op, self.schedule, self.target
         for name in ("q", "k", "v", "result", *(["mask"] if op.mask is not None else [])):
-            if not isinstance(self.element(name), FLOATS):
-                yield f"{name} is {self.element(name)}: f16, bf16 or f32 would do"
+            if not isinstance(self.element_of(name), FLOATS):
+                yield f"{name} is {self.element_of(name)}: f16, bf16 or f32 would do"
                 return
         if schedule.keys.data & (schedule.keys.data - 1):
             yield f"{schedule.keys.data} keys at a time: a power of two would do"
@@ -345,18 +300,9 @@ class LanesPlan(KernelPlan):
                 f"{self.registers} registers of an invocation for queries and results, of which "
                 f"{target.name} holds {target.held_registers}: fewer rows or more lanes would fit"
             )
-        if self.invocations > target.max_invocations:
-            yield f"{self.invocations} invocations, {target.name} allows {target.max_invocations}"
-        if self.workgroup_bytes > target.workgroup_memory_bytes:
-            yield (
-                f"Workgroup memory of {self.workgroup_bytes} bytes exceeds {target.name}'s "
-                f"{target.workgroup_memory_bytes}: fewer subgroups or rows would fit"
-            )
+        yield from self.launch_problems()
         if op.parts is not None and self.across_rows:
             yield "parts of the keys, but subgroups lie across rows: across = keys would do"
-        for axis, count, limit in zip("xyz", self.grid, target.max_grid, strict=True):
-            if not is_dynamic(count) and count > limit:
-                yield f"{count} workgroups in {axis}, {target.name} allows {limit}"
 
 
 def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
@@ -369,7 +315,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     rows = max(1, min(MOST_ROWS, typical(first.row_count)))
     across = "rows" if typical(first.row_count) > MOST_ROWS else "keys"
     subgroups = min(SUBGROUPS[across], target.residency.subgroups)
-    least = SIDE_BY_SIDE // (first.vector("k") * bit_width(first.element("k")) // 8)
+    least = SIDE_BY_SIDE // (first.vector("k") * bit_width(first.element_of("k")) // 8)
     most = min(target.subgroup_size, _power_of_two(max(map(first.vectors, "kv"))))
     lanes = min(least, most)
     while True:
@@ -391,7 +337,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
             lanes *= 2
             plan = LanesPlan(op, AttentionLanesAttr(rows, lanes, 1, subgroups, across), target)
     loaded = sum(
-        plan.share(name) * plan.vector(name) * bit_width(plan.element(name)) // 32 or 1
+        plan.share(name) * plan.vector(name) * bit_width(plan.element_of(name)) // 32 or 1
         for name in ("k", "v")
     )
     # A processor's registers are few anyway: there more keys are more work between two exchanges.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
 
@@ -12,6 +12,7 @@ from xdsl_spirv.dialects.schedule import AttentionMergeOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, named_sizes, static
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
+from xdsl_spirv.passes.schedule.attention import unguarded
 from xdsl_spirv.passes.schedule.kinds import KernelPlan
 from xdsl_spirv.targets import Target
 
@@ -67,6 +68,4 @@ class MergePlan(KernelPlan):
         last = len(self.loops) - 1
         groups = (range(last), range(last, last + 1))
         shape = extents(self.op.out)
-        layout = layout_of(self.op.map.data, shape, None, self.loops, groups)
-        walks = tuple(tuple(replace(axis, steps=()) for axis in walk) for walk in layout.walks)
-        return Layout(layout.start, walks)
+        return unguarded(layout_of(self.op.map.data, shape, None, self.loops, groups))

@@ -39,11 +39,10 @@ from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
     ConsideredAttr,
     DispatchOp,
-    WindowAttr,
     YieldOp,
     bit_width,
 )
-from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_dynamic, typical
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -73,14 +72,7 @@ from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows, wi
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import LAYOUT, Decisions, Limits
 from xdsl_spirv.passes.schedule.plan import packs
-from xdsl_spirv.passes.schedule.rows import RowsPlan
 from xdsl_spirv.targets import Target
-
-CACHED = 1.25
-"""Times the rate of a copy at which elements come that neighbours have read just before."""
-
-ROTATED = 6
-"""As many elements as a subgroup reads meanwhile take what it does for a result beside that."""
 
 ROUNDS = 4
 """Number of times that all classes are weighed again."""
@@ -458,27 +450,26 @@ class Estimates:
             for value, type in zip(contraction.op.operands, contraction.element_types, strict=True)
         )
         least = moved / self.target.copy_bytes_per_second
-        results = typical(contraction.batch * contraction.m * contraction.n)
-        size = bit_width(contraction.element_types[0]) / 8 / self.target.copy_bytes_per_second
-        taps = typical(contraction.k) / CACHED
         if contraction.channels_lie_side_by_side:
-            return Estimate(max(least, results * taps * size))
-        window = window_or_reason(contraction, self.target)
-        if isinstance(window, WindowAttr):
-            last = cast(AffineDimExpr, contraction.maps[2].results[-1])
-            lanes = typical(contraction.sizes[last.position])
-            idle = ceil_div(lanes, self.target.subgroup_size) * self.target.subgroup_size / lanes
-            return Estimate(max(least, results * (taps + ROTATED) * size * idle))
-        rows = choose_rows(contraction, self.target, self.decisions)
-        if not isinstance(rows, str):
-            return Estimate(max(least, RowsPlan(contraction, rows, self.target).seconds))
+            from xdsl_spirv.passes.schedule.window import seconds_of_taps
+
+            return Estimate(max(least, seconds_of_taps(contraction, self.target)))
+        own = window_or_reason(contraction, self.target)
+        if isinstance(own, str):
+            own = choose_rows(contraction, self.target, self.decisions)
+        if not isinstance(own, str):
+            return Estimate(max(least, own.seconds))
         try:
-            seconds, schedule = cheapest(contraction, self.target, self.decisions)
+            tiled = cheapest(contraction, self.target, self.decisions)
         except (ScheduleDoesNotFit, NotAContraction):
             return Estimate(float("inf"))
-        paths = zip((contraction.a, contraction.b), (schedule.a, schedule.b), strict=True)
-        packed = any(packs(path) for value, path in paths if is_weight(value))
-        return Estimate(max(least, seconds), packed)
+        paths = tiled.schedule.a, tiled.schedule.b
+        packed = any(
+            packs(path)
+            for value, path in zip((contraction.a, contraction.b), paths, strict=True)
+            if is_weight(value)
+        )
+        return Estimate(max(least, tiled.seconds), packed)
 
 
 def _any(value: SSAValue) -> Order:

@@ -6,7 +6,6 @@ its fragments, with the ways in which operands can reach them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from functools import partial
 from itertools import product
 from math import lcm, prod
 
@@ -23,9 +22,8 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, element_type, storage
 from xdsl_spirv.passes.analysis.layout import Layout
-from xdsl_spirv.passes.schedule.cost import Candidate
 from xdsl_spirv.passes.schedule.paths import COOPERATIVE_MATRIX, DOT, FMA
-from xdsl_spirv.passes.schedule.plan import Plan, ceil_div, plan
+from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div, plan
 from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of
 from xdsl_spirv.targets import PER_ELEMENT, ScheduleCandidate, Target
 
@@ -39,9 +37,7 @@ no such rate: 172 of 290 TFLOPS with Q4_1 on an H200.
 """
 
 
-def candidates_of(
-    contraction: Contraction, target: Target
-) -> Iterator[tuple[str, Iterator[Candidate]]]:
+def candidates_of(contraction: Contraction, target: Target) -> Iterator[tuple[str, Iterator[Plan]]]:
     """Paths with their candidates by instruction, the best instruction first."""
     for listed in target.properties_for(contraction.types):
         yield COOPERATIVE_MATRIX, _candidates(contraction, target, listed.shape)
@@ -51,7 +47,7 @@ def candidates_of(
 
 def _candidates(
     contraction: Contraction, target: Target, shape: tuple[int, int, int]
-) -> Iterator[Candidate]:
+) -> Iterator[Plan]:
     """A schedule for each of the target's tiles that fragments of this shape divide."""
     m, n, k = shape
     a_type, _, result = contraction.types
@@ -74,6 +70,7 @@ def _candidates(
         if rated is None:
             continue
         rate, alone = rated
+        rates = Rates(rate, alone, stream)
         if candidate.accumulator_bits not in (None, bits) or (candidate.rates and not rate):
             continue
         if tile_m % (rows * m) or tile_n % (columns * n):
@@ -98,13 +95,15 @@ def _candidates(
             for path_a, path_b in product(*choices):
                 grid, group, first = candidate.subgroups, candidate.group, candidate.first
                 ways = tile, grid, instruction, path_a, path_b, stages
-                make = partial(ContractionAttr, *ways, group=group, first=first)
-                schedule = make(result=candidate.result)
-                if candidate.edges and _has_edges(plan(contraction, schedule, target)):
-                    schedule = make(result=candidate.edges)
-                if _has_functions(plan(contraction, schedule, target)):
-                    schedule = make(result="elements")
-                yield Candidate(schedule, rate, alone, stream)
+                schedule = ContractionAttr(*ways, group=group, first=first, result=candidate.result)
+                planned = plan(contraction, schedule, target, rates)
+                if candidate.edges and _has_edges(planned):
+                    schedule = schedule.replace_values(result=candidate.edges)
+                    planned = plan(contraction, schedule, target, rates)
+                if _has_functions(planned):
+                    schedule = schedule.replace_values(result="elements")
+                    planned = plan(contraction, schedule, target, rates)
+                yield planned
 
 
 def _rates(
@@ -239,7 +238,7 @@ SCALAR_SHAPES = ((8, 8), (8, 4), (4, 8), (4, 4), (2, 4), (4, 2), (1, 4), (4, 1),
 SCALAR_GRIDS = ((2, 2), (1, 2), (2, 1), (4, 1), (1, 4), (1, 1))
 
 
-def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Candidate]:
+def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Plan]:
     """Schedules in which every invocation computes a few elements of the result."""
     size = typical(contraction.k)
     k = min(4, target.scalar_depth) if size > 2 else size
@@ -249,10 +248,11 @@ def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Can
         instruction = InstructionAttr("fma", (m, n, k))
         for stages in (2, 1):
             tile = tile_m, tile_n, tile_k
-            yield Candidate(ContractionAttr(tile, grid, instruction, *both, stages))
+            schedule = ContractionAttr(tile, grid, instruction, *both, stages)
+            yield plan(contraction, schedule, target)
 
 
-def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Candidate]:
+def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Plan]:
     """Candidates that multiply by packed dot products."""
     size = typical(contraction.k)
     k = min(16, 4 * target.scalar_depth, ceil_div(size, 4) * 4)
@@ -261,7 +261,8 @@ def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Candid
     a, b = _dot_path(a_layout, k), _dot_path(b_layout, k)
     for (m, n), grid, (tile_m, tile_n) in _scalar_tiles(target):
         instruction = InstructionAttr("dot", (m, n, k))
-        yield Candidate(ContractionAttr((tile_m, tile_n, tile_k), grid, instruction, a, b))
+        schedule = ContractionAttr((tile_m, tile_n, tile_k), grid, instruction, a, b)
+        yield plan(contraction, schedule, target)
 
 
 def _dot_path(layout: Layout, k: int) -> StagedAttr:

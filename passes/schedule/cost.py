@@ -14,37 +14,20 @@ traffic of a copy, unless the operand is a weight: it is then packed once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import log2, prod
 
-from xdsl_spirv.dialects.schedule import ContractionAttr, bit_width
+from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import static, typical
 from xdsl_spirv.passes.analysis.contraction import packing_of, shape_of
 from xdsl_spirv.passes.analysis.values import is_weight
-from xdsl_spirv.passes.schedule.plan import Plan, ceil_div
+from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div
 from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
 from xdsl_spirv.targets.model import ContractionModel, ScalarModel
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """
-    A schedule, and the TFLOPS that large contractions reach with it; None if not known.
-
-    `alone` is the same of contractions with one workgroup for each compute unit, `stream` the TB/s
-    in which weights come from memory; None where nothing slows them down.
-    """
-
-    schedule: ContractionAttr
-    rate: float | None = None
-    alone: float | None = None
-    stream: float | None = None
-
-
-def cost(
-    plan: Plan, rate: float | None, alone: float | None = None, stream: float | None = None
-) -> float:
-    """Estimates the seconds that the contraction takes; rates as in `Candidate`."""
+def cost(plan: Plan, rates: Rates | None = None) -> float:
+    """Estimates the seconds that the contraction takes, at the plan's own rates or at others."""
+    rate, alone, stream = rates or plan.rates
     seconds = multiplying(plan, rate, alone) * correction(plan)
     if stream is not None:
         seconds = max(seconds, _weight_bytes(plan) / (stream * 1e12))

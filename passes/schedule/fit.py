@@ -390,25 +390,9 @@ def _elements(plan: Plan) -> Iterator[str]:
 
 
 def _limits(plan: Plan) -> Iterator[str]:
-    target, schedule = plan.target, plan.schedule
-    if plan.invocations > target.max_invocations:
-        fitting = target.max_invocations // target.subgroup_size
-        yield (
-            f"{schedule.subgroup_count} subgroups of {target.subgroup_size} are "
-            f"{plan.invocations} invocations, {target.name} allows {target.max_invocations}: at "
-            f"most {fitting} subgroups"
-        )
+    target, contraction = plan.target, plan.contraction
     yield from _registers(plan)
-    if plan.workgroup_bytes > target.workgroup_memory_bytes:
-        yield (
-            f"Workgroup memory of {plan.workgroup_bytes} bytes (A {plan.a.workgroup_bytes}, B "
-            f"{plan.b.workgroup_bytes}, result {_scratch_bytes(plan)}) exceeds {target.name}'s "
-            f"{target.workgroup_memory_bytes}: {_smaller_k(plan)}"
-        )
-    for axis, count, limit in zip("xyz", plan.grid, target.max_grid, strict=True):
-        if not is_dynamic(count) and count > limit:
-            yield f"{count} workgroups in {axis}, {target.name} allows {limit}: use larger tiles"
-    contraction = plan.contraction
+    yield from plan.launch_problems()
     sizes = (
         ("A", _bytes(contraction.a, plan.a)),
         ("B", _bytes(contraction.b, plan.b)),
@@ -452,19 +436,3 @@ def _bytes(operand: SSAValue, tile: Tile) -> Size:
         return max(sizes, key=typical)
     stored, _ = storage(operand)
     return prod(shape_of(stored)) * tile.element_bytes
-
-
-def _scratch_bytes(plan: Plan) -> int:
-    return plan.workgroup_bytes - plan.a.workgroup_bytes - plan.b.workgroup_bytes
-
-
-def _smaller_k(plan: Plan) -> str:
-    """The largest K depth of the tile that fits, if any."""
-    _, _, tile_k = plan.schedule.tile
-    k_step = plan.schedule.instruction.sizes[2]
-    per_k = (plan.a.workgroup_bytes + plan.b.workgroup_bytes) / tile_k
-    room = plan.target.workgroup_memory_bytes - _scratch_bytes(plan)
-    depth = int(room / per_k) // k_step * k_step
-    if depth <= 0:
-        return "a smaller workgroup_tile is needed"
-    return f"workgroup_tile K = {depth} instead of {tile_k} would fit"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from types import UnionType
 from typing import Any, ClassVar
@@ -29,7 +30,7 @@ from xdsl_spirv.dialects.schedule import (
     DispatchOp,
     PackOp,
 )
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import Contraction, contraction_of
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
@@ -57,8 +58,13 @@ class ScheduleDoesNotFit(ValueError):
 class KernelPlan(ABC):
     """An operation with its schedule on a target, before its code is written."""
 
+    target: Target
+
     CHECKS: ClassVar[str] = ""
     """`module:function` of this folder that lists the problems, if the class does not."""
+
+    SECONDS: ClassVar[str] = ""
+    """`module:function` of this folder that estimates the seconds, if the class does not."""
 
     @property
     @abstractmethod
@@ -75,9 +81,52 @@ class KernelPlan(ABC):
     def kernel_name(self) -> str:
         """The kernel's name, which has its sizes."""
 
+    @property
+    def workgroup_bytes(self) -> int:
+        """Bytes of Workgroup memory."""
+        return 0
+
+    @property
+    def parts_of_memory(self) -> str:
+        """Lists what takes Workgroup memory, to end a sentence; empty if it is one thing."""
+        return ""
+
+    @property
+    def smaller(self) -> str:
+        """Names a schedule that takes less Workgroup memory."""
+        return "fewer subgroups, rows, columns or keys would fit"
+
+    @cached_property
+    def seconds(self) -> float:
+        """Estimated duration; where nothing estimates it, that of starting a kernel."""
+        if self.SECONDS:
+            return _load(self.SECONDS)(self)
+        return self.target.model.dispatch_seconds
+
     def problems(self) -> Iterator[str]:
         """Lists why the schedule does not fit, each with the number and the nearest that would."""
-        return _load(self.CHECKS)(self) if self.CHECKS else iter(())
+        return _load(self.CHECKS)(self) if self.CHECKS else self.launch_problems()
+
+    def launch_problems(self) -> Iterator[str]:
+        """Lists the limits of the target that a workgroup, or the number of them, exceeds."""
+        target, size = self.target, self.target.subgroup_size
+        if self.invocations > target.max_invocations:
+            yield (
+                f"{self.invocations // size} subgroups of {size} are {self.invocations} "
+                f"invocations, {target.name} allows {target.max_invocations}: at most "
+                f"{target.max_invocations // size} subgroups"
+            )
+        if self.workgroup_bytes > target.workgroup_memory_bytes:
+            yield (
+                f"Workgroup memory of {self.workgroup_bytes} bytes{self.parts_of_memory} exceeds "
+                f"{target.name}'s {target.workgroup_memory_bytes}: {self.smaller}"
+            )
+        for axis, count, limit in zip("xyz", self.grid, target.max_grid, strict=True):
+            if not is_dynamic(count) and count > limit:
+                yield (
+                    f"{count} workgroups in {axis}, {target.name} allows {limit}: more of the "
+                    "result for each would fit"
+                )
 
 
 class ContractionPlan(KernelPlan):

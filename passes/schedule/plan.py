@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import BFloat16Type
 
@@ -57,6 +58,21 @@ UNROLLED = 16
 """Moves an invocation makes for one tile without a loop."""
 
 
+class Rates(NamedTuple):
+    """
+    Rates that were measured with a schedule: the TFLOPS that large contractions reach, the same of
+    contractions with one workgroup for each compute unit, and the TB/s in which weights come from
+    memory; None where a rate is not known, or nothing slows weights down.
+    """
+
+    rate: float | None = None
+    alone: float | None = None
+    stream: float | None = None
+
+
+UNRATED = Rates()
+
+
 @dataclass(frozen=True)
 class Plan(ContractionPlan):
     """A contraction with its schedule on a target."""
@@ -66,7 +82,8 @@ class Plan(ContractionPlan):
     target: Target
     a: Tile
     b: Tile
-    CHECKS = "fit:problems_of"
+    rates: Rates = UNRATED
+    CHECKS, SECONDS = "fit:problems_of", "cost:cost"
 
     @property
     def staged(self) -> tuple[StagedTile, ...]:
@@ -189,6 +206,27 @@ class Plan(ContractionPlan):
         return self._tiles_bytes + self.result.workgroup_bytes + partial
 
     @property
+    def _tile_sizes(self) -> tuple[int, int]:
+        """Bytes of the tiles of A and B with their own elements."""
+        return self.a.workgroup_bytes, self.b.workgroup_bytes
+
+    @property
+    def parts_of_memory(self) -> str:
+        a, b = self._tile_sizes
+        return f" (A {a}, B {b}, result {self.workgroup_bytes - a - b})"
+
+    @property
+    def smaller(self) -> str:
+        """Names the largest K depth of the tile that fits, if any."""
+        tile_k, step = self.schedule.tile[2], self.schedule.instruction.sizes[2]
+        tiles = sum(self._tile_sizes)
+        room = self.target.workgroup_memory_bytes - (self.workgroup_bytes - tiles)
+        depth = int(room / (tiles / tile_k)) // step * step
+        if depth <= 0:
+            return "a smaller workgroup_tile is needed"
+        return f"workgroup_tile K = {depth} instead of {tile_k} would fit"
+
+    @property
     def _tiles_bytes(self) -> int:
         """Bytes of Workgroup memory used by the operand tiles."""
         return sum(map(self._tile_bytes, (self.a, self.b)))
@@ -211,9 +249,10 @@ class Plan(ContractionPlan):
         return size * WORD_BYTES // tile.element_bytes
 
 
-def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) -> Plan:
+def plan(
+    contraction: Contraction, schedule: ContractionAttr, target: Target, rates: Rates = UNRATED
+) -> Plan:
     """Builds the plan; call `fit.check` to test that it fits."""
-
     unpacked = _unpacked_tiles(contraction, schedule, target)
 
     def tile(operand: int, path: StagedAttr | DirectAttr) -> Tile:
@@ -259,7 +298,7 @@ def plan(contraction: Contraction, schedule: ContractionAttr, target: Target) ->
         packing = packing_of(value) or packing_for(contraction, schedule, operand, target)
         return PackedTile(packing, element, target.subgroup_size, path.ahead.data)
 
-    return Plan(contraction, schedule, target, tile(0, schedule.a), tile(1, schedule.b))
+    return Plan(contraction, schedule, target, tile(0, schedule.a), tile(1, schedule.b), rates)
 
 
 def _unpacked_tiles(

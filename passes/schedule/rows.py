@@ -405,7 +405,7 @@ class RowsPlan(ContractionPlan):
         )
         return bits / 8 / self.target.copy_bytes_per_second
 
-    @property
+    @cached_property
     def seconds(self) -> float:
         """
         Likely duration on a device whose target file gives rates.
@@ -440,8 +440,7 @@ class RowsPlan(ContractionPlan):
         yield from self._problems_of_length()
         yield from self._problems_of_operands()
         yield from self._problems_of_readers()
-        schedule, target = self.schedule, self.target
-        size = target.subgroup_size
+        schedule, size = self.schedule, self.target.subgroup_size
         if size % self.lanes:
             yield f"lanes = {self.lanes} do not divide a subgroup of {size}"
             return
@@ -454,23 +453,7 @@ class RowsPlan(ContractionPlan):
             )
         if schedule.digits.data and self.sums.type != f32:
             yield f"digits are added up in f32, not in {self.sums.type}: use digits = 0"
-        if self.invocations > target.max_invocations:
-            most = target.max_invocations // size
-            yield (
-                f"subgroups = {list(schedule.grid)} are {self.invocations} invocations, but "
-                f"{target.name} has at most {target.max_invocations}: {most} subgroups would fit"
-            )
-        if self.workgroup_bytes > target.workgroup_memory_bytes:
-            yield (
-                f"partial sums of {self.workgroup_bytes} bytes exceed {target.name}'s Workgroup "
-                f"memory of {target.workgroup_memory_bytes}: take fewer rows, columns or subgroups"
-            )
-        for axis, count, limit in zip("xyz", self.grid, target.max_grid, strict=True):
-            if not is_dynamic(count) and count > limit:
-                yield (
-                    f"{count} workgroups in {axis} are more than {target.name}'s {limit}: take "
-                    "more columns or subgroups"
-                )
+        yield from self.launch_problems()
 
     def _problems_of_length(self) -> Iterator[str]:
         """Problems with the number of sums and products that are unrolled for an invocation."""

@@ -92,8 +92,8 @@ LEAST_IN_NARROW_GROUPS = 8
 """As `LEAST_IN_GROUPS`, for one row, in groups of half as many columns with shorter code."""
 
 
-def rows_or_reason(contraction: Contraction, target: Target) -> RowsAttr | str:
-    """Returns a schedule of few rows, or why the contraction does not get one."""
+def rows_or_reason(contraction: Contraction, target: Target) -> RowsPlan | str:
+    """Returns the plan of few rows, or why the contraction does not get one."""
     reason = no_few_rows(contraction, target)
     if reason:
         return reason
@@ -107,7 +107,7 @@ def rows_or_reason(contraction: Contraction, target: Target) -> RowsAttr | str:
         except NotAContraction as error:
             found = str(error)
         if found is None:
-            return schedule
+            return plan
         problem = found
     return problem
 

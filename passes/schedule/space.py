@@ -36,7 +36,7 @@ from xdsl_spirv.passes.schedule.contraction_candidates import (
     paths,
 )
 from xdsl_spirv.passes.schedule.cost import cost
-from xdsl_spirv.passes.schedule.plan import Plan, ceil_div, plan
+from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div, plan
 from xdsl_spirv.targets import Target
 
 EXTENTS = (8, 16, 32, 64, 96, 128, 192, 256)
@@ -66,17 +66,16 @@ def _rated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
     """Plans the schedules with rates in the target's file, all with the first instruction."""
     for _, kind in islice(candidates_of(contraction, target), 1):
         yield from _in_order(
-            (cost(planned, candidate.rate), number, planned)
-            for number, candidate in enumerate(kind)
-            if candidate.rate
-            and _is_resident(planned := plan(contraction, candidate.schedule, target))
+            (cost(planned, Rates(planned.rates.rate)), number, planned)
+            for number, planned in enumerate(kind)
+            if planned.rates.rate and _is_resident(planned)
         )
 
 
 def _unrated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
     """Plans every schedule, taking one of each tile and grid in turn."""
     priced = (
-        (cost(planned, None), number, planned)
+        (planned.seconds, number, planned)
         for number, schedule in enumerate(_all(contraction, target))
         if _is_resident(planned := plan(contraction, schedule, target))
     )

@@ -48,7 +48,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, YieldOp, bit_width
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, YieldOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_dynamic, static, typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
@@ -336,13 +336,10 @@ def _seconds(
     dispatch = DispatchOp(inputs, [type], Region(block))
     try:
         contraction, decisions = contraction_of(root), Decisions(limits)
-        if may_take_rows:
-            rows = choose_rows(contraction, target, decisions)
-            if isinstance(rows, RowsAttr):
-                from xdsl_spirv.passes.schedule.rows import RowsPlan
-
-                return RowsPlan(contraction, rows, target).seconds, True
-        return cheapest(contraction, target, decisions)[0], False
+        rows = choose_rows(contraction, target, decisions) if may_take_rows else ""
+        by_rows = not isinstance(rows, str)
+        plan = rows if by_rows else cheapest(contraction, target, decisions)
+        return plan.seconds, by_rows
     except (ScheduleDoesNotFit, NotAContraction):
         return None
     finally:

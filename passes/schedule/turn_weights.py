@@ -34,7 +34,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.hints import isa
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, YieldOp
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
@@ -150,7 +150,7 @@ def _is_of_few_rows(root: linalg.ops.GenericOp, target: Target, decisions: Decis
     if decisions.bars(root, ROWS):
         return False
     try:
-        return isinstance(choose_rows(contraction_of(root), target, decisions), RowsAttr)
+        return not isinstance(choose_rows(contraction_of(root), target, decisions), str)
     except NotAContraction:
         return False
 

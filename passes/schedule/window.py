@@ -15,8 +15,8 @@ from math import prod
 
 from xdsl.ir.affine import AffineDimExpr
 
-from xdsl_spirv.dialects.schedule import WindowAttr
-from xdsl_spirv.dialects.schedule.symbolic_sizes import static
+from xdsl_spirv.dialects.schedule import WindowAttr, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import static, typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -33,6 +33,20 @@ from xdsl_spirv.targets import Target
 FEATURE = "subgroup-rotate"
 TYPES = ("f16", "f32", "s8", "u8", "s16", "u16", "s32", "u32")
 """Element types whose values kernels extend to the result's; bfloat16 is not."""
+
+
+CACHED = 1.25
+"""Times the rate of a copy at which elements come that neighbours have read just before."""
+
+ROTATED = 6
+"""As many elements as a subgroup reads meanwhile take what it does for a result beside that."""
+
+
+def seconds_of_taps(contraction: Contraction, target: Target, more: int = 0) -> float:
+    """Seconds in which results read their windows from a cache, and `more` elements each."""
+    results = typical(contraction.batch * contraction.m * contraction.n)
+    size = bit_width(contraction.element_types[0]) / 8 / target.copy_bytes_per_second
+    return results * (typical(contraction.k) / CACHED + more) * size
 
 
 @dataclass(frozen=True)
@@ -188,6 +202,11 @@ class WindowPlan(ContractionPlan):
     def invocations(self) -> int:
         return self.subgroups * self.target.subgroup_size
 
+    @cached_property
+    def seconds(self) -> float:
+        idle = self.segments * self.target.subgroup_size / self.row
+        return seconds_of_taps(self.contraction, self.target, ROTATED) * idle
+
     # Whether it fits
 
     def problems(self) -> Iterator[str]:
@@ -243,24 +262,12 @@ class WindowPlan(ContractionPlan):
                 f"{target.name}'s compiler takes one half for another where windows of two go "
                 f"beyond {target.subgroup_size} elements (selected_halves in its file)"
             )
-        if self.invocations > target.max_invocations:
-            most = target.max_invocations // target.subgroup_size
-            yield (
-                f"subgroups = {self.subgroups} are {self.invocations} invocations, but "
-                f"{target.name} has at most {target.max_invocations}: {most} would fit"
-            )
-        if not any(self._problems_before_grid()) and self.grid[0] > target.max_grid[0]:
-            yield (
-                f"{self.grid[0]} workgroups are more than {target.name}'s {target.max_grid[0]}: "
-                "take more subgroups or outputs"
-            )
+        count = 1 if self.filters is None else self.sizes[self.filters]
+        if self.window is not None and count % self.outputs == 0:
+            yield from self.launch_problems()
 
     def _selects_a_pair(self) -> bool:
         return self.window is not None and self.width == 2 and self.selects
-
-    def _problems_before_grid(self) -> Iterator[bool]:
-        count = 1 if self.filters is None else self.sizes[self.filters]
-        yield self.window is None or count % self.outputs != 0
 
 
 OUTPUTS = (8, 4, 2, 1)
@@ -268,15 +275,9 @@ OUTPUTS = (8, 4, 2, 1)
 SUBGROUPS = 4
 
 
-def choose_window(contraction: Contraction, target: Target) -> WindowAttr | None:
-    """Returns a window schedule if it pays, else None (see `window_or_reason`)."""
-    schedule = window_or_reason(contraction, target)
-    return schedule if isinstance(schedule, WindowAttr) else None
-
-
-def window_or_reason(contraction: Contraction, target: Target) -> WindowAttr | str:
+def window_or_reason(contraction: Contraction, target: Target) -> WindowPlan | str:
     """
-    Returns a window schedule if it pays, for depthwise convolutions, or why there is none.
+    Returns the plan of windows if it pays, for depthwise convolutions, or why there is none.
 
     Each channel is a batch there, and has so few filters that tiles of M rows would be nearly
     empty. Measured on lavapipe, the kernel is 20 times as fast as multiply-adds from staged tiles.
@@ -292,5 +293,5 @@ def window_or_reason(contraction: Contraction, target: Target) -> WindowAttr | s
         except NotAContraction as error:
             return str(error)
         if not problem:
-            return plan.schedule
+            return plan
     return problem

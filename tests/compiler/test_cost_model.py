@@ -58,7 +58,7 @@ def test_an_estimate_has_the_sum_of_parts(model: Any, packed: dict[str, list[Any
 def test_rates_are_fitted_to_what_schedules_took(model: Any, packed: dict[str, list[Any]]):
     every = (row for rows in packed.values() for row in rows)
     rows = [row for row in every if row.tile[4:6] == ((128, 128), (1, 4))]
-    own = rows[0].candidate
+    own = rows[0].plan.rates
     wanted = 1.3 * own.rate, 0.8 * own.alone
     made_up = [replace(row, microseconds=row.estimate(*wanted)) for row in rows]
     rate, alone = model.fitted(made_up)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.passes.schedule.cost import FEATURES, correction, cost, multiplying
-from xdsl_spirv.passes.schedule.plan import Plan, plan
+from xdsl_spirv.passes.schedule.plan import Plan, Rates, plan
 from xdsl_spirv.targets import CORRECTIONS, TargetError, load
 from xdsl_spirv.tools.tune import SOURCE
 from xdsl_spirv.tools.tuning.candidates import contractions_of
@@ -46,7 +46,8 @@ def test_a_factor_multiplies_what_the_rates_say(name: str, plans: list[Plan]):
         assert correction(one) == 1.0
         assert correction(corrected) == pytest.approx(factor)
         more = (factor - 1) * multiplying(one, 100.0, 50.0)
-        assert cost(corrected, 100.0, 50.0) == pytest.approx(cost(one, 100.0, 50.0) + more)
+        rates = Rates(100.0, 50.0)
+        assert cost(corrected, rates) == pytest.approx(cost(one, rates) + more)
 
 
 @pytest.mark.parametrize(

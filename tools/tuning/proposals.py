@@ -18,8 +18,8 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
-from xdsl_spirv.passes.schedule.cost import Candidate, cost
-from xdsl_spirv.passes.schedule.plan import plan
+from xdsl_spirv.passes.schedule.cost import cost
+from xdsl_spirv.passes.schedule.plan import Plan, Rates, plan
 from xdsl_spirv.passes.schedule.space import candidates, neighbours
 from xdsl_spirv.passes.schedule.tuned import key_of, lookup, parse_schedule
 from xdsl_spirv.targets import Target
@@ -97,17 +97,17 @@ class Pricing:
     )
 
     @cached_property
-    def rated(self) -> dict[ContractionAttr, Candidate]:
+    def rated(self) -> dict[ContractionAttr, Plan]:
         """The candidates that the target's file has rates for."""
         listed = chain.from_iterable(c for _, c in candidates_of(self.contraction, self.target))
-        table: dict[ContractionAttr, Candidate] = {}
+        table: dict[ContractionAttr, Plan] = {}
         for candidate in listed:
-            if candidate.rate:
+            if candidate.rates.rate:
                 table.setdefault(candidate.schedule, candidate)
         return table
 
     @cached_property
-    def _decided(self) -> list[tuple[set[tuple[str, str]], Candidate]]:
+    def _decided(self) -> list[tuple[set[tuple[str, str]], Plan]]:
         return [(set(decisions_of(s).items()), c) for s, c in self.rated.items()]
 
     @cached_property
@@ -124,9 +124,9 @@ class Pricing:
         known = self.rated.get(schedule)
         nearest = known or self._nearest(decisions)
         planned = plan(self.contraction, schedule, self.target)
-        rates = (nearest.rate, nearest.alone) if nearest else (None, None)
+        rates = Rates(*nearest.rates[:2]) if nearest else None
         named = (*decisions.items(), (RATED, str(known is not None)))
-        return Subject(self._key, self._class, named, cost(planned, *rates))
+        return Subject(self._key, self._class, named, cost(planned, rates))
 
     def pool(self, tried: Sequence[Tried], most: int) -> Iterator[ContractionAttr]:
         """The default, the table's entry, the listed candidates, neighbours of the best so far."""
@@ -148,7 +148,7 @@ class Pricing:
     def _known(self) -> ContractionAttr | None:
         return lookup(self.contraction, self.target)
 
-    def _nearest(self, decisions: Mapping[str, str]) -> Candidate | None:
+    def _nearest(self, decisions: Mapping[str, str]) -> Plan | None:
         """The rated candidate that decides most alike; the first of several."""
         own = set(decisions.items())
         nearest = max(self._decided, key=lambda pair: len(pair[0] & own), default=None)

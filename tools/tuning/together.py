@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
-from xdsl_spirv.dialects.schedule import RowsAttr
 from xdsl_spirv.passes.schedule.rows_candidates import rows_or_reason
 from xdsl_spirv.passes.schedule.tuned import key_of
-from xdsl_spirv.passes.schedule.window import choose_window
+from xdsl_spirv.passes.schedule.window import window_or_reason
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.tuning.candidates import Source, contractions_of
 from xdsl_spirv.tools.tuning.results import Outcome
@@ -26,9 +25,9 @@ def sources_of(
     sources: dict[str, Source] = {}
     for contraction in contractions_of(text, target, weights):
         key = key_of(contraction)
-        if isinstance(rows_or_reason(contraction, device), RowsAttr):
+        if not isinstance(rows_or_reason(contraction, device), str):
             say(f"{key}: few rows that the other operand streams by, nothing to tune")
-        elif choose_window(contraction, device) is not None:
+        elif not isinstance(window_or_reason(contraction, device), str):
             say(f"{key}: computed window by window, nothing to tune")
         else:
             sources.setdefault(key, Source(text, target, key, weights))
