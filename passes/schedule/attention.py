@@ -98,16 +98,16 @@ class OfAttention(KernelPlan):
         return (range(len(self.op.sizes) - len(LOOPS)),)
 
     def layout(self, name: str) -> Layout:
-        """The layout of an operand; its walks are those of the batch, and the two of its loops."""
+        """The layout of an operand; its walks go along the batch, and along its own two loops."""
         first = len(self.op.sizes) - len(LOOPS)
         own = (range(first + loop, first + loop + 1) for loop in self.LOOPS_OF[name])
         groups = (*self.batch_loops, *own)
-        return unguarded(
+        return drop_guards(
             layout_of(self.map_of(name), self.shape_of(name), None, self.sizes.loops, groups)
         )
 
 
-def unguarded(layout: Layout) -> Layout:
+def drop_guards(layout: Layout) -> Layout:
     """Returns the layout of which no place is outside, even where sizes do not say so."""
     walks = tuple(tuple(replace(axis, steps=()) for axis in walk) for walk in layout.walks)
     return Layout(layout.start, walks)

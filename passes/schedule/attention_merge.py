@@ -12,7 +12,7 @@ from xdsl_spirv.dialects.schedule import AttentionMergeOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, named_sizes, static
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
-from xdsl_spirv.passes.schedule.attention import unguarded
+from xdsl_spirv.passes.schedule.attention import drop_guards
 from xdsl_spirv.passes.schedule.kinds import KernelPlan
 from xdsl_spirv.targets import Target
 
@@ -68,4 +68,4 @@ class MergePlan(KernelPlan):
         last = len(self.loops) - 1
         groups = (range(last), range(last, last + 1))
         shape = extents(self.op.out)
-        return unguarded(layout_of(self.op.map.data, shape, None, self.loops, groups))
+        return drop_guards(layout_of(self.op.map.data, shape, None, self.loops, groups))
