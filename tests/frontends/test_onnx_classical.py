@@ -139,6 +139,13 @@ def cases(onnx: Any, rng: np.random.Generator) -> dict[str, Any]:
             found[f"machine {classes} {kernel} {post}"] = model(
                 onnx, "SVMClassifier", scores, post_transform=post, **machine(rng, classes, kernel)
             )
+    for classes in (2, 3, 4):
+        pairs, scores = classes * (classes - 1) // 2, [labels[0], ("scores", 1, [ROWS, classes])]
+        found[f"probabilities {classes}"] = model(
+            onnx, "SVMClassifier", scores, **machine(rng, classes, "RBF"),
+            prob_a=(-2 * rng.random(pairs)).tolist(), prob_b=floats(rng, pairs),
+            post_transform=("NONE", "SOFTMAX", "LOGISTIC")[classes - 2],
+        )  # fmt: skip
     for mixed in (False, True):
         for how in ("SUM", "AVERAGE", "MIN", "MAX"):
             nodes, leaves = trees(rng, 6, mixed)
@@ -192,7 +199,8 @@ def test_beside_onnxruntime(seed: int, onnx: Any):
 
 
 @pytest.mark.parametrize(
-    "kind", ["trees SUM True", "ensemble 3 0 True", "support RBF", "classifier SOFTMAX"]
+    "kind",
+    ["trees SUM True", "ensemble 3 0 True", "support RBF", "classifier SOFTMAX", "probabilities 3"],
 )
 def test_compiled(kind: str, onnx: Any):
     rng = np.random.default_rng(3)
@@ -210,7 +218,7 @@ def test_compiled(kind: str, onnx: Any):
     [
         ("LinearClassifier", {"classlabels_strings": ["cat", "dog"], "coefficients": [1.0] * 10,
          "intercepts": [0.0] * 2}, r"labels are text \(cat, dog"),
-        ("SVMClassifier", {"coefficients": [1.0], "prob_a": [1.0]}, "probabilities are iterated"),
+        ("SVMClassifier", {"coefficients": [1.0], "prob_a": [1.0]}, "no support vectors"),
         ("SVMClassifier", {"coefficients": [1.0] * 10, "rho": [0.0], "classlabels_ints": [1, 2]},
          "two classes and no support vectors"),
         ("SVMRegressor", {"coefficients": [1.0] * 5, "rho": [0.0], "post_transform": "LOGISTIC"},

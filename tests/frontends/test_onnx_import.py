@@ -174,6 +174,24 @@ def test_types_that_no_buffer_has(build: Any):
         import_onnx(proto)
 
 
+@pytest.mark.parametrize(
+    ("operator", "inputs", "given"),
+    [
+        ("Cast", ["x"], {"to": 8}),
+        ("Constant", [], {"value_string": "a"}),
+        ("Constant", [], {"value_strings": ["a", "b"]}),
+    ],
+)
+def test_an_operator_that_makes_text_is_named(
+    operator: str, inputs: list[str], given: dict[str, Any], build: Any
+):
+    build.node(operator, inputs, "s", **given)
+    build.node("Size", ["s"], "out")
+    proto = build.model({"x": ("FLOAT", [3])}, {"out": ("INT64", [])})
+    with pytest.raises(FrontendError, match=rf"{operator}: .*(string|text).*operator {operator}"):
+        import_onnx(proto)
+
+
 BROKEN: dict[str, bytes] = {
     "text": b"this is not a model",
     "empty": b"",

@@ -23,6 +23,7 @@ FILES = (
     "sequences",
     "training",
     "classical",
+    "support_vectors",
     "attention",
     "contrib_attention",
     "rotary",

@@ -1,5 +1,5 @@
 """
-Operators of `ai.onnx.ml` on tensors of numbers: scalers, linear models, trees and support vectors.
+Operators of `ai.onnx.ml` on tensors of numbers: scalers, linear models and trees.
 
 Inputs are rows of features. Learned numbers are attributes, and become constants of the module.
 """
@@ -26,7 +26,7 @@ DEEPEST = 64
 """Branches from a tree's root to a leaf: a kernel has code for each."""
 
 
-def _standard(b: Nodes, name: str, *inputs: Tensor, **attributes: Any) -> Tensor:
+def apply_standard(b: Nodes, name: str, *inputs: Tensor, **attributes: Any) -> Tensor:
     """The result of an operator of ONNX itself."""
     entry = lookup("", name, 18)
     assert entry is not None
@@ -35,7 +35,7 @@ def _standard(b: Nodes, name: str, *inputs: Tensor, **attributes: Any) -> Tensor
     return result
 
 
-def _floats(values: Sequence[float]) -> Tensor:
+def floats(values: Sequence[float]) -> Tensor:
     return Tensor.of(np.array(values, np.float32))
 
 
@@ -43,7 +43,7 @@ def _floats(values: Sequence[float]) -> Tensor:
 def scaler(
     b: Nodes, x: Tensor, /, *, offset: Sequence[float] = (), scale: Sequence[float] = ()
 ) -> Tensor:
-    shift, factor = _floats(offset or [0.0]), _floats(scale or [1.0])
+    shift, factor = floats(offset or [0.0]), floats(scale or [1.0])
     x = b.convert(x, F32)
     return b.elementwise(lambda s, o, f, x: (x - o) * f, shift, factor, x)
 
@@ -74,30 +74,30 @@ def normalizer(b: Nodes, x: Tensor, /, *, norm: str = "MAX") -> Tensor:
 
 @operator("ArrayFeatureExtractor", domain=ML)
 def array_feature_extractor(b: Nodes, x: Tensor, indices: Tensor, /) -> Tensor:
-    flat = _standard(b, "Reshape", indices, Tensor.of(np.array([-1])))
-    rows = _standard(b, "Gather", x, flat, axis=x.rank - 1)
-    return _standard(b, "Unsqueeze", rows, Tensor.of(np.array([0]))) if x.rank == 1 else rows
+    flat = apply_standard(b, "Reshape", indices, Tensor.of(np.array([-1])))
+    rows = apply_standard(b, "Gather", x, flat, axis=x.rank - 1)
+    return apply_standard(b, "Unsqueeze", rows, Tensor.of(np.array([0]))) if x.rank == 1 else rows
 
 
 # Linear models.
 
 
-def _scores(
+def linear_scores(
     b: Nodes, x: Tensor, coefficients: Sequence[float], intercepts: Sequence[float], count: int
 ) -> Tensor:
     """Rows of features times weights, and the intercepts."""
     weights = np.array(coefficients, np.float32).reshape(count, -1).T
     total = multiply(b, b.convert(x, F32), Tensor.of(np.ascontiguousarray(weights)))
-    return b.elementwise(lambda s, i, x: x + i, _floats(intercepts or [0.0] * count), total)
+    return b.elementwise(lambda s, i, x: x + i, floats(intercepts or [0.0] * count), total)
 
 
-def _transform_scores(b: Nodes, x: Tensor, post_transform: str) -> Tensor:
+def transform_scores(b: Nodes, x: Tensor, post_transform: str) -> Tensor:
     if post_transform == "NONE":
         return x
     if post_transform == "LOGISTIC":
-        return _standard(b, "Sigmoid", x)
+        return apply_standard(b, "Sigmoid", x)
     if post_transform == "SOFTMAX":
-        return _standard(b, "Softmax", x, axis=-1)
+        return apply_standard(b, "Softmax", x, axis=-1)
     if post_transform == "SOFTMAX_ZERO":
         return _softmax_of_scores(b, x)
     if post_transform == "PROBIT":
@@ -106,16 +106,16 @@ def _transform_scores(b: Nodes, x: Tensor, post_transform: str) -> Tensor:
     b.refuse(f"post_transform is {post_transform!r}", f"use {names}")
 
 
-def _transform_targets(
+def transform_targets(
     b: Nodes, x: Tensor, post_transform: str, agreed: Sequence[str] = ("NONE", "PROBIT")
 ) -> Tensor:
     """Transforms scores unless there is one of a row and judges disagree about the transform."""
     if x.sizes[-1] == 1 and post_transform not in agreed:
-        _refuse_transform(b, post_transform)
-    return _transform_scores(b, x, post_transform)
+        refuse_transform(b, post_transform)
+    return transform_scores(b, x, post_transform)
 
 
-def _refuse_transform(b: Nodes, post_transform: str) -> NoReturn:
+def refuse_transform(b: Nodes, post_transform: str) -> NoReturn:
     b.refuse(
         f"onnxruntime and ONNX disagree about post_transform {post_transform} of these scores",
         "use NONE, and an operator behind it (Softmax, Sigmoid)",
@@ -158,17 +158,19 @@ def linear_regressor(
     post_transform: str = "NONE",
     targets: int = 1,
 ) -> Tensor:
-    return _transform_targets(b, _scores(b, x, coefficients, intercepts, targets), post_transform)
+    return transform_targets(
+        b, linear_scores(b, x, coefficients, intercepts, targets), post_transform
+    )
 
 
-def _labels(b: Nodes, scores: Tensor, names: Sequence[int], strings: Sequence[str]) -> Tensor:
+def choose_labels(b: Nodes, scores: Tensor, names: Sequence[int], strings: Sequence[str]) -> Tensor:
     """The label of the greatest score of each row, the first of equals."""
     if strings:
         b.refuse(
             f"its labels are text ({', '.join(strings[:3])}, ...)", "number the classes: use int64s"
         )
-    best = _standard(b, "ArgMax", scores, axis=1, keepdims=0)
-    return _standard(b, "Gather", Tensor.of(np.array(names, np.int64)), best)
+    best = apply_standard(b, "ArgMax", scores, axis=1, keepdims=0)
+    return apply_standard(b, "Gather", Tensor.of(np.array(names, np.int64)), best)
 
 
 @operator("LinearClassifier", domain=ML)
@@ -187,138 +189,9 @@ def linear_classifier(
     count = len(classlabels_ints) or len(classlabels_strings)
     if len(intercepts) not in (0, count):
         b.refuse(f"{len(intercepts)} intercepts for {count} classes", "give one for each class")
-    scores = _scores(b, x, coefficients, intercepts, count)
-    labels = _labels(b, scores, classlabels_ints, classlabels_strings)
-    return [labels, _transform_scores(b, scores, post_transform)]
-
-
-@dataclass(frozen=True)
-class SupportVectors:
-    """The attributes of a support vector machine's kernel, as ONNX has them."""
-
-    coefficients: Sequence[float]
-    kernel_params: Sequence[float] = ()
-    kernel_type: str = "LINEAR"
-    rho: Sequence[float] = ()
-    support_vectors: Sequence[float] = ()
-
-    def similarities(self, b: Nodes, x: Tensor, count: int) -> Tensor:
-        """The similarity of each row to each of `count` vectors; the row itself without them."""
-        x = b.convert(x, F32)
-        gamma, offset, degree = self.kernel_params or (0.0, 0.0, 0.0)
-        vectors = np.array(self.support_vectors, np.float32).reshape(count, -1) if count else None
-        return (
-            x
-            if vectors is None
-            else _kernel(b, x, vectors, self.kernel_type, gamma, offset, degree)
-        )
-
-
-@operator("SVMRegressor", domain=ML)
-def svm_regressor(
-    b: Nodes,
-    x: Tensor,
-    /,
-    *,
-    machine: SupportVectors,
-    n_supports: int = 0,
-    one_class: int = 0,
-    post_transform: str = "NONE",
-) -> Tensor:
-    near = machine.similarities(b, x, n_supports)
-    total = _scores(b, near, machine.coefficients, machine.rho[:1], 1)
-    if one_class:
-        total = b.elementwise(
-            lambda s, x: s.select(x > 0.0, s.number(1, F32), s.number(-1, F32)), total
-        )
-    return _transform_targets(b, total, post_transform, ("NONE",))
-
-
-def _kernel(
-    b: Nodes, x: Tensor, vectors: Array, kind: str, gamma: float, offset: float, degree: float
-) -> Tensor:
-    """The similarity of each row to each support vector."""
-    product = multiply(b, x, Tensor.of(np.ascontiguousarray(vectors.T)))
-    if kind == "LINEAR":
-        return product
-    if kind == "RBF":
-        rows = summed(b, x, [1], of=lambda s, x: x * x)
-        lengths = _floats((vectors**2).sum(1))
-        return b.elementwise(
-            lambda s, r, v, p: s.exp((r + v - p * 2.0) * -gamma), rows, lengths, product
-        )
-    moved = b.elementwise(lambda s, p: p * gamma + offset, product)
-    if kind == "SIGMOID":
-        return _standard(b, "Tanh", moved)
-    return _standard(b, "Pow", moved, Tensor.of(np.array(degree, np.float32)))
-
-
-@operator("SVMClassifier", domain=ML)
-def svm_classifier(
-    b: Nodes,
-    x: Tensor,
-    /,
-    *,
-    classlabels_ints: Sequence[int] = (),
-    classlabels_strings: Sequence[str] = (),
-    machine: SupportVectors,
-    post_transform: str = "NONE",
-    prob_a: Sequence[float] = (),
-    prob_b: Sequence[float] = (),
-    vectors_per_class: Sequence[int] = (),
-) -> list[Tensor]:
-    """
-    Each pair of classes is decided by a sum over similarities; the class with most pairs wins.
-
-    Without support vectors each class has a score of its own.
-    """
-    if prob_a:
-        b.refuse(
-            "its probabilities are iterated until they settle",
-            "export the classifier without them (prob_a, prob_b)",
-        )
-    classes = len(classlabels_ints) or len(classlabels_strings)
-    near = machine.similarities(b, x, sum(vectors_per_class))
-    if not vectors_per_class:
-        if classes == 2:
-            b.refuse(
-                "it has two classes and no support vectors, where onnxruntime and ONNX's reference "
-                "choose other labels",
-                "use a LinearClassifier",
-            )
-        scores = _scores(b, near, machine.coefficients, [*machine.rho[:1]] * classes, classes)
-        return [
-            _labels(b, scores, classlabels_ints, classlabels_strings),
-            _transform_scores(b, scores, post_transform),
-        ]
-    weights, wins = _pairs(machine.coefficients, vectors_per_class)
-    scores = _scores(b, near, weights.ravel().tolist(), machine.rho, len(weights))
-    won = b.elementwise(lambda s, x: s.select(x > 0.0, s.number(1, F32), s.number(-1, F32)), scores)
-    votes = multiply(b, won, Tensor.of(wins))
-    labels = _labels(b, votes, classlabels_ints, classlabels_strings)
-    if len(weights) == 1:
-        if post_transform not in ("NONE", "LOGISTIC"):
-            _refuse_transform(b, post_transform)
-        both = multiply(b, scores, Tensor.of(np.array([[-1, 1]], np.float32)))
-        return [labels, _transform_scores(b, both, post_transform)]
-    return [labels, _transform_scores(b, scores, post_transform)]
-
-
-def _pairs(coefficients: Sequence[float], sizes: Sequence[int]) -> tuple[Array, Array]:
-    """The weights that decide each pair of classes, and the votes that each decision adds."""
-    ends = np.cumsum(sizes)
-    parts = [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
-    given = np.array(coefficients, np.float32).reshape(len(sizes) - 1, -1)
-    pairs = [(i, j) for i in range(len(sizes)) for j in range(i + 1, len(sizes))]
-    weights = np.zeros((len(pairs), given.shape[1]), np.float32)
-    wins = np.zeros((len(pairs), len(sizes)), np.float32)
-    for number, (i, j) in enumerate(pairs):
-        weights[number, parts[i]], weights[number, parts[j]] = (
-            given[j - 1, parts[i]],
-            given[i, parts[j]],
-        )
-        wins[number, [i, j]] = 1, -1
-    return weights, wins
+    scores = linear_scores(b, x, coefficients, intercepts, count)
+    labels = choose_labels(b, scores, classlabels_ints, classlabels_strings)
+    return [labels, transform_scores(b, scores, post_transform)]
 
 
 # Trees.
@@ -431,7 +304,7 @@ def _tree_scores(
 
 
 def _plus(b: Nodes, x: Tensor, base_values: Sequence[float]) -> Tensor:
-    return b.elementwise(lambda s, i, x: x + i, _floats(base_values), x) if base_values else x
+    return b.elementwise(lambda s, i, x: x + i, floats(base_values), x) if base_values else x
 
 
 @operator("TreeEnsembleRegressor", domain=ML)
@@ -453,7 +326,7 @@ def tree_ensemble_regressor(
     given = {"trees": target_treeids, "nodes": target_nodeids, "ids": target_ids}
     weights = {**given, "weights": target_weights}
     scores = _tree_scores(b, b.convert(x, F32), nodes, weights, n_targets, aggregate_function)
-    return _transform_targets(b, _plus(b, scores, base_values), post_transform)
+    return transform_targets(b, _plus(b, scores, base_values), post_transform)
 
 
 @operator("TreeEnsembleClassifier", domain=ML)
@@ -487,8 +360,8 @@ def tree_ensemble_classifier(
         rated = b.elementwise(
             lambda s, n, x: s.select(n > 0.0, x, s.number(F32.least, F32)), counts, scores
         )
-    labels = _labels(b, rated, classlabels_int64s, classlabels_strings)
-    return [labels, _transform_scores(b, scores, post_transform)]
+    labels = choose_labels(b, rated, classlabels_int64s, classlabels_strings)
+    return [labels, transform_scores(b, scores, post_transform)]
 
 
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -578,5 +451,5 @@ def tree_ensemble(
     nodes, weights = trees.with_leaves()
     how, transform = AGGREGATES[aggregate_function], TRANSFORMS[post_transform]
     if transform in ("SOFTMAX", "LOGISTIC"):
-        _refuse_transform(b, transform)
-    return _transform_targets(b, _tree_scores(b, x, nodes, weights, n_targets, how), transform)
+        refuse_transform(b, transform)
+    return transform_targets(b, _tree_scores(b, x, nodes, weights, n_targets, how), transform)

@@ -91,7 +91,11 @@ def constant(
     value_floats: Sequence[float] | None = None,
     value_int: int | None = None,
     value_ints: Sequence[int] | None = None,
+    value_string: str | None = None,
+    value_strings: Sequence[str] | None = None,
 ) -> Tensor:
+    if value_string is not None or value_strings is not None:
+        b.refuse("its value is text", "number it on the host: kernels read numbers only")
     if value is not None:
         return Tensor.of(np.asarray(value))
     for number, dtype in ((value_float, np.float32), (value_floats, np.float32)):
@@ -99,7 +103,7 @@ def constant(
             return Tensor.of(np.array(number, dtype))
     integer = value_int if value_int is not None else value_ints
     if integer is None:
-        b.refuse("its value is text or sparse", "use a dense tensor of numbers")
+        b.refuse("its value is sparse", "use a dense tensor of numbers")
     return Tensor.of(np.array(integer, np.int64))
 
 
