@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv.enums import StorageClass
-from xdsl_spirv.interpreter.checks.memory_model import BUFFERS, WORKGROUPS, Facts
+from xdsl_spirv.interpreter.checks.memory_model import BUFFERS, IMAGES, WORKGROUPS, Facts
 from xdsl_spirv.interpreter.constants import attribute_array
 from xdsl_spirv.interpreter.pointers import accessed_pointer, is_write, root_of, storage_of
 from xdsl_spirv.prove.digits import state_digits
@@ -52,7 +52,9 @@ class Access:
     @property
     def kind(self) -> int:
         """The kind of storage: barriers list those that they order."""
-        return WORKGROUPS if self.place.storage is StorageClass.Workgroup else BUFFERS
+        return {StorageClass.Workgroup: WORKGROUPS, StorageClass.Image: IMAGES}.get(
+            self.place.storage, BUFFERS
+        )
 
 
 @dataclass(frozen=True)

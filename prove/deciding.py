@@ -17,8 +17,11 @@ from xdsl_spirv.dialects.spirv import exits, memory, structure
 from xdsl_spirv.dialects.spirv.cooperative_matrix import MatrixMemoryOperation
 from xdsl_spirv.dialects.spirv.types import PointerType
 from xdsl_spirv.interpreter.context import symbol_name
-from xdsl_spirv.interpreter.pointers import accessed_pointer, is_write, root_of
+from xdsl_spirv.interpreter.pointers import accessed_pointer, carries, is_write, root_of
 from xdsl_spirv.prove.meaning import UNDEFINED
+
+TEXELS = ("OpImageRead", "OpImageFetch", "OpImageWrite", "OpImageTexelPointer")
+"""Instructions that access a texel at integer coordinates."""
 
 
 def find_deciding(module: structure.ModuleOp) -> set[SSAValue]:
@@ -57,6 +60,8 @@ def _roots(op: Operation) -> Iterator[SSAValue]:
         yield from op.operands
     elif isinstance(op, flow.BranchConditionalOp | flow.SwitchOp):
         yield op.operands[0]
+    elif carries(op, *TEXELS):
+        yield op.arguments[1]
     yield from (v for v in (*op.operands, *op.results) if isinstance(v.type, PointerType))
 
 

@@ -33,13 +33,20 @@ from xdsl_spirv.dialects.spirv.cooperative_matrix import (
 from xdsl_spirv.dialects.spirv.enums import Scope, StorageClass
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformElectOp, GroupNonUniformOperation
 from xdsl_spirv.dialects.spirv.layout import size_in_bytes
+from xdsl_spirv.dialects.spirv.raw import RawOp
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, RuntimeArrayType, StructType
 from xdsl_spirv.interpreter import Options
 from xdsl_spirv.interpreter.batch import Geometry
 from xdsl_spirv.interpreter.checks.accessors import SAME_SUBGROUP, SAME_WORKGROUP
-from xdsl_spirv.interpreter.checks.memory_model import BUFFERS, WORKGROUPS, MemoryModel, Semantics
+from xdsl_spirv.interpreter.checks.memory_model import (
+    BUFFERS,
+    IMAGES,
+    WORKGROUPS,
+    MemoryModel,
+    Semantics,
+)
 from xdsl_spirv.interpreter.context import Context
 from xdsl_spirv.interpreter.pointers import accessed_pointer, is_write, root_of, storage_of
 from xdsl_spirv.interpreter.spirv.module import find_entry, workgroup_size
@@ -47,6 +54,7 @@ from xdsl_spirv.interpreter.spirv.specialization import specialize
 from xdsl_spirv.prove.accesses import Access, Demand, Order, Ticket, find_counters
 from xdsl_spirv.prove.deciding import find_deciding
 from xdsl_spirv.prove.executing import INVOCATION, Place
+from xdsl_spirv.prove.images import execute_image, is_image
 from xdsl_spirv.prove.loops import (
     INTERVAL,
     LAUNCH,
@@ -71,7 +79,6 @@ from xdsl_spirv.prove.values import (
     both,
     build,
     choose_term,
-    constant_term,
     known_number,
     parts_of,
     scalars,
@@ -111,8 +118,13 @@ class Kernel(LoopExecutor):
         self.accesses: list[Access] = []
         self.barriers: list[tuple[ControlBarrierOp, Term]] = []
         self.demands: list[Demand] = []
-        self.lengths: dict[tuple[Hashable, int], Term] = {}
+        self.lengths: dict[str, Term] = {}
+        """The lengths of runtime arrays and the sizes of images, by their names in premises."""
+        self.read_lengths = set[str]()
+        """The names of those that the kernel reads."""
         self.pushed: dict[str, Term] = {}
+        self.members: dict[str, Term] = {}
+        """The integers that are members of blocks that are never written, as `Block.member`."""
         self.contents: dict[str, list[tuple[Term, bool]]] = {}
         """The integers that are read of buffers that are never written, and their types."""
         self.elements: dict[str, tuple[str, int, list[int]]] = {}
@@ -123,7 +135,7 @@ class Kernel(LoopExecutor):
         self.elected: list[tuple[Term, Term]] = []
         """The conditions under which one invocation of a subgroup is elected, and the results."""
         self.orders = [
-            [self._find_order(kind, level) for kind in (WORKGROUPS, BUFFERS)]
+            [self._find_order(kind, level) for kind in (WORKGROUPS, BUFFERS, IMAGES)]
             for level in (SAME_SUBGROUP, SAME_WORKGROUP)
         ]
         self.written = {
@@ -195,8 +207,7 @@ class Kernel(LoopExecutor):
     def launch_numbers(self) -> dict[str, Term]:
         """The numbers of a launch by their names: the grid, push constants, lengths of arrays."""
         grid = {f"grid.{axis}": term for axis, term in zip("xyz", self.grid, strict=True)}
-        lengths = {f"len({self.name_of(root)})": t for (root, _), t in self.lengths.items()}
-        return grid | self.pushed | lengths
+        return grid | self.pushed | self.lengths
 
     def unread_numbers(self) -> dict[str, Term]:
         """The push constants that the kernel declares and does not read."""
@@ -287,10 +298,12 @@ class Kernel(LoopExecutor):
             return self._built_in(str(place.root[1]), place)
         if place.storage is StorageClass.PushConstant:
             return self._read_push_constant(place)
+        if is_image(place.type):
+            return place
         self._check_path(place, op)
         if place.storage not in SHARED:
             raise Unsupported(f"memory of storage class {place.storage.name}", op)
-        self._access(place, op, False)
+        self.access(place, op, False)
         unwritten = not {place.root, None} & self.written
         if unwritten and place.storage is not StorageClass.Workgroup:
             self.contents.setdefault(self.name_of(place.root), [])
@@ -302,6 +315,7 @@ class Kernel(LoopExecutor):
             first, steps = find_offset(place.whole, place.path)
             for label, offset in zip(contents.labels, leaf_offsets(place.type), strict=True):
                 self.elements[label] = (self.name_of(place.root), first + offset, steps)
+            self._name_members(place, value)
             element = element_of(place.type)
             if isinstance(element, IntegerType) and element.width.data > 1:
                 signed = element.signedness.data is Signedness.SIGNED
@@ -310,15 +324,30 @@ class Kernel(LoopExecutor):
             return value
         return self.read_shared(place)
 
+    def _name_members(self, place: Place, value: Value) -> None:
+        name, type = self.name_of(place.root), place.whole
+        for index in place.path:
+            if isinstance(type, RuntimeArrayType) or not z3.is_bv_value(index.term):
+                return
+            name, type = self._name_parts(name, type)[index.term.as_long()]
+        pending = [(name, type, value)]
+        while pending:
+            name, type, value = pending.pop()
+            if isinstance(value, tuple):
+                parts = zip(self._name_parts(name, type), value, strict=True)
+                pending += [(*named, part) for named, part in parts]
+            elif isinstance(type, IntegerType):
+                self.members[name] = value.term
+
     def store(self, place: Place, value: Value, op: Operation) -> None:
         """Records a write."""
         if place.storage not in SHARED:
             raise Unsupported(f"memory of storage class {place.storage.name}", op)
         self._check_path(place, op)
-        self._access(place, op, True)
+        self.access(place, op, True)
         self.keep_store(place, value)
 
-    def _access(
+    def access(
         self, place: Place, op: Operation, write: bool, matrix: Attribute | None = None,
         free: tuple[Term, ...] = (),
     ) -> None:  # fmt: skip
@@ -364,29 +393,33 @@ class Kernel(LoopExecutor):
 
         # Bounds are asked with more bits: within them, no index overflows.
         self._check_path(place_at(64), op)
-        self._access(place_at(32), op, store, type, (line, item) if whole else ())
+        self.access(place_at(32), op, store, type, (line, item) if whole else ())
         if store:
             self.keep_store(place, None)
 
     def _check_path(self, place: Place, op: Operation) -> None:
-        type, seen = place.whole, ()
-        for index in place.path:
+        if place.storage is StorageClass.Image:
+            return  # The instruction that made the pointer to the texel was asked.
+        type = place.whole
+        for depth, index in enumerate(place.path):
             if isinstance(type, RuntimeArrayType):
-                self._demand_index(index, self.array_length(place.root, len(seen), seen), op)
+                self.demand_index(index, self.array_length(place.root, depth), op)
             elif not isinstance(type, StructType):
                 self.check_index(index, len(parts_of(type, self.length) or []), op)
-            type, seen = self.part_type(type, index), (*seen, index)
+            type = self.part_type(type, index)
 
-    def array_length(self, root: Hashable, depth: int, path: Sequence[Scalar] = ()) -> Term:
+    def array_length(self, root: Hashable, depth: int) -> Term:
         """The symbol of a runtime array's length."""
         if depth > 1:
             raise Unsupported("a runtime array that is not a member of its buffer's block")
-        key = (root, known_number(path[0].term) or 0 if path else 0)
-        if key not in self.lengths:
-            name = f"len({self.name_of(root)})"
-            self.lengths[key] = self._number(name, LAUNCH)
-            self.facts.append(z3.ULE(self.lengths[key], (1 << 31) - 1))
-        return self.lengths[key]
+        return self.length_of(f"len({self.name_of(root)})")
+
+    def length_of(self, name: str) -> Term:
+        """The symbol of a length or a size, by its name in premises."""
+        if name not in self.lengths:
+            self.lengths[name] = self._number(name, LAUNCH)
+            self.facts.append(z3.ULE(self.lengths[name], (1 << 31) - 1))
+        return self.lengths[name]
 
     def name_of(self, root: Hashable) -> str:
         """A buffer's block's name in the source, or its symbol where blocks share a name."""
@@ -398,9 +431,9 @@ class Kernel(LoopExecutor):
     def check_index(self, index: Scalar, count: int, op: Operation) -> None:
         """An index below a known count."""
         if known_number(index.term) is None or (known_number(index.term) or 0) >= count:
-            self._demand_index(index, z3.BitVecVal(count, 32), op)
+            self.demand_index(index, z3.BitVecVal(count, 32), op)
 
-    def _demand_index(self, index: Scalar, length: Term, op: Operation) -> None:
+    def demand_index(self, index: Scalar, length: Term, op: Operation) -> None:
         size = index.term.size()
         term = index.term if size >= 32 else z3.SignExt(32 - size, index.term)
         most = z3.ZeroExt(size - 32, length) if size > 32 else length
@@ -513,7 +546,7 @@ class Kernel(LoopExecutor):
             for write in [False] * (not isinstance(op, AtomicStoreOp)) + [True] * (
                 not isinstance(op, AtomicLoadOp)
             ):
-                self._access(place, op, write)
+                self.access(place, op, write)
             if not isinstance(op, AtomicLoadOp):
                 self.keep_store(place, None)
             return self._atomic_results(op, place)
@@ -521,9 +554,9 @@ class Kernel(LoopExecutor):
             self._access_matrix(operands[0], op, operands)
         elif isinstance(op, memory.ArrayLengthOp):
             place = operands[0]
-            member = op.array_member.value.data
-            index = Scalar(constant_term(member, i32))
-            return (Scalar(self.array_length(place.root, 1, [index])),)
+            length = self.array_length(place.root, 1)
+            self.read_lengths.add(str(length))
+            return (Scalar(length),)
         elif not isinstance(op, GroupNonUniformOperation):
             raise Unsupported(f"{op.name} is not supported", op)
         results = tuple(self.fresh(result.type, ONE, op.name) for result in op.results)
@@ -543,6 +576,8 @@ class Kernel(LoopExecutor):
         if isinstance(op, CooperativeMatrixLengthOp):
             name = f"elements of {op.cooperative_matrix_type}"
             return (Scalar(self.symbol(name, i32, LAUNCH)),)
+        if isinstance(op, RawOp):
+            return execute_image(self, op, operands)
         if not self.decides(op) and op.has_trait(Pure):
             return [self.anything(result.type) for result in op.results]
         types = [value.type for value in (*op.results, *op.operands)]

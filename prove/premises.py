@@ -40,9 +40,10 @@ def offer_premises(kernel: Kernel, launch: dict[str, int]) -> list[dict[str, Ter
 def _general(kernel: Kernel) -> dict[str, Term]:
     x, y, z = kernel.grid
     offers = {"grid.y == 1": y == 1, "grid.z == 1": z == 1, "grid.x == 1": x == 1}
-    numbers = [t for t in kernel.pushed.values() if z3.is_bv(t) and t.size() == 32]
-    wide = {str(n): z3.ZeroExt(32, n) for n in numbers if known_number(n) is None}
-    counts = {**wide, "grid.x": z3.ZeroExt(32, x)}
+    numbers = {n: t for n, t in _list_numbers(kernel).items() if known_number(t) is None}
+    wide = {name: z3.ZeroExt(32, number) for name, number in numbers.items()}
+    axes = {axis: z3.ZeroExt(32, grid) for axis, grid in zip("xyz", kernel.grid, strict=True)}
+    counts = {**wide, "grid.x": axes["x"]}
     for size in dict.fromkeys((kernel.size[0], prod(kernel.size))):
         counts[f"grid.x * {size}"] = counts["grid.x"] * size
     threads = list(counts)[-1]
@@ -50,19 +51,40 @@ def _general(kernel: Kernel) -> dict[str, Term]:
         for groups in ("grid.x", threads):
             counts[f"{groups} * {name}"] = counts[groups] * wide[name]
     counts |= {f"{a} * {b}": wide[a] * wide[b] for a, b in combinations(wide, 2)}
-    for length in map(str, kernel.lengths.values()):
-        term = z3.ZeroExt(32, z3.BitVec(length, 32))
+    for length, number in kernel.lengths.items():
+        if known_number(number) is not None:
+            continue
+        term = z3.ZeroExt(32, number)
+        if not length.startswith("len("):
+            # An image has the axes of the grid.
+            axis = length[-1]
+            size = kernel.size["xyz".index(axis)]
+            along = {f"grid.{axis}": axes[axis], f"grid.{axis} * {size}": axes[axis] * size}
+            same = {name: t for name, t in wide.items() if name.endswith(f").{axis}")}
+            others = along | same | {name: t for name, t in wide.items() if name != length}
+            offers |= {
+                f"{length} >= {n}": z3.UGE(term, t) for n, t in others.items() if n != length
+            }
+            continue
         for name, number in counts.items():
+            if name == length:
+                continue
             for part in (1, 2, 4, 8, 16, 32) if name in (*wide, threads) else (1,):
                 text = f"{length} >= {name}" if part == 1 else f"{length} * {part} >= {name}"
                 offers[text] = z3.UGE(term * part, number)
             for part in (2, 4, 8, 16) if name in ("grid.x", threads) else ():
                 offers[f"{length} >= {name} * {part}"] = z3.UGE(term, number * part)
-    for name in wide:
-        number = z3.BitVec(name, 32)
+    for name, number in numbers.items():
         offers[f"{name} >= 1"] = z3.UGE(number, 1)
         offers[f"{name} < 2147483648"] = z3.ULT(number, 1 << 31)
     return offers
+
+
+def _list_numbers(kernel: Kernel) -> dict[str, Term]:
+    """The numbers that a kernel reads: push constants, members of blocks, lengths and sizes."""
+    lengths = {name: kernel.lengths[name] for name in sorted(kernel.read_lengths)}
+    listed = kernel.pushed | kernel.members | lengths
+    return {name: t for name, t in listed.items() if z3.is_bv(t) and t.size() == 32}
 
 
 def that_hold(offers: dict[str, Term], values: dict[str, int]) -> dict[str, Term]:
@@ -101,7 +123,7 @@ def premise(text: str, kernel: Kernel) -> Term:
     """
     if text.strip() == CONSECUTIVE:
         return _of_all(kernel, [kernel.consecutive])
-    numbers = kernel.unread_numbers() | kernel.launch_numbers()
+    numbers = kernel.unread_numbers() | kernel.members | kernel.launch_numbers()
     numbers["subgroup.size"] = kernel.built_ins["SubgroupSize"]
     named = ((name, t) for name, t in numbers.items() if z3.is_bv(t) and t.size() == 32)
     known = {name: z3.ZeroExt(96, term) for name, term in named}

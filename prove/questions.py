@@ -258,7 +258,9 @@ def _find_needed(
     be: a buffer of `grid.x` elements in place of one of `grid.x * 16`.
     """
     needed = {text: None for q in proved for text in known if text in q.needed}
-    for text in [t for t in known if t in needed][::-1]:
+    # A grid of any height is worth more than the last condition on lengths.
+    order = sorted([t for t in known if t in needed][::-1], key=lambda t: not t.startswith("grid."))
+    for text in order:
         asked = [q for q in proved if text in q.needed]
         for weaker in (None, *_find_weaker(text, known)):
             rest = {t: known[t] for t in (*needed, weaker) if t is not None and t != text}
@@ -308,11 +310,11 @@ def find_launch(
     values = [(z3.Const(f"read {n}", read.sort()), read) for n, read in enumerate(reads)]
     held = [*held, *(name == term for pairs in (*named, values) for name, term in pairs)]
     wanted = [*_unknown_numbers(kernel), *(n for pairs in (*named, values) for n, _ in pairs)]
-    numbers, lengths = kernel.pushed.values(), kernel.lengths.values()
+    numbers, lengths = (*kernel.pushed.values(), *kernel.members.values()), kernel.lengths.values()
     for groups, elements in SIZES:
         small = [z3.ULE(g, groups) for g in kernel.grid]
         small += [z3.ULE(n - 1, elements) for n in lengths]
-        small += [z3.ULE(p, elements) for p in numbers if z3.is_bv(p)]
+        small += [z3.ULE(p, min(elements, (1 << p.size()) - 1)) for p in numbers if z3.is_bv(p)]
         smaller = ask([*held, question.wrong, *small], wanted, limits)
         if smaller.verdict == "holds":
             items = Items()

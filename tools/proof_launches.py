@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from xdsl_spirv.images import Sampler
 from xdsl_spirv.prove.kernel import Kernel
 from xdsl_spirv.prove.questions import Items
 from xdsl_spirv.tools.kernel_test.arguments import flat
 from xdsl_spirv.tools.kernel_test.constants import Constants
 from xdsl_spirv.tools.kernel_test.contents import make
 from xdsl_spirv.tools.kernel_test.description import PATTERNS, QUESTIONS, Contents, KernelTest
+from xdsl_spirv.tools.kernel_test.images import Texture
 from xdsl_spirv.tools.kernel_test.interface import (
     Interface,
     Leaf,
@@ -58,7 +60,9 @@ def try_launch(
     for resource in interface.resources:
         name = next((n for n in resource.names if n in (*sizes, *items)), resource.names[0])
         there = given.get(resource.names[-1], Contents())
-        made = _fill(resource, there, sizes.get(name), items.get(name, {}))
+        made = _fill(
+            resource, there, sizes.get(name), items.get(name, {}), find_sizes(resource, values)
+        )
         buffers[resource.names[-1]] = made
     block = interface.push_constants
     launched = replace(
@@ -70,6 +74,13 @@ def try_launch(
     problems = [p for outcome in outcomes for p in (*outcome.problems, *outcome.expected)]
     refused = [o.misuse for o in outcomes if o.misuse]
     return problems + [Problem(LAUNCH, text.partition("\n")[0], text) for text in refused]
+
+
+def find_sizes(resource: Resource, values: Mapping[str, int]) -> list[int]:
+    """The sizes of an image along its axes in a launch; 1 where the launch does not say it."""
+    axes = "xyz"[: len(resource.texture.axes)] if resource.texture is not None else ""
+    named = [[values.get(f"size({name}).{axis}", 1) for name in resource.names] for axis in axes]
+    return [max(1, *along) for along in named]
 
 
 def read_interface(test: KernelTest) -> tuple[Interface, dict[str, Contents]]:
@@ -117,11 +128,14 @@ def block_size(node: Node, length: int) -> int:
 
 
 def _fill(
-    resource: Resource, given: Contents, length: int | None, items: Mapping[int, tuple[int, int]]
-) -> Contents:
+    resource: Resource, given: Contents, length: int | None, items: Mapping[int, tuple[int, int]],
+    sizes: Sequence[int],
+) -> Contents:  # fmt: skip
     """A buffer of a length, with contents as described (or zeros) but for some items."""
     plain = replace(given, expect=None, alias=None)
-    if resource.texture is not None or (given.members and not items):
+    if resource.texture is not None:
+        return _fill_image(resource.texture, plain, sizes)
+    if given.members and not items:
         return plain
     if length is None and given != Contents() and not items:
         return replace(plain, content=given.content or "zeros")
@@ -141,6 +155,19 @@ def _fill(
         number = np.frombuffer(bits.to_bytes(size // 8, "little"), np.uint8)
         data[place : place + size // 8] = number[: max(0, data.size - place)]
     return Contents("u8", (octets,), data.tolist())
+
+
+def _fill_image(texture: Texture, given: Contents, sizes: Sequence[int]) -> Contents:
+    """An image of some sizes, as described or of zeros; or a sampler."""
+    sampler = given.sampler or (Sampler() if texture.sampler else None)
+    if texture.image is None:
+        return replace(given, sampler=sampler)
+    type = texture.image.sampled_type
+    integers = "rgba32i" if type is not None and type.signed else "rgba32ui"
+    plain = integers if type is not None and type.kind == "Int" else "rgba32f"
+    format = given.format or texture.format or plain
+    return replace(given, format=format, size=tuple(sizes), sampler=sampler,
+                   content=given.content if given.size == tuple(sizes) else "zeros")  # fmt: skip
 
 
 def _push(node: Node, name: str, given: Any, values: Mapping[str, int]) -> Any:
