@@ -37,13 +37,13 @@ SAMPLES, SAMPLE = 64, 4 << 10
 """Parts of the rest that are looked at, and their bytes: models that were tuned differ in all."""
 
 
-def folder() -> Path | None:
-    """Returns where programs are kept; None for nowhere."""
+def folder(name: str = NAME) -> Path | None:
+    """Returns where programs, or other things by their `name`, are kept; None for nowhere."""
     named = os.environ.get(VARIABLE)
     if named is not None:
-        return None if named in ("", "0") else Path(named, NAME)
+        return None if named in ("", "0") else Path(named, name)
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "xdsl-spirv" / NAME
+    return (Path(base) if base else Path.home() / ".cache") / "xdsl-spirv" / name
 
 
 @stage("looking for a program that was kept")
@@ -94,7 +94,7 @@ def keep(path: Path | None, program: Program) -> str:
         if free < 2 * size:
             return f"{free:,} bytes are free in {path.parent}, the weights take {size:,}"
         program.save(path)
-        _drop_oldest(path.parent)
+        drop_oldest(path.parent)
     except ProgramError as error:
         return str(error)
     except OSError as error:
@@ -114,13 +114,21 @@ def empty() -> tuple[int, int]:
     return len(entries), size
 
 
-def _drop_oldest(base: Path) -> None:
-    """Among them what a process left behind that was killed while it wrote."""
+def drop_oldest(base: Path, most: int = MOST, most_bytes: int = MOST_BYTES) -> None:
+    """
+    Removes the folders and files of a folder that were unused for longest, beyond a number and a
+    size; among them what a process left behind that was killed while it wrote.
+    """
     latest_first = sorted(base.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)
     size = 0
     for number, entry in enumerate(latest_first):
-        size += sum(file.stat().st_size for file in entry.rglob("*") if file.is_file())
-        if number >= MOST or (number and size > MOST_BYTES):
+        files = [entry] if entry.is_file() else entry.rglob("*")
+        size += sum(file.stat().st_size for file in files if file.is_file())
+        if number < most and (size <= most_bytes or not number):
+            continue
+        if entry.is_file():
+            entry.unlink(missing_ok=True)
+        else:
             shutil.rmtree(entry, ignore_errors=True)
 
 

@@ -8,12 +8,11 @@ images are memory of their own, too. Nothing is known of a texel's contents.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from xdsl_spirv.dialects.spirv.enums import Dim, StorageClass
 from xdsl_spirv.dialects.spirv.raw import RawOp
@@ -24,11 +23,9 @@ from xdsl_spirv.interpreter.spirv.image import DIMENSIONS, image_type, operands_
 from xdsl_spirv.prove.deciding import TEXELS
 from xdsl_spirv.prove.executing import Place
 from xdsl_spirv.prove.loops import ONE
+from xdsl_spirv.prove.matrices import MatrixExecutor
 from xdsl_spirv.prove.meaning import resize
 from xdsl_spirv.prove.values import Scalar, Term, Unsupported, Value, known_number, scalars
-
-if TYPE_CHECKING:
-    from xdsl_spirv.prove.kernel import Kernel
 
 SIZES = ("OpImageQuerySize", "OpImageQuerySizeLod")
 OTHERS = ("OpImageQueryLevels", "OpImageQuerySamples", "OpImageQueryLod")
@@ -39,45 +36,88 @@ def is_image(type: Attribute) -> bool:
     return isinstance(type, ImageType | SampledImageType | SamplerType)
 
 
-def execute_image(kernel: Kernel, op: RawOp, operands: Sequence[Value]) -> tuple[Value, ...]:
-    """Records an instruction's access to an image. Returns its results."""
-    name = op.instruction.data
-    if name in ("OpSampledImage", "OpImage"):
-        return (operands[0],)
-    if name in TEXELS:
-        return _access_texel(kernel, op, operands)
-    if name in SIZES and all(known_number(level.term) == 0 for level in operands[1:]):
-        return (_read_size(kernel, op, operands[0]),)
-    if name not in (*SIZES, *OTHERS) and not name.startswith("OpImageSample"):
-        if not name.startswith("OpImage") or "Gather" not in name:
-            raise Unsupported(f"{name} is not supported", op)
-    return tuple(kernel.fresh(result.type, ONE, name) for result in op.results)
+class ImageExecutor(MatrixExecutor):
+    """Records accesses to texels; a subclass gives images their names and sizes."""
 
+    aliased: Mapping[Hashable, Hashable]
+    """The memory of variables that share it with others."""
+    read_lengths: set[str]
+    """The names of the lengths and sizes that the kernel reads."""
 
-def _access_texel(kernel: Kernel, op: RawOp, operands: Sequence[Value]) -> tuple[Value, ...]:
-    name, image = op.instruction.data, operands[0]
-    type = _find_type(op)
-    given = set(operands_of(op)) if name != "OpImageTexelPointer" else set[str]()
-    level = [operands[at] for word, at in operands_of(op).items() if word == "Lod"] if given else []
-    if (
-        type.dim.data is Dim.Cube
-        or type.sampling.data
-        or not {"Offset", "ConstOffset"}.isdisjoint(given)
-        or any(known_number(one.term) != 0 for one in level)
-        or image.root in kernel.aliased
-    ):
-        raise Unsupported("a texel of a cube, a sample, an offset, a level or a shared image", op)
-    coordinates = tuple(scalars(operands[1]))[: _count_axes(type)]
-    for axis, index in enumerate(coordinates):
-        kernel.demand_index(index, _size_of(kernel, image, axis), op)
-    wide = tuple(Scalar(resize(index.term, 32, True)) for index in coordinates)
-    texel = replace(image, storage=StorageClass.Image, path=(*image.path, *wide))
-    if name == "OpImageTexelPointer":
+    def demand_index(self, index: Scalar, length: Term, op: Operation) -> None:
+        """Demands that an index is below a length."""
+        raise NotImplementedError
+
+    def name_of(self, root: Hashable) -> str:
+        """The name of a variable in premises."""
+        raise NotImplementedError
+
+    def length_of(self, name: str) -> Term:
+        """The symbol of a length or a size, by its name in premises."""
+        raise NotImplementedError
+
+    def execute_image(self, op: RawOp, operands: Sequence[Value]) -> tuple[Value, ...]:
+        """Records an instruction's access to an image. Returns its results."""
+        name = op.instruction.data
+        if name in ("OpSampledImage", "OpImage"):
+            return (operands[0],)
+        if name in TEXELS:
+            return self._access_texel(op, operands)
+        if name in SIZES and all(known_number(level.term) == 0 for level in operands[1:]):
+            return (self._read_size(op, operands[0]),)
+        if name not in (*SIZES, *OTHERS) and not name.startswith("OpImageSample"):
+            if not name.startswith("OpImage") or "Gather" not in name:
+                raise Unsupported(f"{name} is not supported", op)
+        return tuple(self.fresh(result.type, ONE, name) for result in op.results)
+
+    def _access_texel(self, op: RawOp, operands: Sequence[Value]) -> tuple[Value, ...]:
+        name, image = op.instruction.data, operands[0]
+        type = _find_type(op)
+        given = set(operands_of(op)) if name != "OpImageTexelPointer" else set[str]()
+        level = (
+            [operands[at] for word, at in operands_of(op).items() if word == "Lod"] if given else []
+        )
+        if (
+            type.dim.data is Dim.Cube
+            or type.sampling.data
+            or not {"Offset", "ConstOffset"}.isdisjoint(given)
+            or any(known_number(one.term) != 0 for one in level)
+            or image.root in self.aliased
+        ):
+            raise Unsupported(
+                "a texel of a cube, a sample, an offset, a level or a shared image", op
+            )
+        coordinates = tuple(scalars(operands[1]))[: _count_axes(type)]
+        for axis, index in enumerate(coordinates):
+            self.demand_index(index, self._size_of(image, axis), op)
+        wide = tuple(Scalar(resize(index.term, 32, True)) for index in coordinates)
+        texel = replace(image, storage=StorageClass.Image, path=(*image.path, *wide))
+        if name == "OpImageTexelPointer":
+            assert op.result is not None
+            assert isinstance(op.result.type, PointerType)
+            return (replace(texel, type=op.result.type.pointee),)
+        self.access(texel, op, name == "OpImageWrite")
+        return tuple(self.fresh(result.type, ONE, name) for result in op.results)
+
+    def _size_of(self, image: Value, axis: int) -> Term:
+        """The size of an image along an axis; the last axis of an arrayed one is its layers."""
+        if not isinstance(image, Place):
+            raise Unsupported("an image that depends on a condition")
+        places = [known_number(index.term) for index in image.path]
+        if None in places:
+            raise Unsupported("an image of an array, at an index that is not known")
+        part = "".join(f"[{place}]" for place in places)
+        return self.length_of(f"size({self.name_of(image.root)}{part}).{'xyz'[axis]}")
+
+    def _read_size(self, op: RawOp, image: Value) -> Value:
         assert op.result is not None
-        assert isinstance(op.result.type, PointerType)
-        return (replace(texel, type=op.result.type.pointee),)
-    kernel.access(texel, op, name == "OpImageWrite")
-    return tuple(kernel.fresh(result.type, ONE, name) for result in op.results)
+        element, type = element_of(op.result.type), _find_type(op)
+        if not isinstance(element, IntegerType) or type.dim.data is Dim.Cube:
+            raise Unsupported("the size of a cube", op)
+        sizes = [self._size_of(image, axis) for axis in range(_count_axes(type))]
+        self.read_lengths.update(map(str, sizes))
+        terms = [Scalar(resize(size, element.width.data, False)) for size in sizes]
+        return tuple(terms) if len(terms) > 1 else terms[0]
 
 
 def _find_type(op: RawOp) -> ImageType:
@@ -87,25 +127,3 @@ def _find_type(op: RawOp) -> ImageType:
 
 def _count_axes(type: ImageType) -> int:
     return DIMENSIONS[type.dim.data] + bool(type.arrayed.data)
-
-
-def _size_of(kernel: Kernel, image: Value, axis: int) -> Term:
-    """The size of an image along an axis; that of the last axis of an arrayed one is its layers."""
-    if not isinstance(image, Place):
-        raise Unsupported("an image that depends on a condition")
-    places = [known_number(index.term) for index in image.path]
-    if None in places:
-        raise Unsupported("an image of an array, at an index that is not known")
-    part = "".join(f"[{place}]" for place in places)
-    return kernel.length_of(f"size({kernel.name_of(image.root)}{part}).{'xyz'[axis]}")
-
-
-def _read_size(kernel: Kernel, op: RawOp, image: Value) -> Value:
-    assert op.result is not None
-    element, type = element_of(op.result.type), _find_type(op)
-    if not isinstance(element, IntegerType) or type.dim.data is Dim.Cube:
-        raise Unsupported("the size of a cube", op)
-    sizes = [_size_of(kernel, image, axis) for axis in range(_count_axes(type))]
-    kernel.read_lengths.update(map(str, sizes))
-    terms = tuple(Scalar(resize(size, element.width.data, False)) for size in sizes)
-    return terms if len(terms) > 1 else terms[0]

@@ -22,17 +22,14 @@ from xdsl.traits import Pure
 
 from xdsl_spirv.dialects.spirv import memory
 from xdsl_spirv.dialects.spirv.atomic import AtomicLoadOp, AtomicOperation, AtomicStoreOp
-from xdsl_spirv.dialects.spirv.attributes import CooperativeMatrixLayoutAttr, ScopeAttr
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp, MemoryBarrierOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLengthOp,
     CooperativeMatrixLoadOp,
     CooperativeMatrixStoreOp,
-    MatrixMemoryOperation,
 )
 from xdsl_spirv.dialects.spirv.enums import Scope, StorageClass
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformElectOp, GroupNonUniformOperation
-from xdsl_spirv.dialects.spirv.layout import size_in_bytes
 from xdsl_spirv.dialects.spirv.raw import RawOp
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp
@@ -54,7 +51,7 @@ from xdsl_spirv.interpreter.spirv.specialization import specialize
 from xdsl_spirv.prove.accesses import Access, Demand, Order, Ticket, find_counters
 from xdsl_spirv.prove.deciding import find_deciding
 from xdsl_spirv.prove.executing import INVOCATION, Place
-from xdsl_spirv.prove.images import execute_image, is_image
+from xdsl_spirv.prove.images import ImageExecutor, is_image
 from xdsl_spirv.prove.loops import (
     INTERVAL,
     LAUNCH,
@@ -63,7 +60,6 @@ from xdsl_spirv.prove.loops import (
     WORKGROUP,
     Contents,
     Log,
-    LoopExecutor,
     is_number,
     map_leaves,
 )
@@ -93,7 +89,7 @@ CONSECUTIVE = "subgroups.consecutive"
 SHARED = (StorageClass.Workgroup, StorageClass.StorageBuffer, StorageClass.Uniform)
 
 
-class Kernel(LoopExecutor):
+class Kernel(ImageExecutor):
     """The accesses, barriers and demands of an entry point."""
 
     def __init__(
@@ -121,7 +117,6 @@ class Kernel(LoopExecutor):
         self.lengths: dict[str, Term] = {}
         """The lengths of runtime arrays and the sizes of images, by their names in premises."""
         self.read_lengths = set[str]()
-        """The names of those that the kernel reads."""
         self.pushed: dict[str, Term] = {}
         self.members: dict[str, Term] = {}
         """The integers that are members of blocks that are never written, as `Block.member`."""
@@ -300,7 +295,7 @@ class Kernel(LoopExecutor):
             return self._read_push_constant(place)
         if is_image(place.type):
             return place
-        self._check_path(place, op)
+        self.check_path(place, op)
         if place.storage not in SHARED:
             raise Unsupported(f"memory of storage class {place.storage.name}", op)
         self.access(place, op, False)
@@ -343,7 +338,7 @@ class Kernel(LoopExecutor):
         """Records a write."""
         if place.storage not in SHARED:
             raise Unsupported(f"memory of storage class {place.storage.name}", op)
-        self._check_path(place, op)
+        self.check_path(place, op)
         self.access(place, op, True)
         self.keep_store(place, value)
 
@@ -358,46 +353,8 @@ class Kernel(LoopExecutor):
         made = Access(op, place, self.guard, write, atomic, facts, *between, matrix, free=free)
         self.accesses.append(made)
 
-    def _access_matrix(self, place: Value, op: Operation, operands: Sequence[Value]) -> None:
-        """Records an access to the element at any row and column of a cooperative matrix."""
-        store = isinstance(op, CooperativeMatrixStoreOp)
-        type = (op.operands[1] if store else op.results[0]).type
-        assert isinstance(op, MatrixMemoryOperation)
-        layout = op.matrix_layout
-        if (
-            not isinstance(place, Place)
-            or not isinstance(type, CooperativeMatrixType)
-            or not place.path
-            or not isinstance(layout, CooperativeMatrixLayoutAttr)
-            or not isinstance(type.scope, ScopeAttr)
-            or type.scope.data is not Scope.Subgroup
-            or op.stride is None
-        ):
-            raise Unsupported("a cooperative matrix of this layout or scope", op)
-        # The stride counts elements of the array, which may be vectors that hold several items.
-        lines, width = self.length(type.rows), self.length(type.columns)
-        if "Row" not in layout.data.name:
-            lines, width = width, lines
-        held, size = size_in_bytes(place.type), size_in_bytes(type.element_type)
-        if held % size:
-            raise Unsupported("a cooperative matrix whose items are wider than its memory's", op)
-        whole, width = width * size % held == 0, -(-width * size // held)
-        line, item = (self.symbol(f"{n}!{next(self.numbers)}", i32, ONE) for n in ("line", "item"))
-        self.facts += [z3.ULT(line, lines), z3.ULT(item, width)]
-        stride = dict(zip(op.operands, operands, strict=True))[op.stride].term
-
-        def place_at(size: int) -> Place:
-            terms = (resize(t, size, False) for t in (line, stride, item))
-            element = resize(place.path[-1].term, size, True) + next(terms) * next(terms)
-            return replace(place, path=(*place.path[:-1], Scalar(element + next(terms))))
-
-        # Bounds are asked with more bits: within them, no index overflows.
-        self._check_path(place_at(64), op)
-        self.access(place_at(32), op, store, type, (line, item) if whole else ())
-        if store:
-            self.keep_store(place, None)
-
-    def _check_path(self, place: Place, op: Operation) -> None:
+    def check_path(self, place: Place, op: Operation) -> None:
+        """Demands that the indexes on the way to a part are inside."""
         if place.storage is StorageClass.Image:
             return  # The instruction that made the pointer to the texel was asked.
         type = place.whole
@@ -542,7 +499,7 @@ class Kernel(LoopExecutor):
             place = operands[0]
             if not isinstance(place, Place):
                 raise Unsupported("a pointer whose variable is not known", op)
-            self._check_path(place, op)
+            self.check_path(place, op)
             for write in [False] * (not isinstance(op, AtomicStoreOp)) + [True] * (
                 not isinstance(op, AtomicLoadOp)
             ):
@@ -551,7 +508,7 @@ class Kernel(LoopExecutor):
                 self.keep_store(place, None)
             return self._atomic_results(op, place)
         elif isinstance(op, CooperativeMatrixLoadOp | CooperativeMatrixStoreOp):
-            self._access_matrix(operands[0], op, operands)
+            self.access_matrix(operands[0], op, operands)
         elif isinstance(op, memory.ArrayLengthOp):
             place = operands[0]
             length = self.array_length(place.root, 1)
@@ -577,7 +534,7 @@ class Kernel(LoopExecutor):
             name = f"elements of {op.cooperative_matrix_type}"
             return (Scalar(self.symbol(name, i32, LAUNCH)),)
         if isinstance(op, RawOp):
-            return execute_image(self, op, operands)
+            return self.execute_image(op, operands)
         if not self.decides(op) and op.has_trait(Pure):
             return [self.anything(result.type) for result in op.results]
         types = [value.type for value in (*op.results, *op.operands)]

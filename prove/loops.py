@@ -115,7 +115,7 @@ class LoopExecutor(Executor):
 
     def __init__(self, module: ModuleOp, limits: Limits):
         super().__init__(module, Terms(), limits)
-        self.quick = replace(QUICK, end=limits.end)
+        self.quick = replace(QUICK, end=limits.end, answers=limits.answers)
         self.levels: dict[str, int] = {}
         self.facts: list[Term] = []
         self.numbers = count(1)

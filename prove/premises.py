@@ -60,8 +60,9 @@ def _general(kernel: Kernel) -> dict[str, Term]:
             axis = length[-1]
             size = kernel.size["xyz".index(axis)]
             along = {f"grid.{axis}": axes[axis], f"grid.{axis} * {size}": axes[axis] * size}
-            same = {name: t for name, t in wide.items() if name.endswith(f").{axis}")}
-            others = along | same | {name: t for name, t in wide.items() if name != length}
+            other = {n: t for n, t in wide.items() if not n.startswith("size(")}
+            same = {n: t for n, t in wide.items() if n.endswith(f").{axis}")}
+            others = {n: t for n, t in (same | other | along | wide).items() if n != length}
             offers |= {
                 f"{length} >= {n}": z3.UGE(term, t) for n, t in others.items() if n != length
             }

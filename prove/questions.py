@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 from xdsl_spirv.dialects.spirv.enums import Scope, StorageClass
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter.checks.accessors import SAME_DEVICE, SAME_WORKGROUP
+from xdsl_spirv.progress import noted, stage
 from xdsl_spirv.prove import initialization
 from xdsl_spirv.prove.accesses import Access, Demand
 from xdsl_spirv.prove.digits import split_digits
@@ -88,6 +89,10 @@ class Proof:
     """Premises that the tool added to make a proof."""
     unreached: dict[Operation, str] = field(default_factory=dict[Operation, str])
     """Accesses that no launch was found to make, with the reason."""
+    reached: int = 0
+    """The instructions whose accesses some launch makes that fulfils the premises."""
+    dead: list[Operation] = field(default_factory=list[Operation])
+    """Accesses that no launch makes, whatever is assumed."""
     complete: bool = False
     """Whether everything was proved under the premises and the offers together."""
 
@@ -114,7 +119,8 @@ def execute(
     """
     kernel = Kernel(module, entry, fixed, limits)
     kernel.facts += facts
-    kernel.run()
+    with stage("executing the kernel for any invocation"):
+        kernel.run()
     return kernel
 
 
@@ -133,22 +139,26 @@ def prove(
     proof = Proof(kernel, questions, list(premises))
     held = [*kernel.facts, *premises.values()]
     known = {text: term for chosen in offers for text, term in chosen.items()}
-    if _prove_together(questions, held, offers, limits):
+    with stage(f"asking {len(questions)} questions"):
+        proved = _prove_together(questions, held, offers, limits)
+    if proved:
         # Too little time would leave offers in the list that nothing needs.
         limits = limits.restart()
-        proof.offered = _find_needed(held, known, questions, limits)
+        with stage("finding the premises that are needed"):
+            proof.offered = _find_needed(held, known, questions, limits)
         held += [known[text] for text in proof.offered]
         accesses = [a for a in kernel.accesses if any(map(asked, _list_about(a)))]
-        proof.unreached = _find_unreached(kernel, accesses, held, limits)
+        with stage("looking for launches that reach each access"):
+            _find_unreached(proof, accesses, held, limits)
         proof.complete = True
         return proof
     # Only the questions that the offers leave open are asked for a launch.
     ways = [held]
     for chosen in offers:
         ways.insert(0, [*ways[0], *chosen.values()])
-    for question in questions:
-        if question.result != "proved":
-            _ask(question, ways, kernel, limits)
+    open_ones = [q for q in questions if q.result != "proved"]
+    for question in noted("looking for a launch", open_ones, lambda q: f"{q.name}: {q.what}"):
+        _ask(question, ways, kernel, limits)
     return proof
 
 
@@ -161,42 +171,47 @@ def _list_about(access: Access) -> Iterator[Question]:
 
 
 def _find_unreached(
-    kernel: Kernel, accesses: Sequence[Access], held: Sequence[Term], limits: Limits
-) -> dict[Operation, str]:
+    proof: Proof, accesses: Sequence[Access], held: Sequence[Term], limits: Limits
+) -> None:
     """Finds accesses that no launch makes: a proof about them would be empty."""
     guards: dict[Operation, list[Term]] = {}
     for access in accesses:
         guards.setdefault(access.op, []).append(access.guard)
     reached = {z3.Bool(f"reached!{n}"): op for n, op in enumerate(guards)}
     meant = [flag == either(guards[op]) for flag, op in reached.items()]
+    never = False
     while reached:
         # Most accesses are reached together: a solver's launch shows several.
         answer = ask([*held, *meant, either(list(reached))], list(reached), limits)
         shown = [flag for flag in reached if answer.values.get(str(flag))]
         if not shown:
             never = answer.verdict == "never"
-            reason = "never reached" if never else "not shown to be reached"
-            unreached = dict.fromkeys(reached.values(), f"{reason} under the premises")
-            # Every launch has these numbers, and some accesses are made: the others are dead code.
-            exact = kernel.exact and len(reached) < len(guards)
-            if not never or (kernel.fixed and not exact):
-                return unreached
-            return _without_dead(kernel, unreached, guards, limits)
+            break
         for flag in shown:
             del reached[flag]
-    return {}
+    proof.reached = len(guards) - len(reached)
+    if not reached:
+        return
+    left, kernel = list(reached.values()), proof.kernel
+    # Every launch has these numbers, and some accesses are made: the others are dead code.
+    exact = kernel.exact and proof.reached > 0
+    if never and (exact or not kernel.fixed) and _are_dead(kernel, left, guards, limits):
+        proof.dead = left
+        return
+    reason = "never reached" if never else "not shown to be reached"
+    proof.unreached = dict.fromkeys(left, f"{reason} under the premises")
 
 
-def _without_dead(
+def _are_dead(
     kernel: Kernel,
-    unreached: dict[Operation, str],
+    ops: Sequence[Operation],
     guards: Mapping[Operation, Sequence[Term]],
     limits: Limits,
-) -> dict[Operation, str]:
-    """Leaves out accesses that the conditions before them exclude, whatever is assumed."""
-    made = either([guard for op in unreached for guard in guards[op]])
+) -> bool:
+    """Whether the conditions before accesses exclude them, whatever is assumed."""
+    made = either([guard for op in ops for guard in guards[op]])
     dead = [*kernel.facts[: kernel.facts_of_launches], made]
-    return {} if ask(dead, (), limits).verdict == "never" else unreached
+    return ask(dead, (), limits).verdict == "never"
 
 
 def _prove_together(

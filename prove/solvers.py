@@ -12,8 +12,9 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from xdsl_spirv.prove.values import Term, Unsupported, z3
 
@@ -39,6 +40,8 @@ class Limits:
     """The processor time of this process after which no solver is asked."""
     end: float = float("inf")
     """The processor time of this process after which the kernel is given up."""
+    answers: Answers | None = None
+    """Where answers are kept for later; None for nowhere."""
 
     def restart(self) -> Limits:
         """The same limits for the next task on a kernel, which takes as long as 8 questions."""
@@ -63,7 +66,35 @@ class Answer:
     """Indices of the premises that the verdict `never` depends on."""
 
 
-Backend: TypeAlias = Callable[[Sequence[Term], Sequence[Term], Sequence[Term], Limits], Answer]
+class Answers(Protocol):
+    """Keeps answers by the text of their obligations."""
+
+    def find(self, text: str) -> Answer | None:
+        """Finds the answer to an obligation."""
+        ...
+
+    def keep(self, text: str, answer: Answer) -> None:
+        """Keeps an answer that solvers gave."""
+        ...
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """Conditions and premises, and the constants of which values are wanted if they can hold."""
+
+    conditions: Sequence[Term]
+    wanted: Sequence[Term]
+    premises: Sequence[Term]
+
+    @cached_property
+    def text(self) -> str:
+        """The obligation in SMT-LIB's syntax; each premise depends on a Boolean of its number."""
+        implied = [z3.Implies(z3.Bool(f"premise!{n}"), p) for n, p in enumerate(self.premises)]
+        # A wanted constant may not occur in the conditions: equal to itself, it does.
+        return smt_lib([*self.conditions, *implied, *_mention(self.wanted)])
+
+
+Backend: TypeAlias = Callable[[Obligation, Limits], Answer]
 
 
 def ask(
@@ -79,6 +110,10 @@ def ask(
     listed = [c for c in conditions if not z3.is_true(c)]
     if any(z3.is_false(c) for c in listed):
         return Answer("never", "simplification")
+    obligation = Obligation(listed, wanted, premises)
+    known = limits.answers.find(obligation.text) if limits.answers is not None else None
+    if known is not None:
+        return known
     start, reasons = time.perf_counter(), list[str]()
     left = limits.solvers
     for name, backend in PORTFOLIO:
@@ -87,9 +122,11 @@ def ask(
         if time.process_time() > min(limits.until, limits.end):
             reasons.append(LATE)
             break
-        answer = backend(listed, wanted, premises, limits)
+        answer = backend(obligation, limits)
         answer.solver, answer.seconds = name, time.perf_counter() - start
         if answer.verdict != "unknown":
+            if limits.answers is not None:
+                limits.answers.keep(obligation.text, answer)
             return answer
         if answer.reason != INTEGERS:
             left -= 1
@@ -105,17 +142,15 @@ def smt_lib(conditions: Sequence[Term]) -> str:
     return re.sub(r"\b(bv[us](?:div|rem|mod))_i\b", r"\1", solver.sexpr())
 
 
-def ask_z3(
-    conditions: Sequence[Term], wanted: Sequence[Term], premises: Sequence[Term], limits: Limits
-) -> Answer:
+def ask_z3(obligation: Obligation, limits: Limits) -> Answer:
     """z3, limited by its counted work; time only ends what does not count."""
     solver = z3.Solver()
     solver.set("rlimit", limits.work)
     solver.set("timeout", int(limits.seconds * 4000))
     solver.set("max_memory", limits.megabytes)
-    solver.add(*conditions)
-    names = {f"premise!{number}": number for number in range(len(premises))}
-    for name, premise in zip(names, premises, strict=True):
+    solver.add(*obligation.conditions)
+    names = {f"premise!{number}": number for number in range(len(obligation.premises))}
+    for name, premise in zip(names, obligation.premises, strict=True):
         solver.add(z3.Implies(z3.Bool(name), premise))
     result = solver.check(*map(z3.Bool, names))
     if result == z3.unsat:
@@ -123,7 +158,7 @@ def ask_z3(
     if result == z3.unknown:
         return Answer("unknown", reason=str(solver.reason_unknown()))
     model, values = solver.model(), dict[str, int]()
-    for term in wanted:
+    for term in obligation.wanted:
         value = model.eval(term, model_completion=True)
         if z3.is_bv_value(value) or z3.is_int_value(value):
             values[str(term)] = value.as_long()
@@ -132,9 +167,7 @@ def ask_z3(
     return Answer("holds", values=values)
 
 
-def ask_bitwuzla(
-    conditions: Sequence[Term], wanted: Sequence[Term], premises: Sequence[Term], limits: Limits
-) -> Answer:
+def ask_bitwuzla(obligation: Obligation, limits: Limits) -> Answer:
     """bitwuzla, limited by processor time and memory."""
     bitwuzla: Any = import_module("bitwuzla")
 
@@ -144,14 +177,11 @@ def ask_bitwuzla(
     options.set(bitwuzla.Option.MEMORY_LIMIT, limits.megabytes)
     parser = bitwuzla.Parser(manager, options)
     try:
-        # A wanted constant may not occur in the conditions: equal to itself, it does.
-        named = [(z3.Bool(f"premise!{number}"), p) for number, p in enumerate(premises)]
-        implied = [z3.Implies(name, premise) for name, premise in named]
-        text = smt_lib([*conditions, *implied, *_mention(wanted)])
-        if re.search(r"\bInt\b", text):
+        if re.search(r"\bInt\b", obligation.text):
             return Answer("unknown", reason=INTEGERS)
-        parser.parse(text, True, False)
-        assumed = [parser.parse_term(name.sexpr()) for name, _ in named]
+        parser.parse(obligation.text, True, False)
+        names = [z3.Bool(f"premise!{number}") for number in range(len(obligation.premises))]
+        assumed = [parser.parse_term(name.sexpr()) for name in names]
         # Processor time: other programs on the machine change no answer. bitwuzla keeps neither
         # this object nor the function alive.
         solver = parser.bitwuzla()
@@ -164,7 +194,7 @@ def ask_bitwuzla(
             return Answer("never", needed=[n for n, t in enumerate(assumed) if str(t) in failed])
         if result != bitwuzla.Result.SAT:
             return Answer("unknown", reason=f"{limits.seconds:g} s are not enough")
-        values = {str(t): _bits(parser, solver, t) for t in wanted}
+        values = {str(t): _bits(parser, solver, t) for t in obligation.wanted}
     except bitwuzla.BitwuzlaException as error:
         return Answer("unknown", reason=str(error).splitlines()[0])
     return Answer("holds", values=values)
@@ -180,9 +210,7 @@ def _bits(parser: Any, solver: Any, term: Term) -> int:
     return int(value.value()) if z3.is_bool(term) else int(value.value(10))
 
 
-def ask_cvc5(
-    conditions: Sequence[Term], wanted: Sequence[Term], premises: Sequence[Term], limits: Limits
-) -> Answer:
+def ask_cvc5(obligation: Obligation, limits: Limits) -> Answer:
     """Asks cvc5 within a time limit, as the last solver. It gives a verdict without values."""
     cvc5: Any = import_module("cvc5")
 
@@ -191,7 +219,9 @@ def ask_cvc5(
     solver.setLogic("ALL")
     parser = cvc5.InputParser(solver)
     parser.setStringInput(
-        cvc5.InputLanguage.SMT_LIB_2_6, smt_lib([*conditions, *premises]), "obligation"
+        cvc5.InputLanguage.SMT_LIB_2_6,
+        smt_lib([*obligation.conditions, *obligation.premises]),
+        "obligation",
     )
     try:
         while not (command := parser.nextCommand()).isNull():
@@ -200,7 +230,7 @@ def ask_cvc5(
     except RuntimeError as error:
         return Answer("unknown", reason=str(error).splitlines()[0])
     if result.isUnsat():
-        return Answer("never", needed=list(range(len(premises))))
+        return Answer("never", needed=list(range(len(obligation.premises))))
     return Answer("unknown", reason="it holds, without values" if result.isSat() else "too long")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,9 +44,12 @@ def compile(arguments: argparse.Namespace) -> int:
     from xdsl_spirv.tools.solvers import require_solvers
 
     require_solvers()
+    from xdsl_spirv.tools.kept_answers import open_answers
+    from xdsl_spirv.tools.kernel_proving import limit_work
     from xdsl_spirv.tools.program_proving import report_proofs
 
-    return report_proofs(_compile_program(arguments), 5.0)
+    answers = None if arguments.no_cache else open_answers()
+    return report_proofs(_compile_program(arguments), replace(limit_work(5.0), answers=answers))
 
 
 def _compile_program(arguments: argparse.Namespace) -> Program:

@@ -25,6 +25,8 @@ from xdsl_spirv.prove.premises import offer_premises, premise
 from xdsl_spirv.prove.questions import Asked, Proof, execute, find_launch, is_usual, prove
 from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.prove.values import Unsupported, z3
+from xdsl_spirv.speech import counted
+from xdsl_spirv.tools.kept_answers import open_answers
 from xdsl_spirv.tools.kernel_test.arguments import flat
 from xdsl_spirv.tools.kernel_test.contents import make
 from xdsl_spirv.tools.kernel_test.description import SUFFIX, Contents, KernelTest, Misuse
@@ -86,6 +88,10 @@ class Result:
     """The interpreter's findings in the launch that refutes."""
     asked: Counter[str] = field(default_factory=Counter[str])
     """The number of questions by their names."""
+    reached: int = 0
+    """The instructions whose accesses were shown to be made in some launch."""
+    dead: list[Reason] = field(default_factory=list[Reason])
+    """Accesses that no launch makes, so that nothing was proved of them."""
 
     @property
     def lines(self) -> list[str]:
@@ -101,7 +107,7 @@ def command(arguments: argparse.Namespace) -> int:
     path = Path(arguments.kernel)
     test = read_test(path) if path.name.endswith(SUFFIX) else KernelTest(path, path)
     test = replace(test, entry=arguments.entry or test.entry)
-    limits = limit_work(arguments.seconds, arguments.timeout)
+    limits = limit_command(arguments)
     named = questions(Table({}, Path("command line")), "--question", arguments.question)
     asked = ask_about(named) if named else is_usual
     result = prove_kernel(test, tuple(arguments.assume or ()), limits, asked)
@@ -110,18 +116,29 @@ def command(arguments: argparse.Namespace) -> int:
         print(f"  {line}")
     if result.verdict == "proved":
         print(f"  premises of every proof: {ALWAYS}")
+        print(f"  shown to be reached: {counted(result.reached, 'access')}")
+        for reason in result.dead:
+            print(f"  {reason}")
         for text in result.premises:
             print(f"  premise: {text}")
         for text in result.offered:
             print(f"  premise that you should check, and write under [assume]: {text}")
     note(verdict=result.verdict, reasons=result.lines, premises=result.premises,
-         offered=result.offered, findings=[p.rule for p in result.found])  # fmt: skip
+         offered=result.offered, findings=[p.rule for p in result.found],
+         reached=result.reached, dead=[str(reason) for reason in result.dead])  # fmt: skip
     return int(result.verdict != "proved")
 
 
 def limit_work(seconds: float, timeout: float = inf) -> Limits:
     """Limits of one question to one solver, and of all work on a kernel, from now on."""
     return Limits(seconds, work=int(seconds * 400_000), end=process_time() + timeout)
+
+
+def limit_command(arguments: argparse.Namespace) -> Limits:
+    """The limits that a command's options say, with the answers that were kept."""
+    limits = limit_work(arguments.seconds, arguments.timeout)
+    answers = None if arguments.no_cache else open_answers()
+    return replace(limits, megabytes=arguments.memory, answers=answers)
 
 
 def ask_about(names: Sequence[str]) -> Asked:
@@ -275,6 +292,8 @@ def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
     """The proof's answer, candidates being what the interpreter makes of them."""
     result = Result("proved", premises=proof.given, offered=proof.offered)
     result.asked = Counter(question.name for question in proof.questions)
+    result.reached = proof.reached
+    result.dead = [Reason("no launch makes this access", op) for op in proof.dead]
     unsure = [Reason(reason, op) for op, reason in proof.unreached.items()]
     tried = dict[str, list[Problem]]()
     for question in (q for q in proof.questions if q.result != "proved"):

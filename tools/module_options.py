@@ -75,8 +75,8 @@ input INPUT.mlir  the module before the passes
 """)
 
 prove = Options("""
-@json verdict, reasons, premises, offered, findings; of a program proofs (kernel, entry_point, grid,
-    verdict, reasons, offered)
+@json verdict, reasons, premises, offered, findings, reached, dead; of a program proofs (kernel,
+    entry_point, grid, verdict, reasons, offered)
 kernel KERNEL  GLSL, SPIR-V, MLIR, a .kernel.toml, or a program made by `compile`
 --entry NAME  the entry point, if there are several
 --assume PREMISE repeat
@@ -85,6 +85,8 @@ kernel KERNEL  GLSL, SPIR-V, MLIR, a .kernel.toml, or a program made by `compile
     bounds, races, barriers, division or shifts (all); may be given several times
 --seconds S float default=5.0  limit of one question to one solver (%(default)s)
 --timeout S float default=inf  limit of all work on a kernel, in processor time (none)
+--memory MB int default=2048  limit of a solver's memory (%(default)s)
+--no-cache  ask solvers again what they answered before, and do not keep their answers
 """)
 
 validate = Options("""

@@ -18,6 +18,7 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.passes.spirv.specialize import specialize
+from xdsl_spirv.progress import noted
 from xdsl_spirv.prove.kernel import CONSECUTIVE
 from xdsl_spirv.prove.places import member_names
 from xdsl_spirv.prove.questions import execute, prove
@@ -28,7 +29,7 @@ from xdsl_spirv.runtime.manifest import PADDING, Buffer, Dispatch, Loop, Manifes
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.speech import counted
-from xdsl_spirv.tools.kernel_proving import ALWAYS, Reason, Result, judge, limit_work
+from xdsl_spirv.tools.kernel_proving import ALWAYS, Reason, Result, judge
 from xdsl_spirv.tools.kernel_test.description import KernelTest
 from xdsl_spirv.tools.report import note_row
 
@@ -64,11 +65,10 @@ def list_launches(program: Program) -> list[Launch]:
     return list(launches.values())
 
 
-def report_proofs(program: Program, seconds: float) -> int:
+def report_proofs(program: Program, limits: Limits) -> int:
     """Proves each launch of a program and prints the answers. Returns 1 if some are not proved."""
-    limits = limit_work(seconds)
     launches, proved = list_launches(program), 0
-    for launch in launches:
+    for launch in noted("proving launches", launches, lambda one: one.dispatch.kernel):
         d = launch.dispatch
         result = prove_launch(program.code[d.kernel].binary, launch, limits)
         proved += result.verdict == "proved"

@@ -25,6 +25,7 @@ def prove(arguments: argparse.Namespace) -> int:
     require_solvers()
     if Path(arguments.kernel, MANIFEST).is_file():
         from xdsl_spirv.runtime.program import Program
+        from xdsl_spirv.tools.kernel_proving import limit_command
         from xdsl_spirv.tools.program_proving import report_proofs
 
         if arguments.entry or arguments.assume:
@@ -32,7 +33,8 @@ def prove(arguments: argparse.Namespace) -> int:
                 "a program's dispatches say its entry points and sizes", "--entry, --assume",
                 "leave them out, or prove one of its kernels: DIR/kernels/NAME.spv",
             )  # fmt: skip
-        return report_proofs(Program.load(arguments.kernel), arguments.seconds)
+        limits = limit_command(arguments)
+        return report_proofs(Program.load(arguments.kernel), limits)
     from xdsl_spirv.tools.kernel_proving import command
 
     return command(arguments)

@@ -57,9 +57,11 @@ def _problems(test: KernelTest, outcome: Outcome) -> Iterator[Problem]:
     from xdsl_spirv.tools.solvers import require_solvers
 
     require_solvers()
+    from xdsl_spirv.tools.kept_answers import open_answers
     from xdsl_spirv.tools.kernel_proving import ALWAYS, ask_about, limit_work, prove_kernel
 
     limits = limit_work(min(QUESTION_SECONDS, test.prove_timeout), test.prove_timeout)
+    limits = replace(limits, answers=open_answers())
     result = prove_kernel(test, (), limits, ask_about(test.prove))
     outcome.proof = {
         "questions": list(test.prove), "verdict": result.verdict, "launch": result.launch,

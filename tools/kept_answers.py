@@ -1,0 +1,74 @@
+"""
+Keeps solvers' answers on disk: an obligation is decided once, by whichever process comes first.
+
+An answer is a file in `obligations` beside the programs that the compiler keeps, so that
+XDSL_SPIRV_CACHE moves or forbids it as well. Its name is a digest of the obligation's text and the
+solvers' versions: a kernel that changes asks anew only what changed. It appears whole or not at
+all. What solvers left open is not kept, since more time may decide it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from xdsl_spirv.compiler import kept
+from xdsl_spirv.prove.solvers import Answer, Answers
+
+NAME = "obligations"
+MOST, MOST_BYTES = 10_000, 256 << 20
+"""Answers that are kept, and their bytes: beyond them those unused for longest go."""
+PERIOD = 256
+"""New answers of a process after which it removes old ones."""
+SOLVERS = ("z3-solver", "bitwuzla", "cvc5")
+
+
+class KeptAnswers:
+    """The answers in a folder."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.made, self.found = folder, 0, 0
+
+    def find(self, text: str) -> Answer | None:
+        """Reads the answer to an obligation; None if there is none, or if it cannot be read."""
+        path = self._path(text)
+        try:
+            answer = Answer(**json.loads(path.read_text()))
+            os.utime(path)
+        except (OSError, ValueError, TypeError):
+            return None
+        self.found += 1
+        return answer
+
+    def keep(self, text: str, answer: Answer) -> None:
+        """Writes an answer; where that is impossible, it is not kept."""
+        self.made += 1
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if self.made % PERIOD == 1:
+                kept.drop_oldest(self.folder, MOST, MOST_BYTES)
+            handle, name = tempfile.mkstemp(dir=self.folder)
+            with os.fdopen(handle, "w") as file:
+                json.dump(asdict(answer), file)
+            os.replace(name, self._path(text))
+
+    def _path(self, text: str) -> Path:
+        return self.folder / f"{hashlib.sha256((_versions() + text).encode()).hexdigest()}.json"
+
+
+@cache
+def _versions() -> str:
+    return " ".join(f"{name} {version(name)}" for name in SOLVERS) + "\n"
+
+
+def open_answers() -> Answers | None:
+    """The answers of this user; None if nothing is to be kept."""
+    folder = kept.folder(NAME)
+    return KeptAnswers(folder) if folder is not None else None
