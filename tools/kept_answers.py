@@ -4,7 +4,7 @@ Keeps solvers' answers on disk: an obligation is decided once, by whichever proc
 An answer is a file in `obligations` beside the programs that the compiler keeps, so that
 XDSL_SPIRV_CACHE moves or forbids it as well. Its name is a digest of the obligation's text and the
 solvers' versions: a kernel that changes asks anew only what changed. It appears whole or not at
-all. What solvers left open is not kept, since more time may decide it.
+all. Questions that solvers left open are asked again, since more time may decide them.
 """
 
 from __future__ import annotations
