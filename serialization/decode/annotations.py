@@ -165,8 +165,9 @@ class Annotations:
             field = snake_case(grammar().kind("Decoration")[note.decoration].name)
             values = [self._parameter(p, operand) for p in note.parameters]
             control = CACHE_CONTROLS.get(note.decoration)
-            level = IntAttr(note.literal() or 0)
-            whole = control.new([level, *values[1:]]) if control else ArrayAttr(values)
+            whole: Attribute = ArrayAttr(values)
+            if control is not None:
+                whole = control.new([IntAttr(note.literal() or 0), *values[1:]])
             lists.setdefault(field, []).append(whole)
             if len(lists[field]) > 1 or control is not None:
                 attributes[field] = ArrayAttr(lists[field])

@@ -97,6 +97,8 @@ def made_up_case(binary: bytes, seed: int = 0) -> Case:
 
 def _mark_floats(type: Attribute | None, words: Array) -> None:
     """Marks the words that hold binary32 in memory that begins with a value of a type."""
+    if not len(words):
+        return
     match type:
         case VectorType():
             components = words[: type.get_shape()[0]]

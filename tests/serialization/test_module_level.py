@@ -99,6 +99,44 @@ def test_an_instruction_is_carried(name: str, parts: dict[str, str]):
     assert encode(find_module(parse_text(print_text(decoded)))) == encode(decoded)
 
 
+DECORATED = """
+%pointer = OpTypePointer Private %u32
+%variable = OpVariable %pointer Private
+"""
+ARGUMENTS = {"LiteralInteger": "7", "LiteralString": '"a b"', "LiteralFloat": "1.5"}
+
+
+def decoration(name: str) -> str:
+    """A decoration of a variable with all its parameters, as an instruction that takes them."""
+    kinds = [p.kind for p in grammar().kind("Decoration")[name].parameters]
+    of_id, of_text = any(k.startswith("Id") for k in kinds), "LiteralString" in kinds
+    words = [
+        ARGUMENTS.get(kind) or ("%four" if kind.startswith("Id") else first_name(kind))
+        for kind in kinds
+    ]
+    instruction = "OpDecorateId" if of_id else "OpDecorateString" if of_text else "OpDecorate"
+    return " ".join([instruction, "%variable", name, *words])
+
+
+def first_name(kind: str) -> str:
+    return next(iter(grammar().kind(kind).names))
+
+
+@pytest.mark.parametrize("name", grammar().kind("Decoration").names)
+def test_a_decoration_is_carried(name: str):
+    data = module(annotation=decoration(name), declaration=DECORATED)
+    again = encode(decode(data, unchecked=True))
+
+    def list_decorations(data: bytes) -> list[list[int]]:
+        rows = [(i.name or "", i.words) for i in binary.decode(data)]
+        # Ids have other numbers behind the trip.
+        ends = {"OpDecorateId": 3}
+        return [[*words[2 : ends.get(n)]] for n, words in rows if n.startswith("OpDecorate")]
+
+    assert list_decorations(again) == list_decorations(data)
+    assert encode(decode(again, unchecked=True)) == again
+
+
 def draw_size(drawn: random.Random) -> tuple[str, tuple[int, int, int]]:
     """Constants that make a workgroup's size, in any of the ways, and the size."""
     lines, spec = list[str](), drawn.choice(["", "Spec"])
