@@ -23,6 +23,7 @@ from xdsl.traits import Pure
 from xdsl_spirv.dialects.spirv import memory
 from xdsl_spirv.dialects.spirv.atomic import AtomicLoadOp, AtomicOperation, AtomicStoreOp
 from xdsl_spirv.dialects.spirv.barrier import ControlBarrierOp, MemoryBarrierOp
+from xdsl_spirv.dialects.spirv.conversion import ConvertPtrToUOp, ConvertUToPtrOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import (
     CooperativeMatrixLengthOp,
     CooperativeMatrixLoadOp,
@@ -33,10 +34,15 @@ from xdsl_spirv.dialects.spirv.group import GroupNonUniformElectOp, GroupNonUnif
 from xdsl_spirv.dialects.spirv.raw import RawOp
 from xdsl_spirv.dialects.spirv.rules import element_of
 from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp, ModuleOp
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType, RuntimeArrayType, StructType
+from xdsl_spirv.dialects.spirv.types import (
+    CooperativeMatrixType,
+    PointerType,
+    RuntimeArrayType,
+    StructType,
+)
 from xdsl_spirv.interpreter import Options
 from xdsl_spirv.interpreter.batch import Geometry
-from xdsl_spirv.interpreter.checks.accessors import SAME_SUBGROUP, SAME_WORKGROUP
+from xdsl_spirv.interpreter.checks.accessors import SAME_INVOCATION, SAME_SUBGROUP, SAME_WORKGROUP
 from xdsl_spirv.interpreter.checks.memory_model import (
     BUFFERS,
     IMAGES,
@@ -49,9 +55,10 @@ from xdsl_spirv.interpreter.pointers import accessed_pointer, is_write, root_of,
 from xdsl_spirv.interpreter.spirv.module import find_entry, workgroup_size
 from xdsl_spirv.interpreter.spirv.specialization import specialize
 from xdsl_spirv.prove.accesses import Access, Demand, Order, Ticket, find_counters
+from xdsl_spirv.prove.addresses import ALL, PHYSICAL, Address, AddressExecutor, is_address
 from xdsl_spirv.prove.deciding import find_deciding
 from xdsl_spirv.prove.executing import INVOCATION, Place
-from xdsl_spirv.prove.images import ImageExecutor, is_image
+from xdsl_spirv.prove.images import is_image
 from xdsl_spirv.prove.loops import (
     INTERVAL,
     LAUNCH,
@@ -64,7 +71,7 @@ from xdsl_spirv.prove.loops import (
     map_leaves,
 )
 from xdsl_spirv.prove.meaning import UNDEFINED, resize
-from xdsl_spirv.prove.places import find_aliases, find_offset, leaf_offsets, member_names
+from xdsl_spirv.prove.places import find_aliases, find_offset, leaf_offsets
 from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.prove.values import (
     ALWAYS,
@@ -86,10 +93,10 @@ MOST_GROUPS = 65535
 MOST_LANES = 128
 CONSECUTIVE = "subgroups.consecutive"
 """The premise that subgroups are consecutive invocations, all full but the last."""
-SHARED = (StorageClass.Workgroup, StorageClass.StorageBuffer, StorageClass.Uniform)
+SHARED = (StorageClass.Workgroup, StorageClass.StorageBuffer, StorageClass.Uniform, PHYSICAL)
 
 
-class Kernel(ImageExecutor):
+class Kernel(AddressExecutor):
     """The accesses, barriers and demands of an entry point."""
 
     def __init__(
@@ -133,8 +140,9 @@ class Kernel(ImageExecutor):
             [self._find_order(kind, level) for kind in (WORKGROUPS, BUFFERS, IMAGES)]
             for level in (SAME_SUBGROUP, SAME_WORKGROUP)
         ]
+        self.addresses: dict[str, Address] = {}
         self.written = {
-            root_of(pointer)
+            ALL if storage_of(pointer) is PHYSICAL else root_of(pointer)
             for op in module.walk()
             if is_write(op)
             and (pointer := accessed_pointer(op, True)) is not None
@@ -202,7 +210,8 @@ class Kernel(ImageExecutor):
     def launch_numbers(self) -> dict[str, Term]:
         """The numbers of a launch by their names: the grid, push constants, lengths of arrays."""
         grid = {f"grid.{axis}": term for axis, term in zip("xyz", self.grid, strict=True)}
-        return grid | self.pushed | self.lengths
+        pushed = {name: t for name, t in self.pushed.items() if name not in self.addresses}
+        return grid | pushed | self.lengths
 
     def unread_numbers(self) -> dict[str, Term]:
         """The push constants that the kernel declares and does not read."""
@@ -260,7 +269,7 @@ class Kernel(ImageExecutor):
         if any("aliased" in op.attributes for op in self.module.body.block.ops):
             raise Unsupported("a buffer that is declared to alias another")
         self.state = {INTERVAL: self.interval(), NEAR: self.interval()}
-        self.state |= {("stores", root): Log() for root in self.written if root is not None}
+        self.state |= {("stores", root): Log() for root in self.written - {None, ALL}}
         self.call(self.function, [])
 
     def record(self) -> tuple[list[Any], ...]:
@@ -299,7 +308,10 @@ class Kernel(ImageExecutor):
         if place.storage not in SHARED:
             raise Unsupported(f"memory of storage class {place.storage.name}", op)
         self.access(place, op, False)
-        unwritten = not {place.root, None} & self.written
+        memory = ALL if isinstance(place.root, Address) else place.root
+        unwritten = not {memory, None} & self.written
+        if is_address(place.type):
+            return self.read_address(place, op, unwritten)
         if unwritten and place.storage is not StorageClass.Workgroup:
             self.contents.setdefault(self.name_of(place.root), [])
         if not self.decides(op):
@@ -307,32 +319,21 @@ class Kernel(ImageExecutor):
         if place.storage is not StorageClass.Workgroup and unwritten:
             contents = Contents(place)
             value = build(place.type, contents, self.length)
+            if isinstance(place.root, Address):
+                return value
             first, steps = find_offset(place.whole, place.path)
             for label, offset in zip(contents.labels, leaf_offsets(place.type), strict=True):
                 self.elements[label] = (self.name_of(place.root), first + offset, steps)
-            self._name_members(place, value)
+            self.name_members(place, value)
             element = element_of(place.type)
             if isinstance(element, IntegerType) and element.width.data > 1:
                 signed = element.signedness.data is Signedness.SIGNED
                 read = self.contents[self.name_of(place.root)]
                 read += [(leaf.term, signed) for leaf in scalars(value)]
             return value
+        if isinstance(place.root, Address):
+            return self.fresh(place.type, ONE, "load")
         return self.read_shared(place)
-
-    def _name_members(self, place: Place, value: Value) -> None:
-        name, type = self.name_of(place.root), place.whole
-        for index in place.path:
-            if isinstance(type, RuntimeArrayType) or not z3.is_bv_value(index.term):
-                return
-            name, type = self._name_parts(name, type)[index.term.as_long()]
-        pending = [(name, type, value)]
-        while pending:
-            name, type, value = pending.pop()
-            if isinstance(value, tuple):
-                parts = zip(self._name_parts(name, type), value, strict=True)
-                pending += [(*named, part) for named, part in parts]
-            elif isinstance(type, IntegerType):
-                self.members[name] = value.term
 
     def store(self, place: Place, value: Value, op: Operation) -> None:
         """Records a write."""
@@ -340,7 +341,8 @@ class Kernel(ImageExecutor):
             raise Unsupported(f"memory of storage class {place.storage.name}", op)
         self.check_path(place, op)
         self.access(place, op, True)
-        self.keep_store(place, value)
+        if not isinstance(place.root, Address):
+            self.keep_store(place, value)
 
     def access(
         self, place: Place, op: Operation, write: bool, matrix: Attribute | None = None,
@@ -349,6 +351,9 @@ class Kernel(ImageExecutor):
         if self.quiet:
             return
         facts, atomic = self.model.facts(op, write), isinstance(op, AtomicOperation)
+        if place.storage is PHYSICAL and not atomic and not self.model.vulkan:
+            # Nothing says that it is coherent.
+            facts = replace(facts, available=SAME_INVOCATION, visible=SAME_INVOCATION, plain=True)
         between = (self.state[INTERVAL], self.state[NEAR])
         made = Access(op, place, self.guard, write, atomic, facts, *between, matrix, free=free)
         self.accesses.append(made)
@@ -357,6 +362,8 @@ class Kernel(ImageExecutor):
         """Demands that the indexes on the way to a part are inside."""
         if place.storage is StorageClass.Image:
             return  # The instruction that made the pointer to the texel was asked.
+        if isinstance(place.root, Address):
+            return self.demand_address(place, op)
         type = place.whole
         for depth, index in enumerate(place.path):
             if isinstance(type, RuntimeArrayType):
@@ -380,6 +387,8 @@ class Kernel(ImageExecutor):
 
     def name_of(self, root: Hashable) -> str:
         """A buffer's block's name in the source, or its symbol where blocks share a name."""
+        if isinstance(root, Address):
+            return root.name
         op = self.symbols[str(root)]
         assert isinstance(op, GlobalVariableOp)
         name = getattr(getattr(op.type.pointee, "identifier", None), "data", "")
@@ -399,9 +408,9 @@ class Kernel(ImageExecutor):
         if count is not None and self.ranges_under(self.guard).find(term)[1] < count:
             return
         most_is = length if length.num_args() == 0 else "its length"
-        self._demand("bounds", f"index below {most_is}", op, z3.UGE(term, most), symbol)
+        self.demand("bounds", f"index below {most_is}", op, z3.UGE(term, most), symbol)
 
-    def _demand(
+    def demand(
         self, question: str, what: str, op: Operation, wrong: Term, length: Term | None = None
     ) -> None:
         wrong = z3.simplify(wrong)
@@ -414,24 +423,18 @@ class Kernel(ImageExecutor):
             number = known_number(index.term)
             if number is None:
                 raise Unsupported("a push constant whose place is not known")
-            name, type = self._name_parts(name, type)[number]
+            name, type = self.name_parts(name, type)[number]
         return self._push(name, place.type)
 
     def _push(self, name: str, type: Attribute) -> Value:
         """The symbols of a push constant's numbers, named as the source spells its members."""
+        if is_address(type):
+            return self.address(name, None, type)
         if parts_of(type, self.length) is not None:
-            return tuple(self._push(*part) for part in self._name_parts(name, type))
+            return tuple(self._push(*part) for part in self.name_parts(name, type))
         if name not in self.pushed:
             self.pushed[name] = self._number(name, LAUNCH, type)
         return Scalar(self.pushed[name])
-
-    def _name_parts(self, name: str, type: Attribute) -> list[tuple[str, Attribute]]:
-        """The names and types of a push constant's parts."""
-        parts = enumerate(parts_of(type, self.length) or [])
-        if not isinstance(type, StructType):
-            return [(f"{name}[{number}]", part) for number, part in parts]
-        names = member_names(self.module, type)
-        return [(f"{name}.{names[n]}" if name else names[n], part) for n, part in parts]
 
     def _built_in(self, name: str, place: Place) -> Value:
         group, local, size = self.group, self.local, self.size
@@ -458,7 +461,9 @@ class Kernel(ImageExecutor):
     # Instructions.
 
     def unset(self, type: Attribute) -> Value:
-        """A value that was never written is any number."""
+        """A value that was never written is any number; a pointer leads nowhere."""
+        if isinstance(type, PointerType):
+            return None
         if isinstance(type, CooperativeMatrixType):
             return ()
         return Scalar(self.symbol(f"unset!{next(self.numbers)}", type, ONE))
@@ -483,10 +488,10 @@ class Kernel(ImageExecutor):
         columns = [list(scalars(operand)) for operand in operands]
         question = "shifts" if "Shift" in op.name else "division"
         if not columns[0]:
-            self._demand(question, "components of a cooperative matrix", op, ALWAYS)
+            self.demand(question, "components of a cooperative matrix", op, ALWAYS)
         for row in zip(*columns, strict=False):
             wrong = undefined(*[leaf.term for leaf in row])
-            self._demand(question, "operands with a result", op, wrong)
+            self.demand(question, "operands with a result", op, wrong)
 
     def act(self, op: Operation, operands: Sequence[Value]) -> tuple[Value, ...]:
         """Barriers, atomics and group operations."""
@@ -504,7 +509,7 @@ class Kernel(ImageExecutor):
                 not isinstance(op, AtomicLoadOp)
             ):
                 self.access(place, op, write)
-            if not isinstance(op, AtomicLoadOp):
+            if not isinstance(op, AtomicLoadOp) and not isinstance(place.root, Address):
                 self.keep_store(place, None)
             return self._atomic_results(op, place)
         elif isinstance(op, CooperativeMatrixLoadOp | CooperativeMatrixStoreOp):
@@ -535,6 +540,8 @@ class Kernel(ImageExecutor):
             return (Scalar(self.symbol(name, i32, LAUNCH)),)
         if isinstance(op, RawOp):
             return self.execute_image(op, operands)
+        if isinstance(op, ConvertPtrToUOp | ConvertUToPtrOp):
+            return self.convert_address(op, operands)
         if not self.decides(op) and op.has_trait(Pure):
             return [self.anything(result.type) for result in op.results]
         types = [value.type for value in (*op.results, *op.operands)]

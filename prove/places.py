@@ -44,7 +44,7 @@ def find_offset(type: Attribute, path: Sequence[Scalar]) -> tuple[int, list[int]
             assert known is not None
             offset, type = offset + member_offsets(type)[known], type.member_types[known]
             continue
-        step, type = _step(type)
+        step, type = step_of(type)
         if known is None:
             steps.append(step)
         else:
@@ -68,12 +68,12 @@ def leaf_offsets(type: Attribute, offset: int = 0) -> Iterator[int]:
         case _:
             yield offset
             return
-    step, element = _step(type)
+    step, element = step_of(type)
     for number in range(count):
         yield from leaf_offsets(element, offset + number * step)
 
 
-def _step(type: Attribute) -> tuple[int, Attribute]:
+def step_of(type: Attribute) -> tuple[int, Attribute]:
     """The bytes between the parts of an array, vector or matrix, and their type."""
     match type:
         case ArrayType() | RuntimeArrayType():

@@ -12,6 +12,7 @@ from functools import reduce
 from itertools import combinations
 from math import prod
 
+from xdsl_spirv.prove.addresses import DISTINCT
 from xdsl_spirv.prove.kernel import CONSECUTIVE, Kernel
 from xdsl_spirv.prove.loops import ITERATION, ONE, WORKGROUP
 from xdsl_spirv.prove.questions import rename_for
@@ -25,7 +26,8 @@ def offer_premises(kernel: Kernel, launch: dict[str, int]) -> list[dict[str, Ter
     """
     offers = that_hold(_general(kernel), launch)
     plain = {text: term for text, term in offers.items() if not _is_product(text)}
-    texts = [CONSECUTIVE]
+    own = [DISTINCT] if len(kernel.addresses) > 1 and (not launch or DISTINCT in launch) else []
+    texts = [CONSECUTIVE, *own]
     for name, value in launch.items():
         if name.startswith("all("):
             texts.append(name)
@@ -34,7 +36,7 @@ def offer_premises(kernel: Kernel, launch: dict[str, int]) -> list[dict[str, Ter
         if name.startswith(("grid.", "subgroup.size")):
             texts.append(f"{name} <= {value}")
     sizes = {text: premise(text, kernel) for text in texts}
-    return [plain, offers, sizes] if launch else [plain, {CONSECUTIVE: sizes[CONSECUTIVE]}]
+    return [plain, offers, sizes] if launch else [plain, sizes]
 
 
 def _general(kernel: Kernel) -> dict[str, Term]:
@@ -124,6 +126,8 @@ def premise(text: str, kernel: Kernel) -> Term:
     """
     if text.strip() == CONSECUTIVE:
         return _of_all(kernel, [kernel.consecutive])
+    if text.strip() == DISTINCT:
+        return z3.Bool(DISTINCT)
     numbers = kernel.unread_numbers() | kernel.members | kernel.launch_numbers()
     numbers["subgroup.size"] = kernel.built_ins["SubgroupSize"]
     named = ((name, t) for name, t in numbers.items() if z3.is_bv(t) and t.size() == 32)

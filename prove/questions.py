@@ -22,6 +22,7 @@ from xdsl_spirv.interpreter.checks.accessors import SAME_DEVICE, SAME_WORKGROUP
 from xdsl_spirv.progress import noted, stage
 from xdsl_spirv.prove import initialization
 from xdsl_spirv.prove.accesses import Access, Demand
+from xdsl_spirv.prove.addresses import ALL, Address, share_bytes
 from xdsl_spirv.prove.digits import split_digits
 from xdsl_spirv.prove.executing import Place
 from xdsl_spirv.prove.kernel import Kernel
@@ -32,6 +33,7 @@ from xdsl_spirv.prove.values import (
     NEVER,
     Scalar,
     Term,
+    applications_of,
     constants_of,
     either,
     known_number,
@@ -318,18 +320,20 @@ def find_launch(
     question: Question, held: Sequence[Term], kernel: Kernel, limits: Limits
 ) -> tuple[dict[str, int], Items]:
     """Finds the smallest launch that may show a question's bug, and the items it reads."""
-    reads = [t for t in _applications(question.wrong) if t.decl().name() in kernel.elements]
+    reads = [t for t in applications_of([question.wrong]) if t.decl().name() in kernel.elements]
     # A name for each index: the text of a long term may be cut.
     named = [[(z3.Const(f"index {n} {m}", a.sort()), a) for m, a in enumerate(read.children())]
              for n, read in enumerate(reads)]  # fmt: skip
     values = [(z3.Const(f"read {n}", read.sort()), read) for n, read in enumerate(reads)]
     held = [*held, *(name == term for pairs in (*named, values) for name, term in pairs)]
     wanted = [*_unknown_numbers(kernel), *(n for pairs in (*named, values) for n, _ in pairs)]
-    numbers, lengths = (*kernel.pushed.values(), *kernel.members.values()), kernel.lengths.values()
+    lengths, addresses = kernel.lengths.values(), kernel.addresses
+    named_numbers = (kernel.pushed | kernel.members).items()
+    numbers = [t for name, t in named_numbers if z3.is_bv(t) and name not in addresses]
     for groups, elements in SIZES:
         small = [z3.ULE(g, groups) for g in kernel.grid]
         small += [z3.ULE(n - 1, elements) for n in lengths]
-        small += [z3.ULE(p, min(elements, (1 << p.size()) - 1)) for p in numbers if z3.is_bv(p)]
+        small += [z3.ULE(p, min(elements, (1 << p.size()) - 1)) for p in numbers]
         smaller = ask([*held, question.wrong, *small], wanted, limits)
         if smaller.verdict == "holds":
             items = Items()
@@ -341,19 +345,6 @@ def find_launch(
                 items.setdefault(name, {})[place] = item
             return _name_numbers(kernel, smaller), items
     return question.launch, {}
-
-
-def _applications(term: Term) -> list[Term]:
-    """Finds the unknown functions of indexes, and the unknown numbers, in a term."""
-    seen, pending, found = set[int](), [term], list[Term]()
-    while pending:
-        term = pending.pop()
-        if term.get_id() not in seen:
-            seen.add(term.get_id())
-            pending += term.children()
-            if z3.is_app(term) and term.decl().kind() == z3.Z3_OP_UNINTERPRETED:
-                found.append(term)
-    return found
 
 
 def _questions(kernel: Kernel, asked: Asked) -> Iterator[Question]:
@@ -439,7 +430,8 @@ def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
     """Each pair of accesses, of one workgroup and of two."""
 
     def memory_of(access: Access) -> Hashable:
-        return kernel.aliased.get(access.place.root, access.place.root)
+        root = access.place.root
+        return ALL if isinstance(root, Address) else kernel.aliased.get(root, root)
 
     written = {memory_of(a) for a in kernel.accesses if a.write}
     accesses = [
@@ -537,6 +529,9 @@ def _same_place(x: Place, y: Place, other: Renaming) -> Iterator[Term]:
 
 def _same_digits(a: Access, b: Access, other: Renaming) -> Iterator[Term]:
     """Conditions that two accesses are to the same part of a variable, digit by digit."""
+    if isinstance(a.place.root, Address) and isinstance(b.place.root, Address):
+        yield share_bytes(a.place, b.place, other)
+        return
     if a.place.root != b.place.root:
         # Two variables of one binding: the bytes overlap.
         x, size = byte_range(a.place.whole, a.place.path, a.place.type)

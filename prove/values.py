@@ -202,14 +202,19 @@ class Terms:
         return variable_term(f"{name}!{self.count}", type)
 
 
-def constants_of(terms: Sequence[Term]) -> list[Term]:
-    """The symbols of terms."""
-    seen, pending, constants = set[int](), list(terms), list[Term]()
+def applications_of(terms: Sequence[Term]) -> list[Term]:
+    """The symbols, and the unknown functions of operands, in terms."""
+    seen, pending, found = set[int](), list(terms), list[Term]()
     while pending:
         term = pending.pop()
         if term.get_id() not in seen:
             seen.add(term.get_id())
             pending += term.children()
-            if z3.is_const(term) and term.decl().kind() == z3.Z3_OP_UNINTERPRETED:
-                constants.append(term)
-    return constants
+            if z3.is_app(term) and term.decl().kind() == z3.Z3_OP_UNINTERPRETED:
+                found.append(term)
+    return found
+
+
+def constants_of(terms: Sequence[Term]) -> list[Term]:
+    """The symbols of terms."""
+    return [term for term in applications_of(terms) if z3.is_const(term)]

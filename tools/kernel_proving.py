@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import inf, prod
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -19,6 +19,7 @@ from xdsl_spirv.interpreter.checks import places
 from xdsl_spirv.interpreter.checks.report import Finding
 from xdsl_spirv.interpreter.source.source_map import in_source
 from xdsl_spirv.passes.spirv.specialize import specialize
+from xdsl_spirv.prove.addresses import DISTINCT
 from xdsl_spirv.prove.equivalence import entries
 from xdsl_spirv.prove.kernel import CONSECUTIVE, Kernel
 from xdsl_spirv.prove.premises import offer_premises, premise
@@ -27,9 +28,10 @@ from xdsl_spirv.prove.solvers import Limits
 from xdsl_spirv.prove.values import Unsupported, z3
 from xdsl_spirv.speech import counted
 from xdsl_spirv.tools.kept_answers import open_answers
-from xdsl_spirv.tools.kernel_test.arguments import flat
+from xdsl_spirv.tools.kernel_test.arguments import ADDRESS, flat
 from xdsl_spirv.tools.kernel_test.contents import make
 from xdsl_spirv.tools.kernel_test.description import SUFFIX, Contents, KernelTest, Misuse
+from xdsl_spirv.tools.kernel_test.interface import Leaf
 from xdsl_spirv.tools.kernel_test.loading import load_kernel
 from xdsl_spirv.tools.kernel_test.problems import Problem
 from xdsl_spirv.tools.kernel_test.toml_file import Table, questions, read_test
@@ -44,9 +46,10 @@ from xdsl_spirv.tools.proof_launches import (
 from xdsl_spirv.tools.report import note
 
 ALWAYS = (
-    "buffers are memory of their own and have less than 2^31 elements, the grid at most 65535 "
-    "workgroups along an axis; loops end; specialization constants have the given values; "
-    "a counter that atomics raise does not wrap around; all subgroups have one size, at most 128"
+    "buffers are memory of their own and have less than 2^31 elements, addresses lead to starts of "
+    "buffers that are not bound, the grid has at most 65535 workgroups along an axis; loops end; "
+    "specialization constants have the given values; a counter that atomics raise does not wrap "
+    "around; all subgroups have one size, at most 128"
 )
 """Premises of every proof."""
 
@@ -243,15 +246,15 @@ def _drop_numbers(
             proof.offered = rest
 
 
-def spell_numbers(name: str, value: Any) -> Iterator[tuple[str, int]]:
-    """The integers of push constants, named as the source spells them."""
+def spell_numbers(name: str, value: Any, kind: type[Any] = int) -> Iterator[tuple[str, Any]]:
+    """The integers of push constants (or values of another kind), as the source names them."""
     if isinstance(value, Mapping):
         for key, part in value.items():
-            yield from spell_numbers(f"{name}.{key}" if name else str(key), part)
+            yield from spell_numbers(f"{name}.{key}" if name else str(key), part, kind)
     elif isinstance(value, list | tuple):
         for number, part in enumerate(value):
-            yield from spell_numbers(f"{name}[{number}]", part)
-    elif type(value) is int:
+            yield from spell_numbers(f"{name}[{number}]", part, kind)
+    elif type(value) is kind:
         yield name, value
 
 
@@ -270,6 +273,7 @@ def _read_launch(test: KernelTest, kernel: Kernel) -> dict[str, int]:
     pushed = dict(spell_numbers("", test.push_constants))
     values |= {name: pushed[name] for name in kernel.pushed if name in pushed}
     values["subgroup.size"] = test.subgroup_sizes[0] if len(test.subgroup_sizes) == 1 else 32
+    values |= _read_addresses(test, kernel)
     interface, given = read_interface(test)
     for resource in interface.resources:
         contents = given.get(resource.names[-1], Contents())
@@ -286,6 +290,18 @@ def _read_launch(test: KernelTest, kernel: Kernel) -> dict[str, int]:
                 if not (made == 0).any():
                     values[f"all({name}) != 0"] = 1
     return values
+
+
+def _read_addresses(test: KernelTest, kernel: Kernel) -> dict[str, int]:
+    """The lengths of the buffers to which a described launch's addresses lead."""
+    values, led = dict[str, int](), dict(spell_numbers("", test.push_constants, str))
+    for name, address in kernel.addresses.items():
+        contents = test.buffers.get(led.get(name, "").removeprefix(ADDRESS))
+        if contents is not None and contents.type is not None and contents.size is not None:
+            octets = prod(contents.size) * Leaf(contents.type).itemsize
+            values[f"len({name})"] = (octets - address.header) // address.stride
+    memories = [led.get(name, "") for name in kernel.addresses]
+    return values | ({DISTINCT: 1} if len(set(memories)) == len(memories) > 1 else {})
 
 
 def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -65,9 +66,15 @@ def try_launch(
         )
         buffers[resource.names[-1]] = made
     block = interface.push_constants
+    pushed = dict[str, int | str](values)
+    for name, address in kernel.addresses.items():
+        memory = re.sub(r"\W", "_", f"memory of {name}")
+        size = address.header + address.stride * max(1, sizes.get(name, 1))
+        buffers[memory] = Contents("u8", (size,), "zeros")
+        pushed[name] = f"&{memory}"
     launched = replace(
         test, grid=(values["grid.x"], values["grid.y"], values["grid.z"]), buffers=buffers,
-        push_constants={} if block is None else _push(block, "", test.push_constants, values),
+        push_constants={} if block is None else _push(block, "", test.push_constants, pushed),
         findings=(), error=None, allow=(), checks="all", max_steps=10_000_000, timeout=20.0,
     )  # fmt: skip
     outcomes = run_test(launched)
@@ -170,7 +177,7 @@ def _fill_image(texture: Texture, given: Contents, sizes: Sequence[int]) -> Cont
                    content=given.content if given.size == tuple(sizes) else "zeros")  # fmt: skip
 
 
-def _push(node: Node, name: str, given: Any, values: Mapping[str, int]) -> Any:
+def _push(node: Node, name: str, given: Any, values: Mapping[str, int | str]) -> Any:
     """A push constant as a solver says, else as described, else 0."""
     if isinstance(node, Struct):
         described = given if isinstance(given, Mapping) else {}
@@ -186,7 +193,10 @@ def _push(node: Node, name: str, given: Any, values: Mapping[str, int]) -> Any:
         listed = given if isinstance(given, list) else [None] * (shape[0] or 0)
         return [_push(rest, f"{name}[{n}]", one, values) for n, one in enumerate(listed)]
     assert isinstance(node, Leaf)
-    return _number(node, values[name]) if name in values else 0 if given is None else given
+    value = values.get(name)
+    if value is None:
+        return 0 if given is None else given
+    return value if isinstance(value, str) else _number(node, value)
 
 
 def _number(leaf: Leaf, bits: int) -> int | float:

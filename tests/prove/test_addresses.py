@@ -1,0 +1,79 @@
+"""Pointers to physical memory lead to buffers of the launch, which may be the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+for _solver in ("z3", "bitwuzla", "cvc5"):
+    pytest.importorskip(_solver, reason=f"{_solver} is not installed: pip install '.[prove]'")
+
+from xdsl_spirv.prove.solvers import Limits  # noqa: E402
+from xdsl_spirv.tools.kernel_proving import Result, prove_kernel  # noqa: E402
+from xdsl_spirv.tools.kernel_test.description import KernelTest  # noqa: E402
+from xdsl_spirv.tools.kernel_test.toml_file import read_test  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMITS = Limits(5, work=1_000_000)
+SHADER = """#version 450
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+layout(local_size_x = 16) in;
+layout(buffer_reference, std430) buffer Words {{ uint v[]; }};
+layout(push_constant) uniform Parameters {{ uint64_t source; Words target; uint n; }};
+void main() {{
+  uint i = gl_GlobalInvocationID.x;
+  if (i >= n) return;
+  {body}
+}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_glslang(monkeypatch: pytest.MonkeyPatch):
+    fetched = ROOT / ".glslang" / "bin" / "glslang"
+    if not fetched.exists():
+        pytest.skip("glslang is not fetched: make glslang")
+    monkeypatch.setenv("GLSLANG", str(fetched))
+
+
+def prove(body: str, folder: Path, *premises: str) -> Result:
+    path = folder / "address.comp"
+    path.write_text(SHADER.format(body=body))
+    return prove_kernel(KernelTest(path, path), premises, LIMITS)
+
+
+@pytest.mark.parametrize(("name", "verdict"), [("broken", "refuted"), ("repaired", "proved")])
+def test_a_store_beyond_a_buffer(name: str, verdict: str):
+    test = read_test(ROOT / f"tests/kernels/address-beyond-buffer/{name}.kernel.toml")
+    result = prove_kernel(test, (), LIMITS)
+    assert result.verdict == verdict, result.lines
+    assert not result.found or result.found[0].rule == "BOUNDS-01"
+
+
+def test_a_copy_between_addresses_needs_two_buffers(tmp_path: Path):
+    result = prove("target.v[i] = Words(source).v[i + 1];", tmp_path, "len(source) > n", "n >= 1")
+    assert result.verdict == "proved", result.lines
+    assert "addresses.distinct" in result.offered
+    assert "len(target) >= n" in result.offered
+
+
+def test_elements_that_overlap_race(tmp_path: Path):
+    """Words of addresses with offsets in bytes: neighbours share bytes."""
+    result = prove("Words(source + i * 2).v[0] = i;", tmp_path)
+    assert result.verdict == "refuted", result.lines
+    assert result.found[0].rule.startswith(("RACE-", "ALIGN-", "BOUNDS-"))
+
+
+def test_an_offset_in_bytes_is_a_place(tmp_path: Path):
+    body = "Words(source + i * 8 + 4).v[0] = i; target.v[i] = i;"
+    result = prove(body, tmp_path, "len(source) >= n * 2", "n < 10000")
+    assert result.verdict == "proved", result.lines
+
+
+def test_an_address_that_is_chosen_is_unknown(tmp_path: Path):
+    chosen = "Words(i < 3 ? source : source + 64).v[i] = i;"
+    result = prove(chosen, tmp_path)
+    assert result.verdict == "unknown"
+    assert "an address that is not one number" in result.lines[0]
