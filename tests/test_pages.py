@@ -63,14 +63,6 @@ ELSEWHERE = {
     ("docs/onnx.md", "exported = torch.export.export(module, (x,))  # pip install '.[torch]'"): (
         "tests/frontends/test_recipes.py::test_torch"
     ),
-    ("docs/pytorch.md", "import torch"): "tests/frontends/test_torch.py::test_modules",
-    ("docs/pytorch.md", 'compiled = torch.compile(module, backend="xdsl_spirv")'): (
-        "tests/frontends/test_torch.py::test_compiled_modules"
-    ),
-    ("docs/jax.md", "import jax"): "tests/frontends/test_jax.py::test_all_functions",
-    ("docs/jax.md", "from xdsl_spirv.frontends import import_stablehlo"): (
-        "tests/frontends/test_jax.py::test_weights_that_a_function_closes_over_are_shared"
-    ),
     (
         "docs/onnx.md",
         'program = xdsl_spirv.compile("model.onnx", target="lavapipe", context=2048)',
@@ -227,6 +219,17 @@ def a_program(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
     return names
 
 
+def packages(*needed: str) -> Setup:
+    """The setup of a page whose Python needs packages, and skips without."""
+
+    def import_them(folder: Path, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+        for package in needed:
+            pytest.importorskip(package)
+        return {}
+
+    return import_them
+
+
 NOTATION = {"docs/packed-weights.md"}
 """Pages whose `text` behind Python is notation, not output."""
 
@@ -235,8 +238,10 @@ SETUP: dict[str, Setup] = {
     "docs/check-passes.md": a_product,
     "docs/checks.md": a_kernel,
     "docs/interpreter.md": the_interpreter,
+    "docs/jax.md": packages("jax"),
     "docs/language-models.md": a_language_model,
     "docs/onnx.md": an_onnx_model,
+    "docs/pytorch.md": packages("torch", "onnxscript"),
     "docs/runtime.md": a_program,
     "docs/text.md": a_kernel,
 }

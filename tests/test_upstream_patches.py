@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,15 +21,49 @@ RELEASE = "0.75.0"
 TIMEOUT = 60
 """Seconds of a patch's tests, which take ten; one of them is for a time that does not end."""
 
+ALONE, BOTH = ("xdsl.",), ("xdsl.", "xdsl_spirv.")
+"""Packages whose dialects and passes xDSL finds."""
+
+BESIDE = """
+from xdsl.universe import Universe
+
+for make_dialect in Universe.get_multiverse().all_dialects.values():
+    make_dialect()
+"""
+"""A plugin of pytest that installs everything that this package changes in xDSL."""
+
+NEIGHBOURS = [
+    *(
+        f"tests/filecheck/transforms/{name}.mlir"
+        for name in (
+            "convert_linalg_to_loops",
+            "convert_linalg_to_memref_stream",
+            "convert_memref_stream_to_loops",
+            "linalg-tiling",
+            "linalg-fuse-multiply-add",
+            "linalg-to-csl",
+            "lift-arith-to-linalg",
+            "convert-scf-to-cf",
+            "dce",
+            "licm",
+        )
+    ),
+    "tests/pattern_rewriter/test_pattern_rewriter.py",
+    "tests/irdl/test_declarative_assembly_format.py",
+    "tests/interpreters/test_linalg_interpreter.py",
+    "tests/dialects/test_linalg.py",
+    "tests/test_parser.py",
+]
+"""Tests of patterns and passes that were written without this package."""
+
 XDSL_OPT = """#!{python}
 import importlib.metadata
 import sys
 
 sys.path.insert(0, {checkout!r})
 every = importlib.metadata.entry_points
-# Without other packages' dialects, which change xDSL's.
 importlib.metadata.entry_points = lambda **group: [
-    entry for entry in every(**group) if entry.value.startswith("xdsl.")
+    entry for entry in every(**group) if entry.value.startswith({packages!r})
 ]
 from xdsl.tools.xdsl_opt import main
 
@@ -83,25 +118,29 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / f"xdsl-{RELEASE}"
 
 
-def run_tests(patch: str, checkout: Path) -> int:
-    """The exit status of the tests that a patch changes, by the checkout's own xDSL."""
-    changed = [
-        line.removeprefix("+++ b/")
-        for line in (FOLDER / f"{patch}.patch").read_text().splitlines()
-        if line.startswith("+++ b/tests/")
-    ]
+def tests_of(patch: str) -> list[str]:
+    """The tests that a patch changes."""
+    lines = (FOLDER / f"{patch}.patch").read_text().splitlines()
+    return [line.removeprefix("+++ b/") for line in lines if line.startswith("+++ b/tests/")]
+
+
+def run_tests(tests: Sequence[str], checkout: Path, packages: tuple[str, ...]) -> int:
+    """The exit status of xDSL's tests, by the checkout's own xDSL beside these packages."""
     tool = checkout / "bin" / "xdsl-opt"
     tool.parent.mkdir(exist_ok=True)
-    tool.write_text(XDSL_OPT.format(python=sys.executable, checkout=str(checkout)))
+    values = {"python": sys.executable, "checkout": str(checkout), "packages": packages}
+    tool.write_text(XDSL_OPT.format(**values))
     tool.chmod(0o755)
+    (checkout / "beside.py").write_text(BESIDE)
     path = os.pathsep.join((str(tool.parent), str(Path(sys.executable).parent), os.environ["PATH"]))
     env = os.environ | {"PATH": path, "PYTHONPATH": str(checkout)}
     pytest_ = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:xdsl_spirv"]
+    pytest_ += [] if packages == ALONE else ["-p", "beside"]
     for command, suffix in (
         (pytest_, ".py"),
         ([str(Path(sys.executable).with_name("lit")), "-q"], ".mlir"),
     ):
-        names = [name for name in changed if name.endswith(suffix)]
+        names = [name for name in tests if name.endswith(suffix)]
         if not names:
             continue
         try:
@@ -110,7 +149,7 @@ def run_tests(patch: str, checkout: Path) -> int:
             return 1
         if done.returncode:
             return 1
-    assert changed
+    assert tests
     return 0
 
 
@@ -119,6 +158,10 @@ def run_tests(patch: str, checkout: Path) -> int:
 def test_a_patch_has_tests_that_fail_without_it(patch: str, sources: Path, tmp_path: Path):
     checkout = make_tree(Path(shutil.copytree(sources, tmp_path / "xdsl")))
     apply(patch, checkout, "--include=tests/*")
-    assert run_tests(patch, checkout) == 1
+    assert run_tests(tests_of(patch), checkout, ALONE) == 1
     apply(patch, checkout, "--include=xdsl/*")
-    assert run_tests(patch, checkout) == 0
+    assert run_tests(tests_of(patch), checkout, ALONE) == 0
+
+
+def test_patterns_and_passes_of_xdsl_do_the_same_beside_this_package(sources: Path):
+    assert run_tests(NEIGHBOURS, sources, BOTH) == 0

@@ -5,8 +5,8 @@ are laid out as MLIR does it, and one element that stands for many does so for a
 xDSL 0.74 reads `dense<0xFF800000> : tensor<4xf32>`, MLIR's spelling of minus infinity, as the
 number 4286578688 and says nothing. Such literals stand in real graphs (the initial value of a
 maximum). It takes `dense<"0x0D">`, which MLIR prints for large literals, for elements as xDSL
-stores them, though MLIR packs the bits of i1 and gives an i48 six bytes. And it makes a list of
-2^40 elements of `dense<0> : tensor<1048576x1048576xf32>`.
+stores them, and prints what it stores, though MLIR packs the bits of i1 and gives an i48 six bytes.
+And it makes a list of 2^40 elements of `dense<0> : tensor<1048576x1048576xf32>`.
 `install` replaces the methods that are wrong; the pull request is these methods.
 """
 
@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     Signedness,
 )
 from xdsl.parser import AttrParser
+from xdsl.printer import Printer
 
 _Element = AttrParser._TensorLiteralElement  # pyright: ignore[reportPrivateUsage]
 _to_type = _Element.to_type
@@ -60,6 +61,32 @@ def unpack(text: str, element: Any, count: int) -> bytes:
     values = (int.from_bytes(raw[k : k + size], "little") for k in range(0, len(raw), size))
     unsigned = element.signedness.data is Signedness.UNSIGNED
     return element.pack([v - (v >> width - 1 << width) * (not unsigned) for v in values])
+
+
+def pack(literal: Any) -> bytes:
+    """The bytes that stand for a literal's elements in text, which `unpack` reads."""
+    element = literal.get_element_type()
+    width = element.width.data if isinstance(element, IntegerType) else 0
+    if width in (0, 8, 16, 32, 64):
+        return literal.data.data
+    values = element.unpack(literal.data.data, len(literal))
+    if width == 1:
+        groups = (values[k : k + 8] for k in range(0, len(values), 8))
+        return bytes(sum((v & 1) << bit for bit, v in enumerate(group)) for group in groups)
+    return b"".join((v % (1 << width)).to_bytes(-(-width // 8), "little") for v in values)
+
+
+AS_NUMBERS = 100
+"""The most elements that xDSL prints as numbers."""
+
+_print_literal = DenseIntOrFPElementsAttr.print_without_type
+
+
+def _print_packed(self: Any, printer: Printer) -> None:
+    if len(self) <= AS_NUMBERS or self.is_splat():
+        _print_literal(self, printer)
+    else:
+        printer.print_string(f'dense<"0x{pack(self).hex().upper()}">')
 
 
 MOST_ELEMENTS = 1 << 26
@@ -103,6 +130,7 @@ def _parse_limited_type(self: AttrParser) -> Any:
 def install() -> None:
     """Make every parser of this process read bit patterns and limits in dense literals."""
     _Element.to_type = _to_type_with_bit_patterns
+    DenseIntOrFPElementsAttr.print_without_type = _print_packed
     AttrParser.parse_dense_int_or_fp_elements_attr = _parse_limited_dense
     AttrParser._parse_dense_literal_type = (  # pyright: ignore[reportPrivateUsage]
         _parse_limited_type

@@ -22,12 +22,12 @@ Body: TypeAlias = Callable[[Sequence[Attribute]], Region]
 
 
 def multiply_add(types: Sequence[Attribute], signed: bool = True) -> Region:
-    """`c + cast(a) * cast(b)` of three arguments of these types."""
+    """`cast(a) * cast(b) + c` of three arguments of these types, in the order of xDSL."""
     block = Block(arg_types=types)
     a, b = (cast_to(block, arg, types[-1], signed) for arg in block.args[:2])
     of, result = arithmetic_of(types[-1]), types[-1:]
     product = of["mul"].create(operands=[a, b], result_types=result)
-    total = of["add"].create(operands=[block.args[2], *product.results], result_types=result)
+    total = of["add"].create(operands=[*product.results, block.args[2]], result_types=result)
     block.add_ops([product, total, ops.YieldOp(total)])
     return Region(block)
 

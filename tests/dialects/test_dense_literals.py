@@ -16,6 +16,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 from xdsl_spirv.upstream import dense_literals
+from xdsl_spirv.upstream.dense_literals import AS_NUMBERS
 
 MLIR_OPT = shutil.which("mlir-opt-22")
 
@@ -76,3 +77,7 @@ def test_hexadecimal_text_as_mlir_prints_it(element: str, count: int):
     literal = printed[printed.index("dense<") : printed.index("}")]
     assert ('"0x' in literal) == (len(set(written)) > 1)
     assert values(literal) == pytest.approx(expected, rel=1e-3)
+    if count > AS_NUMBERS:
+        context = Context()
+        context.load_dialect(Builtin)
+        assert str(Parser(context, literal).parse_attribute()) == literal

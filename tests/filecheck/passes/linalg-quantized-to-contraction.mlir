@@ -16,7 +16,7 @@ func.func @known(%a: tensor<4x2xi8>, %c: tensor<4x3xi32>) -> tensor<4x3xi32> {
 // CHECK-NEXT: arith.extsi [[X]] : i8 to i32
 // CHECK-NEXT: arith.extsi [[Y]] : i8 to i32
 // CHECK-NEXT: arith.muli
-// CHECK-NEXT: arith.addi [[ACC]],
+// CHECK-NEXT: arith.addi %{{.*}}, [[ACC]]
 // The row: 2 * 10 * 1 - 10 * [5, 3, 10].
 // CHECK: [[ROW:%.*]] = arith.constant dense<[-30, -10, -80]> : tensor<3xi32>
 // CHECK: [[SUMS:%.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%a : tensor<4x2xi8>)

@@ -1,14 +1,14 @@
 // RUN: xdsl-opt %s -p linalg-generalize-named-ops | filecheck %s
 // RUN: MLIR_GENERIC_ROUNDTRIP --check-prefix=MLIR
 // REQUIRES: mlir-opt
-// The hidden body extends its inputs as MLIR's does.
+// The hidden body extends its inputs as MLIR's does; the sum has the order of xDSL's.
 
 func.func @mixed(%a: tensor<4x8xf16>, %b: tensor<8x6xf16>, %c: tensor<4x6xf32>) -> tensor<4x6xf32> {
   // CHECK:      ^bb0([[A:%.*]]: f16, [[B:%.*]]: f16, [[C:%.*]]: f32):
   // CHECK-NEXT:   [[AX:%.*]] = arith.extf [[A]] : f16 to f32
   // CHECK-NEXT:   [[BX:%.*]] = arith.extf [[B]] : f16 to f32
   // CHECK-NEXT:   [[P:%.*]] = arith.mulf [[AX]], [[BX]] : f32
-  // CHECK-NEXT:   [[S:%.*]] = arith.addf [[C]], [[P]] : f32
+  // CHECK-NEXT:   [[S:%.*]] = arith.addf [[P]], [[C]] : f32
   // CHECK-NEXT:   linalg.yield [[S]] : f32
   // MLIR: linalg.matmul ins(%{{.*}}, %{{.*}} : tensor<4x8xf16>, tensor<8x6xf16>) outs(%{{.*}} : tensor<4x6xf32>) -> tensor<4x6xf32>
   %0 = linalg.matmul ins(%a, %b : tensor<4x8xf16>, tensor<8x6xf16>) outs(%c : tensor<4x6xf32>) -> tensor<4x6xf32>
