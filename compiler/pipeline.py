@@ -60,7 +60,7 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
         _pass("split-reductions", target=target, only=only, barred=barred),
         _pass("form-dispatches"),
         _pass("update-states"),
-        _pass("join-dispatches"),
+        _pass("join-dispatches", target=target),
         _pass("turn-weights", target=target, only=only, barred=barred),
         _pass("assign-schedule", target=target, only=only, barred=barred),
         _pass("fold-norms"),

@@ -47,8 +47,8 @@ class Matrices:
         """
         Multiplies the rows of each block by the matrix of its expert, and adds the bias, in f32.
 
-        Takes blocks x rows x columns and gives blocks x rows x rows of a matrix. Factors have type
-        `element`.
+        Takes blocks x rows x columns, or the rows x columns of every block, and gives blocks x rows
+        x rows of a matrix. Factors have type `element`.
         """
         planes = {name: _select_parts(b, plane, experts) for name, plane in self.planes.items()}
         if self.format is None:
@@ -56,8 +56,9 @@ class Matrices:
         else:
             weights = dequantize(b, self.format, planes, element)
         x = b.convert(x, element)
-        sizes = [*x.sizes[:2], weights.sizes[1]]
-        result = b.contract(x, [0, 1, 3], weights, [0, 2, 3], sizes, 4, F32)
+        sizes = [experts.sizes[0], x.sizes[-2], weights.sizes[1]]
+        own = [0, 1, 3] if x.rank == 3 else [1, 3]
+        result = b.contract(x, own, weights, [0, 2, 3], sizes, 4, F32)
         if self.bias is None:
             return result
         biases = Reader(b, b.convert(self.bias, F32))
@@ -122,8 +123,10 @@ class Mixture:
         """Makes each row of each expert a block of its own."""
         b, (tokens, used) = self.b, self.chosen.sizes
         experts = b.reshape(self.chosen, [tokens * used])
-        own = b.mapped(lambda s, x: x, [(x, [0, 2])], [tokens, used, x.sizes[1]], x.element)
-        own = b.reshape(own, [tokens * used, 1, x.sizes[1]])
+        own = x
+        if tokens != 1:
+            own = b.mapped(lambda s, x: x, [(x, [0, 2])], [tokens, used, x.sizes[1]], x.element)
+            own = b.reshape(own, [tokens * used, 1, x.sizes[1]])
         down = self.network(own, experts)
         width = down.sizes[2]
         out = (b.fill(0, [tokens, width], F32), F32, [tokens, width], [0, 1])

@@ -46,16 +46,18 @@ def _route(step: Step, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
     """The numbers of each token's experts, tokens x used, and their weights."""
     b, experts = step.b, step.parameters.experts
     assert experts is not None
-    router = experts.router
-    scores = logits
-    if router.scores == "softmax":
+    router, bias = experts.router, f"{block}exp_probs_b.bias"
+    scores, kind = logits, router.scores
+    if kind == "softmax" and router.normalized and bias not in step.weights:
+        # Divided by their sum, which is no less than `LEAST`, they are the chosen ones' softmax.
+        kind = "chosen" if experts.used >= LEAST * experts.count else kind
+    if kind == "softmax":
         scores = step.softmax(logits)
-    if router.scores == "sigmoid":
+    if kind == "sigmoid":
         scores = b.elementwise(lambda s, x: 1 / (s.exp(-x) + 1), logits)
-    bias = f"{block}exp_probs_b.bias"
     ranked = step.sum(step.vector(bias), scores) if bias in step.weights else scores
     chosen, weights = choose_experts(b, ranked, scores, experts.used)
-    if router.scores == "chosen":
+    if kind == "chosen":
         weights = step.softmax(weights)
     elif router.normalized:
         weights = normalize_weights(b, weights, LEAST)
@@ -65,11 +67,18 @@ def _route(step: Step, logits: Tensor, block: str) -> tuple[Tensor, Tensor]:
 def _network(step: Step, x: Tensor, experts: Tensor, block: str) -> Tensor:
     """The results of blocks of rows (blocks x rows x columns), each by the expert of its block."""
 
-    def multiply(x: Tensor, name: str) -> Tensor:
-        stored, bias = f"{block}{name}.weight", f"{block}{name}.bias"
-        added = step.vector(bias) if bias in step.weights else None
-        matrices = Matrices(step.planes(stored), step.weights.format(stored), added)
+    def multiply(x: Tensor, *names: str) -> Tensor:
+        planes = step.joined(block, names, "weight")
+        is_biased = f"{block}{names[0]}.bias" in step.weights
+        added = step.joined(block, names, "bias")[""] if is_biased else None
+        matrices = Matrices(planes, step.weights.format(f"{block}{names[0]}.weight"), added)
         return matrices.multiply(step.b, x, experts, step.products)
 
-    gate, up = multiply(x, "ffn_gate_exps"), multiply(x, "ffn_up_exps")
+    names = ("ffn_gate_exps", "ffn_up_exps")
+    if step.weights.are_alike([block + name for name in names]):
+        gates = multiply(x, *names)
+        assert isinstance(gates.sizes[2], int)
+        gate, up = step.parts(gates, [gates.sizes[2] // 2] * 2)
+    else:
+        gate, up = (multiply(x, name) for name in names)
     return multiply(step.activate(up, gate), "ffn_down_exps")

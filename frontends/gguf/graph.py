@@ -92,12 +92,14 @@ class Weights:
         return len(formats) == 1 and len({f"{name}.bias" in self for name in names}) == 1
 
     def joined(self, names: Sequence[str]) -> Mapping[str, Array]:
-        """Concatenates the rows of tensors of one format; returns their planes."""
+        """Concatenates the rows of tensors of one format, of each expert; returns their planes."""
         whole = "+".join(names)
         if whole not in self._arrays:
-            parts = [self._made(self.file.tensors[name]) for name in names]
+            tensors = [self.file.tensors[name] for name in names]
+            parts = [self._made(tensor) for tensor in tensors]
+            axis = len(tensors[0].shape) - (1 if names[0].endswith(".bias") else 2)
             self._arrays[whole] = {
-                plane: np.concatenate([part[plane] for part in parts]) for plane in parts[0]
+                plane: np.concatenate([part[plane] for part in parts], axis) for plane in parts[0]
             }
         return self._arrays[whole]
 
@@ -306,27 +308,26 @@ class Step:
         whole = [f"{block}{name}" for name in names]
         if not self.weights.are_alike(whole):
             return [self.product(x, name) for name in whole]
-        called = f"{block}{'_'.join(names)}"
-
-        def joined(kind: str) -> dict[str, Tensor]:
-            arrays = self.weights.joined([f"{name}.{kind}" for name in whole])
-            return {
-                plane: self.constant(f"{called}.{kind}{plane and '.'}{plane}", array)
-                for plane, array in arrays.items()
-            }
-
-        result = self.multiplied(x, joined("weight"), self.weights.format(f"{whole[0]}.weight"))
+        planes = self.joined(block, names, "weight")
+        result = self.multiplied(x, planes, self.weights.format(f"{whole[0]}.weight"))
         if f"{whole[0]}.bias" in self.weights:
-            result = self.sum(joined("bias")[""], result)
+            result = self.sum(self.joined(block, names, "bias")[""], result)
         return self.parts(
             result, [self.weights.file.tensors[f"{name}.weight"].shape[0] for name in whole]
         )
 
+    def joined(self, block: str, names: Sequence[str], kind: str) -> dict[str, Tensor]:
+        """The planes of matrices, or of their biases, whose rows are concatenated."""
+        arrays = self.weights.joined([f"{block}{name}.{kind}" for name in names])
+        called = f"{block}{'_'.join(names)}.{kind}"
+        return {p: self.constant(f"{called}{p and '.'}{p}", array) for p, array in arrays.items()}
+
     def parts(self, x: Tensor, counts: Sequence[int]) -> list[Tensor]:
-        """Splits columns into parts of the given sizes."""
-        starts = [sum(counts[:i]) for i in range(len(counts))]
+        """Splits columns, the last dimension, into parts of the given sizes."""
+        *outer, _ = x.sizes
+        starts = [[0] * len(outer) + [sum(counts[:i])] for i in range(len(counts))]
         return [
-            self.b.slice(x, [0, start], [x.sizes[0], count], [1, 1])
+            self.b.slice(x, start, [*outer, count], [1] * x.rank)
             for start, count in zip(starts, counts, strict=True)
         ]
 

@@ -24,7 +24,8 @@ def first_indices(b: TensorBuilder, x: Tensor, count: Size, axis: int, descendin
 
     def write(s: Scalars, place: Number, held: Number) -> Sequence[Number]:
         mine = place.to(I64).equals(s.index(axis))
-        return [s.select(mine, s.index(x.rank), held)]
+        # One element has this place; a sum is shared by the invocations of a group.
+        return [held + s.select(mine, s.index(x.rank), 0)]
 
     return b.generic([(places, walked)], [out], x.rank + 1, write, [x.rank])[0]
 

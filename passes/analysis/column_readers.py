@@ -35,6 +35,7 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
 )
 from xdsl_spirv.passes.analysis.loops_nests import Nest, nests_of, sources_of
 from xdsl_spirv.passes.analysis.loops_reader import Reader, results_of_collective
+from xdsl_spirv.passes.analysis.sizes import extents
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,10 +69,11 @@ class ColumnReader:
 @dataclass(frozen=True)
 class ColumnReaders:
     """
-    All that is computed of `source`, the columns of one row, in groups of `count`.
+    All that is computed of `source`, the columns of rows, in groups of `count`.
 
-    They are numbered in turns: first the first of each of `parts` equal parts, each of which has so
-    many `columns`, then the second ones.
+    Rows lie along the source's last dimension. Columns are numbered row after row, and in turns in
+    a row: first the first of each of `parts` equal parts, each of which has so many `columns`, then
+    the second ones.
     """
 
     reader: Reader
@@ -82,9 +84,9 @@ class ColumnReaders:
     columns: int
 
 
-def column_readers(source: SSAValue, columns: int) -> ColumnReaders:
+def column_readers(source: SSAValue) -> ColumnReaders:
     """
-    Finds the computations that read `source`, a result of `columns` columns.
+    Finds the computations that read `source`, the result of a contraction.
 
     Raises `NotFused` if an element needs columns that are not neighbours in one group.
     """
@@ -96,20 +98,28 @@ def column_readers(source: SSAValue, columns: int) -> ColumnReaders:
         read = [(nest, _columns_of(nest, source)) for nest in nests]
     except NotLoops as error:
         raise NotFused(f"{error.op.name} behind the contraction: {error}") from error
+    *_, columns = extents(source)
+    assert isinstance(columns, int)
     for parts, count in product(PARTS, COUNTS):
         each = columns // parts
-        if columns % parts:
+        if columns % parts or columns % count:
             continue
-        in_turns = [
-            (nest, [n % each * parts + n // each for n in of_nest]) for nest, of_nest in read
+        readers = [
+            _in_groups(nest, [_in_turns(n, columns, each) for n in of_nest], count)
+            for nest, of_nest in read
         ]
-        readers = [_in_groups(nest, numbers, count) for nest, numbers in in_turns]
         if all(readers):
             of_all = tuple(r for r in readers if r)
             return ColumnReaders(reader, source, count, of_all, parts, each)
     raise NotFused(
         f"an element is computed from columns that are not in one group of up to {COUNTS[-1]}"
     )
+
+
+def _in_turns(numbers: Numbers, columns: int, each: int) -> Numbers:
+    """The numbers of elements of rows of `columns`, of which parts of `each` take turns."""
+    row, column = numbers // columns, numbers % columns
+    return row * columns + column % each * (columns // each) + column // each
 
 
 def _results_behind(source: SSAValue) -> tuple[Reader, list[Result]]:
@@ -160,14 +170,14 @@ def _depends(array: Array, source: SSAValue) -> bool:
 
 
 def _read(array: Array, places: list[Numbers], source: SSAValue) -> Iterator[Numbers]:
-    """Returns the source columns that elements at these places read."""
+    """Returns the numbers of the source's elements that elements at these places read."""
     import numpy as np
 
     if not _depends(array, source):
         return
     match array:
         case Stored():
-            yield places[-1]
+            yield np.ravel_multi_index(tuple(places), _known_sizes(array.shape))
         case Computed(loops=loops) if not loops.reduces and not loops.captured:
             yield from _read_by_loops(array, places, source)
         case Reshaped(source=inner):

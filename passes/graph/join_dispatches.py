@@ -7,8 +7,10 @@ Dispatches that do not need each other become one, where launching them costs mo
 
 A kernel's loops store results of any shapes one after another, without waiting. So what a token's
 queries, keys and values need between two products is one launch, and so is what a prompt's need.
-Reductions stay apart, for they choose how invocations share a row; so does what is large enough to
-keep a device busy by itself, unless both read parts of one result.
+Reductions are joined if they are small and reduce rows of one length, for then invocations share
+rows in the same way; one that a product reads stays apart, as it may become a part of the product.
+What is large enough to keep a device busy by itself stays apart, too, unless both read parts of one
+result.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr, TensorType, i64
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.tensor import PadOp
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -27,10 +30,15 @@ from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, UPDATES, DispatchOp, YieldOp
-from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import operands_of
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
+
+if TYPE_CHECKING:
+    from xdsl_spirv.passes.analysis.loops_arrays import Loops
+    from xdsl_spirv.passes.analysis.loops_nests import Nest
 
 PASS = "join-dispatches"
 
@@ -42,24 +50,37 @@ OF_ONE_RESULT = 1 << 22
 Elements of two that read parts of one result: for these a launch is still a good part of the time.
 """
 
+FEW = 1 << 17
+"""Elements of two of which one moves fewer neighbours at a time than the other could."""
+
+MOST_NUMBERS = 16
+"""Sizes that a joined kernel is given: push constants have room for 32 on every device."""
+
 MOST_RESULTS = 4
 """Buffers that a joined kernel writes, beside those that it reads."""
 
 
 @dataclass(frozen=True)
 class JoinDispatchesPass(ModulePass):
-    """Joins small dispatches without reductions that are independent of each other."""
+    """Joins small dispatches that are independent of each other."""
 
     name = PASS
 
+    target: str = ""
+    """A device's name or target file; without it the module's, or any device."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        known = op.attributes.get(TARGET)
+        name = self.target or (known.data if isinstance(known, StringAttr) else "")
+        # A workgroup may find no row of its own in a kernel with rows of several results.
+        reduces = not name or load_target(name, op, PASS).idle_subgroups
         for function in functions_of(op):
-            _join_all(function.body.block)
+            _join_all(function.body.block, reduces)
 
 
-def _join_all(block: Block) -> None:
+def _join_all(block: Block, reduces: bool) -> None:
     dispatches = [op for op in block.ops if isinstance(op, DispatchOp)]
-    works = {op: _Work.of(op) for op in dispatches} if len(dispatches) > 1 else {}
+    works = {op: _Work.of(op, reduces) for op in dispatches} if len(dispatches) > 1 else {}
     left = {op: work for op, work in works.items() if work is not None}
     waiting = deque(left)
     while waiting:
@@ -81,8 +102,13 @@ def _join_all(block: Block) -> None:
 def _is_worthwhile(first: DispatchOp, second: DispatchOp, one: _Work, other: _Work) -> bool:
     """Whether both are small, or read parts of one result and are not large."""
     if max(one.elements, other.elements) <= SMALL:
-        return True
-    if one.elements + other.elements > OF_ONE_RESULT or one.run != other.run:
+        return len({one.row, other.row} - {0}) < 2
+    if (
+        one.row
+        or other.row
+        or one.elements + other.elements > OF_ONE_RESULT
+        or one.run != other.run
+    ):
         return False
     read = {source(value) for value in first.inputs} & {source(value) for value in second.inputs}
     return any(isinstance(value.owner, DispatchOp) for value in read)
@@ -90,14 +116,18 @@ def _is_worthwhile(first: DispatchOp, second: DispatchOp, one: _Work, other: _Wo
 
 @dataclass(frozen=True)
 class _Work:
-    """The work of a dispatch: elements, and how many neighbours of them lie in one run."""
+    """
+    The work of a dispatch: elements, how many neighbours of them lie in one run, and the length of
+    the rows that it reduces, 0 if it reduces none.
+    """
 
     elements: int
     run: int
+    row: int = 0
 
     @staticmethod
-    def of(dispatch: DispatchOp) -> _Work | None:
-        """Returns a dispatch's work; None if elements depend on each other, or are too many."""
+    def of(dispatch: DispatchOp, reduces: bool) -> _Work | None:
+        """Returns a dispatch's work; None if it cannot be joined, or is too much."""
         if any(SCHEDULE in op.attributes or isinstance(op, PadOp) for op in dispatch.walk()):
             # A padded operand is read through only in a dispatch of its own.
             return None
@@ -113,8 +143,9 @@ class _Work:
             nests = nests_of(results_of_dispatch(dispatch)[1])
         except NotLoops:
             return None
-        if any(all_reductions_of(nest) for nest in nests):
-            return None
+        reductions = [found for nest in nests for found in all_reductions_of(nest)]
+        if reductions:
+            return _Work._of_reductions(dispatch, nests, reductions) if reduces else None
         elements = sum(typical(prod(nest.shape)) for nest in nests)
         if elements > OF_ONE_RESULT or (elements > SMALL and any(map(crossing, nests))):
             # Large ones that turn rows into columns pass through Workgroup memory, alone.
@@ -122,9 +153,41 @@ class _Work:
         runs = (n for n in (8, 4, 2) if all(nest.shape and is_run(nest.shape, n) for nest in nests))
         return _Work(elements, next(runs, 1))
 
+    @staticmethod
+    def _of_reductions(
+        dispatch: DispatchOp,
+        nests: Sequence[Nest],
+        reductions: Sequence[tuple[Loops, frozenset[int]]],
+    ) -> _Work | None:
+        """Returns the work of small reductions of rows of one known length, else None."""
+        from xdsl_spirv.passes.analysis.loops_nests import INNER
+
+        lengths = {
+            prod(s for s, yes in zip(loops.sizes, loops.reduction, strict=True) if yes)
+            for loops, _ in reductions
+        }
+        (row,) = lengths if len(lengths) == 1 else (0,)
+        elements = sum(typical(prod(nest.shape)) for nest in nests)
+        elements = max(elements, *(typical(prod(loops.sizes)) for loops, _ in reductions))
+        if is_dynamic(row) or row < 2 or elements > SMALL:
+            return None
+        if any(INNER in rows for _, rows in reductions) or _is_of_product(dispatch):
+            return None
+        return _Work(elements, 1, row)
+
     def beside(self, other: _Work) -> _Work:
         """Returns the work of a kernel that does both."""
-        return _Work(self.elements + other.elements, min(self.run, other.run))
+        row = max(self.row, other.row)
+        return _Work(self.elements + other.elements, min(self.run, other.run), row)
+
+
+def _is_of_product(dispatch: DispatchOp) -> bool:
+    """Whether a product reads a result."""
+    users = (use.operation for result in dispatch.results for use in result.uses)
+    return any(
+        isinstance(user, DispatchOp) and any(map(_is_contraction, user.body.block.ops))
+        for user in users
+    )
 
 
 def _is_contraction(op: Operation) -> bool:
@@ -172,7 +235,10 @@ def _fit(first: DispatchOp, second: DispatchOp) -> bool:
     from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
 
     inputs = {source(value) for value in (*first.inputs, *second.inputs)}
-    return len(inputs) <= MOST_INPUTS and len((*first.results, *second.results)) <= MOST_RESULTS
+    numbers = sum(not isinstance(value.type, TensorType) for value in inputs)
+    if numbers > MOST_NUMBERS or len(inputs) - numbers > MOST_INPUTS:
+        return False
+    return len((*first.results, *second.results)) <= MOST_RESULTS
 
 
 def _join_two(first: DispatchOp, second: DispatchOp) -> DispatchOp:

@@ -24,9 +24,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.dialects.schedule import SCHEDULE
+from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.combinations import combinations_of
+from xdsl_spirv.passes.analysis.contraction import element_type
 from xdsl_spirv.passes.analysis.loops_arrays import Loops, NotLoops
 from xdsl_spirv.passes.analysis.loops_nests import INNER, Nest, all_reductions_of, nests_of
 from xdsl_spirv.passes.analysis.loops_reader import results_of_operations
@@ -69,6 +70,9 @@ FEWEST_KEPT, MOST_KEPT = 32, 1 << 14
 
 LEAST_ROWS = 32
 """Rows from which on a sum and its norm are one kernel: the norm of few becomes a product's."""
+
+LEAST_ROUNDED_ROWS = 8
+"""As `LEAST_ROWS`, where the norm is rounded for products on matrices, which take no norms."""
 
 MOST_REPEATED = 4
 """Most times that a kernel may reduce the same row, rather than read another kernel's result."""
@@ -148,7 +152,9 @@ def _is_kept(op: linalg.ops.GenericOp, group: Group) -> bool:
     *rows, columns = extents(op.results[0])
     if is_dynamic(columns) or not FEWEST_KEPT <= columns <= MOST_KEPT:
         return False
-    return typical(prod(rows)) >= LEAST_ROWS
+    element = element_type(group.root.results[0])
+    least = LEAST_ROWS if bit_width(element) > 16 else LEAST_ROUNDED_ROWS
+    return typical(prod(rows)) >= least
 
 
 def _is_needed_between(op: Operation, group: Group) -> bool:

@@ -243,8 +243,11 @@ class RowsKernel:
         b, readers = self.b, self.plan.readers
         if readers is None or readers.parts == 1:
             return number
+        width, row = readers.parts * readers.columns, 0
+        if width != self.plan.operands.columns:
+            row, number = b.times(b.divided(number, width), width), b.remainder(number, width)
         part = b.times(b.remainder(number, readers.parts), readers.columns)
-        return b.plus(b.divided(number, readers.parts), part)
+        return b.plus(row, b.plus(b.divided(number, readers.parts), part))
 
     def _points(self) -> tuple[list[Point], list[Point]]:
         """Returns the points of the invocation's rows (with the batch), and of its columns."""
@@ -514,7 +517,9 @@ class RowsKernel:
             code.value(source, row, own, total, sums)
             for own, total in zip(columns, finished, strict=True)
         ]
-        store_readers(self.b, readers, column, values)
+        b, columns = self.b, plan.operands.columns
+        number = b.plus(b.times(self.batch, plan.operands.rows), row)
+        store_readers(b, readers, b.plus(b.times(number, columns), column), values)
 
     def _with_init(self, tile: BatchTile, row: Index, column: Index, total: SSAValue) -> SSAValue:
         """Adds the initial value to a sum, in the result's type."""

@@ -17,7 +17,12 @@ from xdsl_spirv.dialects.schedule import CollectiveOp, LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.loops_arrays import NotLoops, Result
-from xdsl_spirv.passes.analysis.loops_nests import Nest, dimensions_along_rows, nests_of
+from xdsl_spirv.passes.analysis.loops_nests import (
+    Nest,
+    dimensions_along_rows,
+    nests_of,
+    reductions_of,
+)
 from xdsl_spirv.passes.analysis.loops_reader import results_of_collective
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
@@ -147,6 +152,9 @@ class _Distribution:
         shape = nest.shape
         self.column_shape = tuple(s for i, s in enumerate(shape) if i in self.columns)
         self.row_shape = tuple(s for i, s in enumerate(shape) if i not in self.columns)
+        if schedule.reduce.data != "invocation" and not reductions_of(nest):
+            # Beside rows that groups reduce, invocations compute elements by themselves.
+            schedule = LoopsAttr(schedule.workgroup.data, schedule.workgroups.data)
         self.lanes: Lanes = group_of(self.b, schedule, target)
 
     def write(self) -> None:

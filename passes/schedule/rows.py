@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, ModuleOp, f32
 from xdsl.ir import Attribute
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, bit_width
@@ -347,7 +347,7 @@ class RowsPlan(ContractionPlan):
 
         if is_dynamic(self.operands.columns):
             raise NotFused("it is known only at run time how many columns there are")
-        return column_readers(source.value, self.operands.columns)
+        return column_readers(source.value)
 
     @property
     def together(self) -> int:
@@ -478,10 +478,12 @@ class RowsPlan(ContractionPlan):
         if source is None:
             return
         count, operands = self.together, self.operands
-        in_order = AffineMap(len(contraction.sizes), 0, (AffineDimExpr(0), AffineDimExpr(1)))
-        is_row = contraction.counts[:3] == (0, 1, 1) and source.map == in_order
+        walked = [*contraction.groups[0], *operands.column_loops]
+        rows = {AffineDimExpr(loop) for loop in operands.row_loops}
+        in_order = [e for e in source.map.results if e not in rows]
+        is_row = in_order == list(map(AffineDimExpr, walked))
         if not is_row or operands.streamed != 1 or operands.rows != 1:
-            yield "columns are read in the kernel: that takes one row, and columns in one loop"
+            yield "columns are read in the kernel: that takes one row whose columns lie in order"
         elif self.readers is not None and self.readers.parts > 1 and operands.side_by_side > 1:
             width = operands.side_by_side
             yield f"columns are taken of parts in turns, but {width} are in one load"

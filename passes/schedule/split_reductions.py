@@ -69,7 +69,7 @@ from xdsl_spirv.targets import Target
 PARTS = (2, 4, 8, 16)
 """Into how many parts K may be cut: few enough that an invocation sums them by itself."""
 
-WRITTEN_OUT = 4
+WRITTEN_OUT = 8
 """Parts that are summed by an operation on elements, which joins what reads the sum."""
 
 

@@ -286,3 +286,23 @@ def test_experts_in_blocks_are_their_numbers(format: str, tmp_path: Path):
     ours = Session(import_gguf(packed, context=8, cache="f32", of_all=True)).run(tokens)
     theirs = LlamaCpp(plain, 8).run(tokens)
     np.testing.assert_allclose(ours, theirs, atol=2e-5 * abs(theirs).max())
+
+
+def test_kernels_of_experts_give_the_functions_logits(tmp_path: Path):
+    """
+    A token's experts on a target that computes norms and activations in products: gates and
+    activation are one kernel, the experts of a token one product, norms of all heads one kernel.
+    """
+    path = tmp_path / "x.gguf"
+    values = {**COMMON, **EXPERTS, "block_count": 1, "embedding_length": 256}
+    write_declared(path, "qwen3moe", values, of_experts(Type.MXFP4))
+    program = compile_model(import_gguf(path, context=8), "nvidia-h200")
+    ours, theirs = program.session(), Session(import_gguf(path, context=8))
+    names = [layer.entry_point for layer in program.function("decode").layers]
+    assert len(names) == 13, names
+    assert [name for name in names if "matmul_1x192x256" in name], names
+    for past, token in enumerate((3, 41, 7)):
+        given = np.array([token], np.int32)
+        logits = ours.run("decode", token=given, past=past)["logits"]
+        expected = theirs.run(given)
+        np.testing.assert_allclose(logits, expected, atol=2e-3 * abs(expected).max())

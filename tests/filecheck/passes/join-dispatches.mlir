@@ -81,10 +81,11 @@ func.func @needing_the_old(%x: tensor<4x8xf32>, %y: tensor<1x4xf32>, %k: tensor<
 
 // -----
 
-// Sums share rows among invocations in ways of their own, and large results keep a device busy.
+// A small sum joins what is small, too; large sums and results keep a device busy.
 
 // CHECK-LABEL: func.func @apart
-// CHECK-COUNT-4: schedule.dispatch
+// CHECK-COUNT-3: = schedule.dispatch
+// CHECK-NOT: = schedule.dispatch
 func.func @apart(%x: tensor<64x64xf32>, %y: tensor<256x256xf32>) -> (tensor<64xf32>, tensor<64x64xf32>, tensor<256x256xf32>, tensor<256xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<64xf32>
@@ -177,4 +178,50 @@ func.func @turned(%x: tensor<512x128xf32>) -> (tensor<512x128xf32>, tensor<128x5
   %a = linalg.sqrt ins(%p : tensor<512x128xf32>) outs(%e : tensor<512x128xf32>) -> tensor<512x128xf32>
   %b = linalg.transpose ins(%p : tensor<512x128xf32>) outs(%f : tensor<128x512xf32>) permutation = [1, 0]
   func.return %a, %b : tensor<512x128xf32>, tensor<128x512xf32>
+}
+
+// -----
+
+// Sums of rows of one length join, as the norms of heads of queries and keys do. Rows of another
+// length, and the sums that a product reads, stay apart.
+
+// CHECK-LABEL: func.func @norms
+// CHECK: schedule.dispatch(%q, %k)
+// CHECK: schedule.dispatch(%y)
+// CHECK: %[[S:.*]] = schedule.dispatch(%z)
+// CHECK: schedule.dispatch(%[[S]], %w)
+func.func @norms(%q: tensor<8x16xf32>, %k: tensor<2x16xf32>, %y: tensor<4x32xf32>, %z: tensor<4x16x16xf32>, %w: tensor<16x8xf32>) -> (tensor<8xf32>, tensor<2xf32>, tensor<4xf32>, tensor<4x8xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e8 = tensor.empty() : tensor<8xf32>
+  %f8 = linalg.fill ins(%zero : f32) outs(%e8 : tensor<8xf32>) -> tensor<8xf32>
+  %a = linalg.reduce ins(%q : tensor<8x16xf32>) outs(%f8 : tensor<8xf32>) dimensions = [1]
+    (%i: f32, %t: f32) {
+      %c = arith.addf %i, %t : f32
+      linalg.yield %c : f32
+    }
+  %e2 = tensor.empty() : tensor<2xf32>
+  %f2 = linalg.fill ins(%zero : f32) outs(%e2 : tensor<2xf32>) -> tensor<2xf32>
+  %b = linalg.reduce ins(%k : tensor<2x16xf32>) outs(%f2 : tensor<2xf32>) dimensions = [1]
+    (%i: f32, %t: f32) {
+      %c = arith.addf %i, %t : f32
+      linalg.yield %c : f32
+    }
+  %e4 = tensor.empty() : tensor<4xf32>
+  %f4 = linalg.fill ins(%zero : f32) outs(%e4 : tensor<4xf32>) -> tensor<4xf32>
+  %d = linalg.reduce ins(%y : tensor<4x32xf32>) outs(%f4 : tensor<4xf32>) dimensions = [1]
+    (%i: f32, %t: f32) {
+      %c = arith.addf %i, %t : f32
+      linalg.yield %c : f32
+    }
+  %e16 = tensor.empty() : tensor<4x16xf32>
+  %f16 = linalg.fill ins(%zero : f32) outs(%e16 : tensor<4x16xf32>) -> tensor<4x16xf32>
+  %s = linalg.reduce ins(%z : tensor<4x16x16xf32>) outs(%f16 : tensor<4x16xf32>) dimensions = [2]
+    (%i: f32, %t: f32) {
+      %c = arith.addf %i, %t : f32
+      linalg.yield %c : f32
+    }
+  %er = tensor.empty() : tensor<4x8xf32>
+  %fr = linalg.fill ins(%zero : f32) outs(%er : tensor<4x8xf32>) -> tensor<4x8xf32>
+  %r = linalg.matmul ins(%s, %w : tensor<4x16xf32>, tensor<16x8xf32>) outs(%fr : tensor<4x8xf32>) -> tensor<4x8xf32>
+  func.return %a, %b, %d, %r : tensor<8xf32>, tensor<2xf32>, tensor<4xf32>, tensor<4x8xf32>
 }
