@@ -161,10 +161,22 @@ def test_not_what_reads_columns():
     assert [layer.results for layer in program.layers] == [1, 1]
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(31, 64), (64, 16)])
+@pytest.mark.parametrize(("rows", "columns"), [(7, 64), (64, 16)])
 def test_not_few_rows_or_columns(rows: int, columns: int):
     program = compile_module(parse_text(sum_and_norm(rows, columns)), "nvidia-h200")
     assert len(program.manifest.dispatches) == 2
+
+
+@pytest.mark.parametrize(("element", "kernels"), [("f16", 1), ("f32", 2)])
+def test_few_rows_that_are_rounded(element: str, kernels: int):
+    """A norm of few rows in f32 may become a part of the product that reads it."""
+    text = sum_and_norm(8, 64)
+    if element == "f32":
+        text = text.replace("f16", "f32").replace("arith.truncf %", "arith.negf %")
+        text = text.replace(": f32 to f32", ": f32")
+    program = compile_module(parse_text(text), "nvidia-h200")
+    assert len(program.manifest.dispatches) == kernels
+    assert_right(program, {})
 
 
 @pytest.mark.parametrize("target", TARGETS)
