@@ -9,7 +9,7 @@ A kernel's loops store results of any shapes one after another, without waiting.
 queries, keys and values need between two products is one launch, and so is what a prompt's need.
 Reductions are joined if they are small and reduce rows of one length, for then invocations share
 rows in the same way; one that a product reads stays apart, as it may become a part of the product.
-What is large enough to keep a device busy by itself stays apart, too, unless both read parts of one
+A dispatch that keeps a device busy by itself stays apart, too, unless both read parts of one
 result.
 """
 
