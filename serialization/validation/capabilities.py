@@ -268,7 +268,7 @@ def type_capabilities(m: Module, i: Instruction) -> Problems:
     elif declared_type.kind == "Vector":
         if declared_type.lanes in (8, 16):
             vector = "DOT-05" if "DotProductInputAll" in m.capabilities else ""
-            yield from _one_of(m, ("Vector16",), f"{declared_type}", vector)
+            yield from _one_of(m, ("Vector16", "LongVectorEXT"), f"{declared_type}", vector)
     elif declared_type.is_bfloat16:
         yield from _one_of(m, ("BFloat16CooperativeMatrixKHR",), str(declared_type))
     elif (declared_type.encoding or "").startswith("Float8"):

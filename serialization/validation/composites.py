@@ -113,7 +113,7 @@ def _construct_vector(m: Module, type_: Type, given: list[Type | None]) -> Probl
         yield Problem(
             f"{type_} has {want} components, not {lanes}", f"give {want} components together"
         )
-    elif len(given) < 2 and type_.kind == "Vector":
+    elif len(given) < min(2, want or 2) and type_.kind == "Vector":
         yield Problem("a vector is constructed of at least two constituents", "use OpCopyObject")
 
 

@@ -83,7 +83,11 @@ def _no_type(m: Module, what: str, id: int) -> Problem:
 
 @instruction_rule("TYP-03", "3.49.6", "TypeVector TypeMatrix")
 def vectors(m: Module, i: Instruction) -> Problems:
-    """A vector has 2, 3, 4, 8 or 16 scalar components; a matrix 2 to 4 floating-point columns."""
+    """
+    A vector has 2, 3, 4, 8 or 16 scalar components, by SPV_EXT_long_vector any number.
+
+    A matrix has 2 to 4 floating-point columns.
+    """
     if len(i.words) < 4:
         return
     element, count = _part(m, i.words[2]), i.words[3]
@@ -93,7 +97,7 @@ def vectors(m: Module, i: Instruction) -> Problems:
                 f"{m.spell(i.words[2])} is not a scalar type",
                 "name an integer, float or Boolean type",
             )
-        if count not in (2, 3, 4, 8, 16):
+        if count not in (2, 3, 4, 8, 16) and not (count and "LongVectorEXT" in m.capabilities):
             yield Problem(f"there is no vector of {count} components", "use 2, 3 or 4")
         return
     if element is None or element.kind != "Vector" or element.base != "Float":

@@ -15,7 +15,9 @@ from xdsl_spirv.serialization.validation.registry import (
 )
 
 STRUCT = frozenset({"TypeStruct"})
-OBJECT = frozenset({"Variable", "UntypedVariableKHR", "FunctionParameter", "RawAccessChainNV"})
+OBJECT = frozenset(
+    {"Variable", "UntypedVariableKHR", "FunctionParameter", "RawAccessChainNV", "BufferPointerEXT"}
+)
 GLOBAL = frozenset({"Variable", "UntypedVariableKHR"})
 BUILT = GLOBAL | VECTOR_CONSTANTS | {"Constant", "SpecConstant"}
 LINKED = frozenset({"Function", "Variable", "UntypedVariableKHR"})

@@ -38,6 +38,7 @@ def _number(kind: str) -> Callable[[Type, Type], bool]:
     return lambda t, r: t.base == kind
 
 
+HALF = "SPV_AMD_gpu_shader_half_float"
 INT = Want("an integer, a vector of integers or a cooperative matrix", _number("Int"))
 FLOAT = Want("a float, a vector of floats or a cooperative matrix", _number("Float"))
 BOOL = Want("a Boolean or a vector of Booleans", _number("Bool"))
@@ -110,6 +111,13 @@ def _other_width(m: Module, i: Instruction) -> str | None:
 
 CLOCKS = (("Int", 1, 64), ("Vector", 2, 32))
 """Kind, components and width of a clock's possible results."""
+
+
+def _lacks_half_derivatives(m: Module, i: Instruction) -> str | None:
+    type_ = m.types.get(i.type_id)
+    if type_ is None or type_.width == 32 or HALF in m.extensions:
+        return None
+    return f"the result is of 32-bit floats, not {type_}"
 
 
 class Row(NamedTuple):
@@ -200,9 +208,11 @@ TABLE = (
         {"matrix": SAME, "scalar": COMPONENT}),
     Row("OPR-30", "3.49.15", "OpFMA's operands have the result's type.", "FmaKHR", FLOAT,
         {"operand_1": SAME, "operand_2": SAME, "operand_3": SAME}),
-    Row("OPR-31", "3.49.16", "A derivative is of a 32-bit float and keeps its type.",
+    Row("OPR-31", "3.49.16",
+        f"A derivative is of a 32-bit float (by {HALF} also of 16 bits) and keeps its type.",
         "DPdx DPdy Fwidth DPdxFine DPdyFine FwidthFine DPdxCoarse DPdyCoarse FwidthCoarse",
-        Want("of 32-bit floats", lambda t, r: t.base == "Float" and t.width == 32), {"p": SAME}),
+        Want("of 32-bit floats", lambda t, r: t.base == "Float" and t.width in (16, 32)),
+        {"p": SAME}, _lacks_half_derivatives, f'use 32-bit floats, or declare "{HALF}"'),
     Row("OPR-32", "3.49.24", "OpAssumeTrueKHR takes a Boolean.", "AssumeTrueKHR", None,
         {"condition": BOOL_SCALAR}),
     Row("OPR-33", "3.49.24", "OpExpectKHR takes two values of the result's type.", "ExpectKHR",

@@ -99,7 +99,7 @@ def vulkan_scopes(m: Module, i: Instruction) -> Problems:
     places = i.shape.places
     if "execution" in places:
         scope = _scope(m, i.get("execution"))
-        allowed = ("Workgroup", "Subgroup") if i.op == "ControlBarrier" else ("Subgroup",)
+        allowed = ("Workgroup", "Subgroup") if i.op.startswith("ControlBarrier") else ("Subgroup",)
         if scope is not None and scope not in allowed:
             yield Problem(f"the execution scope is {scope}", f"use {' or '.join(allowed)}")
     if "memory" in places:

@@ -21,10 +21,12 @@ RESOURCES = frozenset({"StorageBuffer", "Uniform", "UniformConstant"})
 
 @module_rule("VUL-01", "Vulkan", vulkan=True)
 def bindings(m: Module) -> Problems:
-    """A resource has a DescriptorSet and a Binding."""
+    """A resource has a DescriptorSet and a Binding; a heap of descriptors is built in."""
     for i in m.outside:
         type_ = m.types.get(i.type_id)
         if i.op not in VARIABLES or type_ is None or type_.storage not in RESOURCES:
+            continue
+        if m.has(i.result, "BuiltIn"):
             continue
         for name in ("DescriptorSet", "Binding"):
             if not m.has(i.result, name):
@@ -195,7 +197,9 @@ def _takes_layout(m: Module, storage: str) -> bool:
 
 @module_rule("VUL-05", "Vulkan", vulkan=True)
 def push_constants(m: Module) -> Problems:
-    """An entry point uses at most one block of push constants."""
+    """An entry point uses at most one block of push constants, without banks of them."""
+    if "PushConstantBanksNV" in m.capabilities:
+        return
     variables = {
         i.result
         for i in m.outside
