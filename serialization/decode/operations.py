@@ -44,6 +44,7 @@ from xdsl_spirv.serialization.encode.operations import (
     instruction_for,
     properties_of,
 )
+from xdsl_spirv.serialization.raw.operands import opcode_of
 from xdsl_spirv.upstream.on_demand import attributes_of
 
 ENUMERATIONS: Mapping[str, type[EnumerationAttr[Any]]] = {
@@ -129,7 +130,22 @@ def class_of(in_set: str | None, opcode: int) -> type[IRDLOperation] | None:
 def core_decoder(opcode: int) -> Decode | None:
     """The decoder of a core instruction; None if no operation stands for it."""
     cls = class_of(None, opcode)
-    return None if cls is None else decoder_of(cls)
+    if cls is None:
+        return None
+    decode = decoder_of(cls)
+    return _copy_decoder(decode) if opcode == opcode_of("OpCopyLogical") else decode
+
+
+def _copy_decoder(logical: Decode) -> Decode:
+    """Types that differ by their ids alone are one type here: the copy is a plain one."""
+    plain = core_decoder(opcode_of("OpCopyObject"))
+    assert plain is not None
+
+    def decode(known: Known, words: Sequence[int]) -> Operation:
+        is_plain = known.type(words[1]) == known.value(words[3]).type
+        return (plain if is_plain else logical)(known, words)
+
+    return decode
 
 
 @lru_cache(maxsize=4096)

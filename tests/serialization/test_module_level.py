@@ -137,6 +137,18 @@ def test_a_decoration_is_carried(name: str):
     assert encode(decode(again, unchecked=True)) == again
 
 
+def test_a_copy_between_ids_of_one_type():
+    """SPIR-V wants OpCopyLogical between ids of types; the dialect has one type for both."""
+    declared = "%a = OpTypeArray %u32 %four\n%b = OpTypeArray %u32 %four\n%null = OpConstantNull %a"
+    text = MODULE.replace("DECLARATION", declared)
+    text = text.replace("%entry = OpLabel", "%entry = OpLabel\n%copy = OpCopyLogical %b %null")
+    for part in ("CAPABILITY", "BEHIND_MODEL", "ANNOTATION"):
+        text = text.replace(part, "")
+    decoded = decode(assemble(text).encode())
+    decoded.verify()
+    assert "OpCopyObject" in opcodes(encode(decoded))
+
+
 def draw_size(drawn: random.Random) -> tuple[str, tuple[int, int, int]]:
     """Constants that make a workgroup's size, in any of the ways, and the size."""
     lines, spec = list[str](), drawn.choice(["", "Spec"])
