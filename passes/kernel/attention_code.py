@@ -21,11 +21,6 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.spirv import arithmetic, conversion
-from xdsl_spirv.dialects.spirv.cooperative_matrix import (
-    CooperativeMatrixLoadOp,
-    CooperativeMatrixStoreOp,
-)
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -37,12 +32,8 @@ from xdsl_spirv.passes.kernel.attention_numbers import (
     FragmentAttention,
     State,
 )
-from xdsl_spirv.passes.kernel.attention_operands import (
-    ROW_MAJOR,
-    fragments_of,
-    offset_along,
-    stride_of,
-)
+from xdsl_spirv.passes.kernel.attention_operands import fragments_of, offset_along, stride_of
+from xdsl_spirv.passes.kernel.matrix_values import load_matrix, matrix_type, store_matrix
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.attention_result_rows import ResultRows
 from xdsl_spirv.passes.schedule.plan import ceil_div
@@ -63,9 +54,7 @@ class AttentionCode(FragmentAttention):
     def __init__(self, b: KernelEmitter, plan: AttentionPlan):
         super().__init__(b, plan)
         schedule = plan.schedule
-        self.carrier = self.matrix_type(
-            self.m, self.n, f16, CooperativeMatrixUse.MatrixAccumulatorKHR
-        )
+        self.carrier = matrix_type("Acc", self.m, self.n, f16)
         tile = b.block_id(gpu.DimensionEnum.X, "query_tile")
         self.batch: Index = b.block_id(gpu.DimensionEnum.Y, "batch") if plan.op.batch > 1 else 0
         subgroup = b.subgroup_id(schedule.subgroups.data)
@@ -203,10 +192,9 @@ class AttentionCode(FragmentAttention):
         row = b.plus(self.row, strip * self.m)
         if self.plan.mask_in_fragments:
             at = b.plus(offset_along(b, layout, 1, row), offset_along(b, layout, 2, key))
-            pointer = b.pointer(self.mask, (b.plus(start, at),))
             type = self.accumulator if isinstance(element, Float32Type) else self.carrier
-            stride = b.i32(stride_of(layout, 1))
-            loaded = b.add(CooperativeMatrixLoadOp(pointer, stride, ROW_MAJOR, type))
+            place = (b.plus(start, at),)
+            loaded = load_matrix(b, type, self.mask, place, stride_of(layout, 1))
             return loaded if type is self.accumulator else self._converted(loaded, self.accumulator)
 
         def element_at(i: Index, j: Index) -> SSAValue:
@@ -310,9 +298,8 @@ class AttentionCode(FragmentAttention):
         def directly(strip: int, column: int, value: Fragment) -> None:
             if not isinstance(element, Float32Type):
                 value = self._converted(value, self.carrier)
-            pointer = b.pointer(memory, (place(b.plus(self.row, strip * self.m), column * self.n),))
-            stride = b.i32(stride_of(layout, 1) or plan.op.extents[3])
-            b.insert(CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
+            at = place(b.plus(self.row, strip * self.m), column * self.n)
+            store_matrix(b, value, memory, (at,), stride_of(layout, 1) or plan.op.extents[3])
 
         def by_elements(strip: int, column: int, value: Fragment) -> None:
             rows, _, _, width = plan.op.extents

@@ -24,8 +24,7 @@ from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, PackedViewOp, bit_width
-from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
+from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp
 from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -38,7 +37,7 @@ from xdsl_spirv.passes.kernel.elements import (
     pack_elements,
     unpack_elements,
 )
-from xdsl_spirv.passes.kernel.packed import zero_of
+from xdsl_spirv.passes.kernel.matrix_values import matrix_type, put_together, zeros
 from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan
 from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
 from xdsl_spirv.passes.schedule.tiles import vector_type
@@ -137,7 +136,9 @@ class DealtLines:
     def __init__(self, b: KernelEmitter, plan: AttentionPlan, name: str, lane: SSAValue):
         self.b, self.plan, self.name = b, plan, name
         self.deal = plan.deal(name)
-        self.type = plan.operand_type(name)
+        m, n, k = plan.schedule.instruction.sizes
+        shape = ("A", m, k) if name == "q" else ("B", k, n)
+        self.type = matrix_type(*shape, plan.element)
         self.half = VectorType(plan.element, [2])
         self.lane_row = moved_bits(b, lane, self.deal.lane_row_bits)
         self.lane_vector = moved_bits(b, lane, self.deal.lane_vector_bits)
@@ -173,13 +174,13 @@ class DealtLines:
     def _fragment(self, rows: Sequence[Sequence[SSAValue]], number: int) -> SSAValue:
         """Builds a block's fragment from the words of the block's piece of each row."""
         b = self.b
-        fragment = b.at_top(ConstantOp(zero_of(self.plan.element), self.type), "none")
-        for component, (row, word, half) in enumerate(self.deal.halves(number)):
+
+        def component(row: int, word: int, half: int) -> SSAValue:
             # Shifted and masked, halves of two words became one in more instructions.
-            pair = b.pure(self._pair, rows[row][word])
-            value = b.add(CompositeExtractOp(pair, [half]))
-            fragment = b.add(CompositeInsertOp(value, fragment, [component]))
-        return fragment
+            return b.add(CompositeExtractOp(b.pure(self._pair, rows[row][word]), [half]))
+
+        components = (component(*place) for place in self.deal.halves(number))
+        return put_together(b, components, zeros(b, self.type, "none"))
 
     def _pair(self, word: SSAValue) -> Operation:
         return BitcastOp(word, self.half)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from math import inf
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import BFloat16Type, FloatAttr, f16, f32
+from xdsl.dialects.builtin import BFloat16Type, f16, f32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.spirv import arithmetic, conversion
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.attention_code import AttentionCode
 from xdsl_spirv.passes.kernel.attention_numbers import LOWEST, Fragment, State
-from xdsl_spirv.passes.kernel.attention_operands import COLUMN_MAJOR, ROW_MAJOR
 from xdsl_spirv.passes.kernel.attention_scratch import Scratch
+from xdsl_spirv.passes.kernel.matrix_values import COLUMN_MAJOR, load_matrix, store_matrix, zeros
 
 
 class MemoryAttentionCode(AttentionCode):
@@ -41,12 +40,13 @@ class MemoryAttentionCode(AttentionCode):
 
     def _lefts(self, step: int) -> list[Fragment]:
         return [
-            self.scratch.load(
-                self.scratch.probabilities,
-                self.scratch.probability(strip, step * self.k),
+            load_matrix(
+                self.b,
                 self.left,
+                self.scratch.probabilities,
+                (self.scratch.probability(strip, step * self.k),),
                 self.plan.schedule.probability_row,
-                ROW_MAJOR,
+                shared=True,
             )
             for strip in range(self.strips)
         ]
@@ -66,10 +66,11 @@ class MemoryAttentionCode(AttentionCode):
             inside = b.below(thread, size - first) if size - first < invocations else True
             b.when(inside, lambda number=number: self._write_index(memory, number))
         b.barrier()
-        columns = self.scratch.load(memory, 0, self.accumulator, 0, ROW_MAJOR)
+        load = partial(load_matrix, b, self.accumulator, memory, (0,), 0, shared=True)
+        columns = load()
         self.columns = columns
         if self.plan.op.offset is not None:
-            rows = self.scratch.load(memory, 0, self.accumulator, 0, COLUMN_MAJOR)
+            rows = load(layout=COLUMN_MAJOR)
             self.beyond = self.both(arithmetic.FSubOp, columns, rows)
 
     def _write_index(self, memory: SSAValue, number: Index) -> None:
@@ -156,12 +157,14 @@ class MemoryAttentionCode(AttentionCode):
                 values = [self.power(self.exponent(score, top)) for score, top in pairs]
                 powers = self.put(values, fragment)
                 state.sums[strip] = [self.both(arithmetic.FAddOp, state.sums[strip][0], powers)]
-                self.scratch.store(
-                    self.scratch.probabilities,
-                    self.scratch.probability(strip, j * self.n),
+                place = (self.scratch.probability(strip, j * self.n),)
+                store_matrix(
+                    self.b,
                     self._carried(values, powers),
+                    self.scratch.probabilities,
+                    place,
                     self.plan.schedule.probability_row,
-                    ROW_MAJOR,
+                    shared=True,
                 )
         self.b.subgroup_barrier()
 
@@ -172,8 +175,7 @@ class MemoryAttentionCode(AttentionCode):
         b = self.b
         narrow = [b.add(arith.TruncFOp(value, self.plan.element)) for value in values]
         bits = [b.add(conversion.BitcastOp(value, f16)) for value in narrow]
-        none = b.at_top(ConstantOp(FloatAttr(0.0, f16), self.carrier))
-        return self.put(bits, none)
+        return self.put(bits, zeros(b, self.carrier))
 
     # The result
 

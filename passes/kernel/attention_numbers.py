@@ -14,17 +14,17 @@ from typing import Any, TypeAlias
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, MemRefType, f32, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
-from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
 from xdsl_spirv.dialects.spirv.constants import ConstantOp
 from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
+from xdsl_spirv.dialects.spirv.enums import Scope
 from xdsl_spirv.dialects.spirv.group import GroupNonUniformAnyOp
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.matrix_values import matrix_type, put_together, take_apart
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 Fragment: TypeAlias = SSAValue
@@ -102,11 +102,11 @@ class FragmentAttention(Numbers, ABC):
 
     def __init__(self, b: KernelEmitter, plan: AttentionPlan):
         self.b, self.plan = b, plan
-        schedule, accumulates = plan.schedule, CooperativeMatrixUse.MatrixAccumulatorKHR
+        schedule = plan.schedule
         self.m, self.n, self.k = schedule.instruction.sizes
         self.strips, self.keys = schedule.strips, schedule.key_tile.data
-        self.accumulator = self.matrix_type(self.m, self.n, f32, accumulates)
-        self.left = self.matrix_type(self.m, self.k, plan.element, CooperativeMatrixUse.MatrixAKHR)
+        self.accumulator = matrix_type("Acc", self.m, self.n, f32)
+        self.left = matrix_type("A", self.m, self.k, plan.element)
         # In units of the exponent of two where nothing is done to scores, so that one multiply-add
         # makes the exponent of a raw score; else scores are scaled first.
         scale = plan.op.scale.value.data
@@ -118,11 +118,6 @@ class FragmentAttention(Numbers, ABC):
     def components(self) -> int:
         """The number of components of an accumulator fragment in each invocation."""
 
-    def matrix_type(
-        self, rows: int, columns: int, element: Attribute, use: CooperativeMatrixUse
-    ) -> CooperativeMatrixType:
-        return CooperativeMatrixType(rows, columns, element, Scope.Subgroup, use)
-
     def splat(self, value: float, type: CooperativeMatrixType | None = None) -> Fragment:
         """The number in every component, of the accumulator if no type is given."""
         type = type or self.accumulator
@@ -131,13 +126,11 @@ class FragmentAttention(Numbers, ABC):
 
     def parts(self, fragment: Fragment) -> list[SSAValue]:
         """Splits a fragment into the invocation's components."""
-        return [self.b.add(CompositeExtractOp(fragment, [i])) for i in range(self.components)]
+        return take_apart(self.b, fragment, self.components)
 
     def put(self, values: Sequence[SSAValue], fragment: Fragment) -> Fragment:
         """Replaces the invocation's components of a fragment."""
-        for i, value in enumerate(values):
-            fragment = self.b.add(CompositeInsertOp(value, fragment, [i]))
-        return fragment
+        return put_together(self.b, values, fragment)
 
     def both(self, kind: type[Operation], a: SSAValue, b: SSAValue) -> SSAValue:
         """Applies a binary operation component by component."""

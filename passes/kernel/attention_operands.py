@@ -6,18 +6,14 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, PackedViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
-from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixLoadOp
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.matrix_values import COLUMN_MAJOR, ROW_MAJOR, load_matrix
 from xdsl_spirv.passes.kernel.packed import Share, fragment_type
 from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
-
-ROW_MAJOR = CooperativeMatrixLayout.RowMajorKHR
-COLUMN_MAJOR = CooperativeMatrixLayout.ColumnMajorKHR
 
 
 def fragments_of(
@@ -88,8 +84,8 @@ class RowFragments:
             offset_along(b, self.layout, 1, b.times(outer, first)),
             offset_along(b, self.layout, 2, b.times(inner, second)),
         )
-        pointer = b.pointer(self.memory, (b.plus(self.start, at),))
-        return b.add(CooperativeMatrixLoadOp(pointer, b.i32(self.stride), self.kind, self.type))
+        place = (b.plus(self.start, at),)
+        return load_matrix(b, self.type, self.memory, place, self.stride, self.kind)
 
 
 def offset_along(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> Index:

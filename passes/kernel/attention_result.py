@@ -12,21 +12,17 @@ from functools import partial
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import Float32Type, FloatAttr, i32
+from xdsl.dialects.builtin import Float32Type, i32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div
-from xdsl_spirv.dialects.spirv.composite import CompositeInsertOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixStoreOp
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.attention_operands import ROW_MAJOR, offset_along, stride_of
+from xdsl_spirv.passes.kernel.attention_operands import offset_along, stride_of
 from xdsl_spirv.passes.kernel.component_places import lane_places, moved_bits
 from xdsl_spirv.passes.kernel.elements import WORD_BITS
+from xdsl_spirv.passes.kernel.matrix_values import matrix_type, put_together, store_matrix, zeros
 from xdsl_spirv.passes.kernel.packed import as_one
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.attention_result_rows import ResultRows
@@ -66,20 +62,14 @@ class RegisterResult:
         b, plan = self.b, self.plan
         out, element, layout = plan.op.out, plan.element_of("result"), plan.layout("result")
         memory = b.once("result", lambda: FlatViewOp(out, element), "result_elements")
-        type = CooperativeMatrixType(
-            self.m, self.n, element, Scope.Subgroup, CooperativeMatrixUse.MatrixAccumulatorKHR
-        )
         stride = b.i32(stride_of(layout, 1) or plan.extents[3])
         start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
         row = b.plus(start, offset_along(b, layout, 1, b.plus(self.row, strip * self.m)))
-        none = b.at_top(ConstantOp(FloatAttr(0.0, element), type))  # pyright: ignore
+        none = zeros(b, matrix_type("Acc", self.m, self.n, element))
         for column, values in enumerate(columns):
-            fragment = none
-            for i, value in enumerate(self._narrow(values)):
-                fragment = b.add(CompositeInsertOp(value, fragment, [i]))
+            fragment = put_together(b, self._narrow(values), none)
             place = b.plus(row, offset_along(b, layout, 2, column * self.n))
-            pointer = b.pointer(memory, (place,))
-            b.insert(CooperativeMatrixStoreOp(pointer, fragment, stride, ROW_MAJOR))
+            store_matrix(b, fragment, memory, (place,), stride)
 
     def _store_rows(self, strip: int, columns: list[list[SSAValue]]) -> None:
         """Stores an invocation's components of each row; neighbouring components as one vector."""

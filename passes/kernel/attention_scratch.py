@@ -15,18 +15,11 @@ from xdsl.dialects.builtin import f16, f32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix import (
-    CooperativeMatrixLoadOp,
-    CooperativeMatrixStoreOp,
-)
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAccess
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.attention_operands import COLUMN_MAJOR, ROW_MAJOR
+from xdsl_spirv.passes.kernel.matrix_values import COLUMN_MAJOR, load_matrix, store_matrix
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
-
-NON_PRIVATE = MemoryAccess.NonPrivatePointer
 
 
 class Scratch:
@@ -58,34 +51,10 @@ class Scratch:
         allocation = b.allocate(element, shape, name)
         return b.at_top(FlatViewOp(allocation, element), f"{name}_elements")
 
-    def store(
-        self,
-        memory: SSAValue,
-        at: Index,
-        fragment: SSAValue,
-        stride: int,
-        layout: CooperativeMatrixLayout,
-    ) -> None:
-        b = self.b
-        pointer = b.pointer(memory, (at,))
-        b.insert(CooperativeMatrixStoreOp(pointer, fragment, b.i32(stride), layout, NON_PRIVATE))
-
-    def load(
-        self,
-        memory: SSAValue,
-        at: Index,
-        type: CooperativeMatrixType,
-        stride: int,
-        layout: CooperativeMatrixLayout,
-    ) -> SSAValue:
-        b = self.b
-        pointer = b.pointer(memory, (at,))
-        return b.add(CooperativeMatrixLoadOp(pointer, b.i32(stride), layout, type, NON_PRIVATE))
-
     def of_rows(self, memory: SSAValue, strip: int) -> SSAValue:
         """Loads a fragment in which every component has the number of its row of a strip."""
         at = self.b.plus(self.at_rows, strip * self.m)
-        return self.load(memory, at, self.accumulator, 0, COLUMN_MAJOR)
+        return load_matrix(self.b, self.accumulator, memory, (at,), 0, COLUMN_MAJOR, shared=True)
 
     def reduced(
         self,
@@ -99,7 +68,8 @@ class Scratch:
         the subgroup). All invocations see its writes afterwards.
         """
         b = self.b
-        self.store(self.exchange, self.at_exchange, fragment, self.m, COLUMN_MAJOR)
+        place = (self.at_exchange,)
+        store_matrix(b, fragment, self.exchange, place, self.m, COLUMN_MAJOR, shared=True)
         self.b.subgroup_barrier()
 
         def row(number: Index) -> None:
@@ -133,11 +103,12 @@ class Scratch:
 
     def spread(self) -> SSAValue:
         """Loads a fragment from `exchange`, where it lies row by row."""
-        return self.load(self.exchange, self.at_exchange, self.accumulator, self.n, ROW_MAJOR)
+        place = (self.at_exchange,)
+        return load_matrix(self.b, self.accumulator, self.exchange, place, self.n, shared=True)
 
     def collect(self, fragment: SSAValue) -> None:
         """Stores a fragment to `exchange`, row by row."""
-        self.store(self.exchange, self.at_exchange, fragment, self.n, ROW_MAJOR)
+        store_matrix(self.b, fragment, self.exchange, (self.at_exchange,), self.n, shared=True)
 
     def probability(self, strip: int, column: int) -> Index:
         """Returns where a strip's probabilities begin, from key `column` of the tile on."""

@@ -19,6 +19,7 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.collective import Operand, write_contraction, write_pack
 from xdsl_spirv.passes.kernel.fragments import FragmentTile
+from xdsl_spirv.passes.kernel.matrix_values import matrix_type
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.schedule.plan import Plan
 
@@ -38,7 +39,10 @@ class CooperativeCore:
 
     def __init__(self, builder: KernelEmitter, plan: Plan, place: Place):
         self.builder, self.plan, self.place = builder, plan, place
-        self.types = _fragment_types(plan)
+        m, n, k = plan.schedule.instruction.sizes
+        a, b, result = plan.contraction.element_types
+        shapes = ("A", m, k, a), ("B", k, n, b), ("Acc", m, n, result)
+        self.types = [matrix_type(*shape) for shape in shapes]
         self.tile = FragmentTile(builder, plan, place, self.types[2])
         self.init: SSAValue | None = None
         self.slices: SliceSums | None = None
@@ -124,19 +128,6 @@ class CooperativeCore:
                 results[at] = self.builder.add(
                     spv.CooperativeMatrixMulAddOp(row, column, results[at], flags or None)
                 )
-
-
-def _fragment_types(
-    plan: Plan,
-) -> tuple[spv.CooperativeMatrixType, spv.CooperativeMatrixType, spv.CooperativeMatrixType]:
-    m, n, k = plan.schedule.instruction.sizes
-    a, b, result = plan.contraction.element_types
-    use, scope = spv.CooperativeMatrixUse, spv.Scope.Subgroup
-    return (
-        spv.CooperativeMatrixType(m, k, a, scope, use.MatrixAKHR),
-        spv.CooperativeMatrixType(k, n, b, scope, use.MatrixBKHR),
-        spv.CooperativeMatrixType(m, n, result, scope, use.MatrixAccumulatorKHR),
-    )
 
 
 @dataclass(frozen=True)

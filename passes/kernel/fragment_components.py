@@ -10,11 +10,12 @@ from typing import Protocol
 
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp, CompositeInsertOp
+from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.component_places import lane_places
 from xdsl_spirv.passes.kernel.elements import Accumulator, pack_elements
+from xdsl_spirv.passes.kernel.matrix_values import put_together
 from xdsl_spirv.targets import Fragment
 
 Corner = tuple[Index, Index]
@@ -73,9 +74,7 @@ class FragmentComponents:
         self, at: Corner, start: SSAValue, element: Callable[[Index, Index], SSAValue]
     ) -> SSAValue:
         """Builds a fragment from its components; `start` is any fragment of its type."""
-        for number, (row, column) in enumerate(self._at(at)):
-            start = self.builder.add(CompositeInsertOp(element(row, column), start, [number]))
-        return start
+        return put_together(self.builder, (element(*place) for place in self._at(at)), start)
 
     def _at(self, at: Corner) -> Iterator[Corner]:
         b = self.builder

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.dialects.linalg.ops import CopyOp
 from xdsl.ir import SSAValue
 
@@ -25,6 +24,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import Accumulator, ElementCode
+from xdsl_spirv.passes.kernel.matrix_values import ROW_MAJOR, load_matrix, store_matrix, zeros
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.stored_result import moves_together
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from xdsl_spirv.passes.kernel.fragment_components import Elements
     from xdsl_spirv.passes.kernel.matrices import MatrixCode
     from xdsl_spirv.passes.kernel.result_strips import ResultStrips
-
-ROW_MAJOR = spv.CooperativeMatrixLayout.RowMajorKHR
 
 UNROLLED_ROWS = 8
 """Elements of a fragment up to which an invocation copies its own without a loop."""
@@ -131,13 +129,7 @@ class FragmentTile(ResultTile):
 
     def zeros(self) -> list[SSAValue]:
         """Returns accumulators of 0, all the same value."""
-        element = self.type.element_type
-        if isinstance(element, IntegerType):
-            zero = IntegerAttr(0, element)
-        else:
-            zero = FloatAttr(0.0, cast(AnyFloat, element))
-        value = self.builder.at_top(spv.ConstantOp(zero, self.type), "zero")
-        return [value] * (self.fragments_m * self.fragments_n)
+        return [zeros(self.builder, self.type, "zero")] * (self.fragments_m * self.fragments_n)
 
     def load(self, source: SSAValue, numbers: Sequence[int] | None = None) -> list[SSAValue]:
         """Loads all or some accumulators from the initial value; undefined outside it."""
@@ -214,8 +206,7 @@ class FragmentTile(ResultTile):
         for at, value in zip(corners, values, strict=True):
             assert isinstance(value, SSAValue), "parts are for epilogues"
             place = b.divided(self.offset(*at), access.width)
-            pointer = b.pointer(access.memory, (place,))
-            b.insert(spv.CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR))
+            store_matrix(b, value, access.memory, (place,), stride)
 
     def _matrix_code(self) -> MatrixCode:
         """Chooses the code of the epilogue on whole fragments."""
@@ -309,10 +300,8 @@ class FragmentTile(ResultTile):
         return row, column
 
     def _store_in_scratch(self, value: SSAValue) -> None:
-        b = self.builder
-        pointer = b.pointer(self._scratch(), (self._scratch_row, 0))
-        stride, access = b.i32(self.n), spv.MemoryAccess.NonPrivatePointer
-        b.insert(spv.CooperativeMatrixStoreOp(pointer, value, stride, ROW_MAJOR, access))
+        place = self._scratch_row, 0
+        store_matrix(self.builder, value, self._scratch(), place, self.n, shared=True)
 
     def _copy_fragment(self, at: tuple[Index, Index]) -> None:
         """Copies a fragment's inner elements from Workgroup memory into the results."""
@@ -353,15 +342,8 @@ class FragmentTile(ResultTile):
 
         self._for_each_element(at, copy)
         b.subgroup_barrier()
-        fragment = b.add(
-            spv.CooperativeMatrixLoadOp(
-                b.pointer(scratch, (self._scratch_row, 0)),
-                b.i32(self.n),
-                ROW_MAJOR,
-                self.type,
-                spv.MemoryAccess.NonPrivatePointer,
-            )
-        )
+        place = self._scratch_row, 0
+        fragment = load_matrix(b, self.type, scratch, place, self.n, shared=True)
         b.subgroup_barrier()
         return fragment
 

@@ -5,19 +5,29 @@ An epilogue on whole fragments: its operations on cooperative matrices, its oper
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.componentwise import homes, matrix_access
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import Access, Accumulator, ElementCode, constant_of
+from xdsl_spirv.passes.kernel.matrix_values import (
+    COLUMN_MAJOR,
+    ROW_MAJOR,
+    load_matrix,
+    matrix_type,
+    put_together,
+    store_matrix,
+    take_apart,
+    zeros,
+)
 from xdsl_spirv.passes.kernel.result_tile import ResultTile
 
 MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {
@@ -48,8 +58,7 @@ class MatrixCode:
         """Store the results of the fragment that begins at `row` and `column`."""
         values = self.results(row, column, accumulator)
         for value, access in zip(values, self.code.results, strict=True):
-            pointer, stride, layout = self._place(access, row, column)
-            self.builder.insert(spv.CooperativeMatrixStoreOp(pointer, value, stride, layout))
+            store_matrix(self.builder, value, *self._place(access, row, column))
 
     def results(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
         """The results of the fragment that begins at `row` and `column`."""
@@ -61,19 +70,14 @@ class MatrixCode:
 
     def _place(
         self, access: Access, row: Index, column: Index
-    ) -> tuple[SSAValue, SSAValue, spv.CooperativeMatrixLayout]:
-        b = self.builder
+    ) -> tuple[SSAValue, Sequence[Index], Size, spv.CooperativeMatrixLayout]:
         matrix = matrix_access(access.layout, self.code.epilogue.parts)
         assert matrix is not None, "asked of is_componentwise"
-        layout = spv.CooperativeMatrixLayout
-        pointer = b.pointer(access.memory, (self.tile.offset(row, column, access.layout),))
-        kind = layout.RowMajorKHR if matrix.by_rows else layout.ColumnMajorKHR
-        return pointer, b.i32(matrix.stride), kind
+        place = (self.tile.offset(row, column, access.layout),)
+        return access.memory, place, matrix.stride, ROW_MAJOR if matrix.by_rows else COLUMN_MAJOR
 
     def _matrix(self, element: Attribute) -> spv.CooperativeMatrixType:
-        m, n = self.tile.m, self.tile.n
-        use = spv.CooperativeMatrixUse.MatrixAccumulatorKHR
-        return spv.CooperativeMatrixType(m, n, element, spv.Scope.Subgroup, use)
+        return matrix_type("Acc", self.tile.m, self.tile.n, element)
 
     def _constant(self, value: SSAValue) -> SSAValue:
         """Returns a fragment with a scalar in every component."""
@@ -119,10 +123,8 @@ class MatrixCode:
         access = self.code.operands[placed]
         at = self.tile.offset(row, column, access.layout)
         if (placed, at) not in self._loaded:
-            pointer, stride, layout = self._place(access, row, column)
-            type = self._matrix(placed.element_type)
-            load = spv.CooperativeMatrixLoadOp(pointer, stride, layout, type)
-            self._loaded[placed, at] = self.builder.add(load)
+            type, place = self._matrix(placed.element_type), self._place(access, row, column)
+            self._loaded[placed, at] = load_matrix(self.builder, type, *place)
         return self._loaded[placed, at]
 
     def _body(self, op: linalg.ops.GenericOp, inputs: list[SSAValue]) -> SSAValue:
@@ -176,27 +178,14 @@ class MatrixCode:
 
     def _parts(self, matrix: SSAValue) -> list[SSAValue]:
         """Splits a fragment into the invocation's components."""
-        add = self.builder.add
-        return [add(spv.CompositeExtractOp(matrix, [n])) for n in range(self.components)]
+        return take_apart(self.builder, matrix, self.components)
 
     def _joined(self, parts: Sequence[SSAValue]) -> SSAValue:
         """Builds a fragment from all of the invocation's components."""
-        element = parts[0].type
-        matrix = self._zero(element)
-        for number, part in enumerate(parts):
-            matrix = self.builder.add(spv.CompositeInsertOp(part, matrix, [number]))
-        return matrix
-
-    def _zero(self, element: Attribute) -> SSAValue:
-        type = self._matrix(element)
+        type = self._matrix(parts[0].type)
         if type not in self._zeros:
-            zero = (
-                IntegerAttr(0, element)
-                if isinstance(element, IntegerType)
-                else FloatAttr(0.0, cast(AnyFloat, element))
-            )
-            self._zeros[type] = self.builder.at_top(spv.ConstantOp(zero, type))
-        return self._zeros[type]
+            self._zeros[type] = zeros(self.builder, type)
+        return put_together(self.builder, parts, self._zeros[type])
 
     def _scalar(self, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         """Applies an operation to one component of each operand."""

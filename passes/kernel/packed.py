@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import gpu
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, VectorType, i32
+from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv
@@ -21,6 +21,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import WORD_BITS
+from xdsl_spirv.passes.kernel.matrix_values import matrix_type, put_together, take_apart, zeros
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.schedule.packing import PackPlan, PanelPlan
 from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, vector_type
@@ -42,10 +43,7 @@ class Words:
     def fragment(self, words: SSAValue) -> SSAValue:
         """Returns the fragment that words stand for."""
         b = self.builder
-        fragment = b.at_top(spv.ConstantOp(zero_of(self.tile.element_type), self.type), "none")
-        for number, component in enumerate(self._components(words)):
-            fragment = b.add(spv.CompositeInsertOp(component, fragment, [number]))
-        return fragment
+        return put_together(b, self._components(words), zeros(b, self.type, "none"))
 
     def _components(self, words: SSAValue) -> list[SSAValue]:
         b = self.builder
@@ -56,8 +54,7 @@ class Words:
                 word = b.add(spv.CompositeExtractOp(words, [self.order.index(number)]))
             piece = b.add(spv.BitcastOp(word, self.piece))
             if isinstance(self.piece, VectorType):
-                count = self.piece.get_shape()[0]
-                components += [b.add(spv.CompositeExtractOp(piece, [i])) for i in range(count)]
+                components += take_apart(b, piece, self.piece.get_shape()[0])
             else:
                 components.append(piece)
         return components
@@ -65,9 +62,7 @@ class Words:
     def words(self, fragment: SSAValue) -> SSAValue:
         """Returns the words of a fragment."""
         b, tile = self.builder, self.tile
-        components = [
-            b.add(spv.CompositeExtractOp(fragment, [number])) for number in range(tile.components)
-        ]
+        components = take_apart(b, fragment, tile.components)
         per_word = tile.components // tile.words
         words: list[SSAValue] = []
         for number in range(0, tile.components, per_word):
@@ -105,17 +100,9 @@ class Share(Words):
 def fragment_type(tile: PackedTile) -> spv.CooperativeMatrixType:
     """Returns the type of a packed operand's fragments."""
     outer, inner = tile.packing.fragment_sizes
-    is_a = tile.packing.use.data == "A"
-    rows, columns = (outer, inner) if is_a else (inner, outer)
-    use = spv.CooperativeMatrixUse.MatrixAKHR if is_a else spv.CooperativeMatrixUse.MatrixBKHR
-    return spv.CooperativeMatrixType(rows, columns, tile.element_type, spv.Scope.Subgroup, use)
-
-
-def zero_of(element: Attribute) -> IntegerAttr | FloatAttr:
-    if isinstance(element, IntegerType):
-        return IntegerAttr(0, element)
-    assert isinstance(element, AnyFloat)
-    return FloatAttr(0.0, element)
+    use = tile.packing.use.data
+    shape = (outer, inner) if use == "A" else (inner, outer)
+    return matrix_type(use, *shape, tile.element_type)
 
 
 class PackedOperand:

@@ -18,11 +18,10 @@ from functools import partial
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixStoreOp
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixLayout, MemoryAccess
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.kernel.elements import ElementCode
 from xdsl_spirv.passes.kernel.matrices import MatrixCode
+from xdsl_spirv.passes.kernel.matrix_values import store_matrix
 from xdsl_spirv.passes.kernel.result_tile import ResultTile
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
@@ -65,9 +64,7 @@ class ResultStrips:
         b = self.builder
         (result,) = code.results(*at, value)
         place = b.plus(self.begin, number * self.tile.n // self.width)
-        pointer, stride = b.pointer(self.memory, (place,)), b.i32(self.stride)
-        access, layout = MemoryAccess.NonPrivatePointer, CooperativeMatrixLayout.RowMajorKHR
-        b.insert(CooperativeMatrixStoreOp(pointer, result, stride, layout, access))
+        store_matrix(b, result, self.memory, (place,), self.stride, shared=True)
 
     def _from_strip(self, corner: tuple[Index, Index]) -> None:
         """Stores a strip at its corner of the result; all loads from the strip come first."""

@@ -22,11 +22,10 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.k_loop import Operand
+from xdsl_spirv.passes.kernel.matrix_values import load_matrix, store_matrix
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
-
-ROW_MAJOR = spv.CooperativeMatrixLayout.RowMajorKHR
 
 Finish = Callable[[Sequence[int], Sequence[SSAValue], Condition], None]
 """
@@ -83,8 +82,7 @@ class SliceSums:
 
     def _lies_in_rows_of(self, stride: int) -> None:
         """Sets the stride between fragment rows in memory, in elements."""
-        self.stride = stride
-        self.access = self.builder.i32(stride), ROW_MAJOR, spv.MemoryAccess.NonPrivatePointer
+        self.stride, self.step = stride, self.builder.i32(stride)
 
     def add(self, values: Sequence[SSAValue], finish: Finish) -> None:
         """Add up, and finish each fragment in one slice: in rounds of as many as there is room."""
@@ -128,23 +126,23 @@ class SliceSums:
         b, count = self.builder, self.slices
         return b.remainder(b.plus(self.place.slice, count - 1 - owner), count)
 
-    def _pointer(self, slot: Index, number: int) -> SSAValue:
-        """Returns a pointer to the memory of a fragment's sum."""
+    def _place(self, slot: Index, number: int) -> tuple[SSAValue, Sequence[Index]]:
+        """Returns the memory of a fragment's sum, and the sum's place there."""
         b = self.builder
         place = b.plus(b.times(slot, self.places * self.together), self.first)
         fragment = b.plus(place, number % self.together)
         assert self.memory is not None, "entered before"
         _, rows, _ = self.shape
         if self.in_tile is not None:
-            return b.pointer(self.memory, (b.times(fragment, rows * self.stride),))
+            return self.memory, (b.times(fragment, rows * self.stride),)
         if self.in_rows:
-            return b.pointer(self.memory, (b.times(fragment, rows), 0))
-        return b.pointer(self.memory, (fragment, 0, 0))
+            return self.memory, (b.times(fragment, rows), 0)
+        return self.memory, (fragment, 0, 0)
 
     def _leave(self, slot: Index, numbers: range, values: Sequence[SSAValue]) -> None:
         for number in numbers:
-            pointer, value = self._pointer(slot, number), values[number]
-            self.builder.insert(spv.CooperativeMatrixStoreOp(pointer, value, *self.access))
+            place = self._place(slot, number)
+            store_matrix(self.builder, values[number], *place, self.step, shared=True)
 
     def _finish(self, numbers: range, values: Sequence[SSAValue], finish: Finish) -> None:
         finish(numbers, self._wholes(numbers, values), True)
@@ -154,11 +152,9 @@ class SliceSums:
 
     def _whole(self, number: int, total: SSAValue) -> SSAValue:
         """Adds up the partial sums of all slices for a fragment."""
-        b = self.builder
-        stride, layout, access = self.access
         for slot in range(self.slices - 1):
-            pointer = self._pointer(slot, number)
-            part = b.add(spv.CooperativeMatrixLoadOp(pointer, stride, layout, self.type, access))
+            place = self._place(slot, number)
+            part = load_matrix(self.builder, self.type, *place, self.step, shared=True)
             total = self.plus(total, part)
         return total
 

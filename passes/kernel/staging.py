@@ -25,14 +25,13 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.component_places import moved_bits
 from xdsl_spirv.passes.kernel.elements import apply_prologue, pack_elements, unpack_elements
+from xdsl_spirv.passes.kernel.matrix_values import COLUMN_MAJOR, ROW_MAJOR, load_matrix
 from xdsl_spirv.passes.kernel.result_tile import Address, address_along, origin
 from xdsl_spirv.passes.schedule.plan import UNROLLED, ceil_div
 from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile
 
 if TYPE_CHECKING:
     from xdsl_spirv.passes.schedule.k_order import KOrder
-
-COLUMN_MAJOR = spv.CooperativeMatrixLayout.ColumnMajorKHR
 
 PACKED = 4
 """Elements in a word of a packed operand."""
@@ -154,7 +153,7 @@ class TileInMemory(ABC):
         assert isinstance(size, IntAttr)
         span = count * size.data
         row_major = (tile.k_axis == 1) == is_a
-        layout = spv.CooperativeMatrixLayout.RowMajorKHR if row_major else COLUMN_MAJOR
+        layout = ROW_MAJOR if row_major else COLUMN_MAJOR
         starts = range(0, span, size.data)
         return [self._fragment(span, start, k, type, layout) for start in starts]
 
@@ -180,15 +179,7 @@ class TileInMemory(ABC):
                 b.times(self.subgroup, span // tile.vector),
             )
             place = self._in_tile(row, column, k, outer // tile.vector)
-        return b.add(
-            spv.CooperativeMatrixLoadOp(
-                b.pointer(self.memory, (place,)),
-                b.i32(tile.stride),
-                layout,
-                type,
-                spv.MemoryAccess.NonPrivatePointer,
-            )
-        )
+        return load_matrix(b, type, self.memory, (place,), tile.stride, layout, shared=True)
 
 
 class StagedOperand(TileInMemory):

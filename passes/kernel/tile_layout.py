@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
+from xdsl.ir import Attribute
+
+from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.passes.kernel.matrix_values import matrix_type
 from xdsl_spirv.targets import Fragment, Target
 from xdsl_spirv.targets.linear import Place
 
@@ -105,6 +109,10 @@ class Matrices:
     grid: tuple[int, int]
     bits: int
     fragment: Fragment | None
+
+    def type_of(self, element: Attribute) -> CooperativeMatrixType:
+        """Returns the type of one of the matrices."""
+        return matrix_type(self.use, *self.shape, element)
 
     @property
     def steps(self) -> tuple[int, int]:

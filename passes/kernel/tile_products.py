@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl_spirv.dialects import spv, tile
 from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.kernel.matrix_values import load_matrix
 from xdsl_spirv.passes.kernel.tile_code import Schedule, Spot, TileEmitter
 from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices, matrices, spread
 from xdsl_spirv.passes.kernel.tile_values import (
@@ -32,7 +33,6 @@ from xdsl_spirv.passes.kernel.tile_values import (
     element_of,
     in_matrices,
     join_matrices,
-    matrix_type,
 )
 
 _SIGNED = (
@@ -160,13 +160,12 @@ def _direct(box: Box, wanted: Matrices, corner: Sequence[Index], turned: bool) -
         return None
     if b.multiple(number) % units:
         return None
-    type = matrix_type(wanted, box.type.element)
+    type = wanted.type_of(box.type.element)
 
     def load(i: int, j: int) -> SSAValue:
         places = [b.plus(c, n * s) for c, n, s in zip(corner, (i, j), wanted.shape, strict=True)]
         at, _ = element_of(b, view, box.firsts, places[::-1] if turned else places)
-        pointer = b.pointer(view.buffer, [at])
-        return b.add(spv.CooperativeMatrixLoadOp(pointer, b.i32(stride), LAYOUTS[turned], type))
+        return load_matrix(b, type, view.buffer, [at], stride, LAYOUTS[turned])
 
     return load
 

@@ -11,15 +11,14 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, Float32Type, IntegerAttr, Integ
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xdsl_spirv.dialects import tile
-from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixStoreOp
 from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.kernel.matrix_values import store_matrix, zero_of
 from xdsl_spirv.passes.kernel.tile_code import INDEX, Schedule, Shared, Spot, TileEmitter, is_index
 from xdsl_spirv.passes.kernel.tile_homes import Home, Homes, layout_of, reshaped_axes
 from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices
 from xdsl_spirv.passes.kernel.tile_products import multiply, operand
 from xdsl_spirv.passes.kernel.tile_reductions import Reduction
 from xdsl_spirv.passes.kernel.tile_values import (
-    LAYOUTS,
     Box,
     Elements,
     HeldMatrices,
@@ -32,11 +31,9 @@ from xdsl_spirv.passes.kernel.tile_values import (
     element_of,
     guarded_load,
     in_matrices,
-    matrix_type,
     move,
     range_of,
     scale,
-    zero_of,
 )
 
 HELD_MATRICES = 16
@@ -288,8 +285,7 @@ class ProgramCode:
         for part, number in zip(parts, all_numbers(home), strict=True):
             first = [b.plus(c, n * s) for c, n, s in zip(corner, number, home.shape, strict=True)]
             at, _ = element_of(b, view, box.firsts, first)
-            pointer = b.pointer(view.buffer, [at])
-            b.insert(CooperativeMatrixStoreOp(pointer, part, b.i32(stride), LAYOUTS[0]))
+            store_matrix(b, part, view.buffer, [at], stride)
         return True
 
     def write_scatter(self, op: tile.ScatterOp) -> None:
@@ -416,7 +412,7 @@ class ProgramCode:
         if not isinstance(value.type, tile.TileType):
             return [INDEX if is_index(value.type) else value.type]
         if isinstance(home, Matrices):
-            return [matrix_type(home, value.type.element)] * prod(home.counts)
+            return [home.type_of(value.type.element)] * prod(home.counts)
         assert isinstance(home, Layout)
         return [value.type.element] * len(home.registers)
 

@@ -12,23 +12,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import cast
 
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i32
+from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv, tile
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import load_element
+from xdsl_spirv.passes.kernel.matrix_values import (
+    COLUMN_MAJOR,
+    ROW_MAJOR,
+    load_matrix,
+    put_together,
+    store_matrix,
+    zero_of,
+)
 from xdsl_spirv.passes.kernel.tile_code import Spot, TileEmitter
 from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices, spread
 
-USES = {
-    "A": spv.CooperativeMatrixUse.MatrixAKHR,
-    "B": spv.CooperativeMatrixUse.MatrixBKHR,
-    "Acc": spv.CooperativeMatrixUse.MatrixAccumulatorKHR,
-}
-LAYOUTS = spv.CooperativeMatrixLayout.RowMajorKHR, spv.CooperativeMatrixLayout.ColumnMajorKHR
+LAYOUTS = ROW_MAJOR, COLUMN_MAJOR
+"""The layouts of matrices that are loaded as they are, and transposed."""
 
 
 @dataclass(frozen=True)
@@ -139,17 +142,9 @@ class Stored:
         """Loads one matrix of the tile, or of its transpose, after a call of `will_read`."""
         b = self.b
         first = [b.plus(c, n * s) for c, n, s in zip(corner, number, matrices.shape, strict=True)]
-        pointer = b.pointer(self.memory, first[::-1] if turned else first)
-        stride, type = b.i32(self.shape[-1]), matrix_type(matrices, self.value.type.element)
-        access = spv.MemoryAccess.NonPrivatePointer
-        return b.add(spv.CooperativeMatrixLoadOp(pointer, stride, LAYOUTS[turned], type, access))
-
-
-def matrix_type(matrices: Matrices, element: Attribute) -> spv.CooperativeMatrixType:
-    """Returns the type of one of the matrices."""
-    return spv.CooperativeMatrixType(
-        *matrices.shape, element, spv.Scope.Subgroup, USES[matrices.use]
-    )
+        place, type = first[::-1] if turned else first, matrices.type_of(self.value.type.element)
+        stride, layout = self.shape[-1], LAYOUTS[turned]
+        return load_matrix(b, type, self.memory, place, stride, layout, shared=True)
 
 
 class HeldMatrices(TileValue):
@@ -185,9 +180,7 @@ class HeldMatrices(TileValue):
             first = [
                 b.plus(c, n * s) for c, n, s in zip(corner, number, matrices.shape, strict=True)
             ]
-            pointer, stride = b.pointer(place.memory, first), b.i32(place.shape[-1])
-            access = spv.MemoryAccess.NonPrivatePointer
-            b.insert(spv.CooperativeMatrixStoreOp(pointer, value, stride, LAYOUTS[0], access))
+            store_matrix(b, value, place.memory, first, place.shape[-1], shared=True)
         return place
 
 
@@ -210,7 +203,7 @@ def in_matrices(value: TileValue, matrices: Matrices) -> list[SSAValue]:
         return value.values
     b, element = value.b, value.type.element
     if isinstance(value, Lazy) and value.splat is not None:
-        return [b.at_top(spv.ConstantOp(value.splat, matrix_type(matrices, element)))] * len(
+        return [b.at_top(spv.ConstantOp(value.splat, matrices.type_of(element)))] * len(
             all_numbers(matrices)
         )
     layout = matrices.layout
@@ -229,21 +222,12 @@ def join_matrices(value: TileValue, matrices: Matrices, layout: Layout) -> list[
     b, result = value.b, list[SSAValue]()
     assert matrices.fragment is not None
     count = matrices.fragment.components
-    type = matrix_type(matrices, value.type.element)
+    type = matrices.type_of(value.type.element)
     for number in range(len(layout.registers) // count):
         whole = b.once(("zero", type), lambda: spv.ConstantOp(zero_of(value.type.element), type))
-        for component in range(count):
-            part = value.at(Spot(layout, number * count + component))
-            whole = b.add(spv.CompositeInsertOp(part, whole, [component]))
-        result.append(whole)
+        spots = (Spot(layout, number * count + component) for component in range(count))
+        result.append(put_together(b, map(value.at, spots), whole))
     return result
-
-
-def zero_of(element: Attribute) -> IntegerAttr | FloatAttr:
-    """Returns the zero of an element type."""
-    if isinstance(element, IntegerType):
-        return IntegerAttr(0, element)
-    return FloatAttr(0.0, cast(AnyFloat, element))
 
 
 class Lazy(TileValue):

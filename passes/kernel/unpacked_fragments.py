@@ -8,7 +8,6 @@ they belong. Neither Workgroup memory nor another invocation has any part in it.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, FloatAttr
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
@@ -17,6 +16,7 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.component_places import moved_bits
 from xdsl_spirv.passes.kernel.elements import components_of
+from xdsl_spirv.passes.kernel.matrix_values import put_together, zeros
 from xdsl_spirv.passes.kernel.unit_code import UnitCode
 from xdsl_spirv.passes.kernel.unpacked import UnitSource
 from xdsl_spirv.passes.schedule.k_order import inner_axis
@@ -158,12 +158,11 @@ class UnpackedFragments:
     ) -> SSAValue:
         """Builds a fragment from the units' elements from number `first` on."""
         b = self.builder
-        element = type.element_type
-        assert isinstance(element, Float16Type | BFloat16Type | Float32Type)
-        fragment = b.at_top(spv.ConstantOp(FloatAttr(0.0, element), type), "none")
+        none = zeros(b, type, "none")
         fours: dict[tuple[int, int], list[SSAValue]] = {}
         rest = {slot: iter(self.order.elements) for slot in units}
-        for number, slot in enumerate(self.slots):
+
+        def component(slot: int) -> SSAValue:
             at = first + next(rest[slot])
             key = slot, at // VECTOR
             if key not in fours:
@@ -172,6 +171,6 @@ class UnpackedFragments:
                 if inside is not True:
                     four = b.select(inside, four, b.zero(four.type))
                 fours[key] = components_of(b, four)
-            component = fours[key][at % VECTOR]
-            fragment = b.add(spv.CompositeInsertOp(component, fragment, [number]))
-        return fragment
+            return fours[key][at % VECTOR]
+
+        return put_together(b, map(component, self.slots), none)

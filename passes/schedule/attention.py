@@ -26,8 +26,6 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     named_sizes,
     surely_below,
 )
-from xdsl_spirv.dialects.spirv.enums import CooperativeMatrixUse, Scope
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.schedule.attention_deal import Deal
@@ -279,14 +277,6 @@ class AttentionPlan(OfAttention):
         _, n, k = self.schedule.instruction.sizes
         right = self.target.fragment("B", (k, n), bit_width(self.element))
         return right is not None and 1 in right.component.values(0)
-
-    def operand_type(self, name: str) -> CooperativeMatrixType:
-        """Returns the type of fragments of q, k or v."""
-        m, n, k = self.schedule.instruction.sizes
-        left = name == "q"
-        rows, columns = (m, k) if left else (k, n)
-        use = CooperativeMatrixUse.MatrixAKHR if left else CooperativeMatrixUse.MatrixBKHR
-        return CooperativeMatrixType(rows, columns, self.element, Scope.Subgroup, use)
 
     def head_walk(self, name: str) -> int:
         """The walk of the layout of q, k or v that goes along the head."""

@@ -1,0 +1,89 @@
+"""Values of cooperative matrices: their types, constants and components, and moves of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, SSAValue
+
+from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
+
+ROW_MAJOR = spv.CooperativeMatrixLayout.RowMajorKHR
+COLUMN_MAJOR = spv.CooperativeMatrixLayout.ColumnMajorKHR
+
+USES = {
+    "A": spv.CooperativeMatrixUse.MatrixAKHR,
+    "B": spv.CooperativeMatrixUse.MatrixBKHR,
+    "Acc": spv.CooperativeMatrixUse.MatrixAccumulatorKHR,
+}
+
+
+def matrix_type(use: str, rows: int, columns: int, element: Attribute) -> spv.CooperativeMatrixType:
+    """Returns the type of a subgroup's matrices of a use: A, B or Acc."""
+    return spv.CooperativeMatrixType(rows, columns, element, spv.Scope.Subgroup, USES[use])
+
+
+def zero_of(element: Attribute) -> IntegerAttr | FloatAttr:
+    """Returns the zero of an element type."""
+    if isinstance(element, IntegerType):
+        return IntegerAttr(0, element)
+    return FloatAttr(0.0, cast(AnyFloat, element))
+
+
+def zeros(
+    b: KernelEmitter, type: spv.CooperativeMatrixType, name: str | None = None
+) -> SSAValue:
+    """Returns a matrix of 0."""
+    return b.at_top(spv.ConstantOp(zero_of(type.element_type), type), name)
+
+
+def take_apart(b: KernelEmitter, matrix: SSAValue, count: int) -> list[SSAValue]:
+    """Splits a matrix into the invocation's `count` components."""
+    return [b.add(spv.CompositeExtractOp(matrix, [number])) for number in range(count)]
+
+
+def put_together(b: KernelEmitter, components: Iterable[SSAValue], matrix: SSAValue) -> SSAValue:
+    """Replaces the invocation's components of a matrix."""
+    for number, component in enumerate(components):
+        matrix = b.add(spv.CompositeInsertOp(component, matrix, [number]))
+    return matrix
+
+
+def _access(shared: bool) -> spv.MemoryAccess | None:
+    """The access of Workgroup memory, which other invocations write or read."""
+    return spv.MemoryAccess.NonPrivatePointer if shared else None
+
+
+def load_matrix(
+    b: KernelEmitter,
+    type: spv.CooperativeMatrixType,
+    memory: SSAValue,
+    place: Sequence[Index],
+    stride: Size | SSAValue,
+    layout: spv.CooperativeMatrixLayout = ROW_MAJOR,
+    shared: bool = False,
+) -> SSAValue:
+    """Loads a matrix whose rows, or columns, are a stride apart."""
+    pointer = b.pointer(memory, place)
+    step = stride if isinstance(stride, SSAValue) else b.i32(stride)
+    return b.add(spv.CooperativeMatrixLoadOp(pointer, step, layout, type, _access(shared)))
+
+
+def store_matrix(
+    b: KernelEmitter,
+    matrix: SSAValue,
+    memory: SSAValue,
+    place: Sequence[Index],
+    stride: Size | SSAValue,
+    layout: spv.CooperativeMatrixLayout = ROW_MAJOR,
+    shared: bool = False,
+) -> None:
+    """Stores a matrix, its rows or columns a stride apart."""
+    pointer = b.pointer(memory, place)
+    step = stride if isinstance(stride, SSAValue) else b.i32(stride)
+    b.insert(spv.CooperativeMatrixStoreOp(pointer, matrix, step, layout, _access(shared)))
