@@ -9,11 +9,11 @@ A load is written once for all elements that it serves, and so is what is comput
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from typing_extensions import TypeIs
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, IndexType, IntegerType, f32, i32
+from xdsl.dialects.builtin import BFloat16Type, IndexType, IntegerType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
@@ -40,6 +40,7 @@ from xdsl_spirv.passes.kernel.elements import (
     bfloat16_of_bits,
     components_of,
     constant_of,
+    convert_factor,
     unpack_elements,
 )
 from xdsl_spirv.passes.schedule.tiles import vector_type
@@ -244,7 +245,7 @@ class ComputedOperand:
             operands = [scalar_of(value) for value in body_op.operands]
             first = operands[0]
             if isinstance(body_op, arith.ExtFOp) and _is_bfloat16(first):
-                values[body_op.result] = self._from_bits(first, body_op.result.type)
+                values[body_op.result] = bfloat16_of_bits(self.b, first, body_op.result.type)
             else:
                 floats = map(self._as_float, operands, body_op.operands)
                 values[body_op.results[0]] = code.copied(body_op, list(floats))
@@ -269,26 +270,13 @@ class ComputedOperand:
 
     def _widened(self, value: SSAValue) -> SSAValue:
         """A number in the type of the sums."""
-        b, to = self.b, self.type
-        if isinstance(self.root.element_type, BFloat16Type) and _is_bfloat16(value):
-            return self._from_bits(value, to)
-        if value.type == to:
-            return value
-        if isinstance(to, IntegerType):
-            return b.add((arith.ExtSIOp if self.signed else arith.ExtUIOp)(value, to))
-        wider = bit_width(value.type) < bit_width(to)
-        return b.add((arith.ExtFOp if wider else arith.TruncFOp)(value, cast(AnyFloat, to)))
+        return convert_factor(self.b, value, self.type, self.signed)
 
     def _as_float(self, scalar: Scalar, operand: SSAValue) -> Scalar:
         """A bfloat16 that is given as its bits, for an operation that takes no bits."""
         if isinstance(operand.type, BFloat16Type) and _is_bfloat16(scalar):
             return self.b.add(arith.BitcastOp(scalar, operand.type))
         return scalar
-
-    def _from_bits(self, value: SSAValue, to: Attribute) -> SSAValue:
-        """A bfloat16, given as its bits, in a wider type."""
-        single = bfloat16_of_bits(self.b, value)
-        return single if to == f32 else self.b.add(arith.ExtFOp(single, cast(AnyFloat, to)))
 
 
 def _is_bfloat16(scalar: Scalar) -> TypeIs[SSAValue]:

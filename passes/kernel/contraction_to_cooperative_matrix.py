@@ -19,7 +19,7 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.collective import Operand, write_contraction, write_pack
 from xdsl_spirv.passes.kernel.fragments import FragmentTile
-from xdsl_spirv.passes.kernel.matrix_values import matrix_type
+from xdsl_spirv.passes.kernel.matrix_values import matrix_type, multiply_matrices
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.schedule.plan import Plan
 
@@ -79,10 +79,9 @@ class CooperativeCore:
 
     def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """Writes the MulAdds of one K tile."""
-        results = list(carried)
         for step in range(self.steps):
-            self._multiply_step(*self._load_step(a, b, step), results)
-        return results
+            carried = self._multiply_step(*self._load_step(a, b, step), carried)
+        return carried
 
     def load(self, a: Operand, b: Operand) -> Sequence[SSAValue]:
         """Loads a K tile's fragments: for each instruction along K first A's, then B's."""
@@ -94,12 +93,11 @@ class CooperativeCore:
     ) -> Sequence[SSAValue]:
         """Writes the MulAdds of one K tile whose fragments are loaded."""
         count_m, count_n, _ = self.plan.schedule.fragments
-        results = list(carried)
         for first in range(0, len(fragments), count_m + count_n):
             middle = first + count_m
             rows, columns = fragments[first:middle], fragments[middle : middle + count_n]
-            self._multiply_step(rows, columns, results)
-        return results
+            carried = self._multiply_step(rows, columns, carried)
+        return carried
 
     @property
     def steps(self) -> int:
@@ -116,18 +114,13 @@ class CooperativeCore:
         return rows, b.fragments(count_n, step * k, type_b)
 
     def _multiply_step(
-        self, rows: Sequence[SSAValue], columns: Sequence[SSAValue], results: list[SSAValue]
-    ) -> None:
-        """Writes the MulAdds of one instruction along K; replaces the accumulators in place."""
+        self, rows: Sequence[SSAValue], columns: Sequence[SSAValue], totals: Sequence[SSAValue]
+    ) -> Sequence[SSAValue]:
+        """Returns the accumulators after the MulAdds of one instruction along K."""
         flags = spv.CooperativeMatrixOperands(0)
         for name, flag in zip(self.plan.contraction.types, SIGNED, strict=True):
             flags |= flag if name.startswith("s") else 0
-        for j, column in enumerate(columns):
-            for i, row in enumerate(rows):
-                at = i * len(columns) + j
-                results[at] = self.builder.add(
-                    spv.CooperativeMatrixMulAddOp(row, column, results[at], flags or None)
-                )
+        return multiply_matrices(self.builder, rows, columns, totals, flags or None)
 
 
 @dataclass(frozen=True)

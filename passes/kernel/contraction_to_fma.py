@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from xdsl.dialects import arith, math, vector
-from xdsl.dialects.builtin import AnyFloat, IntegerType, VectorType, f32
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import AnyFloat, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
@@ -22,7 +22,13 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.collective import Operand, write_contraction
-from xdsl_spirv.passes.kernel.elements import ElementCode, bfloat16_of_bits, components_of
+from xdsl_spirv.passes.kernel.elements import (
+    ElementCode,
+    components_of,
+    components_of_type,
+    convert_factor,
+    multiply_add,
+)
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
@@ -158,28 +164,16 @@ class InvocationCore:
             return parts
         return [[parts[k][i] for k in range(self.k)] for i in range(len(parts[0]))]
 
-    def _places(self, value: SSAValue) -> range:
-        return range(value.type.get_shape()[0] if isinstance(value.type, VectorType) else 1)
-
     def _scalars(self, value: SSAValue, name: str) -> list[SSAValue]:
         """Converts the components of an input's vector to the result's type."""
         if name.startswith("f") and value.type != self.element:
             # Vectors of floats are converted whole; xDSL's integer extensions take scalars only.
-            to = vector_type(self.element, len(self._places(value)))
+            to = vector_type(self.element, len(components_of_type(value.type)))
             if value.type != to:
                 value = self.builder.add(arith.ExtFOp(value, cast(AnyFloat, to)))
             return components_of(self.builder, value)
-        return [self._extended(component, name) for component in components_of(self.builder, value)]
-
-    def _extended(self, value: SSAValue, name: str) -> SSAValue:
-        """Converts an integer, or the bits of a bfloat16, to the result's type."""
-        b, to = self.builder, self.element
-        if value.type == to:
-            return value
-        if isinstance(to, IntegerType):
-            return b.add((arith.ExtSIOp if name.startswith("s") else arith.ExtUIOp)(value, to))
-        single = bfloat16_of_bits(b, value)
-        return single if to == f32 else b.add(arith.ExtFOp(single, cast(AnyFloat, to)))
+        b, signed = self.builder, name.startswith("s")
+        return [convert_factor(b, x, self.element, signed) for x in components_of(b, value)]
 
     def _products(
         self,
@@ -195,7 +189,7 @@ class InvocationCore:
                 spread = self._spread(rows[i][k])
                 for j, factor in enumerate(factors):
                     at = i * len(factors) + j
-                    results[at] = self._fused(spread, factor, results[at])
+                    results[at] = multiply_add(self.builder, spread, factor, results[at])
         return results
 
     def _spread(self, value: SSAValue) -> SSAValue:
@@ -204,12 +198,6 @@ class InvocationCore:
         if not isinstance(type, VectorType):
             return value
         return self.builder.add(vector.BroadcastOp(value, type))
-
-    def _fused(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
-        b = self.builder
-        if isinstance(self.element, IntegerType):
-            return b.add(arith.AddiOp(total, b.add(arith.MuliOp(x, y))))
-        return b.add(math.FmaOp(x, y, total))
 
 
 @dataclass(frozen=True)

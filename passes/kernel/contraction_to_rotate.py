@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
 
-from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.dialects import gpu
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -29,7 +28,7 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.collective import init_of
-from xdsl_spirv.passes.kernel.elements import ElementCode
+from xdsl_spirv.passes.kernel.elements import ElementCode, convert_factor, multiply_add
 from xdsl_spirv.passes.kernel.result_tile import BatchTile
 from xdsl_spirv.passes.schedule.window import Elements, WindowPlan
 
@@ -179,7 +178,7 @@ class WindowKernel:
             for number in range(plan.outputs):
                 at = self._offset(self.filter_elements, self._filter(loops, number, window, k))
                 factor = self._widened(b.load(self.filters, (at,)), plan.contraction.types[0])
-                sums[number] = self._fused(value, factor, sums[number])
+                sums[number] = multiply_add(b, value, factor, sums[number])
         return sums
 
     def _filter(self, loops: Loops, number: int, window: int, k: int) -> Loops:
@@ -228,18 +227,7 @@ class WindowKernel:
 
     def _widened(self, value: SSAValue, name: str) -> SSAValue:
         """Converts an input's element to the result's type."""
-        b, to = self.builder, self.element
-        if value.type == to:
-            return value
-        if isinstance(to, IntegerType):
-            return b.add((arith.ExtSIOp if name.startswith("s") else arith.ExtUIOp)(value, to))
-        return b.add(arith.ExtFOp(value, cast("AnyFloat", to)))
-
-    def _fused(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
-        b = self.builder
-        if isinstance(self.element, IntegerType):
-            return b.add(arith.AddiOp(total, b.add(arith.MuliOp(x, y))))
-        return b.add(math.FmaOp(x, y, total))
+        return convert_factor(self.builder, value, self.element, name.startswith("s"))
 
 
 def write_window(collective: CollectiveOp, plan: WindowPlan) -> None:

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
-from xdsl.dialects import arith, linalg, tensor, vector
+from xdsl.dialects import arith, linalg, math, tensor, vector
 from xdsl.dialects.builtin import (
+    AnyFloat,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     VectorType,
     f32,
     i32,
@@ -43,10 +45,31 @@ Accumulator: TypeAlias = "SSAValue | tuple[SSAValue, ...]"
 """The accumulator at a place of the result; one for each part of it, if there are several."""
 
 
-def bfloat16_of_bits(b: KernelEmitter, bits: SSAValue) -> SSAValue:
-    """Widens a bfloat16, given as an integer of its bits, to f32."""
+def bfloat16_of_bits(b: KernelEmitter, bits: SSAValue, to: Attribute = f32) -> SSAValue:
+    """Widens a bfloat16, given as an integer of its bits."""
     word = b.add(arith.ExtUIOp(bits, i32))
-    return b.add(arith.BitcastOp(b.add(arith.ShLIOp(word, b.i32(HIGH_HALF))), f32))
+    single = b.add(arith.BitcastOp(b.add(arith.ShLIOp(word, b.i32(HIGH_HALF))), f32))
+    return single if to == f32 else b.add(arith.ExtFOp(single, cast(AnyFloat, to)))
+
+
+def convert_factor(b: KernelEmitter, value: SSAValue, to: Attribute, signed: bool) -> SSAValue:
+    """Converts a factor to the type of the sum; an integer stands for a bfloat16 of its bits."""
+    if value.type == to:
+        return value
+    if isinstance(to, IntegerType):
+        return b.add((arith.ExtSIOp if signed else arith.ExtUIOp)(value, to))
+    if isinstance(value.type, IntegerType):
+        return bfloat16_of_bits(b, value, to)
+    wider = bit_width(value.type) < bit_width(to)
+    return b.add((arith.ExtFOp if wider else arith.TruncFOp)(value, cast(AnyFloat, to)))
+
+
+def multiply_add(b: KernelEmitter, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
+    """Computes x * y + total of numbers, or of vectors of them."""
+    type = total.type.element_type if isinstance(total.type, VectorType) else total.type
+    if isinstance(type, IntegerType):
+        return b.add(arith.AddiOp(total, b.add(arith.MuliOp(x, y))))
+    return b.add(math.FmaOp(x, y, total))
 
 
 def components_of(b: KernelEmitter, value: SSAValue) -> list[SSAValue]:

@@ -35,9 +35,7 @@ def zero_of(element: Attribute) -> IntegerAttr | FloatAttr:
     return FloatAttr(0.0, cast(AnyFloat, element))
 
 
-def zeros(
-    b: KernelEmitter, type: spv.CooperativeMatrixType, name: str | None = None
-) -> SSAValue:
+def zeros(b: KernelEmitter, type: spv.CooperativeMatrixType, name: str | None = None) -> SSAValue:
     """Returns a matrix of 0."""
     return b.at_top(spv.ConstantOp(zero_of(type.element_type), type), name)
 
@@ -52,6 +50,21 @@ def put_together(b: KernelEmitter, components: Iterable[SSAValue], matrix: SSAVa
     for number, component in enumerate(components):
         matrix = b.add(spv.CompositeInsertOp(component, matrix, [number]))
     return matrix
+
+
+def multiply_matrices(
+    b: KernelEmitter,
+    rows: Sequence[SSAValue],
+    columns: Iterable[SSAValue],
+    totals: Sequence[SSAValue],
+    signs: spv.CooperativeMatrixOperands | None = None,
+) -> list[SSAValue]:
+    """Adds the products of A's matrices by B's to totals, which are ordered row by row."""
+    results, width = list(totals), len(totals) // len(rows)
+    for j, column in enumerate(columns):
+        for at, row in zip(range(j, len(results), width), rows, strict=True):
+            results[at] = b.add(spv.CooperativeMatrixMulAddOp(row, column, results[at], signs))
+    return results
 
 
 def _access(shared: bool) -> spv.MemoryAccess | None:

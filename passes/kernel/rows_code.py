@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property, partial, reduce
 from math import prod
 
-from xdsl.dialects import arith, gpu, math
+from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
@@ -31,7 +31,7 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.bit_fields import Known
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode, Point
-from xdsl_spirv.passes.kernel.elements import ElementCode
+from xdsl_spirv.passes.kernel.elements import ElementCode, multiply_add
 from xdsl_spirv.passes.kernel.integer_products import RowDigits
 from xdsl_spirv.passes.kernel.result_tile import BatchTile
 from xdsl_spirv.passes.kernel.row_sums import RowSums
@@ -386,10 +386,7 @@ class RowsKernel:
         return b.remembered(key, depth, make)
 
     def fused(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
-        b = self.b
-        if isinstance(self.type, IntegerType):
-            return b.add(arith.AddiOp(total, b.add(arith.MuliOp(x, y))))
-        return b.add(math.FmaOp(x, y, total))
+        return multiply_add(self.b, x, y, total)
 
     def plus(self, x: SSAValue, y: SSAValue) -> SSAValue:
         kind = arith.AddiOp if isinstance(self.type, IntegerType) else arith.AddfOp

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import IntAttr, VectorType, i8, i32
 from xdsl.ir import Attribute, SSAValue
@@ -63,7 +63,13 @@ class Move:
 
 
 class TileInMemory(ABC):
-    """Reads an operand's tile from Workgroup memory; subclasses decide who stores it there."""
+    """
+    An operand's tile in Workgroup memory, which a workgroup's invocations move there in pieces;
+    subclasses decide what a piece is.
+    """
+
+    values_of_move = 1
+    """Values that wait in registers between a piece's load and its store."""
 
     def __init__(self, builder: KernelEmitter, tile: StagedTile, subgroup: Index, name: str):
         """`subgroup` is the subgroup's row (for A) or column (for B) in the workgroup."""
@@ -88,18 +94,60 @@ class TileInMemory(ABC):
         ]
         self.memory = self.buffers[0]
 
+    def divide_moves(self, invocations: int) -> None:
+        """Shares the tile's pieces out; few of them are known from now on."""
+        self.invocations = invocations
+        self.count = ceil_div(self.tile.pieces, invocations)
+        self.unrolled = self.count <= UNROLLED
+        self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []
+
+    def _is_beyond(self, number: Index) -> bool:
+        """Whether some invocations may have no `number`-th piece."""
+        if isinstance(number, int):
+            return (number + 1) * self.invocations > self.tile.pieces
+        return self.tile.pieces % (self.invocations * CHUNK) != 0
+
     @property
-    @abstractmethod
     def waiting(self) -> int:
-        """The number of values that an invocation loads from a tile before it stores them."""
+        """Values of an invocation that wait to be stored."""
+        return len(self.moves) * self.values_of_move
 
-    @abstractmethod
     def load_all(self, k: Index) -> list[SSAValue]:
-        """Loads the invocation's part of the tile at depth k; returns nothing if it uses a loop."""
+        """The invocation's values of the tile at depth k, in registers; none if it uses a loop."""
+        origin = self._k_origin(k)
+        return [value for move in self.moves for value in self._load(move, origin)]
 
-    @abstractmethod
     def store_all(self, values: Sequence[SSAValue], k: Index) -> None:
         """Stores registers in Workgroup memory, or makes the whole copy where it takes a loop."""
+        for number, move in enumerate(self.moves):
+            first = number * self.values_of_move
+            self._store(move, values[first : first + self.values_of_move], k)
+        if not self.unrolled:
+            origin = self._k_origin(k)
+            self.builder.loop(self.count, CHUNK, (), lambda i, _: self._copy_chunk(i, origin))
+
+    def _copy_chunk(self, first: Index, k: Index) -> tuple[()]:
+        moves = [self._move(self.builder.plus(first, i)) for i in range(CHUNK)]
+        loaded = [self._load(move, k) for move in moves]
+        for move, values in zip(moves, loaded, strict=True):
+            self._store(move, values, k)
+        return ()
+
+    def _k_origin(self, k: Index) -> Index:
+        """The depth k in the units in which pieces are counted along K."""
+        return k
+
+    @abstractmethod
+    def _move(self, number: Index) -> Any:
+        """The invocation's `number`-th piece: pieces go round the invocations."""
+
+    @abstractmethod
+    def _load(self, move: Any, begin: Index) -> list[SSAValue]:
+        """Loads a piece."""
+
+    @abstractmethod
+    def _store(self, move: Any, values: Sequence[SSAValue], begin: Index) -> None:
+        """Stores the values of a piece."""
 
     def use(self, buffer: int) -> None:
         """Selects the buffer for the stores and fragment loads that follow."""
@@ -203,16 +251,13 @@ class StagedOperand(TileInMemory):
         self.zeros_outside = zeros_outside
         self.layout = tile.moved_layout
         self.invocation = invocation
-        self.invocations = invocations
         view = FlatViewOp(source, tile.source_type)
         self.source = builder.at_top(view, f"{self.name}_elements")
         self.allocate(buffers)
         size = tile.shape[1] // tile.vector if tile.k_axis == 0 else tile.shape[0]
         self.outer = builder.times(tile_index, size)
         self.start = origin(self.layout).plus(builder, self._address(BATCH, batch))
-        self.count = ceil_div(tile.vectors, invocations)
-        self.unrolled = self.count <= UNROLLED
-        self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []
+        self.divide_moves(invocations)
 
     def _address(self, walk: int, number: Index, ahead: Index = 0, constant: int = 0) -> Address:
         layout = self.layout
@@ -220,14 +265,10 @@ class StagedOperand(TileInMemory):
         return address_along(self.builder, layout.walks[walk], number, guards, ahead, constant)
 
     def _move(self, number: Index) -> Move:
-        """The invocation's `number`-th vector: vectors go round the invocations."""
         b, tile, width = self.builder, self.tile, self.tile.row_vectors
         if tile.gathered:
             return self._gathering_move(number)
-        if isinstance(number, int):
-            beyond = (number + 1) * self.invocations > tile.vectors
-        else:
-            beyond = tile.vectors % (self.invocations * CHUNK) != 0
+        beyond = self._is_beyond(number)
         if isinstance(number, int) and self.invocations % width == 0:
             row, step = b.divided(self.invocation, width), number * (self.invocations // width)
             column = b.remainder(self.invocation, width)
@@ -274,45 +315,21 @@ class StagedOperand(TileInMemory):
         """The condition, by M or N, outside of which zeros take the place of a move's elements."""
         return inside if self.zeros_outside else True
 
-    @property
-    def waiting(self) -> int:
-        return len(self.moves)
-
-    def load_all(self, k: Index) -> list[SSAValue]:
-        """The invocation's vectors of the tile at depth k, in registers; none if it uses a loop."""
-        origin = self._k_origin(k)
-        return [self._load(move, origin) for move in self.moves]
-
-    def store_all(self, values: Sequence[SSAValue], k: Index) -> None:
-        """Stores registers in Workgroup memory, or makes the whole copy where it takes a loop."""
-        for move, value in zip(self.moves, values, strict=True):
-            self._store(move, value)
-        if not self.unrolled:
-            origin = self._k_origin(k)
-            self.builder.loop(self.count, CHUNK, (), lambda i, _: self._copy_chunk(i, origin))
-
-    def _copy_chunk(self, first: Index, k: Index) -> tuple[()]:
-        moves = [self._move(self.builder.plus(first, i)) for i in range(CHUNK)]
-        values = [self._load(move, k) for move in moves]
-        for move, value in zip(moves, values, strict=True):
-            self._store(move, value)
-        return ()
-
     def _k_origin(self, k: Index) -> Index:
         along_row = self.tile.k_axis == 1 and not self.tile.gathered
         return self.builder.divided(k, self.tile.vector) if along_row else k
 
-    def _load(self, move: Move, begin: Index) -> SSAValue:
+    def _load(self, move: Move, begin: Index) -> list[SSAValue]:
         """The vector that an invocation moves at a time: 0 where it lies outside the operand."""
         tile = self.tile
         if tile.gathered:
-            return self._gather(move, begin)
+            return [self._gather(move, begin)]
         if tile.k_axis == 0:
             guarded = move.exists is not True if self.within_k else move.row_guarded
             place = move.row, move.step
-            return self._read(move, begin, place, tile.extent[0], guarded, tile.shape[0])
+            return [self._read(move, begin, place, tile.extent[0], guarded, tile.shape[0])]
         limit, guarded = tile.extent[1] // tile.vector, tile.guarded[1] and not self.within_k
-        return self._read(move, begin, (move.column, 0), limit, guarded, tile.row_vectors)
+        return [self._read(move, begin, (move.column, 0), limit, guarded, tile.row_vectors)]
 
     def _gather(self, move: Move, begin: Index) -> SSAValue:
         """Loads elements along K and packs them as bytes into words, the first one lowest."""
@@ -399,8 +416,8 @@ class StagedOperand(TileInMemory):
         number = sum((self.tile.fill % (1 << bits)) << at for at in range(0, width, bits))
         return self.builder.number(number, type)
 
-    def _store(self, move: Move, value: SSAValue) -> None:
-        b = self.builder
+    def _store(self, move: Move, values: Sequence[SSAValue], begin: Index) -> None:
+        b, (value,) = self.builder, values
         if self.tile.order is not None:
             b.when(move.exists, lambda: self._store_in_order(move, value))
             return

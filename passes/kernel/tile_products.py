@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv, tile
 from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.passes.emit.emitter import Index
-from xdsl_spirv.passes.kernel.matrix_values import load_matrix
-from xdsl_spirv.passes.kernel.tile_code import Schedule, Spot, TileEmitter
+from xdsl_spirv.passes.kernel.elements import convert_factor, multiply_add
+from xdsl_spirv.passes.kernel.matrix_values import load_matrix, multiply_matrices
+from xdsl_spirv.passes.kernel.tile_code import Schedule, Spot
 from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices, matrices, spread
 from xdsl_spirv.passes.kernel.tile_values import (
     LAYOUTS,
@@ -183,13 +183,8 @@ def multiply(
     rows, columns = plan.c.counts
     for depth in range(plan.a.counts[1]):
         lefts = [left(i, depth) for i in range(rows)]
-        for j in range(columns):
-            factor = right(depth, j)
-            for i in range(rows):
-                n = i * columns + j
-                multiplied = spv.CooperativeMatrixMulAddOp(lefts[i], factor, accumulators[n], signs)
-                accumulators = [*accumulators]
-                accumulators[n] = emitter.add(multiplied)
+        factors = (right(depth, j) for j in range(columns))
+        accumulators = multiply_matrices(emitter, lefts, factors, accumulators, signs)
     return HeldMatrices(emitter, c.type, plan.c, accumulators)
 
 
@@ -211,17 +206,16 @@ def _multiply_elements(
 
         def factor(place: Stored, at: tuple[Index, Index]) -> SSAValue:
             if (place, at) not in factors:
-                factors[place, at] = widen(emitter, place.element(at), element, unsigned)
+                factors[place, at] = convert_factor(
+                    emitter, place.element(at), element, not unsigned
+                )
             return factors[place, at]
 
         results: list[SSAValue] = []
         for spot, total in zip(spots, totals, strict=True):
             row, column = emitter.coordinates(spot)
             x, y = factor(left, (row, k)), factor(right, (k, column))
-            if isinstance(element, IntegerType):
-                results.append(emitter.add(arith.AddiOp(total, emitter.add(arith.MuliOp(x, y)))))
-            else:
-                results.append(emitter.add(math.FmaOp(x, y, total)))
+            results.append(multiply_add(emitter, x, y, total))
         return results
 
     totals = emitter.loop(a.type.shape[1], 1, start, step, "k")
@@ -233,13 +227,3 @@ def _multiply_elements(
 def element_layout(type: tile.TileType, schedule: Schedule) -> Layout:
     """The layout of accumulators of multiply-adds over invocations."""
     return spread(type.shape, schedule.target, schedule.subgroups)
-
-
-def widen(b: TileEmitter, value: SSAValue, element: Attribute, unsigned: bool) -> SSAValue:
-    """Converts a factor to the type of the sum."""
-    if value.type == element:
-        return value
-    if isinstance(element, IntegerType):
-        return b.add((arith.ExtUIOp if unsigned else arith.ExtSIOp)(value, element))
-    assert isinstance(element, AnyFloat)
-    return b.add(arith.ExtFOp(value, element))

@@ -24,9 +24,8 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import WORD_BITS, components_of
 from xdsl_spirv.passes.kernel.packed import as_one
 from xdsl_spirv.passes.kernel.result_tile import Address, address_along, origin
-from xdsl_spirv.passes.kernel.staging import CHUNK, TileInMemory
+from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.kernel.unit_code import UnitCode
-from xdsl_spirv.passes.schedule.plan import UNROLLED, ceil_div
 from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile, vector_type
 
 MOST_BITS = 128
@@ -149,24 +148,14 @@ class UnpackedOperand(TileInMemory):
         self.unpacking = unpacking
         self.source = UnitSource(builder, unpacking, batch)
         self.allocate(buffers)
-        self.invocation, self.invocations = invocation, invocations
+        self.invocation, self.values_of_move = invocation, self.source.loads
         self.outer = builder.times(tile_index, tile.shape[0])
         self.row_units = tile.shape[1] // unpacking.size
-        self.count = ceil_div(tile.pieces, invocations)
-        self.unrolled = self.count <= UNROLLED
-        self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []
-
-    @property
-    def waiting(self) -> int:
-        return len(self.moves) * self.source.loads
+        self.divide_moves(invocations)
 
     def _move(self, number: Index) -> Move:
-        """The invocation's `number`-th unit: units go round the invocations."""
         b, tile, width = self.builder, self.tile, self.row_units
-        if isinstance(number, int):
-            beyond = (number + 1) * self.invocations > tile.pieces
-        else:
-            beyond = tile.pieces % (self.invocations * CHUNK) != 0
+        beyond = self._is_beyond(number)
         position = b.plus(b.times(number, self.invocations), self.invocation)
         row, column = b.divided(position, width), b.remainder(position, width)
         exists = b.below(row, tile.shape[0]) if beyond else True
@@ -174,24 +163,6 @@ class UnpackedOperand(TileInMemory):
         if tile.guarded[0] or beyond:
             outer = b.select(b.below(outer, tile.extent[0]), outer, 0)
         return Move(row, column, exists, outer)
-
-    def load_all(self, k: Index) -> list[SSAValue]:
-        return [value for move in self.moves for value in self._load(move, k)]
-
-    def store_all(self, values: Sequence[SSAValue], k: Index) -> None:
-        waiting = list(values)
-        share = self.source.loads
-        for number, move in enumerate(self.moves):
-            self._store(move, waiting[number * share : (number + 1) * share], k)
-        if not self.unrolled:
-            self.builder.loop(self.count, CHUNK, (), lambda i, _: self._copy_chunk(i, k))
-
-    def _copy_chunk(self, first: Index, k: Index) -> tuple[()]:
-        moves = [self._move(self.builder.plus(first, i)) for i in range(CHUNK)]
-        values = [self._load(move, k) for move in moves]
-        for move, loaded in zip(moves, values, strict=True):
-            self._store(move, loaded, k)
-        return ()
 
     def _unit(self, move: Move, k: Index) -> tuple[Index, Condition]:
         """Returns a move's unit number along K, and whether the unit exists."""
@@ -201,16 +172,16 @@ class UnpackedOperand(TileInMemory):
             return unit, True
         return unit, b.below(unit, self.unpacking.units)
 
-    def _load(self, move: Move, k: Index) -> list[SSAValue]:
+    def _load(self, move: Move, begin: Index) -> list[SSAValue]:
         """Loads the planes' elements for a unit, or for the first unit if it does not exist."""
         b = self.builder
-        unit, inside = self._unit(move, k)
+        unit, inside = self._unit(move, begin)
         if inside is not True:
             unit = b.select(inside, unit, 0)
         return self.source.load(move.outer, unit)
 
-    def _store(self, move: Move, loaded: Sequence[SSAValue], k: Index) -> None:
-        self.builder.when(move.exists, lambda: self._store_elements(move, loaded, k))
+    def _store(self, move: Move, values: Sequence[SSAValue], begin: Index) -> None:
+        self.builder.when(move.exists, lambda: self._store_elements(move, values, begin))
 
     def _store_elements(self, move: Move, loaded: Sequence[SSAValue], k: Index) -> None:
         b, tile = self.builder, self.tile
