@@ -45,6 +45,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from xdsl_spirv.dialects.keyed import KeyedAttr, integer, key, keyed_attr_definition, word
 from xdsl_spirv.dialects.schedule.attributes import DYNAMIC, INSTRUCTION, InstructionAttr
+from xdsl_spirv.dialects.schedule.packing import check_result, fill_in, types_of_result
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 
 Shaped = TensorType | MemRefType
@@ -312,7 +313,6 @@ class AttentionOp(IRDLOperation):
     ):
         """`operands` are the queries, keys, values and the mask."""
         query, key, value, mask = operands
-        tensor = isinstance(out.type, TensorType)
         known = {"causal": causal, "window": window, "parts": parts}
         super().__init__(
             operands=[query, key, value, [] if mask is None else [mask], out, list(numbers)],
@@ -325,7 +325,7 @@ class AttentionOp(IRDLOperation):
                 "narrow": UnitAttr() if narrow else None,
                 **{k: None if n is None else IntegerAttr(n, i64) for k, n in known.items()},
             },
-            result_types=[[out.type] if tensor else []],
+            result_types=[types_of_result(out)],
         )
 
     @property
@@ -337,9 +337,8 @@ class AttentionOp(IRDLOperation):
 
     def sized(self, numbers: Sequence[Size]) -> AttentionSizes:
         """Its sizes, where its numbers are these."""
-        left = iter(numbers)
-        *loops, causal, window = (next(left) if n == DYNAMIC else n for n in self.given)
-        return AttentionSizes(tuple(size for size in loops if size is not None), causal, window)
+        *loops, causal, window = fill_in(self.given, numbers)
+        return AttentionSizes(tuple(loops), causal, window)
 
     @property
     def is_dynamic(self) -> bool:
@@ -390,8 +389,7 @@ class AttentionOp(IRDLOperation):
             )
         if len(self.maps) != (5 if self.mask else 4):
             raise VerifyException("maps are for q, k, v, the result and the mask if any")
-        if (self.result is not None) != isinstance(self.out.type, TensorType):
-            raise VerifyException("it has a result if it writes a tensor, and only then")
+        check_result(self.result, self.out)
         self._verify_maps(loops)
 
     def _verify_maps(self, loops: Sequence[int]) -> None:
@@ -466,7 +464,6 @@ class AttentionMergeOp(IRDLOperation):
         nan_to_zero: bool = False,
         numbers: Sequence[SSAValue] = (),
     ):
-        tensor = isinstance(out.type, TensorType)
         super().__init__(
             operands=[parts, out, list(numbers)],
             properties={
@@ -474,13 +471,12 @@ class AttentionMergeOp(IRDLOperation):
                 "map": AffineMapAttr(map),
                 "nan_to_zero": UnitAttr() if nan_to_zero else None,
             },
-            result_types=[[out.type] if tensor else []],
+            result_types=[types_of_result(out)],
         )
 
     def sized(self, numbers: Sequence[Size]) -> tuple[Size, ...]:
         """The sizes of its loops, where its numbers are these."""
-        left = iter(numbers)
-        return tuple(next(left) if n == DYNAMIC else n for n in self.loops.get_values())
+        return tuple(fill_in(self.loops.get_values(), numbers))
 
     def verify_(self) -> None:
         loops = self.loops.get_values()
@@ -492,5 +488,4 @@ class AttentionMergeOp(IRDLOperation):
             raise VerifyException(f"parts of {tuple(loops)} do not fit {self.parts.type}")
         if self.map.data.num_dims != len(loops):
             raise VerifyException(f"{self.map.data} does not lead from {len(loops)} loops")
-        if (self.result is not None) != isinstance(self.out.type, TensorType):
-            raise VerifyException("it has a result if it writes a tensor, and only then")
+        check_result(self.result, self.out)

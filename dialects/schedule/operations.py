@@ -102,6 +102,14 @@ class DispatchOp(IRDLOperation):
     def __init__(self, inputs: Sequence[SSAValue], result_types: Sequence[Attribute], body: Region):
         super().__init__(operands=[inputs], result_types=[result_types], regions=[body])
 
+    @staticmethod
+    def open_body(inputs: Sequence[SSAValue]) -> tuple[Block, dict[SSAValue, SSAValue]]:
+        """Returns an empty body, and its argument for each of the inputs."""
+        block = Block(arg_types=[value.type for value in inputs])
+        for value, argument in zip(inputs, block.args, strict=True):
+            argument.name_hint = value.name_hint
+        return block, dict(zip(inputs, block.args, strict=True))
+
     def verify_(self) -> None:
         block = self.body.block
         if not isinstance(block.last_op, YieldOp):

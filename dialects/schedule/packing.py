@@ -7,9 +7,10 @@ subgroup or a workgroup reads one piece of memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
@@ -111,8 +112,7 @@ class PackingAttr(KeyedAttr):
         known = [size.data for size in self.sizes]
         if known.count(DYNAMIC) != len(numbers):
             raise UnknownSizeError(f"{known.count(DYNAMIC)} sizes of a packing are open")
-        left = iter(numbers)
-        return PackedSizes(self, tuple(next(left) if n == DYNAMIC else n for n in known))
+        return PackedSizes(self, tuple(fill_in(known, numbers)))
 
     @property
     def extents(self) -> tuple[int, int, int]:
@@ -185,6 +185,23 @@ class PackedSizes:
         return batch, inner, outer, prod(self.packing.fragment_sizes)
 
 
+def types_of_result(out: SSAValue) -> list[Attribute]:
+    """Returns the type of what is written, which is a result if it is a tensor."""
+    return [out.type] if isinstance(out.type, TensorType) else []
+
+
+def check_result(result: SSAValue | None, out: SSAValue) -> None:
+    """Refuses a result beside a memref, and a tensor without a result."""
+    if (result is not None) != isinstance(out.type, TensorType):
+        raise VerifyException("it has a result if it writes a tensor, and only then")
+
+
+def fill_in(given: Iterable[Any], numbers: Sequence[Size]) -> list[Any]:
+    """Replaces every DYNAMIC size by the next of the numbers."""
+    left = iter(numbers)
+    return [next(left) if size == DYNAMIC else size for size in given]
+
+
 def _shape_and_element(type: Attribute) -> tuple[tuple[int, ...], Attribute]:
     assert isinstance(type, TensorType | MemRefType)
     return type.get_shape(), type.element_type
@@ -236,19 +253,16 @@ class PackOp(IRDLOperation):
         packing: PackingAttr,
         numbers: Sequence[SSAValue] = (),
     ):
-        tensor = isinstance(destination.type, TensorType)
         super().__init__(
             operands=[source, destination, list(numbers)],
             properties={"packing": packing},
-            result_types=[[destination.type] if tensor else []],
+            result_types=[types_of_result(destination)],
         )
 
     def verify_(self) -> None:
         _check_packed(self.packing, self.source.type, self.destination.type)
         _check_numbers(self.packing, self.numbers)
-        tensor = isinstance(self.destination.type, TensorType)
-        if tensor != (self.result is not None):
-            raise VerifyException("it has a result if it packs into a tensor, and only then")
+        check_result(self.result, self.destination)
 
 
 @irdl_op_definition

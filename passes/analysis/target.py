@@ -27,6 +27,13 @@ def target_of(module: ModuleOp, pass_name: str) -> Target:
     return load_target(name.data, module, pass_name)
 
 
+def find_target(name: str, module: ModuleOp, pass_name: str) -> Target | None:
+    """Loads the target of a name, or the module's without one; None if there is neither."""
+    known = module.attributes.get(TARGET)
+    name = name or (known.data if isinstance(known, StringAttr) else "")
+    return load_target(name, module, pass_name) if name else None
+
+
 def load_target(name: str, module: ModuleOp, pass_name: str) -> Target:
     """A target by name or path, its errors turned into refusals."""
     try:

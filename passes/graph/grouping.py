@@ -123,10 +123,7 @@ class Group:
         outputs = [v for op in ordered for v in op.results if v in set(self.results())]
         inputs, clones = self._inputs()
         later = self._later(ordered)
-        block = Block(arg_types=[value.type for value in inputs])
-        inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
-        for value, argument in inside.items():
-            argument.name_hint = value.name_hint
+        block, inside = DispatchOp.open_body(inputs)
         for op in clones:
             copy = op.clone(inside)
             block.add_op(copy)

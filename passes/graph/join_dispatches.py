@@ -244,10 +244,7 @@ def _fit(first: DispatchOp, second: DispatchOp) -> bool:
 def _join_two(first: DispatchOp, second: DispatchOp) -> DispatchOp:
     """One dispatch of both, where the second one stood."""
     inputs = list(dict.fromkeys((*first.inputs, *second.inputs)))
-    block = Block(arg_types=[value.type for value in inputs])
-    arguments = dict(zip(inputs, block.args, strict=True))
-    for value, argument in arguments.items():
-        argument.name_hint = value.name_hint
+    block, arguments = DispatchOp.open_body(inputs)
     yielded: list[SSAValue] = []
     updates: list[int] = []
     for dispatch in (first, second):

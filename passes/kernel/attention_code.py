@@ -19,9 +19,8 @@ from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import Float32Type, MemRefType, f16, f32
 from xdsl.ir import SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp
-from xdsl_spirv.dialects.spirv import arithmetic, conversion
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_numbers import (
@@ -175,10 +174,10 @@ class AttentionCode(FragmentAttention):
         for strip, row in enumerate(scores):
             scaled.append([])
             for j, fragment in enumerate(row):
-                value = self.both(arithmetic.FMulOp, fragment, scale)
+                value = self.times(fragment, scale)
                 if self.mask is not None:
                     mask = self._mask(strip, self.b.plus(key, j * self.n))
-                    value = self.both(arithmetic.FAddOp, value, mask)
+                    value = self.plus(value, mask)
                 scaled[-1].append(value)
         return scaled
 
@@ -212,8 +211,8 @@ class AttentionCode(FragmentAttention):
 
         return self._of_places(element_at)
 
-    def _converted(self, fragment: Fragment, type: CooperativeMatrixType) -> Fragment:
-        converted = conversion.FConvertOp.create(operands=[fragment], result_types=[type])
+    def _converted(self, fragment: Fragment, type: spv.CooperativeMatrixType) -> Fragment:
+        converted = spv.FConvertOp.create(operands=[fragment], result_types=[type])
         return self.b.add(converted)
 
     # Softmax
@@ -230,21 +229,14 @@ class AttentionCode(FragmentAttention):
         limit = self.number(EXCESS if self.raw else EXCESS / LOG2_E)
         return self.any_exceeds(excess, limit)
 
-    def with_maxima(
-        self, greatest: list[list[SSAValue]], scores: list[list[Fragment]], state: State
-    ) -> State:
-        """Rescales the state to maxima that hold for these scores."""
-        rescaled = State([], [], [], [], [], [])
-        for strip, values in enumerate(greatest):
-            (before,), (total,) = state.maxima[strip], state.sums[strip]
-            maxima, factor = self._renewed(strip, values, scores[strip][0], before)
-            rescaled.maxima.append([maxima])
-            rescaled.sums.append([self.both(arithmetic.FMulOp, total, factor)])
-            row = state.results[strip]
-            rescaled.results.append(
-                [self.both(arithmetic.FMulOp, fragment, factor) for fragment in row]
-            )
-        return rescaled
+    def renew(
+        self, strip: int, greatest: list[SSAValue], score: Fragment, before: list[SSAValue]
+    ) -> tuple[list[SSAValue], list[SSAValue]]:
+        maxima, factor = self._renewed(strip, greatest, score, before[0])
+        return [maxima], [factor]
+
+    def weigh(self, fragment: Fragment, factors: list[SSAValue]) -> Fragment:
+        return self.times(fragment, factors[0])
 
     def _as_maximum(self, score: SSAValue, factor: SSAValue) -> SSAValue:
         """Scales a score to the unit of the maxima; `factor` is that of the exponents."""
@@ -259,7 +251,7 @@ class AttentionCode(FragmentAttention):
         for strip in range(self.strips):
             factor = self._inverse(strip, state.sums[strip][0])
             for column, fragment in enumerate(state.results[strip]):
-                value = self.both(arithmetic.FMulOp, fragment, factor)
+                value = self.times(fragment, factor)
                 if guarded:
                     value = self._without_nan(value, factor)
                 store(strip, column, value)
@@ -272,9 +264,6 @@ class AttentionCode(FragmentAttention):
             return value
         some = b.add(arith.CmpfOp(total, self.number(0.0), "ogt"))
         return b.select(some, value, self.number(float("nan")))
-
-    def _add(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        return self.b.add(arith.AddfOp(x, y))
 
     def _zero_for_nan(self, value: SSAValue, factor: SSAValue) -> SSAValue:
         b = self.b

@@ -15,7 +15,6 @@ from math import inf
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.spirv import arithmetic
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.attention_code import AttentionCode, Store
 from xdsl_spirv.passes.kernel.attention_numbers import Fragment, State
@@ -88,7 +87,7 @@ class ConvertedAttentionCode(AttentionCode):
             self.probabilities.append([])
             for fragment in row:
                 powers = self._each(self._power_of, fragment, *state.maxima[strip])
-                state.sums[strip] = [self.both(arithmetic.FAddOp, state.sums[strip][0], powers)]
+                state.sums[strip] = [self.plus(state.sums[strip][0], powers)]
                 self.probabilities[-1].append(self._converted(powers, self.left))
 
     def _power_of(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
@@ -100,7 +99,7 @@ class ConvertedAttentionCode(AttentionCode):
     # The result
 
     def _inverse(self, strip: int, sums: Fragment) -> Fragment:
-        return self._each(self._inverted, reduce_rows(self.b, self._add, sums))
+        return self._each(self._inverted, reduce_rows(self.b, self.plus, sums))
 
     def _without_nan(self, value: Fragment, factor: Fragment) -> Fragment:
         return self._each(self._zero_for_nan, value, factor)

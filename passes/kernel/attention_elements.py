@@ -12,10 +12,9 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, Float32Type, FloatAttr, VectorType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
-from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
-from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import HIGH_HALF, WORD_BITS, components_of
@@ -98,7 +97,7 @@ class Elements:
             low = b.add(arith.ShLIOp(word, b.i32(HIGH_HALF)))
             high = b.add(arith.AndIOp(word, b.i32(-(1 << HIGH_HALF))))
             return [b.add(arith.BitcastOp(bits, f32)) for bits in (low, high)]
-        pair = b.add(BitcastOp(word, VectorType(element, [2])))
+        pair = b.add(spv.BitcastOp(word, VectorType(element, [2])))
         return components_of(b, b.add(arith.ExtFOp(pair, VectorType(f32, [2]))))  # pyright: ignore
 
     def pieces(
@@ -175,10 +174,10 @@ class Elements:
         if len(rounded) == 1:
             return rounded[0]
         if bit_width(element) == WORD_BITS:
-            return b.add(CompositeConstructOp(rounded, type))
+            return b.add(spv.CompositeConstructOp(rounded, type))
         pair = VectorType(element, [2])
         words = [
-            b.add(BitcastOp(b.add(CompositeConstructOp(rounded[i : i + 2], pair)), i32))
+            b.add(spv.BitcastOp(b.add(spv.CompositeConstructOp(rounded[i : i + 2], pair)), i32))
             for i in range(0, len(rounded), 2)
         ]
-        return words[0] if len(words) == 1 else b.add(CompositeConstructOp(words, type))
+        return words[0] if len(words) == 1 else b.add(spv.CompositeConstructOp(words, type))

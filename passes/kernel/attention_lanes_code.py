@@ -21,10 +21,8 @@ from xdsl.dialects import arith, gpu, math
 from xdsl.dialects.builtin import VectorType, f32, i32
 from xdsl.ir import SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic
-from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
-from xdsl_spirv.dialects.spirv.enums import Scope
-from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleOp
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_elements import Elements
@@ -303,7 +301,7 @@ class LanesCode(Numbers):
             return value
         place = b.plus(self.first_lane, lane)
         number = b.i32(place) if isinstance(place, int) else b.pure(_as_i32, b.index(place))
-        return b.add(GroupNonUniformShuffleOp(Scope.Subgroup, value, number))
+        return b.add(spv.GroupNonUniformShuffleOp(spv.Scope.Subgroup, value, number))
 
     def _of_row(self, own: Values, row: int) -> SSAValue:
         """Broadcasts a row's number from the lane that owns the row."""
@@ -489,7 +487,7 @@ class LanesCode(Numbers):
     def _vector(self, numbers: Values) -> SSAValue:
         if len(numbers) == 1:
             return numbers[0]
-        return self.b.add(CompositeConstructOp(numbers, VectorType(f32, [len(numbers)])))
+        return self.b.add(spv.CompositeConstructOp(numbers, VectorType(f32, [len(numbers)])))
 
     def _finish(self, results: SSAValue, totals: SSAValue, number: Index, vectors: int) -> None:
         """Computes some elements of the workgroup's result from its subgroups' results."""
@@ -506,9 +504,12 @@ class LanesCode(Numbers):
         place = b.plus(self.first_row, row)
         column = b.times(vector, plan.exchanged_at_a_time)
 
+        guarded = plan.op.nan_to_zero is not None
+
         def store() -> None:
             if plan.op.parts is None:
-                self.elements.store(place, column, [self._quotient(v, total) for v in values])
+                quotients = [self.quotient(value, total, guarded) for value in values]
+                self.elements.store(place, column, quotients)
                 return
             self.elements.store(place, column, values, self.part)
             b.when(b.below(vector, 1), store_totals)
@@ -528,21 +529,14 @@ class LanesCode(Numbers):
             totals = [self.b.add(math.FmaOp(value, factor, total)) for value, total in pairs]
         return totals
 
-    def _quotient(self, value: SSAValue, total: SSAValue) -> SSAValue:
-        b = self.b
-        quotient = b.add(arith.DivfOp(value, total))
-        if self.plan.op.nan_to_zero is None:
-            return quotient
-        some = b.add(arith.CmpfOp(total, self.number(0.0), "ogt"))
-        return b.select(some, quotient, self.number(0.0))
-
     def _store_rows(self, rows: list[Index], state: State) -> None:
         """Stores the rows of each group."""
         b = self.b
         sums = self._row_sums(state, self.plan.schedule.lanes.data)
         for row, place in enumerate(rows):
             total = self._of_row(sums, row)
-            numbers = [self._quotient(value, total) for value in state.results[row]]
+            guarded = self.plan.op.nan_to_zero is not None
+            numbers = [self.quotient(value, total, guarded) for value in state.results[row]]
             for column, piece, exists in self.elements.pieces("v", numbers, self.lane):
 
                 def store(

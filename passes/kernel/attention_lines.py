@@ -23,9 +23,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Operation, SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp, PackedViewOp, bit_width
-from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp
-from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_numbers import Words
@@ -177,13 +176,13 @@ class DealtLines:
 
         def component(row: int, word: int, half: int) -> SSAValue:
             # Shifted and masked, halves of two words became one in more instructions.
-            return b.add(CompositeExtractOp(b.pure(self._pair, rows[row][word]), [half]))
+            return b.add(spv.CompositeExtractOp(b.pure(self._pair, rows[row][word]), [half]))
 
         components = (component(*place) for place in self.deal.halves(number))
         return put_together(b, components, zeros(b, self.type, "none"))
 
     def _pair(self, word: SSAValue) -> Operation:
-        return BitcastOp(word, self.half)
+        return spv.BitcastOp(word, self.half)
 
 
 class VectorLines(DealtLines):

@@ -10,7 +10,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import BFloat16Type, f16, f32
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.spirv import arithmetic, conversion
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.attention_code import AttentionCode
 from xdsl_spirv.passes.kernel.attention_numbers import LOWEST, Fragment, State
@@ -71,7 +71,7 @@ class MemoryAttentionCode(AttentionCode):
         self.columns = columns
         if self.plan.op.offset is not None:
             rows = load(layout=COLUMN_MAJOR)
-            self.beyond = self.both(arithmetic.FSubOp, columns, rows)
+            self.beyond = b.add(spv.FSubOp(columns, rows))
 
     def _write_index(self, memory: SSAValue, number: Index) -> None:
         self.b.store(self._float(number), memory, (number,))
@@ -156,7 +156,7 @@ class MemoryAttentionCode(AttentionCode):
                 pairs = zip(self.parts(fragment), maxima, strict=True)
                 values = [self.power(self.exponent(score, top)) for score, top in pairs]
                 powers = self.put(values, fragment)
-                state.sums[strip] = [self.both(arithmetic.FAddOp, state.sums[strip][0], powers)]
+                state.sums[strip] = [self.plus(state.sums[strip][0], powers)]
                 place = (self.scratch.probability(strip, j * self.n),)
                 store_matrix(
                     self.b,
@@ -174,7 +174,7 @@ class MemoryAttentionCode(AttentionCode):
             return self._converted(powers, self.carrier)
         b = self.b
         narrow = [b.add(arith.TruncFOp(value, self.plan.element)) for value in values]
-        bits = [b.add(conversion.BitcastOp(value, f16)) for value in narrow]
+        bits = [b.add(spv.BitcastOp(value, f16)) for value in narrow]
         return self.put(bits, zeros(b, self.carrier))
 
     # The result
@@ -186,7 +186,7 @@ class MemoryAttentionCode(AttentionCode):
             b.store(self._inverted(total), scratch.factors, (at,))
 
         b.subgroup_barrier()
-        scratch.reduced(strip, sums, self._add, invert)
+        scratch.reduced(strip, sums, self.plus, invert)
         return scratch.of_rows(scratch.factors, strip)
 
     def _without_nan(self, value: Fragment, factor: Fragment) -> Fragment:

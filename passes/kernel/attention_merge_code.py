@@ -13,9 +13,8 @@ from xdsl.dialects import arith, gpu, math
 from xdsl.dialects.builtin import Float32Type, MemRefType, f32
 from xdsl.ir import SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp
-from xdsl_spirv.dialects.spirv.enums import Scope
-from xdsl_spirv.dialects.spirv.group import GroupNonUniformShuffleOp
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_elements import moved_type
@@ -93,7 +92,7 @@ class MergeCode(Numbers):
         for part in range(self.plan.count):
             place = b.i32(part % size)
             own = factors[part // size]
-            factor = b.add(GroupNonUniformShuffleOp(Scope.Subgroup, own, place))
+            factor = b.add(spv.GroupNonUniformShuffleOp(spv.Scope.Subgroup, own, place))
             values = self._load(part, column)
             if not totals:
                 totals = [self.times(factor, value) for value in values]
@@ -105,10 +104,7 @@ class MergeCode(Numbers):
     def _store(self, vector: Index, values: list[SSAValue], total: SSAValue) -> None:
         b, layout = self.b, self.plan.layout
         for i, value in enumerate(values):
-            result = b.add(arith.DivfOp(value, total))
-            if self.plan.op.nan_to_zero is not None:
-                zero = self.number(0.0)
-                result = b.select(b.add(arith.CmpfOp(total, zero, "ogt")), result, zero)
+            result = self.quotient(value, total, self.plan.op.nan_to_zero is not None)
             if not isinstance(self.element, Float32Type):
                 result = b.add(arith.TruncFOp(result, self.element))  # pyright: ignore
             column = b.plus(b.times(vector, self.plan.vector), i)

@@ -14,14 +14,10 @@ from typing import Any, TypeAlias
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, MemRefType, f32, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp
-from xdsl_spirv.dialects.spirv.constants import ConstantOp
-from xdsl_spirv.dialects.spirv.cooperative_matrix import CooperativeMatrixMulAddOp
-from xdsl_spirv.dialects.spirv.enums import Scope
-from xdsl_spirv.dialects.spirv.group import GroupNonUniformAnyOp
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.matrix_values import matrix_type, put_together, take_apart
@@ -79,13 +75,26 @@ class Numbers:
         return self.b.constant(FloatAttr(value, f32))
 
     def plus(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        return self.b.add(arith.AddfOp(x, y))
+        """Adds two numbers, or two fragments."""
+        kind = spv.FAddOp if isinstance(x.type, spv.CooperativeMatrixType) else arith.AddfOp
+        return self.b.add(kind(x, y))
 
     def times(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        return self.b.add(arith.MulfOp(x, y))
+        """Multiplies two numbers, or two fragments component by component."""
+        kind = spv.FMulOp if isinstance(x.type, spv.CooperativeMatrixType) else arith.MulfOp
+        return self.b.add(kind(x, y))
 
     def greater(self, x: SSAValue, y: SSAValue) -> SSAValue:
         return self.b.add(arith.MaxnumfOp(x, y))
+
+    def quotient(self, value: SSAValue, total: SSAValue, guarded: bool) -> SSAValue:
+        """Divides by a row's sum; 0 if it is `guarded` and the row has no sum."""
+        b = self.b
+        quotient = b.add(arith.DivfOp(value, total))
+        if not guarded:
+            return quotient
+        some = b.add(arith.CmpfOp(total, self.number(0.0), "ogt"))
+        return b.select(some, quotient, self.number(0.0))
 
     def power(self, exponent: SSAValue) -> SSAValue:
         """Computes 2 to the power of the exponent."""
@@ -118,11 +127,11 @@ class FragmentAttention(Numbers, ABC):
     def components(self) -> int:
         """The number of components of an accumulator fragment in each invocation."""
 
-    def splat(self, value: float, type: CooperativeMatrixType | None = None) -> Fragment:
+    def splat(self, value: float, type: spv.CooperativeMatrixType | None = None) -> Fragment:
         """The number in every component, of the accumulator if no type is given."""
         type = type or self.accumulator
         element = type.element_type
-        return self.b.at_top(ConstantOp(FloatAttr(value, element), type))  # pyright: ignore
+        return self.b.at_top(spv.ConstantOp(FloatAttr(value, element), type))  # pyright: ignore
 
     def parts(self, fragment: Fragment) -> list[SSAValue]:
         """Splits a fragment into the invocation's components."""
@@ -132,19 +141,15 @@ class FragmentAttention(Numbers, ABC):
         """Replaces the invocation's components of a fragment."""
         return put_together(self.b, values, fragment)
 
-    def both(self, kind: type[Operation], a: SSAValue, b: SSAValue) -> SSAValue:
-        """Applies a binary operation component by component."""
-        return self.b.add(kind.create(operands=[a, b], result_types=[a.type]))
-
     def multiplied(self, left: Fragment, right: Fragment, total: Fragment) -> Fragment:
-        return self.b.add(CooperativeMatrixMulAddOp(left, right, total))
+        return self.b.add(spv.CooperativeMatrixMulAddOp(left, right, total))
 
     def any_exceeds(
         self, values: Sequence[SSAValue], limit: SSAValue, predicate: str = "ogt"
     ) -> SSAValue:
         """Whether any value of the subgroup's invocations is above a limit."""
         over = self.b.add(arith.CmpfOp(reduce(self.greater, values), limit, predicate))
-        return self.b.add(GroupNonUniformAnyOp(Scope.Subgroup, over))
+        return self.b.add(spv.GroupNonUniformAnyOp(spv.Scope.Subgroup, over))
 
     def as_signed(self, number: Index) -> SSAValue:
         """Converts an index to i32."""
@@ -230,11 +235,30 @@ class FragmentAttention(Numbers, ABC):
     def exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
         """Whether any row of the subgroup needs another maximum."""
 
-    @abstractmethod
     def with_maxima(
         self, greatest: list[list[SSAValue]], scores: list[list[Any]], state: State
     ) -> State:
         """The state with maxima that hold for these scores."""
+        rescaled = State([], [], [], [], [], [])
+        for strip, values in enumerate(greatest):
+            maxima, factors = self.renew(strip, values, scores[strip][0], state.maxima[strip])
+            rescaled.maxima.append(maxima)
+            rescaled.sums.append(list(map(self.times, state.sums[strip], factors)))
+            rescaled.results.append([self.weigh(row, factors) for row in state.results[strip]])
+        return rescaled
+
+    @abstractmethod
+    def renew(
+        self, strip: int, greatest: list[SSAValue], score: Any, before: list[SSAValue]
+    ) -> tuple[list[SSAValue], list[SSAValue]]:
+        """
+        Returns a strip's maxima for these scores, and the factors of sums under the maxima before:
+        numbers of rows, or one fragment with each row's in every component. `score` is any of them.
+        """
+
+    @abstractmethod
+    def weigh(self, fragment: Fragment, factors: list[SSAValue]) -> Fragment:
+        """Multiplies each row of a fragment by its factor."""
 
     def settle(self) -> None:
         """Hook after the maxima are updated and before probabilities are written."""

@@ -23,7 +23,6 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects.schedule import KEEP_LOOP
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
-from xdsl_spirv.dialects.spirv import arithmetic
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_lines import lines_of
@@ -379,7 +378,7 @@ class RegisterAttentionCode(FragmentAttention):
         for strip, row in enumerate(scores):
             scaled.append([])
             for j, fragment in enumerate(row):
-                values = self.parts(self.both(arithmetic.FMulOp, fragment, scale))
+                values = self.parts(self.times(fragment, scale))
                 if cap is not None:
                     values = [self.times(b.add(math.TanhOp(x)), self.number(cap)) for x in values]
                 if self.mask is not None:
@@ -453,33 +452,27 @@ class RegisterAttentionCode(FragmentAttention):
         ]
         return self.any_exceeds(excess, self.number(EXCESS))
 
-    def with_maxima(
+    def renew(
         self,
-        greatest: list[list[SSAValue]],
-        scores: list[list[list[SSAValue]]],
-        state: State,
-    ) -> State:
+        strip: int,
+        greatest: list[SSAValue],
+        score: list[SSAValue],
+        before: list[SSAValue],
+    ) -> tuple[list[SSAValue], list[SSAValue]]:
         factor = self.number(self.factor)
-        rescaled = State([], [], [], [], [], [])
-        for strip, values in enumerate(greatest):
-            maxima: list[SSAValue] = []
-            factors: list[SSAValue] = []
-            for value, before in zip(values, state.maxima[strip], strict=True):
-                value = self.over_row(value, self.greater)
-                if self.raw:
-                    value = self.times(value, factor)
-                maxima.append(self.greater(before, value))
-                factors.append(self.shrink(before, maxima[-1]))
-            rescaled.maxima.append(maxima)
-            rescaled.sums.append(list(map(self.times, state.sums[strip], factors)))
-            of_components = self.by_row(factors)
-            rescaled.results.append(
-                [self._times_each(fragment, of_components) for fragment in state.results[strip]]
-            )
-        return rescaled
+        maxima: list[SSAValue] = []
+        factors: list[SSAValue] = []
+        for value, own in zip(greatest, before, strict=True):
+            value = self.over_row(value, self.greater)
+            if self.raw:
+                value = self.times(value, factor)
+            maxima.append(self.greater(own, value))
+            factors.append(self.shrink(own, maxima[-1]))
+        return maxima, factors
 
-    def _times_each(self, fragment: Fragment, factors: Sequence[SSAValue]) -> Fragment:
-        return self.put(list(map(self.times, self.parts(fragment), factors)), fragment)
+    def weigh(self, fragment: Fragment, factors: list[SSAValue]) -> Fragment:
+        weighed = map(self.times, self.parts(fragment), self.by_row(factors))
+        return self.put(list(weighed), fragment)
 
     def _powers(
         self, scores: list[list[list[SSAValue]]], maxima: list[list[SSAValue]]

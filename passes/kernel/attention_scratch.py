@@ -14,8 +14,8 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import f16, f32
 from xdsl.ir import Attribute, SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.matrix_values import COLUMN_MAJOR, load_matrix, store_matrix
@@ -31,7 +31,7 @@ class Scratch:
         plan: AttentionPlan,
         subgroup: Index,
         lane: SSAValue,
-        accumulator: CooperativeMatrixType,
+        accumulator: spv.CooperativeMatrixType,
     ):
         self.b, self.plan, self.lane = b, plan, lane
         self.accumulator = accumulator

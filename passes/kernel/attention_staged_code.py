@@ -10,11 +10,10 @@ while these are multiplied the next tile's keys. All subgroups go through the sa
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial, reduce
+from functools import reduce
 from itertools import chain
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
-from xdsl_spirv.dialects.spirv import arithmetic
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_lines import StagedLines
@@ -115,8 +114,7 @@ class StagedAttentionCode(RegisterAttentionCode):
                     for strip, row in enumerate(scores):
                         sums, own = row[j], step % chains
                         sums[own] = self.multiplied(queries[strip][step], right, sums[own])
-        add = partial(self.both, arithmetic.FAddOp)
-        return [[reduce(add, sums) for sums in row] for row in scores]
+        return [[reduce(self.plus, sums) for sums in row] for row in scores]
 
     def _add_values(
         self, values: list[Words], lefts: list[list[Fragment]], results: list[list[Fragment]]

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.spirv.conversion import BitcastOp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.elements import components_of, constant_of
 
@@ -282,9 +282,9 @@ class ScalarCode:
     def _half(self, bits: Bits) -> SSAValue:
         """Returns the number of binary16 that 16 bits are; makes it for both halves of the word."""
         halves = self.in_cells(bits, HALF_WORD)
-        key = BitcastOp, halves
+        key = spv.BitcastOp, halves
         if key not in self.known:
-            self.known[key] = components_of(self.b, self.b.add(BitcastOp(halves, PAIR)))
+            self.known[key] = components_of(self.b, self.b.add(spv.BitcastOp(halves, PAIR)))
         return self.known[key][bits.low // HALF_WORD]
 
     def _shifted(self, word: SSAValue, distance: SSAValue) -> SSAValue:

@@ -17,7 +17,7 @@ from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import AnyFloat, VectorType
 from xdsl.ir import Attribute, SSAValue
 
-from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
@@ -96,7 +96,7 @@ class InvocationCore:
     def _pack(self, parts: Sequence[SSAValue]) -> SSAValue:
         if len(parts) == 1:
             return parts[0]
-        return self.builder.add(CompositeConstructOp(parts, self.vector))
+        return self.builder.add(spv.CompositeConstructOp(parts, self.vector))
 
     def end(self, totals: Sequence[SSAValue], operands: Sequence[Operand]) -> None:
         b, step = self.builder, self.plan.result.stored_width

@@ -11,7 +11,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.spirv import conversion
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import Accumulator
@@ -76,4 +76,4 @@ class FunctionCode(MatrixCode):
         if element == held:
             return computed
         type = self._matrix(element)
-        return b.add(conversion.FConvertOp.create(operands=[computed], result_types=[type]))
+        return b.add(spv.FConvertOp.create(operands=[computed], result_types=[type]))

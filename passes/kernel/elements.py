@@ -26,9 +26,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import bit_width
-from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
-from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.analysis.contraction import Contraction
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Layout
@@ -164,7 +163,7 @@ def unpack_elements(
     if len(parts) == count:
         return parts
     part_type = vector_type(element, WORD_BITS // bit_width(element))
-    return [x for part in parts for x in components_of(b, b.add(BitcastOp(part, part_type)))]
+    return [x for part in parts for x in components_of(b, b.add(spv.BitcastOp(part, part_type)))]
 
 
 def pack_elements(b: KernelEmitter, values: Sequence[SSAValue], element: Attribute) -> SSAValue:
@@ -173,14 +172,14 @@ def pack_elements(b: KernelEmitter, values: Sequence[SSAValue], element: Attribu
     if len(values) == 1:
         return values[0]
     if isinstance(type, VectorType) and type.get_shape()[0] == len(values):
-        return b.add(CompositeConstructOp(values, type))
+        return b.add(spv.CompositeConstructOp(values, type))
     step = WORD_BITS // bit_width(element)
     part_type = vector_type(element, step)
     words = [
-        b.add(BitcastOp(b.add(CompositeConstructOp(values[n : n + step], part_type)), i32))
+        b.add(spv.BitcastOp(b.add(spv.CompositeConstructOp(values[n : n + step], part_type)), i32))
         for n in range(0, len(values), step)
     ]
-    return words[0] if len(words) == 1 else b.add(CompositeConstructOp(words, type))
+    return words[0] if len(words) == 1 else b.add(spv.CompositeConstructOp(words, type))
 
 
 class HasContraction(Protocol):
@@ -269,7 +268,7 @@ class ElementCode:
             values = [self._value(placed, n, elements, read) for n in range(len(elements))]
             if access.width > 1:
                 type = vector_type(placed.element_type, access.width)
-                values = [b.add(CompositeConstructOp(values, type))]
+                values = [b.add(spv.CompositeConstructOp(values, type))]
             self._store(access, values, row, column)
 
     def values(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:

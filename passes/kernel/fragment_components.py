@@ -10,7 +10,7 @@ from typing import Protocol
 
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.spirv.composite import CompositeExtractOp
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.component_places import lane_places
@@ -59,10 +59,10 @@ class FragmentComponents:
         for first in range(0, len(places), width):
             row, column = places[first]
             if isinstance(value, tuple):
-                body(row, column, tuple(add(CompositeExtractOp(v, [first])) for v in value))
+                body(row, column, tuple(add(spv.CompositeExtractOp(v, [first])) for v in value))
                 continue
             numbers = range(first, first + width)
-            values = [add(CompositeExtractOp(value, [number])) for number in numbers]
+            values = [add(spv.CompositeExtractOp(value, [number])) for number in numbers]
             body(row, column, pack_elements(self.builder, values, values[0].type))
 
     @property

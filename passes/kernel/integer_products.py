@@ -20,12 +20,11 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects.spirv.dot_product import SDotOp
-from xdsl_spirv.dialects.spirv.enums import PackedVectorFormat
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.bit_fields import BYTE, IN_EACH_BYTE, Affine, ScalarCode, Whole
 
-PACKED_4X8 = PackedVectorFormat.PackedVectorFormat4x8Bit
+PACKED_4X8 = spv.PackedVectorFormat.PackedVectorFormat4x8Bit
 
 MANTISSA = 23
 
@@ -178,7 +177,7 @@ class RowDigits:
         for digit in reversed(range(self.digits)):
             dots = b.i32(MIDDLE_BITS)
             for word, slots in words:
-                dot = b.add(SDotOp(self.word(digit, slots), word, i32, PACKED_4X8))
+                dot = b.add(spv.SDotOp(self.word(digit, slots), word, i32, PACKED_4X8))
                 dots = b.add(arith.AddiOp(dots, dot))
             number = b.add(arith.BitcastOp(dots, f32))
             number = b.add(arith.AddfOp(number, b.number(-MIDDLE, f32)))

@@ -26,6 +26,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import (
     SCHEDULE,
     SUMMED,
@@ -40,15 +41,13 @@ from xdsl_spirv.dialects.schedule import (
     YieldOp,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
-from xdsl_spirv.dialects.spirv.attributes import StorageClassAttr
-from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.passes.analysis.contraction import Contraction, canonical_form, padding_of
 from xdsl_spirv.passes.analysis.epilogue import row_sum_of
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, is_size_op, number
 from xdsl_spirv.passes.analysis.values import operands_of
 from xdsl_spirv.passes.schedule.kinds import KernelPlan
 
-STORAGE_BUFFER = StorageClassAttr(StorageClass.StorageBuffer)
+STORAGE_BUFFER = spv.StorageClassAttr(spv.StorageClass.StorageBuffer)
 READ_THROUGH = (tensor.PadOp, linalg.ops.GenericOp, PackedViewOp, SelectedViewOp)
 """Operations behind whose first operand an operand of a contraction lies."""
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import EachElementOp, ReduceRowsOp, YieldOp
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter
 
 Combine = Callable[[SSAValue, SSAValue], SSAValue]
@@ -33,7 +33,7 @@ def each_element(
     all invocations of the subgroup.
     """
     type = matrix.type
-    assert isinstance(type, CooperativeMatrixType)
+    assert isinstance(type, spv.CooperativeMatrixType)
     block = Block(arg_types=[INDEX, INDEX, *[type.element_type] * (1 + len(others))])
     for argument, name in zip(block.args, ("row", "column"), strict=False):
         argument.name_hint = name
@@ -45,7 +45,7 @@ def each_element(
 def reduce_rows(b: KernelEmitter, combine: Combine, matrix: SSAValue) -> SSAValue:
     """Returns a matrix in which each element is the reduction of its row."""
     type = matrix.type
-    assert isinstance(type, CooperativeMatrixType)
+    assert isinstance(type, spv.CooperativeMatrixType)
     block = Block(arg_types=[type.element_type] * 2)
     _write(b, combine, block)
     captured = _close(block)

@@ -22,9 +22,8 @@ from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
-from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
-from xdsl_spirv.dialects.spirv.group import GroupNonUniformFAddOp, GroupNonUniformIAddOp
 from xdsl_spirv.passes.analysis.contraction import element_type
 from xdsl_spirv.passes.analysis.leaves import Leaf
 from xdsl_spirv.passes.emit.emitter import Condition, Index
@@ -399,8 +398,8 @@ class RowsKernel:
         size = self.plan.target.subgroup_size
         if "subgroup-arithmetic" in features:
             integer = isinstance(self.type, IntegerType)
-            kind = GroupNonUniformIAddOp if integer else GroupNonUniformFAddOp
-            return b.add(kind(Scope.Subgroup, GroupOperation.Reduce, value))
+            kind = spv.GroupNonUniformIAddOp if integer else spv.GroupNonUniformFAddOp
+            return b.add(kind(spv.Scope.Subgroup, spv.GroupOperation.Reduce, value))
         by = reduce_by_rotations if "subgroup-rotate" in features else reduce_by_shuffles
         return by(b, value, size, self.plus)
 

@@ -15,7 +15,7 @@ from itertools import product
 
 from xdsl.ir import Attribute
 
-from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.kernel.matrix_values import matrix_type
 from xdsl_spirv.targets import Fragment, Target
 from xdsl_spirv.targets.linear import Place
@@ -110,7 +110,7 @@ class Matrices:
     bits: int
     fragment: Fragment | None
 
-    def type_of(self, element: Attribute) -> CooperativeMatrixType:
+    def type_of(self, element: Attribute) -> spv.CooperativeMatrixType:
         """Returns the type of one of the matrices."""
         return matrix_type(self.use, *self.shape, element)
 

@@ -16,8 +16,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerType, i32
 from xdsl.ir import SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp, SelectedViewOp, bit_width
-from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.analysis.unpacking import VECTOR, Plane, Unpacking
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -204,5 +204,5 @@ class UnpackedOperand(TileInMemory):
         else:
             groups = [fours[i : i + together] for i in range(0, len(fours), together)]
         if tile.as_bits:
-            return [b.add(BitcastOp(group[0], tile.moved_type)) for group in groups]
+            return [b.add(spv.BitcastOp(group[0], tile.moved_type)) for group in groups]
         return [as_one(b, group, tile.moved_type) for group in groups]

@@ -18,10 +18,9 @@ from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import BFloat16Type, i1
 from xdsl.ir import Operation, SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
-from xdsl_spirv.dialects.spirv import group as spirv_group
-from xdsl_spirv.dialects.spirv.enums import GroupOperation, Scope
 from xdsl_spirv.passes.analysis.combinations import NEUTRAL, UNROLLED, Combination, combinations_of
 from xdsl_spirv.passes.analysis.loops_arrays import Loops
 from xdsl_spirv.passes.emit.emitter import Condition, Index
@@ -34,17 +33,17 @@ READ_BY_EACH = 8
 """Partial results that every invocation reads, rather than a part of them and what others did."""
 
 
-GROUP_ARITHMETIC: dict[type[Operation], type[spirv_group.GroupArithmetic]] = {
-    arith.AddfOp: spirv_group.GroupNonUniformFAddOp,
-    arith.AddiOp: spirv_group.GroupNonUniformIAddOp,
-    arith.MulfOp: spirv_group.GroupNonUniformFMulOp,
-    arith.MuliOp: spirv_group.GroupNonUniformIMulOp,
-    arith.MaxnumfOp: spirv_group.GroupNonUniformFMaxOp,
-    arith.MinnumfOp: spirv_group.GroupNonUniformFMinOp,
-    arith.MaxSIOp: spirv_group.GroupNonUniformSMaxOp,
-    arith.MinSIOp: spirv_group.GroupNonUniformSMinOp,
-    arith.MaxUIOp: spirv_group.GroupNonUniformUMaxOp,
-    arith.MinUIOp: spirv_group.GroupNonUniformUMinOp,
+GROUP_ARITHMETIC: dict[type[Operation], type[spv.GroupArithmetic]] = {
+    arith.AddfOp: spv.GroupNonUniformFAddOp,
+    arith.AddiOp: spv.GroupNonUniformIAddOp,
+    arith.MulfOp: spv.GroupNonUniformFMulOp,
+    arith.MuliOp: spv.GroupNonUniformIMulOp,
+    arith.MaxnumfOp: spv.GroupNonUniformFMaxOp,
+    arith.MinnumfOp: spv.GroupNonUniformFMinOp,
+    arith.MaxSIOp: spv.GroupNonUniformSMaxOp,
+    arith.MinSIOp: spv.GroupNonUniformSMinOp,
+    arith.MaxUIOp: spv.GroupNonUniformUMaxOp,
+    arith.MinUIOp: spv.GroupNonUniformUMinOp,
 }
 """`maximumf` and `minimumf` are not among them: group arithmetic does not pass on a NaN."""
 
@@ -60,7 +59,7 @@ def neutral_of(code: LoopsCode, combination: Combination) -> SSAValue:
     return code.b.number(value, combination.type)
 
 
-def kind_of(combination: Combination) -> type[spirv_group.GroupArithmetic] | None:
+def kind_of(combination: Combination) -> type[spv.GroupArithmetic] | None:
     """Returns the SPIR-V group operation that reduces by `<op>`."""
     return GROUP_ARITHMETIC.get(type(combination.op))
 
@@ -269,7 +268,7 @@ class Lanes:
     def _in_subgroup(self, code: LoopsCode, combination: Combination, value: SSAValue) -> SSAValue:
         kind = kind_of(combination)
         if self.arithmetic and kind is not None:
-            return self.b.add(kind(Scope.Subgroup, GroupOperation.Reduce, value))
+            return self.b.add(kind(spv.Scope.Subgroup, spv.GroupOperation.Reduce, value))
         reduce = reduce_by_rotations if self.rotate else reduce_by_shuffles
         return reduce(
             self.b, value, self.subgroup_size, lambda x, y: combined(code, combination, x, y)

@@ -26,9 +26,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
-from xdsl_spirv.dialects.spirv.composite import CompositeConstructOp
-from xdsl_spirv.dialects.spirv.conversion import BitcastOp
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter, may_be_negative
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
@@ -132,7 +131,7 @@ def _components(moved: SSAValue, element: Attribute) -> tuple[list[Operation], l
         return [], [moved]
     ops: list[Operation] = []
     if not isinstance(type, VectorType):
-        part = BitcastOp(moved, VectorType(element, [bit_width(type) // bit_width(element)]))
+        part = spv.BitcastOp(moved, VectorType(element, [bit_width(type) // bit_width(element)]))
         ops, values = _components(part.results[0], element)
         return [part, *ops], values
     values: list[SSAValue] = []
@@ -158,12 +157,12 @@ def _join_values(values: list[SSAValue], type: Attribute) -> tuple[list[Operatio
             more, word = _join_values(values[start : start + step], type.element_type)
             ops += more
             words.append(word)
-        packed = CompositeConstructOp(words, type)
+        packed = spv.CompositeConstructOp(words, type)
         return [*ops, packed], packed.result
-    packed = CompositeConstructOp(values, VectorType(element, [count]))
+    packed = spv.CompositeConstructOp(values, VectorType(element, [count]))
     if packed.result.type == type:
         return [packed], packed.result
-    word = BitcastOp(packed.result, type)
+    word = spv.BitcastOp(packed.result, type)
     return [packed, word], word.results[0]
 
 

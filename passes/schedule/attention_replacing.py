@@ -7,7 +7,7 @@ known only when the program runs are computed in the dispatch from its operands'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -285,7 +285,7 @@ class _Replacement:
         dynamic = [size for size in (*self.loops, *self.bounds) if is_dynamic(size)]
         asked = [e.value for s in (*dynamic, *shape) if is_dynamic(s) for e in s.extents]
         inputs = list(dict.fromkeys([*(value for value, _ in self.operands), *asked]))
-        body, inside = _block(inputs)
+        body, inside = DispatchOp.open_body(inputs)
         code = SizeCode(body.add_op, inside)
         numbers = [code.value(size) for size in dynamic]
         empty = tensor.EmptyOp([code.value(size) for size in shape if is_dynamic(size)], type)
@@ -334,7 +334,7 @@ class _Replacement:
     def merge(self, partial: SSAValue) -> DispatchOp:
         """Builds the dispatch that merges the parts to the result."""
         rows, width = self._rows_and_width()
-        body, inside = _block([partial])
+        body, inside = DispatchOp.open_body([partial])
         code = SizeCode(body.add_op, inside)
         numbers = [
             code.value(symbol(Extent(partial, dimension + 1)))
@@ -359,15 +359,6 @@ class _Replacement:
         assert merge.result is not None
         body.add_ops([empty, merge, YieldOp(merge.result)])
         return DispatchOp([partial], [self.type], Region(body))
-
-
-def _block(inputs: Sequence[SSAValue]) -> tuple[Block, dict[SSAValue, SSAValue]]:
-    """Builds an empty dispatch body, and its arguments for the inputs."""
-    body = Block(arg_types=[value.type for value in inputs])
-    inside: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
-    for value, argument in inside.items():
-        argument.name_hint = value.name_hint
-    return body, inside
 
 
 def _is_pure(op: Operation) -> bool:

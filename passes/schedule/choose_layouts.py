@@ -21,14 +21,7 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
-    DenseResourceAttr,
-    ModuleOp,
-    StringAttr,
-    TensorType,
-)
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseResourceAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.passes import ModulePass
@@ -52,7 +45,7 @@ from xdsl_spirv.passes.analysis.contraction import (
 )
 from xdsl_spirv.passes.analysis.pointwise import generalized
 from xdsl_spirv.passes.analysis.sizes import extents
-from xdsl_spirv.passes.analysis.target import TARGET, load_target
+from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
 from xdsl_spirv.passes.graph.layouts import (
     Order,
@@ -94,12 +87,8 @@ class ChooseLayoutsPass(ModulePass):
     """The layers that may not take a path, each as PATH=PATTERN."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        known = op.attributes.get(TARGET)
-        name = self.target or (known.data if isinstance(known, StringAttr) else "")
-        if not name:
-            return
-        target = load_target(name, op, self.name)
-        if target.processor:
+        target = find_target(self.target, op, self.name)
+        if target is None or target.processor:
             return
         for function in functions_of(op):
             block = function.body.block

@@ -137,10 +137,7 @@ def _fold_into_product(
     """One dispatch of both; `value` is what the reader has of the product, by these views."""
     others = [operand for operand in reader.inputs if operand is not value]
     inputs = list(dict.fromkeys((*product.inputs, *others)))
-    block = Block(arg_types=[operand.type for operand in inputs])
-    inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
-    for operand, argument in inside.items():
-        argument.name_hint = operand.name_hint
+    block, inside = DispatchOp.open_body(inputs)
     (columns,) = _clone_operations(product, block, [inside[operand] for operand in product.inputs])
     for view in reversed(views):
         copy = view.clone({view.operands[0]: columns})

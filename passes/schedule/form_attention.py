@@ -17,12 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.passes.analysis.target import TARGET, load_target
+from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.schedule.attention_forming import form
 
 
@@ -36,9 +36,7 @@ class FormAttentionPass(ModulePass):
     """A device's name or target file; without it the module's, or any device."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        known = op.attributes.get(TARGET)
-        name = self.target or (known.data if isinstance(known, StringAttr) else "")
-        target = load_target(name, op, self.name) if name else None
+        target = find_target(self.target, op, self.name)
         for function in functions_of(op):
             block = function.body.block
             if _may_attend(block):

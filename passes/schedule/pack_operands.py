@@ -18,7 +18,7 @@ from typing import TypeAlias
 from xdsl.context import Context
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.hints import isa
 
@@ -161,10 +161,7 @@ def _pack_operand(
     type = TensorType(source.type.element_type, packing.dimensions)
     asked = [extent.value for size in sizes if is_dynamic(size) for extent in size.extents]
     inputs = list(dict.fromkeys([source, *asked]))
-    block = Block(arg_types=[given.type for given in inputs])
-    inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
-    for given, argument in inside.items():
-        argument.name_hint = given.name_hint
+    block, inside = DispatchOp.open_body(inputs)
     code = SizeCode(block.add_op, inside)
     shape = packing.sized(sizes).shape
     empty = tensor.EmptyOp([code.value(size) for size in shape if is_dynamic(size)], type)

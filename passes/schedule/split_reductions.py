@@ -37,7 +37,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     ModuleOp,
-    StringAttr,
     TensorType,
     i64,
 )
@@ -58,7 +57,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     shape_of,
 )
 from xdsl_spirv.passes.analysis.sizes import loop_extents
-from xdsl_spirv.passes.analysis.target import TARGET, load_target
+from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
@@ -92,9 +91,7 @@ class SplitReductionsPass(ModulePass):
     """The layers that may not take a path, each as PATH=PATTERN."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        known = op.attributes.get(TARGET)
-        name = self.target or (known.data if isinstance(known, StringAttr) else "")
-        target = load_target(name, op, self.name) if name else None
+        target = find_target(self.target, op, self.name)
         cuts = [
             cut
             for function in functions_of(op)
@@ -323,8 +320,7 @@ def _seconds(
         moved[:0] = [source.outputs[0].owner, source]
         at = inputs.index(source.results[0])
         inputs[at : at + 1] = source.inputs
-    block = Block(arg_types=[value.type for value in inputs])
-    inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
+    block, inside = DispatchOp.open_body(inputs)
     for inner in moved:
         assert isinstance(inner, Operation)
         copy = inner.clone(inside)

@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     ModuleOp,
-    StringAttr,
     TensorType,
     i64,
 )
@@ -37,7 +36,7 @@ from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
-from xdsl_spirv.passes.analysis.target import TARGET, load_target
+from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.assign_schedule import choose_rows
 from xdsl_spirv.passes.schedule.paths import MUCH, ROWS, Decisions, Limits
@@ -64,12 +63,8 @@ class TurnWeightsPass(ModulePass):
     """The layers that may not take a path, each as PATH=PATTERN."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        known = op.attributes.get(TARGET)
-        name = self.target or (known.data if isinstance(known, StringAttr) else "")
-        if not name:
-            return
-        target = load_target(name, op, self.name)
-        if target.measured_copy is None or target.processor:
+        target = find_target(self.target, op, self.name)
+        if target is None or target.measured_copy is None or target.processor:
             return
         limits = Limits(self.only, self.barred)
         for function in functions_of(op):
