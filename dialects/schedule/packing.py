@@ -186,7 +186,7 @@ class PackedSizes:
 
 
 def types_of_result(out: SSAValue) -> list[Attribute]:
-    """Returns the type of what is written, which is a result if it is a tensor."""
+    """Returns the type of an output, which is a result if it is a tensor."""
     return [out.type] if isinstance(out.type, TensorType) else []
 
 
