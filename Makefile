@@ -135,7 +135,7 @@ $(STAMPS)/demo: pyproject.toml | $(BIN)/python
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/tutorials: pyproject.toml | $(BIN)/python
-	$(PIP) install -e '.[tutorials]'
+	$(PIP) install -e '.[prove,tutorials]'
 	$(BIN)/python scripts/build_browser_tutorials.py --fetch
 	@mkdir -p $(STAMPS) && touch $@
 

@@ -56,7 +56,7 @@ from xdsl_spirv.kernels.functions import (
     workgroup_id,
 )
 from xdsl_spirv.kernels.kernel import Kernel, kernel
-from xdsl_spirv.kernels.launch import Launched, check, launch
+from xdsl_spirv.kernels.launch import Launched, check, launch, prove
 from xdsl_spirv.kernels.matrices import filled_matrix, load_matrix, multiply_add, store_matrix
 from xdsl_spirv.kernels.memory import (
     Memory,
@@ -130,6 +130,7 @@ __all__ = [
     "minimum",
     "multiply_add",
     "otherwise",
+    "prove",
     "push",
     "range",
     "select",

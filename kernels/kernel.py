@@ -6,7 +6,7 @@ import ast
 import inspect
 import textwrap
 import traceback
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntAttr, IntegerAttr, StringAttr
 from xdsl.dialects.builtin import ModuleOp as BuiltinModuleOp
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.kernels.launch import OPTIONS, HasBinary, Launched, launch
+from xdsl_spirv.kernels.launch import OPTIONS, HasBinary, Launched, launch, prove
 from xdsl_spirv.kernels.lines import Lines
 from xdsl_spirv.kernels.memory import BufferType, ConstantType, PushType, bind_buffer
 from xdsl_spirv.kernels.tracer import KernelError, Tracer, three, tracing
@@ -27,9 +27,14 @@ from xdsl_spirv.kernels.values import Value
 
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.checks import Report
+    from xdsl_spirv.tools.kernel_proving import Result
 
 Parameter = BufferType | ConstantType | PushType
 _HERE = Path(__file__).parent
+
+
+PUSHED = "push_constants"
+"""The variable of all push constants."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,14 @@ class Kernel(HasBinary):
     def _binary(self) -> bytes:
         from xdsl_spirv.serialization.encode.encoder import encode
 
-        return encode(self._lines.added_to(self.module), names=True, lines=True)
+        module = self._lines.added_to(self.module)
+        pushed = [name for name, p in self.parameters.items() if isinstance(p, PushType)]
+        for op in list(module.body.block.ops):
+            if isinstance(op, spv.GlobalVariableOp) and op.sym_name.data == PUSHED:
+                struct = op.type.pointee
+                names = [[struct, IntAttr(n), StringAttr(name)] for n, name in enumerate(pushed)]
+                module.body.block.add_ops(spv.RawGlobalOp(None, "OpMemberName", n) for n in names)
+        return encode(module, names=True, lines=True)
 
     @property
     def text(self) -> str:
@@ -94,6 +106,10 @@ class Kernel(HasBinary):
         report = self.launch(grid, *arguments, checks="all", **named).report
         assert report is not None
         return report
+
+    def prove(self, *premises: str, questions: Sequence[str] = (), seconds: float = 5.0) -> Result:
+        """Proves the kernel for every launch that fulfils the premises, or refutes it."""
+        return prove(self, *premises, questions=questions, seconds=seconds)
 
     def _bound(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         wanted = f"{self.name}({', '.join(self.parameters)})"
@@ -261,7 +277,7 @@ def _push_constants(tracer: Tracer, pushed: list[tuple[str, Type]]) -> dict[str,
         end = offsets[-1] + type.bytes
     struct = spv.StructType([t.attribute for _, t in pushed], offsets, [], [spv.Decoration.Block])
     pointer = spv.PointerType(struct, spv.StorageClass.PushConstant)
-    address = tracer.declare(spv.GlobalVariableOp("push_constants", pointer))
+    address = tracer.declare(spv.GlobalVariableOp(PUSHED, pointer))
     values: dict[str, Value] = {}
     for number, (name, type) in enumerate(pushed):
         chain = spv.AccessChainOp(address, [tracer.code.number(number)])

@@ -8,6 +8,7 @@ specialization constants. Every argument must be given: there are no defaults.
 from __future__ import annotations
 
 import os
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,6 +41,7 @@ from xdsl_spirv.tools.kernel_test.interface import (
 
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.checks import Checks, Report
+    from xdsl_spirv.tools.kernel_proving import Result
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Textures: TypeAlias = dict[Any, Image | Sampler]
@@ -163,6 +165,30 @@ def check(
     report = launch(kernel, grid, buffers, checks="all", **options).report
     assert report is not None
     return report
+
+
+def prove(
+    kernel: Launchable, *premises: str, questions: Sequence[str] = (), seconds: float = 5.0
+) -> Result:
+    """
+    Proves that a kernel never goes wrong in any launch that fulfils the premises, or finds a launch
+    in which it does; `print` the result.
+
+    `questions` are those of `xdsl-spirv prove` (all but initialization), `seconds` limit one of
+    them in one solver. Raises `ProgramError` if the solvers are not installed.
+    """
+    from xdsl_spirv.tools.solvers import require_solvers
+
+    require_solvers()
+    from xdsl_spirv.prove.questions import is_usual
+    from xdsl_spirv.tools.kernel_proving import ask_about, limit_work, prove_kernel
+    from xdsl_spirv.tools.kernel_test.description import KernelTest
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "kernel.spv")
+        path.write_bytes(binary_of(kernel))
+        asked = ask_about(questions) if questions else is_usual
+        return prove_kernel(KernelTest(path, path), premises, limit_work(seconds), asked)
 
 
 # Kernels

@@ -28,7 +28,10 @@ IN_BROWSER = (
 )
 """Tutorials that also run in the browser."""
 
-NOT_IN_BROWSER = {"run_a_model": "ONNX's library, which is C++ and has no build for WebAssembly"}
+NOT_IN_BROWSER = {
+    "run_a_model": "ONNX's library, which is C++ and has no build for WebAssembly",
+    "prove_a_kernel": "SMT solvers, of which not all have a build for WebAssembly",
+}
 """Modules that browsers do not have."""
 
 

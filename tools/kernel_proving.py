@@ -104,6 +104,19 @@ class Result:
             lines += [f"refuted by the launch {self.launch}", *self.found[0].text.splitlines()]
         return lines
 
+    def __str__(self) -> str:
+        told = list(self.lines)
+        if self.verdict == "proved":
+            told = [
+                f"premises of every proof: {ALWAYS}",
+                f"shown to be reached: {counted(self.reached, 'access')}",
+                *map(str, self.dead),
+                *(f"premise: {text}" for text in self.premises),
+                *(f"premise that you should check, and write under [assume]: {text}"
+                  for text in self.offered),
+            ]  # fmt: skip
+        return "\n".join([self.verdict, *(f"  {line}" for line in told)])
+
 
 def command(arguments: argparse.Namespace) -> int:
     """Exit status 0 if proved, 1 if refuted or unknown."""
@@ -114,18 +127,7 @@ def command(arguments: argparse.Namespace) -> int:
     named = questions(Table({}, Path("command line")), "--question", arguments.question)
     asked = ask_about(named) if named else is_usual
     result = prove_kernel(test, tuple(arguments.assume or ()), limits, asked)
-    print(f"{arguments.kernel}: {result.verdict}")
-    for line in result.lines:
-        print(f"  {line}")
-    if result.verdict == "proved":
-        print(f"  premises of every proof: {ALWAYS}")
-        print(f"  shown to be reached: {counted(result.reached, 'access')}")
-        for reason in result.dead:
-            print(f"  {reason}")
-        for text in result.premises:
-            print(f"  premise: {text}")
-        for text in result.offered:
-            print(f"  premise that you should check, and write under [assume]: {text}")
+    print(f"{arguments.kernel}: {result}")
     note(verdict=result.verdict, reasons=result.lines, premises=result.premises,
          offered=result.offered, findings=[p.rule for p in result.found],
          reached=result.reached, dead=[str(reason) for reason in result.dead])  # fmt: skip

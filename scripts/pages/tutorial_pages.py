@@ -17,6 +17,7 @@ ORDER = (
     "find_a_race",
     "write_a_kernel",
     "run_a_model",
+    "prove_a_kernel",
     "prove_a_pass",
     "schedule_a_matmul",
     "add_a_device",
