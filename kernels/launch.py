@@ -174,7 +174,7 @@ def prove(
     Proves that a kernel never goes wrong in any launch that fulfils the premises, or finds a launch
     in which it does; `print` the result.
 
-    `questions` are those of `xdsl-spirv prove` (all but initialization), `seconds` limit one of
+    `questions` are named as in `xdsl-spirv prove` (all but initialization), `seconds` limit one of
     them in one solver. Raises `ProgramError` if the solvers are not installed.
     """
     from xdsl_spirv.tools.solvers import require_solvers

@@ -134,7 +134,7 @@ def _(mo):
     - **shown to be reached**: each access to memory happens in some launch that keeps the premises.
       Premises that contradict each other prove anything, and this is where it would show.
     - **premise**: the promises. The proof is about launches that keep them.
-    - **premise that you should check**: the proof needs it, and nobody promised it. Here the grid
+    - **premise that you should check**: the proof needs it, and it was not promised. Here the grid
       has to be flat: a second row of workgroups would write the same sums again.
     """)
     return
@@ -175,7 +175,7 @@ def _(mo):
 
     - Write the premises under `[assume]` of a [kernel test](../kernel-tests.md) and ask for
       `prove = ["races", "bounds"]`: CI then proves the kernel with each change.
-    - [Proofs](../prove.md): races, barriers, images, physical pointers, and what is still unknown.
+    - [Proofs](../prove.md): races, barriers, images, physical pointers, and the limits of proofs.
     - GLSL, SPIR-V and MLIR: `xdsl-spirv prove kernel.comp --assume 'len(sums) >= n'`.
     """)
     return
