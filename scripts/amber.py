@@ -78,7 +78,7 @@ def binary_of(shader: amber.Shader) -> bytes:
 def read(path: Path) -> amber.Script:
     """A script in either of Amber's languages. Raises `Unsupported`."""
     text = path.read_text(errors="replace")
-    return (vkscript if "[test]" in text else amber).parse(text)
+    return (vkscript if "[test]" in text else amber).parse(text, path.parent)
 
 
 def perform(script: amber.Script, run: Runner) -> Iterator[str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from math import prod
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -149,9 +150,9 @@ class Script:
         return buffers, images
 
 
-def parse(text: str) -> Script:
-    """Reads a script. Raises `Unsupported`."""
-    return _Parser(text).parse()
+def parse(text: str, folder: Path = Path()) -> Script:
+    """Reads a script whose files are in a folder. Raises `Unsupported`."""
+    return _Parser(text, folder).parse()
 
 
 def number(text: str) -> int | float:
@@ -167,7 +168,8 @@ def number(text: str) -> int | float:
 
 
 class _Parser:
-    def __init__(self, text: str):
+    def __init__(self, text: str, folder: Path):
+        self.folder = folder
         self.lines = list(enumerate(text.splitlines(), 1))
         self.at = 0
         self.script = Script()
@@ -294,6 +296,12 @@ class _Parser:
                     row = self._next()
                     values += ["END"] if row is None else row[1]
                 data = [number(v) for v in values[: values.index("END")]]
+            case ["SIZE", count, "FILE", "TEXT", file]:
+                path = self.folder / file
+                if not path.exists():
+                    raise Unsupported(f"the file {file}, which is not there")
+                words = re.sub(r"#.*", "", path.read_text()).split()
+                data = [number(w) for w in words[: int(count) * len(format.leaves)]]
             case ["SIZE", count, "FILL", value]:
                 data = [number(value)] * (int(count) * len(format.leaves))
             case ["SIZE", count, "SERIES_FROM", start, "INC_BY", step]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -40,8 +41,8 @@ PIPELINE = "pipeline"
 PUSH = "push constants"
 
 
-def parse(text: str) -> Script:
-    """Reads a script. Raises `Unsupported`."""
+def parse(text: str, _folder: Path = Path()) -> Script:
+    """Reads a script; it names no files. Raises `Unsupported`."""
     heads = list(SECTION.finditer(text))
     script, pipeline = Script(), Pipeline("shader")
     script.pipelines[PIPELINE] = pipeline

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from xdsl.dialects.linalg import ops
 from xdsl.ir import Operation
-from xdsl.utils.exceptions import DiagnosticException
 
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.interpreter import InterpreterError, interpret
@@ -303,7 +302,7 @@ def test_types_without_kernels_are_refused(element: str, form: str):
       return %r : T
     }}"""
     text = text.replace("ADD", add).replace("T", f"tensor<4x4x{element}>").replace("E", element)
-    with pytest.raises(DiagnosticException, match=remedy):
+    with pytest.raises(ProgramError, match=remedy):
         compile_module(parse_text(text), "lavapipe")
 
 

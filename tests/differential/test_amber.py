@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,7 @@ END
 BUFFER plain DATA_TYPE int32 DATA 1 -2
   0x10 END
 BUFFER series DATA_TYPE uint8 SIZE 3 SERIES_FROM 5 INC_BY 2
+BUFFER file DATA_TYPE int32 SIZE 3 FILE TEXT numbers.txt
 BUFFER half DATA_TYPE float16 DATA 1.9999 END
 BUFFER mixed DATA_TYPE S DATA 7 1 2 3 4 5 END
 PIPELINE compute pipeline
@@ -41,8 +44,10 @@ EXPECT mixed IDX 0 TOLERANCE 50% EQ 7 1.4 2 9
 """
 
 
-def test_a_script():
-    script = parse(SCRIPT)
+def test_a_script(tmp_path: Path):
+    (tmp_path / "numbers.txt").write_text("# Numbers\n3 0x4\n-5 6\n")
+    script = parse(SCRIPT, tmp_path)
+    assert script.buffers["file"].data.view(np.int32).tolist() == [3, 4, -5]
     buffers = script.buffers
     assert buffers["plain"].data.view(np.int32).tolist() == [1, -2, 16]
     assert buffers["series"].data.tolist() == [5, 7, 9]
@@ -65,14 +70,14 @@ def test_a_script():
     [
         ("SHADER vertex v GLSL", "a vertex shader"),
         ("IMAGE texture FORMAT x", "IMAGE x"),
-        ("BUFFER b DATA_TYPE int32 SIZE 3 FILE TEXT x.txt", "BUFFER SIZE"),
+        ("BUFFER b DATA_TYPE int32 SIZE 3 FILE TEXT x.txt", "the file x.txt, which is not there"),
         ("EXPECT plain EQ_RGB 1", "EXPECT EQ_RGB"),
         ("BUFFER b DATA_TYPE R8_SRGB DATA 1 END", "the type R8_SRGB"),
     ],
 )
 def test_the_rest_is_refused(line: str, reason: str):
     with pytest.raises(Unsupported, match=reason):
-        parse(SCRIPT + line + "\n")
+        parse(SCRIPT.replace("FILE TEXT numbers.txt", "FILL 0") + line + "\n")
 
 
 VKSCRIPT = """[require]

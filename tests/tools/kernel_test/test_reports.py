@@ -46,7 +46,9 @@ def test_a_finding_in_sarif(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (run,) = document["runs"]
     (result,) = run["results"]  # One bug, although two launches show it.
     assert result["ruleId"] == "RACE-01"
-    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "RACE-01"
+    rule = run["tool"]["driver"]["rules"][result["ruleIndex"]]
+    assert rule["id"] == "RACE-01"
+    assert rule["help"]["text"].endswith("docs/checks.md says more.")
     assert result["properties"]["launches"] == ["a[subgroup 32]", "a[subgroup 8]"]
     place = result["locations"][0]["physicalLocation"]
     assert place["artifactLocation"] == {"uri": "a.comp", "uriBaseId": "SRCROOT"}
