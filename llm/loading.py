@@ -23,6 +23,7 @@ from xdsl_spirv.frontends.gguf.file import read_file
 from xdsl_spirv.frontends.gguf.importer import context_of, import_gguf
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
 from xdsl_spirv.llm.prompts import Prompts
+from xdsl_spirv.llm.speculation import refuse_other_tokens
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.memory import physical_bytes
 from xdsl_spirv.runtime.program import Program
@@ -34,6 +35,8 @@ VECTOR_TARGET = "nvidia-h200"
 The target for the interpreter: kernels that divide a sum among many lanes and
 multiply matrices whole are few and wide numpy operations, ten times as fast as a CPU's kernels.
 """
+MOST_AHEAD = 16
+"""Tokens that are read at once by products of few rows."""
 STATE_BYTES = 2
 """Bytes of an element of the cached keys and values."""
 
@@ -146,12 +149,34 @@ class ModelFile:
         p = self.parameters
         return 2 * p.blocks * self.context * p.keys * STATE_BYTES
 
-    def refuse_beyond(self, place: Place, slots: int = 1) -> None:
-        """Raises `ProgramError` where a device's memory cannot hold weights and states."""
-        whole = self.weight_bytes + slots * self.state_bytes
+    def read_draft(self, path: str | os.PathLike[str], ahead: int) -> ModelFile:
+        """
+        Read the file of a model that proposes `ahead` tokens of this one's answers.
+
+        Raises `FrontendError` for a model of other tokens or a shorter context, and `ProgramError`
+        for a number that is impossible.
+        """
+        if not 1 <= ahead < min(MOST_AHEAD, self.context):
+            raise ProgramError(
+                f"a draft of {ahead} tokens",
+                "ahead",
+                f"give 1 to {MOST_AHEAD - 1}, and a longer context than that",
+            )
+        draft = ModelFile.read(path, self.context)
+        refuse_other_tokens(self.prompts, draft.prompts, draft.path)
+        return draft
+
+    def refuse_beyond(self, place: Place, slots: int = 1, beside: ModelFile | None = None) -> None:
+        """
+        Raises `ProgramError` where a device's memory cannot hold weights and states, together with
+        a draft `beside` them.
+        """
+        other = 0 if beside is None else beside.weight_bytes + beside.state_bytes
+        whole = self.weight_bytes + slots * self.state_bytes + other
         if place.memory is None or whole <= place.memory:
             return
         times = f", {slots} times" if slots > 1 else ""
+        times += f", and the draft {other:,}" if other else ""
         raise ProgramError(
             f"the weights take {self.weight_bytes:,} bytes and {self.context:,} tokens of context "
             f"{self.state_bytes:,}{times}, more than the memory's {place.memory:,}",
@@ -167,16 +192,18 @@ class ModelFile:
         kept: bool = True,
         jobs: int | None = None,
         slots: int = 1,
+        ahead: int = 0,
     ) -> Program:
         """
         The program for a device: the kept one, or compiled anew by so many `jobs`.
 
-        Its states hold so many texts as there are `slots`.
+        Its states hold so many texts as there are `slots`; it verifies so many proposals `ahead`.
         """
         options: dict[str, Any] = {
             "context": self.context,
             "products": products_for(place.target),
             "slots": slots,
+            **({"ahead": ahead} if ahead else {}),
         }
         path = kept_programs.path_for(self.path, place.target, options) if kept else None
         start = time.perf_counter()

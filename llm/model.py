@@ -8,6 +8,7 @@ from typing import Literal
 
 from xdsl_spirv.llm.prompts import Prompt, Prompts
 from xdsl_spirv.llm.sampling import Sampler, Sampling
+from xdsl_spirv.llm.speculation import AHEAD, Speculation
 from xdsl_spirv.llm.texts import DECODE, PREFILL, Session, Texts, Work, Works
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
@@ -24,11 +25,20 @@ class LanguageModel:
     Continues texts.
 
     The states keep what was read last: of a text that begins like it, only the rest is computed.
-    Several models may share `texts`, each with its own `slot`.
+    Several models may share `texts`, each with its own `slot`. With `speculation`, a draft proposes
+    tokens that are read together.
     """
 
-    def __init__(self, prompts: Prompts, session: Session | Texts, context: int, slot: int = 0):
+    def __init__(
+        self,
+        prompts: Prompts,
+        session: Session | Texts,
+        context: int,
+        slot: int = 0,
+        speculation: Speculation | None = None,
+    ):
         self.prompts = prompts
+        self.speculation = speculation
         self.texts = session if isinstance(session, Texts) else Texts(session, context)
         self.context = context
         self.slot = slot
@@ -42,19 +52,31 @@ class LanguageModel:
         target: str | None = None,
         kept: bool = True,
         jobs: int | None = None,
+        draft: str | os.PathLike[str] | None = None,
+        ahead: int = AHEAD,
     ) -> LanguageModel:
         """
         The model of a GGUF file on a device: `interpreter`, `vulkan`, `vulkan:N` (the best one).
 
         `context` is how many tokens there is room for. The compiled program is `kept` on disk
-        (`xdsl_spirv.compiler.kept`). Raises `FrontendError`, `ProgramError` and `TargetError`.
+        (`xdsl_spirv.compiler.kept`). The model of another file, a `draft`, proposes `ahead` tokens
+        at a time. Raises `FrontendError`, `ProgramError` and `TargetError`.
         """
         from xdsl_spirv.llm.loading import ModelFile, find_place
 
         file, place = ModelFile.read(path, context), find_place(device, target)
-        file.refuse_beyond(place)
-        program = file.program(place, lambda _: None, kept=kept, jobs=jobs)
-        return LanguageModel(file.prompts, program.session(place.device), file.context)
+        small = None if draft is None else file.read_draft(draft, ahead)
+        file.refuse_beyond(place, beside=small)
+        speculation = None
+        if small is not None:
+            program = small.program(place, lambda _: None, kept=kept, jobs=jobs)
+            model = LanguageModel(small.prompts, program.session(place.device), small.context)
+            speculation = Speculation(model, ahead)
+        program = file.program(
+            place, lambda _: None, kept=kept, jobs=jobs, ahead=ahead if speculation else 0
+        )
+        session = program.session(place.device)
+        return LanguageModel(file.prompts, session, file.context, speculation=speculation)
 
     def generate(
         self,
@@ -91,6 +113,10 @@ class LanguageModel:
     def logits(self, tokens: Sequence[int], work: Works) -> Array:
         """The logits of the token after `tokens`; `work` counts the computed tokens."""
         logits = None
+        if self.speculation is not None:
+            logits = self.speculation.find(tokens, work)
+        if self.speculation is not None and logits is None:
+            logits = self.speculation.read(self.texts, self.slot, tokens, work)
         while logits is None:
             logits = self.texts.read_part(self.slot, tokens, work)
         return logits

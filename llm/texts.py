@@ -4,7 +4,8 @@ The texts that the states of a session hold, and the runs that make them longer.
 The program has the functions `prefill` (some tokens) and `decode` (one), which take the `token`s
 and how many of the `past` the states hold, and give the `logits` of the token that follows. One
 compiled for several slots holds as many texts: these take the `slot`, and `decode_batch` computes
-one token of each text (`xdsl_spirv.frontends.gguf.importer`).
+one token of each text (`xdsl_spirv.frontends.gguf.importer`). With `verify`, a few tokens are read
+at once, and the logits behind each of them are given.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 from xdsl_spirv.runtime.elements import Array
 
-PREFILL, DECODE, BATCH = "prefill", "decode", "decode_batch"
+PREFILL, DECODE, BATCH, VERIFY = "prefill", "decode", "decode_batch", "verify"
 TOKEN, PAST, LOGITS = "token", "past", "logits"
 SLOT, POSITION = "slot", "position"
 
@@ -74,14 +75,30 @@ class Texts:
         past = len(tokens) - self.count_left(slot, tokens)
         part = tokens[past : past + PREFILLED]
         function = DECODE if len(part) == 1 else PREFILL
-        inputs: dict[str, Any] = {TOKEN: np.array(part, np.int32), PAST: past}
-        if len(self.read) > 1:
-            inputs[SLOT] = slot
-        logits, seconds = self._run(function, inputs)
+        logits, seconds = self._run(function, self._inputs(slot, part, past))
         work[function].seconds += seconds
         work[function].tokens += len(part)
         self.read[slot] = list(tokens[: past + len(part)])
         return logits[-1] if past + len(part) == len(tokens) else None
+
+    def read_ahead(
+        self, slot: int, tokens: Sequence[int], proposals: Sequence[int], work: Works
+    ) -> Array:
+        """
+        Read the last token of a text, whose others are read, and proposals of the next ones.
+
+        Returns the logits behind each of them; the last token alone counts as work.
+        """
+        part = [tokens[-1], *proposals]
+        logits, seconds = self._run(VERIFY, self._inputs(slot, part, len(tokens) - 1))
+        work[DECODE].seconds += seconds
+        work[DECODE].tokens += 1
+        self.read[slot] = [*tokens, *proposals]
+        return logits
+
+    def _inputs(self, slot: int, part: Sequence[int], past: int) -> dict[str, Any]:
+        inputs: dict[str, Any] = {TOKEN: np.array(part, np.int32), PAST: past}
+        return inputs | {SLOT: slot} if len(self.read) > 1 else inputs
 
     def read_last(self, texts: Mapping[int, tuple[Sequence[int], Works]]) -> Mapping[int, Array]:
         """

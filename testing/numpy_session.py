@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from xdsl_spirv.llm.texts import BATCH, PREFILL
+from xdsl_spirv.llm.texts import BATCH, PREFILL, VERIFY
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
@@ -23,8 +23,8 @@ class NumpySession:
     Equal runs give equal results: `runs` are the functions and sizes of all runs.
     """
 
-    def __init__(self, vocabulary: int, context: int, slots: int = 1):
-        generator = np.random.default_rng(5)
+    def __init__(self, vocabulary: int, context: int, slots: int = 1, seed: int = 5):
+        generator = np.random.default_rng(seed)
         self.embedding = generator.normal(size=(vocabulary, WIDTH))
         self.places = generator.normal(size=(context, WIDTH))
         self.output = generator.normal(size=(WIDTH, vocabulary))
@@ -59,8 +59,13 @@ class NumpySession:
             ]
             return {"logits": np.concatenate(rows)}
         assert inputs.keys() == {"token", "past"} | ({"slot"} if len(self.states) > 1 else set())
-        assert len(token) == 1 or function == PREFILL
+        assert len(token) == 1 or function in (PREFILL, VERIFY)
         state = self.states[inputs.get("slot", 0)]
+        if function == VERIFY:
+            rows = [
+                self._logits(state, token[:n], past, past + n) for n in range(1, len(token) + 1)
+            ]
+            return {"logits": np.concatenate(rows)}
         return {"logits": self._logits(state, token, past, past + len(token))}
 
     def _logits(self, state: Array, token: Array, past: int, most: int) -> Array:

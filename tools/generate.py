@@ -12,7 +12,7 @@ import argparse
 import signal
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from types import FrameType
 
 import numpy as np
@@ -21,11 +21,13 @@ from xdsl_spirv.compiler import kept
 from xdsl_spirv.llm.loading import INTERPRETER, ModelFile, Place, find_place
 from xdsl_spirv.llm.model import Answer, LanguageModel
 from xdsl_spirv.llm.sampling import Sampling
+from xdsl_spirv.llm.speculation import Speculation
 from xdsl_spirv.llm.texts import DECODE, PAST, PREFILL, PREFILLED, TOKEN
 from xdsl_spirv.progress import heard_by
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.session import Session
 from xdsl_spirv.runtime.vulkan.worker import open_isolated
 from xdsl_spirv.tools.options import jobs_of
 from xdsl_spirv.tools.report import is_wanted, note, note_row, plain
@@ -51,12 +53,24 @@ def generate(arguments: argparse.Namespace) -> int:
     prompt = _prompt_of(arguments)
     file = ModelFile.read(arguments.model, arguments.context)
     file.prompts.encode(prompt, file.context, system=arguments.system, raw=arguments.raw)
+    ahead = arguments.ahead if arguments.draft is not None else 0
+    small = None if arguments.draft is None else file.read_draft(arguments.draft, ahead)
     place = find_place(arguments.device, arguments.target)
-    file.refuse_beyond(place)
+    file.refuse_beyond(place, beside=small)
     _say(f"running on {place.description}")
-    program = file.program(place, _say, kept=not arguments.no_cache, jobs=jobs)
-    with program.session(place.device, isolated=not arguments.in_process) as session:
-        answer = LanguageModel(file.prompts, session, file.context).generate(
+    with ExitStack() as sessions:
+
+        def open_model(file: ModelFile, ahead: int) -> tuple[Program, Session]:
+            program = file.program(place, _say, kept=not arguments.no_cache, jobs=jobs, ahead=ahead)
+            session = program.session(place.device, isolated=not arguments.in_process)
+            return program, sessions.enter_context(session)
+
+        draft = None
+        if small is not None:
+            model = LanguageModel(small.prompts, open_model(small, 0)[1], small.context)
+            draft = Speculation(model, ahead)
+        program, session = open_model(file, ahead)
+        answer = LanguageModel(file.prompts, session, file.context, speculation=draft).generate(
             prompt,
             system=arguments.system,
             raw=arguments.raw,
@@ -73,6 +87,9 @@ def generate(arguments: argparse.Namespace) -> int:
     print()
     note(answer="".join(pieces), device=place.device)
     _report(answer, program, file)
+    if draft is not None:
+        _say(f"draft: {draft.proposed} tokens proposed, {draft.accepted} of them taken")
+        note(proposed=draft.proposed, accepted=draft.accepted)
     if arguments.times:
         _report_times(program, place, len(answer.prompt), arguments.times)
     return 0

@@ -292,7 +292,8 @@ program DIR|MODEL.onnx|.gguf|.mlir  a program made by `xdsl-spirv compile`, or a
 generate = Options("""
 @json answer, end (stop, limit, capacity, interrupted), seed, device, prompt_tokens, answer_tokens,
     work (of prefill and decode: tokens, seconds, rate), weight_bytes, state_bytes, context,
-    temporary_bytes, kernels (kind, count, seconds; with --times)
+    temporary_bytes, kernels (kind, count, seconds; with --times), proposed and accepted
+    (tokens of --draft)
 model MODEL.gguf optional  a language model, or a package that has one
 --prompt TEXT  what to say; - for standard input
 --system TEXT  how to behave, where the model knows it
@@ -301,6 +302,8 @@ model MODEL.gguf optional  a language model, or a package that has one
 @target (the device's)
 --context N int  tokens of prompt and answer (2048, or fewer)
 --max-tokens N int  end the answer after N tokens
+--draft MODEL.gguf  a small model of the same tokens, which proposes the next ones
+--ahead N int default=4  tokens that --draft proposes at a time (%(default)s)
 --temperature T float default=0.0  how freely tokens are drawn (%(default)g: always the likeliest)
 --top-k N int  sample of the N likeliest
 --top-p P float  sample of the likeliest that together have P

@@ -5,6 +5,8 @@ A language model of a GGUF file as functions of `linalg` on tensors.
 are `past`, and give the `logits` of the token after the last one; they share the weights, and the
 states `k.N` and `v.N`, which hold the keys and values of block N.
 
+`verify`, if it is asked for, reads a few tokens as `prefill` does, with the logits after each.
+
 With several slots, states hold as many texts: `prefill` and `decode` take the text's `slot`, and
 `decode_batch` computes one token of each text, of `position` i32 tokens each. It takes these
 numbers as `past_S`, too, and the largest as `past`.
@@ -42,7 +44,7 @@ from xdsl_spirv.frontends.states import tie_states
 from xdsl_spirv.progress import stage
 from xdsl_spirv.upstream.collection import without_collection
 
-PREFILL, DECODE, BATCH = "prefill", "decode", "decode_batch"
+PREFILL, DECODE, BATCH, VERIFY = "prefill", "decode", "decode_batch", "verify"
 TOKEN, PAST, LOGITS = "token", "past", "logits"
 SLOT, POSITION = "slot", "position"
 
@@ -64,6 +66,7 @@ def import_gguf(
     products: str = "f32",
     of_all: bool = False,
     slots: int = 1,
+    ahead: int = 0,
 ) -> ImportedModel:
     """
     Import the language model of a GGUF file.
@@ -71,7 +74,9 @@ def import_gguf(
     `context` is how many tokens the states have room for, `cache` the type of keys and values,
     `products` what `prefill`, and `decode_batch` of 8 texts or more, multiply by weights in (the
     others do it in f32), f16 or f32.
-    With `of_all`, `prefill` gives the logits after each token. States hold `slots` texts.
+    With `of_all`, `prefill` gives the logits after each token. States hold `slots` texts. With
+    `ahead`, `verify` reads one token and so many proposals of the next ones, and gives the logits
+    after each.
 
     Raises `FrontendError` for a file that is broken or not known, and for a context that the model
     was not trained on.
@@ -85,6 +90,9 @@ def import_gguf(
     functions = {PREFILL: prefill}
     functions[DECODE], more = _function(DECODE, common, F32, 1, False)
     names = {**names, **more}
+    if ahead:
+        functions[VERIFY], more = _function(VERIFY, common, F32, ahead + 1, True)
+        names = {**names, **more}
     if slots > 1:
         wide = _float(products) if slots >= MANY else F32
         functions[BATCH], more = _batch_function(common, wide)

@@ -1,0 +1,86 @@
+"""
+Speculative decoding: a small model proposes tokens, and one run of a large model reads them all.
+
+    text ... t        the draft proposes        d1 d2 d3
+    one `verify`      reads t d1 d2 d3          gives the logits behind each of them
+
+The large model's logits choose every token, as if they were computed one by one: a proposal that is
+chosen saves a run, and behind one that is not the rest is dropped. So a draft decides how long an
+answer takes, never which tokens it has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.llm.texts import DECODE, PREFILL, Texts, Work, Works
+from xdsl_spirv.runtime.elements import Array
+
+if TYPE_CHECKING:
+    from xdsl_spirv.llm.model import LanguageModel
+    from xdsl_spirv.llm.prompts import Prompts
+
+AHEAD = 4
+"""Tokens that a draft proposes at a time."""
+
+
+def refuse_other_tokens(model: Prompts, draft: Prompts, place: str) -> None:
+    """Raises `FrontendError` where the numbers of two models' tokens mean different texts."""
+    one, other = (prompts.tokenizer.vocabulary.tokens for prompts in (model, draft))
+    if list(one) == list(other):
+        return
+    what = f"{len(other)} tokens where the model has {len(one)}"
+    if len(one) == len(other):
+        what = f"another token {next(i for i, t in enumerate(one) if t != other[i])}"
+    raise FrontendError(
+        f"the draft has {what}", place, "take a draft of the same family, with the same tokens"
+    )
+
+
+class Speculation:
+    """The proposals of a draft, `ahead` at a time, and a model's logits behind each of them."""
+
+    def __init__(self, draft: LanguageModel, ahead: int):
+        self.draft, self.ahead = draft, ahead
+        self.proposed = self.accepted = 0
+        self._text: list[int] = []
+        """The text that the last run has read, proposals included."""
+        self._first = 0
+        """The length of the shortest text whose next logits are known."""
+        self._logits: Array | Sequence[Array] = ()
+
+    def find(self, tokens: Sequence[int], work: Works) -> Array | None:
+        """The logits behind a text that a run has read as proposals; counts an accepted one."""
+        number = len(tokens) - self._first
+        if not 0 < number < len(self._logits) or list(tokens) != self._text[: len(tokens)]:
+            return None
+        self.accepted += 1
+        work[DECODE].tokens += 1
+        return self._logits[number]
+
+    def read(self, texts: Texts, slot: int, tokens: Sequence[int], work: Works) -> Array | None:
+        """
+        Read the last token of a text together with proposals; returns the logits behind it.
+
+        None where more is left to read, or the context has no room for proposals.
+        """
+        if texts.count_left(slot, tokens) > 1 or len(tokens) + self.ahead > texts.context:
+            return None
+        start = time.perf_counter()
+        proposals = self._propose(tokens)
+        work[DECODE].seconds += time.perf_counter() - start
+        self._text, self._first = [*tokens, *proposals], len(tokens)
+        self._logits = ()
+        self._logits = texts.read_ahead(slot, tokens, proposals, work)
+        self.proposed += len(proposals)
+        return self._logits[0]
+
+    def _propose(self, tokens: Sequence[int]) -> list[int]:
+        """The tokens that the draft finds likeliest, one after the other."""
+        text, work = list(tokens), {PREFILL: Work(), DECODE: Work()}
+        for _ in range(self.ahead):
+            text.append(int(self.draft.logits(text, work).argmax()))
+        return text[len(tokens) :]
