@@ -423,12 +423,7 @@ class LoopExecutor(Executor):
                 for other, t in numbers.items()
                 if other != key and t.size() == term.size() and len(numbers) <= 4
             ]
-        begins = [*self.facts, start.guard]
-        kept = [
-            c
-            for c in kept
-            if ask([*begins, z3.Not(c(first))], limits=self.quick).verdict == "never"
-        ]
+        kept = self._drop_broken([*self.facts, start.guard], kept, first)
         held = self._keep_inductive(kept, head, back)
         self.facts += [z3.Implies(start.guard, fact) for fact in held]
 
@@ -437,20 +432,32 @@ class LoopExecutor(Executor):
     ) -> list[Term]:
         """Filters candidate facts: an iteration must preserve each, given that all hold before."""
         while True:
-            held = [holds(head) for holds in kept]
-            asked = [[*self.facts, *held, b.guard] for b in back]
-            cells = [dict(_cells(b)) for b in back]
-            still = [
-                holds
-                for holds in kept
-                if all(
-                    ask([*known, z3.Not(holds(after))], limits=self.quick).verdict == "never"
-                    for known, after in zip(asked, cells, strict=True)
-                )
-            ]
+            held, still = [holds(head) for holds in kept], kept
+            for edge in back:
+                known = [*self.facts, *held, edge.guard]
+                still = self._drop_broken(known, still, dict(_cells(edge)))
             if len(still) == len(kept):
                 return held
             kept = still
+
+    def _drop_broken(
+        self, known: Sequence[Term], kept: list[Candidate], cells: Cells
+    ) -> list[Candidate]:
+        """Drops candidate facts that conditions do not imply: an answer shows several of them."""
+        while kept:
+            flags = [z3.Bool(f"broken!{number}") for number, _ in enumerate(kept)]
+            meant = [f == z3.Not(holds(cells)) for f, holds in zip(flags, kept, strict=True)]
+            answer = ask([*known, *meant, z3.Or(*flags)], flags, self.quick)
+            if answer.verdict == "never":
+                return kept
+            broken = [bool(answer.values.get(str(flag))) for flag in flags]
+            if not any(broken):
+                return [holds for holds in kept if self._is_implied(known, holds(cells))]
+            kept = [holds for holds, is_broken in zip(kept, broken, strict=True) if not is_broken]
+        return kept
+
+    def _is_implied(self, known: Sequence[Term], fact: Term) -> bool:
+        return ask([*known, z3.Not(fact)], limits=self.quick).verdict == "never"
 
     def _run_waiting(
         self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp
