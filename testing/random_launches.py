@@ -10,12 +10,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from xdsl_spirv.prove.kernel import CONSECUTIVE
+from xdsl_spirv.tools.kernel_proving import spell_numbers
 from xdsl_spirv.tools.kernel_test.arguments import flat
 from xdsl_spirv.tools.kernel_test.constants import Constants
 from xdsl_spirv.tools.kernel_test.description import QUESTIONS, Compile, Contents, KernelTest
@@ -23,6 +25,7 @@ from xdsl_spirv.tools.kernel_test.interface import (
     Interface,
     Leaf,
     Node,
+    Resource,
     Struct,
     Structs,
     choose_entry,
@@ -30,7 +33,15 @@ from xdsl_spirv.tools.kernel_test.interface import (
 from xdsl_spirv.tools.kernel_test.loading import load_kernel
 from xdsl_spirv.tools.kernel_test.problems import Problem
 from xdsl_spirv.tools.kernel_test.running import run_test
-from xdsl_spirv.tools.proof_launches import UNRUN, answers, block_size, runtime_array
+from xdsl_spirv.tools.proof_launches import (
+    UNRUN,
+    answers,
+    block_size,
+    fill_buffer,
+    fill_image,
+    find_sizes,
+    runtime_array,
+)
 
 LONGEST = 1 << 16
 """Most elements of a runtime array that is tried."""
@@ -61,7 +72,10 @@ def find_bugs(
         compiled.write_bytes(kernel.binary)
         test = replace(test, kernel=compiled, compile=Compile(kernel.environment))
         for _ in range(number):
-            launch = _choose_launch(test, interface, texts, random)
+            try:
+                launch = _choose_launch(test, interface, texts, random)
+            except NameError:
+                return ran, found  # A premise about an address: no launch of numbers fulfils it.
             if launch is None:
                 continue
             outcomes = run_test(launch)
@@ -76,10 +90,16 @@ def _choose_launch(
     test: KernelTest, interface: Interface, premises: Sequence[str], random: Random
 ) -> KernelTest | None:
     """A random launch that fulfils the premises; None if chance does not find one."""
-    lengths, fixed = {}, dict[str, int]()
+    lengths, fixed = list[str](), dict[str, int]()
+    members = dict[str, tuple[Resource, int]]()
     for resource in interface.resources:
-        if runtime_array(resource.block) is not None:
-            lengths[f"len({resource.names[0]})"] = resource
+        name = resource.names[0]
+        if resource.texture is not None:
+            lengths += [f"size({name}).{axis}" for axis in "xyz"[: len(resource.texture.axes)]]
+        elif runtime_array(resource.block) is not None:
+            lengths.append(f"len({name})")
+        found = {n: (resource, at) for n, at in _list_members(name, resource.block)}
+        members |= {n: place for n, place in found.items() if any(n in t for t in premises)}
     used = [text for text in premises if "all(" not in text]
     for text in used:
         name, equal, value = text.partition(" == ")
@@ -88,27 +108,45 @@ def _choose_launch(
     for _ in range(300):
         pushed = _choose_pushed(interface.push_constants, fixed, random)
         size = fixed.get("subgroup.size", random.choice(SUBGROUPS))
-        values = {name: n for name, n in pushed.items() if type(n) is int}
+        values = {name: n for name, n in spell_numbers("", pushed)}
+        values |= {name: random.choice((*NUMBERS, random.randrange(200))) for name in members}
         values |= {f"grid.{axis}": random.choice((1, 1, 2, 3)) for axis in "xyz"}
         values |= {"subgroup.size": size, **dict.fromkeys(lengths, LONGEST)} | fixed
         if all(_holds(text, values) for text in used):
             break
     else:
         return None
-    for name in random.sample(list(lengths), len(lengths)):
+    for name in random.sample(lengths, len(lengths)):
         values[name] = _shortest(name, values, used) + random.choice((0, 0, 0, 1, 5))
         if not all(_holds(text, values) for text in used):
             return None
-    contents = {
-        r.names[0]: _choose_contents(r.names[0], r.block, values, premises, random)
-        for r in interface.resources
-        if r.texture is None
-    }
+    contents = dict[str, Contents]()
+    for r in interface.resources:
+        name, items = r.names[0], dict[int, tuple[int, int]]()
+        items = {at: (values[n], 32) for n, (owner, at) in members.items() if owner is r}
+        if r.texture is not None:
+            contents[name] = fill_image(r.texture, Contents(), find_sizes(r, values))
+            continue
+        contents[name] = _choose_contents(name, r.block, values, premises, random)
+        if items:
+            length = values.get(f"len({name})")
+            contents[name] = fill_buffer(r, contents[name], length, items, ())
     return replace(
         test, grid=(values["grid.x"], values["grid.y"], values["grid.z"]), subgroup_sizes=(size,),
         push_constants=pushed, buffers=contents, findings=(), error=None, allow=(), checks="all",
         target=None, max_steps=2_000_000, timeout=60.0,
     )  # fmt: skip
+
+
+def _list_members(name: str, node: Node, offset: int = 0) -> Iterator[tuple[str, int]]:
+    """The integers of 32 bits in a block by their names in premises, and their offsets."""
+    if isinstance(node, Struct):
+        for member in node.members:
+            yield from _list_members(f"{name}.{member.name}", member.node, offset + member.offset)
+    elif isinstance(node, Leaf) and node.scalar in ("i32", "u32") and None not in node.shape:
+        for place in product(*map(range, (n or 0 for n in node.shape))):
+            at = sum(n * stride for n, stride in zip(place, node.strides, strict=True))
+            yield name + "".join(f"[{n}]" for n in place), offset + at
 
 
 def _shortest(name: str, values: Mapping[str, int], premises: Sequence[str]) -> int:

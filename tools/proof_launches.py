@@ -61,7 +61,7 @@ def try_launch(
     for resource in interface.resources:
         name = next((n for n in resource.names if n in (*sizes, *items)), resource.names[0])
         there = given.get(resource.names[-1], Contents())
-        made = _fill(
+        made = fill_buffer(
             resource, there, sizes.get(name), items.get(name, {}), find_sizes(resource, values)
         )
         buffers[resource.names[-1]] = made
@@ -134,14 +134,14 @@ def block_size(node: Node, length: int) -> int:
     return node.size if array is None else max(array[0] + array[1] * length, node.size)
 
 
-def _fill(
+def fill_buffer(
     resource: Resource, given: Contents, length: int | None, items: Mapping[int, tuple[int, int]],
     sizes: Sequence[int],
 ) -> Contents:  # fmt: skip
     """A buffer of a length, with contents as described (or zeros) but for some items."""
     plain = replace(given, expect=None, alias=None)
     if resource.texture is not None:
-        return _fill_image(resource.texture, plain, sizes)
+        return fill_image(resource.texture, plain, sizes)
     if given.members and not items:
         return plain
     if length is None and given != Contents() and not items:
@@ -164,7 +164,7 @@ def _fill(
     return Contents("u8", (octets,), data.tolist())
 
 
-def _fill_image(texture: Texture, given: Contents, sizes: Sequence[int]) -> Contents:
+def fill_image(texture: Texture, given: Contents, sizes: Sequence[int]) -> Contents:
     """An image of some sizes, as described or of zeros; or a sampler."""
     sampler = given.sampler or (Sampler() if texture.sampler else None)
     if texture.image is None:
