@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from xdsl.dialects import linalg, tensor
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -23,6 +23,7 @@ from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise, moves_only
 from xdsl_spirv.passes.analysis.values import erase_dead
 from xdsl_spirv.passes.schedule.stored_result import row_stride
+from xdsl_spirv.passes.schedule.tensor_ops import make_generic, merge_dimensions
 
 Dims: TypeAlias = list[AffineExpr | None]
 
@@ -37,14 +38,9 @@ def without_broadcasts(op: LinalgStructuredOperation) -> LinalgStructuredOperati
         return op
     views: list[Operation] = []
     places = [_without_units(*place, views) for place in places]
-    folded = linalg.ops.GenericOp(
-        [value for value, _ in places],
-        op.outputs,
-        op.body.clone(),
-        ArrayAttr(AffineMapAttr(map) for map in (*(map for _, map in places), written)),
-        ArrayAttr(op.get_iterator_types()),
-        [result.type for result in op.results],
-    )
+    values, reads = zip(*places, strict=True)
+    kinds = op.get_iterator_types()
+    folded = make_generic(values, op.outputs[0], (*reads, written), op.body.clone(), kinds)
     if not _has_rows(folded):
         for unused in (folded, *views):
             unused.drop_all_references()
@@ -76,15 +72,7 @@ def _without_units(
         begun |= own
     kept = [axis for axis, own in enumerate(indexed) if own]
     shape = [value.type.get_shape()[axis] for axis in kept]
-    view = tensor.CollapseShapeOp.create(
-        operands=[value],
-        properties={
-            "reassociation": ArrayAttr(
-                ArrayAttr(IntegerAttr(axis, i64) for axis in group) for group in groups
-            )
-        },
-        result_types=[TensorType(value.type.element_type, shape)],
-    )
+    view = merge_dimensions(value, groups, TensorType(value.type.element_type, shape))
     views.append(view)
     return view.results[0], AffineMap(map.num_dims, 0, tuple(map.results[axis] for axis in kept))
 

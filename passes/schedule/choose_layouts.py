@@ -21,9 +21,9 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseResourceAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import ArrayAttr, DenseResourceAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import functions_of
@@ -65,6 +65,7 @@ from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows, wi
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import LAYOUT, Decisions, Limits
 from xdsl_spirv.passes.schedule.plan import packs
+from xdsl_spirv.passes.schedule.tensor_ops import make_generic
 from xdsl_spirv.targets import Target
 
 ROUNDS = 4
@@ -480,20 +481,14 @@ def laid_out(
     orders = [weights if value is weight else image for value in op.inputs] + [result]
     inside = _Inside()
     operands: list[SSAValue] = []
-    maps: list[AffineMapAttr] = []
+    maps: list[AffineMap] = []
     for value, order, map in zip(op.operands, orders, maps_of(op), strict=True):
         order = order or _any(value)
         operands.append(inside.stand_in(value, order))
         results = tuple(permute(map.results, order))
-        maps.append(AffineMapAttr(type(map)(map.num_dims, 0, results)))
-    generic = linalg.ops.GenericOp(
-        operands[:2],
-        operands[2:],
-        op.body.clone(),
-        ArrayAttr(maps),
-        op.iterator_types,
-        [operands[2].type],
-    )
+        maps.append(AffineMap(map.num_dims, 0, results))
+    kinds = op.get_iterator_types()
+    generic = make_generic(operands[:2], operands[2], maps, op.body.clone(), kinds)
     inside.block.add_ops([generic, YieldOp(*generic.results)])
     DispatchOp(inside.inputs, [operands[2].type], Region(inside.block))
     return contraction_of(generic)

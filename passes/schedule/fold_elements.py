@@ -17,15 +17,7 @@ from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
-    AffineMapAttr,
-    ArrayAttr,
-    IntegerAttr,
-    ModuleOp,
-    TensorType,
-    i64,
-)
+from xdsl.dialects.builtin import DYNAMIC_INDEX, AffineMapAttr, ArrayAttr, ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineMap
 from xdsl.passes import ModulePass
@@ -44,6 +36,7 @@ from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows
+from xdsl_spirv.passes.schedule.tensor_ops import split_dimension
 from xdsl_spirv.targets import Target
 
 MOST = 1 << 15
@@ -194,7 +187,8 @@ class _Writer:
         assert isinstance(own, BlockArgument)
         value = self.dispatch.inputs[own.index]
         if parts > 1:
-            view = _in_parts(value, parts)
+            assert isinstance(value.type, TensorType)
+            view = split_dimension(value, value.type.get_num_dims() - 1, parts)
             block = self.dispatch.parent_block()
             assert block is not None
             block.insert_op_before(view, self.dispatch)
@@ -215,22 +209,6 @@ class _Writer:
                 places = (*outer, AffineConstantExpr(self.parts[value]), last)
                 reads[number] = AffineMap(reads[number].num_dims, 0, places)
         copy.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, reads))
-
-
-def _in_parts(value: SSAValue, parts: int) -> tensor.ExpandShapeOp:
-    """A view of a tensor whose last dimension is two: equal parts, and the elements of one."""
-    type = value.type
-    assert isinstance(type, TensorType)
-    *outer, last = type.get_shape()
-    shape = [*outer, parts, last // parts]
-    groups = [[axis] for axis in range(len(outer))] + [[len(outer), len(outer) + 1]]
-    return tensor.ExpandShapeOp(
-        value,
-        [],
-        ArrayAttr(ArrayAttr(IntegerAttr(axis, i64) for axis in group) for group in groups),
-        shape,
-        TensorType(type.element_type, shape),
-    )
 
 
 def _fits(root: Generic, target: Target) -> bool:

@@ -20,8 +20,7 @@ from typing import TypeAlias
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp, TensorType, f32
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -34,6 +33,7 @@ from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.analysis.pointwise import body_ops, is_pointwise
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows
+from xdsl_spirv.passes.schedule.tensor_ops import make_generic
 from xdsl_spirv.targets import Target
 
 MOST = 1 << 15
@@ -348,13 +348,7 @@ def _multiply(root: Generic, factor: Factor) -> None:
     body.add_ops([product, linalg.ops.YieldOp(product)])
     identity = AffineMap.identity(rank)
     map = AffineMap(rank, 0, factor.map.results)
-    scaled = Generic(
-        [result, factor.value],
-        [empty.tensor],
-        Region(body),
-        ArrayAttr(AffineMapAttr(m) for m in (identity, map, identity)),
-        ArrayAttr([IteratorTypeAttr.parallel()] * rank),
-        [type],
-    )
+    maps = identity, map, identity
+    scaled = make_generic([result, factor.value], empty.tensor, maps, body)
     block.insert_ops_after([empty, scaled], root)
     result.replace_uses_with_if(scaled.results[0], lambda use: use.operation is not scaled)

@@ -25,13 +25,11 @@ from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
-    ArrayAttr,
     IndexType,
     IntegerAttr,
     ModuleOp,
     StringAttr,
     TensorType,
-    i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
@@ -47,6 +45,7 @@ from xdsl_spirv.passes.analysis.sizes import extent, is_size_op, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.analysis.unpacking import unpacks
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, kind_of, plan_of
+from xdsl_spirv.passes.schedule.tensor_ops import make_generic, merge_dimensions, split_dimension
 from xdsl_spirv.targets import Target
 
 Generic: TypeAlias = linalg.ops.GenericOp
@@ -302,14 +301,7 @@ class _Writer:
 
     def _view(self, value: SSAValue, at: int) -> SSAValue:
         """Returns a view, outside the dispatch, that splits dimension `at` of a tensor."""
-        type = value.type
-        assert isinstance(type, TensorType)
-        shape = self._split(type.get_shape(), at)
-        groups = [[d + 2 * (d > at)] for d in range(type.get_num_dims())]
-        groups[at] = [at, at + 1, at + 2]
-        view = tensor.ExpandShapeOp(
-            value, [], _reassociation(groups), shape, TensorType(type.element_type, shape)
-        )
+        view = split_dimension(value, at, self.parts.count, self.groups)
         self.views.append(view)
         return view.result
 
@@ -436,14 +428,8 @@ class _Writer:
     def _generic(self, op: Generic, maps: Sequence[AffineMap], body: Region) -> Generic:
         out = self.inside[op.outputs[0]]
         more = [IteratorTypeAttr.parallel()] * (maps[0].num_dims - len(op.iterator_types))
-        return Generic(
-            [self.inside[value] for value in op.inputs],
-            [out],
-            body,
-            ArrayAttr(map(AffineMapAttr, maps)),
-            ArrayAttr([*more, *op.iterator_types]),
-            [out.type],
-        )
+        inputs = [self.inside[value] for value in op.inputs]
+        return make_generic(inputs, out, maps, body, [*more, *op.get_iterator_types()])
 
     def _elements(self) -> None:
         """Rewrites the operations on parts with their columns split into blocks."""
@@ -502,11 +488,7 @@ class _Writer:
         assert isinstance(old.type, TensorType)
         rank = old.type.get_num_dims()
         groups = [[d] for d in range(rank - 1)] + [[rank - 1, rank]]
-        whole = tensor.CollapseShapeOp.create(
-            operands=[folded.outputs[0]],
-            properties={"reassociation": _reassociation(groups)},
-            result_types=[old.type],
-        )
+        whole = merge_dimensions(folded.outputs[0], groups, old.type)
         for op in (*self.views, folded, whole):
             block.insert_op_before(op, dispatch)
         whole.result.name_hint = old.name_hint
@@ -525,7 +507,3 @@ def _with_loops(map: AffineMap, at: int, count: int) -> AffineMap:
         else:
             results.append(expression.replace_dims_and_symbols(moved, []))
     return AffineMap(count, 0, tuple(results))
-
-
-def _reassociation(groups: Sequence[Sequence[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
-    return ArrayAttr(ArrayAttr(IntegerAttr(d, i64) for d in group) for group in groups)

@@ -30,16 +30,7 @@ from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
-    Float32Type,
-    IntegerAttr,
-    IntegerType,
-    ModuleOp,
-    TensorType,
-    i64,
-)
+from xdsl.dialects.builtin import Float32Type, IntegerAttr, IntegerType, ModuleOp, TensorType
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -62,6 +53,7 @@ from xdsl_spirv.passes.analysis.values import is_weight, is_zero
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import ROWS, Decisions, Limits
+from xdsl_spirv.passes.schedule.tensor_ops import make_generic, split_dimension
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 
@@ -370,9 +362,7 @@ def _parts_of(cut: _Cut, parts: int) -> list[Operation]:
             operands.append(value)
             maps.append(map_.replace_dims_and_symbols(both, [], count + 1, 0))
             continue
-        ops += (
-            _with_loop_cut(value, dim, parts) if is_cut else [_expand_dimension(value, dim, parts)]
-        )
+        ops += _with_loop_cut(value, dim, parts) if is_cut else [split_dimension(value, dim, parts)]
         operands.append(ops[-1].results[0])
         moved = map_.replace_dims_and_symbols(shifted, [], count + 1, 0)
         results = (*moved.results[:dim], AffineDimExpr(0), *moved.results[dim:])
@@ -388,14 +378,8 @@ def _parts_of(cut: _Cut, parts: int) -> list[Operation]:
     assert isinstance(whole, tensor.EmptyOp)
     empty = tensor.EmptyOp(whole.dynamic_sizes, partial)
     zeros = linalg.ops.FillOp([fill.inputs[0]], [empty.tensor], [partial])
-    product = linalg.ops.GenericOp(
-        operands,
-        [zeros.results[0]],
-        op.body.clone(),
-        ArrayAttr(map(AffineMapAttr, maps)),
-        ArrayAttr([IteratorTypeAttr.parallel(), *op.iterator_types]),
-        [partial],
-    )
+    kinds = IteratorTypeAttr.parallel(), *op.get_iterator_types()
+    product = make_generic(operands, zeros.results[0], maps, op.body.clone(), kinds)
     if parts <= WRITTEN_OUT:
         total = _sum_by_elements(product.results[0], whole.tensor, parts, final)
     else:
@@ -437,7 +421,7 @@ def _with_loop_cut(value: SSAValue, dim: int, parts: int) -> list[Operation]:
         results = [*read.replace_dims_and_symbols(moved, [], count, 0).results]
         if AffineDimExpr(dim) in read.results:
             at = read.results.index(AffineDimExpr(dim))
-            ops.append(_expand_dimension(plane, at, parts))
+            ops.append(split_dimension(plane, at, parts))
             plane = ops[-1].results[0]
             results.insert(at, AffineDimExpr(dim))
         planes.append(plane)
@@ -450,36 +434,12 @@ def _with_loop_cut(value: SSAValue, dim: int, parts: int) -> list[Operation]:
     for index in body.block.ops:
         if isinstance(index, linalg.ops.IndexOp) and index.dim.value.data > dim:
             index.dim = IntegerAttr(index.dim.value.data + 1, index.dim.type)
-    unpack = linalg.ops.GenericOp(
-        planes,
-        [empty.tensor],
-        body,
-        ArrayAttr(map(AffineMapAttr, (*maps, AffineMap.identity(count)))),
-        ArrayAttr([IteratorTypeAttr.parallel()] * count),
-        [empty.tensor.type],
-    )
+    unpack = make_generic(planes, empty.tensor, (*maps, AffineMap.identity(count)), body)
     return [*ops, empty, unpack]
 
 
 def _is_static(value: SSAValue) -> bool:
     return not any(map(is_dynamic, shape_of(value)))
-
-
-def _expand_dimension(value: SSAValue, dim: int, parts: int) -> tensor.ExpandShapeOp:
-    """Splits one dimension of a value into `parts` of equal size."""
-    type = value.type
-    assert isinstance(type, TensorType)
-    shape = list(type.get_shape())
-    shape[dim : dim + 1] = [parts, shape[dim] // parts]
-    groups = [[at] for at in range(dim)]
-    groups += [[dim, dim + 1]] + [[at + 1] for at in range(dim + 1, len(type.get_shape()))]
-    return tensor.ExpandShapeOp(
-        value,
-        [],
-        ArrayAttr(ArrayAttr(IntegerAttr(at, i64) for at in group) for group in groups),
-        shape,
-        TensorType(type.element_type, shape),
-    )
 
 
 def _sum_of(parts: SSAValue, init: SSAValue, type: TensorType[Attribute]) -> linalg.ops.GenericOp:
@@ -496,15 +456,7 @@ def _sum_of(parts: SSAValue, init: SSAValue, type: TensorType[Attribute]) -> lin
         AffineMap(rank + 1, 0, (AffineDimExpr(rank), *results)),
         AffineMap(rank + 1, 0, results),
     )
-    kinds = [IteratorTypeAttr.parallel()] * rank + [IteratorTypeAttr.reduction()]
-    return linalg.ops.GenericOp(
-        [parts],
-        [init],
-        Region(block),
-        ArrayAttr(map(AffineMapAttr, maps)),
-        ArrayAttr(kinds),
-        [type],
-    )
+    return make_generic([parts], init, maps, block)
 
 
 def _sum_by_elements(
@@ -523,11 +475,4 @@ def _sum_by_elements(
     block.add_op(linalg.ops.YieldOp(total))
     identity = AffineMap.identity(rank)
     reads = [AffineMap(rank, 0, (AffineConstantExpr(n), *identity.results)) for n in range(count)]
-    return linalg.ops.GenericOp(
-        [parts] * count,
-        [empty],
-        Region(block),
-        ArrayAttr(map(AffineMapAttr, (*reads, identity))),
-        ArrayAttr([IteratorTypeAttr.parallel()] * rank),
-        [type],
-    )
+    return make_generic([parts] * count, empty, (*reads, identity), block)

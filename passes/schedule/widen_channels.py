@@ -15,8 +15,6 @@ from typing import cast
 
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
     DenseArrayBase,
     FloatAttr,
     IntegerAttr,
@@ -25,12 +23,13 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_spirv.passes.analysis.contraction import padding_of
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.graph.layouts import maps_of, weight_of, with_type
+from xdsl_spirv.passes.schedule.tensor_ops import make_generic, merge_dimensions, split_dimension
 
 VECTOR = 4
 """Channels that an image of fewer gets at least: 8 bytes of f16 move at a time."""
@@ -90,30 +89,14 @@ class Code:
 
     def split_dimension(self, value: SSAValue, dimension: int, count: int) -> SSAValue:
         """Splits a dimension in two; the second has `count` elements."""
-        type = cast(TensorType[Attribute], value.type)
-        shape = list(type.get_shape())
-        shape[dimension : dimension + 1] = [shape[dimension] // count, count]
-        result = TensorType(type.element_type, shape)
-        groups = _association(len(shape), dimension)
-        sizes = DenseArrayBase.from_list(i64, shape)
-        return self.add(tensor.ExpandShapeOp(value, (), groups, sizes, result))
+        return self.add(split_dimension(value, dimension, _shape(value)[dimension] // count))
 
     def together(self, value: SSAValue, dimension: int, type: Attribute) -> SSAValue:
         """Merges a dimension with the next one."""
         rank = len(cast(TensorType[Attribute], value.type).get_shape())
-        return self.add(
-            tensor.CollapseShapeOp.create(
-                operands=[value],
-                properties={"reassociation": _association(rank, dimension)},
-                result_types=[type],
-            )
-        )
-
-
-def _association(rank: int, dimension: int) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
-    groups = [[n] for n in range(rank) if n != dimension + 1]
-    groups[dimension].append(dimension + 1)
-    return ArrayAttr([ArrayAttr([IntegerAttr(n, i64) for n in group]) for group in groups])
+        groups = [[n] for n in range(rank) if n != dimension + 1]
+        groups[dimension].append(dimension + 1)
+        return self.add(merge_dimensions(value, groups, type))
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
@@ -238,14 +221,7 @@ def _of_groups(
                 )
             )
     kinds = [*op.get_iterator_types(), IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()]
-    new = linalg.ops.GenericOp(
-        inputs[:2],
-        inputs[2:],
-        op.body.clone(),
-        ArrayAttr(AffineMapAttr(map) for map in new_maps),
-        ArrayAttr(kinds),
-        [inputs[2].type],
-    )
+    new = make_generic(inputs[:2], inputs[2], new_maps, op.body.clone(), kinds)
     code.add(new)
     place = _dimension(maps[2], group)
     assert place is not None
@@ -268,18 +244,5 @@ def _block_diagonal(value: SSAValue, place: int, code: Code) -> SSAValue:
     chosen = arith.SelectOp(equal.result, body.args[0], zero)
     body.add_ops([first, second, equal, chosen, linalg.ops.YieldOp(chosen.result)])
     read = [AffineDimExpr(n) for n in range(rank) if n != place + 1]
-    return code.add(
-        linalg.ops.GenericOp(
-            [value],
-            [empty.tensor],
-            Region(body),
-            ArrayAttr(
-                [
-                    AffineMapAttr(AffineMap(rank, 0, tuple(read))),
-                    AffineMapAttr(AffineMap.identity(rank)),
-                ]
-            ),
-            ArrayAttr([IteratorTypeAttr.parallel()] * rank),
-            [empty.tensor.type],
-        )
-    )
+    maps = AffineMap(rank, 0, tuple(read)), AffineMap.identity(rank)
+    return code.add(make_generic([value], empty.tensor, maps, body))
