@@ -13,15 +13,17 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import CollectiveOp
 from xdsl_spirv.passes import refuse, rewrite_once
 from xdsl_spirv.passes.analysis.contraction import NotAContraction
 from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.schedule.kinds import KINDS, ScheduleDoesNotFit, kind_of, plan_of, root_of
 
-Code: TypeAlias = Callable[[CollectiveOp, Any], None]
-"""Writes the code of a kernel before its collective, by the plan of its kind."""
+Code: TypeAlias = Callable[[Any, Any, CollectiveOp], None]
+"""Writes the code of a kernel with an emitter, by the plan of its kind, for its collective."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,10 @@ class KernelPass(ModulePass, ABC):
     """Writes out the kernels of the kinds that it has code for (see `schedule.kinds`)."""
 
     codes: ClassVar[Mapping[str, Code]]
+    emitter: ClassVar[type[KernelEmitter]] = KernelEmitter
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite_once(op, KernelPattern(self.name, op, self.codes))
+        rewrite_once(op, KernelPattern(self.name, op, self.codes, self.emitter))
 
 
 @dataclass
@@ -47,6 +50,7 @@ class KernelPattern(RewritePattern):
 
     module: ModuleOp
     codes: Mapping[str, Code]
+    emitter: type[KernelEmitter]
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: CollectiveOp, rewriter: PatternRewriter) -> None:
@@ -60,5 +64,5 @@ class KernelPattern(RewritePattern):
             plan = plan_of(root, target_of(self.module, self.pass_name))
         except (NotAContraction, ScheduleDoesNotFit) as error:
             refuse(self.pass_name, root, str(error))
-        self.codes[kind or ""](op, plan)
+        self.codes[kind or ""](self.emitter(InsertPoint.before(op)), plan, op)
         rewriter.erase(op)

@@ -15,9 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from xdsl.rewriter import InsertPoint
-
-from xdsl_spirv.dialects.schedule import AttentionAttr, CollectiveOp
+from xdsl_spirv.dialects.schedule import AttentionAttr
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.collective import write_pack
@@ -50,15 +48,12 @@ def _code_of(schedule: AttentionAttr) -> Callable[[KernelEmitter, AttentionPlan]
             return MemoryAttentionCode
 
 
-def write_attention(collective: CollectiveOp, plan: AttentionPlan) -> None:
-    """Writes the kernel of an attention whose subgroups multiply fragments."""
-    builder = KernelEmitter(InsertPoint.before(collective))
-    _code_of(plan.schedule)(builder, plan).write()
-
-
 @dataclass(frozen=True)
 class AttentionToCooperativeMatrixPass(KernelPass):
     """Writes out every kernel that computes an attention, and those that pack its operands."""
 
     name = "attention-to-cooperative-matrix"
-    codes = {"attention": write_attention, "pack_for_attention": write_pack}
+    codes = {
+        "attention": lambda b, plan, _: _code_of(plan.schedule)(b, plan).write(),
+        "pack_for_attention": write_pack,
+    }

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Protocol
 from xdsl.dialects import gpu
 from xdsl.dialects.linalg.ops import CopyOp
 from xdsl.ir import SSAValue
-from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import CollectiveOp, PackOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import static
@@ -56,20 +55,31 @@ class Core(Multiplier, Protocol):
 MakeCore = Callable[[KernelEmitter, Plan, Place], Core]
 
 
-def write_contraction(make_core: MakeCore, collective: CollectiveOp, plan: Plan) -> None:
-    """Writes the kernel of a contraction whose schedule names an instruction."""
-    a, b = (storage(value)[0] for value in (plan.contraction.a, plan.contraction.b))
-    builder = KernelEmitter(InsertPoint.before(collective))
-    _emit(builder, plan, make_core, a, b, init_of(collective, plan))
+def write_contraction(
+    make_core: MakeCore, builder: KernelEmitter, plan: Plan, collective: CollectiveOp
+) -> None:
+    """
+    Writes the kernel of a contraction whose schedule names an instruction: a * b, the initial value
+    if there is one, and the epilogue.
+    """
+    place, contraction = _place(builder, plan), plan.contraction
+    core = make_core(builder, plan, place)
+    a, b = (
+        _operand(builder, plan, place, number, storage(value)[0])
+        for number, value in enumerate((contraction.a, contraction.b))
+    )
+    totals = core.begin(init_of(collective, plan))
+    core.end(multiply_tiles(builder, plan, core, (a, b), totals), (a, b))
 
 
-def write_pack(collective: CollectiveOp, plan: PackPlan | PanelPlan) -> None:
+def write_pack(
+    builder: KernelEmitter, plan: PackPlan | PanelPlan, collective: CollectiveOp
+) -> None:
     """Writes the kernel that packs an operand into fragments or panels."""
     from xdsl_spirv.passes.kernel.packed import lower_pack
 
     op = collective.body.block.last_op
     assert isinstance(op, PackOp)
-    builder = KernelEmitter(InsertPoint.before(collective))
     lower_pack(builder, op.source, op.destination, plan)
 
 
@@ -81,21 +91,6 @@ def init_of(collective: CollectiveOp, plan: ContractionPlan) -> SSAValue | None:
         if isinstance(op, CopyOp) and op.outputs[0] is root.outputs[0]:
             init = op.inputs[0]
     return init
-
-
-def _emit(
-    builder: KernelEmitter,
-    plan: Plan,
-    make_core: MakeCore,
-    a: SSAValue,
-    b: SSAValue,
-    init: SSAValue | None,
-) -> None:
-    """The whole kernel body: a * b + init, and the epilogue; a missing init is 0."""
-    place = _place(builder, plan)
-    core = make_core(builder, plan, place)
-    operands = _operand(builder, plan, place, 0, a), _operand(builder, plan, place, 1, b)
-    core.end(multiply_tiles(builder, plan, core, operands, core.begin(init)), operands)
 
 
 def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SSAValue) -> Operand:

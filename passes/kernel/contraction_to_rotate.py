@@ -19,10 +19,9 @@ from functools import partial
 from xdsl.dialects import gpu
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
-from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule import CollectiveOp, FlatViewOp
+from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.passes.analysis.contraction import element_type, fill_of, storage
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -230,15 +229,9 @@ class WindowKernel:
         return convert_factor(self.builder, value, self.element, name.startswith("s"))
 
 
-def write_window(collective: CollectiveOp, plan: WindowPlan) -> None:
-    """Writes the kernel of a contraction over windows."""
-    builder = KernelEmitter(InsertPoint.before(collective))
-    WindowKernel(builder, plan, init_of(collective, plan)).emit()
-
-
 @dataclass(frozen=True)
 class ContractionToRotatePass(KernelPass):
     """Writes out every kernel whose contraction has a `#schedule.window`."""
 
     name = "contraction-to-rotate"
-    codes = {"window": write_window}
+    codes = {"window": lambda b, plan, op: WindowKernel(b, plan, init_of(op, plan)).emit()}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.rewriter import InsertPoint
-
 from xdsl_spirv.dialects.schedule import CollectiveOp
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel import KernelPass
@@ -15,10 +13,9 @@ from xdsl_spirv.passes.kernel.shared_units import SharedUnitsKernel
 from xdsl_spirv.passes.schedule.rows import RowsPlan
 
 
-def write_rows(collective: CollectiveOp, plan: RowsPlan) -> None:
+def write_rows(builder: HoistingEmitter, plan: RowsPlan, collective: CollectiveOp) -> None:
     """Writes the kernel of a contraction with few rows."""
     kind = SharedUnitsKernel if plan.schedule.within.data > 1 else RowsKernel
-    builder = HoistingEmitter(InsertPoint.before(collective))
     kind(builder, plan, init_of(collective, plan)).emit()
 
 
@@ -28,3 +25,4 @@ class ContractionToRowsPass(KernelPass):
 
     name = "contraction-to-rows"
     codes = {"rows": write_rows}
+    emitter = HoistingEmitter

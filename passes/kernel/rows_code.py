@@ -35,11 +35,7 @@ from xdsl_spirv.passes.kernel.integer_products import RowDigits
 from xdsl_spirv.passes.kernel.result_tile import BatchTile
 from xdsl_spirv.passes.kernel.row_sums import RowSums
 from xdsl_spirv.passes.kernel.shared_digits import SharedDigits
-from xdsl_spirv.passes.kernel.subgroup_reduction import (
-    reduce_by_halves,
-    reduce_by_rotations,
-    reduce_by_shuffles,
-)
+from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_by_halves, reduce_subgroup
 from xdsl_spirv.passes.kernel.unit_sums import DigitSums, UnitSums
 from xdsl_spirv.passes.schedule.rows import QUAD, RowsPlan
 
@@ -394,14 +390,12 @@ class RowsKernel:
     # The result
 
     def _over_subgroup(self, value: SSAValue) -> SSAValue:
-        b, features = self.b, self.plan.target.features
-        size = self.plan.target.subgroup_size
-        if "subgroup-arithmetic" in features:
+        target, kind = self.plan.target, None
+        if "subgroup-arithmetic" in target.features:
             integer = isinstance(self.type, IntegerType)
             kind = spv.GroupNonUniformIAddOp if integer else spv.GroupNonUniformFAddOp
-            return b.add(kind(spv.Scope.Subgroup, spv.GroupOperation.Reduce, value))
-        by = reduce_by_rotations if "subgroup-rotate" in features else reduce_by_shuffles
-        return by(b, value, size, self.plus)
+        rotates = "subgroup-rotate" in target.features
+        return reduce_subgroup(self.b, value, target.subgroup_size, self.plus, kind, rotates)
 
     def _put(self, row: Index, column: Index, total: SSAValue) -> None:
         """Stores a partial sum in Workgroup memory."""

@@ -30,6 +30,20 @@ def reduce_by_rotations(b: KernelEmitter, value: SSAValue, size: int, combine: C
     return value
 
 
+def reduce_subgroup(
+    b: KernelEmitter,
+    value: SSAValue,
+    size: int,
+    combine: Combine,
+    arithmetic: type[spv.GroupArithmetic] | None,
+    rotates: bool,
+) -> SSAValue:
+    """Reduces by the subgroup's `arithmetic` if it has any, or by rotations, or by shuffles."""
+    if arithmetic is not None:
+        return b.add(arithmetic(spv.Scope.Subgroup, spv.GroupOperation.Reduce, value))
+    return (reduce_by_rotations if rotates else reduce_by_shuffles)(b, value, size, combine)
+
+
 def reduce_by_shuffles(b: KernelEmitter, value: SSAValue, size: int, combine: Combine) -> SSAValue:
     """Reduces by exchanges with the invocation whose number differs in one bit."""
     return exchanged(b, value, 1, size, combine)

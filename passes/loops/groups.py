@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -25,7 +26,7 @@ from xdsl_spirv.passes.analysis.combinations import NEUTRAL, UNROLLED, Combinati
 from xdsl_spirv.passes.analysis.loops_arrays import Loops
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_by_rotations, reduce_by_shuffles
+from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_subgroup
 from xdsl_spirv.passes.loops.code import LoopsCode, Point
 from xdsl_spirv.targets import Target
 
@@ -266,13 +267,9 @@ class Lanes:
         return exchanged
 
     def _in_subgroup(self, code: LoopsCode, combination: Combination, value: SSAValue) -> SSAValue:
-        kind = kind_of(combination)
-        if self.arithmetic and kind is not None:
-            return self.b.add(kind(spv.Scope.Subgroup, spv.GroupOperation.Reduce, value))
-        reduce = reduce_by_rotations if self.rotate else reduce_by_shuffles
-        return reduce(
-            self.b, value, self.subgroup_size, lambda x, y: combined(code, combination, x, y)
-        )
+        kind = kind_of(combination) if self.arithmetic else None
+        combine = partial(combined, code, combination)
+        return reduce_subgroup(self.b, value, self.subgroup_size, combine, kind, self.rotate)
 
     def _through_memory(
         self,

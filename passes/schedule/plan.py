@@ -265,12 +265,7 @@ def plan(
         inner = (schedule.tile[2], contraction.k)
         if isinstance(path, StagedAttr):
             kind = schedule.instruction.kind.data
-            as_bits = kind == "fma" and isinstance(element, BFloat16Type)
-            layout = contraction.layouts[operand]
-            prologue = contraction.prologues[operand]
-            packed = kind == "dot"
-            fill = fill_of(value)
-            panels = None
+            layout, panels = contraction.layouts[operand], None
             if packs(path):
                 panels = packing_of(value) or packing_for(contraction, schedule, operand, target)
                 layout = panel_layout(panels) if panels.is_panels else fragment_layout(panels)
@@ -278,22 +273,20 @@ def plan(
                 # A row of fragments is as long as all its elements, and one step along K.
                 outer = outer[0] * depth, walk_size(layout.walks[OUTER])
                 inner = inner[0] // depth, walk_size(layout.walks[INNER])
-            unpacking = contraction.unpackings[operand]
             other = unpacked[1 - operand]
-            order = None if other is None else other.order
             return staged_tile(
                 path,
                 element,
                 outer,
                 inner,
                 layout,
-                as_bits,
-                packed,
-                prologue,
-                fill,
-                panels,
-                unpacking,
-                order,
+                as_bits=kind == "fma" and isinstance(element, BFloat16Type),
+                packed=kind == "dot",
+                prologue=contraction.prologues[operand],
+                fill=fill_of(value),
+                packing=panels,
+                unpacking=contraction.unpackings[operand],
+                order=None if other is None else other.order,
             )
         packing = packing_of(value) or packing_for(contraction, schedule, operand, target)
         return PackedTile(packing, element, target.subgroup_size, path.ahead.data)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.dialects.builtin import IntegerType, VectorType, i32
 from xdsl.ir import Attribute
@@ -268,34 +268,26 @@ def staged_tile(
     outer: tuple[int, Size],
     inner: tuple[int, Size],
     layout: Layout,
-    as_bits: bool = False,
-    packed: bool = False,
-    prologue: Prologue = (),
-    fill: int = 0,
-    packing: PackingAttr | None = None,
-    unpacking: Unpacking | None = None,
-    order: KOrder | None = None,
+    **more: Any,
 ) -> StagedTile:
-    """`outer` and `inner` are (tile, extent) of the operand's M or N, and of K."""
-    k_axis = 1 if packed else k_axis_of(layout)
+    """
+    `outer` and `inner` are (tile, extent) of the operand's M or N, and of K; `more` are other
+    fields of the tile.
+    """
+    k_axis = 1 if more.get("packed") else k_axis_of(layout)
     rows, columns = (inner, outer) if k_axis == 0 else (outer, inner)
+    (height, rows_extent), (width, columns_extent) = rows, columns
     return StagedTile(
-        (rows[0], columns[0]),
-        (rows[1], columns[1]),
+        (height, width),
+        (rows_extent, columns_extent),
         k_axis,
         layout,
         element_type,
         path.padding.data,
         path.vector.data,
-        as_bits,
-        packed,
-        prologue,
-        fill,
-        path.buffers.data,
-        packing,
-        unpacking,
-        path.ahead.data > 0,
-        order,
+        buffers=path.buffers.data,
+        reads_ahead=path.ahead.data > 0,
+        **more,
     )
 
 
