@@ -127,6 +127,11 @@ def _plain(body: str) -> str:
         ("util.unfoldable_constant", "arith.constant"),
     ):
         body = body.replace(theirs, plain)
+    barrier = r"util\.optimization_barrier (%[\w#]+) : (.*)"
+    body = re.sub(barrier, r"tensor.cast \1 : \2 to \2", body)
+    known = r"(%\w+) = flow\.tensor\.dynamic_constant ([^:]*) : (tensor<[^>]*>) -> (tensor<[^>]*>)"
+    made = r"\1_known = arith.constant \2 : \3\n\1 = tensor.cast \1_known : \3 to \4"
+    body = re.sub(known, made, body)
     body = re.sub(r"(\w+_config|\w+_info|__\w+__) *= *#[\w.<]+[^,}]*,? *", "", body)
     body = re.sub(r"\s+attributes\s*\{[^\n]*\}\s*\{$", " {", body, count=1, flags=re.M)
     body = re.sub(rf"\s*\{{[^{{}}]*\b{NOTES}\.[^{{}}]*\}}", "", body)
@@ -269,7 +274,9 @@ def _read_arrays(printed: str) -> list[Array]:
         numbers = re.findall(r"-?(?:nan|inf|\d[\d.e+-]*)", data)
         shape = [int(size) for size in head.split(",") if size.strip()]
         count = int(np.prod(shape))
-        found.append(np.array([float(n) for n in numbers[:count]]).reshape(shape))
+        # As integers where all are: a float does not hold each of 64 bits.
+        kind = int if all(n.lstrip("-").isdigit() for n in numbers[:count]) else float
+        found.append(np.array([kind(n) for n in numbers[:count]]).reshape(shape))
     return found
 
 
