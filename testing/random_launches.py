@@ -213,7 +213,8 @@ def _holds(text: str, values: Mapping[str, int]) -> bool:
 
     parsed = ast.fix_missing_locations(Names().visit(ast.parse(text, mode="eval")))
     known = {names[name]: value for name, value in values.items()}
-    return bool(eval(compile(parsed, "premise", "eval"), {}, known))
+    names_only: dict[str, Any] = {"__builtins__": {}}
+    return bool(eval(compile(parsed, "premise", "eval"), names_only, known))
 
 
 def tell(launch: KernelTest, problem: Problem) -> Iterator[str]:
