@@ -19,7 +19,8 @@ from xdsl.ir import Attribute, Operation
 from xdsl_spirv.dialects.spirv.conversion import ConvertPtrToUOp, ConvertUToPtrOp
 from xdsl_spirv.dialects.spirv.enums import StorageClass
 from xdsl_spirv.dialects.spirv.layout import member_offsets, size_in_bytes
-from xdsl_spirv.dialects.spirv.types import PointerType, RuntimeArrayType, StructType
+from xdsl_spirv.dialects.spirv.structure import GlobalVariableOp
+from xdsl_spirv.dialects.spirv.types import MatrixType, PointerType, RuntimeArrayType, StructType
 from xdsl_spirv.prove.digits import list_addends
 from xdsl_spirv.prove.executing import Place
 from xdsl_spirv.prove.images import ImageExecutor
@@ -83,6 +84,9 @@ class AddressExecutor(ImageExecutor):
         """The place to which an address of the launch leads, by its name."""
         assert isinstance(type, PointerType)
         if name not in self.addresses:
+            if any(name == self.name_of(symbol) for symbol, op in self.symbols.items()
+                   if isinstance(op, GlobalVariableOp)):  # fmt: skip
+                raise Unsupported(f"the address {name!r} is called like a buffer: rename one")
             if term is None:
                 term = z3.BitVec(name, BITS)
                 self.levels[name] = LAUNCH
@@ -120,6 +124,8 @@ class AddressExecutor(ImageExecutor):
         offset, type = base.path[0].term, base.type
         for index in indexes:
             part = self.part_type(type, index)
+            if isinstance(type, MatrixType):
+                raise Unsupported("a part of a matrix at an address", op)
             if isinstance(type, StructType):
                 offset = offset + member_offsets(type)[known_number(index.term) or 0]
             else:

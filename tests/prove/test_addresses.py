@@ -77,3 +77,23 @@ def test_an_address_that_is_chosen_is_unknown(tmp_path: Path):
     result = prove(chosen, tmp_path)
     assert result.verdict == "unknown"
     assert "an address that is not one number" in result.lines[0]
+
+
+NAMED = """#version 450
+#extension GL_EXT_buffer_reference : require
+layout(local_size_x = 16) in;
+layout(buffer_reference, std430) buffer Words {{ uint v[]; }};
+layout(std430, binding = 0) buffer {0} {{ uint w[]; }} bound;
+layout(push_constant) uniform Parameters {{ Words target; }} given;
+void main() {{ given.target.v[gl_GlobalInvocationID.x] = bound.w[gl_GlobalInvocationID.x]; }}
+"""
+
+
+@pytest.mark.parametrize(("name", "verdict"), [("source", "proved"), ("target", "unknown")])
+def test_an_address_is_not_called_like_a_buffer(name: str, verdict: str, tmp_path: Path):
+    """Else both lengths would have one name."""
+    path = tmp_path / "address.comp"
+    path.write_text(NAMED.format(name))
+    result = prove_kernel(KernelTest(path, path), (), LIMITS)
+    assert result.verdict == verdict, result.lines
+    assert verdict == "proved" or "is called like a buffer" in result.lines[0]
