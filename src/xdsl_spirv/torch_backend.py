@@ -5,8 +5,10 @@ The backend `xdsl_spirv` of `torch.compile`: graphs run as programs on a Vulkan 
     with torch.no_grad():
         y = model(x)
 
-A graph is compiled when it is called first, for the sizes of its inputs and with the parameters
-that it is called with. A graph that is refused runs eagerly, and a warning says why.
+A graph is compiled when it is called first, with the parameters that it is called with, and for the
+sizes of its inputs. Sizes that TorchDynamo leaves open stay open, so that one program takes any
+batch; where that is refused, it is compiled for each. A graph that is refused runs eagerly, and a
+warning says why.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from xdsl.utils.exceptions import DiagnosticException
+
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.torch_import import from_torch
 from xdsl_spirv.runtime.errors import ProgramError
 
 if TYPE_CHECKING:
+    from xdsl_spirv.frontends.model import ImportedModel
     from xdsl_spirv.runtime.program import Program
 
 KEPT = 8
@@ -66,6 +71,9 @@ class CompiledGraph:
         nodes = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
         self.fixed = [STATIC in (node.meta.get("tensor_dict") or {}) for node in nodes]
         """For each argument True if it is a parameter or buffer of a module."""
+        values = [node.meta.get("example_value") for node in nodes]
+        self.sizes: list[Any] = _open_sizes(values)
+        """For each argument a symbol if it is a size; for a tensor its open dimensions' symbols."""
 
     def __call__(self, *arguments: Any) -> Any:
         import torch
@@ -75,7 +83,7 @@ class CompiledGraph:
             for argument, fixed in zip(arguments, self.fixed, strict=True)
             if isinstance(argument, torch.Tensor) and not fixed
         ]
-        key = tuple(map(_key, arguments, self.fixed)), torch.is_grad_enabled()
+        key = tuple(map(_key, arguments, self.fixed, self.sizes)), torch.is_grad_enabled()
         if key not in self.programs:
             while len(self.programs) >= KEPT:
                 del self.programs[next(iter(self.programs))]
@@ -112,11 +120,33 @@ class CompiledGraph:
             raise FrontendError(
                 "the graph computes gradients", "torch.compile", "call it under torch.no_grad()"
             )
+        if any(self.sizes):
+            try:
+                return compile(self._open_model(torch, arguments, inputs), self.target)
+            except (FrontendError, ProgramError, DiagnosticException):
+                self.sizes = [None] * len(self.sizes)
         return compile(from_torch(self._module(torch, arguments), inputs), self.target)
 
-    def _module(self, torch: Any, arguments: Sequence[Any]) -> Any:
-        """The graph as a module of its inputs: what is fixed is the module's own."""
-        graph, kinds = self.graph, self.fixed
+    def _open_model(
+        self, torch: Any, arguments: Sequence[Any], inputs: Sequence[Any]
+    ) -> ImportedModel:
+        """The graph with open sizes. Raises what exporter and importer raise."""
+        symbols = [
+            sizes
+            for argument, sizes, fixed in zip(arguments, self.sizes, self.fixed, strict=True)
+            if isinstance(argument, torch.Tensor) and not fixed
+        ]
+        dims = {symbol: torch.export.Dim(symbol) for sizes in symbols for symbol in sizes.values()}
+        shapes = tuple({n: dims[symbol] for n, symbol in sizes.items()} for sizes in symbols)
+        module = self._module(torch, arguments, symbols)
+        return from_torch(module, inputs, dynamic_shapes={"inputs": shapes})
+
+    def _module(
+        self, torch: Any, arguments: Sequence[Any], open_sizes: Sequence[Mapping[int, str]] = ()
+    ) -> Any:
+        """The graph as a module of its inputs. Parameters are its own; open sizes are inputs'."""
+        graph, kinds, sizes = self.graph, self.fixed, self.sizes
+        places = {symbol: (n, d) for n, at in enumerate(open_sizes) for d, symbol in at.items()}
 
         class Fixed(torch.nn.Module):
             def __init__(self) -> None:
@@ -127,23 +157,45 @@ class CompiledGraph:
 
             def forward(self, *inputs: Any) -> Any:
                 rest = iter(inputs)
-                merged = [
-                    getattr(self, f"fixed{number}")
-                    if fixed
-                    else next(rest)
-                    if isinstance(argument, torch.Tensor)
-                    else argument
-                    for number, (argument, fixed) in enumerate(zip(arguments, kinds, strict=True))
-                ]
+                merged: list[Any] = []
+                for number, argument in enumerate(arguments):
+                    if kinds[number]:
+                        merged.append(getattr(self, f"fixed{number}"))
+                    elif isinstance(argument, torch.Tensor):
+                        merged.append(next(rest))
+                    elif isinstance(sizes[number], str) and sizes[number] in places:
+                        position, dimension = places[sizes[number]]
+                        merged.append(inputs[position].shape[dimension])
+                    else:
+                        merged.append(argument)
                 return graph(*merged)
 
         return Fixed().eval()
 
 
-def _key(argument: Any, fixed: bool) -> Any:
+def _open_sizes(values: Sequence[Any]) -> list[Any]:
+    """
+    The sizes that TorchDynamo leaves open: `s0` for an argument that is one, and `{0: "s0"}` for a
+    tensor. None for all if a size is not a symbol alone.
+    """
+    listed: list[Any] = []
+    for value in values:
+        if hasattr(value, "shape"):
+            shape = enumerate(map(str, value.shape))
+            listed.append({n: size for n, size in shape if not size.isdigit()})
+        else:
+            listed.append(str(value) if hasattr(value, "node") else None)
+    symbols = {s for sizes in listed if isinstance(sizes, dict) for s in sizes.values()}
+    named = {sizes for sizes in listed if isinstance(sizes, str)}
+    plain = all(symbol.isidentifier() for symbol in symbols) and named <= symbols
+    return listed if plain and symbols else [None] * len(values)
+
+
+def _key(argument: Any, fixed: bool, sizes: Any) -> Any:
     """The key of a program's argument: the shape of an input, the contents of a parameter."""
     if not hasattr(argument, "dtype"):
-        return argument
+        return argument if sizes is None else sizes
     if fixed:
         return id(argument), argument._version, argument.data_ptr()
-    return str(argument.dtype), tuple(argument.shape), argument.requires_grad
+    shape = tuple((sizes or {}).get(n, size) for n, size in enumerate(argument.shape))
+    return str(argument.dtype), shape, argument.requires_grad

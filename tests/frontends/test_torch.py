@@ -275,6 +275,35 @@ def test_open_sizes_and_states(torch: Any):
 
 
 @pytest.mark.long
+def test_one_program_takes_any_batch(torch: Any):
+    from xdsl_spirv.torch_backend import backend
+
+    class Attention(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = torch.nn.MultiheadAttention(16, 2, batch_first=True)
+
+        def forward(self, x: Any) -> Any:
+            y = self.attention(x, x, x, need_weights=False)[0]
+            return (x + y).reshape(x.shape[0] * x.shape[1], 16)
+
+    graphs: list[Any] = []
+
+    def compiler(graph: Any, inputs: Any) -> Any:
+        options = {"target": "lavapipe", "device": "interpreter", "fallback": False}
+        graphs.append(backend(graph, inputs, options=options))
+        return graphs[-1]
+
+    module = Attention().eval()
+    compiled = torch.compile(module, backend=compiler)
+    with torch.no_grad():
+        for batch in (1, 2, 5, 7):
+            x = torch.randn(batch, 3, 16)
+            close(compiled(x).numpy(), module(x))
+    assert [len(graph.programs) for graph in graphs] == [1, 1]
+
+
+@pytest.mark.long
 def test_refusals_name_their_line(torch: Any):
     class Inverse(torch.nn.Module):
         def forward(self, a: Any) -> Any:
