@@ -31,18 +31,11 @@ PACKED_4X8 = spv.PackedVectorFormat.PackedVectorFormat4x8Bit
 class DotCore(InvocationCore):
     """Computes an invocation's m x n results, row by row, each in its own accumulator."""
 
-    def _rows_of(self, a: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """Loads the invocation's words of A, ordered by M, then K."""
-        return self._words(self._loaded_rows(a, step))
-
-    def _columns_of(self, b: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """Loads the invocation's words of B, ordered by N, then K."""
-        return self._words(self._loaded_columns(b, step))
-
-    def _words(self, loaded: Sequence[Sequence[SSAValue]]) -> list[list[SSAValue]]:
+    def _factors(self, number: int, operand: TileInMemory, step: Index) -> list[list[SSAValue]]:
+        """Loads the invocation's words of A (0) or B (1), ordered by M or N, then K."""
         return [
             [word for vector in row for word in components_of(self.builder, vector)]
-            for row in loaded
+            for row in self._loaded(number, operand, step)
         ]
 
     def _products(

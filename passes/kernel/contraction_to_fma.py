@@ -122,38 +122,28 @@ class InvocationCore:
         _, _, count = self.plan.schedule.fragments
 
         def step(k: Index, totals: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            return self._products(self._rows_of(a, k), self._columns_of(b, k), totals)
+            return self._products(self._factors(0, a, k), self._factors(1, b, k), totals)
 
         return self.builder.loop(count, 1, carried, step, "step")
 
-    def _rows_of(self, a: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """Loads the invocation's elements of A in the result's type, ordered by M, then K."""
-        loaded = self._loaded_rows(a, step)
-        return self._by_place(a, loaded, self.plan.contraction.types[0])
+    def _factors(self, number: int, operand: TileInMemory, step: Index) -> list[list[SSAValue]]:
+        """
+        Loads the invocation's elements of A (0) or B (1) in the result's type, ordered by M or N,
+        then K.
+        """
+        loaded = self._loaded(number, operand, step)
+        return self._by_place(operand, loaded, self.plan.contraction.types[number])
 
-    def _columns_of(self, b: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """Loads the invocation's elements of B in the result's type, ordered by N, then K."""
-        loaded = self._loaded_columns(b, step)
-        return self._by_place(b, loaded, self.plan.contraction.types[1])
-
-    def _loaded_rows(self, a: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """The vectors that `TileInMemory.vectors` reads of the invocation's rows."""
-        b, tile, (grid_rows, _) = self.builder, a.tile, self.plan.schedule.grid
+    def _loaded(self, number: int, operand: TileInMemory, step: Index) -> list[list[SSAValue]]:
+        """The vectors that `TileInMemory.vectors` reads of the invocation's rows or columns."""
+        b, tile, schedule = self.builder, operand.tile, self.plan.schedule
         vector = tile.vector if tile.k_axis == 0 else 1
-        part = self.plan.schedule.tile[0] // grid_rows // vector
-        lane = b.times(self.lane_row, self.plan.row_group // vector)
-        first = b.plus(b.times(self.place.subgroup_row, part), lane)
-        return a.vectors(first, [row // vector for row in self.rows[::vector]], step, self.k)
-
-    def _loaded_columns(self, b: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """The vectors that `TileInMemory.vectors` reads of the invocation's columns."""
-        builder, tile, (_, grid_columns) = self.builder, b.tile, self.plan.schedule.grid
-        vector = tile.vector if tile.k_axis == 0 else 1
-        part = self.plan.schedule.tile[1] // grid_columns // vector
-        lane = builder.times(self.lane_column, self.width // vector)
-        first = builder.plus(builder.times(self.place.subgroup_column, part), lane)
-        places = [(c + i) // vector for c in self.columns for i in range(0, self.width, vector)]
-        return b.vectors(first, places, step, self.k)
+        part = schedule.tile[number] // schedule.grid[number] // vector
+        together = (self.plan.row_group, self.width)[number]
+        lane = b.times((self.lane_row, self.lane_column)[number], together // vector)
+        first = b.plus(b.times(operand.subgroup, part), lane)
+        own = (self.rows, [c + i for c in self.columns for i in range(self.width)])[number]
+        return operand.vectors(first, [at // vector for at in own[::vector]], step, self.k)
 
     def _by_place(
         self, operand: TileInMemory, loaded: Sequence[Sequence[SSAValue]], name: str

@@ -9,6 +9,7 @@ decision.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -65,19 +66,22 @@ def is_better_apart(op: AttentionOp, target: Target) -> bool:
     have_one_type = all(
         element_type_of(value) == element_type_of(op.query) for value in (op.key, op.value)
     )
-    plan = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
     scores = 4 * prod(map(typical, op.sizes[:-2]))
     by_scalars = f"fma {name}" in target.rates and not op.is_dynamic
     fits = scores <= target.storage_buffer_max_bytes
     tiles = any(target.properties_for((name, name, "f32"))) or (by_scalars and fits)
-    many = typical(plan.row_count) > target.model.attention.many_rows
+    many = _count_rows(op, target) > target.model.attention.many_rows
     return have_one_type and tiles and not target.processor and many
 
 
 def is_few(op: AttentionOp, target: Target) -> bool:
     """Whether there are so few rows to a matrix of keys that multiply-adds keep up with memory."""
-    plan = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
-    return typical(plan.row_count) <= MOST_ROWS
+    return _count_rows(op, target) <= MOST_ROWS
+
+
+def _count_rows(op: AttentionOp, target: Target) -> int:
+    """Rows to a matrix of keys."""
+    return typical(LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target).row_count)
 
 
 def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
@@ -104,48 +108,51 @@ def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
 def _candidates(
     op: AttentionOp, target: Target, shape: tuple[int, int, int]
 ) -> Iterator[AttentionPlan]:
-    least = target.model.attention.structures[-1]
-    probe = _in_registers(op, target, shape, least, (1, 1), ("vectors", "vectors"))
+    """Lists the plans that are tried with an instruction of a shape."""
+    instruction = InstructionAttr("coopmat", shape)
+    least = AttentionPlan(op, AttentionAttr(shape[0], max(shape[1:]), 1, instruction), target)
     kind = _through_memory
-    if AttentionPlan(op, probe, target).shared_places is not None:
+    if least.shared_places is not None:
         kind = _without_memory
     elif not lacks(CONVERTED, target) and shape[1] == shape[2]:
         kind = _by_instructions
-    for schedule in kind(op, target, shape):
+    for schedule in kind(least):
         count = schedule.key_tile.data // max(shape[1:])
         if count == 1 or op.is_dynamic or schedule.key_tile.data < 2 * op.extents[N]:
-            yield AttentionPlan(op, schedule, target)
+            yield replace(least, schedule=schedule)
 
 
-def _through_memory(
-    op: AttentionOp, target: Target, shape: tuple[int, int, int]
-) -> Iterator[AttentionAttr]:
-    model = target.model.attention
+def _through_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
+    """Schedules whose operands are read where they lie if that fits and packing would not pay."""
+    op, model = least.op, least.target.model.attention
+    m, keys = least.schedule.query_tile.data, least.schedule.key_tile.data
     strips_of, counts = model.strips, model.key_fragments
     if op.offset is not None:
         # Less is wasted at the mask's edge, and registers are left for the computation there.
         strips_of, counts = (1,), sorted(counts, reverse=True)
     for strips, count, subgroups in product(strips_of, counts, model.subgroups):
-        tile, keys = subgroups * strips * shape[0], count * max(shape[1:])
-        yield _with_paths(op, target, tile, keys, subgroups, shape)
+        schedule = least.schedule.replace_values(
+            query_tile=subgroups * strips * m, key_tile=count * keys, subgroups=subgroups
+        )
+        plan = replace(least, schedule=schedule)
+        few = typical(plan.grid[0]) <= model.few_tiles
+        names = () if op.is_dynamic else ("qkv" if few else "q")
+        yield schedule.replace_values(
+            **{name: "rows" for name in names if not any(rows_fit(plan, name))}
+        )
 
 
-def _by_instructions(
-    op: AttentionOp, target: Target, shape: tuple[int, int, int]
-) -> Iterator[AttentionAttr]:
+def _by_instructions(least: AttentionPlan) -> Iterator[AttentionAttr]:
     """Schedules that convert probabilities by an instruction; they need no component places."""
-    for known in _through_memory(op, target, shape):
-        paths, rescale = known.paths, known.rescale.data
-        if not target.even_fragments:
-            paths, rescale = ("rows", "rows", "rows"), "always"
-        q, k, v = paths
-        yield known.replace_values(q=q, k=k, v=v, rescale=rescale, probabilities="converted")
+    known = {"probabilities": "converted"}
+    if not least.target.even_fragments:
+        known |= {"q": "rows", "k": "rows", "v": "rows", "rescale": "always"}
+    return (schedule.replace_values(**known) for schedule in _through_memory(least))
 
 
-def _without_memory(
-    op: AttentionOp, target: Target, shape: tuple[int, int, int]
-) -> Iterator[AttentionAttr]:
+def _without_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
     """Lists every structure with operands moved, read in place in wide pieces, and packed."""
+    op, target = least.op, least.target
     model, parts_of = target.model.attention, (1,)
     paths = [("vectors", "direct"), ("direct", "direct")]
     if not target.processor:
@@ -156,46 +163,31 @@ def _without_memory(
         parts_of = model.key_parts
     for structure in model.structures:
         if structure.subgroups and op.extents[-1] >= structure.least_head:
-            own, count = ("staged", "staged"), structure.subgroups
-            yield _in_registers(op, target, shape, structure, (count, 1), own)
+            yield _in_registers(least, structure, structure.subgroups, 1, "staged", "staged")
     read = [structure for structure in model.structures if not structure.subgroups]
     choices = product(read, model.subgroups_in_registers, paths, parts_of)
-    for structure, subgroups, (k, v), parts in choices:
-        schedule = _in_registers(op, target, shape, structure, (subgroups, parts), (k, v))
+    for structure, subgroups, own, parts in choices:
+        schedule = _in_registers(least, structure, subgroups, parts, *own)
         yield schedule
         # Long heads leave no registers for queries. Nothing else was measured with them read again.
         if structure.ahead == "none" and not op.is_dynamic and not target.processor:
-            plan = AttentionPlan(op, schedule, target)
+            plan = replace(least, schedule=schedule)
             if not unfit_vectors(plan) and count_registers(plan) > model.held:
-                yield _in_registers(
-                    op, target, shape, structure, (subgroups, parts), (k, v), "read"
-                )
+                yield schedule.replace_values(queries="read")
 
 
 def _in_registers(
-    op: AttentionOp,
-    target: Target,
-    shape: tuple[int, int, int],
-    structure: Structure,
-    subgroups: tuple[int, int],
-    paths: tuple[str, str],
-    queries: str = "held",
+    least: AttentionPlan, structure: Structure, subgroups: int, parts: int, k: str, v: str
 ) -> AttentionAttr:
-    """
-    The schedule with `subgroups` = (subgroups, those that share rows) and `paths` for keys and
-    values. Queries are read in their own layout if possible.
-    """
-    count, parts = subgroups
-    k, v = paths
+    """The schedule of a structure; queries are read in their own layout if possible."""
+    op = least.op
     # Where rows see different numbers of keys, the workgroups of all matrices with most begin.
-    order = (
-        "batch" if op.is_dynamic and op.causal is not None and not target.processor else "queries"
-    )
+    uneven = op.is_dynamic and op.causal is not None and not least.target.processor
     schedule = AttentionAttr(
-        structure.strips * (count // parts) * shape[0],
-        structure.key_fragments * max(shape[1:]),
-        count,
-        InstructionAttr("coopmat", shape),
+        structure.strips * (subgroups // parts) * least.schedule.query_tile.data,
+        structure.key_fragments * least.schedule.key_tile.data,
+        subgroups,
+        least.schedule.instruction,
         "vectors" if k in DEALT_PATHS else "rows",
         k,
         v,
@@ -203,11 +195,11 @@ def _in_registers(
         "registers",
         structure.ahead,
         parts,
-        order,
-        queries,
+        "batch" if uneven else "queries",
+        "held",
         structure.buffers,
     )
-    fits = k in DEALT_PATHS or not any(rows_fit(AttentionPlan(op, schedule, target), "q"))
+    fits = k in DEALT_PATHS or not any(rows_fit(replace(least, schedule=schedule), "q"))
     return schedule if fits else schedule.replace_values(q="direct")
 
 
@@ -289,21 +281,3 @@ def _packing(plan: AttentionPlan, name: str) -> float:
     elements = typical(prod(PackedOperand(plan, name).sizes.shape))
     moved = 2 * elements * bit_width(plan.element) // 8
     return plan.target.model.dispatch_seconds + moved / plan.target.copy_bytes_per_second
-
-
-def _with_paths(
-    op: AttentionOp,
-    target: Target,
-    tile: int,
-    keys: int,
-    subgroups: int,
-    shape: tuple[int, int, int],
-) -> AttentionAttr:
-    """Fragments from where operands lie if that is possible and packing would not pay."""
-    instruction = InstructionAttr("coopmat", shape)
-    plan = AttentionPlan(op, AttentionAttr(tile, keys, subgroups, instruction), target)
-    few = typical(plan.grid[0]) <= target.model.attention.few_tiles
-    names = () if op.is_dynamic else ("qkv" if few else "q")
-    return plan.schedule.replace_values(
-        **{name: "rows" for name in names if not any(rows_fit(plan, name))}
-    )

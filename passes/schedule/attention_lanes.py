@@ -10,7 +10,7 @@ is divided: among groups, subgroups and workgroups (`parts`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, inf, prod
 
@@ -319,8 +319,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     most = min(target.subgroup_size, _power_of_two(max(map(first.vectors, "kv"))))
     lanes = min(least, most)
     while True:
-        schedule = AttentionLanesAttr(rows, lanes, 1, subgroups, across)
-        plan = LanesPlan(op, schedule, target)
+        plan = LanesPlan(op, AttentionLanesAttr(rows, lanes, 1, subgroups, across), target)
         if plan.registers <= (target.held_registers or REGISTERS):
             break
         if lanes < most:
@@ -335,7 +334,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
         most = min(target.subgroup_size, _power_of_two(max(map(first.pieces, "kv"))))
         while lanes < most and plan.registers > RESIDENT_REGISTERS:
             lanes *= 2
-            plan = LanesPlan(op, AttentionLanesAttr(rows, lanes, 1, subgroups, across), target)
+            plan = replace(plan, schedule=plan.schedule.replace_values(lanes=lanes))
     loaded = sum(
         plan.share(name) * plan.vector(name) * bit_width(plan.element_of(name)) // 32 or 1
         for name in ("k", "v")
@@ -347,10 +346,10 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
         most_loaded = (most_loaded - plan.registers) // (1 + ahead)
     room = MOST_KEYS * loaded if target.processor else int(min(LOADED_REGISTERS, most_loaded))
     keys = max(1, min(MOST_KEYS, _power_of_two(room // loaded)))
-    plan = LanesPlan(op, AttentionLanesAttr(rows, lanes, keys, subgroups, across, ahead), target)
+    plan = replace(plan, schedule=plan.schedule.replace_values(keys=keys, ahead=ahead))
     check(plan)
-    twice = AttentionLanesAttr(rows, lanes, keys, 2 * subgroups, across, ahead)
-    return twice if _merges_less(plan, LanesPlan(op, twice, target)) else plan.schedule
+    twice = replace(plan, schedule=plan.schedule.replace_values(subgroups=2 * subgroups))
+    return (twice if _merges_less(plan, twice) else plan).schedule
 
 
 def _merges_less(plan: LanesPlan, twice: LanesPlan) -> bool:
