@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from math import log2
 from typing import Any, TypeAlias
@@ -50,9 +50,9 @@ class State:
     maxima: list[list[SSAValue]]
     sums: list[list[SSAValue]]
     results: list[list[Fragment]]
-    keys: list[Words]
-    values: list[Words]
-    scores: list[list[Fragment]]
+    keys: list[Words] = field(default_factory=list[Words])
+    values: list[Words] = field(default_factory=list[Words])
+    scores: list[list[Fragment]] = field(default_factory=list[list[Fragment]])
 
     def _parts(self) -> list[list[list[SSAValue]]]:
         return [self.maxima, self.sums, self.results, self.keys, self.values, self.scores]
@@ -184,7 +184,7 @@ class FragmentAttention(Numbers, ABC):
         strips = range(self.strips)
         results = [[empty] * self.plan.columns for _ in strips]
         maxima, sums = ([[value] * rows for _ in strips] for value in (low, zero))
-        return State(maxima, sums, results, [], [], [])
+        return State(maxima, sums, results)
 
     def multiply_keys(
         self, q: list[list[Fragment]], count: int, read: Reader
@@ -239,7 +239,7 @@ class FragmentAttention(Numbers, ABC):
         self, greatest: list[list[SSAValue]], scores: list[list[Any]], state: State
     ) -> State:
         """The state with maxima that hold for these scores."""
-        rescaled = State([], [], [], [], [], [])
+        rescaled = State([], [], [])
         for strip, values in enumerate(greatest):
             maxima, factors = self.renew(strip, values, scores[strip][0], state.maxima[strip])
             rescaled.maxima.append(maxima)

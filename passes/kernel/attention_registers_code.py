@@ -115,8 +115,7 @@ class RegisterAttentionCode(FragmentAttention):
         if self.key_parts == 1:
             self._finish(state)
         else:
-            at = self.group, self.part, self.lane
-            merge = PartsMerge(self, self.plan, state, at, self.by_row)
+            merge = PartsMerge(self, state)
             self.b.when(self.b.below(self.part, 1), lambda: self._finish(merge.merged()))
 
     def _open_sources(self) -> None:
@@ -236,7 +235,7 @@ class RegisterAttentionCode(FragmentAttention):
         Returns the state with maxima that hold for the scores, their powers as operands, and the
         powers' sums; `beside` writes what the device can compute meanwhile.
         """
-        kept = State(state.maxima, state.sums, state.results, [], [], [])
+        kept = State(state.maxima, state.sums, state.results)
         late = self.plan.schedule.rescale.data == "late"
         if not late:
             kept = self.rescale(components, kept)

@@ -11,30 +11,17 @@ def count_registers(plan: AttentionPlan) -> int:
     32-bit registers that fragments take: what the loop carries, the scores, and the operands of
     one product.
     """
-    if plan.schedule.in_registers:
-        return _count_without_memory(plan)
-    _, n, k = plan.schedule.instruction.sizes
-    strips, size = plan.schedule.strips, plan.target.subgroup_size
-    m = plan.schedule.instruction.sizes[0]
-    carried = strips * (plan.columns + 2) * plan.components
-    scores = strips * plan.key_fragments * plan.components
-    queries = strips * plan.steps * ceil_div(m * k, 2 * size)
-    operands = ceil_div(n * k, 2 * size) + strips * ceil_div(m * k, 2 * size)
-    return carried + scores + queries + operands + (2 * plan.components if plan.counts else 0)
-
-
-def _count_without_memory(plan: AttentionPlan) -> int:
-    """The 32-bit registers of fragments if probabilities stay in registers."""
-    m, _, k = plan.schedule.instruction.sizes
+    m, n, k = plan.schedule.instruction.sizes
     schedule, size = plan.schedule, plan.target.subgroup_size
-    carried = schedule.strips * plan.columns * plan.components
+    left, right = ceil_div(m * k, 2 * size), ceil_div(n * k, 2 * size)
+    results = schedule.strips * plan.columns * plan.components
     scores = schedule.strips * plan.key_fragments * plan.components
-    queries = schedule.strips * plan.steps * ceil_div(m * k, 2 * size)
-    if schedule.scores_ahead:
-        scores *= 2
-    if not schedule.holds_queries:
-        queries //= plan.steps
-    return carried + scores + scores // 2 + queries
+    queries = schedule.strips * left * (plan.steps if schedule.holds_queries else 1)
+    if schedule.in_registers:
+        scores *= 2 if schedule.scores_ahead else 1
+        return results + scores + scores // 2 + queries
+    of_rows = 2 * plan.components * (schedule.strips + plan.counts)
+    return results + of_rows + scores + queries + right + schedule.strips * left
 
 
 def count_words_ahead(plan: AttentionPlan) -> int:
