@@ -17,6 +17,7 @@ from typing import Any
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.spirv.structure import ModuleOp
 from xdsl_spirv.interpreter import InterpreterError
+from xdsl_spirv.interpreter.pointers import written_variables
 from xdsl_spirv.passes.spirv.specialize import specialize
 from xdsl_spirv.progress import noted
 from xdsl_spirv.prove.kernel import CONSECUTIVE
@@ -92,7 +93,7 @@ def prove_launch(binary: bytes, launch: Launch, limits: Limits) -> Result:
                defaults=True)  # fmt: skip
     sizes = Sizes(launch)
     try:
-        shared = _find_overlap(launch)
+        shared = _find_overlap(launch, module)
         if shared:
             raise Unsupported(f"two buffers of the dispatch share memory: {shared}")
         numbers = sizes.numbers(module)
@@ -121,12 +122,21 @@ def _reads_subgroups(module: ModuleOp) -> bool:
     )
 
 
-def _find_overlap(launch: Launch) -> str:
-    """Names two bound buffers that share memory."""
-    buffers = {b.name: b for b in launch.manifest.buffers}
-    bound = [buffers[b.buffer] for b in launch.dispatch.bindings]
+def _find_overlap(launch: Launch, module: ModuleOp) -> str:
+    """Names two bound buffers that share memory, one of which the kernel may write."""
+    buffers, written = {b.name: b for b in launch.manifest.buffers}, written_variables(module)
+    changed = {
+        (_number(op.descriptor_set), _number(op.binding))
+        for op in module.body.block.ops
+        if isinstance(op, spv.GlobalVariableOp) and (written is None or op.sym_name.data in written)
+    }
+    bindings = launch.dispatch.bindings
+    is_written = [(b.set, b.binding) in changed for b in bindings]
+    bound = [buffers[b.buffer] for b in bindings]
     for number, one in enumerate(bound):
-        for other in bound[:number]:
+        for earlier, other in enumerate(bound[:number]):
+            if not is_written[number] and not is_written[earlier]:
+                continue
             placed = one.offset is not None and other.offset is not None
             if one.name == other.name or (
                 placed
