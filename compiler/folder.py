@@ -126,9 +126,10 @@ class Folder:
         operands = [env[value] for value in op.operands]
         with self.machine.frame(env), np.errstate(all="ignore"):
             results = [np.asarray(result) for result in self.machine.evaluate(op, operands)]
+        shapes = [v.type.get_shape() if isinstance(v.type, TensorType) else () for v in op.results]
         return [
-            r.reshape(value.type.get_shape() if isinstance(value.type, TensorType) else ())
-            for r, value in zip(results, op.results, strict=True)
+            r if DYNAMIC_INDEX in shape else r.reshape(shape)
+            for r, shape in zip(results, shapes, strict=True)
         ]
 
     def _make_static(self, op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> None:

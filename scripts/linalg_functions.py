@@ -103,10 +103,24 @@ def functions(text: str) -> Iterator[tuple[str, str]]:
         piece = "\n".join(line for line in lines if line.strip())
         aliases = "".join(re.findall(r"^[#!]\w+\s*=.*\n(?:[ \t}\]].*\n)*", piece + "\n", re.M))
         aliases = re.sub(rf"^#\w+\s*=\s*#{NOTES}\..*\n", "", aliases, flags=re.M)
-        for found in HEAD.finditer(piece):
-            body = _take_function(piece[found.start() :])
-            if "linalg." in body and "tensor<" in body and "memref<" not in body:
-                yield found[1], f"{aliases}\n{_plain(body)}"
+        bodies = {f[1]: _plain(_take_function(piece[f.start() :])) for f in HEAD.finditer(piece)}
+        for name, body in bodies.items():
+            text = f"{aliases}\n{body}"
+            called = [bodies[n] for n in re.findall(r"\bcall @(\w+)", body) if n in bodies]
+            if called:
+                text = _inline("\n".join([text, *called]), name)
+            if "linalg." in text and "tensor<" in text and "memref<" not in text:
+                yield name, text
+
+
+def _inline(text: str, name: str) -> str:
+    """A function with the ones that it calls inlined by MLIR; as it is if MLIR refuses that."""
+    text = re.sub(rf"func\.func @(?!{re.escape(name)}\()", "func.func private @", text)
+    command = ["mlir-opt-22", "--inline", "--symbol-dce", "--mlir-print-local-scope"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    if done.returncode:
+        return text
+    return re.sub(r"^module \{\n(.*)^\}\s*$", r"\1", done.stdout, flags=re.S | re.M)
 
 
 def _take_function(text: str) -> str:
@@ -122,6 +136,7 @@ def _take_function(text: str) -> str:
 def _plain(body: str) -> str:
     """A function without IREE's attributes and checks."""
     body = HEAD.sub(r"func.func @\1(", body.strip(), count=1)
+    body = re.sub(r"\butil\.call\b", "call", body)
     for theirs, plain in (
         ("util.return", "return"),
         ("util.unfoldable_constant", "arith.constant"),
@@ -137,8 +152,9 @@ def _plain(body: str) -> str:
     body = re.sub(rf"\s*\{{[^{{}}]*\b{NOTES}\.[^{{}}]*\}}", "", body)
     body = re.sub(r"dense_resource<[^>]*>(\s*:\s*tensor<[^>]*x?f\d+>)", r"dense<0.25>\1", body)
     body = re.sub(r"dense_resource<[^>]*>", "dense<1>", body)
-    expected = re.findall(r"check\.expect_\w+_const\((%[\w#]+), .*\) : (tensor<[^>]*>)", body)
-    body = re.sub(r"^\s*check\.\w+.*$", "", body, flags=re.M)
+    check = r"check\.expect_\w+\s*\((%[\w#]+),.*?\) : (tensor<[^>]*>).*?$"
+    expected = re.findall(check.replace(r"\w+\s", r"\w+_const\s"), body, re.S | re.M)
+    body = re.sub(check, "", body, flags=re.S | re.M)
     if expected:
         names, types = (", ".join(c) for c in zip(*expected, strict=True))
         body = re.sub(r"\(\) *(attributes[^{]*)?\{", f"() -> ({types}) {{", body, count=1)

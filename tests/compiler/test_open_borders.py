@@ -184,3 +184,40 @@ def test_a_part_behind_the_start_may_be_empty(size: int):
     program = compile_module(parse_text(ROTATED), "lavapipe")
     (total,) = run(program, {"x": x}, "interpreter").values()
     assert total == x.sum()
+
+
+KNOWN = {
+    "cast": ("", "%open", "tensor<?x?xf32>", lambda x: x),
+    "transpose": (
+        "%e = tensor.empty(%n, %n) : tensor<?x?xf32>\n%r = linalg.transpose "
+        "ins(%open : tensor<?x?xf32>) outs(%e : tensor<?x?xf32>) permutation = [1, 0]",
+        "%r", "tensor<?x?xf32>", lambda x: x.T,
+    ),
+    "collapse": (
+        "%r = tensor.collapse_shape %open [[0, 1]] : tensor<?x?xf32> into tensor<?xf32>",
+        "%r", "tensor<?xf32>", lambda x: x.ravel(),
+    ),
+}  # fmt: skip
+"""Operations on a constant whose type leaves sizes open, the result, and what it is."""
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_constant_of_open_sizes_is_folded(name: str):
+    operations, result, open_type, meaning = KNOWN[name]
+    numbers = np.arange(4, dtype=np.float32).reshape(2, 2)
+    expected = meaning(numbers)
+    closed = f"tensor<{'x'.join(map(str, expected.shape))}xf32>"
+    text = f"""
+    func.func @main(%x: {closed}) -> {closed} {{
+      %known = arith.constant dense<{numbers.tolist()}> : tensor<2x2xf32>
+      %open = tensor.cast %known : tensor<2x2xf32> to tensor<?x?xf32>
+      %n = arith.constant 2 : index
+      {operations}
+      %c = tensor.cast {result} : {open_type} to {closed}
+      %e2 = tensor.empty() : {closed}
+      %s = linalg.add ins(%x, %c : {closed}, {closed}) outs(%e2 : {closed}) -> {closed}
+      return %s : {closed}
+    }}"""
+    x = np.ones(expected.shape, np.float32)
+    (sums,) = run(compile_module(parse_text(text), "lavapipe"), {"x": x}).values()
+    np.testing.assert_array_equal(sums, expected + 1)
