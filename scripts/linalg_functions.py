@@ -398,6 +398,8 @@ def _compare(text: str, arrays: list[Array], expected: list[Array]) -> tuple[str
         try:
             results = results_of(module)
         except (ProgramError, InterpreterError, DiagnosticException) as error:
+            if way == "interpret" and "decompose-linalg widens" in str(error):
+                continue
             return "refused", f"{way}: {_refusal(error)[1]}"
         except TimeoutError:
             return "refused", f"{way}: too slow"

@@ -198,7 +198,7 @@ KNOWN = {
         "%r", "tensor<?xf32>", lambda x: x.ravel(),
     ),
 }  # fmt: skip
-"""Operations on a constant whose type leaves sizes open, the result, and what it is."""
+"""Operations on a constant of open sizes, their result, its type and its meaning."""
 
 
 @pytest.mark.parametrize("name", KNOWN)
