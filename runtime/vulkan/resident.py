@@ -12,8 +12,9 @@ from __future__ import annotations
 import contextlib
 import ctypes as c
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from xdsl_spirv.runtime.vulkan.enums import PipelineBindPoint, ShaderStage
 from xdsl_spirv.runtime.vulkan.errors import MisfitError
@@ -42,6 +43,9 @@ from xdsl_spirv.runtime.vulkan.structures import MemoryBarrier
 from xdsl_spirv.runtime.vulkan.work import SHARED, Routine, Step
 
 Numbers = tuple[int, ...]
+
+Listed: TypeAlias = list[tuple[Callable[..., None], tuple[object, ...]]]
+"""The driver's functions and their arguments, in order."""
 
 CHANGED = (COMPUTED[0] | COPIED[0], COMPUTED[1] | COPIED[1])
 """Memory that a run before may have written, and copied inputs."""
@@ -209,13 +213,14 @@ class ResidentWork(LoadedWork):
 
 @dataclass
 class Call:
-    """A step's commands: what they are given, in the form in which the driver takes it."""
+    """A step's commands: their arguments, converted to what the driver takes."""
 
-    pipeline: tuple[int, int]
-    """Bind point and pipeline."""
+    handle: int
+    """The pipeline."""
+    pipeline: tuple[object, ...]
     sets: tuple[object, ...]
     push: tuple[object, ...]
-    grid: list[int]
+    grid: tuple[c.c_uint32, c.c_uint32, c.c_uint32]
     is_ordered: bool
     kept: tuple[object, ...]
     """The memory that addresses point to."""
@@ -237,15 +242,21 @@ class Recorder:
         self.blocks = [c.create_string_buffer(step.push, len(step.push)) for step in steps]
         barrier = MemoryBarrier(srcAccessMask=COMPUTED[1], dstAccessMask=COMPUTING[1])
         self._memory_barrier = barrier
-        self._ordered = (COMPUTED[0], COMPUTING[0], 0, 1, pointer(barrier), 0, None, 0, None)
+        ordered = (COMPUTED[0], COMPUTING[0], 0, 1, pointer(barrier), 0, None, 0, None)
+        self._ordered = call.convert("vkCmdPipelineBarrier", *ordered)
         self.calls: list[Call] = []
         self.in_one_go = False
         self._next = 0
         self._recorded: dict[int, tuple[Expected, bool]] = {}
+        self._empty: frozenset[int] = frozenset()
+        """The steps whose grids are empty at the last numbers."""
+        self._listed: dict[tuple[int, frozenset[int]], Listed] = {}
+        """By command buffer and empty steps."""
 
     def arrange(self) -> None:
         """Updates the calls for new descriptor sets and sizes; drops all recorded commands."""
         self._recorded.clear()
+        self._listed.clear()
         work, first = self.work, self.routine.first
         self.calls = [
             self._call(work.work.steps[n], work.steps[n], work.sets[n], self.blocks[n - first], n)
@@ -260,12 +271,20 @@ class Recorder:
         self, step: Step, pipeline: Pipeline, sets: list[int], block: object, number: int
     ) -> Call:
         handles = array(c.c_uint64, sets)
-        point = int(PipelineBindPoint.COMPUTE)
-        bound = (point, pipeline.layout, 0, len(sets), pointer(handles), 0, None) if sets else ()
+        point, convert = int(PipelineBindPoint.COMPUTE), self.device.call.convert
+        bound = (point, pipeline.layout, 0, len(sets), pointer(handles), 0, None)
         stage, size = int(ShaderStage.COMPUTE), len(step.push)
-        push = (pipeline.layout, stage, 0, size, pointer(block)) if size else ()  # pyright: ignore
-        ordered = number > self.routine.first and self.work.order[number]
-        return Call((point, pipeline.handle), bound, push, list(step.grid), ordered, (handles,))
+        push = (pipeline.layout, stage, 0, size, pointer(block))  # pyright: ignore
+        x, y, z = map(c.c_uint32, step.grid)
+        return Call(
+            pipeline.handle,
+            convert("vkCmdBindPipeline", point, pipeline.handle),
+            convert("vkCmdBindDescriptorSets", *bound) if sets else (),
+            convert("vkCmdPushConstants", *push) if size else (),
+            (x, y, z),
+            number > self.routine.first and self.work.order[number],
+            (handles,),
+        )
 
     def copies(self, moved: Sequence[int]) -> tuple[list[Copy], list[Copy]]:
         """
@@ -328,7 +347,9 @@ class Recorder:
     def _fill(self, numbers: Numbers) -> None:
         """Put the numbers into grids and push constants."""
         first, most = self.routine.first, self.device.info.max_grid
-        for step, axis, number in self.routine.grids:
+        grids = self.routine.grids
+        self._empty = frozenset(step - first for step, _, number in grids if numbers[number] < 1)
+        for step, axis, number in grids:
             count = numbers[number]
             if count > most[axis]:
                 raise MisfitError(
@@ -336,28 +357,36 @@ class Recorder:
                     f"dispatch of {self.work.work.steps[step].entry_point!r}",
                     "give smaller inputs, in several runs",
                 )
-            self.calls[step - first].grid[axis] = max(count, 0)
+            self.calls[step - first].grid[axis].value = max(count, 0)
         for step, offset, number in self.routine.pushes:
             struct.pack_into("<I", self.blocks[step - first], offset, numbers[number] & 0xFFFFFFFF)
 
     def _write_calls(self, commands: int) -> None:
-        bind, bind_sets, push, dispatch = self._bind, self._bind_sets, self._push, self._dispatch
+        key = commands, self._empty
+        if key not in self._listed:
+            self._listed[key] = self._list_calls(c.c_void_p(commands))
+        for function, arguments in self._listed[key]:
+            function(*arguments)
+
+    def _list_calls(self, commands: c.c_void_p) -> Listed:
+        """Lists the driver's functions with their arguments; a step with an empty grid has none."""
+        listed: Listed = []
         steps = self.work.work.steps[self.routine.first : self.routine.end]
         waits = False
         bound = None
-        for step, call in zip(steps, self.calls, strict=True):
+        for number, (step, call) in enumerate(zip(steps, self.calls, strict=True)):
             waits = waits or call.is_ordered
-            x, y, z = call.grid
-            if step.once or not (x and y and z):
+            if step.once or number in self._empty:
                 continue
             if waits:
-                self._barrier(commands, *self._ordered)
+                listed.append((self._barrier, self._ordered))
                 waits = False
-            if call.pipeline != bound:
-                bind(commands, *call.pipeline)
-                bound = call.pipeline
+            if call.handle != bound:
+                listed.append((self._bind, call.pipeline))
+                bound = call.handle
             if call.sets:
-                bind_sets(commands, *call.sets)
+                listed.append((self._bind_sets, call.sets))
             if call.push:
-                push(commands, *call.push)
-            dispatch(commands, x, y, z)
+                listed.append((self._push, call.push))
+            listed.append((self._dispatch, call.grid))
+        return [(function, (commands, *arguments)) for function, arguments in listed]

@@ -101,3 +101,23 @@ def test_features(generator: ModuleType):
 def test_a_member_that_does_not_exist_is_refused():
     with pytest.raises(TypeError, match="BufferCreateInfo has no member usages"):
         structures.BufferCreateInfo(usages=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("vkCmdPipelineBarrier", (1 << 11, 3, 0, 1, (1 << 47) - 8, 0, None, 0, None)),
+        ("vkCmdBindDescriptorSets", (1, (1 << 64) - 1, 0, 1, (1 << 46) + 1, 0, None)),
+        ("vkCmdPushConstants", ((1 << 63) + 5, 0x20, 4, 128, 1 << 40)),
+        ("vkCmdDispatch", ((1 << 32) - 1, 0, 7)),
+    ],
+)
+def test_converted_arguments_arrive_whole(name: str, arguments: tuple[int | None, ...]):
+    types = [loader.TYPES[p] for p in loader.prototypes()[name]["parameters"]]
+    received: list[Any] = []
+    command = ctypes.PYFUNCTYPE(None, *types)(lambda *given: received.append(given))
+    address = ctypes.cast(command, ctypes.c_void_p).value
+    assert address is not None
+    quick = ctypes.PYFUNCTYPE(None)(address)
+    quick(ctypes.c_void_p(1 << 45), *loader.Commands.convert(name, *arguments))
+    assert received == [(1 << 45, *arguments)]
