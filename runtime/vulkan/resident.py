@@ -213,7 +213,7 @@ class ResidentWork(LoadedWork):
 
 @dataclass
 class Call:
-    """A step's commands: their arguments, converted to what the driver takes."""
+    """The arguments of a step's commands, converted to the driver's types."""
 
     handle: int
     """The pipeline."""
