@@ -229,12 +229,6 @@ class AttentionCode(FragmentAttention):
         limit = self.number(EXCESS if self.raw else EXCESS / LOG2_E)
         return self.any_exceeds(excess, limit)
 
-    def renew(
-        self, strip: int, greatest: list[SSAValue], score: Fragment, before: list[SSAValue]
-    ) -> tuple[list[SSAValue], list[SSAValue]]:
-        maxima, factor = self._renewed(strip, greatest, score, before[0])
-        return [maxima], [factor]
-
     def weigh(self, fragment: Fragment, factors: list[SSAValue]) -> Fragment:
         return self.times(fragment, factors[0])
 
@@ -321,15 +315,6 @@ class AttentionCode(FragmentAttention):
 
     def _begin(self) -> None:
         """Writes code that comes right before the loop over keys, if a subclass needs it."""
-
-    @abstractmethod
-    def _renewed(
-        self, strip: int, greatest: list[SSAValue], score: Fragment, before: Fragment
-    ) -> tuple[Fragment, Fragment]:
-        """
-        A strip's maxima for these scores, and the factor for sums under the maxima before; each
-        row's in every component. `score` is any fragment.
-        """
 
     @abstractmethod
     def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:

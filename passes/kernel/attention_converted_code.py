@@ -68,17 +68,17 @@ class ConvertedAttentionCode(AttentionCode):
     def exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
         return super().exceeds([self.parts(fragment) for (fragment,) in greatest], state)
 
-    def _renewed(
-        self, strip: int, greatest: list[SSAValue], score: Fragment, before: Fragment
-    ) -> tuple[Fragment, Fragment]:
+    def renew(
+        self, strip: int, greatest: list[SSAValue], score: Fragment, before: list[SSAValue]
+    ) -> tuple[list[SSAValue], list[SSAValue]]:
         factor = self.number(self.factor)
         of_rows = reduce_rows(self.b, self.greater, greatest[0])
 
         def risen(kept: SSAValue, value: SSAValue) -> SSAValue:
             return self.greater(kept, self._as_maximum(value, factor))
 
-        now = self._each(risen, before, of_rows)
-        return now, self._each(self.shrink, before, now)
+        now = self._each(risen, before[0], of_rows)
+        return [now], [self._each(self.shrink, before[0], now)]
 
     def _powers(self, scores: list[list[Fragment]], state: State) -> None:
         """Computes exp(score - maximum), adds it to the sums and converts it."""

@@ -131,9 +131,9 @@ class MemoryAttentionCode(AttentionCode):
             )
         return maxima
 
-    def _renewed(
-        self, strip: int, greatest: list[SSAValue], score: Fragment, before: Fragment
-    ) -> tuple[Fragment, Fragment]:
+    def renew(
+        self, strip: int, greatest: list[SSAValue], score: Fragment, before: list[SSAValue]
+    ) -> tuple[list[SSAValue], list[SSAValue]]:
         b, scratch = self.b, self.scratch
         factor = self.number(self.factor)
 
@@ -146,7 +146,7 @@ class MemoryAttentionCode(AttentionCode):
             b.store(self.power(lost), scratch.factors, (at,))
 
         scratch.reduced(strip, self.put(greatest, score), self.greater, replace)
-        return scratch.of_rows(scratch.maxima, strip), scratch.of_rows(scratch.factors, strip)
+        return [scratch.of_rows(scratch.maxima, strip)], [scratch.of_rows(scratch.factors, strip)]
 
     def _powers(self, scores: list[list[Fragment]], state: State) -> None:
         """Computes exp(score - maximum), adds it to the sums, rounds it into Workgroup memory."""

@@ -180,10 +180,7 @@ def _packing(plan: Plan) -> float:
     for value, tile in ((plan.contraction.a, plan.a), (plan.contraction.b, plan.b)):
         if tile.packing is None or packing_of(value) or is_weight(value):
             continue
-        elements = 1
-        for size in shape_of(value):
-            elements *= typical(size)
-        traffic = 2 * elements * tile.element_bytes
+        traffic = 2 * prod(map(typical, shape_of(value))) * tile.element_bytes
         seconds += plan.target.model.dispatch_seconds
         seconds += traffic / plan.target.copy_bytes_per_second
     return seconds
