@@ -216,8 +216,15 @@ class Folder:
         while name in taken:
             number += 1
             name = f"{base}.folded{number}"
-        value = held(self.function, name, result.type, np.asarray(array, order="C"))
-        return add_weight(self.function, name, "folded", result.type, value)
+        assert isinstance(result.type, TensorType)
+        known = TensorType(result.type.element_type, array.shape)
+        value = held(self.function, name, known, np.asarray(array, order="C"))
+        weight = add_weight(self.function, name, "folded", known, value)
+        if known == result.type:
+            return weight
+        opened = tensor.CastOp(weight, result.type)
+        Rewriter.insert_op(opened, InsertPoint.before(op))
+        return opened.dest
 
 
 def fills(op: Operation) -> bool:

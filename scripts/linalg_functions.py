@@ -92,7 +92,9 @@ PRINTED = {"f32": "F32", "f64": "F64", "i32": "I32", "i64": "I64"}
 NOTES = "(?:secret|tensor_ext|mgmt|iree_codegen|iree_encoding)"
 """Dialects whose attributes do not change the numbers."""
 ELEMENT = r"(?:f16|bf16|f32|f64|i1|i4|i8|i16|i32|i64|index)"
-HEAD = re.compile(r"^\s*(?:util\.func|func\.func|func)\s+(?:public\s+)?@([\w.$-]+)\s*\(", re.M)
+HEAD = re.compile(
+    r"^\s*(?:util\.func|func\.func|func)\s+(?:public\s+|private\s+)?@([\w.$-]+)\s*\(", re.M
+)
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -103,10 +105,13 @@ def functions(text: str) -> Iterator[tuple[str, str]]:
         piece = "\n".join(line for line in lines if line.strip())
         aliases = "".join(re.findall(r"^[#!]\w+\s*=.*\n(?:[ \t}\]].*\n)*", piece + "\n", re.M))
         aliases = re.sub(rf"^#\w+\s*=\s*#{NOTES}\..*\n", "", aliases, flags=re.M)
-        bodies = {f[1]: _plain(_take_function(piece[f.start() :])) for f in HEAD.finditer(piece)}
-        for name, body in bodies.items():
+        heads = list(HEAD.finditer(piece))
+        bodies = {f[1]: _plain(_take_function(piece[f.start() :])) for f in heads}
+        for name in [f[1] for f in heads if " private " not in f[0]]:
+            body = bodies[name]
             text = f"{aliases}\n{body}"
-            called = [bodies[n] for n in re.findall(r"\bcall @(\w+)", body) if n in bodies]
+            names = dict.fromkeys(re.findall(r"\bcall @(\w+)", body))
+            called = [bodies[n] for n in names if n in bodies]
             if called:
                 text = _inline("\n".join([text, *called]), name)
             if "linalg." in text and "tensor<" in text and "memref<" not in text:
@@ -142,7 +147,8 @@ def _plain(body: str) -> str:
         ("util.unfoldable_constant", "arith.constant"),
     ):
         body = body.replace(theirs, plain)
-    barrier = r"util\.optimization_barrier (%[\w#]+) : (.*)"
+    body = re.sub(r"(flow\.tensor\.tie_shape .*)\{.*\}", r"\1", body)
+    barrier = r"(?:util\.optimization_barrier|flow\.tensor\.tie_shape) (%[\w#]+) : (.*)"
     body = re.sub(barrier, r"tensor.cast \1 : \2 to \2", body)
     known = r"(%\w+) = flow\.tensor\.dynamic_constant ([^:]*) : (tensor<[^>]*>) -> (tensor<[^>]*>)"
     made = r"\1_known = arith.constant \2 : \3\n\1 = tensor.cast \1_known : \3 to \4"
@@ -153,7 +159,7 @@ def _plain(body: str) -> str:
     body = re.sub(r"dense_resource<[^>]*>(\s*:\s*tensor<[^>]*x?f\d+>)", r"dense<0.25>\1", body)
     body = re.sub(r"dense_resource<[^>]*>", "dense<1>", body)
     check = r"check\.expect_\w+\s*\((%[\w#]+),.*?\) : (tensor<[^>]*>).*?$"
-    expected = re.findall(check.replace(r"\w+\s", r"\w+_const\s"), body, re.S | re.M)
+    expected = re.findall(check, body, re.S | re.M)
     body = re.sub(check, "", body, flags=re.S | re.M)
     if expected:
         names, types = (", ".join(c) for c in zip(*expected, strict=True))

@@ -188,6 +188,13 @@ def test_a_part_behind_the_start_may_be_empty(size: int):
 
 KNOWN = {
     "cast": ("", "%open", "tensor<?x?xf32>", lambda x: x),
+    "product with an input": (
+        "%e = linalg.fill ins(%one : f32) outs(%room : tensor<?x?xf32>) -> tensor<?x?xf32>\n"
+        "%y = tensor.cast %x : tensor<2x2xf32> to tensor<?x?xf32>\n%r = linalg.matmul "
+        "ins(%open, %y : tensor<?x?xf32>, tensor<?x?xf32>) outs(%e : tensor<?x?xf32>) "
+        "-> tensor<?x?xf32>",
+        "%r", "tensor<?x?xf32>", lambda x: 1 + x @ np.ones((2, 2), np.float32),
+    ),
     "transpose": (
         "%e = tensor.empty(%n, %n) : tensor<?x?xf32>\n%r = linalg.transpose "
         "ins(%open : tensor<?x?xf32>) outs(%e : tensor<?x?xf32>) permutation = [1, 0]",
@@ -211,7 +218,10 @@ def test_a_constant_of_open_sizes_is_folded(name: str):
     func.func @main(%x: {closed}) -> {closed} {{
       %known = arith.constant dense<{numbers.tolist()}> : tensor<2x2xf32>
       %open = tensor.cast %known : tensor<2x2xf32> to tensor<?x?xf32>
-      %n = arith.constant 2 : index
+      %c1 = arith.constant 1 : index
+      %one = arith.constant 1.0 : f32
+      %n = tensor.dim %open, %c1 : tensor<?x?xf32>
+      %room = tensor.empty(%n, %n) : tensor<?x?xf32>
       {operations}
       %c = tensor.cast {result} : {open_type} to {closed}
       %e2 = tensor.empty() : {closed}
