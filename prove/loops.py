@@ -124,6 +124,8 @@ class LoopExecutor(Executor):
         self.inside: list[flow.LoopOp] = []
         """The enclosing loops that are executed once for all iterations."""
         self._probed: list[tuple[flow.LoopOp, list[bool]]] = []
+        self._about: list[tuple[str, set[str]]] = []
+        """The newest symbol of each fact, and all of its symbols that loops and loads made."""
         self._ranges: tuple[int, Ranges, dict[int, Ranges]] | None = None
         """The ranges of terms by some number of facts, and by guards."""
 
@@ -423,7 +425,7 @@ class LoopExecutor(Executor):
                 for other, t in numbers.items()
                 if other != key and t.size() == term.size() and len(numbers) <= 4
             ]
-        kept = self._drop_broken([*self.facts, start.guard], kept, first)
+        kept = self._drop_broken([start.guard], kept, first)
         held = self._keep_inductive(kept, head, back)
         self.facts += [z3.Implies(start.guard, fact) for fact in held]
 
@@ -434,8 +436,7 @@ class LoopExecutor(Executor):
         while True:
             held, still = [holds(head) for holds in kept], kept
             for edge in back:
-                known = [*self.facts, *held, edge.guard]
-                still = self._drop_broken(known, still, dict(_cells(edge)))
+                still = self._drop_broken([*held, edge.guard], still, dict(_cells(edge)))
             if len(still) == len(kept):
                 return held
             kept = still
@@ -444,6 +445,7 @@ class LoopExecutor(Executor):
         self, known: Sequence[Term], kept: list[Candidate], cells: Cells
     ) -> list[Candidate]:
         """Drops candidate facts that conditions do not imply: an answer shows several of them."""
+        known = [*known, *self._list_facts([*known, *(holds(cells) for holds in kept)])]
         while kept:
             flags = [z3.Bool(f"broken!{number}") for number, _ in enumerate(kept)]
             meant = [f == z3.Not(holds(cells)) for f, holds in zip(flags, kept, strict=True)]
@@ -455,6 +457,23 @@ class LoopExecutor(Executor):
                 return [holds for holds in kept if self._is_implied(known, holds(cells))]
             kept = [holds for holds, is_broken in zip(kept, broken, strict=True) if not is_broken]
         return kept
+
+    def _list_facts(self, terms: Sequence[Term]) -> list[Term]:
+        """
+        Lists the facts about the symbols of terms, and about the symbols of these facts. A fact is
+        about its newest symbol. Without the others less is implied, never more.
+        """
+        for fact in self.facts[len(self._about) :]:
+            names = _made_in_loops([fact])
+            newest = max(names, key=lambda name: int(name.rpartition("!")[2]), default="")
+            self._about.append((newest, names))
+        wanted, chosen = {"", *_made_in_loops(terms)}, list[Term]()
+        # The newest fact first: it is about a symbol that older facts do not know.
+        for fact, (newest, names) in zip(self.facts[::-1], self._about[::-1], strict=True):
+            if newest in wanted:
+                chosen.append(fact)
+                wanted |= names
+        return chosen[::-1]
 
     def _is_implied(self, known: Sequence[Term], fact: Term) -> bool:
         return ask([*known, z3.Not(fact)], limits=self.quick).verdict == "never"
@@ -486,6 +505,12 @@ class LoopExecutor(Executor):
         if self._iterate(blocks, start, frame):
             raise Unsupported("an iteration of a loop with barriers may reach none of them", op)
         self._cut = cut
+
+
+def _made_in_loops(terms: Sequence[Term]) -> set[str]:
+    """The names of symbols with numbers, which executing loops, loads and calls made."""
+    names = (str(c) for c in constants_of(terms))
+    return {name for name in names if name.rpartition("!")[2].isdecimal() and "!" in name}
 
 
 def _sle(x: Term, y: Term) -> Term:
