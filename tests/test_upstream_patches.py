@@ -118,7 +118,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / f"xdsl-{RELEASE}"
 
 
-def tests_of(patch: str) -> list[str]:
+def read_changed_tests(patch: str) -> list[str]:
     """The tests that a patch changes."""
     lines = (FOLDER / f"{patch}.patch").read_text().splitlines()
     return [line.removeprefix("+++ b/") for line in lines if line.startswith("+++ b/tests/")]
@@ -158,9 +158,9 @@ def run_tests(tests: Sequence[str], checkout: Path, packages: tuple[str, ...]) -
 def test_a_patch_has_tests_that_fail_without_it(patch: str, sources: Path, tmp_path: Path):
     checkout = make_tree(Path(shutil.copytree(sources, tmp_path / "xdsl")))
     apply(patch, checkout, "--include=tests/*")
-    assert run_tests(tests_of(patch), checkout, ALONE) == 1
+    assert run_tests(read_changed_tests(patch), checkout, ALONE) == 1
     apply(patch, checkout, "--include=xdsl/*")
-    assert run_tests(tests_of(patch), checkout, ALONE) == 0
+    assert run_tests(read_changed_tests(patch), checkout, ALONE) == 0
 
 
 def test_patterns_and_passes_of_xdsl_do_the_same_beside_this_package(sources: Path):

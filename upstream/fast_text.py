@@ -1,19 +1,15 @@
 """
-The common tokens are lexed by one regular expression, and pieces of a line printed without a look
-at the printer's state.
+The common tokens are lexed by one regular expression.
 
 xDSL looks for the end of white space, then at one character after the other, and builds a table of
-punctuation for every token; it counts the line ends of every piece that it prints. The two methods
-are a fifth of the time in which a module is parsed and printed. The pull requests are the methods.
+punctuation for every token. The pull request is the method (`lexer-common-tokens`).
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from typing import Any
 
-from xdsl.utils.base_printer import BasePrinter
 from xdsl.utils.lexer import Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
@@ -48,7 +44,7 @@ KINDS = {
     "|": MLIRTokenKind.VERTICAL_BAR,
 }
 
-_lex, _print_string = MLIRLexer.lex, BasePrinter.print_string
+_lex = MLIRLexer.lex
 
 
 def lex(self: Any) -> Token[MLIRTokenKind]:
@@ -63,16 +59,6 @@ def lex(self: Any) -> Token[MLIRTokenKind]:
     return Token(kind, Span(match.start(group), end, self.input))
 
 
-def print_string(self: Any, text: str, *, indent: int | None = None) -> None:
-    """Prints text, at once if it is a piece of a line."""
-    if "\n" in text or getattr(self, "newline", "\n") != "\n":
-        _print_string(self, text, indent=indent)
-        return
-    self._current_column += len(text)
-    (self.stream or sys.stdout).write(text)
-
-
 def install() -> None:
-    """Make every lexer and printer of this process use the two methods."""
+    """Make every lexer of this process use the method."""
     MLIRLexer.lex = lex  # pyright: ignore[reportAttributeAccessIssue]
-    BasePrinter.print_string = print_string  # pyright: ignore[reportAttributeAccessIssue]

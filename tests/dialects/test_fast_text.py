@@ -1,13 +1,11 @@
-"""Tokens and printed text equal what xDSL's own lexer and printer give."""
+"""Tokens equal what xDSL's own lexer gives."""
 
 import random
 from collections.abc import Callable
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
@@ -65,20 +63,3 @@ def test_tokens_of_damaged_text_are_those_of_xdsl(seed: int) -> None:
         at = draw.randrange(len(piece) + 1)
         piece = piece[:at] + draw.choice(PIECES) + piece[at + draw.randrange(3) :]
     assert tokens(fast_text.lex, piece) == tokens(fast_text._lex, piece)  # pyright: ignore
-
-
-@pytest.mark.parametrize("text", ["a", "a\nb", "\n", "", "a\n\nb"])
-@pytest.mark.parametrize("indent", [None, 0, 2])
-def test_printed_text_is_that_of_xdsl(text: str, indent: int | None) -> None:
-    streams = StringIO(), StringIO()
-    for stream, method in zip(
-        streams,
-        (fast_text.print_string, fast_text._print_string),  # pyright: ignore
-        strict=True,
-    ):
-        printer = Printer(stream)
-        with printer.indented():
-            method(printer, text, indent=indent)
-            method(printer, "end", indent=indent)
-        assert printer._current_column == len(stream.getvalue().rpartition("\n")[2])  # pyright: ignore
-    assert streams[0].getvalue() == streams[1].getvalue()
