@@ -29,14 +29,13 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_numbers import Words
 from xdsl_spirv.passes.kernel.attention_operands import PackedFragments, RowFragments, offset_along
-from xdsl_spirv.passes.kernel.component_places import moved_bits
 from xdsl_spirv.passes.kernel.elements import (
     WORD_BITS,
     components_of,
     pack_elements,
     unpack_elements,
 )
-from xdsl_spirv.passes.kernel.matrix_values import matrix_type, put_together, zeros
+from xdsl_spirv.passes.kernel.matrix_values import matrix_type, moved_bits, put_together, zeros
 from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan
 from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
 from xdsl_spirv.passes.schedule.tiles import vector_type

@@ -37,7 +37,7 @@ from xdsl_spirv.passes.kernel.attention_numbers import (
 from xdsl_spirv.passes.kernel.attention_operands import offset_along
 from xdsl_spirv.passes.kernel.attention_parts import PartsMerge
 from xdsl_spirv.passes.kernel.attention_result import RegisterResult
-from xdsl_spirv.passes.kernel.component_places import lane_places
+from xdsl_spirv.passes.kernel.matrix_values import lane_places
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.plan import ceil_div

@@ -20,9 +20,15 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_operands import offset_along, stride_of
-from xdsl_spirv.passes.kernel.component_places import lane_places, moved_bits
 from xdsl_spirv.passes.kernel.elements import WORD_BITS
-from xdsl_spirv.passes.kernel.matrix_values import matrix_type, put_together, store_matrix, zeros
+from xdsl_spirv.passes.kernel.matrix_values import (
+    lane_places,
+    matrix_type,
+    moved_bits,
+    put_together,
+    store_matrix,
+    zeros,
+)
 from xdsl_spirv.passes.kernel.packed import as_one
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.attention_result_rows import ResultRows

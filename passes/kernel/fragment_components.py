@@ -13,9 +13,8 @@ from xdsl.ir import SSAValue
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.component_places import lane_places
 from xdsl_spirv.passes.kernel.elements import Accumulator, pack_elements
-from xdsl_spirv.passes.kernel.matrix_values import put_together
+from xdsl_spirv.passes.kernel.matrix_values import lane_places, put_together
 from xdsl_spirv.targets import Fragment
 
 Corner = tuple[Index, Index]

@@ -23,9 +23,8 @@ from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.component_places import moved_bits
 from xdsl_spirv.passes.kernel.elements import apply_prologue, pack_elements, unpack_elements
-from xdsl_spirv.passes.kernel.matrix_values import COLUMN_MAJOR, ROW_MAJOR, load_matrix
+from xdsl_spirv.passes.kernel.matrix_values import COLUMN_MAJOR, ROW_MAJOR, load_matrix, moved_bits
 from xdsl_spirv.passes.kernel.result_tile import Address, address_along, origin
 from xdsl_spirv.passes.schedule.plan import UNROLLED, ceil_div
 from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile

@@ -22,7 +22,7 @@ from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.emit.kernel import INDEX
-from xdsl_spirv.passes.kernel.component_places import moved_bits
+from xdsl_spirv.passes.kernel.matrix_values import moved_bits
 from xdsl_spirv.passes.kernel.tile_layout import Layout
 from xdsl_spirv.targets import Target
 

@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv, tile
 from xdsl_spirv.passes.emit.emitter import Index
-from xdsl_spirv.passes.kernel.component_places import moved_bits
+from xdsl_spirv.passes.kernel.matrix_values import moved_bits
 from xdsl_spirv.passes.kernel.tile_code import Spot, TileEmitter
 from xdsl_spirv.passes.kernel.tile_layout import Layout
 from xdsl_spirv.passes.kernel.tile_values import Elements, TileValue

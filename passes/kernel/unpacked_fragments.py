@@ -14,9 +14,8 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.analysis.unpacking import VECTOR
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.component_places import moved_bits
 from xdsl_spirv.passes.kernel.elements import components_of
-from xdsl_spirv.passes.kernel.matrix_values import put_together, zeros
+from xdsl_spirv.passes.kernel.matrix_values import moved_bits, put_together, zeros
 from xdsl_spirv.passes.kernel.unit_code import UnitCode
 from xdsl_spirv.passes.kernel.unpacked import UnitSource
 from xdsl_spirv.passes.schedule.k_order import inner_axis
