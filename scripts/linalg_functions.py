@@ -161,9 +161,13 @@ def _plain(body: str) -> str:
     check = r"check\.expect_\w+\s*\((%[\w#]+),.*?\) : (tensor<[^>]*>).*?$"
     expected = re.findall(check, body, re.S | re.M)
     body = re.sub(check, "", body, flags=re.S | re.M)
-    if expected:
+    read = r"%\w+ = vector\.transfer_read (%[\w#]+)\[[^:]*: (tensor<[^>]*>), vector<[^>]*>"
+    if "vector.print" in body:
+        expected += re.findall(read, body)
+        body = re.sub(rf"{read}|vector\.print [^\n]*", "", body)
+    if expected and "->" not in body.partition("{")[0]:
         names, types = (", ".join(c) for c in zip(*expected, strict=True))
-        body = re.sub(r"\(\) *(attributes[^{]*)?\{", f"() -> ({types}) {{", body, count=1)
+        body = re.sub(r"\)\s*(attributes[^{]*)?\{", f") -> ({types}) {{", body, count=1)
         body = re.sub(r"^(\s*)return\s*$", rf"\1return {names} : {types}", body, flags=re.M)
     return body
 
