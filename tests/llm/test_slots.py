@@ -1,0 +1,143 @@
+"""Texts that share the states of a compiled model do not mix, however they come and go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("gguf")
+pytest.importorskip("tokenizers")
+
+from xdsl_spirv.frontends.gguf.importer import import_gguf
+from xdsl_spirv.llm.loading import ModelFile
+from xdsl_spirv.llm.model import Answer, LanguageModel
+from xdsl_spirv.llm.prompts import Prompts
+from xdsl_spirv.llm.queueing import Event, Queue, Request
+from xdsl_spirv.llm.sampling import Sampler, Sampling
+from xdsl_spirv.llm.texts import Session, Texts
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.testing import gguf_session
+from xdsl_spirv.testing.gguf_models import Shape, write_model
+from xdsl_spirv.testing.vocabularies import byte_pair_metadata
+
+CONTEXT, SLOTS = 24, 4
+
+
+class Reference:
+    """The interpreter's reference as a session: its sums have one order in all functions."""
+
+    def __init__(self, path: Path):
+        model = import_gguf(path, context=CONTEXT, cache="f32", slots=SLOTS)
+        self.session = gguf_session.Session(model)
+
+    def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]:
+        return {"logits": self.session.call(function, **inputs)}
+
+    def reset(self) -> None:
+        raise AssertionError("a run has failed")
+
+
+class RecordedAnswer(Answer):
+    """Keeps how its tokens were chosen, and the logits of each."""
+
+    sampling: Sampling
+    logits: list[Array]
+
+    def step(self, logits: Array | None = None) -> str | None:
+        if logits is not None:
+            self.logits.append(logits.copy())
+        return super().step(logits)
+
+
+class RecordedModel(LanguageModel):
+    answers: dict[int, RecordedAnswer]
+    """The answers of all slots, by seed."""
+
+    def answer(
+        self, prompt: Sequence[int], limit: int | None, sampling: Sampling, *, begins: bool
+    ) -> Answer:
+        answer = RecordedAnswer(self, prompt, limit, Sampler(sampling), begins=begins)
+        answer.sampling, answer.logits = sampling, []
+        assert answer.seed is not None
+        self.answers[answer.seed] = answer
+        return answer
+
+
+def answer_crowd(
+    session: Session, prompts: Prompts, slots: int, count: int, starts: Sequence[str]
+) -> tuple[Mapping[int, RecordedAnswer], Mapping[int, list[Event]]]:
+    """
+    The answers to `count` requests by seed, and the events that their callers got.
+
+    Requests come while others are answered, often with the start of an earlier one; every fourth
+    caller leaves.
+    """
+    texts, draw = Texts(session, CONTEXT, slots), np.random.default_rng(3)
+    models = [RecordedModel(prompts, texts, CONTEXT, slot) for slot in range(slots)]
+    answers: dict[int, RecordedAnswer] = {}
+    for model in models:
+        model.answers = answers
+    queue, events = Queue(models, waiting=count), {number: list[Event]() for number in range(count)}
+    coming = iter(range(count))
+
+    def submit_next() -> None:
+        if (number := next(coming, None)) is None:
+            return
+        text = starts[int(draw.integers(len(starts)))] + "abcdefghijkl"[: draw.integers(1, 13)]
+        sampling = Sampling(float(draw.choice([0.7, 1e-3])), seed=number)
+        leaves = int(draw.integers(1, 5)) if number % 4 == 3 else CONTEXT
+
+        def tell(event: Event) -> None:
+            events[number].append(event)
+            request.cancelled = len(events[number]) >= leaves
+            if request.cancelled or not isinstance(event, str) or draw.random() < 0.1:
+                submit_next()
+
+        tokens = prompts.tokenizer.encode(text)
+        request = Request(tokens, tell, int(draw.integers(1, 13)), sampling, begins=False)
+        queue.submit(request)
+
+    for _ in range(slots + 1):
+        submit_next()
+    end = time.monotonic() + 120
+    while queue.waiting or queue.active:
+        assert time.monotonic() < end, "requests are never answered"
+        time.sleep(0.01)
+    queue.close()
+    assert queue.counters.failed == 0
+    assert queue.counters.requests == count
+    assert queue.counters.cancelled > count // 8
+    return answers, events
+
+
+def test_a_crowd_gets_the_logits_and_texts_that_each_gets_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Bit for bit, in f32: each text is read once more, alone, in one run of its own."""
+    monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", 4)
+    path, metadata = tmp_path / "x.gguf", byte_pair_metadata([])
+    count = len(metadata["tokenizer.ggml.tokens"])
+    shape = Shape(
+        blocks=1, width=32, hidden=32, heads=2, shared=1, vocabulary=count, context=CONTEXT
+    )
+    write_model(path, shape, values=metadata)
+    prompts = ModelFile.read(path, CONTEXT).prompts
+    starts = ("The cat", "The dog ", "1 2 3", "")
+    answers, events = answer_crowd(Reference(path), prompts, SLOTS, 40, starts)
+    assert any(answer.end == "capacity" for answer in answers.values())
+    alone = import_gguf(path, context=CONTEXT, cache="f32", of_all=True)
+    for number, answer in answers.items():
+        logits = gguf_session.Session(alone).run(np.array(answer.text[:CONTEXT], np.int32))
+        expected = logits[len(answer.prompt) - 1 :][: len(answer.logits)]
+        np.testing.assert_array_equal(answer.logits, expected, f"request {number}")
+        sampler, stream = Sampler(answer.sampling), prompts.tokenizer.stream(begins=False)
+        chosen = [sampler.choose(row) for row in expected]
+        assert chosen[: len(answer.tokens)] == answer.tokens
+        text = "".join(map(stream.push, answer.tokens)) + stream.finish()
+        heard = "".join(event for event in events[number] if isinstance(event, str))
+        assert heard == text or (text.startswith(heard) and number % 4 == 3)
