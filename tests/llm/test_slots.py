@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 pytest.importorskip("gguf")
 pytest.importorskip("tokenizers")
 
+from xdsl_spirv.compiler.model import compile_model
 from xdsl_spirv.frontends.gguf.importer import import_gguf
 from xdsl_spirv.llm.loading import ModelFile
 from xdsl_spirv.llm.model import Answer, LanguageModel
@@ -115,17 +118,22 @@ def answer_crowd(
     return answers, events
 
 
-def test_a_crowd_gets_the_logits_and_texts_that_each_gets_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """Bit for bit, in f32: each text is read once more, alone, in one run of its own."""
-    monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", 4)
-    path, metadata = tmp_path / "x.gguf", byte_pair_metadata([])
+def write_small_model(path: Path) -> None:
+    metadata = byte_pair_metadata([])
     count = len(metadata["tokenizer.ggml.tokens"])
     shape = Shape(
         blocks=1, width=32, hidden=32, heads=2, shared=1, vocabulary=count, context=CONTEXT
     )
     write_model(path, shape, values=metadata)
+
+
+def test_a_crowd_gets_the_logits_and_texts_that_each_gets_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Bit for bit, in f32: each text is read once more, alone, in one run of its own."""
+    monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", 4)
+    path = tmp_path / "x.gguf"
+    write_small_model(path)
     prompts = ModelFile.read(path, CONTEXT).prompts
     starts = ("The cat", "The dog ", "1 2 3", "")
     answers, events = answer_crowd(Reference(path), prompts, SLOTS, 40, starts)
@@ -141,3 +149,21 @@ def test_a_crowd_gets_the_logits_and_texts_that_each_gets_alone(
         text = "".join(map(stream.push, answer.tokens)) + stream.finish()
         heard = "".join(event for event in events[number] if isinstance(event, str))
         assert heard == text or (text.startswith(heard) and number % 4 == 3)
+
+
+@pytest.mark.long
+@pytest.mark.vulkan
+@pytest.mark.parametrize(("slots", "type"), [(4, "f32"), (4, "f16"), (8, "f16")])
+def test_kernels_give_a_slot_the_same_bits_whatever_the_others_hold(
+    slots: int, type: str, lavapipe: Path, tmp_path: Path
+):
+    path = tmp_path / "x.gguf"
+    write_small_model(path)
+    model = import_gguf(path, context=CONTEXT, cache=type, products=type, slots=slots)
+    compile_model(model, "lavapipe").save(tmp_path / "program")
+    script = Path(__file__).parent / "vulkan" / "repeat_slots.py"
+    command = [lavapipe, sys.executable, script, tmp_path / "program", str(slots), str(CONTEXT)]
+    run = subprocess.run(command, check=True, timeout=600, capture_output=True, text=True)
+    count, different = map(int, run.stdout.split())
+    assert count > 100
+    assert different == 0
