@@ -146,6 +146,10 @@ class RowsModel:
     """Subgroups that keep a compute unit busy while they only wait for memory."""
     banks: int
     """Words of Workgroup memory, each in a bank of its own, that are read at a time."""
+    most_rows: int
+    """Rows that an invocation has: with more, registers run short."""
+    most_sums: int
+    """Sums of an invocation."""
 
 
 @dataclass(frozen=True)

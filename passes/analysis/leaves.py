@@ -17,8 +17,9 @@ from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from xdsl_spirv.dialects.schedule import SelectedViewOp, bit_width
+from xdsl_spirv.dialects.schedule import PaddedViewOp, SelectedViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple, surely_below
+from xdsl_spirv.passes.analysis.contraction import fill_of, padding_of
 from xdsl_spirv.passes.analysis.epilogue import NotFused, Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Linear, NotLinear, linear
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
@@ -26,11 +27,17 @@ from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 
 @dataclass(frozen=True)
 class Leaf:
-    """A row-major tensor in memory, by the contraction's loops: `start` + `strides[d]` * loop d."""
+    """
+    A row-major tensor in memory, by the contraction's loops: `start` + `strides[d]` * loop d.
+
+    Where an index of `guards` is not below its size, the element is `fill`: the operand is padded.
+    """
 
     placed: Placed
     start: Size
     strides: tuple[Size, ...]
+    guards: tuple[tuple[Linear, Size], ...] = ()
+    fill: int = 0
 
     @property
     def element(self) -> Attribute:
@@ -45,6 +52,10 @@ class Leaf:
     def fast_loop(self) -> int | None:
         """The loop along which elements lie side by side."""
         return next((loop for loop, stride in enumerate(self.strides) if stride == 1), None)
+
+    def is_guarded(self, loop: int) -> bool:
+        """Whether it depends on a loop's index if there is an element in memory."""
+        return any(index.factors[loop] for index, _ in self.guards)
 
     def piece(
         self, sizes: Sequence[Size], loops: Collection[int], most_bytes: int
@@ -69,7 +80,7 @@ class Leaf:
         left, stride = count, 1
         while left > 1:
             loop = next((loop for loop in loops if self.strides[loop] == stride), None)
-            if loop is None:
+            if loop is None or self.is_guarded(loop):
                 return None
             size = sizes[loop]
             if is_multiple(size, left):
@@ -87,7 +98,7 @@ class Leaf:
         some loops, and begins at a multiple of these numbers.
         """
         inner = {loop: n for loop, n in unit.items() if n > 1 and self.strides[loop] != 0}
-        if any(is_dynamic(self.strides[loop]) for loop in inner):
+        if any(is_dynamic(self.strides[loop]) or self.is_guarded(loop) for loop in inner):
             return 1
         places = {0}
         for loop, count in inner.items():
@@ -123,6 +134,11 @@ def leaves_of(value: SSAValue, map: AffineMap, sizes: Sequence[Size]) -> tuple[L
 def _collect(placed: Placed, sizes: Sequence[Size], leaves: dict[Placed, Leaf]) -> None:
     op = definition(placed.value)
     match op:
+        case tensor.PadOp() | PaddedViewOp() if (inner := padded(placed)) is not None:
+            if definition(inner.value) is None:
+                leaves[inner] = leaf_of(inner, sizes, fill_of(placed.value))
+            else:
+                raise NotFused("an operand is computed, and then padded")
         case None | SelectedViewOp():
             if isinstance(placed.value.type, TensorType | MemRefType):
                 leaves[placed] = leaf_of(placed, sizes)
@@ -139,8 +155,24 @@ def _collect(placed: Placed, sizes: Sequence[Size], leaves: dict[Placed, Leaf]) 
             )
 
 
-def leaf_of(placed: Placed, sizes: Sequence[Size]) -> Leaf:
-    """Raises `NotFused` for a read outside of the tensor, or not by a sum of multiples of loops."""
+def padded(placed: Placed) -> Placed | None:
+    """The tensor inside of a padding with a constant, by the same loops; None for other paddings."""
+    owner = placed.value.owner
+    if isinstance(owner, tensor.PadOp) and padding_of(owner) is None:
+        return None
+    assert isinstance(owner, tensor.PadOp | PaddedViewOp)
+    low = (owner.static_low if isinstance(owner, tensor.PadOp) else owner.low).get_values()
+    inner = [e - before for e, before in zip(placed.map.results, low, strict=True)]
+    map = AffineMap(placed.map.num_dims, placed.map.num_symbols, tuple(inner))
+    return Placed(owner.operands[0], map)
+
+
+def leaf_of(placed: Placed, sizes: Sequence[Size], fill: int | None = None) -> Leaf:
+    """
+    The leaf of a tensor, with `fill` around it where there is one.
+
+    Raises `NotFused` for a read outside of the tensor, or not by a sum of multiples of loops.
+    """
     try:
         indices = [linear(expression, len(sizes)) for expression in placed.map.results]
     except NotLinear as error:
@@ -149,14 +181,15 @@ def leaf_of(placed: Placed, sizes: Sequence[Size]) -> Leaf:
         sizes[e.position] if is_dynamic(size) and isinstance(e, AffineDimExpr) else size
         for e, size in zip(placed.map.results, placed.shape, strict=True)
     ]
-    for index, size in zip(indices, shape, strict=True):
-        if _leaves(index, size, sizes):
-            raise NotFused("an operand is read outside of its bounds")
+    outside = [pair for pair in zip(indices, shape, strict=True) if _leaves(*pair, sizes)]
+    if outside and fill is None:
+        raise NotFused("an operand is read outside of its bounds")
     outer = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
     pairs = list(zip(outer, indices, strict=True))
     strides = (sum(s * index.factors[loop] for s, index in pairs) for loop in range(len(sizes)))
     alone = (0 if size == 1 else stride for stride, size in zip(strides, sizes, strict=True))
-    return Leaf(placed, sum(s * index.start for s, index in pairs), tuple(alone))
+    start = sum(s * index.start for s, index in pairs)
+    return Leaf(placed, start, tuple(alone), tuple(outside), fill or 0)
 
 
 def _leaves(index: Linear, size: Size, sizes: Sequence[Size]) -> bool:

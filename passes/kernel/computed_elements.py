@@ -17,13 +17,13 @@ from xdsl.dialects.builtin import BFloat16Type, IndexType, IntegerType, f32, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
-from xdsl_spirv.dialects.schedule import FlatViewOp, SelectedViewOp, bit_width
+from xdsl_spirv.dialects.schedule import FlatViewOp, PaddedViewOp, SelectedViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
-from xdsl_spirv.passes.analysis.layout import linear
-from xdsl_spirv.passes.analysis.leaves import Leaf
+from xdsl_spirv.passes.analysis.layout import Linear, linear
+from xdsl_spirv.passes.analysis.leaves import Leaf, padded
 from xdsl_spirv.passes.analysis.pointwise import body_ops, loops_of
-from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.bit_fields import (
     WORD,
@@ -90,7 +90,26 @@ class LeafCode:
     def load(self, point: Point) -> tuple[SSAValue, int]:
         """Loads the vector or element that contains a point; returns the position in it, too."""
         number, place = self.place(point)
-        return self.b.load_once(self.memory, (number,)), place
+        vector = self.b.load_once(self.memory, (number,))
+        inside = self._inside(point)
+        if inside is True:
+            return vector, place
+        return self.b.select(inside, vector, self.b.number(self._fill(), vector.type)), place
+
+    def _inside(self, point: Point) -> Condition:
+        """Whether there is an element at a point; around those of a padded operand are others."""
+        b = self.b
+        inside: Condition = True
+        for index, size in self.leaf.guards:
+            inside = b.both(inside, b.below(index_at(b, index, point), size))
+        return inside
+
+    def _fill(self) -> int:
+        """The number around the elements, or the words that hold it once for each element."""
+        fill, bits = self.leaf.fill, bit_width(self.type)
+        if not self.in_words:
+            return fill
+        return sum((fill % (1 << bits)) << place for place in range(0, WORD, bits))
 
     def place(self, point: Point) -> tuple[Index, int]:
         """Returns the memory index of the vector that contains a point, and the position in it."""
@@ -107,7 +126,7 @@ class LeafCode:
             constant += added * stride if isinstance(stride, int) else 0
             base = b.plus(base, self._in_vectors(first, stride))
         number, place = divmod(constant, width)
-        return b.plus(base, number), place
+        return b.index_inside(self._inside(point), b.plus(base, number)), place
 
     def _select_part(self, loop: int, first: Index, added: int) -> tuple[Index, int]:
         """A loop's index, or the number of the part that it selects."""
@@ -203,6 +222,8 @@ class ComputedOperand:
         match op:
             case None if placed in self.leaves:
                 return self.leaves[placed].element(point, known)
+            case tensor.PadOp() | PaddedViewOp() if (inner := padded(placed)) is not None:
+                return self._value(inner, point, known)
             case linalg.ops.FillOp() | tensor.SplatOp():
                 return constant_of(self.b, op.operands[0])
             case linalg.ops.GenericOp():
@@ -262,11 +283,7 @@ class ComputedOperand:
         """A linear expression of the contraction's loops, at a point."""
         if place is None:
             return 0
-        b, known = self.b, linear(place, max(point) + 1)
-        index: Index = known.start
-        for loop, (first, added) in point.items():
-            index = b.plus(index, b.times(b.plus(first, added), known.factors[loop]))
-        return index
+        return index_at(self.b, linear(place, max(point) + 1), point)
 
     def _widened(self, value: SSAValue) -> SSAValue:
         """A number in the type of the sums."""
@@ -277,6 +294,14 @@ class ComputedOperand:
         if isinstance(operand.type, BFloat16Type) and _is_bfloat16(scalar):
             return self.b.add(arith.BitcastOp(scalar, operand.type))
         return scalar
+
+
+def index_at(b: HoistingEmitter, index: Linear, point: Point) -> Index:
+    """A linear function of loops at a point."""
+    total: Index = index.start
+    for loop, (first, added) in point.items():
+        total = b.plus(total, b.times(b.plus(first, added), index.factors[loop]))
+    return total
 
 
 def _is_bfloat16(scalar: Scalar) -> TypeIs[SSAValue]:

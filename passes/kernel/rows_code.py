@@ -460,8 +460,8 @@ class RowsKernel:
         b, plan = self.b, self.plan
         columns = self.count[1]
         if not plan.sums.in_subgroup:
-            for number, total in enumerate(totals):
-                take(number // columns, self._column(number % columns), total)
+            for place in range(columns):
+                self._take_rows(self._column(place), totals[place::columns], take)
             return
         size = plan.target.subgroup_size
         for start in range(0, len(totals), size):
@@ -475,15 +475,38 @@ class RowsKernel:
             exists = b.below(self.lane, len(group))
             b.when(exists, partial(take, row, column, own))
 
+    def _take_rows(
+        self,
+        column: Index,
+        totals: Sequence[SSAValue],
+        take: Callable[[Index, Index, SSAValue], None],
+    ) -> None:
+        """Calls take(row, column, total) for all rows; stored ones ask once where columns end."""
+
+        def take_all(take: Callable[[Index, Index, SSAValue], None]) -> None:
+            for row, total in enumerate(totals):
+                take(row, column, total)
+
+        if self.plan.sums.meets_in_memory:
+            take_all(take)
+        else:
+            self._when_column(column, partial(take_all, self._store_row))
+
     def _store(self, row: Index, column: Index, *totals: SSAValue) -> None:
         """Stores the results of neighbouring sums, if they lie in the result."""
-        b, plan, in_tile = self.b, self.plan, row
-        row, column = b.plus(self.row, row), b.plus(self.column, column)
-        inside = b.both(
-            self._inside(row, plan.operands.rows, plan.tile[0]),
-            self._inside(column, plan.operands.columns, plan.tile[1]),
-        )
-        b.when(inside, partial(self._store_inside, row, column, totals, in_tile))
+        self._when_column(column, partial(self._store_row, row, column, *totals))
+
+    def _when_column(self, column: Index, body: Callable[[], None]) -> None:
+        """Writes a body for a column of the workgroup's tile that lies in the result."""
+        plan, number = self.plan, self.b.plus(self.column, column)
+        self.b.when(self._inside(number, plan.operands.columns, plan.tile[1]), body)
+
+    def _store_row(self, in_tile: Index, column: Index, *totals: SSAValue) -> None:
+        """Stores the results of neighbouring sums whose column lies in the result."""
+        plan, row = self.plan, self.b.plus(self.row, in_tile)
+        column = self.b.plus(self.column, column)
+        store = partial(self._store_inside, row, column, totals, in_tile)
+        self.b.when(self._inside(row, plan.operands.rows, plan.tile[0]), store)
 
     def _store_inside(
         self, row: Index, column: Index, totals: Sequence[SSAValue], in_tile: Index

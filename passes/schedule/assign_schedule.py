@@ -55,6 +55,7 @@ from xdsl_spirv.passes.schedule.paths import (
     Limits,
     no_few_rows,
     no_window,
+    why_rows,
 )
 from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tuned import lookup
@@ -255,7 +256,7 @@ def decide(contraction: Contraction, target: Target, decisions: Decisions) -> Sc
     if not decisions.bars(op, ROWS):
         rows = choose_rows(contraction, target, decisions)
         if not isinstance(rows, str):
-            decisions.note(op, ROWS, "few rows: the other operand streams", taken=True)
+            decisions.note(op, ROWS, why_rows(contraction), taken=True)
             return rows.schedule
         decisions.note(op, ROWS, rows)
     return cheapest(contraction, target, decisions).schedule

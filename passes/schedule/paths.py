@@ -58,6 +58,9 @@ MOST_FILTERS = 8
 
 def no_few_rows(contraction: Contraction, target: Target) -> str:
     """The reason why a contraction does not have few rows, by its sizes alone; empty if it has."""
+    if target.processor and not target.properties_for(contraction.types):
+        # It caches what it reads; staging costs it copies and barriers.
+        return ""
     few, many = sorted((typical(contraction.m), typical(contraction.n)))
     most = _most_rows(contraction, target)
     if few > most:
@@ -65,6 +68,13 @@ def no_few_rows(contraction: Contraction, target: Target) -> str:
     if few > 1 and many < MUCH * few:
         return f"{few} x {many} results: no operand is much larger than the other"
     return ""
+
+
+def why_rows(contraction: Contraction) -> str:
+    """Why a contraction is computed as one of few rows, by its sizes alone."""
+    if min(typical(contraction.m), typical(contraction.n)) <= FEW:
+        return "few rows: the other operand streams"
+    return "a processor: lanes read columns, and all of them the rows, without staging"
 
 
 def _most_rows(contraction: Contraction, target: Target) -> int:

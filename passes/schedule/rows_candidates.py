@@ -19,12 +19,6 @@ from xdsl_spirv.passes.schedule.paths import no_few_rows
 from xdsl_spirv.passes.schedule.rows import MOST_ELEMENTS, RowsPlan
 from xdsl_spirv.targets import Target
 
-MOST_ROWS = 8
-"""Rows that an invocation has: with more, registers run short."""
-
-MOST_SUMS = 32
-"""Sums of an invocation."""
-
 MOST_INTEGER_SUMS = 16
 """
 The same of integers on a processor: the code that quantizes each sum costs more to write and to
@@ -120,7 +114,8 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     except (NotAContraction, NotLinear):
         yield plan.schedule
         return
-    rows = ceil_div(few, ceil_div(few, MOST_ROWS))
+    model = target.model.rows
+    rows = ceil_div(few, ceil_div(few, model.most_rows))
     batch = typical(plan.contraction.batch)
     if target.processor:
         yield from _on_processor(plan, rows, side_by_side, columns)
@@ -140,7 +135,7 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     under_way = UNDER_WAY * (2 if packed else 1)
     for width in (4, 2, 1):
         own = max(width, side_by_side)
-        if rows * own > max(min(MOST_SUMS, room), rows * side_by_side):
+        if rows * own > max(min(model.most_sums, room), rows * side_by_side):
             continue
         # Registers of a step: the loads of the columns, and the elements of the rows beside them.
         held = (own * bytes // LEAST_BYTES + rows * unit_size) // side_by_side
@@ -247,20 +242,21 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     if not _digits_pay(plan, few):
         return
     target, size = plan.target, plan.target.subgroup_size
+    most = target.model.rows.most_rows
     results = typical(plan.operands.columns) * typical(plan.contraction.batch)
-    for most in (MOST_SPREAD, MOST_SPREAD // 2):
-        bytes, elements = _load(plan, most)
+    for spread in (MOST_SPREAD, MOST_SPREAD // 2):
+        bytes, elements = _load(plan, spread)
         in_units = RowsPlan(plan.contraction, plan.schedule.replace_values(bytes=bytes), target)
         if is_dynamic(in_units.operands.units) or in_units.operands.side_by_side > 1:
             continue
-        rows = ceil_div(few, ceil_div(few, min(MOST_ROWS, max(1, MOST_BESIDE // elements))))
+        rows = ceil_div(few, ceil_div(few, min(most, max(1, MOST_BESIDE // elements))))
         steps = ceil_div(in_units.operands.units, size * RESIDENT)
         along = ceil_div(in_units.operands.units, size * steps)
         if rows * elements * steps > MOST_BESIDE:
             continue
         across = max(1, 4 // along)
         workgroups = max(1, RESIDENT // (along * across))
-        for width, least in _widths(few, rows):
+        for width, least in _widths(plan, few, rows):
             slots = target.compute_units * workgroups * width * across
             of_column = 4 * rows * width * across * along
             sums = target.residency.memory_bytes // workgroups // of_column
@@ -273,9 +269,9 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
             return
 
 
-def _widths(few: int, rows: int) -> Iterator[tuple[int, int]]:
+def _widths(plan: RowsPlan, few: int, rows: int) -> Iterator[tuple[int, int]]:
     """Columns of a group of digits, and how many of all groups are worth them, the best first."""
-    yield max(1, min(4, MOST_SUMS // 2 // rows)), LEAST_IN_GROUPS
+    yield max(1, min(4, plan.target.model.rows.most_sums // 2 // rows)), LEAST_IN_GROUPS
     if few == 1:
         yield 2, LEAST_IN_NARROW_GROUPS
 
@@ -295,10 +291,11 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
     ):
         if typical(plan.operands.reduced_size) <= MOST_STRAIGHT:
             yield RowsAttr(1, 1, 1, 1, within=plan.target.subgroup_size, subgroups=(1, TURNS))
-    while side_by_side > 1 and rows * side_by_side > MOST_SUMS:
+    most_sums = plan.target.model.rows.most_sums
+    while side_by_side > 1 and rows * side_by_side > most_sums:
         # Elements of few bits: fewer of them at a time, so that code for each sum stays small.
         side_by_side //= 2
-    most = MOST_INTEGER_SUMS if isinstance(plan.sums.type, IntegerType) else MOST_SUMS
+    most = MOST_INTEGER_SUMS if isinstance(plan.sums.type, IntegerType) else most_sums
     rows = ceil_div(rows, ceil_div(rows * side_by_side, most))
     for width in (8, 4, 2, 1):
         own = max(width, side_by_side)
@@ -306,8 +303,9 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
         enough = columns >= own * plan.target.subgroup_size * 4
         if width > 1 and (rows * own > most or own * unit_size > MOST_WRITTEN or not enough):
             continue
-        twice = 2 * own * unit_size <= MOST_WRITTEN and typical(plan.operands.units) > 1
-        yield RowsAttr(rows, own, 1, 2 if twice else 1, bytes, subgroups=(1, 1))
+        short = 2 * own * unit_size <= MOST_WRITTEN and 2 * rows * own <= most_sums
+        steps = 2 if short and typical(plan.operands.units) > 1 else 1
+        yield RowsAttr(rows, own, 1, steps, bytes, subgroups=(1, 1))
 
 
 def _shares_words(plan: RowsPlan) -> bool:
