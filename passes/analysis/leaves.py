@@ -156,7 +156,7 @@ def _collect(placed: Placed, sizes: Sequence[Size], leaves: dict[Placed, Leaf]) 
 
 
 def padded(placed: Placed) -> Placed | None:
-    """The tensor inside of a padding with a constant, by the same loops; None for other paddings."""
+    """The tensor inside of a padding with a constant, by the same loops; None for others."""
     owner = placed.value.owner
     if isinstance(owner, tensor.PadOp) and padding_of(owner) is None:
         return None

@@ -511,15 +511,15 @@ class RowsKernel:
     def _store_inside(
         self, row: Index, column: Index, totals: Sequence[SSAValue], in_tile: Index
     ) -> None:
-        plan, tile = self.plan, BatchTile(self.b, self.batch)
+        plan = self.plan
         if plan.operands.streamed == 0:
             row, column = column, row
         columns = [self._in_turns_of_parts(self.b.plus(column, i)) for i in range(len(totals))]
         finished = [
-            self._with_init(tile, row, own, total)
+            self._with_init(row, own, total)
             for own, total in zip(columns, totals, strict=True)
         ]
-        code, sums = ElementCode(self.b, plan, tile, 1), self.row_sums.at(in_tile)
+        code, sums = self.result, self.row_sums.at(in_tile)
         readers, source = plan.readers, plan.contraction.epilogue.source
         if readers is None or source is None:
             code.store(row, column, finished[0], sums)
@@ -534,9 +534,14 @@ class RowsKernel:
         number = b.plus(b.times(self.batch, plan.operands.rows), row)
         store_readers(b, readers, b.plus(b.times(number, columns), column), values)
 
-    def _with_init(self, tile: BatchTile, row: Index, column: Index, total: SSAValue) -> SSAValue:
+    @cached_property
+    def result(self) -> ElementCode:
+        """The code of one element of the result."""
+        return ElementCode(self.b, self.plan, BatchTile(self.b, self.batch), 1)
+
+    def _with_init(self, row: Index, column: Index, total: SSAValue) -> SSAValue:
         """Adds the initial value to a sum, in the result's type."""
-        b, contraction = self.b, self.plan.contraction
+        b, contraction, tile = self.b, self.plan.contraction, self.result.tile
         if self.init is not None:
             source = tile.view(self.init, element_type(self.init))
             begin = b.load(source, (tile.offset(row, column, contraction.layouts[2]),))

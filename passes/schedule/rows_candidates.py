@@ -19,6 +19,9 @@ from xdsl_spirv.passes.schedule.paths import no_few_rows
 from xdsl_spirv.passes.schedule.rows import MOST_ELEMENTS, RowsPlan
 from xdsl_spirv.targets import Target
 
+LEAST_PRODUCTS = 1 << 22
+"""Products of a run from which a processor gains by the longest code, which compiles longer."""
+
 MOST_INTEGER_SUMS = 16
 """
 The same of integers on a processor: the code that quantizes each sum costs more to write and to
@@ -114,8 +117,8 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     except (NotAContraction, NotLinear):
         yield plan.schedule
         return
-    model = target.model.rows
-    rows = ceil_div(few, ceil_div(few, model.most_rows))
+    most_rows = target.model.rows.most_rows // _shorter(plan)
+    rows = ceil_div(few, ceil_div(few, most_rows))
     batch = typical(plan.contraction.batch)
     if target.processor:
         yield from _on_processor(plan, rows, side_by_side, columns)
@@ -276,6 +279,13 @@ def _widths(plan: RowsPlan, few: int, rows: int) -> Iterator[tuple[int, int]]:
         yield 2, LEAST_IN_NARROW_GROUPS
 
 
+def _shorter(plan: RowsPlan) -> int:
+    """Times as short as the target allows that the code of a contraction on a processor is."""
+    contraction = plan.contraction
+    sizes = contraction.m, contraction.n, contraction.k, contraction.batch
+    return 2 if plan.target.processor and prod(map(typical, sizes)) < LEAST_PRODUCTS else 1
+
+
 def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) -> Iterator[RowsAttr]:
     """
     Candidates for processors: each invocation has own columns, and reads the few rows as all do.
@@ -291,7 +301,7 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
     ):
         if typical(plan.operands.reduced_size) <= MOST_STRAIGHT:
             yield RowsAttr(1, 1, 1, 1, within=plan.target.subgroup_size, subgroups=(1, TURNS))
-    most_sums = plan.target.model.rows.most_sums
+    most_sums = plan.target.model.rows.most_sums // _shorter(plan)
     while side_by_side > 1 and rows * side_by_side > most_sums:
         # Elements of few bits: fewer of them at a time, so that code for each sum stays small.
         side_by_side //= 2

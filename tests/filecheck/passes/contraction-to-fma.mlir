@@ -1,5 +1,5 @@
-// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe},outline-dispatches,contraction-to-cooperative-matrix,contraction-to-fma' --split-input-file | filecheck %s
-// RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe}' --split-input-file | filecheck %s --check-prefix=SPIRV
+// RUN: xdsl-opt %s -p 'linalg-to-contraction,assign-schedule{target=lavapipe barred="rows=*"},outline-dispatches,contraction-to-cooperative-matrix,contraction-to-fma' --split-input-file | filecheck %s
+// RUN: xdsl-opt %s -p 'linalg-to-spirv{target=lavapipe barred="rows=*"}' --split-input-file | filecheck %s --check-prefix=SPIRV
 
 // bfloat16 without an extension: 16-bit integers in memory, shifted into the upper half of binary32.
 // CHECK-LABEL: "gpu.func"

@@ -1,0 +1,205 @@
+"""
+Models in f32 on a processor's Vulkan driver, beside other systems on the same driver.
+
+    lavapipe_peers.py MODEL.onnx... [--only ours,webgpu,ncnn,iree] [--runs 5] [-o FILE]
+
+What counts is the processor time of a run, of all threads and of processes that it starts: it
+compares on a machine that does other things, too. Peers are onnxruntime's WebGPU provider (package
+`onnxruntime-ep-webgpu`), ncnn (`ncnn` and, to convert, `pnnx`) in f32, and IREE (`iree-base-compiler`
+and `iree-base-runtime`); one that is not installed or fails is left out, and the reason is said.
+Each runs in a process of its own. `off` is how far results are from onnxruntime's on the processor,
+relative to the largest element. Models have one input whose sizes are all known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdsl_spirv.runtime.processes import python_command
+
+Array = Any
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+COMPILE_LIMIT, LIMIT = 300, 600
+"""Seconds for compiling a model by IREE, and for a peer in all."""
+
+WARM_UP = 2
+"""Runs before those that count."""
+
+
+def given(model: str) -> dict[str, Array]:
+    """Returns random inputs of a model by name, the same in every process."""
+    import onnx
+
+    rng = np.random.default_rng(0)
+    graph = onnx.load(model, load_external_data=False).graph
+    inputs: dict[str, Array] = {}
+    for value in graph.input:
+        type = value.type.tensor_type
+        shape = [d.dim_value for d in type.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(type.elem_type)
+        data = rng.standard_normal(shape) if dtype.kind == "f" else rng.integers(0, 200, shape)
+        inputs[value.name] = data.astype(dtype)
+    return inputs
+
+
+def ours(model: str, inputs: dict[str, Array]) -> Callable[[], Sequence[Array]]:
+    import xdsl_spirv as xs
+
+    session = xs.compile(model, target="lavapipe").session("vulkan", isolated=True)
+    return lambda: list(session.run(**inputs).values())
+
+
+def webgpu(model: str, inputs: dict[str, Array]) -> Callable[[], Sequence[Array]]:
+    os.environ["ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER"] = "1"
+    import onnxruntime
+    import onnxruntime_ep_webgpu as provider
+
+    onnxruntime.register_execution_provider_library("webgpu", provider.get_library_path())
+    devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == provider.get_ep_name()]
+    options = onnxruntime.SessionOptions()
+    options.add_provider_for_devices(devices[:1], {})
+    session = onnxruntime.InferenceSession(model, options)
+    return lambda: session.run(None, inputs)
+
+
+def ncnn(model: str, inputs: dict[str, Array]) -> Callable[[], Sequence[Array]]:
+    import ncnn as library
+    import pnnx
+
+    folder = Path(tempfile.mkdtemp(prefix="ncnn-"))
+    (name, data), = inputs.items()
+    source = folder / "m.onnx"
+    source.write_bytes(Path(model).read_bytes())
+    shape = f"inputshape=[{','.join(map(str, data.shape))}]f32"
+    program = str(Path(pnnx.__file__).parent / "pnnx")
+    subprocess.run([program, str(source), shape, "fp16=0"], check=True, stdout=subprocess.DEVNULL)
+    net = library.Net()
+    options = net.opt
+    options.use_vulkan_compute = True
+    for kind in ("packed", "storage", "arithmetic"):
+        setattr(options, f"use_fp16_{kind}", False)
+    for kind in ("packed", "storage"):
+        setattr(options, f"use_bf16_{kind}", False)
+    net.load_param(str(folder / "m.ncnn.param"))
+    net.load_model(str(folder / "m.ncnn.bin"))
+
+    def run() -> Sequence[Array]:
+        extractor = net.create_extractor()
+        extractor.input(net.input_names()[0], library.Mat(data[0]).clone())
+        return [np.array(extractor.extract(name)[1])[None] for name in net.output_names()]
+
+    return run
+
+
+def iree(model: str, inputs: dict[str, Array]) -> Callable[[], Sequence[Array]]:
+    from iree import runtime
+    from iree.compiler.tools import compile_file
+
+    folder = Path(tempfile.mkdtemp(prefix="iree-"))
+    module = folder / "m.mlir"
+    importer = [sys.executable, "-m", "iree.compiler.tools.import_onnx", model, "-o", str(module)]
+    subprocess.run(importer, check=True, capture_output=True, timeout=COMPILE_LIMIT)
+    flags = ["--iree-hal-target-device=vulkan", "--iree-vulkan-target=llvmpipe", "--iree-opt-level=O2"]
+    program = compile_file(str(module), input_type="onnx", extra_args=flags)
+    config = runtime.Config("vulkan")
+    loaded = runtime.load_vm_module(
+        runtime.VmModule.copy_buffer(config.vm_instance, program), config
+    )
+    (function,) = [getattr(loaded, name) for name in loaded.vm_module.function_names[:1]]
+    return lambda: [np.asarray(x) for x in _several(function(*inputs.values()))]
+
+
+def _several(results: Any) -> Sequence[Any]:
+    return results if isinstance(results, tuple | list) else [results]
+
+
+PEERS = {peer.__name__: peer for peer in (ours, webgpu, ncnn, iree)}
+
+
+def processor_seconds() -> float:
+    """Seconds of processor time of this process and of those that it started."""
+
+    def of(pid: int) -> float:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        own = (int(fields[11]) + int(fields[12])) / TICKS
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        children = {int(c) for task in tasks for c in (task / "children").read_text().split()}
+        return own + sum(of(child) for child in children)
+
+    return of(os.getpid())
+
+
+def measure(peer: str, model: str, runs: int) -> dict[str, Any]:
+    """The record of a peer: processor milliseconds of a run, seconds until the first, and error."""
+    import onnxruntime
+
+    inputs = given(model)
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    expected = session.run(None, inputs)
+    start = time.perf_counter()
+    run = PEERS[peer](model, inputs)
+    results = run()
+    first = time.perf_counter() - start
+    for _ in range(WARM_UP):
+        run()
+    before, start = processor_seconds(), time.perf_counter()
+    for _ in range(runs):
+        run()
+    record = {"ms": round((processor_seconds() - before) / runs * 1e3, 1)}
+    record |= {"clock_ms": round((time.perf_counter() - start) / runs * 1e3, 1)}
+    off = [_off(x, y) for x, y in zip(results, expected, strict=True)]
+    return record | {"first_s": round(first, 2), "off": float(max(off))}
+
+
+def _off(x: Array, y: Array) -> float:
+    if x.size != y.size:
+        raise ValueError(f"{x.shape} instead of {y.shape}")
+    return abs(np.reshape(x, y.shape) - y).max() / max(abs(y).max(), 1e-30)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--only", default=",".join(PEERS))
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--one", choices=PEERS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.one, str(options.models[0]), options.runs)))
+        return 0
+    rows: dict[str, dict[str, Any]] = {}
+    for model in options.models:
+        row = rows[model.stem] = {}
+        for peer in options.only.split(","):
+            command = [*python_command(), __file__, str(model), "--one", peer]
+            command += ["--runs", str(options.runs)]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+                lines = done.stdout.splitlines()
+                said = (done.stderr.strip().splitlines() or ["ended"])[-1]
+                row[peer] = json.loads(lines[-1]) if done.returncode == 0 else {"error": said}
+            except subprocess.TimeoutExpired:
+                row[peer] = {"error": f"more than {LIMIT} s"}
+            print(model.stem, peer, json.dumps(row[peer]), flush=True)
+    if options.output:
+        document = {"date": time.strftime("%F"), "load": os.getloadavg(), "models": rows}
+        options.output.write_text(json.dumps(document, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
