@@ -516,8 +516,7 @@ class RowsKernel:
             row, column = column, row
         columns = [self._in_turns_of_parts(self.b.plus(column, i)) for i in range(len(totals))]
         finished = [
-            self._with_init(row, own, total)
-            for own, total in zip(columns, totals, strict=True)
+            self._with_init(row, own, total) for own, total in zip(columns, totals, strict=True)
         ]
         code, sums = self.result, self.row_sums.at(in_tile)
         readers, source = plan.readers, plan.contraction.epilogue.source

@@ -514,6 +514,8 @@ class RowsPlan(ContractionPlan):
         for leaf in (*self.operands.leaves[0], *self.operands.leaves[1]):
             if isinstance(leaf.element, Float16Type):
                 needed.add(FEATURES["f16"])
+            if leaf.guards and not self.target.processor:
+                yield "an operand is padded: tiles read it once for all of a window"
             if isinstance(leaf.element, IntegerType) and leaf.element.width.data < 8:
                 yield f"a schedule of rows reads no elements of {leaf.element}"
         for feature in sorted(needed - self.target.features):

@@ -138,7 +138,7 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     under_way = UNDER_WAY * (2 if packed else 1)
     for width in (4, 2, 1):
         own = max(width, side_by_side)
-        if rows * own > max(min(model.most_sums, room), rows * side_by_side):
+        if rows * own > max(min(target.model.rows.most_sums, room), rows * side_by_side):
             continue
         # Registers of a step: the loads of the columns, and the elements of the rows beside them.
         held = (own * bytes // LEAST_BYTES + rows * unit_size) // side_by_side

@@ -186,6 +186,53 @@ def test_sums_of_an_invocation(element: str, grid: tuple[int, int, int]):
     assert np.array_equal(result, product.compute_expected(inputs))
 
 
+CONVOLUTION = """
+!x = tensor<{n}x{c}x{h}x{w}x{t}>
+!p = tensor<{n}x{c}x{ph}x{pw}x{t}>
+!f = tensor<{f}x{c}x3x3x{t}>
+!o = tensor<{n}x{f}x{y}x{z}x{r}>
+func.func @main(%x: !x, %f: !f) -> !o {{
+  %fill = arith.constant {fill} : {t}
+  %p = tensor.pad %x low[0, 0, {top}, {left}] high[0, 0, {bottom}, {right}] {{
+  ^bb0(%a: index, %b: index, %d: index, %e: index):
+    tensor.yield %fill : {t}
+  }} : !x to !p
+  %zero = arith.constant {zero} : {r}
+  %empty = tensor.empty() : !o
+  %i = linalg.fill ins(%zero : {r}) outs(%empty : !o) -> !o
+  %o = linalg.conv_2d_nchw_fchw {{
+    dilations = dense<{dilation}> : tensor<2xi64>, strides = dense<{stride}> : tensor<2xi64>
+  }} ins(%p, %f : !p, !f) outs(%i : !o) -> !o
+  return %o : !o
+}}"""
+
+
+@pytest.mark.parametrize("seed", range(QUICK))
+def test_padded_images_are_read_where_they_lie(seed: int):
+    """Convolutions on a processor, padded on each side by other amounts, f32 and small integers."""
+    rng = np.random.default_rng(seed)
+    n, c, h, w, f = (int(rng.integers(1, most)) for most in (3, 6, 9, 40, 40))
+    stride, dilation = (int(rng.integers(1, 3)) for _ in range(2))
+    top, left, bottom, right = (int(rng.integers(2, 4)) for _ in range(4))
+    t, r, fill = (("f32", "f32", "0.0"), ("i16", "i32", "7"))[seed % 2]
+    ph, pw = h + top + bottom, w + left + right
+    y, z = ((size - 2 * dilation - 1) // stride + 1 for size in (ph, pw))
+    zero = "0.0" if r == "f32" else "0"
+    program = compile_module(parse_text(CONVOLUTION.format(**locals())), "lavapipe")
+    assert {layer.path for layer in program.layers} <= {"rows", "loops"}
+    names = [buffer.name for buffer in program.manifest.inputs]
+    dtype = np.float32 if t == "f32" else np.int16
+    x, filters = (rng.integers(-9, 10, size).astype(dtype) for size in ((n, c, h, w), (f, c, 3, 3)))
+    checks = Checks.all(stop=True)
+    (result,) = run(program, dict(zip(names, (x, filters), strict=True)), checks=checks).values()
+    outside = [(0, 0), (0, 0), (top, bottom), (left, right)]
+    padded = np.pad(x, outside, constant_values=float(fill)).astype(np.float64)
+    span = 2 * dilation + 1
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (span, span), (2, 3))
+    windows = windows[:, :, ::stride, ::stride, ::dilation, ::dilation]
+    assert np.array_equal(result, np.einsum("ncyzij,fcij->nfyz", windows, filters))
+
+
 def on_lavapipe(products: list[Product], run_on_lavapipe: Callable[..., None], job: type[Any]):
     """The products' results on lavapipe, beside the expected ones."""
     jobs: list[Any] = []
