@@ -5,8 +5,8 @@ Models in f32 on a processor's Vulkan driver, beside other systems on the same d
 
 What counts is the processor time of a run, of all threads and of processes that it starts: it
 compares on a machine that does other things, too. Peers are onnxruntime's WebGPU provider (package
-`onnxruntime-ep-webgpu`), ncnn (`ncnn` and, to convert, `pnnx`) in f32, and IREE (`iree-base-compiler`
-and `iree-base-runtime`); one that is not installed or fails is left out, and the reason is said.
+`onnxruntime-ep-webgpu`), ncnn (`ncnn` and, to convert, `pnnx`) in f32, and IREE
+(`iree-base-compiler`, `iree-base-runtime`); one that is not installed or fails gives its reason.
 Each runs in a process of its own. `off` is how far results are from onnxruntime's on the processor,
 relative to the largest element. Models have one input whose sizes are all known.
 """
@@ -80,7 +80,7 @@ def ncnn(model: str, inputs: dict[str, Array]) -> Callable[[], Sequence[Array]]:
     import pnnx
 
     folder = Path(tempfile.mkdtemp(prefix="ncnn-"))
-    (name, data), = inputs.items()
+    (data,) = inputs.values()
     source = folder / "m.onnx"
     source.write_bytes(Path(model).read_bytes())
     shape = f"inputshape=[{','.join(map(str, data.shape))}]f32"
@@ -112,13 +112,15 @@ def iree(model: str, inputs: dict[str, Array]) -> Callable[[], Sequence[Array]]:
     module = folder / "m.mlir"
     importer = [sys.executable, "-m", "iree.compiler.tools.import_onnx", model, "-o", str(module)]
     subprocess.run(importer, check=True, capture_output=True, timeout=COMPILE_LIMIT)
-    flags = ["--iree-hal-target-device=vulkan", "--iree-vulkan-target=llvmpipe", "--iree-opt-level=O2"]
+    flags = ["--iree-hal-target-device=vulkan", "--iree-vulkan-target=llvmpipe"]
     program = compile_file(str(module), input_type="onnx", extra_args=flags)
     config = runtime.Config("vulkan")
     loaded = runtime.load_vm_module(
         runtime.VmModule.copy_buffer(config.vm_instance, program), config
     )
-    (function,) = [getattr(loaded, name) for name in loaded.vm_module.function_names[:1]]
+    # Others initialize, or take fences.
+    names = [n for n in loaded.vm_module.function_names if "$" not in n and n[:2] != "__"]
+    function = getattr(loaded, names[0])
     return lambda: [np.asarray(x) for x in _several(function(*inputs.values()))]
 
 
