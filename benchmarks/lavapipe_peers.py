@@ -1,14 +1,14 @@
 """
 Models in f32 on a processor's Vulkan driver, beside other systems on the same driver.
 
-    lavapipe_peers.py MODEL.onnx... [--only ours,webgpu,ncnn,iree] [--runs 5] [-o FILE]
+    lavapipe_peers.py MODEL.onnx... [--only ours,webgpu,ncnn] [--runs 5] [-o FILE]
 
 What counts is the processor time of a run, of all threads and of processes that it starts: it
 compares on a machine that does other things, too. Peers are onnxruntime's WebGPU provider (package
-`onnxruntime-ep-webgpu`), ncnn (`ncnn` and, to convert, `pnnx`) in f32, and IREE
-(`iree-base-compiler`, `iree-base-runtime`); one that is not installed or fails gives its reason.
-Each runs in a process of its own. `off` is how far results are from onnxruntime's on the processor,
-relative to the largest element. Models have one input whose sizes are all known.
+`onnxruntime-ep-webgpu`) and ncnn (`ncnn` and, to convert, `pnnx`) in f32; one that is not installed
+or fails gives its reason. IREE is in `models.py --iree`. Each runs in a process of its own. `off`
+is how far results are from onnxruntime's on the processor, relative to the largest element. Sizes
+of inputs are all known; for ncnn a model has one input.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Array = Any
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
-COMPILE_LIMIT, LIMIT = 300, 600
-"""Seconds for compiling a model by IREE, and for a peer in all."""
+LIMIT = 600
+"""Seconds for a peer."""
 
 WARM_UP = 2
 """Runs before those that count."""
@@ -104,31 +104,7 @@ def ncnn(model: str, inputs: dict[str, Array]) -> Callable[[], Sequence[Array]]:
     return run
 
 
-def iree(model: str, inputs: dict[str, Array]) -> Callable[[], Sequence[Array]]:
-    from iree import runtime
-    from iree.compiler.tools import compile_file
-
-    folder = Path(tempfile.mkdtemp(prefix="iree-"))
-    module = folder / "m.mlir"
-    importer = [sys.executable, "-m", "iree.compiler.tools.import_onnx", model, "-o", str(module)]
-    subprocess.run(importer, check=True, capture_output=True, timeout=COMPILE_LIMIT)
-    flags = ["--iree-hal-target-device=vulkan", "--iree-vulkan-target=llvmpipe"]
-    program = compile_file(str(module), input_type="onnx", extra_args=flags)
-    config = runtime.Config("vulkan")
-    loaded = runtime.load_vm_module(
-        runtime.VmModule.copy_buffer(config.vm_instance, program), config
-    )
-    # Others initialize, or take fences.
-    names = [n for n in loaded.vm_module.function_names if "$" not in n and n[:2] != "__"]
-    function = getattr(loaded, names[0])
-    return lambda: [np.asarray(x) for x in _several(function(*inputs.values()))]
-
-
-def _several(results: Any) -> Sequence[Any]:
-    return results if isinstance(results, tuple | list) else [results]
-
-
-PEERS = {peer.__name__: peer for peer in (ours, webgpu, ncnn, iree)}
+PEERS = {peer.__name__: peer for peer in (ours, webgpu, ncnn)}
 
 
 def processor_seconds() -> float:

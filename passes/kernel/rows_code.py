@@ -459,9 +459,13 @@ class RowsKernel:
         """
         b, plan = self.b, self.plan
         columns = self.count[1]
+        if plan.sums.meets_in_memory and not plan.sums.in_subgroup:
+            for number, total in enumerate(totals):
+                take(number // columns, self._column(number % columns), total)
+            return
         if not plan.sums.in_subgroup:
             for place in range(columns):
-                self._take_rows(self._column(place), totals[place::columns], take)
+                self._store_column(self._column(place), totals[place::columns])
             return
         size = plan.target.subgroup_size
         for start in range(0, len(totals), size):
@@ -475,22 +479,14 @@ class RowsKernel:
             exists = b.below(self.lane, len(group))
             b.when(exists, partial(take, row, column, own))
 
-    def _take_rows(
-        self,
-        column: Index,
-        totals: Sequence[SSAValue],
-        take: Callable[[Index, Index, SSAValue], None],
-    ) -> None:
-        """Calls take(row, column, total) for all rows; stored ones ask once where columns end."""
+    def _store_column(self, column: Index, totals: Sequence[SSAValue]) -> None:
+        """Stores the sums of all rows of a column, if it lies in the result."""
 
-        def take_all(take: Callable[[Index, Index, SSAValue], None]) -> None:
+        def store_rows() -> None:
             for row, total in enumerate(totals):
-                take(row, column, total)
+                self._store_row(row, column, total)
 
-        if self.plan.sums.meets_in_memory:
-            take_all(take)
-        else:
-            self._when_column(column, partial(take_all, self._store_row))
+        self._when_column(column, store_rows)
 
     def _store(self, row: Index, column: Index, *totals: SSAValue) -> None:
         """Stores the results of neighbouring sums, if they lie in the result."""
