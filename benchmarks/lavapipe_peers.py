@@ -3,7 +3,7 @@ Models in f32 on a processor's Vulkan driver, beside other systems on the same d
 
     lavapipe_peers.py MODEL.onnx... [--only ours,webgpu,ncnn] [--runs 5] [-o FILE]
 
-What counts is the processor time of a run, of all threads and of processes that it starts: it
+A figure is the processor time of a run, of all threads and of processes that it starts, which
 compares on a machine that does other things, too. Peers are onnxruntime's WebGPU provider (package
 `onnxruntime-ep-webgpu`) and ncnn (`ncnn` and, to convert, `pnnx`) in f32; one that is not installed
 or fails gives its reason. IREE is in `models.py --iree`. Each runs in a process of its own. `off`
@@ -39,14 +39,17 @@ WARM_UP = 2
 """Runs before those that count."""
 
 
-def given(model: str) -> dict[str, Array]:
+def draw_inputs(model: str) -> dict[str, Array]:
     """Returns random inputs of a model by name, the same in every process."""
     import onnx
 
     rng = np.random.default_rng(0)
     graph = onnx.load(model, load_external_data=False).graph
     inputs: dict[str, Array] = {}
+    known = {tensor.name for tensor in graph.initializer}
     for value in graph.input:
+        if value.name in known:
+            continue
         type = value.type.tensor_type
         shape = [d.dim_value for d in type.shape.dim]
         dtype = onnx.helper.tensor_dtype_to_np_dtype(type.elem_type)
@@ -110,21 +113,21 @@ PEERS = {peer.__name__: peer for peer in (ours, webgpu, ncnn)}
 def processor_seconds() -> float:
     """Seconds of processor time of this process and of those that it started."""
 
-    def of(pid: int) -> float:
+    def sum_of(pid: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         own = (int(fields[11]) + int(fields[12])) / TICKS
         tasks = Path(f"/proc/{pid}/task").iterdir()
         children = {int(c) for task in tasks for c in (task / "children").read_text().split()}
-        return own + sum(of(child) for child in children)
+        return own + sum(sum_of(child) for child in children)
 
-    return of(os.getpid())
+    return sum_of(os.getpid())
 
 
 def measure(peer: str, model: str, runs: int) -> dict[str, Any]:
     """The record of a peer: processor milliseconds of a run, seconds until the first, and error."""
     import onnxruntime
 
-    inputs = given(model)
+    inputs = draw_inputs(model)
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     expected = session.run(None, inputs)
     start = time.perf_counter()

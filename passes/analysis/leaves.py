@@ -134,7 +134,7 @@ def leaves_of(value: SSAValue, map: AffineMap, sizes: Sequence[Size]) -> tuple[L
 def _collect(placed: Placed, sizes: Sequence[Size], leaves: dict[Placed, Leaf]) -> None:
     op = definition(placed.value)
     match op:
-        case tensor.PadOp() | PaddedViewOp() if (inner := padded(placed)) is not None:
+        case tensor.PadOp() | PaddedViewOp() if (inner := read_through_padding(placed)) is not None:
             if definition(inner.value) is None:
                 leaves[inner] = leaf_of(inner, sizes, fill_of(placed.value))
             else:
@@ -155,7 +155,7 @@ def _collect(placed: Placed, sizes: Sequence[Size], leaves: dict[Placed, Leaf]) 
             )
 
 
-def padded(placed: Placed) -> Placed | None:
+def read_through_padding(placed: Placed) -> Placed | None:
     """The tensor inside of a padding with a constant, by the same loops; None for others."""
     owner = placed.value.owner
     if isinstance(owner, tensor.PadOp) and padding_of(owner) is None:

@@ -21,7 +21,7 @@ from xdsl_spirv.dialects.schedule import FlatViewOp, PaddedViewOp, SelectedViewO
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Linear, linear
-from xdsl_spirv.passes.analysis.leaves import Leaf, padded
+from xdsl_spirv.passes.analysis.leaves import Leaf, read_through_padding
 from xdsl_spirv.passes.analysis.pointwise import body_ops, loops_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
@@ -97,7 +97,7 @@ class LeafCode:
         return self.b.select(inside, vector, self.b.number(self._fill(), vector.type)), place
 
     def _inside(self, point: Point) -> Condition:
-        """Whether there is an element at a point; around those of a padded operand are others."""
+        """Whether memory has an element at a point, which the padding of an operand is outside of."""
         b = self.b
         inside: Condition = True
         for index, size in self.leaf.guards:
@@ -222,7 +222,9 @@ class ComputedOperand:
         match op:
             case None if placed in self.leaves:
                 return self.leaves[placed].element(point, known)
-            case tensor.PadOp() | PaddedViewOp() if (inner := padded(placed)) is not None:
+            case tensor.PadOp() | PaddedViewOp() if (
+                inner := read_through_padding(placed)
+            ) is not None:
                 return self._value(inner, point, known)
             case linalg.ops.FillOp() | tensor.SplatOp():
                 return constant_of(self.b, op.operands[0])

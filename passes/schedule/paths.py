@@ -71,7 +71,7 @@ def no_few_rows(contraction: Contraction, target: Target) -> str:
 
 
 def why_rows(contraction: Contraction) -> str:
-    """Why a contraction is computed as one of few rows, by its sizes alone."""
+    """Returns the reason for a schedule of rows, by the sizes of a contraction alone."""
     if min(typical(contraction.m), typical(contraction.n)) <= FEW:
         return "few rows: the other operand streams"
     return "a processor: lanes read columns, and all of them the rows, without staging"
