@@ -97,7 +97,7 @@ class LeafCode:
         return self.b.select(inside, vector, self.b.number(self._fill(), vector.type)), place
 
     def _inside(self, point: Point) -> Condition:
-        """Whether memory has an element at a point, which the padding of an operand is outside of."""
+        """Whether memory has an element at a point: a point in the padding has none."""
         b = self.b
         inside: Condition = True
         for index, size in self.leaf.guards:
