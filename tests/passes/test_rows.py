@@ -214,11 +214,24 @@ def test_padded_images_are_read_where_they_lie(seed: int):
     n, c, h, w, f = (int(rng.integers(1, most)) for most in (3, 6, 9, 40, 40))
     stride, dilation = (int(rng.integers(1, 3)) for _ in range(2))
     top, left, bottom, right = (int(rng.integers(2, 4)) for _ in range(4))
-    t, r, fill = (("f32", "f32", "0.0"), ("i16", "i32", "7"))[seed % 2]
-    ph, pw = h + top + bottom, w + left + right
-    y, z = ((size - 2 * dilation - 1) // stride + 1 for size in (ph, pw))
-    zero = "0.0" if r == "f32" else "0"
-    program = compile_module(parse_text(CONVOLUTION.format(**locals())), "lavapipe")
+    padded_sizes = h + top + bottom, w + left + right
+    y, z = ((size - 2 * dilation - 1) // stride + 1 for size in padded_sizes)
+    t, r, fill, zero = (("f32", "f32", "0.0", "0.0"), ("i16", "i32", "7", "0"))[seed % 2]
+    fields: dict[str, Any] = {
+        "n": n,
+        "c": c,
+        "h": h,
+        "w": w,
+        "f": f,
+        "y": y,
+        "z": z,
+        "t": t,
+        "r": r,
+    }
+    fields |= {"top": top, "left": left, "bottom": bottom, "right": right, "fill": fill}
+    fields |= {"stride": stride, "dilation": dilation, "zero": zero}
+    fields |= dict(zip(("ph", "pw"), padded_sizes, strict=True))
+    program = compile_module(parse_text(CONVOLUTION.format(**fields)), "lavapipe")
     assert {layer.path for layer in program.layers} <= {"rows", "loops"}
     names = [buffer.name for buffer in program.manifest.inputs]
     dtype = np.float32 if t == "f32" else np.int16
