@@ -1,5 +1,7 @@
 """Kernels written in Python are proved by `prove`, with the names of their parameters."""
 
+# pyright: reportMissingParameterType=false, reportPrivateUsage=false
+
 from __future__ import annotations
 
 import pytest
