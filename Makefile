@@ -24,8 +24,8 @@ demo: $(STAMPS)/demo  ## layers and a whole model of real OCR, compiled, explain
 
 test: lit pytest  ## all tests (lit, then pytest)
 
-test-long: $(STAMPS)/dev lavapipe  ## the sweeps that `make test` leaves out
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m long -ra
+test-long: $(STAMPS)/dev lavapipe  ## the sweeps that `make test` leaves out, or a share of them: SHARD=3/10
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m long -ra --shard $(or $(SHARD),1/1)
 
 test-oldest: $(STAMPS)/dev  ## the dialects and all FileCheck tests on the oldest xDSL that is allowed
 	$(PIP) install --no-deps --upgrade --target $(VENV)/oldest \

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
@@ -26,6 +27,20 @@ from xdsl_spirv.tools import khronos
 ROOT = Path(__file__).resolve().parent.parent
 RUNNER = ROOT / "tests" / "vulkan" / "device.py"
 MLIR_VERSION = "22"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shard", default="1/1", help="K/N: the K-th of N shares of the tests")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps a share of the tests, which their names decide: it is the same in every process."""
+    share, _, count = str(config.getoption("shard")).partition("/")
+    if not (share.isdecimal() and count.isdecimal() and 1 <= int(share) <= int(count)):
+        raise pytest.UsageError("--shard is K/N, with K from 1 to N: 3/10 is the third of ten")
+    left = [zlib.crc32(i.nodeid.encode()) % int(count) != int(share) - 1 for i in items]
+    config.hook.pytest_deselected(items=[i for i, out in zip(items, left, strict=True) if out])
+    items[:] = [i for i, out in zip(items, left, strict=True) if not out]
 
 
 def _tool(name: str, package: str) -> str:
