@@ -44,7 +44,7 @@ def _():
 def _(Path, json, targets, tempfile):
     folder = Path(tempfile.mkdtemp())
 
-    def written(target):
+    def write_target(target):
         path = folder / f"{target['name']}.json"
         path.write_text(json.dumps(target, indent=2))
         return str(path)
@@ -52,7 +52,7 @@ def _(Path, json, targets, tempfile):
     # The quickest start is a device that is near to yours.
     nearest = json.loads((Path(targets.__file__).parent / "lavapipe.json").read_text())
     print(sorted(nearest))
-    return nearest, written
+    return nearest, write_target
 
 
 @app.cell(hide_code=True)
@@ -67,7 +67,7 @@ def _(mo):
 
 
 @app.cell
-def _(nearest, written):
+def _(nearest, write_target):
     plain = nearest | {
         "name": "my-gpu",
         "description": "a device that does not exist",
@@ -85,7 +85,7 @@ def _(nearest, written):
     # Those are of a processor, whose lanes are elements of a vector.
     for _name in ("component_map", "processor", "model"):
         del plain[_name]
-    plain_file = written(plain)
+    plain_file = write_target(plain)
     return plain, plain_file
 
 
@@ -127,7 +127,7 @@ def _(mo):
 
 
 @app.cell
-def _(module, plain, written, xs):
+def _(module, plain, write_target, xs):
     product = {"m": 16, "n": 16, "k": 16, "a": "f16", "b": "f16", "saturating": False}
     faster = plain | {
         "name": "my-faster-gpu",
@@ -137,7 +137,7 @@ def _(module, plain, written, xs):
             {"tile": [32, 32], "subgroups": [1, 2], "k_bytes": 64},
         ],
     }
-    faster_file = written(faster)
+    faster_file = write_target(faster)
     program = xs.compile(module, faster_file)
     after = xs.explain(program, faster_file)
     (faster_layer,) = after.layers
@@ -176,10 +176,10 @@ def _(mo):
 
 
 @app.cell
-def _(plain, written, xs):
+def _(plain, write_target, xs):
     broken = {name: value for name, value in plain.items() if name != "compute_units"}
     try:
-        xs.compile("unused.mlir", written(broken | {"name": "broken"}))
+        xs.compile("unused.mlir", write_target(broken | {"name": "broken"}))
     except Exception as error:
         refusal = str(error)
     assert "compute_units" in refusal
