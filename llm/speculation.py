@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.llm.texts import DECODE, PREFILL, Texts, Work, Works
 from xdsl_spirv.runtime.elements import Array
 
 if TYPE_CHECKING:
-    from xdsl_spirv.llm.model import LanguageModel
     from xdsl_spirv.llm.prompts import Prompts
 
 AHEAD = 4
@@ -40,10 +39,16 @@ def refuse_other_tokens(model: Prompts, draft: Prompts, place: str) -> None:
     )
 
 
+class Draft(Protocol):
+    """The part of a language model that proposes tokens."""
+
+    def logits(self, tokens: list[int], work: Works) -> Array: ...
+
+
 class Speculation:
     """The proposals of a draft, `ahead` at a time, and a model's logits behind each of them."""
 
-    def __init__(self, draft: LanguageModel, ahead: int):
+    def __init__(self, draft: Draft, ahead: int):
         self.draft, self.ahead = draft, ahead
         self.proposed = self.accepted = 0
         self._text: list[int] = []

@@ -251,6 +251,7 @@ WINDOWS = """func.func @main(%x: tensor<1x64x18x18xf16>, %w: tensor<64x64x3x3xf1
 }"""
 
 LAVAPIPE = "assign-schedule{target=lavapipe}"
+ON_MALI = "assign-schedule{target=arm-mali}"
 FORMED = f"linalg-to-contraction,form-dispatches,{LAVAPIPE}"
 OUTLINED = f"{FORMED},pack-operands,outline-dispatches"
 FOR_H200 = "linalg-to-spirv{target=nvidia-h200}"
@@ -325,7 +326,9 @@ CASES: dict[str, tuple[str, str, str]] = {
         "pack-operands,outline-dispatches",
         "contraction-to-dot",
     ),
-    "contraction-to-fma": (matmul("f32", "f32"), OUTLINED, "contraction-to-fma"),
+    "contraction-to-fma": (
+        matmul("f32", "f32"), OUTLINED.replace(LAVAPIPE, ON_MALI), "contraction-to-fma",
+    ),
     "contraction-to-rotate": (DEPTHWISE, OUTLINED, "contraction-to-rotate"),
     "attention-to-fma": (
         AttentionWorkload(1, 2, 4, 12, 8, 8, "f32", out="f32").text(),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-MOST = 165
+MOST = 166
 """Most modules of ours, packages included, that compiling one matmul may import."""
 
 MATMUL = """

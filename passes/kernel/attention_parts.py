@@ -8,34 +8,39 @@ brings them to one maximum and adds them up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.passes.emit.emitter import Index
-from xdsl_spirv.passes.kernel.attention_numbers import State
-
-if TYPE_CHECKING:
-    from xdsl_spirv.passes.kernel.attention_registers_code import RegisterAttentionCode
+from xdsl_spirv.passes.kernel.attention_numbers import FragmentAttention, State
+from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 
 class PartsMerge:
     """
     Merges results of subgroups that share rows; the constructor stores them, before a barrier.
 
-    The code's `group` is the number of the subgroups that share rows, `part` of the subgroup among
-    them.
+    `at` is the number of the subgroups that share rows, of the subgroup among them, and of the
+    invocation; `by_row` gives a number of each row for each component.
     """
 
-    def __init__(self, code: RegisterAttentionCode, state: State):
-        self.code, self.plan, self.state = code, code.plan, state
-        self.group, part, self.lane = code.group, code.part, code.lane
+    def __init__(
+        self,
+        code: FragmentAttention,
+        plan: AttentionPlan,
+        state: State,
+        at: tuple[Index, Index, SSAValue],
+        by_row: Callable[[Sequence[SSAValue]], list[SSAValue]],
+    ):
+        self.code, self.plan, self.state, self.by_row = code, plan, state, by_row
+        self.group, part, self.lane = at
+        self.parts = plan.schedule.key_parts.data
         numbers = self._of(state)
         self.count = len(numbers)
-        size = code.plan.workgroup_bytes // 4
+        size = plan.workgroup_bytes // 4
         b = code.b
         self.memory = b.allocate(f32, [size], "of_parts")
         b.when(b.below(0, part), lambda: self._put(part, numbers))
@@ -49,7 +54,7 @@ class PartsMerge:
 
     def _places(self, part: Index) -> list[Index]:
         b, lanes = self.code.b, self.plan.target.subgroup_size
-        slot = b.plus(b.times(self.group, self.code.key_parts - 1), b.minus(part, 1))
+        slot = b.plus(b.times(self.group, self.parts - 1), b.minus(part, 1))
         first = b.plus(b.times(slot, self.count * lanes), self.lane)
         return [b.plus(first, number * lanes) for number in range(self.count)]
 
@@ -60,7 +65,7 @@ class PartsMerge:
     def merged(self) -> State:
         """Returns the state with the states of all parts merged."""
         state = self.state
-        for part in range(1, self.code.key_parts):
+        for part in range(1, self.parts):
             places = self._places(part)
             state = self._with(state, [self.code.b.load(self.memory, (at,)) for at in places])
         return state
@@ -77,7 +82,7 @@ class PartsMerge:
             merged.maxima.append(tops)
             totals = map(code.times, state.sums[strip], of_own)
             merged.sums.append(list(map(code.plus, totals, map(code.times, sums[strip], of_its))))
-            first, second = self.code.by_row(of_own), self.code.by_row(of_its)
+            first, second = self.by_row(of_own), self.by_row(of_its)
             merged.results.append([])
             for fragment in row:
                 values = map(code.times, code.parts(fragment), first)

@@ -115,7 +115,8 @@ class RegisterAttentionCode(FragmentAttention):
         if self.key_parts == 1:
             self._finish(state)
         else:
-            merge = PartsMerge(self, state)
+            at = self.group, self.part, self.lane
+            merge = PartsMerge(self, self.plan, state, at, self.by_row)
             self.b.when(self.b.below(self.part, 1), lambda: self._finish(merge.merged()))
 
     def _open_sources(self) -> None:

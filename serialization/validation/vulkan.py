@@ -22,11 +22,14 @@ RESOURCES = frozenset({"StorageBuffer", "Uniform", "UniformConstant"})
 @module_rule("VUL-01", "Vulkan", vulkan=True)
 def bindings(m: Module) -> Problems:
     """A resource has a DescriptorSet and a Binding; a heap of descriptors is built in."""
+    known = grammar().kind("BuiltIn")
+    heaps = [(known[name].value,) for name in ("SamplerHeapEXT", "ResourceHeapEXT")]
     for i in m.outside:
         type_ = m.types.get(i.type_id)
         if i.op not in VARIABLES or type_ is None or type_.storage not in RESOURCES:
             continue
-        if m.has(i.result, "BuiltIn"):
+        built = m.decoration(i.result, "BuiltIn")
+        if built is not None and built.parameters[:1] in heaps:
             continue
         for name in ("DescriptorSet", "Binding"):
             if not m.has(i.result, name):

@@ -243,7 +243,7 @@ def test_every_head_has_a_schedule(head: int, mask: str, target: str):
         ),
         (
             "query_tile = 512, key_tile = 64, subgroups = 64, instruction = coopmat 8x8x8",
-            "exceeds lavapipe's 32768: fewer subgroups, rows or keys would fit",
+            "exceeds lavapipe's 32768: fewer subgroups, rows, columns or keys would fit",
         ),
     ],
 )

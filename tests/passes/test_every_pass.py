@@ -181,7 +181,7 @@ SCALED = """%i = arith.sitofp %v : i32 to f32
 PATHS = {
     # The kind of instruction: types, target, and the operation that shows it.
     "cooperative-matrix": ("f16", "f32", "lavapipe", "KHR.CooperativeMatrixMulAdd"),
-    "fma": ("f32", "f32", "lavapipe", "GL.Fma"),
+    "fma": ("f32", "f32", "arm-mali", "GL.Fma"),
     "dot": ("i8", "i32", "arm-mali", "SDot"),
 }
 EPILOGUES = ("bias", "residual", *FUNCTIONS, "conversion", "requantization")

@@ -43,9 +43,10 @@ func.func @main(%a: tensor<8x4xf32>, %b: tensor<4x8xf32>) -> tensor<8x8xf16> {
 
 
 def lacking(feature: str, folder: Path) -> str:
-    """A target file of a lavapipe without a feature."""
+    """A target file of a lavapipe without a feature, whose kernels have barriers as a GPU's."""
     target = json.loads((ROOT / "targets" / "lavapipe.json").read_text())
     target |= {"name": "poor", "features": sorted(load("lavapipe").features - {feature})}
+    target |= {"processor": False}
     path = folder / "poor.json"
     path.write_text(json.dumps(target))
     return str(path)
