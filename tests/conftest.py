@@ -73,6 +73,15 @@ def spirv_val() -> str:
     return path
 
 
+@pytest.fixture
+def own_glslang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The glslang that the project fetches: a machine's own may not know the extensions."""
+    fetched = ROOT / ".glslang" / "bin" / "glslang"
+    if not fetched.exists():
+        pytest.skip("glslang is not fetched: make glslang")
+    monkeypatch.setenv("GLSLANG", str(fetched))
+
+
 @pytest.fixture(scope="session")
 def glslang() -> list[str]:
     """The command that runs glslang: the environment's, the one that is fetched, or PATH's."""

@@ -85,13 +85,7 @@ def _parameters(pairs: Iterator[tuple[KernelTest, Setting]]):
     return [pytest.param(t, s, id=f"{_name(t)}-{s}") for t, s in pairs]
 
 
-@pytest.fixture(autouse=True)
-def own_glslang(monkeypatch: pytest.MonkeyPatch):
-    """The glslang that the project fetches: a machine's own may not know the extensions."""
-    fetched = ROOT / ".glslang" / "bin" / "glslang"
-    if not fetched.exists():
-        pytest.skip("glslang is not fetched: make glslang")
-    monkeypatch.setenv("GLSLANG", str(fetched))
+pytestmark = pytest.mark.usefixtures("own_glslang")
 
 
 def _judge(test: KernelTest, setting: Setting) -> None:

@@ -27,12 +27,7 @@ void main() {{
 COPY = "imageStore(target, {0}, imageLoad(source, {1}));"
 
 
-@pytest.fixture(autouse=True)
-def own_glslang(monkeypatch: pytest.MonkeyPatch):
-    fetched = ROOT / ".glslang" / "bin" / "glslang"
-    if not fetched.exists():
-        pytest.skip("glslang is not fetched: make glslang")
-    monkeypatch.setenv("GLSLANG", str(fetched))
+pytestmark = pytest.mark.usefixtures("own_glslang")
 
 
 def prove(body: str, folder: Path, image: str = "image2D", format: str = "rgba8") -> Result:

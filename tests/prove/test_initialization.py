@@ -22,12 +22,7 @@ KERNELS = ROOT / "tests/kernels"
 ASKED = ("initialization",)
 
 
-@pytest.fixture(autouse=True)
-def own_glslang(monkeypatch: pytest.MonkeyPatch):
-    fetched = ROOT / ".glslang" / "bin" / "glslang"
-    if not fetched.exists():
-        pytest.skip("glslang is not fetched: make glslang")
-    monkeypatch.setenv("GLSLANG", str(fetched))
+pytestmark = pytest.mark.usefixtures("own_glslang")
 
 
 def ask(test: KernelTest) -> Result:

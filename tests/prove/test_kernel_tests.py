@@ -28,12 +28,7 @@ KERNELS = ROOT / "tests/kernels"
 PREMISES = ("grid.y == 1", "grid.z == 1", "len(Input) >= grid.x * 256", "len(Sums) >= grid.x")
 
 
-@pytest.fixture(autouse=True)
-def own_glslang(monkeypatch: pytest.MonkeyPatch):
-    fetched = ROOT / ".glslang" / "bin" / "glslang"
-    if not fetched.exists():
-        pytest.skip("glslang is not fetched: make glslang")
-    monkeypatch.setenv("GLSLANG", str(fetched))
+pytestmark = pytest.mark.usefixtures("own_glslang")
 
 
 def write_test(folder: Path, name: str, asked: str, premises: tuple[str, ...] = ()) -> Path:

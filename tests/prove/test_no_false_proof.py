@@ -25,12 +25,7 @@ PREMISES = ("grid.y == 1", "grid.z == 1", "len(Nibbles) * 8 >= n", "len(Scales) 
             "len(Output) >= n")  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def own_glslang(monkeypatch: pytest.MonkeyPatch):
-    fetched = ROOT / ".glslang" / "bin" / "glslang"
-    if not fetched.exists():
-        pytest.skip("glslang is not fetched: make glslang")
-    monkeypatch.setenv("GLSLANG", str(fetched))
+pytestmark = pytest.mark.usefixtures("own_glslang")
 
 
 def test_random_launches_find_what_a_missing_premise_allows():
