@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 MOST = 1 << 16
-"""Elements that are looked at."""
+"""The largest number of elements of a nest that is analysed."""
 
 COUNTS = (1, 2, 4, 8)
-"""Columns that decide an element together."""
+"""Numbers of columns that may decide an element together."""
 
 PARTS = (1, 2)
 """Parts of the columns that a kernel takes in turns."""
@@ -54,7 +54,7 @@ PARTS = (1, 2)
 
 @dataclass(frozen=True)
 class ColumnReader:
-    """Elements of a nest's only result: `each` of them for every group of columns from `first`."""
+    """A nest with one result: a group of columns from `first` on gives `each` of its elements."""
 
     nest: Nest
     first: int
@@ -69,11 +69,10 @@ class ColumnReader:
 @dataclass(frozen=True)
 class ColumnReaders:
     """
-    All that is computed of `source`, the columns of rows, in groups of `count`.
+    The nests that read `source`, a contraction's result, in groups of `count` columns.
 
-    Rows lie along the source's last dimension. Columns are numbered row after row, and in turns in
-    a row: first the first of each of `parts` equal parts, each of which has so many `columns`, then
-    the second ones.
+    Rows lie along the source's last dimension. A row is cut into `parts` equal parts of `columns`,
+    and its columns are numbered in turns: the first column of each part, then the second of each.
     """
 
     reader: Reader
@@ -117,7 +116,7 @@ def column_readers(source: SSAValue) -> ColumnReaders:
 
 
 def _in_turns(numbers: Numbers, columns: int, each: int) -> Numbers:
-    """The numbers of elements of rows of `columns`, of which parts of `each` take turns."""
+    """Renumbers elements of rows of `columns`: parts of `each` take turns."""
     row, column = numbers // columns, numbers % columns
     return row * columns + column % each * (columns // each) + column // each
 
@@ -147,7 +146,7 @@ def _results_behind(source: SSAValue) -> tuple[Reader, list[Result]]:
 
 
 def _columns_of(nest: Nest, source: SSAValue) -> list[Numbers]:
-    """For each time that an element reads a column: which one, by the element's number."""
+    """For each read of a column by the nest: the number of the column, by element."""
     import numpy as np
 
     shape = _known_sizes(nest.shape)

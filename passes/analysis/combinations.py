@@ -21,7 +21,7 @@ UNROLLED = 16
 """Elements of a row that an invocation keeps in registers instead of computing them again."""
 
 UNROLLED_BESIDE = 49
-"""Steps of a reduction that are written out where neighbours are computed from neighbours."""
+"""Largest number of steps of a reduction that is unrolled if each step reads neighbours."""
 
 
 def _lowest(type: Attribute) -> Any:

@@ -51,16 +51,16 @@ Most instructions of an operation on all components of a fragment; longer code g
 """
 
 OF_A_FUNCTION = 16
-"""Instructions that an operation of `math` becomes, about."""
+"""Rough number of instructions of an operation of `math`."""
 
 
 @dataclass(frozen=True)
 class Home:
     """
-    The way in which a value of an epilogue's body is held while a fragment is computed.
+    Says how a kernel holds a value of an epilogue's body while it computes a fragment.
 
-    `matrix` is the element type of the matrix that holds it. With `spread`, single components are
-    held in the places of such a matrix. A constant has None.
+    `matrix` is the element type of the matrix that holds the value, None for a constant. If
+    `spread`, the value is held as single components, in the places that such a matrix has.
     """
 
     matrix: Attribute | None
@@ -111,7 +111,7 @@ def _cost(op: linalg.ops.GenericOp, spread: Mapping[SSAValue, Home]) -> int:
 
 @dataclass(frozen=True)
 class MatrixAccess:
-    """Memory layout of a fragment: by rows or by columns, so many elements apart."""
+    """Memory layout of a fragment: by rows or by columns, which are `stride` elements apart."""
 
     by_rows: bool
     stride: Size
@@ -119,7 +119,7 @@ class MatrixAccess:
 
 def matrix_access(layout: Layout, parts: int = 1) -> MatrixAccess | None:
     """
-    Loads and stores for fragments of a result's layout; None if there are none.
+    The way to load and store fragments of a result; None if its layout has none.
 
     With several parts the last axis is as long as a fragment.
     """
@@ -151,7 +151,7 @@ def is_componentwise(contraction: Contraction, sizes: tuple[int, int, int], targ
 def are_stored_as_matrices(
     contraction: Contraction, sizes: tuple[int, int, int], target: Target
 ) -> bool:
-    """Whether an accumulator holds what becomes of it until it is stored, in every result."""
+    """True if all results can be stored from accumulators: by their types and alignment."""
     moved, root = _MatrixMoves(contraction, sizes, target), contraction.epilogue.root.element_type
 
     def held(type: Attribute) -> bool:
@@ -181,7 +181,7 @@ class _MatrixMoves:
         return bool(names & {type_name(type, True), type_name(type, False)})
 
     def aligned(self, placed: Placed, stored: bool) -> bool:
-        """Whether fragments of a value in memory begin where the device can move them."""
+        """True if each fragment of a value in memory begins where the device can move it."""
         m, n, _ = self.sizes
         layout = self.contraction.layout_of_result(placed.map, placed.shape)
         access = matrix_access(layout, self.contraction.epilogue.parts)

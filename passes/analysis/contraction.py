@@ -67,7 +67,7 @@ FLOAT_NAMES: dict[type[Attribute], str] = {
 
 
 def type_name(element_type: Attribute, signed: bool) -> str:
-    """An element type as a target's property list spells it."""
+    """Spells an element type as the property list of a target does."""
     if isinstance(element_type, IntegerType):
         return f"{'s' if signed else 'u'}{element_type.width.data}"
     return FLOAT_NAMES.get(type(element_type), str(element_type))
@@ -82,10 +82,9 @@ class Contraction:
     """
     result[batch, M, N] = a[batch, M, K] * b[batch, K, N] + init, element type by element type.
 
-    `sizes` are the loops' in the order batch, M, N, K, of which there are `counts`; those that are
-    known only when the program runs are symbolic. `maps` are the index maps of A, B and the result
-    over them. `types` are the names of A's, B's and the result's
-    element types as in a target's property list.
+    `sizes` are the sizes of the loops, in the order batch, M, N, K; `counts` says how many loops
+    each of the four has. Sizes known only at run time are symbolic. `maps` are the index maps of A,
+    B and the result. `types` names their element types as the property list of a target does.
     """
 
     op: LinalgStructuredOperation
@@ -169,9 +168,9 @@ class Contraction:
     @cached_property
     def layouts(self) -> tuple[Layout, Layout, Layout]:
         """
-        Returns where A (walks batch, M, K), B (batch, N, K) and the result (batch, M, N) lie.
+        Memory layouts of A (walks batch, M, K), B (batch, N, K) and the result (batch, M, N).
 
-        A padding of an operand with zeros is read through: see `storage`.
+        If an operand is padded with zeros, its layout is that of the tensor inside: see `storage`.
         """
         batch, m, n, k = self.groups
         return (
@@ -186,7 +185,7 @@ class Contraction:
         return layout_of(map, self._shape_by_loops(map, shape), None, self.sizes, (batch, m, n))
 
     def _shape_by_loops(self, map: AffineMap, shape: Sequence[Size]) -> tuple[Size, ...]:
-        """A shape, dynamic dimensions in terms of the loops that walk them."""
+        """The shape, with each dynamic dimension replaced by the size of the loop that walks it."""
         return tuple(
             self.sizes[e.position] if is_dynamic(size) and isinstance(e, AffineDimExpr) else size
             for e, size in zip(map.results, shape, strict=True)
@@ -208,7 +207,7 @@ class Contraction:
         tile: tuple[int, int],
         words: Sequence[int] = (),
     ) -> PackingAttr:
-        """The packing of A (0) or B (1) into fragments; both pairs along M or N, and K."""
+        """Packing of A (0) or B (1) into fragments; sizes are pairs: along M or N, and along K."""
         batch, *free, k = self.groups
         groups = (batch, free[operand], k)
         loops = [loop for group in groups for loop in group]
@@ -239,7 +238,7 @@ class Contraction:
     @property
     def channels_lie_side_by_side(self) -> bool:
         """
-        Whether neighbours in the result are of one batch each, with hardly a row to any matrix.
+        True if neighbours in the result belong to different batches, and M or N is tiny.
 
         This is true of depthwise convolutions in NHWC. Tiles would take single elements out of
         every row; loops along the channels move vectors.
@@ -323,15 +322,15 @@ def fill_of(value: SSAValue) -> int:
 
 
 def pads_with_zeros(op: tensor.PadOp) -> bool:
-    """Whether a padding is known to be of zeros, and to be not a cropping."""
+    """True if an operation pads with zeros and does not crop."""
     return padding_of(op) == 0
 
 
 def padding_of(op: tensor.PadOp) -> int | None:
     """
-    The number around a tensor: zero of any type, or a known integer.
+    The number that an operation pads with: zero of any type, or a known integer.
 
-    None if it is another one or not known, or if the padding is a cropping.
+    None if the number is not known, or if the operation crops.
     """
     amounts = (*op.static_low.get_values(), *op.static_high.get_values())
     last = op.region.block.last_op
@@ -420,10 +419,10 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
 
 def _b_is_first(of_b: list[int], maps: Sequence[AffineMap], in_out: list[int]) -> bool:
     """
-    Whether the loops of K come in the order in which B walks them: elements lie side by side then.
+    True if the loops of K should follow B's order in memory rather than A's.
 
-    So they do of the operand that is read through windows, or else whose innermost loop is one of
-    them.
+    They follow the operand that is read through windows, or else the one whose innermost loop is a
+    loop of K.
     """
     in_windows = [any(not isinstance(e, AffineDimExpr) for e in map.results) for map in maps]
     if in_windows[0] != in_windows[1]:
@@ -432,7 +431,7 @@ def _b_is_first(of_b: list[int], maps: Sequence[AffineMap], in_out: list[int]) -
 
 
 def _sizes(op: LinalgStructuredOperation, maps: Sequence[AffineMap]) -> list[Size]:
-    """The loops' sizes, from the dimensions that one of them walks alone."""
+    """The size of each loop, taken from a dimension that this loop alone walks."""
     sizes: dict[int, Size] = {}
     for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
         for expression, size in zip(map.results, shape_of(value), strict=True):

@@ -45,7 +45,7 @@ class NotFused(NotAContraction):
 
 @dataclass(frozen=True)
 class Placed:
-    """A value, and which loops of the contraction walk its dimensions."""
+    """A value, with the map from the contraction's loops to its dimensions."""
 
     value: SSAValue
     map: AffineMap
@@ -66,13 +66,13 @@ class Epilogue:
     """
     The operations that a kernel applies to a contraction's result, `root`.
 
-    `results` are stored, `operands` are read from memory; both may be none of the root's type. A
-    root that is stored as it is has itself as the only result. `reductions` are sums over rows of a
+    `results` are stored and `operands` are read from memory; their types may differ from the
+    root's. If nothing is applied, the root is the only result. `reductions` are sums over rows of a
     tensor in memory, which a kernel of few rows computes beside the products. Instead of results,
     other operations that read `source` may compute the stored values: see `column_readers`.
 
-    If the last two dimensions of the root are parts, and columns of a part, an element may be
-    computed from the same column of several parts: results have no dimension of parts then.
+    If the root's last two dimensions are parts and columns, an element may be computed from the
+    same column of several parts. Results then have no dimension of parts.
     """
 
     root: Placed
@@ -205,7 +205,7 @@ def _chain(
     """
     Maps the result, and each value computed from it elementwise, to its placed form.
 
-    With `may_end` other operations may read it, too; else `NotFused` is raised.
+    Other operations may read these values only if `may_end` is set; otherwise raises `NotFused`.
     """
     chain = {placed.value: placed}
     in_fragments = isinstance(root.attributes.get(SCHEDULE), ContractionAttr)
@@ -251,7 +251,7 @@ def _is_read(op: Operation, index: int) -> bool:
 def _follow(
     op: linalg.ops.GenericOp, chain: dict[SSAValue, Placed], in_parts: Placed | None
 ) -> Placed:
-    """Adds the result of an operation on values of the chain; it may read parts of one of them."""
+    """Places the result of an operation that reads values of the chain, or a part of `in_parts`."""
     *reads, write = (attribute.data for attribute in op.get_indexing_maps())
     for value, read in zip(op.inputs, reads, strict=True):
         if value not in chain:
@@ -267,7 +267,7 @@ def _follow(
 
 
 def _is_of_part(map: AffineMap) -> bool:
-    """Whether a map reads all of one part, whose number stands before the last dimension."""
+    """True if a map reads one whole part: a constant number before the last dimension."""
     if not map.results:
         return False
     *outer, part, last = (None, *map.results)
@@ -293,7 +293,7 @@ def _position(value: SSAValue, block: Block) -> int:
 
 def row_sum_of(op: Operation | None) -> linalg.ops.GenericOp | None:
     """
-    The operation, if it sums up along the last, contiguous dimension of one tensor in memory.
+    The operation, if it sums the last, contiguous dimension of a tensor in memory, else None.
 
         %s[i, j] = sum over k of f(%x[i, j, k])    in f32, from 0, of static sizes k
     """

@@ -152,9 +152,9 @@ _HALVES: dict[type[Attribute], int] = {Float16Type: 11, BFloat16Type: 8}
 
 def _narrow(factor: Factor, other: Factor) -> Attribute | None:
     """
-    The 16-bit float that a factor, an 8-bit integer made a float, fits in, if the other is one.
+    The 16-bit float type to which an 8-bit integer factor is converted exactly, else None.
 
-    So that a product of halves stays one: exact, and a type that matrix units take.
+    It is the other factor's type, so matrix units can multiply both.
     """
     owner = factor.source.owner
     if not isinstance(owner, arith.SIToFPOp | arith.UIToFPOp):
@@ -170,9 +170,9 @@ def _narrow(factor: Factor, other: Factor) -> Attribute | None:
 
 def own_map(map: AffineMap, main: AffineMap) -> AffineMap:
     """
-    `map` over the dimensions of the tensor that `main` indexes, instead of over loops.
+    Rewrites `map` from loops to the dimensions of the tensor that `main` indexes.
 
-    Raises `NotAContraction` if an index of `map` is none of `main`'s.
+    Raises `NotAContraction` if `main` lacks an index of `map`.
     """
     rank = len(main.results)
 

@@ -79,7 +79,7 @@ class Axis:
 
 
 Walk: TypeAlias = tuple[Axis, ...]
-"""The axes that one number counts through, outermost first; none if there is one place only."""
+"""The axes that one number counts through, outermost first. Empty for a single place."""
 
 
 def walk_size(walk: Walk) -> Size:
@@ -97,9 +97,9 @@ class Guard:
 @dataclass(frozen=True)
 class Layout:
     """
-    An operand's elements: `start` + what each walk contributes, in elements.
+    Memory layout of an operand: an address is `start` plus one term per walk, in elements.
 
-    `walks` follow the groups that the layout was made for.
+    There is one walk for each group of loops that the layout was made for.
     """
 
     start: Size

@@ -54,15 +54,16 @@ class Leaf:
         return next((loop for loop, stride in enumerate(self.strides) if stride == 1), None)
 
     def is_guarded(self, loop: int) -> bool:
-        """Whether it depends on a loop's index if there is an element in memory."""
+        """True if a guard depends on the loop's index."""
         return any(index.factors[loop] for index, _ in self.guards)
 
     def piece(
         self, sizes: Sequence[Size], loops: Collection[int], most_bytes: int
     ) -> dict[int, int]:
         """
-        Iterations of some of these loops whose elements are one aligned piece of at most so many
-        bytes, the largest one, for all iterations of all loops.
+        The largest aligned piece of at most `most_bytes`: iterations by loop, out of `loops`.
+
+        Pieces of this form cover the elements at all iterations of all loops.
         """
         count = max(1, most_bytes * 8 // bit_width(self.element))
         while count > 1:
@@ -75,7 +76,7 @@ class Leaf:
     def _taken(
         self, sizes: Sequence[Size], loops: Collection[int], count: int
     ) -> dict[int, int] | None:
-        """The iterations that an aligned piece of `count` elements is made of, if there are any."""
+        """Iterations by loop of an aligned piece of `count` elements; None if there is none."""
         taken: dict[int, int] = {}
         left, stride = count, 1
         while left > 1:
@@ -169,9 +170,10 @@ def read_through_padding(placed: Placed) -> Placed | None:
 
 def leaf_of(placed: Placed, sizes: Sequence[Size], fill: int | None = None) -> Leaf:
     """
-    The leaf of a tensor, with `fill` around it where there is one.
+    The leaf of a tensor, surrounded by `fill` if that is given.
 
-    Raises `NotFused` for a read outside of the tensor, or not by a sum of multiples of loops.
+    Raises `NotFused` if the tensor is read outside of its bounds, or at an index that is not
+    linear.
     """
     try:
         indices = [linear(expression, len(sizes)) for expression in placed.map.results]
@@ -194,10 +196,9 @@ def leaf_of(placed: Placed, sizes: Sequence[Size], fill: int | None = None) -> L
 
 def _leaves(index: Linear, size: Size, sizes: Sequence[Size]) -> bool:
     """
-    Whether an index certainly leaves a dimension.
+    True if an index provably leaves its dimension.
 
-    A kernel knows of its open sizes only what they are called: what its operations mean, that
-    every element read exists, is what bounds indices along them. A padding is an operation.
+    An index along a dynamic dimension counts as inside unless a padding says otherwise.
     """
     least, greatest = index.span(sizes)
     return surely_below(least, 0) or surely_below(size - 1, greatest)

@@ -62,7 +62,9 @@ def _inputs(loops: Loops, point: Sequence[Axis]) -> Iterator[Access]:
 
 def _fast(accesses: Iterable[Access], size: Size) -> set[Axis]:
     """
-    An array that is read in several ways is looked at once: of a chain of sums there are 2^n ways.
+    The axes along which these arrays of `size` elements or more are contiguous.
+
+    Looks at each pair of array and indices once: a chain of sums has 2^n paths.
     """
     pending = list(accesses)
     seen: set[tuple[int, tuple[Axis, ...]]] = set()
@@ -118,10 +120,7 @@ def _reshape_axes(array: Reshaped, at: tuple[Axis, ...]) -> tuple[Axis, ...]:
 
 
 def crossing(nest: Nest) -> tuple[int, int] | None:
-    """
-    The loop along which all that a nest reads lies, and the one along which its results do: None if
-    there is no such pair.
-    """
+    """The loops along which reads and results are contiguous; None unless they differ."""
     wide = [axis for axis, size in enumerate(nest.shape) if size != 1]
     if not wide or all_reductions_of(nest):
         return None
@@ -134,9 +133,7 @@ def crossing(nest: Nest) -> tuple[int, int] | None:
 
 
 def is_run(shape: Sequence[Size], width: int) -> bool:
-    """
-    Whether so many neighbours lie in one run of the last dimension, or are a whole number of runs.
-    """
+    """True if `width` neighbours lie in one row of the last dimension, or are whole rows."""
     last = shape[-1]
     if is_multiple(last, width):
         return True

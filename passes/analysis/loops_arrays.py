@@ -128,10 +128,10 @@ class Padded(Array):
 @dataclass(eq=False)
 class Loops:
     """
-    A structured operation: loops, operands through index maps, and the body at a point.
+    A structured operation: loops, operands read through index maps, and a body per iteration.
 
-    `captured` are the arrays that the body reads at computed indices, `inverse` says for each
-    output which loop each of its dimensions is.
+    `captured` are the arrays that the body reads at computed indices. `inverse` names, for each
+    output, the loop that walks each of its dimensions.
     """
 
     op: Operation
@@ -154,7 +154,7 @@ class Loops:
 
     @property
     def reduces(self) -> bool:
-        """Whether an output's element is the outcome of a loop."""
+        """True if a loop with more than one iteration is a reduction."""
         return any(
             reduction and size != 1
             for reduction, size in zip(self.reduction, self.sizes, strict=True)

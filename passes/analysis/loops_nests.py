@@ -99,7 +99,7 @@ def _disjoint(a: tuple[Shape, Shape, Shape], b: tuple[Shape, Shape, Shape]) -> b
 
 
 def _check_reads(array: Array, written: set[SSAValue], seen: set[Array]) -> None:
-    """A kernel must not read what other invocations write."""
+    """Raises `NotLoops` if a kernel reads an array that it also writes."""
     if array in seen:
         return
     seen.add(array)
@@ -111,7 +111,7 @@ def _check_reads(array: Array, written: set[SSAValue], seen: set[Array]) -> None
 
 
 def sources_of(array: Array) -> list[Array]:
-    """The arrays that an array is made of."""
+    """The arrays that an array is computed from directly."""
     match array:
         case Computed(loops=loops):
             inputs = [source for source in loops.inputs if isinstance(source, Array)]
@@ -125,7 +125,7 @@ def sources_of(array: Array) -> list[Array]:
 
 
 def _initials(array: Computed) -> list[Array]:
-    """The outputs whose values from before are read."""
+    """The outputs whose initial values the body reads."""
     loops = array.loops
     count = len(loops.inputs)
     return [
@@ -170,7 +170,7 @@ def _reductions(
     at: tuple[frozenset[int], ...],
     seen: set[tuple[Array, tuple[frozenset[int], ...]]],
 ) -> Iterator[tuple[Loops, frozenset[int]]]:
-    """For each reduction that an element needs once a row: what its place depends on."""
+    """Yields the reductions that an element needs, with the dimensions that each depends on."""
     if (array, at) in seen:
         return
     seen.add((array, at))
@@ -231,7 +231,7 @@ def _places(expr: AffineExpr, point: Sequence[frozenset[int]]) -> frozenset[int]
 def _reshape_dependences(
     array: Reshaped, at: tuple[frozenset[int], ...]
 ) -> tuple[frozenset[int], ...]:
-    """The dependences of each dimension of the source: of those that share its elements."""
+    """For each dimension of the source, the dependences of all that shares its elements."""
     dependences: list[frozenset[int]] = []
     outer, inner = _ends(array.shape), _ends(array.source.shape)
     strides = sorted({stride for ends in (*outer, *inner) for stride in ends}, key=typical)
@@ -250,7 +250,7 @@ def _reshape_dependences(
 
 
 def _ends(shape: Shape) -> list[tuple[Size, Size]]:
-    """For each dimension the strides between which its index counts."""
+    """The stride of each dimension and the stride of the dimension around it."""
     ends: list[tuple[Size, Size]] = []
     stride: Size = 1
     for size in reversed(shape):

@@ -35,9 +35,9 @@ SCALAR_DIALECTS = (arith.Arith.name, math.Math.name)
 
 def generalized(op: Operation) -> linalg.ops.GenericOp | None:
     """
-    The `linalg.generic` in the operation's place, which it replaces; None if it has no such form.
+    Replaces an operation by an equal `linalg.generic`; returns None if it has no such form.
 
-    Contractions, poolings and fills keep their names, and a scalar spread out becomes a fill.
+    Contractions, poolings and fills keep their names; the broadcast of a scalar becomes a fill.
     """
     match op:
         case linalg.ops.GenericOp() if (scalar := _spread_scalar(op)) is not None:
@@ -58,7 +58,7 @@ def generalized(op: Operation) -> linalg.ops.GenericOp | None:
 
 
 def _spread_scalar(op: linalg.ops.GenericOp) -> SSAValue | None:
-    """The scalar that every element of the only result is."""
+    """The scalar that fills the only result, else None."""
     if len(op.results) != 1 or not is_pointwise(op) or not moves_only(op):
         return None
     last = op.body.block.last_op
@@ -78,7 +78,7 @@ def _kinds(op: LinalgStructuredOperation) -> list[bool]:
 
 
 def as_generic(op: LinalgStructuredOperation) -> linalg.ops.GenericOp:
-    """A named operation in its general form, in its place."""
+    """Replaces a named operation by its general form."""
     return _generic(op, op.inputs, op.outputs, op.body, _maps(op), _kinds(op))
 
 
@@ -171,9 +171,9 @@ def is_permutation(map: AffineMap) -> bool:
 
 def is_pointwise(op: Operation, asks_place: bool = False) -> bool:
     """
-    Whether an operation computes each element of one static result from scalars that maps name.
+    True if each element of the one static result is computed from scalars at mapped places.
 
-    The body holds only arithmetic; where an element is, it asks only if it may.
+    The body holds only arithmetic; it may read its position if `asks_place` is set.
     """
     if not isinstance(op, linalg.ops.GenericOp) or len(op.outputs) != 1:
         return False
@@ -264,9 +264,10 @@ class NotAContraction(ValueError):
 @dataclass(frozen=True)
 class Factor:
     """
-    A factor of the product, `value`, made of the block's arguments `inputs`.
+    A factor of the product, `value`, computed from the block arguments numbered `inputs`.
 
-    `source` is `value` without the extensions around it, which take it as `signed` or not.
+    `source` is `value` without the extensions around it; `signed` says if these are sign
+    extensions.
     """
 
     value: SSAValue
@@ -355,9 +356,9 @@ def inputs_of(value: SSAValue, block: Block) -> set[int]:
 
 def clone_into(block: Block, value: SSAValue, known: dict[SSAValue, SSAValue]) -> SSAValue:
     """
-    The value computed again at the end of `block`; `known` maps values to their replacements.
+    Computes a value again at the end of `block`, with values replaced as `known` says.
 
-    Values from outside the body that it comes from stay as they are.
+    Values from outside of the old body stay as they are.
     """
     if value in known:
         return known[value]
@@ -376,5 +377,5 @@ def _is_inside(op: Operation, known: dict[SSAValue, SSAValue]) -> bool:
 
 
 def arguments_for(block: Block, new: Block, inputs: Sequence[int]) -> dict[SSAValue, SSAValue]:
-    """`known` for `clone_into`: those arguments are the first ones of the new block."""
+    """Maps the arguments `inputs` of `block` to the first arguments of `new`, for `clone_into`."""
     return {block.args[number]: new.args[at] for at, number in enumerate(inputs)}

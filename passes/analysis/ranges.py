@@ -133,7 +133,7 @@ def _toward_zero(a: int, b: int) -> int:
 
 
 def _only_positive(function: Function) -> Function:
-    """An unsigned operation that is the signed one where no operand is negative."""
+    """Wraps a signed operation's rule for its unsigned form: valid if no operand is negative."""
 
     def apply(op: Operation, operands: Sequence[Range]) -> Range:
         if any(operand.low < 0 for operand in operands):
@@ -228,7 +228,7 @@ EPSILONS = ((Float16Type, 2.0**-9), (BFloat16Type, 2.0**-6))
 
 
 def _round_ends(low: float, high: float, type: Attribute) -> Range:
-    """The interval of a computation on floats with these ends, rounding errors included."""
+    """The interval from `low` to `high`, widened by the rounding error of the float type."""
     if numbers.isnan(low) or numbers.isnan(high):
         return ANY_FLOAT
     eps = next((eps for kind, eps in EPSILONS if isinstance(element(type), kind)), 2.0**-21)
@@ -256,7 +256,7 @@ def _quotient(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def _rising(function: Callable[[float], float]) -> Function:
-    """A function that never falls and is exact."""
+    """The rule for a function that is exact and never decreases."""
 
     def apply(op: Operation, operands: Sequence[Range]) -> Range:
         low, high = (
@@ -413,7 +413,7 @@ def _clamp_side(
     operands: Sequence[Range],
     holds: bool,
 ) -> Range:
-    """A side of a choice that is itself compared with the other side."""
+    """The range of one side of a select whose condition may compare it with the other."""
     other, its = (op.rhs, operands[2]) if holds else (op.lhs, operands[1])
     name = _predicate(compare)
     if name not in LESS | GREATER or {value, other} != {compare.lhs, compare.rhs}:

@@ -361,7 +361,7 @@ class SizeCode:
         known: dict[object, SSAValue] | None = None,
     ):
         self.write, self.values = write, values
-        """The block's stand-ins for values that sizes are computed from; None: they themselves."""
+        """Values that stand for others inside the block; None: no value is replaced."""
         self._known = {} if known is None else known
         """Values that have been written already."""
 
@@ -433,7 +433,7 @@ def empty_of(sizes: Sequence[Size], element: Attribute) -> tuple[list[Operation]
 
 def resolve_sizes(block: Block) -> None:
     """
-    Ask every size of a computed tensor of the tensors that the block is given.
+    Computes each size of a computed tensor from the block's own arguments.
 
         schedule.dispatch(%A, %B, %X) {               schedule.dispatch(%A, %B) {
           ^bb0(%a, %b, %x):                             ^bb0(%a, %b):
@@ -441,8 +441,7 @@ def resolve_sizes(block: Block) -> None:
             %e = tensor.empty(%m) ...                     %e = tensor.empty(%m)
             %r = linalg.matmul ins(%a, %b) ...            %r = linalg.matmul ins(%a, %b) ...
 
-    The output of an operation is as large as its loops, so that a tensor that was passed for its
-    shape only need not come in.
+    An output has the sizes of its loops, so a tensor that is passed only for its shape is dropped.
     """
     for op in list(block.ops):
         if not isinstance(op, tensor.DimOp) or isinstance(op.source, BlockArgument):
@@ -458,7 +457,7 @@ def resolve_sizes(block: Block) -> None:
 
 
 def localize_sizes(dispatch: DispatchOp) -> DispatchOp:
-    """The dispatch, or one in its place without operands that only a size was asked of."""
+    """Drops operands that a dispatch reads only for their sizes; may return a new dispatch."""
     block = dispatch.body.block
     empties = [op for op in block.ops if isinstance(op, tensor.EmptyOp) and op.operands]
     if not empties:
@@ -482,7 +481,7 @@ def _localize(op: tensor.EmptyOp, code: SizeCode) -> None:
 
 
 def _is_given(dimension: Extent) -> bool:
-    """Whether it is a size of a dispatch's operand."""
+    """True if the extent belongs to an operand of a dispatch."""
     return isinstance(dimension.value, BlockArgument)
 
 

@@ -72,9 +72,9 @@ class Plane:
     """
     An input of the operation that computes an operand.
 
-    `loops` are the numbers, in the unit, of the unit's loops that walk it; they have `count`
-    iterations together, the last of them `inner`. `layout` has walks for batch, M or N, and units
-    along K, and is in units of `count` elements.
+    `loops` are the loops of the unit that walk this input. Together they have `count` iterations,
+    the last of them `inner`. `layout` counts in pieces of `count` elements; it has walks for batch,
+    M or N, and units along K.
     """
 
     value: SSAValue
@@ -92,10 +92,10 @@ class Plane:
 @dataclass(frozen=True)
 class Unpacking:
     """
-    `op` computes an operand from `planes`, `sizes` elements of the loops of a unit at a time.
+    `op` computes an operand from `planes`, a unit of `sizes` iterations at a time.
 
-    `counters` says of each loop of the operation which of the unit's it is; `around` which of the
-    loops of K around the unit, whose sizes are `outer`.
+    `counters` maps loops of the operation to loops of the unit. `around` maps the others to the
+    loops of K outside of the unit, whose sizes are `outer`.
     """
 
     op: linalg.ops.GenericOp
@@ -161,7 +161,7 @@ def unpacks(op: Operation) -> bool:
 
 
 def _is_body(op: linalg.ops.GenericOp, reads: Sequence[AffineMap], last: int) -> bool:
-    """Whether a body can be computed on vectors along the last loop, and on scalars."""
+    """True if the body can be computed on vectors along the last loop."""
     block = op.body.block
     arguments = zip(block.args, reads, strict=False)
     along: set[SSAValue] = {x for x, read in arguments if AffineDimExpr(last) in read.results}
@@ -232,10 +232,10 @@ def unpacking_of(
 
 def _unit_of(lengths: Sequence[int]) -> tuple[int, int]:
     """
-    The first loop of a unit, and its elements.
+    The first loop of a unit, and the number of its elements.
 
-    Where the last loop is longer than a unit, or the only one, a part of it is one: no loop is the
-    unit's first.
+    If the last loop is the only one or too long, a unit is a part of it. The returned loop is then
+    the number of loops.
     """
     first, size = len(lengths), 1
     while first and len(lengths) > 1 and size * lengths[first - 1] <= MOST:
@@ -254,7 +254,7 @@ def _planes(
     unit: tuple[int, ...],
     first: int,
 ) -> tuple[Plane, ...] | None:
-    """The planes by the contraction's loops; None where a unit's elements do not lie together."""
+    """The planes by the contraction's loops; None if a unit's elements are not contiguous."""
     batch, own, k = groups
     split = first == len(k)
     inside = [k[-1]] if split else list(k[first:])

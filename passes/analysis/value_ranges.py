@@ -129,7 +129,7 @@ class ValueRanges:
         return interval
 
     def _product(self, op: arith.MuliOp) -> Range:
-        """A product of dimensions of one tensor: no more than the elements that it can have."""
+        """The range of a product of one tensor's dimensions: limited by the largest tensor."""
         shapes, equal = self._shapes()
         factors = [_replace_extents(number(value), equal) for value in factors_of(op)]
         if not all(map(is_dynamic, factors)):
@@ -146,7 +146,7 @@ class ValueRanges:
         return everything(op.result.type)
 
     def _shapes(self) -> tuple[list[list[Size]], dict[Extent, Size]]:
-        """The shapes of tensors that are not wholly known, and which sizes are others."""
+        """The shapes of tensors with dynamic sizes, and the sizes that are known to be equal."""
         if self._dynamic is None:
             block = self._block
             values = [*block.args, *(result for op in block.ops for result in op.results)]
@@ -281,7 +281,7 @@ class ValueRanges:
                 pass
 
     def _assume_argument(self, value: BlockArgument, bounds: Range) -> None:
-        """The tensor behind a body's argument, where every element of it is read."""
+        """Assumes an argument's bounds for its tensor, if the loops read every element."""
         parent = value.block.parent_op()
         if not isinstance(parent, linalg.ops.GenericOp) or value.index >= len(parent.inputs):
             return
@@ -311,9 +311,9 @@ def _is_elementwise(op: linalg.ops.GenericOp) -> bool:
 
 def _element(value: SSAValue) -> SSAValue:
     """
-    The scalar, or the whole tensor, that a scalar is element by element.
+    The tensor or scalar that a scalar of a body stands for, element by element.
 
-    Two that are the same value here are the same number in every iteration.
+    Two scalars for which this is the same value are equal in every iteration.
     """
     while isinstance(value, BlockArgument):
         parent = value.block.parent_op()

@@ -27,7 +27,7 @@ from xdsl_spirv.dialects.program import value_of
 from xdsl_spirv.dialects.schedule import DispatchOp
 
 MAKERS = (tensor.EmptyOp, FillOp)
-"""Operations that cost nothing where their result is used."""
+"""Operations that are free, because the reader of the result computes it."""
 
 
 def operands_of(op: Operation) -> list[SSAValue]:
@@ -108,7 +108,7 @@ def _moves(op: GenericOp) -> bool:
 
 
 def is_weight(value: SSAValue) -> bool:
-    """Whether a value of a dispatch, or of a host function, is the same in every run."""
+    """True if a value is the same in every run: it depends only on weights and constants."""
     waiting, known = [value], set[SSAValue]()
     while waiting:
         value = waiting.pop()

@@ -120,7 +120,7 @@ class Emitter:
         return self._at_top[key]
 
     def remembered(self, key: Hashable, depth: int, make: Callable[[], Any]) -> Any:
-        """The value under a key that scope `depth` can see; made in that scope if there is none."""
+        """The value that scope `depth` sees under a key; made and stored if there is none."""
         for scope in reversed(self.scopes[: depth + 1]):
             if key in scope.known:
                 return scope.known[key]
@@ -162,7 +162,7 @@ class Emitter:
         return self.once(key, lambda: make(attribute, *types))
 
     def number(self, value: float, type: Attribute | None = None) -> SSAValue:
-        """A number, an integer modulo 2^N, or one in each place of a vector; an index's if none."""
+        """A constant of this type, `index` by default. Integers wrap; vectors repeat the number."""
         type = type or self.instructions.index
         element = type.element_type if isinstance(type, VectorType) else type
         if isinstance(element, IntegerType | IndexType):

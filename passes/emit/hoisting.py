@@ -99,7 +99,7 @@ class HoistingEmitter(KernelEmitter):
         return self.fenced(depth) if kind is load_element else depth
 
     def know_loaded(self, value: SSAValue, source: SSAValue, number: Index) -> None:
-        """An element of memory that nobody writes was loaded before."""
+        """Records the loaded value of a memory element that no operation writes."""
         operands = source, self.index(number)
         depth = self.outermost(load_element, operands)
         self.scopes[depth].known[load_element, *operands] = value
@@ -129,7 +129,7 @@ class HoistingEmitter(KernelEmitter):
         return None
 
     def assume(self, value: Index, bound: Size) -> Index:
-        """The index, which is less than `bound` from here to the end of the scope."""
+        """Records that an index is less than `bound` until the scope ends; returns the index."""
         if isinstance(value, SSAValue):
             depth = max(self.depth_of(value), self.fenced(0))
             if is_dynamic(bound):
@@ -167,7 +167,7 @@ class HoistingEmitter(KernelEmitter):
         return self.splits.get(value, (value, 0))
 
     def _without_low_part(self, value: SSAValue, divisor: int) -> tuple[SSAValue, int]:
-        """An index without an added number that carries over into no multiple of a divisor."""
+        """Removes an added constant that cannot change the quotient by a divisor."""
         base, number = self.split(value)
         return (base, number) if 0 <= number < gcd(self.multiple(base), divisor) else (value, 0)
 
@@ -323,10 +323,10 @@ class HoistingEmitter(KernelEmitter):
         self, indices: Sequence[Index], shape: Sequence[Size], source: Sequence[Size]
     ) -> tuple[Index, ...]:
         """
-        The indices in a row-major shape of what has these in another one.
+        Converts indices into a row-major shape to indices into another shape of equal size.
 
-        Outer and inner dimensions that both have keep their index: it is not taken apart, so that
-        what depends on it alone is still seen to.
+        Outer and inner dimensions that are in both shapes keep their index values, so facts known
+        about them stay usable.
         """
         pairs = [(i, s) for i, s in zip(indices, shape, strict=True) if s != 1]
         many = [size for size in source if size != 1]
@@ -356,7 +356,7 @@ class HoistingEmitter(KernelEmitter):
         return total
 
     def _run(self, pairs: Sequence[tuple[Index, Size]]) -> tuple[Index, int]:
-        """The number that the longest known run of indices is, and its length."""
+        """The linear number of the longest known run of leading indices, and the run's length."""
         for length in range(len(pairs), 1, -1):
             run = self.runs.get(tuple(index for index, _ in pairs[:length]))
             if run is None:
@@ -387,7 +387,7 @@ class HoistingEmitter(KernelEmitter):
 
 
 def may_be_negative(index: SSAValue) -> bool:
-    """Whether an index without its constant part may be: a map may walk a dimension backwards."""
+    """True if an index may be negative: a map may walk a dimension backwards."""
     match index.owner:
         case arith.ConstantOp(value=IntegerAttr() as constant):
             return constant.value.data < 0

@@ -134,7 +134,7 @@ class KernelEmitter(Emitter):
         return self.add(load_element(source, *map(self.index, indices)))
 
     def load_once(self, source: SSAValue, indices: Sequence[Index]) -> SSAValue:
-        """An element of memory that nobody writes: what was loaded before, or a load."""
+        """Loads an element of memory that no operation writes, or returns its earlier load."""
         return self.pure(load_element, source, *map(self.index, indices))
 
     def store(self, value: SSAValue, target: SSAValue, indices: Sequence[Index]) -> None:
@@ -211,7 +211,7 @@ class KernelEmitter(Emitter):
         then: Body,
         otherwise: Body | None = None,
     ) -> Sequence[SSAValue]:
-        """Values of these types; only the chosen ones are computed."""
+        """Writes an `scf.if` and returns its results; only the chosen branch is executed."""
         then_region = self.region(then)
         else_region = None if otherwise is None else self.region(otherwise)
         branch = scf.IfOp(condition, types, then_region, else_region)

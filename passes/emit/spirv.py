@@ -96,7 +96,7 @@ class SpirvEmitter(Emitter):
     # Integers
 
     def same_bits(self, value: SSAValue, type_: Attribute) -> SSAValue:
-        """The value under another type of its width."""
+        """Casts a value to another type of equal width without changing its bits."""
         return value if value.type == type_ else self.add(spv.BitcastOp(value, type_))
 
     def as_index(self, value: SSAValue, *, sign: bool = False) -> Index:
@@ -156,8 +156,10 @@ class SpirvEmitter(Emitter):
         otherwise: Sequence[SSAValue] = (),
     ) -> Sequence[SSAValue]:
         """
-        Values of these types, computed by the first arm where the condition holds, else by the
-        second; where that is None, they are `otherwise`.
+        Writes a branch and returns its results: the first arm if the condition holds, else the
+        second.
+
+        If an arm is None, its results are `otherwise`.
 
         header: condition ? then : else; then -> merge(values); else -> merge(values)
         """

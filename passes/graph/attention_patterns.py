@@ -17,10 +17,10 @@ from xdsl_spirv.passes.graph.element_trees import Node, NotTraced, Piece
 CASTS = ("arith.extf", "arith.truncf")
 
 LEAST = -1e30
-"""A score that is put in a masked one's place is -inf, or so far below all others that it is."""
+"""Scores up to this number count as -inf: a mask writes one of them."""
 
 LEAST_BINARY16 = -65504.0
-"""The least finite number of binary16: where a maximum of such numbers may begin."""
+"""The least finite number of binary16, from which a maximum in binary16 may start."""
 
 MAXIMA = ("arith.maximumf", "arith.maxnumf")
 
@@ -126,7 +126,7 @@ class Band:
     last: Size | None = None
 
     def and_also(self, other: Band) -> Band:
-        """Returns the band of scores that both let through."""
+        """The intersection of two bands. Raises `NotTraced` if it is not a band."""
         if self.rows is not None and other.rows not in (None, self.rows):
             raise NotTraced("a mask of several loops of rows")
         if (self.first, other.first).count(None) == 0 or (self.last, other.last).count(None) == 0:

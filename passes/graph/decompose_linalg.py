@@ -275,7 +275,7 @@ class ApplyInBody(RewritePattern):
 def _arithmetic(
     code: Code, expression: AffineExpr, dims: Sequence[SSAValue], symbols: Sequence[SSAValue]
 ) -> SSAValue:
-    """An affine expression's value; `mod` is never negative, as MLIR has it."""
+    """Computes an affine expression; `mod` is never negative, as in MLIR."""
     match expression:
         case AffineConstantExpr(value=value):
             return code.insert(arith.ConstantOp(IntegerAttr(value, IndexType())))
@@ -302,7 +302,7 @@ _OF_AFFINE = {
 
 
 class _Tiles:
-    """A packed tensor, and one that is not: their sizes and how their dimensions go together."""
+    """The sizes of a packed tensor and of its plain form, and how their dimensions correspond."""
 
     def __init__(self, op: Tiled, plain: SSAValue):
         self.code, self.sizes = Code(op), list(extents(plain))
@@ -319,9 +319,9 @@ class _Tiles:
         rank = len(self.sizes)
         self.counts = [ceil_div(s, tiles.get(axis, 1)) for axis, s in enumerate(self.sizes)]
         self.whole = [n * tiles.get(axis, 1) for axis, n in enumerate(self.counts)]
-        """The sizes of the tensor that is not packed, with full tiles."""
+        """Sizes of the plain tensor, rounded up to whole tiles."""
         self.apart: list[Size] = []
-        """The same sizes with each tiled dimension as two: the tiles, and the tile's size."""
+        """The same sizes with each tiled dimension split in two: number of tiles, and tile size."""
         self.groups: list[list[int]] = []
         for axis in range(rank):
             self.groups.append([len(self.apart)])
@@ -342,7 +342,7 @@ class _Tiles:
         return ArrayAttr(ArrayAttr(IntegerAttr(n, i64) for n in g) for g in self.groups)
 
     def numbers(self, sizes: Sequence[Size]) -> tuple[list[SSAValue], DenseArrayBase]:
-        """The dynamic ones of some sizes, and all as an attribute."""
+        """The dynamic sizes as values, and all sizes as an attribute."""
         code = SizeCode(self.code.build.insert)
         listed = [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
         given = [code.value(size) for size in sizes if is_dynamic(size)]

@@ -61,9 +61,8 @@ class Dequantized:
     """
     A tensor `q - zero`, or of floats `scale * (q - zero)`: `op` computed it, `moves` moved it.
 
-    `places` says for each input of `op` which dimensions of the moved tensor it follows, None
-    where it has one element only. An integer that nothing was taken off is an input of the
-    contraction `op` itself.
+    `places` says for each input of `op` which dimensions of the moved tensor it follows, None for
+    an input of one element. For an integer without zero point, `op` is the contraction itself.
     """
 
     op: LinalgStructuredOperation
@@ -82,9 +81,9 @@ class Dequantized:
 
 def with_integers(op: LinalgStructuredOperation) -> LinalgStructuredOperation | None:
     """
-    The contraction of stored integers that is put in the place of one of dequantized numbers.
+    Replaces a contraction of dequantized numbers by one of the stored integers.
 
-    None, and nothing is changed, if the operation is anything else.
+    Returns None, and changes nothing, for any other operation.
     """
     if len(op.inputs) != 2 or len(op.results) != 1 or isinstance(op, FillOp):
         return None
@@ -151,7 +150,7 @@ def _trace_dequantized(value: SSAValue) -> Dequantized | None:
 
 
 def _dequantization(op: LinalgStructuredOperation) -> Dequantized | None:
-    """An elementwise `q - zero` or `scale * float(q - zero)` of integers of 8 bits."""
+    """Matches an elementwise `q - zero` or `scale * float(q - zero)` of 8-bit integers."""
     block = op.body.block
     maps = [attr.data for attr in op.get_indexing_maps()]
     last = block.last_op
@@ -275,7 +274,7 @@ def _transpose(value: SSAValue, order: list[int]) -> list[Operation]:
 
 
 def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
-    """A pad with zeros is one with the zero point, which has to be one number that is stored."""
+    """Replaces a padding with zeros by one of the integers with their one, storable zero point."""
     last = op.region.block.last_op
     low, high = op.static_low.get_values(), op.static_high.get_values()
     if last is None or not is_zero(last.operands[0]) or DYNAMIC_INDEX in (*low, *high):
@@ -300,7 +299,7 @@ def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
 
 
 def _stored_zero(inner: Dequantized) -> Callable[[], Operation] | None:
-    """Makes the zero point in the storage type of the integers, if it is representable there."""
+    """A writer of the zero point in the integers' storage type; None if it does not fit."""
     block, shift = inner.op.body.block, inner.shift
     element = block.args[shift.input].type
     assert isinstance(element, IntegerType)

@@ -38,10 +38,10 @@ from xdsl_spirv.passes.analysis.sizes import extent, extents
 from xdsl_spirv.passes.analysis.sizes import number as size_of
 
 MOST_NODES = 400
-"""A formula longer than that is not part of a pattern."""
+"""Largest number of nodes of a traced formula."""
 
 MOST_DEEP = 64
-"""Nor is one of more operations that each read the one before: it is not walked to its end."""
+"""Largest depth of a traced formula."""
 
 
 class NotTraced(ValueError):
@@ -86,9 +86,9 @@ def joined(pieces: Sequence[Piece]) -> Index:
 
 def cut(index: Index, shape: Sequence[Size]) -> list[Index]:
     """
-    An index of as many places as `shape` has, taken apart into one for each of its sizes.
+    Cuts an index into one index for each size of `shape`.
 
-    The first size that is not 1 gets what the others leave, so that it may be open.
+    The first size that is not 1 gets the remaining pieces, so it may be dynamic.
     """
     rest = list(index)
     indices: list[Index] = []
@@ -185,7 +185,7 @@ def through(map: AffineMap, loops: Sequence[Index | None]) -> Place:
 
 
 def loops_at(map: AffineMap, place: Place) -> list[Index | None]:
-    """The indices of the loops at which a map gives a place; None for loops that it leaves open."""
+    """For each loop of a map, the index that it has at a place; None if the map does not use it."""
     loops: list[Index | None] = [None] * map.num_dims
     for expression, index in zip(map.results, place, strict=True):
         if isinstance(expression, AffineDimExpr):
@@ -326,7 +326,7 @@ class Trees:
         return self._scalar(value)
 
     def _reduction(self, op: linalg.ops.GenericOp, loops: list[Index | None], place: Place) -> Node:
-        """`out = out . f(inputs)` along one loop: a reduction of f, wherever in it out stands."""
+        """Traces `out = out . f(inputs)` along one loop as a reduction of f."""
         kinds = [str(kind.data) for kind in op.get_iterator_types()]
         block = op.body.block
         last = block.last_op
@@ -375,7 +375,7 @@ def _size(index: Index) -> Size:
 
 
 def _is_formula(op: linalg.ops.GenericOp) -> bool:
-    """Whether its one result's elements are each computed by arithmetic, or by one reduction."""
+    """True if arithmetic, or one reduction, computes each element of the one result."""
     if len(op.outputs) != 1 or len(op.results) != 1:
         return False
     if not all(_is_full(value.type) for value in op.operands):

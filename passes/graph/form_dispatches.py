@@ -179,12 +179,10 @@ def form_contraction(contraction: Contraction, alone: bool = False) -> None:
 
 def _is_read_through(value: SSAValue, contraction: Contraction) -> bool:
     """
-    True for values that a contraction's kernel computes by itself: also a constant around an
-    operand.
+    True for a value that a contraction's kernel computes by itself, such as a constant padding.
 
-    A padding whose elements are computed on before they are multiplied does not count: what
-    surrounds the operand then is not a constant that the kernel could read. An operand whose
-    elements are all equal is memory like any other.
+    A padding counts only if the contraction multiplies it directly; otherwise its surrounding
+    elements are not constant. An operand whose elements are all equal does not count.
     """
     owner = value.owner
     if isinstance(owner, tensor.PadOp):
@@ -201,7 +199,7 @@ def _is_read_through(value: SSAValue, contraction: Contraction) -> bool:
 
 def _init_as_epilogue(contraction: Contraction) -> Contraction:
     """
-    A row, a column or a constant that the accumulators start from is added at the end instead.
+    Moves a row, column or constant that the accumulators start from into the epilogue.
 
         outs(broadcast %bias)  ->  outs(zeros), then + broadcast %bias
     """
@@ -254,10 +252,10 @@ def _is_spread(op: Operation) -> bool:
 
 def _add_prologue(group: Group, operand: SSAValue, contraction: Contraction) -> None:
     """
-    Adds what computes an operand for this root only.
+    Adds the producer of an operand that only this root reads.
 
-    From one tensor element by element, or from packed planes. The kernel rounds the values it
-    computes: so fewer bytes are written, and read again for every tile.
+    The producer is elementwise on one tensor, or unpacks planes. Fused, its values are not written
+    to memory and read again for every tile.
     """
     owner = operand.owner
     if isinstance(owner, linalg.ops.GenericOp):
@@ -324,7 +322,7 @@ def _has_kernel(value: SSAValue, block: Block) -> bool:
 
 
 def _cost(op: linalg.ops.GenericOp) -> int:
-    """Instructions for an element; more than any budget for a division or a function."""
+    """Instructions for an element; beyond every budget if it has a division or a function."""
     ops = body_ops(op.body.block)
     dear = any(
         isinstance(body_op, EXPENSIVE) or body_op.name.startswith("math.") for body_op in ops
@@ -336,8 +334,8 @@ class _Chain:
     """
     Elementwise operations on a root's result.
 
-    `places` says for each value of the chain which dimension of the root's result walks each of its
-    own, so that every element stays with the invocation that has it.
+    `places` maps the dimensions of each value of the chain to dimensions of the root's result, so
+    that every element stays in the invocation that computed it.
     """
 
     def __init__(self, group: Group, one_user: bool = False):
@@ -349,7 +347,7 @@ class _Chain:
         self.places: dict[SSAValue, tuple[AffineExpr, ...]] = {result: identity}
 
     def accept(self, op: Operation) -> bool:
-        """Whether an operation computes each of its elements from one place of the chain."""
+        """True if an operation computes each element from one place of the chain."""
         if SCHEDULE in op.attributes or not _is_inlined(op):
             return False
         assert isinstance(op, linalg.ops.GenericOp)

@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 PASS = "join-dispatches"
 
 SMALL = 1 << 14
-"""Elements of a dispatch that does less than its launch costs."""
+"""Largest number of elements of a dispatch that costs less than its launch."""
 
 OF_ONE_RESULT = 1 << 22
 """
-Elements of two that read parts of one result: for these a launch is still a good part of the time.
+Largest number of elements of two joined dispatches that read parts of one result.
 """
 
 FEW = 1 << 17
-"""Elements of two of which one moves fewer neighbours at a time than the other could."""
+"""Largest number of elements of two joined dispatches whose vector widths differ."""
 
 MOST_NUMBERS = 16
 """Sizes that a joined kernel is given: push constants have room for 32 on every device."""
@@ -202,11 +202,11 @@ def _is_contraction(op: Operation) -> bool:
 
 
 FAR = 128
-"""Dispatches that are looked at behind one: all of a long chain's would be, for each of it."""
+"""Number of dispatches behind one that are searched: an unlimited search would be quadratic."""
 
 
 def _siblings(first: DispatchOp) -> Iterator[DispatchOp]:
-    """The dispatches behind one that do not need it, as far as it can move, with its users."""
+    """Later dispatches that are independent of this one, up to where it and its users can move."""
     needing: set[SSAValue] = set(first.results)
     read = {source(value) for value in first.inputs}
     op, seen = first.next_op, 0

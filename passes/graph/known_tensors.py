@@ -1,5 +1,5 @@
 """
-Tensors that are known before the program runs: what is computed from constants alone.
+Computes tensors that depend only on constants.
 
 The interpreter computes them, so a constant that was transposed or reshaped is still one.
 """
@@ -55,7 +55,7 @@ def known_tensor(value: SSAValue) -> Array | None:
 
 
 def sums_of(value: SSAValue, op: LinalgStructuredOperation) -> Array | None:
-    """The result of an operation that stands nowhere yet, if it is made of constants."""
+    """The result of an operation outside of any block, if its operands are constants."""
     before = _slice(value)
     if before is None:
         return None

@@ -63,7 +63,7 @@ LISTS = (
     ("static_sizes", "sizes"),
     ("static_strides", "strides"),
 )
-"""Numbers for each dimension: those that are known, and the others."""
+"""Pairs of attribute and operands: static numbers for each dimension, and the dynamic ones."""
 
 
 def permute(items: Sequence[Item], order: Order) -> list[Item]:
@@ -93,7 +93,7 @@ def is_remade(value: SSAValue) -> bool:
 
 
 def spread_order(op: Operation, value: SSAValue, order: Order) -> Iterator[tuple[SSAValue, Order]]:
-    """The orders of an operation's other tensors by which no element changes its neighbours."""
+    """The orders of an operation's other tensors that preserve which elements are neighbours."""
     if SCHEDULE in op.attributes:
         return
     match op:
@@ -149,7 +149,7 @@ def maps_of(op: LinalgStructuredOperation) -> list[AffineMap]:
 
 
 def main_loops(op: LinalgStructuredOperation) -> list[list[int | None]]:
-    """For each operand the loop that walks each dimension; of a window the one that slides."""
+    """For each operand, the loop that walks each dimension; of a window, the sliding loop."""
     parallel = {
         loop
         for loop, kind in enumerate(op.get_iterator_types())
@@ -232,7 +232,7 @@ class Rearrangement:
         return moves or any(True for _ in spread_order(op, result, order))
 
     def _give_back(self, op: Operation) -> None:
-        """Gives an operation, regions included, operands in the model's order."""
+        """Gives an operation and its regions the operands in the model's order."""
         for inner in op.walk():
             for at, value in enumerate(inner.operands):
                 if value in self.replaced:
@@ -352,7 +352,7 @@ def erase_replaced(block: Block) -> None:
 
 
 def weight_of(op: linalg.ops.GenericOp) -> SSAValue:
-    """Returns the contraction operand whose order is free, as it is transposed only once."""
+    """The contraction operand whose order is free: the weight, or else the one without windows."""
     windows = [any(not isinstance(e, AffineDimExpr) for e in map.results) for map in maps_of(op)]
     from xdsl_spirv.passes.analysis.values import is_weight
 
@@ -392,7 +392,7 @@ def _generic(
     outputs: Sequence[SSAValue],
     maps: Sequence[AffineMap],
 ) -> linalg.ops.GenericOp:
-    """The operation on other tensors, its loops in the order in which they walk the result."""
+    """Clones the operation on other tensors, with loops in the order of the result."""
     count = maps[0].num_dims
     written = [e.position for e in maps[len(inputs)].results if isinstance(e, AffineDimExpr)]
     loops = [*written, *(loop for loop in range(count) if loop not in written)]

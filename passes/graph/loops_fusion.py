@@ -69,16 +69,16 @@ FEWEST_KEPT, MOST_KEPT = 32, 1 << 14
 """Elements of a row that a group of invocations reduces together, and keeps in registers."""
 
 LEAST_ROWS = 32
-"""Rows from which on a sum and its norm are one kernel: the norm of few becomes a product's."""
+"""Rows from which on a sum and its norm are one kernel; fewer go into a product."""
 
 LEAST_ROUNDED_ROWS = 8
-"""As `LEAST_ROWS`, where the norm is rounded for products on matrices, which take no norms."""
+"""`LEAST_ROWS` if the norm is rounded for matrix products, which cannot compute it."""
 
 MOST_REPEATED = 4
 """Most times that a kernel may reduce the same row, rather than read another kernel's result."""
 
 FEW_ROWS, LONG_ROW = 16, 1 << 16
-"""Rows so few and so long are not worth a kernel in which a workgroup has a row to itself."""
+"""At most this many rows of at least this length do not get a kernel with a workgroup per row."""
 
 
 def form_loops(root: Operation, computes: Callable[[Operation], bool]) -> None:
@@ -111,7 +111,8 @@ def _grow(group: Group, values: Sequence[SSAValue], computes: Callable[[Operatio
 
 def _add_kept(group: Group, computes: Callable[[Operation], bool]) -> None:
     """
-    Add what computes a tensor that others read, too, where an invocation has its elements anyway.
+    Adds the producer of a tensor that others also read, if an invocation holds its elements
+    anyway.
 
         %x = %a + %b                                 one dispatch: an invocation keeps its elements
         %r = %x / root of the mean of %x * %x   ->   of %x from the sum to the quotients, stores
@@ -133,7 +134,7 @@ def _add_kept(group: Group, computes: Callable[[Operation], bool]) -> None:
 
 
 def _reads_rows(op: Operation) -> bool:
-    """Whether neighbours of a row are computed from elements side by side, or from one element."""
+    """True if neighbours of a row are computed from contiguous elements, or from one element."""
     if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op):
         return False
     *reads, write = (map.data for map in op.get_indexing_maps())
@@ -144,7 +145,7 @@ def _reads_rows(op: Operation) -> bool:
 
 
 def _is_kept(op: linalg.ops.GenericOp, group: Group) -> bool:
-    """Whether a row of an operation's elements is in registers when its group has reduced it."""
+    """True if the group can keep a row of the operation's elements in registers."""
     if op.parent_block() is not group.block or SCHEDULE in op.attributes:
         return False
     if not _reads_rows(op) or _cost(op) > CHEAP or len(group.members) >= LARGEST:
@@ -158,7 +159,7 @@ def _is_kept(op: linalg.ops.GenericOp, group: Group) -> bool:
 
 
 def _is_needed_between(op: Operation, group: Group) -> bool:
-    """Whether the group needs an operation's result by way of operations outside of the group."""
+    """True if the group depends on an outside operation that depends on this one."""
     direct, tainted = set(op.results), set[SSAValue]()
     last = group.ordered()[-1]
     following = op.next_op
@@ -176,7 +177,7 @@ def _is_needed_between(op: Operation, group: Group) -> bool:
 
 
 def _is_one_nest(group: Group) -> bool:
-    """Whether a group stores results of one shape, and reduces nothing but their rows."""
+    """True if a group stores results of one shape and reduces only along their rows."""
     _, results = results_of_operations(group.ordered(), group.results())
     nests = nests_of(results)
     if len(nests) != 1:
@@ -282,7 +283,7 @@ def _instructions(op: Operation) -> int:
 
 
 def _after_reduction(op: Operation, block: Block, steps: int) -> bool:
-    """Whether an operation is, or follows on, a reduction: a row has one element of its result."""
+    """True if an operation reduces, or reads a reduction through at most `steps` operations."""
     if _reduces(op):
         return True
     return steps > 0 and any(

@@ -44,7 +44,7 @@ ORDERED = (
     arith.SIToFPOp,
     math.AbsIOp,
 )
-"""The same on 32 bits if everything fits; numbers without sign keep their order, too."""
+"""Operations that are the same on 32 bits if all values fit, also for unsigned numbers."""
 
 POSITIVE = (
     arith.DivUIOp,
@@ -53,7 +53,7 @@ POSITIVE = (
     arith.UIToFPOp,
     IndexCastUIOp,
 )
-"""The same on 32 bits if everything fits and nothing is negative."""
+"""Operations that are the same on 32 bits if all values fit and are not negative."""
 
 FROM_OTHERS = (
     arith.ExtSIOp,
@@ -62,7 +62,7 @@ FROM_OTHERS = (
     arith.FPToUIOp,
     arith.IndexCastOp,
 )
-"""The same on 32 bits if the result fits."""
+"""Operations that are the same on 32 bits if the result fits."""
 
 
 def is_wide(value: SSAValue) -> bool:
@@ -80,7 +80,7 @@ def fits(interval: Range) -> bool:
 
 
 CONVERSIONS = (arith.ExtSIOp, arith.ExtUIOp, arith.ExtFOp, arith.TruncIOp, arith.TruncFOp)
-"""Conversions that vanish once both sides have one type."""
+"""Conversions, which are dropped if both sides get the same type."""
 
 
 class Integers:
@@ -189,7 +189,7 @@ class BodyNarrower:
         self.new.add_op(end)
 
     def value(self, value: SSAValue) -> SSAValue:
-        """A value in its own type; values from around the body stay as they were."""
+        """The 64-bit form of a value; values from outside the body stay as they were."""
         if value in self._same:
             return self._same[value]
         if self._is_constant(value):

@@ -27,7 +27,7 @@ from xdsl_spirv.passes.analysis.value_ranges import ValueRanges
 from xdsl_spirv.passes.graph.narrow_bodies import takes_narrow
 
 WHOLE = Range(-(1 << 24), 1 << 24)
-"""Integers that f32 has."""
+"""Integers that f32 represents exactly."""
 
 KEEPING = (
     arith.SelectOp,
@@ -46,7 +46,7 @@ KEEPING = (
 """Operations that give numbers of f32 for operands that are numbers of f32."""
 
 ROUNDED_ONCE = (arith.AddfOp, arith.SubfOp, arith.MulfOp)
-"""Rounding the f64 result to f32 is rounding the exact one."""
+"""Operations whose f64 result, rounded to f32, equals the f32 result."""
 
 TO_FLOAT = (arith.SIToFPOp, arith.UIToFPOp)
 TO_INTEGER = (arith.FPToSIOp, arith.FPToUIOp)
@@ -108,7 +108,7 @@ class Floats:
                 return False
 
     def _may_be_meant(self, op: Operation) -> bool:
-        """Whether an operation would be as good in f32, if it has to do with f64 at all."""
+        """True if computing the operation in f32 is as good as the model, or if it has no f64."""
         if not any(v.type == f64 for v in (*op.operands, *op.results)):
             return True
         if isinstance(op, TO_FLOAT):

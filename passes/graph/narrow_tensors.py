@@ -34,7 +34,7 @@ from xdsl_spirv.targets import Target
 
 
 def narrow(function: FuncOp, addresses: bool) -> None:
-    """Compute in 32 bits what provably fits; `addresses` as the pass has it."""
+    """Computes in 32 bits where it is safe; `addresses` is the option of the pass."""
     _Narrower(function, ValueRanges(function, addresses)).write()
 
 
@@ -83,7 +83,7 @@ class _Narrower:
         return fits(self.ranges.written(value))
 
     def _retype(self, value: SSAValue) -> None:
-        """Make a tensor narrow, and its producer, unless that is a loop, which is written anew."""
+        """Makes a tensor narrow in place, and its producer; loops are written anew later."""
         op = value.owner
         assert isinstance(op, Operation)
         if isinstance(op, linalg.ops.GenericOp):

@@ -34,10 +34,10 @@ class NarrowTo32BitsPass(ModulePass):
     name = PASS
 
     target: str = ""
-    """Refuse the f64 that is left for this device, if it has none; without one, nothing."""
+    """A device. The pass refuses f64 that is left if the device has none; empty: no check."""
 
     addresses: bool = True
-    """Whether indices of a tensor are taken to be in bounds, as ONNX and MLIR both ask for."""
+    """True if indices count as within their tensors, which ONNX and MLIR both require."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = load(self.target) if self.target else None

@@ -94,7 +94,7 @@ class OnlineSoftmax:
         return tops[0], totals[0], results[0]
 
     def _other(self, node: Node, chosen: Callable[[Node], bool]) -> Node:
-        """A child that is as chosen; `_rest` is the other one."""
+        """Returns the child that `chosen` accepts; sets `_rest` to the other child."""
         a, b = node.children
         if not chosen(a):
             a, b = b, a
@@ -109,7 +109,7 @@ class OnlineSoftmax:
         return self._rest
 
     def _difference(self, power: Node, new: Node) -> Node:
-        """x of exp(x - new)."""
+        """Returns x, given exp(x - new)."""
         (exponent,) = power.children
         _require(exponent.kind == "arith.subf" and exponent.children[1] is new, "no difference")
         return exponent.children[0]
@@ -126,7 +126,7 @@ class OnlineSoftmax:
         _require(same and greatest.detail[0] in MAXIMA, "the maximum of something else")
 
     def _check_limit(self, scores: Node) -> None:
-        """A loop that ends before the last key must leave out none but hidden ones."""
+        """Refuses a loop that ends before the last key, unless the skipped keys are masked."""
         limit = self.elements.dimensions[self.loop].limit
         if limit is None:
             return
@@ -143,13 +143,13 @@ class OnlineSoftmax:
         raise NotRaised("keys are left out that no mask hides")
 
     def _scale(self, node: Node, factor: float) -> Node:
-        """A score times a constant."""
+        """Multiplies a score by a constant."""
         assert isinstance(node.type, AnyFloat)
         number = self.elements.constant(FloatAttr(factor, node.type), node.type)
         return self.elements.make(arith.MulfOp, node, number)
 
     def _lift_factor(self, node: Node) -> Node:
-        """Scores whose queries' constant factor multiplies the products instead."""
+        """Moves a constant factor of the queries behind the products."""
         elements = self.elements
         if node.kind == "sum":
             a, b = node.children

@@ -128,7 +128,7 @@ def _is_made_anew(op: Operation) -> bool:
 
 
 def _find_captured(block: Block) -> Iterator[SSAValue]:
-    """The values from outside that a body reads."""
+    """Yields the values that a body reads and does not define."""
     for op in block.walk():
         for value in op.operands:
             owner = value.owner

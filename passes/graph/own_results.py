@@ -1,5 +1,5 @@
 """
-Every result of a host function in a buffer of its own that a kernel writes.
+Gives every result of a host function its own buffer that a kernel writes.
 
 A result that is an argument, a constant, or another result (perhaps under another shape) is copied
 by an elementwise operation: the caller's inputs and the weights must not be results. A state that a
@@ -28,7 +28,7 @@ VIEWS = (tensor.CastOp, tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.Res
 
 @dataclass(frozen=True)
 class OwnResultsPass(ModulePass):
-    """Copies results that no operation of the function computes for themselves alone."""
+    """Copies a result that is an argument, a constant, or shared with another result."""
 
     name = "own-results"
 
@@ -77,7 +77,7 @@ def _own_initial(loop: scf.ForOp) -> None:
 
 
 def _note_weights(call: func.CallOp, function: FuncOp, step: FuncOp) -> None:
-    """Note the values of weights that a step is given, as of any function's arguments."""
+    """Notes the values of weights that a loop passes to its step, as for any function."""
     entries = list(step.arg_attrs or ())
     for number, value in enumerate(call.arguments):
         if isinstance(value, BlockArgument) and value.owner is function.body.block:
@@ -95,7 +95,7 @@ def source(value: SSAValue) -> SSAValue:
 
 
 def copy_before(value: SSAValue, last: Operation) -> SSAValue:
-    """Returns a copy of the elements, made by a `linalg.generic` if there are any."""
+    """Returns a copy of a tensor's elements; an empty tensor is just made again."""
     type = value.type
     assert isinstance(type, TensorType)
     rank = type.get_num_dims()

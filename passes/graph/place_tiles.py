@@ -66,8 +66,8 @@ def placed_programs(
     """
     Yields equivalent programs for this grid and these arguments, with tiles in place of numbers.
 
-    They differ in which digits of workgroups' numbers walk a tile's axis, not one of their own.
-    Raises `NotRaised` if there is none.
+    Where an axis of a tile could be walked by several digits of the workgroup's number, there is a
+    program for each choice. Raises `NotRaised` if there is no such program.
     """
     if not any(isinstance(op, tile.MultiplyAddOp) for op in program.walk()):
         raise NotRaised("no product")

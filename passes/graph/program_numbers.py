@@ -30,7 +30,7 @@ MOST = 1 << 24
 """Workgroups times iterations whose numbers are computed."""
 
 Source: TypeAlias = int | SSAValue | None
-"""A digit of the workgroups or a loop that a number grows with; None for its constant part."""
+"""The digit or loop index that a term of a number multiplies; None for the constant term."""
 
 
 def constant(number: Array | None) -> Any:

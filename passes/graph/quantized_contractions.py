@@ -34,16 +34,14 @@ class QuantizedContractionsPass(ModulePass):
     name = "linalg-quantized-to-contraction"
 
     dequantized: bool = True
-    """Also contractions of floats that were dequantized just before, which round once then."""
+    """Also rewrites contractions of floats that were just dequantized; the sum is rounded once."""
 
     same_signs: bool = False
     """Give bytes of different signs the same one."""
 
     target: str = ""
-    """
-    A known device's name or a target file: bytes of different signs get the same one if the device
-    multiplies only such matrices, and if no sum of an operand is needed that was not anyway.
-    """
+    """A known device's name or a target file. If the device multiplies only bytes of equal signs,
+    signs are made equal unless that needs another sum of an operand."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = load_target(self.target, op, self.name) if self.target else None

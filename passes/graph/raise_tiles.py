@@ -48,7 +48,7 @@ Axes = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class RaiseTilesPass(ModulePass):
-    """Makes functions on tensors of tile programs that have this form."""
+    """Turns tile programs that have this form into functions on tensors."""
 
     name = "raise-tiles"
 
@@ -73,7 +73,7 @@ def raise_program(program: tile.ProgramOp) -> func.FuncOp:
 
 
 class _Function:
-    """Writes the function of a program."""
+    """Writes the function on tensors for a tile program."""
 
     def __init__(self, elements: Elements, results: Sequence[Result]):
         self.elements, self.results = elements, results
@@ -327,7 +327,7 @@ class _Body:
 
 
 def _softmax_product_of(node: Node) -> Node | None:
-    """The product with a softmax that a quotient of a loop's result and its sum is."""
+    """The softmax times values that dividing a loop's result by its sum gives, else None."""
     if [child.kind for child in node.children] != ["softmax_product", "softmax_sum"]:
         return None
     result, total = node.children

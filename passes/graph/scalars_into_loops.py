@@ -249,7 +249,7 @@ class _Body:
         return copy.results[owner.results.index(scalar)]
 
     def _alone(self, op: tensor.ExtractOp) -> SSAValue | None:
-        """The tensor of no dimension that an operation takes the only element of."""
+        """The source of an extraction as a tensor without dimensions, if it has one element."""
         source = op.tensor
         type = source.type
         assert isinstance(type, TensorType)

@@ -1,5 +1,5 @@
 """
-Parts of a tensor that numbers select are read where they lie.
+Reads gathered parts of a tensor in place, through views.
 
     %s = linalg.generic ins(%n) outs(i, j) { tensor.extract %w[%n[i], j] }
       ->  %s = schedule.selected_view %w at %n
@@ -22,7 +22,7 @@ CASTS = arith.IndexCastOp | arith.ExtSIOp | arith.ExtUIOp | arith.TruncIOp
 
 
 def view_selected_parts(op: linalg.ops.GenericOp) -> list[Operation]:
-    """The views that are put in place of operands which an operation copies from parts."""
+    """Replaces operands that are gathered parts of a tensor by views; returns the views."""
     views: list[Operation] = []
     for number, value in enumerate(op.inputs):
         selection = _selection_of(value)
@@ -38,7 +38,7 @@ def view_selected_parts(op: linalg.ops.GenericOp) -> list[Operation]:
 
 
 def _selection_of(value: SSAValue) -> tuple[SSAValue, SSAValue] | None:
-    """The tensor and the numbers of its parts that a value is copied from, one behind the other."""
+    """The tensor and the part numbers that a value gathers, else None."""
     op = value.owner
     if not isinstance(op, linalg.ops.GenericOp) or len(op.inputs) != 1 or len(op.outputs) != 1:
         return None

@@ -28,17 +28,17 @@ SIGN = -128
 """The sign bit of a byte, as a number of 8 bits."""
 
 DISPATCH_SECONDS = 4e-6
-"""A dispatch of its own, and the barrier after it."""
+"""Estimated cost in seconds of a separate dispatch and the barrier after it."""
 
 SAME = "s8 -> s32"
-"""The types by which schedules' rates know products of bytes of one sign."""
+"""The key in a schedule's `rates` for products of bytes of equal signs."""
 
 
 class OtherSigns:
     """
-    Tensors of bytes shifted by 128; each is made once.
+    Makes tensors of bytes shifted by 128, each once.
 
-    With `always` the sign is changed at any cost; else the `target` says whether it pays.
+    With `always` a sign may be changed at any cost; otherwise the `target` decides if it pays.
     """
 
     def __init__(self, always: bool, target: Target | None = None) -> None:
@@ -48,9 +48,8 @@ class OtherSigns:
 
     def pay(self, sizes: Sequence[Size], changed: SSAValue, summed: SSAValue) -> bool:
         """
-        Whether a contraction over loops of these sizes is faster on matrices, by estimate, though
-        one operand has to be shifted and the other one summed up, each in a dispatch of its own.
-        """
+        True if matrices are estimated to be faster, including a dispatch each for shifting one
+        operand and for summing the other."""
         target = self.target
         if target is None or target.measured_copy is None or "dot" not in target.rates:
             return False

@@ -1,5 +1,5 @@
 """
-A reshape between a contraction and what follows element by element moves behind that.
+Moves a reshape of a contraction's result behind the elementwise operations that follow.
 
     %0 = contraction : 12x10                      %0 = contraction : 12x10
     %1 = expand_shape %0 : 3x4x10          ->     %1 = max(%0 + %row, 0) : 12x10
@@ -85,7 +85,7 @@ def _undone(op: Reshape) -> bool:
 
 
 def _join_reshapes(op: Reshape) -> Reshape:
-    """One operation for two that merge dimensions, or take them apart, one after the other."""
+    """Joins two successive reshapes that both merge dimensions, or both split them."""
     before = op.src.owner
     if type(before) is not type(op) or not op.src.has_one_use():
         return op
@@ -211,7 +211,7 @@ def _compose_map(value: SSAValue, map: AffineMap, groups: Groups, reshape: Resha
 
 
 def _without_single(value: SSAValue, map: AffineMap) -> Reshape | None:
-    """An operand without the dimensions of one element at which the map reads it."""
+    """Drops an operand's dimensions of size 1 that the map reads at a constant index."""
     shape = cast(TensorType, value.type).get_shape()
     single = [not isinstance(result, AffineDimExpr) for result in map.results]
     if all(single) or any(yes and size != 1 for yes, size in zip(single, shape, strict=True)):
@@ -233,7 +233,7 @@ def _without_single(value: SSAValue, map: AffineMap) -> Reshape | None:
 def _merge_dimensions(
     value: SSAValue, named: list[int], groups: Groups, views: list[Reshape]
 ) -> Place | None:
-    """`named` are dimensions that groups merge: whole groups, each in its order."""
+    """Reads `named`, dimensions that `groups` merge; they must be whole groups, each in order."""
     shape = cast(TensorType, value.type).get_shape()
     dims: list[int] = []
     own: list[tuple[int, ...]] = []
@@ -264,7 +264,7 @@ def _split_dimensions(
     shape: Sequence[int],
     views: list[Reshape],
 ) -> Place | None:
-    """`named` are dimensions that are taken apart: the operand's own with them."""
+    """Reads `named`, dimensions that are split; the operand is split with them."""
     dims = [axis for number in named for axis in groups[number]]
     if len(dims) == len(named):
         return dims, views

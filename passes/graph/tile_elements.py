@@ -34,7 +34,7 @@ from xdsl_spirv.passes.graph.tile_nodes import (
 
 
 class _Renamed(Exception):
-    """Two names of dimensions turned out to be one: the program is read again."""
+    """Raised if two names of dimensions turn out to mean one; the program is then read again."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Elements(Nodes):
         super().__init__()
         self.program = program
         self.names: dict[str, str] = {}
-        """For dimensions that turned out to be another one, that one."""
+        """Maps a dimension that turned out to equal another one to that one."""
 
     def read(self) -> list[Result]:
         """Returns the stored views; raises `NotRaised` for other programs."""
@@ -180,7 +180,7 @@ class Elements(Nodes):
         self.values[op.result] = self.linear({ONE: extent}, op.result.type)
 
     def load(self, op: tile.LoadOp) -> None:
-        """Elements of an argument."""
+        """Reads elements of an argument."""
         argument = self._argument(op.view)
         if any(result.argument == argument.index for result in self.results):
             raise NotRaised("what is stored is loaded")
@@ -194,7 +194,7 @@ class Elements(Nodes):
         self.values[op.result] = Tile(tuple(axes[len(axes) - len(type.shape) :]), node)
 
     def store(self, op: tile.StoreOp) -> None:
-        """A result."""
+        """Records a result; raises `NotRaised` unless the store covers its view exactly once."""
         argument, value = self._argument(op.view), self.values[op.tile]
         axes = self._box(op.view, op.indices, tile.tile_of(op.tile).shape)
         for a, b in zip(axes[len(axes) - len(value.axes) :], value.axes, strict=True):
@@ -208,7 +208,7 @@ class Elements(Nodes):
         self.results.append(Result(argument.index, tuple(axes), value.node, op))
 
     def full(self, op: tile.FullOp) -> None:
-        """One number."""
+        """Reads a tile filled with one number."""
         axes = tuple(self.fresh(size) for size in tile.tile_of(op.result).shape)
         self.values[op.result] = Tile(axes, self.values[op.value])
 
@@ -222,7 +222,7 @@ class Elements(Nodes):
         self.values[op.result] = Tile((axis,), self.linear(terms, type.element))
 
     def map(self, op: tile.MapOp) -> None:
-        """Operations on elements."""
+        """Reads an elementwise operation."""
         tiles = [cast(Tile, self.values[value]) for value in op.tiles]
         axes = tiles[0].axes if tiles else ()
         for other in tiles[1:]:
@@ -245,7 +245,7 @@ class Elements(Nodes):
         raise NotRaised("a function without results")
 
     def multiply(self, op: tile.MultiplyAddOp) -> None:
-        """A sum of products, or a part of one."""
+        """Reads a product as a sum over its inner dimension, or as one step of a loop's sum."""
         a, b, c = (cast(Tile, self.values[value]) for value in (op.a, op.b, op.c))
         axes = self.same(a.axes[0], c.axes[0]), self.same(b.axes[1], c.axes[1])
         over = self.same(a.axes[1], b.axes[0])
@@ -261,14 +261,14 @@ class Elements(Nodes):
         self.values[op.result] = Tile(axes, node)
 
     def add(self, start: Node, node: Node) -> Node:
-        """A sum that begins with a number."""
+        """Adds a start value; a start of 0 is left out."""
         if is_number(start, 0):
             return node
         kind = arith.AddiOp if isinstance(node.type, IntegerType) else arith.AddfOp
         return self.make(kind, start, node)
 
     def reduce(self, op: tile.ReduceOp) -> None:
-        """A reduction by one operation."""
+        """Reads a reduction whose body is one operation."""
         block = op.body.block
         first = block.ops.first
         simple = first is not None and first.next_op is block.last_op and len(op.tiles) == 1
@@ -301,7 +301,7 @@ class Elements(Nodes):
         self.values[op.result] = Tile(axes, value.node)
 
     def loop(self, op: scf.ForOp) -> None:
-        """A sum over a loop's steps, or an attention."""
+        """Reads a loop as a sum over its steps, or as an attention."""
         lower, upper, step = (cast(Node, self.values[v]) for v in (op.lb, op.ub, op.step))
         extent, limit = extent_of(upper)
         if terms_of(lower) or set(terms_of(step)) != {ONE} or not extent:
@@ -352,7 +352,7 @@ class Elements(Nodes):
 
 
 def extent_of(upper: Node) -> tuple[int | None, Node | None]:
-    """Splits a loop's end into a known number and a node that may be less; None without."""
+    """Splits `min(number, node)` into number and node; each is None if missing."""
     if (known := number_of(upper)) is not None:
         return int(known), None
     if upper.kind != "arith.minsi":

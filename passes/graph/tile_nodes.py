@@ -39,13 +39,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Dimension:
-    """`extent` elements, of which a workgroup or a step of a loop takes `tile`."""
+    """A dimension of `extent` elements; a workgroup or loop step takes `tile` of them."""
 
     extent: int | None
     tile: int
     is_loop: bool = False
     limit: Node | None = None
-    """A number of elements behind which a loop stops, from its own workgroup's place."""
+    """Where the loop stops if that is before `extent`; it may depend on the workgroup."""
 
 
 Terms = dict[tuple[str, Any], int]
@@ -60,7 +60,7 @@ class Nodes:
     def __init__(self) -> None:
         self.dimensions: dict[str, Dimension] = {}
         self.tail: str | None = None
-        """The dimension of a loop of which the last step's elements behind the end are meant."""
+        """The loop dimension being read for its last, partial step."""
         self.locations: dict[Node, Operation] = {}
         self._nodes: dict[Any, Node] = {}
 
@@ -93,12 +93,12 @@ class Nodes:
         return self.node("constant", value, (), type)
 
     def make(self, kind: type[Operation], *children: Node, type: Attribute | None = None) -> Node:
-        """A new operation on elements, of its first operand's type if not of another."""
+        """The node of an operation; its type is the first operand's unless given."""
         type = type or children[0].type
         return self.operation(kind.create(result_types=[type]), children, type)
 
     def operation(self, op: Operation, children: Sequence[Node], type: Attribute) -> Node:
-        """An operation of `arith` or `math` on elements, computed where its operands are known."""
+        """The node of an `arith` or `math` operation, folded if its operands are known."""
         name = op.name.partition(".")[2]
         if isinstance(op, arith.ConstantOp):
             return self.constant(op.value, type)
@@ -140,7 +140,7 @@ class Nodes:
                 return None
 
     def _compare(self, op: arith.CmpiOp, difference: Terms) -> Node | None:
-        """A comparison that dimensions' sizes decide."""
+        """Folds a comparison that holds, or fails, for all indices."""
         low, high = self._range(difference)
         predicate = op.predicate.value.data
         if low is None or high is None or predicate not in SIGNED:
@@ -196,9 +196,9 @@ def is_number(node: Node, number: float) -> bool:
 
 
 OF_ZEROS = ("extf", "truncf", "mulf", "addf", "subf", "sitofp", "uitofp")
-"""Operations that are 0 of zeros."""
+"""Operations whose result is 0 if all operands are 0."""
 
 SIGNED: Mapping[int, Callable[[int], bool]] = {
     2: lambda d: d < 0, 3: lambda d: d <= 0, 4: lambda d: d > 0, 5: lambda d: d >= 0,
 }  # fmt: skip
-"""Orders of integers, as conditions of their difference."""
+"""Signed comparisons by predicate, as conditions on the difference of the operands."""

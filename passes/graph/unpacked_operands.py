@@ -1,5 +1,5 @@
 """
-A contraction reads weights in blocks as their planes are walked.
+Fuses dequantization of weights in blocks into the contraction that reads them.
 
     %w = linalg.generic (n, b, h, j) of planes       %w = linalg.generic (n, b, h, j) of planes
     %r = collapse_shape %w : n x k              ->
@@ -46,7 +46,7 @@ class _Source:
 
 
 def with_unpacked_operands(contraction: Contraction) -> linalg.ops.GenericOp | None:
-    """The contraction that reads an operand from planes, in place of the given one, if it can."""
+    """A contraction that computes an operand from planes, in place of this one, else None."""
     op = contraction.op
     assert isinstance(op, linalg.ops.GenericOp)
     for number in range(2):
@@ -57,10 +57,7 @@ def with_unpacked_operands(contraction: Contraction) -> linalg.ops.GenericOp | N
 
 
 def _source_of(contraction: Contraction, number: int) -> _Source | None:
-    """
-    The operation that unpacks an operand, behind operations that move its elements; None if there
-    is none.
-    """
+    """Finds the operation that unpacks an operand, behind moves of its elements."""
     map = contraction.maps[number]
     value = (contraction.a, contraction.b)[number]
     loops = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
@@ -187,7 +184,7 @@ def _in_order(op: linalg.ops.GenericOp, empty: tensor.EmptyOp) -> list[Operation
 
 
 def _number(first: int, sizes: Sequence[int]) -> AffineExpr:
-    """The number that loops of these sizes count together, from the `first` on."""
+    """The linear number of a point in loops of these sizes, the outermost first."""
     total: AffineExpr = AffineConstantExpr(0)
     for part in range(len(sizes)):
         factor = prod(sizes[part + 1 :])

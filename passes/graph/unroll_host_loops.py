@@ -42,7 +42,7 @@ class UnrollHostLoopsPass(ModulePass):
     name = "unroll-host-loops"
 
     limit: int = 20_000
-    """Operations that one loop may become."""
+    """Limit of the operations that unrolling one loop may give."""
 
     longest: int = 4
     """Steps of the longest loop of tensors that is written out."""
@@ -57,7 +57,7 @@ class UnrollHostLoopsPass(ModulePass):
                 outline_loops(op, function)
 
     def _loops(self, block: Block, nested: bool) -> None:
-        """Inner loops before the loops around them: a step of a program has no loop inside."""
+        """Unrolls loops, the innermost first; a loop that is kept has no loop inside."""
         for op in list(block.ops):
             if isinstance(op, scf.ForOp | scf.IfOp | ForallOp):
                 for inner in _blocks(op):
@@ -81,9 +81,7 @@ class UnrollHostLoopsPass(ModulePass):
 
 
 def _branches(block: Block) -> None:
-    """
-    Inner branches before the ones around them, when their conditions are known in an iteration.
-    """
+    """Replaces branches whose conditions are known in an iteration, the innermost first."""
     for op in list(block.ops):
         if isinstance(op, scf.ForOp | scf.IfOp):
             for inner in _blocks(op):

@@ -1,5 +1,5 @@
 """
-States that are updated where they lie.
+Updates states in place.
 
     %k1 = schedule.dispatch(%new, %k)                 the same, with
       ^bb0(%n, %old):                           ->    schedule.updates = array<i64: 1>:
@@ -41,7 +41,7 @@ from xdsl_spirv.passes.graph.own_results import VIEWS, source
 PASS = "update-states"
 
 Update = tuple[DispatchOp, int, int]
-"""A dispatch, the number of a result, and that of the operand in whose memory it is made."""
+"""A dispatch, the number of its result, and the number of the operand that it updates in place."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _update(function: FuncOp) -> None:
 
 
 def _check(function: FuncOp, state: BlockArgument, number: int, last: func.ReturnOp) -> None:
-    """Refuse a tie between an argument and a result that cannot be one memory."""
+    """Refuses a state whose argument and result cannot share memory."""
     what = f"argument {state.index}"
     if not 0 <= number < len(last.operands):
         refuse(PASS, function, f"{what} is the state of result {number}, which there is not")
@@ -93,7 +93,7 @@ def _check(function: FuncOp, state: BlockArgument, number: int, last: func.Retur
 
 
 def _updates(value: SSAValue, state: SSAValue) -> list[Update] | None:
-    """The dispatches that make a state's new value in its memory; None if it must be copied."""
+    """The dispatches that update a state in place; None if the new value must be copied."""
     updates: list[Update] = []
     value = source(value)
     while value is not state:
@@ -132,7 +132,7 @@ def _is_insertion(value: SSAValue) -> bool:
 
 
 def _is_last_reader(dispatch: DispatchOp, value: SSAValue) -> bool:
-    """Whether all others that read a tensor, perhaps under another shape, come before."""
+    """True if no operation behind the dispatch reads the tensor, not even reshaped."""
     block = dispatch.parent_block()
     assert block is not None
     readers = {block.find_ancestor_op_in_block(op) for op in _readers(value)} - {dispatch}

@@ -44,7 +44,7 @@ from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 NAME = "decompose-linalg"
 KEPT_IN_BYTES = ("i2", "i4")
-"""Types that a buffer has, in a byte each."""
+"""Types whose elements take a byte each in a buffer."""
 KEEPS_SIGN = (
     *(arith.AndIOp, arith.OrIOp, arith.XOrIOp, arith.SelectOp, arith.CmpiOp, arith.ConstantOp),
     *(arith.MinSIOp, arith.MaxSIOp, arith.MinUIOp, arith.MaxUIOp, arith.RemSIOp, arith.ShRSIOp),
@@ -55,16 +55,16 @@ WRAPS = (
     *(arith.AddiOp, arith.SubiOp, arith.MuliOp, arith.ShLIOp, arith.DivSIOp, arith.FloorDivSIOp),
     *(arith.CeilDivSIOp, arith.FPToSIOp, arith.FPToUIOp, arith.TruncIOp, arith.IndexCastOp),
 )
-"""Operations whose results have other upper bits."""
+"""Operations whose result may have wrong upper bits, so the sign must be repeated."""
 WITHOUT_SIGN = (
     *(arith.DivUIOp, arith.RemUIOp, arith.CeilDivUIOp, arith.ShRUIOp, arith.ExtUIOp),
     *(arith.UIToFPOp,),
 )
-"""Operations that read numbers without a sign; their results may have other upper bits."""
+"""Operations that need operands with zero upper bits; their result may have wrong ones."""
 
 
 def wider_type(type: Attribute) -> Attribute | None:
-    """The type that stands for one without kernels; None for others."""
+    """The wider type that replaces one without kernels, else None."""
     if isinstance(type, TensorType | MemRefType):
         element = i64 if isinstance(type.element_type, IndexType) else wider_type(type.element_type)
         if element is None or isinstance(type, MemRefType):
@@ -221,7 +221,7 @@ class _Widener:
             Rewriter.erase_op(op)
 
     def _repeat_sign(self, argument: BlockArgument) -> None:
-        """Repeat the sign of a caller's numbers, of which only the lower bits count."""
+        """Repeats the sign bit in a caller's numbers, whose upper bits may be anything."""
         kind = self.function.function_type.inputs.data[argument.index]
         old = kind.element_type if isinstance(kind, TensorType) else kind
         block = self.function.body.block
@@ -244,7 +244,7 @@ class _Widener:
 def _repeat_bits(
     insert: Callable[[Operation], Operation], value: SSAValue, narrow: IntegerType
 ) -> SSAValue:
-    """The number of the lower bits of a value."""
+    """Sign-extends the low bits of a value."""
     assert isinstance(value.type, IntegerType)
     left = IntegerAttr(value.type.width.data - narrow.width.data, value.type)
     by = insert(arith.ConstantOp(left)).results[0]

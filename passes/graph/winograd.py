@@ -70,7 +70,7 @@ class WinogradTransform(RewritePattern):
 
 
 def _tiles(op: WinogradOutputOp) -> tuple[list[int], ArrayAttr[ArrayAttr[IntegerAttr]]]:
-    """The sizes of a result with its rows and columns in tiles, and which of them go together."""
+    """Sizes of a result whose rows and columns are split into tiles, and the groups to merge."""
     tiles, image = op.windows()
     down, across = op.steps()
     apart = [image[0], tiles[2], down, tiles[3], across, image[3]]
@@ -88,7 +88,7 @@ def _rows_shape(op: Winograd, contraction: str) -> list[int]:
 
 
 def _names(operand: str) -> list[str]:
-    """The names of the dimensions of an operand, `t` of `(t+i)`."""
+    """The names of an operand's dimensions; `(t+i)` is named `t`."""
     parts = operand.replace("(", " ").replace(")", " ").split()
     return [name for part in parts for name in (part[0] if "+" in part else part)]
 

@@ -28,7 +28,7 @@ from xdsl_spirv.upstream.linalg_bodies import multiply_add
 
 
 def same_sign(target: Target | None, always: bool) -> OtherSigns | None:
-    """Returns a conversion of mixed signed and unsigned bytes, if asked for or required."""
+    """The conversion of bytes to equal signs, if asked for or needed by the target, else None."""
     if always or (target is not None and _multiplies_one_sign(target)):
         return OtherSigns(always, target)
     return None
@@ -87,7 +87,7 @@ def _are_bytes(op: LinalgStructuredOperation, a: Shifted, b: Shifted) -> bool:
 
 
 class _Quantized:
-    """A sum of (a - za) * (b - zb) over loops, and its parts in other words."""
+    """A sum of (a - za) * (b - zb) over loops."""
 
     def __init__(self, op: LinalgStructuredOperation, a: Shifted, b: Shifted):
         self.op = op
@@ -112,10 +112,10 @@ class _Quantized:
 
     def unify(self, signs: OtherSigns) -> None:
         """
-        Take one operand with the other's sign, the unsigned one if it costs the same.
+        Changes one operand to the other's sign, the unsigned one if it costs the same.
 
-        Its zero point is multiplied with the sums of the other one, which cost nothing if they are
-        known, or if there was a zero point before; other sums have to pay.
+        The changed zero point is multiplied by the sums of the other operand. These are free if
+        they are constant or needed anyway; otherwise `OtherSigns.pay` decides.
         """
         pairs = sorted(((self.a, self.b), (self.b, self.a)), key=lambda pair: pair[0].signed)
         free = [pair for pair in pairs if not pair[0].is_plain or self._is_known(pair[1])]
@@ -137,7 +137,7 @@ class _Quantized:
         return is_weight(value) or known_tensor(value) is not None
 
     def is_possible(self) -> bool:
-        """Whether all terms of a sum have the same zero points, and their number is known."""
+        """True if all terms of a sum share their zero points, and the number of terms is known."""
         if any(not isinstance(self.op.inputs[x.input].type, TensorType) for x in (self.a, self.b)):
             return False
         if any(not isinstance(result, AffineDimExpr) for result in self.out.results):
@@ -154,7 +154,7 @@ class _Quantized:
         return True
 
     def _sizes(self) -> list[Size] | None:
-        """The loops' sizes, from the dimensions that one of them walks alone."""
+        """The sizes of the loops; None if one is not known."""
         sizes = loop_extents(self.op)
         known = [size for size in sizes if size is not None]
         return known if len(known) == len(sizes) else None
@@ -206,7 +206,7 @@ class _Quantized:
         return prod(static(sizes[loop] for loop in self._reduced(sizes)))
 
     def _reduced(self, sizes: Sequence[Size]) -> list[int]:
-        """The loops of K, whose sizes are static."""
+        """The numbers of the loops of K."""
         return [loop for loop in range(len(sizes)) if loop not in self._parallel()]
 
     def _parallel(self) -> list[int]:
@@ -214,9 +214,10 @@ class _Quantized:
 
     def sums(self, operand: Shifted) -> tuple[list[Operation], linalg.ops.GenericOp, AffineMap]:
         """
-        The sums of an operand over K, the operations before it, and its index map over the result.
+        The sums of an operand over K, the operations before them, and the index map of the
+        result.
 
-        Loops of K that the operand does not have count as often as they are long.
+        A loop of K that does not index the operand multiplies the sums by its size.
         """
         sizes = self._sizes()
         assert sizes is not None
@@ -267,7 +268,7 @@ class _Quantized:
         return ops, generic, place
 
     def _summing(self, operand: Shifted, inputs: int, repeated: int) -> Region:
-        """The body `c + ext(x)`, `repeated` times."""
+        """Builds the body `c + repeated * ext(x)`."""
         types = [self.block.args[operand.input].type, *[self.type] * inputs]
         block = Block(arg_types=types)
         value: SSAValue = block.args[0]

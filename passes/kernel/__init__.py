@@ -46,7 +46,7 @@ class KernelPattern(RewritePattern):
     """
 
     pass_name: str
-    """The pass, which refuses in its name what does not fit."""
+    """The name of the pass, for its refusals."""
 
     module: ModuleOp
     codes: Mapping[str, Code]

@@ -102,10 +102,10 @@ class AttentionCode(FragmentAttention):
 
     def _seen(self, row: int) -> Index:
         """
-        The number of keys that a row of the workgroup may see, were there enough.
+        The number of keys that a row of the workgroup sees under the causal mask.
 
-        Subgroups could stop at their own rows, but drivers that take a subgroup's barrier for the
-        workgroup's need all to meet as many of them.
+        All subgroups go as far, because some drivers implement a subgroup's barrier as the
+        workgroup's.
         """
         b, offset = self.b, self.plan.op.offset
         assert offset is not None

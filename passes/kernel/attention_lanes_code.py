@@ -210,14 +210,14 @@ class LanesCode(Numbers):
         return State.of(values, self.scores.own_rows, self.rows)
 
     def _vectors(self, first: Index, end: Index) -> Values:
-        """Vectors that are loaded a step ahead: its keys, and values if they are, too."""
+        """Loads the vectors of a step ahead of it: keys, and values if the schedule says so."""
         names = "kv"[: self.plan.ahead]
         return [v for name in names for key in self._load(name, first, True, end) for v in key]
 
     def _by_key(
         self, loaded: Values, first: Index, masked: bool, end: Index
     ) -> tuple[list[Values], list[Values]]:
-        """A step's keys and values, the latter loaded now if they were not ahead."""
+        """Sorts a step's vectors by key; loads values now if they were not loaded ahead."""
         plan = self.plan
         widths = [plan.share(n) for n in "kv"[: plan.ahead] for _ in range(plan.schedule.keys.data)]
         ends = list(accumulate(widths, initial=0))

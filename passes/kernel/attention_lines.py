@@ -41,7 +41,7 @@ from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
 Reader: TypeAlias = Callable[[int], Words]
-"""The words of the line that is so many lines further."""
+"""Returns the words of a line, given its distance from the first line."""
 
 
 class Lines(Protocol):
@@ -91,7 +91,7 @@ class PackedLines(PackedFragments):
         if name == "v":
             self.line, self.apart, self.count = self.step, self.lanes, plan.columns
         self.pitch = self.line
-        """Distance of tiles, for each line of one."""
+        """Distance of tiles in memory, in lines."""
         if name == "k" and PackedOperand(plan, "k").tiles_lie_together:
             self.pitch = self.stride // plan.key_fragments
 
@@ -129,7 +129,7 @@ class RowLines:
 
 
 class DealtLines:
-    """Builds a line's fragments from wide pieces of rows, of which each invocation has its own."""
+    """Builds fragments from wide pieces of rows; each invocation loads its own pieces."""
 
     def __init__(self, b: KernelEmitter, plan: AttentionPlan, name: str, lane: SSAValue):
         self.b, self.plan, self.name = b, plan, name

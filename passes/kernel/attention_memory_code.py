@@ -1,4 +1,4 @@
-"""An attention's rows, places and probabilities through Workgroup memory: any device takes that."""
+"""An attention's row statistics, places and probabilities in Workgroup memory, for any device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xdsl_spirv.passes.kernel.matrix_values import COLUMN_MAJOR, load_matrix, st
 
 
 class MemoryAttentionCode(AttentionCode):
-    """Writes the body of a kernel that exchanges what rows have through a `Scratch`."""
+    """Writes the body of a kernel that exchanges the numbers of rows through a `Scratch`."""
 
     def _prepare(self, subgroup: Index) -> None:
         self.scratch = Scratch(self.b, self.plan, subgroup, self.lane, self.accumulator)
@@ -54,7 +54,7 @@ class MemoryAttentionCode(AttentionCode):
     # Scores
 
     def _count_places(self) -> None:
-        """Each component's position in its fragment: its column, and how far right of its row."""
+        """Stores indices in memory, from which components learn their column and diagonal."""
         if not self.plan.counts:
             return
         b = self.b

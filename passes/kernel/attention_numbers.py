@@ -26,7 +26,7 @@ from xdsl_spirv.passes.schedule.attention import AttentionPlan
 Fragment: TypeAlias = SSAValue
 
 LOWEST = -3.4028234663852886e38
-"""The maximum of no scores: scores of -inf stay below it, so that their powers are 0, not NaN."""
+"""Initial maximum: greater than -inf, so that masked scores give powers of 0 instead of NaN."""
 
 EXCESS = 8.0
 """Powers of two that a score may exceed its row's maximum by: f16 holds 2^15, times head sums."""
@@ -37,7 +37,7 @@ LOG2_E = log2(2.718281828459045)
 Words = list[SSAValue]
 
 Reader = Callable[[int], Iterable[Fragment]]
-"""The fragments of a line of keys or values, read one after the other."""
+"""Yields the fragments of a line of keys or values, given its number."""
 
 
 @dataclass
@@ -180,7 +180,7 @@ class FragmentAttention(Numbers, ABC):
         return self.b.at_top(FlatViewOp(mask, mask.type.element_type), "mask_elements")
 
     def first_state(self, low: SSAValue, zero: SSAValue, empty: Fragment, rows: int) -> State:
-        """The state before the first key, with so many numbers for the rows of a strip."""
+        """The state before the first key; a strip has `rows` maxima and sums."""
         strips = range(self.strips)
         results = [[empty] * self.plan.columns for _ in strips]
         maxima, sums = ([[value] * rows for _ in strips] for value in (low, zero))
@@ -229,7 +229,7 @@ class FragmentAttention(Numbers, ABC):
 
     @abstractmethod
     def greatest(self, scores: list[list[Any]]) -> list[list[SSAValue]]:
-        """For each strip the greatest of the invocation's scores, in some form."""
+        """For each strip, the maxima of the invocation's scores, in the form that rows have."""
 
     @abstractmethod
     def exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:

@@ -23,8 +23,8 @@ class PartsMerge:
     """
     Merges results of subgroups that share rows; the constructor stores them, before a barrier.
 
-    `at` is the number of the subgroups that share rows, of the subgroup among them, and of the
-    invocation; `by_row` gives a number of each row for each component.
+    `at` gives the numbers of the group of subgroups, of the subgroup in it, and of the invocation;
+    `by_row` repeats a number of each row for each component.
     """
 
     def __init__(

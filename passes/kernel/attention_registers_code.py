@@ -58,7 +58,7 @@ class RegisterAttentionCode(FragmentAttention):
         self.tile_row = b.times(tile, schedule.query_tile.data)
         self.row = b.plus(self.tile_row, b.times(self.group, schedule.rows))
         self.first_row, self.last_row = self.row, schedule.rows - 1
-        """The first row that decides over tiles, and how many follow it."""
+        """The first row that bounds which tiles are read, and the number of rows after it."""
         fragment = plan.shared_places
         assert fragment is not None
         self.places = fragment.component.places
@@ -138,7 +138,7 @@ class RegisterAttentionCode(FragmentAttention):
         return state
 
     def _read_ahead(self, first: Index, state: State, guarded: bool) -> None:
-        """Reads what the first of the whole tiles finds read."""
+        """Reads ahead for the first whole tile."""
         schedule = self.plan.schedule
         if schedule.reads_ahead("keys"):
             state.keys = self._keys(first, guarded)
@@ -180,7 +180,7 @@ class RegisterAttentionCode(FragmentAttention):
         return begin, end
 
     def _up_to(self, bound: Size) -> Index:
-        """The number of keys before that of the first row and a bound."""
+        """The number of keys below the first row plus `bound`, at least 0."""
         b, (_, keys, _, _) = self.b, self.plan.extents
         seen = b.add(arith.AddiOp(self.as_signed(self.first_row), b.i32(bound)))
         seen = b.add(arith.MinSIOp(seen, b.i32(keys)))
@@ -320,7 +320,7 @@ class RegisterAttentionCode(FragmentAttention):
         return [[b.add(arith.MinSIOp(limit, of_all)) for limit in row] for row in limits]
 
     def _diagonal(self, first: Index, bound: Size) -> list[list[SSAValue]]:
-        """For each row its number and a bound less a key's number."""
+        """For each row: row number + `bound` - `first`."""
         b = self.b
         diagonal = self._difference(b.plus(self.row, self.lane_row), first)
         return [

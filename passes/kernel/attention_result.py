@@ -1,5 +1,5 @@
 """
-The result of an attention whose probabilities stay in registers, from there to where it belongs.
+Stores the result of an attention whose probabilities stay in registers.
 
 An invocation knows which elements its components are: it stores neighbours in a row as one. Where
 values were packed and tiles are whole, fragments are stored cooperatively.

@@ -23,7 +23,7 @@ from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 
 class Scratch:
-    """A subgroup's exchange: a fragment of f32, two numbers for each row, probabilities."""
+    """A subgroup's Workgroup memory: one f32 fragment, two numbers per row, and probabilities."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Scratch:
             b.when(inside, lambda number=number: body(number))
 
     def each_element(self, body: Callable[[Index, Index, Index], None]) -> None:
-        """body(row, column, place in `exchange`) for each element of a fragment, row by row."""
+        """Calls body(row, column, place in `exchange`) for each element of a fragment."""
         b, lanes = self.b, self.plan.target.subgroup_size
         for first in range(0, self.m * self.n, lanes):
             number = b.plus(self.lane, first)

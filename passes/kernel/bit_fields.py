@@ -1,5 +1,5 @@
 """
-Small integers that stay bits of the word they were loaded in until something else is made of them.
+Keeps small integers as bits of the word they were loaded in as long as possible.
 
     (byte >> 4) & 15 as a float   ->   bitcast(word & 0xf000 | 0x4b000000) * 2^-12 - 2^11
 
@@ -31,7 +31,7 @@ from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.elements import components_of, constant_of
 
 Known: TypeAlias = dict[Hashable, Any]
-"""Values that are computed already and dominate the present place."""
+"""Values already computed at this place, by operation and operands."""
 
 MANTISSA = 23
 """Bits of a binary32 number below its exponent."""
@@ -76,7 +76,7 @@ class Bits:
 
 @dataclass(frozen=True)
 class Whole:
-    """The binary32 number that bits without sign are, or all bits of their type with one."""
+    """An integer converted to binary32: `bits` without sign, or all bits of their type with one."""
 
     bits: Bits
     signed: bool = False
@@ -92,7 +92,7 @@ class Affine:
 
 
 Scalar: TypeAlias = SSAValue | Bits | Whole | Affine | int
-"""A number: a value, bits, a float of bits, a value with a factor and an addend apart, or known."""
+"""A value, bits, bits as a float, a value with separate scale and addend, or a constant."""
 
 
 def fields_of(word: SSAValue, width: int) -> list[Bits]:
@@ -109,7 +109,7 @@ class ScalarCode:
         """Values that neighbouring elements have in common."""
 
     def copied(self, op: Operation, operands: Sequence[Scalar]) -> Scalar:
-        """Copies an operation of one result onto other operands; writes equal copies only once."""
+        """Copies an operation to other operands; equal copies are written once."""
         key = (op.name, *operands, *op.result_types, str(op.properties))
         if key not in self.known:
             result = self._apart(op, operands) or self._copied(op, operands)
@@ -129,7 +129,7 @@ class ScalarCode:
         return isinstance(scalar, int)
 
     def _apart(self, op: Operation, operands: Sequence[Scalar]) -> Affine | None:
-        """Folds a shared factor or addend into the `scale` and `addend` of the other operand."""
+        """Keeps a shared factor or addend separate: moves it into the other operand's `Affine`."""
         if not isinstance(op, arith.MulfOp | arith.AddfOp | arith.SubfOp):
             return None
         if op.result.type != f32 or self.is_shared(operands[0]) == self.is_shared(operands[1]):
@@ -155,7 +155,7 @@ class ScalarCode:
         return Affine(apart.value, scale, addend)
 
     def _shared(self, kind: type[Any], x: SSAValue, y: SSAValue) -> SSAValue:
-        """An operation on shared numbers."""
+        """Writes an operation on shared numbers, once."""
         key = (kind, x, y)
         if key not in self.known:
             self.known[key] = self.b.add(kind(x, y))
@@ -200,7 +200,7 @@ class ScalarCode:
         return self._remembered(arith.AndIOp, bits, (1 << count) - 1)
 
     def _remembered(self, kind: type[Any], x: SSAValue, number: int) -> SSAValue:
-        """An operation on a word and a number; a shift by 0 is left out."""
+        """Writes an operation on a word and a number, once; shifts by 0 are dropped."""
         if number == 0 and kind in (arith.ShRUIOp, arith.ShLIOp):
             return x
         key = (kind, x, number)
@@ -228,7 +228,7 @@ class ScalarCode:
         return copy.results[0]
 
     def _of_bits(self, op: Operation, bits: Bits, others: Sequence[Scalar]) -> Scalar | None:
-        """Returns the result of an operation on bits if it is bits or their float, else None."""
+        """Folds an operation on bits into bits or their float; None if that is not possible."""
         match op, others:
             case arith.OrIOp(), [Bits() as other]:
                 return self._joined(bits, other)
@@ -280,7 +280,7 @@ class ScalarCode:
         return self._remembered(arith.AndIOp, word, ((1 << bits.count) - 1 << bits.up) * ones)
 
     def _half(self, bits: Bits) -> SSAValue:
-        """Returns the number of binary16 that 16 bits are; makes it for both halves of the word."""
+        """Reinterprets 16 bits as binary16; both halves of a word are computed at once."""
         halves = self.in_cells(bits, HALF_WORD)
         key = spv.BitcastOp, halves
         if key not in self.known:

@@ -63,7 +63,7 @@ class ColumnsCode(LoopsCode):
         return value
 
     def _place(self, column: Index) -> Index:
-        """The number of a column, or its rest by groups if that is known."""
+        """Renumbers a column so that its place in the group is a constant, if that is provable."""
         b, readers = self.b, self.readers
         base, added = b.split(column) if isinstance(column, SSAValue) else (0, column)
         if not isinstance(added, int):

@@ -46,10 +46,10 @@ from xdsl_spirv.passes.kernel.elements import (
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
 MOST_BYTES = 16
-"""Bytes of a load."""
+"""Largest size of one load in bytes."""
 
 Point: TypeAlias = dict[int, tuple[Index, int]]
-"""For each loop where a unit begins, and a number that is added to it."""
+"""A point by loop: the index at which the unit begins, plus a constant."""
 
 
 def stored_type(element: Attribute) -> Attribute:
@@ -63,12 +63,12 @@ class LeafCode:
     def __init__(self, b: HoistingEmitter, leaf: Leaf, unit: dict[int, int], fast: int | None):
         self.b, self.leaf = b, leaf
         self.is_shared = fast is not None and leaf.strides[fast] == 0
-        """Whether neighbouring elements of the operand have its elements in common."""
+        """True if neighbouring elements of the operand read the same elements here."""
         self.width = leaf.width(unit, MOST_BYTES)
         self.type = stored_type(leaf.element)
         memory = leaf.placed.value
         self.selected: tuple[SSAValue, int] | None = None
-        """The numbers of parts that are read, and the loop that walks these numbers."""
+        """The tensor of part numbers, and the loop that walks it, if parts are selected."""
         if isinstance(memory.owner, SelectedViewOp):
             (first, *_), selection = leaf.placed.map.results, memory.owner
             assert isinstance(first, AffineDimExpr)
@@ -105,7 +105,7 @@ class LeafCode:
         return inside
 
     def _fill(self) -> int:
-        """The number around the elements, or the words that hold it once for each element."""
+        """The padding value; in words, repeated for each element of a word."""
         fill, bits = self.leaf.fill, bit_width(self.type)
         if not self.in_words:
             return fill
@@ -184,9 +184,8 @@ class ComputedOperand:
         code: Callable[[HoistingEmitter, Leaf, dict[int, int], int | None], LeafCode] = LeafCode,
     ):
         """
-        `fast` is the loop that leads from an element to its neighbour; `keeps` says whether floats
-        of small integers stay integers in a value that is taken apart; `code` reads a tensor.
-        """
+        `fast` is the loop whose next iteration is the neighbouring element. With `keeps`, small
+        integers stay integers until they are multiplied. `code` reads a tensor."""
         self.b, self.type, self.signed, self.keeps = b, type, signed, keeps
         self.root = Placed(value, map)
         self.leaves = {leaf.placed: code(b, leaf, unit, fast) for leaf in leaves}
@@ -203,11 +202,11 @@ class ComputedOperand:
         return [(leaf.memory, leaf.place(point)[0]) for leaf in self.leaves.values()]
 
     def element(self, point: Point, known: Known) -> SSAValue:
-        """The element at a point in the type of the sums; `known` is added to."""
+        """The element at a point in the type of the sums; `known` holds values already written."""
         return ScalarCode(self.b, known).whole(self.apart(point, known))
 
     def apart(self, point: Point, known: Known) -> Affine:
-        """The operand with a factor or addend that is equal for neighbours apart, if any."""
+        """The element as value * scale + addend; factors shared by neighbours stay separate."""
         key = (self, *(point[loop] for loop in self.loops))
         if key not in known:
             value = self._value(self.root, point, known)

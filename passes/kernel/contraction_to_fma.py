@@ -37,11 +37,10 @@ from xdsl_spirv.passes.schedule.tiles import vector_type
 
 class InvocationCore:
     """
-    An invocation's m x n elements of the result, row by row in vectors of `plan.result.width`.
+    Computes an invocation's m x n elements, row by row in vectors of `plan.result.width`.
 
-    The invocations of a subgroup lie row by row over the subgroup's part of the result, and so
-    close together that they read neighbours in Workgroup memory: an invocation's next row, or
-    vector, comes after one row, or vector, of all others.
+    Invocations are interleaved: neighbours own neighbouring rows or vectors, and an invocation's
+    next one comes after one of each other invocation. So they read neighbours in Workgroup memory.
     """
 
     def __init__(self, builder: KernelEmitter, plan: Plan, place: Place):
@@ -135,7 +134,7 @@ class InvocationCore:
         return self._by_place(operand, loaded, self.plan.contraction.types[number])
 
     def _loaded(self, number: int, operand: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """The vectors that `TileInMemory.vectors` reads of the invocation's rows or columns."""
+        """Loads the vectors that hold the invocation's rows (0) or columns (1)."""
         b, tile, schedule = self.builder, operand.tile, self.plan.schedule
         vector = tile.vector if tile.k_axis == 0 else 1
         part = schedule.tile[number] // schedule.grid[number] // vector

@@ -1,6 +1,5 @@
 """
-A fragment of the result as elements with their places, which a device's instruction gives to a
-function.
+Computes on a fragment's elements and their places by an instruction that calls a function for each.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class FunctionCode(MatrixCode):
         return [self._result(number, row, column, accumulator) for number in count]
 
     def _result(self, number: int, row: Index, column: Index, accumulator: Accumulator) -> SSAValue:
-        """A result, which the accumulator's type holds as well until it is one."""
+        """Computes one result, widened to the accumulator type if its own type is narrower."""
         b, held = self.builder, self.code.epilogue.root.element_type
         element = self.code.epilogue.results[number].element_type
 

@@ -116,7 +116,7 @@ def constant_of(b: KernelEmitter, value: SSAValue) -> SSAValue:
 
 
 def apply_prologue(b: KernelEmitter, tile: StagedTile, loaded: SSAValue) -> SSAValue:
-    """An element, or a vector of them, after the prologue on the way to Workgroup memory."""
+    """Applies the prologue to an element or vector before it is stored in Workgroup memory."""
     count = 1 if tile.gathered else tile.vector
     flips = [flipped_bits(op) for op in tile.prologue]
     if len(components_of_type(loaded.type)) < count and None not in flips:
@@ -183,7 +183,7 @@ def pack_elements(b: KernelEmitter, values: Sequence[SSAValue], element: Attribu
 
 
 class HasContraction(Protocol):
-    """The part of a kernel's plan that is read here: its contraction."""
+    """A kernel's plan with a contraction."""
 
     @property
     def contraction(self) -> Contraction: ...
@@ -191,7 +191,7 @@ class HasContraction(Protocol):
 
 @dataclass(frozen=True)
 class Access:
-    """A buffer seen as a row of elements or of vectors of `width`; `layout` is in elements."""
+    """A buffer viewed as a row of elements, or of vectors of `width`; `layout` counts elements."""
 
     memory: SSAValue
     layout: Layout
@@ -223,7 +223,7 @@ class ElementCode:
         width: int,
         stored: int | None = None,
     ):
-        """`stored` results are stored at a time by others, if not `width`."""
+        """`stored` is the vector width of the results in memory; by default `width`."""
         self.builder, self.tile, self.width = builder, tile, width
         self.contraction = plan.contraction
         self.epilogue = plan.contraction.epilogue
@@ -247,10 +247,10 @@ class ElementCode:
         known: Mapping[Placed, SSAValue] | None = None,
     ) -> None:
         """
-        Store the results of places that all exist, given a scalar or a vector of `width`, or a
-        scalar of each part.
+        Stores the results at existing places: a scalar, a vector of `width`, or a scalar per
+        part.
 
-        `known` are values of the epilogue that are the same for all of them.
+        `known` holds values of the epilogue that are equal at all these places.
         """
         b = self.builder
         if isinstance(accumulators, tuple):

@@ -1,6 +1,5 @@
 """
-A fragment of the result as the components that an invocation holds of it, where the target says
-which those are.
+Computes on the components of a fragment that an invocation holds, if the target says which.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Elements(Protocol):
         ...
 
     def for_each(self, at: Corner, value: Accumulator, width: int, body: Body) -> None:
-        """body(row, column, element) for each of the fragment at `at`, or for `width` as one."""
+        """Calls body(row, column, elements) for each element, or `width` of them, of a fragment."""
         ...
 
     def whole(

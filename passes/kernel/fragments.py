@@ -40,9 +40,9 @@ UNROLLED_ROWS = 8
 
 def _is_finished_alone(plan: Plan) -> bool:
     """
-    Whether slices of K have one fragment to finish between them, which the first one does.
+    True if the slices of K share a single fragment, which the first slice finishes.
 
-    Its room for that is then what the others left their sums in, unless it begins with values.
+    It can then reuse the memory of the other slices' sums, unless it starts from initial values.
     """
     if plan.schedule.slices == 1 or plan.schedule.fragments[:2] != (1, 1):
         return False
@@ -78,7 +78,7 @@ class FragmentTile(ResultTile):
         self.scratch: SSAValue | None = None
         shape = plan.result.scratch_shape
         self.reuses_sums = shape is not None and _is_finished_alone(plan)
-        """Whether `scratch` is memory that other slices' sums were read from; it is set then."""
+        """True if `scratch` reuses the memory of the other slices' sums; it is then set later."""
         if shape is not None and not self.reuses_sums:
             self.scratch = builder.allocate(type.element_type, shape, "scratch")
         self._scratch_row = builder.times(place.subgroup, self.m) if shape else 0
@@ -120,7 +120,7 @@ class FragmentTile(ResultTile):
         return self.builder.pointer(memory, (self.offset(*at),))
 
     def _corners(self, numbers: Sequence[int] | None = None) -> list[tuple[Index, Index]]:
-        """Row and column in the result of the first elements of all fragments, or of some."""
+        """Row and column of the first elements of fragments in the result."""
         b = self.builder
         if numbers is None:
             numbers = range(self.fragments_m * self.fragments_n)
@@ -292,7 +292,7 @@ class FragmentTile(ResultTile):
         return components.whole(at, self.zeros()[0], element)
 
     def _redirected(self, at: tuple[Index, Index]) -> tuple[Index, Index]:
-        """The corner of a fragment, or of the result's first fragment if it lies outside."""
+        """The corner of a fragment, or (0, 0) if the fragment lies outside of the result."""
         inside = self.fragment_inside(at)
         if inside is True:
             return at

@@ -45,12 +45,12 @@ SIGNS = 0x80 * IN_EACH_BYTE
 EVEN_BYTES, LOW_HALF, FULL = 0x00FF00FF, 0x0000FFFF, 0xFFFFFFFF
 
 Slots: TypeAlias = tuple[int | None, ...]
-"""The numbers, in the unit, of the elements whose integers the bytes of a word are."""
+"""For each byte of a word, the number of its element in the unit; None for an empty byte."""
 
 
 class RowDigits:
     """
-    Elements of a row beside a unit, as integers of some bytes with signs times a power of two.
+    Elements of a row as multi-byte signed integers times one power of two.
 
     Its code is written to the scope in which it is created.
     """
@@ -103,7 +103,7 @@ class RowDigits:
         return b.add(arith.AddiOp(number, b.number(added - MIDDLE_BITS, i32)))
 
     def word(self, digit: int, slots: Slots) -> SSAValue:
-        """Four elements' digits with sign; 0 in an empty slot."""
+        """A word of four elements' signed digits; 0 in an empty slot."""
         key = digit, slots
         if key not in self._known:
             with self.b.at(self.depth):

@@ -65,7 +65,7 @@ def multiply_tiles(
 
 @dataclass
 class _State:
-    """Values that an iteration leaves to the next one, but for those that operands keep."""
+    """Values carried to the next iteration, except those that operands carry."""
 
     totals: Values
     fragments: Values
@@ -128,7 +128,7 @@ class _KLoop:
         return _State(accumulators, self._fragments() if pipeline.load else (), registers)
 
     def _loop(self, end: Size, state: _State, room: int) -> _State:
-        """Writes the loop to `end`; K surely has `room` tiles from an iteration's first one on."""
+        """Writes the loop up to `end`; each iteration has at least `room` tiles of K left."""
         pipeline, tile = self.pipeline, self.tile
         fragments = len(state.fragments)
 
@@ -148,7 +148,7 @@ class _KLoop:
         return [*state.totals, *read_ahead, *state.fragments, *state.registers]
 
     def _unpack(self, carried: Values, fragments: int) -> _State:
-        """Takes them apart again; gives operands what they read ahead."""
+        """The inverse of `_pack`; gives operands the values that they read ahead."""
         values = list(carried)
         totals, values = values[: self.totals], values[self.totals :]
         for operand in self.ahead:
@@ -198,7 +198,7 @@ class _KLoop:
         return _State(totals, loaded, registers)
 
     def _place(self, k: Index, number: int) -> Index:
-        """The place of tile `number` behind `k`, counted on from the tile before."""
+        """The K index of tile `number` after `k`."""
         return self.builder.plus(self._place(k, number - 1), self.tile) if number else k
 
     def _ahead(self, k: Index, number: int, room: int) -> Index:

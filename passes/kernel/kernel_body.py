@@ -49,11 +49,11 @@ from xdsl_spirv.passes.schedule.kinds import KernelPlan
 
 STORAGE_BUFFER = spv.StorageClassAttr(spv.StorageClass.StorageBuffer)
 READ_THROUGH = (tensor.PadOp, linalg.ops.GenericOp, PackedViewOp, SelectedViewOp)
-"""Operations behind whose first operand an operand of a contraction lies."""
+"""Operations that a kernel looks through to find an operand's memory."""
 
 
 class Unplaced(ValueError):
-    """An operation that has no form on buffers; the message says which one would have it."""
+    """An operation that has no form on buffers; the message gives an alternative."""
 
     def __init__(self, op: Operation, message: str):
         super().__init__(message)
@@ -298,7 +298,7 @@ class KernelBody:
         self.ops.append(merge)
 
     def _outputs(self, op: LinalgStructuredOperation) -> list[SSAValue]:
-        """The results' memory, with the elements that the operation updates already in it."""
+        """The results' memory, initialised with the output's elements if the body reads them."""
         places: list[SSAValue] = []
         read = op.body.block.args[len(op.inputs) :]
         for value, result, argument in zip(op.outputs, op.results, read, strict=True):
@@ -337,7 +337,7 @@ class KernelBody:
         self.ops.append(on_buffers)
 
     def _summed_operand(self, op: LinalgStructuredOperation) -> int | None:
-        """The argument of A or B, where rows of the same tensor are summed up."""
+        """The number of A's or B's argument if the operation sums rows of that tensor."""
         if self.contraction is None or row_sum_of(op) is None:
             return None
         value = op.inputs[0]

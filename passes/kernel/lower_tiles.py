@@ -91,10 +91,7 @@ def schedule_of(
 
 
 def _usual_grid(program: tile.ProgramOp, target: Target) -> tuple[int, int]:
-    """
-    Subgroups that divide the rows of all products, so that a row has one subgroup: of four where
-    the device waits for memory, of one where a processor executes one after the other.
-    """
+    """Subgroups along rows and columns: up to four along rows, so that a row has only one."""
     if target.processor:
         return 1, 1
     products = [op for op in program.walk() if isinstance(op, tile.MultiplyAddOp)]

@@ -111,7 +111,7 @@ class OutlineDispatchesPass(ModulePass):
 
 
 def _body_of(dispatch: DispatchOp, plan: KernelPlan) -> KernelBody:
-    """The kernel's region; by loops where there is no contraction, or its columns are read."""
+    """Chooses the kernel's region: `LoopsBody` for loops and for column readers."""
     contraction = plan.contraction if isinstance(plan, ContractionPlan) else None
     loops = dispatch.attributes.get(SCHEDULE)
     read = contraction is not None and contraction.epilogue.source is not None

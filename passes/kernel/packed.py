@@ -38,7 +38,7 @@ class Words:
         self.piece = vector_type(tile.element_type, per_word)
         given = [word.data for word in tile.packing.words]
         self.order = given or list(range(tile.words))
-        """The numbers of the components' words that come first, second, ..."""
+        """For each packed word, the number of the word of components that it holds."""
 
     def fragment(self, words: SSAValue) -> SSAValue:
         """Returns the fragment that words stand for."""
@@ -126,10 +126,9 @@ class PackedOperand:
         sizes: PackedSizes | None = None,
     ):
         """
-        `first` is the subgroup's first fragment along M or N; `part` says how many fragments it
-        has of a tile along M or N, and how many elements of it along K: the `slice`-th so many.
-        `sizes` are given where numbers say some; those along M or N are known.
-        """
+        `first` is the subgroup's first fragment along M or N. `part` is the number of its
+        fragments in a tile along M or N, and of its elements along K; it has the `slice`-th such
+        part along K. `sizes` are the tensor's dynamic sizes."""
         b = builder
         self.builder, self.tile = builder, tile
         self.within_k = True
@@ -207,7 +206,7 @@ class StagedFragments(StagedOperand):
         lane: SSAValue,
         buffers: int,
     ):
-        """`at` is batch, tile, invocation, how many of them, and subgroup: see `StagedOperand`."""
+        """`at` is batch, tile, invocation, number of invocations, and subgroup."""
         super().__init__(builder, source, tile, *at, buffers)
         packing = tile.packing
         assert packing is not None

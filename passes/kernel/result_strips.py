@@ -42,7 +42,7 @@ class ResultStrips:
         self.begin = b.times(place.subgroup, tile.m * self.stride)
 
     def store(self, values: Sequence[SSAValue], corners: Sequence[tuple[Index, Index]]) -> None:
-        """The results of accumulators, in the order row by row, that begin at the corners."""
+        """Stores the results of accumulators, given row by row; `corners` are where they begin."""
         b, count = self.builder, self.tile.plan.schedule.fragments[1]
         whole = MatrixCode(b, self.tile, self.code)
         for first in range(0, len(values), count):
@@ -60,7 +60,7 @@ class ResultStrips:
     def _to_strip(
         self, code: MatrixCode, at: tuple[Index, Index], value: SSAValue, number: int
     ) -> None:
-        """The `number`-th fragment of a strip, which begins at a place of the result."""
+        """Stores the `number`-th fragment of a strip in Workgroup memory."""
         b = self.builder
         (result,) = code.results(*at, value)
         place = b.plus(self.begin, number * self.tile.n // self.width)

@@ -62,9 +62,9 @@ def address_along(
     b: KernelEmitter, walk: Walk, number: Index, guards: int, ahead: Index = 0, constant: int = 0
 ) -> Address:
     """
-    The address of the element `number` + `constant` of a walk, relative to the walk's begin.
+    The address of element `number` + `constant` of a walk, relative to the walk's start.
 
-    `ahead` is added to the last axis: it must not carry the number beyond that axis.
+    `ahead` moves along the last axis only, and must stay inside it.
     """
     if len(walk) > 1 or guards:
         number, constant = b.plus(number, constant), 0

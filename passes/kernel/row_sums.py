@@ -28,7 +28,7 @@ from xdsl_spirv.passes.kernel.elements import components_of, inline_body
 from xdsl_spirv.passes.schedule.rows import RowsPlan
 
 MOST_AT_A_TIME = 4
-"""Elements of a load."""
+"""Largest number of elements of a load."""
 
 
 class RowSums:
@@ -56,9 +56,10 @@ class RowSums:
         units: Sequence[tuple[Sequence[Point], Condition]],
     ) -> list[SSAValue] | None:
         """
-        Returns the parts where the factors beside these units are all of a row, each element once.
+        Partial sums computed from the elements that the products of these units read.
 
-        `units` are the places of their elements, and whether there are any; None if it is not so.
+        `units` gives the places of each unit's elements, and whether the unit exists. Returns None
+        unless the units contain each element of a row exactly once.
         """
         leaves = [self._leaf(placed, few) for placed in self.placed]
         return (

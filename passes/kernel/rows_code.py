@@ -120,9 +120,7 @@ class RowsKernel:
             self._add_up()
 
     def _parts_of_own_units(self) -> list[SSAValue] | None:
-        """
-        Parts of the epilogue's row sums, from the elements beside the units, to be added up last.
-        """
+        """Partial row sums from the elements that the products read; None if impossible."""
         plan = self.plan
         alone = plan.lanes == plan.target.subgroup_size and plan.schedule.grid[1] == 1
         if not self.row_sums.placed or not alone or not plan.sums.meets_in_memory:
@@ -234,7 +232,7 @@ class RowsKernel:
         return number if inside is True else self.b.select(inside, number, 0)
 
     def _in_turns_of_parts(self, number: Index) -> Index:
-        """Returns the column with this number, where equal parts take turns."""
+        """The column of this number when columns are taken in turns from equal parts of a row."""
         b, readers = self.b, self.plan.readers
         if readers is None or readers.parts == 1:
             return number
@@ -346,7 +344,7 @@ class RowsKernel:
         return results
 
     def _places(self, unit: Index) -> Point:
-        """The start of a unit along the loops of K."""
+        """The index at which a unit begins, for each loop of K."""
         b, plan = self.b, self.plan
         indices = b.delinearized(unit, plan.operands.steps_along)
         return {
@@ -436,7 +434,7 @@ class RowsKernel:
     def _in_halves(
         self, totals: Sequence[SSAValue], take: Callable[[Index, Index, SSAValue], None]
     ) -> None:
-        """Calls take(row, column, total) as `_in_turns` does; each lane adds up one total."""
+        """Like `_in_turns`, but each lane adds up one total."""
         b, columns = self.b, self.count[1]
         size = self.plan.target.subgroup_size
         total = reduce_by_halves(b, totals, self.lane, size, self.plus)

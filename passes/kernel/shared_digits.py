@@ -54,7 +54,7 @@ class SharedDigits:
 
     @cached_property
     def _shares(self) -> list[tuple[Index, Index, Condition]]:
-        """Unit and quad of each that the invocation makes digits of; whether there is one."""
+        """The unit and quad of each of the invocation's shares, and whether the share exists."""
         b, plan = self.b, self.plan
         units = plan.operands.units
         assert isinstance(units, int)

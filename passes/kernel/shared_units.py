@@ -126,7 +126,7 @@ class SharedUnitsKernel(RowsKernel):
         return self.few.element(point, {})
 
     def _offset_of(self, lane: int) -> Offset:
-        """Distance of a lane's elements from the first lane's."""
+        """The distance of a lane's elements from the first lane's."""
         offset: Offset = {}
         for digit in self.plan.lane_digits:
             lane, number = divmod(lane, digit.count)
@@ -162,7 +162,7 @@ class LaneSums:
         """
         Adds the products of a column to `total`; `elements` has all lanes' elements for each x.
 
-        Elements that have a factor and an addend in common are summed without them.
+        A factor and an addend that several elements share are applied to their sum.
         """
         kernel = self.kernel
         sums: dict[tuple[SSAValue | None, SSAValue | None], list[Term]] = {}
@@ -209,10 +209,7 @@ class LaneSums:
         return total
 
     def _float_in_place(self, numbers: Sequence[Whole]) -> SSAValue:
-        """
-        The float of each lane's bits where they lie in the word, turned where `_sign_bit_to_turn`
-        says.
-        """
+        """Converts each lane's bits to float where they are; may flip their top bit first."""
         b, kernel = self.kernel.b, self.kernel
         word, bits = kernel.by_lane([x.bits.word for x in numbers]), [x.bits for x in numbers]
         mask = kernel.numbers_by_lane([((1 << x.count) - 1) << x.low for x in bits], i32)
@@ -247,10 +244,7 @@ Term: TypeAlias = tuple[SSAValue, Sequence["SSAValue | Whole"]]
 
 
 def _sign_bit_to_turn(number: Whole) -> int:
-    """
-    Returns the field's top bit if the conversion needs it flipped, else 0: it does for a signed
-    field below the word's top bit, and for an unsigned field that contains it.
-    """
+    """The field's top bit if it must be flipped to get the sign right, else 0."""
     bits = number.bits
     has_sign = bits.low + bits.count == WORD
     return 0 if number.signed == has_sign else 1 << (bits.low + bits.count - 1)

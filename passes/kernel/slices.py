@@ -29,8 +29,7 @@ from xdsl_spirv.passes.schedule.plan import Plan
 
 Finish = Callable[[Sequence[int], Sequence[SSAValue], Condition], None]
 """
-Uses the whole sums of the fragments with these numbers, where the condition holds: in subgroups in
-which it does not, the sums are anything.
+Uses the complete sums of these fragments. If the condition is false, the sums are undefined.
 """
 
 
@@ -55,7 +54,7 @@ class SliceSums:
         self.count, self.together = along_m * along_n, sums.fragments
         self.places = rows * columns
         self.has_barriers = plan.result.scratch_shape is not None
-        """Whether results that are finished wait for each other in the subgroup's scratch."""
+        """True if finishing needs barriers, because results share the subgroup's scratch."""
         self.shape = sums.shape
         self.in_rows = in_rows
         self.in_tile = sums.tile

@@ -38,18 +38,18 @@ PACKED = 4
 FOUR_BYTES = VectorType(i8, [PACKED])
 
 CHUNK = 4
-"""Moves in the body of the loop that is used beyond that."""
+"""Number of moves in the body of the loop that moves larger tiles."""
 
 
 @dataclass(frozen=True)
 class Move:
     """
-    One vector of the tile, seen by the invocation that moves it.
+    One vector of the tile, as the invocation that moves it sees it.
 
-    `row` + `step` and `column` are its place in the tile, columns in vectors; moves of an
-    invocation that differ in `step` only share everything else. `address` is where the operand's
-    element lies as far as batch and M or N say, redirected to the first where it lies outside;
-    where `outer_inside` does not hold, zeros take its place.
+    `row` + `step` and `column` are its place in the tile; columns count vectors. Moves of an
+    invocation that differ only in `step` share the rest. `address` is the element's place by batch
+    and M or N, redirected to the first element if it lies outside. If `outer_inside` is false, the
+    move stores zeros.
     """
 
     row: Index
@@ -74,7 +74,7 @@ class TileInMemory(ABC):
         """`subgroup` is the subgroup's row (for A) or column (for B) in the workgroup."""
         self.builder, self.tile, self.subgroup = builder, tile, subgroup
         self.within_k = False
-        """Whether the tiles that are loaded lie inside K, which is then not looked at."""
+        """True if the tiles being loaded are known to lie inside K, so that K is not checked."""
         self.slice: Index = 0
         """Number of the slice of the tile along K that the subgroup multiplies."""
         self.depth = 0
@@ -101,7 +101,7 @@ class TileInMemory(ABC):
         self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []
 
     def _is_beyond(self, number: Index) -> bool:
-        """Whether some invocations may have no `number`-th piece."""
+        """True if some invocations may lack a `number`-th piece."""
         if isinstance(number, int):
             return (number + 1) * self.invocations > self.tile.pieces
         return self.tile.pieces % (self.invocations * CHUNK) != 0
@@ -112,7 +112,7 @@ class TileInMemory(ABC):
         return len(self.moves) * self.values_of_move
 
     def load_all(self, k: Index) -> list[SSAValue]:
-        """The invocation's values of the tile at depth k, in registers; none if it uses a loop."""
+        """Loads the invocation's values of the tile at depth k; none if the copy is a loop."""
         origin = self._k_origin(k)
         return [value for move in self.moves for value in self._load(move, origin)]
 
@@ -163,8 +163,8 @@ class TileInMemory(ABC):
         """
         The vectors at `first` + each of `places` along M or N, at the `step`-th `depth` along K.
 
-        Places are rows of the tile where its rows lie along K: by place, then along K in vectors.
-        Otherwise they are vectors of a row: by K, then by place.
+        If rows of the tile lie along K, they are ordered by place, then along K; otherwise by K
+        first.
         """
         b, width = self.builder, self.tile.vector
         if self.tile.k_axis == 1:
@@ -179,7 +179,7 @@ class TileInMemory(ABC):
         ]
 
     def along_k(self, row: Index, column: Index, count: int) -> list[SSAValue]:
-        """The tile's `count` elements along K from `column`, of one place along M or N."""
+        """Loads `count` elements of the tile along K from `column`, at one place along M or N."""
         b, tile = self.builder, self.tile
         if tile.k_axis == 0:
             return [b.load(self.memory, (self._in_tile(column, row, i, 0),)) for i in range(count)]
@@ -190,11 +190,7 @@ class TileInMemory(ABC):
         ]
 
     def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
-        """
-        The subgroup's fragments of its slice of the tile at `k` elements along K, along M or N.
-
-        They are the `count` ones of its part of the tile.
-        """
+        """Loads the subgroup's `count` fragments along M or N, at element `k` of its slice of K."""
         tile, is_a = self.tile, type.use.data == spv.CooperativeMatrixUse.MatrixAKHR
         size = type.rows if is_a else type.columns
         assert isinstance(size, IntAttr)
@@ -212,7 +208,7 @@ class TileInMemory(ABC):
         type: spv.CooperativeMatrixType,
         layout: spv.CooperativeMatrixLayout,
     ) -> SSAValue:
-        """The one at `outer` in the subgroup's `span`, all in elements."""
+        """Loads the fragment that begins `outer` elements into the subgroup's `span`."""
         b, tile = self.builder, self.tile
         if tile.k_axis == 1:
             row, column = (
@@ -311,7 +307,7 @@ class StagedOperand(TileInMemory):
         return Move(row, 0, column, exists, place, self._zeroed(inside), exists is not True)
 
     def _zeroed(self, inside: Condition) -> Condition:
-        """The condition, by M or N, outside of which zeros take the place of a move's elements."""
+        """False if zeros replace a move's elements because they lie outside along M or N."""
         return inside if self.zeros_outside else True
 
     def _k_origin(self, k: Index) -> Index:

@@ -21,7 +21,7 @@ Combine = Callable[[SSAValue, SSAValue], SSAValue]
 
 
 def reduce_by_rotations(b: KernelEmitter, value: SSAValue, size: int, combine: Combine) -> SSAValue:
-    """`value` of all `size` invocations of the subgroup, combined; `size` is a power of two."""
+    """Combines the `value` of all `size` invocations; `size` is a power of two."""
     distance = size // 2
     while distance:
         op = spv.GroupNonUniformRotateKHROp(spv.Scope.Subgroup, value, b.i32(distance))
@@ -53,8 +53,9 @@ def exchanged(
     b: KernelEmitter, value: SSAValue, distance: int, size: int, combine: Combine
 ) -> SSAValue:
     """
-    Combines `value` over the invocations whose numbers differ in multiples of `distance` below
-    `size`; both are powers of two.
+    Combines the values of invocations whose numbers differ in multiples of `distance`.
+
+    `distance` and `size`, the subgroup's, are powers of two.
     """
     while distance < size:
         value = given_away(b, value, value, distance, combine)
@@ -65,7 +66,7 @@ def exchanged(
 def given_away(
     b: KernelEmitter, kept: SSAValue, given: SSAValue, distance: int, combine: Combine
 ) -> SSAValue:
-    """Sends `given` to the invocation at a distance; combines its value with `kept`."""
+    """Sends `given` to the invocation at a distance; combines the value received with `kept`."""
     op = spv.GroupNonUniformShuffleXorOp(spv.Scope.Subgroup, given, b.i32(distance))
     return combine(kept, b.add(op))
 
@@ -76,8 +77,8 @@ def reduce_by_halves(
     """
     Combines `count` values over `size` invocations; each gets number `lane * count // size`.
 
-    An invocation gives one half of its values away for the other half of another's, so that four
-    values take 6 exchanges instead of 20. Both numbers are powers of two, `count` not greater.
+    Each step swaps one half of an invocation's values for the other half of another's: four values
+    take 6 exchanges instead of 20. Both numbers are powers of two, with `count` <= `size`.
     """
     distance = size // 2
     while len(values) > 1:

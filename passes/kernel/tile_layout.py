@@ -67,8 +67,9 @@ class Layout:
 
 def spread(shape: Sequence[int], target: Target, subgroups: int, vector: int = 1) -> Layout:
     """
-    Elements dealt to all invocations of the workgroup, neighbours to neighbours; `vector` elements
-    of a row stay together. A size that cannot be divided by two stays in one invocation.
+    Deals elements to all invocations of the workgroup, neighbours to neighbours.
+
+    `vector` elements of a row stay together. An odd factor of a size stays in one invocation.
     """
     left, lanes = list(shape), list[Place]()
     taken = [1] * len(shape)

@@ -113,7 +113,7 @@ Operand = Callable[[int, int], SSAValue]
 
 
 def operand(value: TileValue, wanted: Matrices) -> Operand:
-    """Returns an operand's matrices; writes it to Workgroup memory if it must be there."""
+    """Returns an operand's matrices; moves it through Workgroup memory if necessary."""
     b = value.b
     key = "operand", value, wanted
     for scope in b.scopes:

@@ -116,7 +116,7 @@ class Reduction:
         return results
 
     def _owner_layout(self) -> Layout:
-        """The layout in which lanes that have exchanged a row hold the same."""
+        """The layout after the exchange: the lanes that shared a row hold the same number."""
         nothing = (0,) * len(self.layout.registers[0])
         lanes = [
             nothing if n in self.exchanged else place for n, place in enumerate(self.layout.lanes)

@@ -31,7 +31,7 @@ from xdsl_spirv.passes.kernel.tile_code import Spot, TileEmitter
 from xdsl_spirv.passes.kernel.tile_layout import Layout, Matrices, spread
 
 LAYOUTS = ROW_MAJOR, COLUMN_MAJOR
-"""The layouts of matrices that are loaded as they are, and transposed."""
+"""Memory layouts from which a matrix is loaded as it is, or transposed."""
 
 
 @dataclass(frozen=True)

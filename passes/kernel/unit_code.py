@@ -126,7 +126,7 @@ class UnitCode:
         return self._as_vector(self._value(result, (*at,)), result.type)
 
     def loops_of(self, value: SSAValue) -> frozenset[int]:
-        """The loops of the unit that a value of the body follows."""
+        """The loops of the unit on which a value of the body depends."""
         if value not in self._loops:
             self._loops[value] = self._found_loops(value)
         return self._loops[value]
@@ -143,7 +143,7 @@ class UnitCode:
         return frozenset[int]().union(*map(self.loops_of, op.operands))
 
     def _value(self, value: SSAValue, at: tuple[int, ...]) -> Value:
-        """A value of the body in an iteration, or from there on in the next four."""
+        """A value of the body at one iteration, or a vector of four from there on."""
         key = value, tuple(at[loop] for loop in sorted(self.loops_of(value)))
         if key not in self._values:
             self._values[key] = self._computed(value, at)

@@ -25,7 +25,7 @@ NOTHING: Common = (None, None)
 
 
 class Kernel(Protocol):
-    """The protocol of kernels whose units are summed: what is multiplied, and how."""
+    """A kernel whose units are summed."""
 
     b: HoistingEmitter
     type: Attribute
@@ -60,7 +60,7 @@ class UnitSums:
         self.beside: dict[tuple[int, int, Common], tuple[SSAValue, ...]] = {}
         rows, columns = kernel.count
         self.sums_rows = rows < columns
-        """Whether the sums of the rows' elements serve more columns than there are rows."""
+        """True if summing the row elements pays: it serves more columns than there are rows."""
 
     def add(
         self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index

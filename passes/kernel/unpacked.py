@@ -33,11 +33,11 @@ MOST_BITS = 128
 
 class PlaneSource:
     """
-    A plane in memory: an invocation's share of a unit, or of a part, is `loads` loads of `type`.
+    A plane in memory: an invocation loads its share of a unit by `loads` loads of `type`.
 
-    Bytes come as words of four; other numbers, or fewer bytes, one by one. A part is one of `split`
-    along the unit's innermost loop, whose numbers lie side by side, in as many `runs` as the loops
-    around it have iterations.
+    Bytes are loaded as words of four if possible, other numbers one by one. With `split`, the share
+    is a part of a unit along its innermost loop, in one contiguous run for each iteration of the
+    loops around it: `runs`.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PlaneSource:
         self.loads = share * bit_width(element) // bit_width(self.type)
         memory = plane.value
         self.batch = batch
-        """The part of the plane that is read: the batch's own, or the one that a number selects."""
+        """The part of the plane that is read: by batch, or by a loaded number."""
         if isinstance(memory.owner, SelectedViewOp):
             number = builder.load_once(memory.owner.numbers, (batch,))
             self.batch = builder.add(arith.IndexCastOp(number, IndexType()))

@@ -48,7 +48,7 @@ class UnpackedFragments:
         assert tile.order is not None
         self.builder, self.tile, self.order, self.lane = builder, tile, tile.order, lane
         self.within_k = False
-        """Whether the tiles that are loaded lie inside K, which is then not looked at."""
+        """True if the tiles being loaded are known to lie inside K, so that K is not checked."""
         self.axis = inner_axis(tile.fragment)
         count, depth = part
         self.groups = depth // self.order.group
@@ -62,7 +62,7 @@ class UnpackedFragments:
         self.slots = [place[outer] for place in tile.fragment.component.places]
         self.lines = self._lines(first, count, outer)
         self.held = self.groups * sum(map(len, self.lines)) * self.source.loads
-        """Values that wait where it reads ahead."""
+        """Number of values that wait in registers if tiles are read ahead."""
         self.waiting: list[SSAValue] = []
         self._units: list[list[dict[int, tuple[UnitCode, Condition]]]] = []
 
@@ -130,7 +130,7 @@ class UnpackedFragments:
         return values
 
     def _unit(self, k: Index, group: int) -> tuple[Index, Condition]:
-        """The number of the invocation's unit in a group of a K tile, and whether there is one."""
+        """The number of the invocation's unit in a group of a K tile, and whether it exists."""
         b, unpacking = self.builder, self.tile.unpacking
         first = b.plus(b.divided(k, unpacking.size), self.own)
         unit = b.plus(first, group * (self.order.group // unpacking.size))

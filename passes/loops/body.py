@@ -38,8 +38,7 @@ from xdsl_spirv.targets import Target
 
 class LoopsBody(KernelBody):
     """
-    A kernel's region for a dispatch with a `#schedule.loops`, or for one whose `contraction` other
-    operations read.
+    A kernel's region for a dispatch with a `#schedule.loops` or with column readers.
 
     Raises `Unplaced` for an operation that has no form on buffers.
     """
@@ -52,7 +51,7 @@ class LoopsBody(KernelBody):
     ):
         block = dispatch.body.block
         self.updated = {block.args[operand] for operand in dispatch.updates.values()}
-        """Operands in whose memory results are made: what is not inserted is there."""
+        """Operands that are updated in place: elements that are not inserted stay."""
         super().__init__(dispatch, contraction)
         for op in self.block.ops:
             if isinstance(op, CollectiveOp) and schedule is not None:
@@ -153,7 +152,7 @@ class LoopsBody(KernelBody):
         strides: Sequence[int],
         shape: Sequence[Size] | None = None,
     ) -> SSAValue:
-        """Part of a buffer; `shape` without some of the dimensions of size 1."""
+        """Writes a view of a part of a buffer; `shape` may drop dimensions of size 1."""
         source = memory.type
         assert isinstance(source, MemRefType)
         steps = _strides(source)

@@ -57,10 +57,10 @@ UNROLLED = 4
 """Steps of a reduction that are written out instead of as a loop."""
 
 MAX_LITERAL = 64
-"""Elements of a constant in a kernel: more belong into a buffer."""
+"""Largest number of elements of a constant inside a kernel; larger ones need a buffer."""
 
 MAX_CHAIN = 60
-"""Arrays that depend on one another in one kernel: Python's stack is not endless."""
+"""Longest chain of dependent arrays in one kernel: it is walked recursively."""
 
 
 class Group(Protocol):
@@ -147,7 +147,7 @@ class LoopsCode:
                 raise TypeError(array)
 
     def _point(self, array: Computed, indices: Point) -> Point:
-        """The parallel loops of an element; reduction loops at 0."""
+        """The indices of the loops for an element; reduction loops are at 0."""
         point: list[Index] = [0] * len(array.loops.sizes)
         for loop, index in zip(array.loops.inverse[array.number], indices, strict=True):
             if loop is not None:
@@ -180,7 +180,7 @@ class LoopsCode:
     def _existing(
         self, condition: SSAValue, places: Sequence[Index], shape: Shape, strides: Shape
     ) -> Point:
-        """The indices where the condition holds, elsewhere others that exist."""
+        """The indices if the condition holds, else indices that exist."""
         b = self.b
         existing: list[Index] = []
         for place, size, stride in zip(places, shape, strides, strict=True):
@@ -341,7 +341,7 @@ class LoopsCode:
         return nest(0, point, initial)
 
     def _at(self, exprs: Sequence[AffineExpr], point: Point, shape: Shape) -> Point:
-        """Index expressions at a point."""
+        """Evaluates index expressions at a point."""
         indices = tuple(self.affine(expr, point) for expr in exprs)
         for index, size in zip(indices, shape, strict=True):
             self.b.assume(index, size)
@@ -388,7 +388,7 @@ class LoopsCode:
         carried: Sequence[SSAValue] | None,
         values: Sequence[SSAValue] | None = None,
     ) -> list[SSAValue]:
-        """The values yielded by the body at a point, or others of it; `carried` are the outputs."""
+        """The values that the body yields at a point, or `values`; `carried` are the outputs."""
         last = loops.body.last_op
         assert last is not None
         wanted = tuple(last.operands if values is None else values)
@@ -478,7 +478,7 @@ class LoopsCode:
         return env[value] if value in env else self.scalar(value)
 
     def _index_operation(self, op: Operation, operands: Sequence[Index]) -> Index | None:
-        """Sums and multiples of indices, which fold."""
+        """Folds constants, sums and multiples of indices; None for other operations."""
         if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
             return op.value.value.data
         if isinstance(op, arith.AddiOp):
@@ -512,7 +512,7 @@ class LoopsCode:
         return b.remembered(("pure", key, *operands), depth, make)
 
     def _limited(self, indices: Sequence[Index], shape: Shape) -> Point:
-        """Indices that data decides, limited to an array."""
+        """Clamps indices that depend on data to the array."""
         b = self.b
         limited: list[Index] = []
         for index, size in zip(indices, shape, strict=True):
@@ -578,9 +578,10 @@ def _is_cheap(array: Array) -> bool:
 
 def _starts_inside(array: Array) -> bool:
     """
-    Whether there is memory where the first element would be, even if the array is empty.
+    True if a first element can be read, even if the array is empty.
 
-    A part that begins behind the start may be empty where its size is open: `x[1:]` of one element.
+    A slice that begins behind the start may be empty if its size is dynamic: `x[1:]` of one
+    element.
     """
     match array:
         case Computed():

@@ -190,7 +190,7 @@ class _Distribution:
     def _in_turns(
         self, total: Size, number: Index, count: int, body: Callable[[Index], None]
     ) -> None:
-        """body(i) for each i below `total`, in turns among `count` that have numbers."""
+        """Calls body(i) for each i below `total`, in turns among `count` numbered executors."""
         b = self.b
         if not is_dynamic(total) and total <= count:
             below = b.below(number, total)
@@ -221,13 +221,13 @@ class _Distribution:
 
     @property
     def _elements_beside(self) -> int:
-        """Number of neighbouring rows of an invocation, so that no group is incomplete."""
+        """The number of neighbouring rows per invocation; 1 if groups would be incomplete."""
         wide = [size for size in self.row_shape if size != 1]
         elements = self.lanes.elements
         return elements if wide and is_multiple(wide[-1], elements) else 1
 
     def _rows_beside(self, block: Index) -> None:
-        """Compute neighbouring rows by a workgroup: each invocation has a few of them."""
+        """Computes the rows that a workgroup has; each invocation has a few neighbours."""
         b, lanes, elements = self.b, self.lanes, self._elements_beside
         total = prod(self.row_shape)
         number = b.plus(b.times(block, lanes.rows), lanes.row)
@@ -282,7 +282,7 @@ class _Distribution:
         self._store(points, inside)
 
     def _store(self, points: Sequence[tuple[Index, ...]], inside: Condition = True) -> None:
-        """Compute the elements at all points before any is stored, so that neighbours stay so."""
+        """Computes the elements at all points, then stores them, so that stores are neighbours."""
         values = [[self.code.element(a, p) for a, _ in self.nest.results] for p in points]
 
         def store() -> None:

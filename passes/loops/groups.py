@@ -31,7 +31,7 @@ from xdsl_spirv.passes.loops.code import LoopsCode, Point
 from xdsl_spirv.targets import Target
 
 READ_BY_EACH = 8
-"""Partial results that every invocation reads, rather than a part of them and what others did."""
+"""Up to this many partial results, every invocation reads all of them."""
 
 
 GROUP_ARITHMETIC: dict[type[Operation], type[spv.GroupArithmetic]] = {
@@ -46,7 +46,7 @@ GROUP_ARITHMETIC: dict[type[Operation], type[spv.GroupArithmetic]] = {
     arith.MaxUIOp: spv.GroupNonUniformUMaxOp,
     arith.MinUIOp: spv.GroupNonUniformUMinOp,
 }
-"""`maximumf` and `minimumf` are not among them: group arithmetic does not pass on a NaN."""
+"""The group operations by scalar operation; min and max of floats lack one that passes on NaN."""
 
 
 def combined(code: LoopsCode, combination: Combination, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -69,13 +69,15 @@ def kind_of(combination: Combination) -> type[spv.GroupArithmetic] | None:
 class Lanes:
     """
     The invocations that share a row: this is invocation `lane` of `size`, in group `number` of
-    `count`. `subgroups` is the number of subgroups of a workgroup that works together; `shuffle`,
-    `arithmetic` and `rotate` say what the target's subgroups can do, `memory` whether all may meet
-    at a barrier.
+    `count`.
 
-    With `rows` more than 1 this is invocation `place` of a workgroup that has `rows` times
-    `elements` rows side by side; `beside` gives the indices of all rows of an invocation for the
-    index of its first.
+    `subgroups` is the number of subgroups in a cooperating workgroup. `shuffle`, `arithmetic` and
+    `rotate` say what the target's subgroups support, `memory` if all invocations may meet at a
+    barrier.
+
+    If `rows` is above 1, this is invocation `place` of a workgroup with `rows` times `elements`
+    neighbouring rows; `beside` maps the index of an invocation's first row to those of all its
+    rows.
     """
 
     b: HoistingEmitter
@@ -135,8 +137,10 @@ class Lanes:
         body: Callable[[Sequence[Index], Any, Sequence[SSAValue]], Sequence[SSAValue]],
     ) -> Sequence[SSAValue]:
         """
-        body(numbers, inside, carried) in turns over the invocations. Few steps are written out: the
-        same numbers then stand for the same elements in every pass over the row.
+        Calls body(numbers, inside, carried) in turns over the invocations.
+
+        Few steps are unrolled, so that equal numbers mean equal elements in every pass over the
+        row.
         """
         b = self.b
         width = self.elements if self.rows == 1 and is_multiple(total, self.elements) else 1
@@ -245,7 +249,7 @@ class Lanes:
     def _exchanged(
         self, code: LoopsCode, combinations: Sequence[Combination], values: Sequence[SSAValue]
     ) -> list[SSAValue]:
-        """The partial results of all invocations of the group, combined."""
+        """Combines the partial results of all invocations of the group."""
         exchanged: list[SSAValue] = []
         for combination, value in zip(combinations, values, strict=True):
             if self.rows > 1:
@@ -281,9 +285,10 @@ class Lanes:
         writes: Condition = True,
     ) -> SSAValue:
         """
-        `count` partial results, number `number` is this one's, exchanged in Workgroup memory.
+        Exchanges `count` partial results in Workgroup memory; this invocation's is the
+        `number`-th.
 
-        One of the invocations that have the same result `writes` it: all at once would be a race.
+        If several invocations have the same result, only one of them `writes` it.
         """
         b = self.b
         memory = b.allocate(combination.type, [count], "partial")
@@ -300,10 +305,7 @@ class Lanes:
         return total
 
     def _folded(self, code: LoopsCode, combination: Combination, value: SSAValue) -> SSAValue:
-        """
-        The invocations' partial results, where a workgroup has several rows: through memory, an
-        eighth of them adding up the others' until few are left.
-        """
+        """Combines partial results of several rows in memory, to an eighth in each step."""
         b, count = self.b, self.size
         of_all = "partial", combination.type, count * self.rows
         memory = b.remembered(of_all, 0, lambda: b.allocate(of_all[1], [of_all[2]], "partial"))
@@ -332,7 +334,7 @@ class Lanes:
     def _read_in_turns(
         self, code: LoopsCode, combination: Combination, memory: SSAValue, count: int
     ) -> SSAValue:
-        """A lane's share of the partial results that its subgroup reads together."""
+        """A lane's share of the partial results, which its subgroup reads together."""
         b, size = self.b, self.subgroup_size
         lane, total = b.lane_id(size), None
         for start in range(0, count, size):

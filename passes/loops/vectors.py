@@ -169,7 +169,7 @@ def _join_values(values: list[SSAValue], type: Attribute) -> tuple[list[Operatio
 def _vector_number(
     builder: HoistingEmitter, base: SSAValue, more: int, width: int
 ) -> tuple[list[Operation], SSAValue]:
-    """base / width + more, where the width divides the base; the added number is never negative."""
+    """Computes base / width + more, where `width` divides the base; the sum is not negative."""
     ops: list[Operation] = []
     if more and may_be_negative(base):
         number = arith.ConstantOp(IntegerAttr(more * width, IndexType()))

@@ -76,7 +76,7 @@ class AssignSchedulePass(ModulePass):
     """A known device's name or the path of a target file."""
 
     typical_size: int = TYPICAL
-    """The number that a size known only when the program runs is taken for, to choose by."""
+    """The number assumed for a dynamic size when schedules are compared."""
 
     only: tuple[str, ...] = ()
     """The layers that alone may take a path, each as PATH=PATTERN."""
@@ -154,9 +154,9 @@ Schedule: TypeAlias = ContractionAttr | WindowAttr | RowsAttr
 
 class _Choices:
     """
-    The schedules that were chosen; dispatches that are alike have one, which is chosen once.
+    The schedules that were chosen; equal dispatches share one.
 
-    A network repeats its layers, and a hundred schedules are weighed for each of them.
+    A network repeats its layers, and a hundred schedules are compared for each different one.
     """
 
     def __init__(self, target: Target, decisions: Decisions):
@@ -194,7 +194,7 @@ class _Choices:
 
 
 def _needs_none(op: Operation) -> bool:
-    """True if the dispatch around an operation needs no schedule of loops."""
+    """True if the operation has a schedule, or never needs one."""
     return SCHEDULE in op.attributes or isinstance(op, PackOp | AttentionMergeOp)
 
 
@@ -263,10 +263,7 @@ def decide(contraction: Contraction, target: Target, decisions: Decisions) -> Sc
 
 
 def window_or_reason(contraction: Contraction, target: Target) -> WindowPlan | str:
-    """
-    As that of `window`, which is imported only for contractions that may be a depthwise
-    convolution.
-    """
+    """The window schedule's plan, or why there is none. Imports `window` only when it may apply."""
     reason = no_window(contraction)
     if reason:
         return reason
@@ -276,10 +273,7 @@ def window_or_reason(contraction: Contraction, target: Target) -> WindowPlan | s
 
 
 def choose_rows(contraction: Contraction, target: Target, decisions: Decisions) -> RowsPlan | str:
-    """
-    The plan of few rows, or why there is none: cooperative matrices, too, where rates are known
-    by which they are faster.
-    """
+    """The plan for few rows, or why there is none, such as that matrices are faster."""
     reason = no_few_rows(contraction, target)
     if reason:
         return reason

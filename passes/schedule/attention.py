@@ -38,7 +38,7 @@ WIDTHS = (8, 4, 2)
 MOST_BITS = 128
 
 WORDS = 4
-"""Words of a piece in Workgroup memory."""
+"""Words of a vector in Workgroup memory."""
 
 M, N, D, E = range(len(LOOPS))
 
@@ -92,7 +92,7 @@ class OfAttention(KernelPlan):
 
     @property
     def batch_loops(self) -> tuple[range, ...]:
-        """The loops of the batch, by the walks of a layout that go along them."""
+        """The loops of the batch, as one range for each walk of a layout along the batch."""
         return (range(len(self.op.sizes) - len(LOOPS)),)
 
     def layout(self, name: str) -> Layout:
@@ -106,7 +106,7 @@ class OfAttention(KernelPlan):
 
 
 def drop_guards(layout: Layout) -> Layout:
-    """Returns the layout of which no place is outside, even where sizes do not say so."""
+    """The layout without guards: every place counts as inside."""
     walks = tuple(tuple(replace(axis, steps=()) for axis in walk) for walk in layout.walks)
     return Layout(layout.start, walks)
 
@@ -184,8 +184,11 @@ class AttentionPlan(OfAttention):
     @property
     def workgroup_bytes(self) -> int:
         """
-        Probabilities, a fragment of f32, two numbers for each row; and indices once. Or where
-        probabilities stay in registers what all but the first of subgroups that share rows have.
+        Bytes of Workgroup memory.
+
+        Through memory: probabilities, one f32 fragment and two numbers per row for each subgroup,
+        and indices once. With probabilities in registers: the partial results of all but the first
+        subgroup that shares rows.
         """
         others = self.schedule.subgroups.data - self.schedule.groups
         if others:

@@ -123,7 +123,7 @@ def _candidates(
 
 
 def _through_memory(least: AttentionPlan) -> Iterator[AttentionAttr]:
-    """Schedules whose operands are read where they lie if that fits and packing would not pay."""
+    """Schedules that pass probabilities through memory; operands are packed only if that pays."""
     op, model = least.op, least.target.model.attention
     m, keys = least.schedule.query_tile.data, least.schedule.key_tile.data
     strips_of, counts = model.strips, model.key_fragments
@@ -204,7 +204,7 @@ def _in_registers(
 
 
 def estimate_seconds(plan: AttentionPlan) -> float:
-    """Estimates an attention by matrices, to compare schedules of one way of probabilities."""
+    """Relative cost of a schedule, or seconds if probabilities stay in registers."""
     target, model = plan.target, plan.target.model.attention
     tiles, batch, _ = map(typical, plan.grid)
     rounds = ceil_div(tiles * batch, target.compute_units)
@@ -218,7 +218,7 @@ def estimate_seconds(plan: AttentionPlan) -> float:
 
 
 def _time_without_memory(plan: AttentionPlan) -> float:
-    """Seconds of all workgroups, and of packing their operands."""
+    """The seconds of all workgroups, plus packing their operands."""
     schedule, target = plan.schedule, plan.target
     model = target.model.attention
     _, keys, d, e = plan.extents

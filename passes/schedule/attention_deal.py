@@ -58,20 +58,17 @@ class Deal:
 
     @property
     def apart(self) -> int:
-        """Rows of the fragment that make one row here."""
+        """Rows of a fragment that make up one row of the deal."""
         return 2 if self.paired else 1
 
     @property
     def rows(self) -> list[int]:
-        """The offset from the invocation's own row of each row of which it has components."""
+        """The rows of which an invocation has components, relative to its first."""
         offsets = self.fragment.component.values(1 - self.axis)
         return [row // self.apart for row in offsets if row % self.apart == 0]
 
     def halves(self, number: int) -> list[tuple[int, int, int]]:
-        """
-        Returns for each component of a block's fragment where it is in the invocation's pieces: the
-        number of its row among `rows`, of the word, and of the half.
-        """
+        """For each component of the fragment: its row among `rows`, its word and half."""
         rows, halves = self.rows, list[tuple[int, int, int]]()
         for at in self.fragment.component.then(self.axis, self.weights).places:
             row, element = at[1 - self.axis], number * self.share + at[self.axis]
@@ -146,7 +143,7 @@ class TileRows:
 
     @property
     def period(self) -> int:
-        """Vectors in whose numbers bits are flipped, but not beyond."""
+        """Number of vectors after which the flipping of bits repeats."""
         return self.rows * self.weight
 
 

@@ -25,17 +25,17 @@ from xdsl_spirv.targets import CONVERSIONS, PER_ELEMENT, REDUCTIONS, Target
 Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr
 
 STAGED_AHEAD = ("none", "values", "keys")
-"""Reads ahead of tiles that go through Workgroup memory: `keys` are both operands'."""
+"""Supported reads ahead for staged tiles; `keys` means both operands."""
 
 OPEN_PATHS = [
     ("vectors", "vectors", "vectors"),
     ("vectors", "vectors", "direct"),
     ("vectors", "staged", "staged"),
 ]
-"""Paths of q, k and v that need no sizes before the program runs."""
+"""Paths of q, k and v that allow dynamic sizes."""
 
 MOST_HEAD = 256
-"""Elements of a query, or of a value: what accumulators leave room for."""
+"""Longest query or value, in elements, for which accumulators leave room."""
 
 
 def _unsupported_features(plan: AttentionPlan) -> Iterator[str]:
@@ -57,9 +57,9 @@ def _unsupported_features(plan: AttentionPlan) -> Iterator[str]:
 
 def shapes_of(element: Attribute, target: Target) -> Iterator[tuple[int, int, int]]:
     """
-    Shapes of products into f32 of which the target has f16 accumulators too.
+    Shapes of products into f32 for which the target also has f16 accumulators.
 
-    These accumulators carry probabilities to Workgroup memory, in any type of 16 bits.
+    Such accumulators carry 16-bit probabilities to Workgroup memory.
     """
     name = type_name(element, True)
     carriers = {p.shape[:2] for p in target.properties_for(("f16", "f16", "f16"))}
@@ -84,7 +84,7 @@ def not_by_matrices(op: AttentionOp, in_registers: bool = True) -> Iterator[str]
 
 
 def problems(plan: AttentionPlan) -> Iterator[str]:
-    """Lists why the schedule does not fit, each with the offending number and one that fits."""
+    """Yields why the schedule does not fit, with the offending number and one that fits."""
     op, schedule, target = plan.op, plan.schedule, plan.target
     for missing in not_by_matrices(op, schedule.in_registers):
         yield missing
@@ -142,7 +142,7 @@ def _unreadable(plan: AttentionPlan) -> Iterator[str]:
 
 
 def _takes_no_fragment_apart(schedule: AttentionAttr) -> bool:
-    """True if the kernel does not depend on how many components an invocation has."""
+    """True if the kernel does not depend on the components that an invocation has."""
     whole = schedule.are_converted and schedule.rescale.data == "always"
     return whole and set(schedule.paths) == {"rows"}
 

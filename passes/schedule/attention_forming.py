@@ -158,7 +158,7 @@ class _Match:
         return attention.renamed({queries: "m"})
 
     def _queries(self) -> str:
-        """The loop along the queries: the mask's, or one of open size, or the last."""
+        """The loop along the queries: the mask's loop, or a dynamic one, or the last."""
         if self.band.rows is not None:
             if self.band.rows not in self.rows:
                 raise NotTraced("a mask of the batch's loops")
@@ -281,10 +281,10 @@ class _Match:
 
     def _widened(self, value: SSAValue, place: Place) -> Operand:
         """
-        The tensor behind operations that move elements, take the first of an axis, or widen floats.
+        Follows an operand back through moves, selections of an axis's first element, and
+        widening.
 
-        It is the last one that is read along queries, keys and heads as whole: between two that
-        are, a reshape may have cut one of them.
+        Returns the last tensor that is read by whole loops: reshapes on the way may cut loops.
         """
         operand = value, place
         while True:

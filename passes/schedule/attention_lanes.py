@@ -45,22 +45,22 @@ MOST_ROWS = 8
 """Most rows of an invocation."""
 
 MOST_KEYS = 4
-"""Loaded at a time."""
+"""Most keys that are loaded at a time."""
 
 SUBGROUPS = {"rows": 4, "keys": 8}
 """Subgroups of a workgroup. Across keys more of them leave fewer parts to merge."""
 
 SIDE_BY_SIDE = 64
-"""Bytes of a key that neighbouring invocations read at least: less wastes what memory delivers."""
+"""Least bytes of a key that neighbouring invocations read: fewer waste memory bandwidth."""
 
 FEWEST_STEPS = 2
 """Steps along the keys that are worth a part of its own."""
 
 LONG_PAST = 4096
-"""Keys that are reckoned with where their number is open."""
+"""Number of keys that is assumed if it is dynamic."""
 
 MOST_PARTS = 32
-"""That a merge reads for each row."""
+"""Most parts that a merge reads for each row."""
 
 WAVES = 2
 """Workgroups for each compute unit, of the usual number of subgroups."""
@@ -76,11 +76,10 @@ LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "result": (M,
 @dataclass(frozen=True)
 class Scores:
     """
-    The distribution of a step's scores over the lanes of a group: the scores of a key stand side by
-    side.
+    Assigns a step's scores to the lanes of a group; the scores of a key are neighbours.
 
-    Score number i, of row i mod pitch and key i / pitch, is in slot i / width of lane i mod width,
-    and where there are more lanes they repeat it.
+    Score i belongs to row i mod pitch and key i / pitch. It is in slot i / width of lane i mod
+    width; further lanes repeat it.
     """
 
     rows: int
@@ -186,7 +185,7 @@ class LanesPlan(OfAttention):
         return run
 
     def vector(self, name: str) -> int:
-        """The elements of a buffer's vectors: operands that share it, and q and k, move alike."""
+        """The width of a buffer's vectors: operands that share it have one width, so do q and k."""
         if name == "result":
             return self.width(name)
         value = self.value(name)
@@ -196,7 +195,7 @@ class LanesPlan(OfAttention):
         return gcd(*(1 if other == "mask" else self._narrowed(other) for other in names))
 
     def _narrowed(self, name: str) -> int:
-        """The width of an operand; of keys and values less where more lanes have some then."""
+        """The width of an operand; narrower for keys and values if more lanes then have a share."""
         width, lanes = self.width(name), self.schedule.lanes.data
         if name in ("k", "v"):
             extent = typical(self.sizes.extents[D if name == "k" else E])
@@ -228,7 +227,7 @@ class LanesPlan(OfAttention):
         return typical(extent) // self.vector(name)
 
     def pieces(self, name: str) -> int:
-        """Pieces of keys or values that are still worth a load."""
+        """Pieces of keys or values that are large enough for a load."""
         bits = self.vector(name) * bit_width(self.element_of(name))
         return self.vectors(name) * max(1, bits // LEAST_BITS)
 
@@ -354,10 +353,10 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
 
 def _merges_less(plan: LanesPlan, twice: LanesPlan) -> bool:
     """
-    Whether twice the subgroups leave half as many parts, where the target says that this is faster.
+    True if doubling the subgroups halves the parts, and the target says that this is faster.
 
-    On an H200 16 parts instead of 32 of 4 rows of 128 elements are merged in 3.8 us instead of 4.8,
-    and computed in the same time (benchmarks/results/h200-decode-attention-schedules.json).
+    On an H200, merging 16 parts instead of 32 (4 rows of 128 elements) takes 3.8 us instead of 4.8
+    us (benchmarks/results/h200-decode-attention-schedules.json).
     """
     known = plan.target.merged_parts
     if not known or plan.across_rows or any(twice.problems()):

@@ -63,7 +63,7 @@ class PackedOperand:
 
     @cached_property
     def loops(self) -> list[int]:
-        """The batch's loops on which an operand depends, and its own two: heads may share keys."""
+        """The batch's loops that the operand uses (heads may share keys), and its own two."""
         batch = len(self.plan.op.sizes) - len(LOOPS)
         used = self.plan.map_of(self.name).used_dims()
         return [
@@ -73,7 +73,7 @@ class PackedOperand:
 
     @property
     def batch(self) -> Walk:
-        """The walk along the batch of a packed operand, by the number in the whole batch."""
+        """The walk that takes a number in the whole batch to a packed matrix."""
         batch = len(self.plan.op.sizes) - len(LOOPS)
         kept = self.loops[:-2]
         axes: list[Axis] = []
@@ -85,7 +85,7 @@ class PackedOperand:
 
     @property
     def tiles_lie_together(self) -> bool:
-        """True if packed keys lie tile by tile: all tiles are whole, and not too many."""
+        """True if keys are packed tile by tile: all tiles are whole, and fit in a grid."""
         if self.plan.op.is_dynamic:
             return False
         _, _, most = self.plan.target.max_grid
@@ -99,7 +99,7 @@ class PackedOperand:
 
     @property
     def tile(self) -> PackedTile:
-        """Returns the packed tile as it is read."""
+        """The packed tile to read."""
         value = self.plan.value(self.name)
         owner = value.owner if value is not None else None
         packing = owner.packing if isinstance(owner, PackedViewOp) else self.packing
