@@ -76,8 +76,7 @@ class Lanes:
     barrier.
 
     If `rows` is above 1, this is invocation `place` of a workgroup with `rows` times `elements`
-    neighbouring rows; `beside` maps the index of an invocation's first row to those of all its
-    rows.
+    neighbouring rows; `beside` maps the index of an invocation's first row to the indices of all its rows.
     """
 
     b: HoistingEmitter
