@@ -68,15 +68,14 @@ def kind_of(combination: Combination) -> type[spv.GroupArithmetic] | None:
 @dataclass(frozen=True)
 class Lanes:
     """
-    The invocations that share a row: this is invocation `lane` of `size`, in group `number` of
-    `count`.
+    The invocations that share a row: invocation `lane` of `size`, in group `number` of `count`.
 
     `subgroups` is the number of subgroups in a cooperating workgroup. `shuffle`, `arithmetic` and
     `rotate` say what the target's subgroups support, `memory` if all invocations may meet at a
     barrier.
 
     If `rows` is above 1, this is invocation `place` of a workgroup with `rows` times `elements`
-    neighbouring rows; `beside` maps the index of an invocation's first row to the indices of all its rows.
+    neighbouring rows. `beside` lists the indices of an invocation's rows by the index of its first.
     """
 
     b: HoistingEmitter

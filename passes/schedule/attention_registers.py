@@ -7,10 +7,7 @@ from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 
 def count_registers(plan: AttentionPlan) -> int:
-    """
-    32-bit registers that fragments take: what the loop carries, the scores, and the operands of
-    one product.
-    """
+    """32-bit registers for fragments: loop state, scores, and the operands of one product."""
     m, n, k = plan.schedule.instruction.sizes
     schedule, size = plan.schedule, plan.target.subgroup_size
     left, right = ceil_div(m * k, 2 * size), ceil_div(n * k, 2 * size)
@@ -25,7 +22,7 @@ def count_registers(plan: AttentionPlan) -> int:
 
 
 def count_words_ahead(plan: AttentionPlan) -> int:
-    """Registers of values that are read ahead, which a driver may still read later."""
+    """Registers for values that are read ahead; a driver may move these loads back."""
     if plan.schedule.staged:
         tiles = [plan.schedule.key_tile.data * size for size in plan.op.extents[-2:]]
         waiting = sum(tiles) if plan.schedule.buffers.data > 1 else max(tiles)

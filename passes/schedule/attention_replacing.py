@@ -1,5 +1,5 @@
 """
-A traced attention becomes an operation in a dispatch of its own.
+Replaces a traced attention by one operation in its own dispatch.
 
 Its loops are the batch's in the pieces that operands need, so that maps are linear; sizes that are
 known only when the program runs are computed in the dispatch from its operands' sizes.
@@ -47,7 +47,7 @@ class Attention:
     mask: Operand | None
     result: Operand
     loops: dict[str, Size]
-    """The batch's, whose names begin with b, and m, n, d and e."""
+    """Sizes of the loops: of the batch, named b0, b1, ..., and m, n, d and e."""
     normal: Callable[[Size], Size]
     scale: float
     cap: float | None
@@ -187,7 +187,7 @@ class _Sizes:
         return is_dynamic(own) and self.traced.normal(own) == size
 
     def local(self, size: Size) -> Size:
-        """A size that the operands' say, as far as they do."""
+        """The size in terms of the operands' sizes, as far as possible."""
         if not is_dynamic(size):
             return size
         for loop, own in self.own.items():
@@ -310,12 +310,12 @@ class _Replacement:
         return DispatchOp(inputs, [type], Region(body))
 
     def _rows_and_width(self) -> tuple[list[Size], int]:
-        """The loops of the batch and of queries, and the size of a value."""
+        """The sizes of the batch's and the queries' loops, and the length of a value."""
         *rows, _, _, width = self.loops
         return rows, static([width])[0]
 
     def _of_parts(self, partial: SSAValue) -> list[Size]:
-        """The result's shape in terms of that of the parts."""
+        """The shape of the result in terms of the shape of the parts."""
         rows, _ = self._rows_and_width()
         known = {
             size.extents[0]: symbol(Extent(partial, dimension + 1))

@@ -28,7 +28,7 @@ class ResultRows:
         }
 
     def column_of(self, number: int, column: int) -> int:
-        """The element of a value that is at a column of one of the result's fragments."""
+        """The element of a value at a column of one of the result's fragments."""
         if self.plan.is_dealt("v"):
             return self.plan.deal("v").element(number, column)
         return number * self.plan.schedule.instruction.sizes[1] + column

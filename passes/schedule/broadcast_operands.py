@@ -1,5 +1,5 @@
 """
-An operand that is another one repeated is read where that one lies.
+Reads the source of a repeated operand instead of the repetition.
 
     %c = broadcast %w : 384x1536 -> 32x384x1536        the same with %w, whose map has no batch:
     %r = batch_matmul %x : 32x128x384, %c        ->    4096 rows of one product, not 32 products
@@ -58,7 +58,7 @@ def without_broadcasts(op: LinalgStructuredOperation) -> LinalgStructuredOperati
 def _without_units(
     value: SSAValue, map: AffineMap, views: list[Operation]
 ) -> tuple[SSAValue, AffineMap]:
-    """The value without the dimensions of 1 that no loop indexes: a view, put with the others."""
+    """Drops the dimensions of size 1 that no loop indexes; adds the view to `views`."""
     indexed = [not isinstance(e, AffineConstantExpr) for e in map.results]
     if all(indexed) or not any(indexed) or not isinstance(value.type, TensorType):
         return value, map
@@ -99,7 +99,7 @@ def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
     """
     The value that a value repeats, transposes or reshapes, and its indices.
 
-    `None` indexes a dimension that is a part of one that is indexed as a whole.
+    An index of None stands for a dimension that is a part of a wholly indexed one.
     """
     match value.owner:
         case linalg.ops.BroadcastOp(dimensions=added) as op:

@@ -116,7 +116,7 @@ def _product(op: Operation) -> Contraction | None:
 
 
 def _generalize(block: Block) -> None:
-    """Bring operations around windows into the form of a `linalg.generic`, up to other products."""
+    """Generalizes the operations connected with windows, up to other products."""
     waiting = [op for op in block.ops if _windows(op) is not None]
     seen = set(waiting)
     while waiting:
@@ -226,8 +226,9 @@ def _propose_order(op: linalg.ops.GenericOp, of_result: bool) -> Order | None:
 
 def _weight_order(op: linalg.ops.GenericOp, image: Order | None, result: Order | None) -> Order:
     """
-    Stores weights as the image is walked; loops of the result only are last where they are last in
-    the result. Weights of a channel each lie along the channels.
+    Orders weights as the image is walked, or as the result is for loops that only it has.
+
+    Depthwise weights are stored along the channels.
     """
     walked = main_loops(op)
     at = list(op.inputs).index(weight_of(op))
@@ -323,7 +324,7 @@ class Graph:
         return value
 
     def cheapest(self, estimates: Estimates) -> set[SSAValue]:
-        """The classes that have another order than the model's, by their roots."""
+        """The roots of the classes for which another order than the model's is cheaper."""
         roots = list(dict.fromkeys(map(self.root, self.orders)))
         parts = [_Part(op, self._values(op)) for op in self._ops()]
         parts += [_Part(None, (v,)) for v in self.orders if isinstance(v, BlockArgument)]
@@ -375,7 +376,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of a contraction; whether it reads its weights packed, from whatever order."""
+    """Seconds of a contraction, and whether its weights are packed, so that their order is free."""
 
     seconds: float
     packs: bool = False
@@ -476,7 +477,7 @@ def _padding(value: SSAValue) -> object:
 def laid_out(
     op: linalg.ops.GenericOp, image: Order | None, weights: Order | None, result: Order | None
 ) -> Contraction:
-    """A contraction as it would be with its operands and its result in other orders."""
+    """The contraction after its operands and its result were stored in other orders."""
     weight = weight_of(op)
     orders = [weights if value is weight else image for value in op.inputs] + [result]
     inside = _Inside()
@@ -502,7 +503,7 @@ class _Inside:
         self.inputs: list[SSAValue] = []
 
     def stand_in(self, value: SSAValue, order: Order) -> SSAValue:
-        """A tensor as the other one in an order: a padding, a start, a weight or an argument."""
+        """A placeholder for a tensor in another order; paddings and fills are rebuilt."""
         owner, given = value.owner, cast(TensorType[Attribute], value.type)
         stored = TensorType(given.element_type, permute(given.get_shape(), order))
         if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:

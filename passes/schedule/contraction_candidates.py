@@ -110,10 +110,10 @@ def _rates(
     candidate: ScheduleCandidate, types: str, units: Collection[str]
 ) -> tuple[float | None, float | None] | None:
     """
-    TFLOPS of a tile, and of one that has a unit to itself; None each without a measurement.
+    TFLOPS of a tile, and of a tile alone on a compute unit; None for each without a measurement.
 
-    `units` are the operands that the kernel computes. None if it reads such an operand directly and
-    that was not measured: how fast fragments are computed follows from no other rate.
+    `units` are the operands that the kernel computes. Returns None if it reads one of them directly
+    and that was not measured, because no other rate predicts it.
     """
     rate, alone = candidate.rates.get(types), candidate.alone.get(types)
     if not units:
@@ -128,9 +128,9 @@ def _rates(
 
 def _has_edges(planned: Plan) -> bool:
     """
-    Whether fragments reach beyond the result in the last of several rows or columns of tiles.
+    True if fragments reach beyond the result in the last of several rows or columns of tiles.
 
-    Others are stored as they are: results that need more than that pass through Workgroup memory.
+    Otherwise fragments are stored whole, or all results pass through Workgroup memory.
     """
     contraction, (tile_m, tile_n, _) = planned.contraction, planned.schedule.tile
     if (
@@ -145,8 +145,9 @@ def _has_edges(planned: Plan) -> bool:
 
 def _has_functions(planned: Plan) -> bool:
     """
-    Whether results would pass through Workgroup memory on a device that can call a function for
-    each element, and whose places of components are not known.
+    True if results could be stored by a function of each element instead of Workgroup memory.
+
+    That is so if the device has the instruction and the places of components are not known.
     """
     m, n, _ = planned.schedule.instruction.sizes
     target = planned.target
@@ -161,7 +162,7 @@ def _has_functions(planned: Plan) -> bool:
 def _whole_depth(
     contraction: Contraction, target: Target, shape: tuple[int, int, int], direct: str
 ) -> int:
-    """Elements along K of whole instructions and units, or groups of those that are unpacked."""
+    """The depth along K that instructions, packed units and their groups all divide."""
     m, n, k = shape
     sizes = [k]
     matrices = (("a", "A", (m, k)), ("b", "B", (k, n)))
@@ -186,7 +187,8 @@ def _packed_ways(
     buffers: int,
 ) -> list[StagedAttr | DirectAttr]:
     """
-    The way of A (0) or B (1) to its fragments if the candidate has it packed, or none.
+    The paths by which A (0) or B (1), packed, gets to its fragments; none if it is not to be
+    packed.
 
     `depths` are the depth of an instruction, and the part of a K tile that a subgroup multiplies.
     """
@@ -288,9 +290,9 @@ def paths(
     contraction: Contraction, shape: tuple[int, int, int], most: int
 ) -> tuple[StagedAttr, StagedAttr]:
     """
-    The widest vectors that divide each operand's rows and a fragment's.
+    Staging by the widest vectors that divide an operand's rows and a fragment's.
 
-    `most` is how many elements they may have.
+    `most` limits the elements of a vector.
     """
     m, n, k = shape
     a_type, b_type, _ = contraction.element_types
@@ -303,7 +305,7 @@ def paths(
 
 
 def _path(element: Attribute, layout: Layout, outer: int, k: int, most: int) -> StagedAttr:
-    """`outer` and `k` are a fragment's sizes along the operand's M or N, and along K."""
+    """The staging of an operand; `outer` and `k` are a fragment's sizes along M or N, and K."""
     size = bit_width(element) // 8
     axis = k_axis_of(layout)
     run, fragment_row = layout.run(column_walk(axis)), k if axis == 1 else outer

@@ -66,10 +66,11 @@ def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> f
 
 def _by_invocations(plan: Plan, model: ScalarModel) -> float:
     """
-    Seconds of multiply-adds: the time in which a unit executes all of its subgroups at its rate,
-    but at least the time of one subgroup, which waits in each step along K.
+    Seconds of multiply-adds.
 
-    If both times are similar, neither hides the other: the estimate is then longer than both.
+    A unit executes all of its subgroups at its rate, but needs at least the time of one subgroup,
+    which waits in each step along K. If both times are similar, neither hides the other, and the
+    estimate is longer than both.
     """
     m, n, _ = plan.schedule.instruction.sizes
     tile_m, tile_n, _ = plan.schedule.tile
@@ -133,7 +134,7 @@ FEATURES: dict[str, Callable[[Plan], float]] = {
     "direct, few K tiles": lambda plan: float(len(plan.staged) < 2) / _k_tiles(plan),
     "rows": lambda plan: float(plan.result.stores_rows),
 }
-"""Corrections of estimates: how often each factor of a target's `corrections` counts."""
+"""For each correction of a target file, the exponent of its factor in a plan's estimate."""
 
 
 def correction(plan: Plan) -> float:
@@ -168,7 +169,7 @@ def _guess(plan: Plan) -> float:
 
 
 def _share(tile: StagedTile, model: ContractionModel) -> float:
-    """Share of a rate that remains with the moves and the layout of an operand's tile."""
+    """The share of a rate that a tile's vector width and layout leave."""
     if tile.in_fragments:
         return 1.0
     share = model.across_k if tile.k_axis == 0 and tile.element_bytes == 1 else 1.0

@@ -33,7 +33,7 @@ PACKED = 4
 """8-bit elements in a word of packed dot products."""
 
 ACCUMULATED = ("f16", "f32", "f64", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
-"""Types that an invocation computes in."""
+"""Types in which an invocation can accumulate."""
 
 
 def problems_of(plan: Plan) -> Iterator[str]:
@@ -258,9 +258,7 @@ def _unpacking_problems(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[s
 
 
 def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:
-    """
-    Reasons why an operand cannot be packed as the schedule needs it, or is packed in another way.
-    """
+    """Reasons why an operand cannot be packed as the schedule asks, or is packed differently."""
     operand = 0 if name == "a" else 1
     value = (plan.contraction.a, plan.contraction.b)[operand]
     needed = packing_for(plan.contraction, plan.schedule, operand, plan.target)
@@ -280,7 +278,7 @@ def _packing(name: str, packing: PackingAttr, plan: Plan) -> Iterator[str]:
 
 
 def _meaning(packing: PackingAttr) -> tuple[Attribute, ...]:
-    """Returns all of a packing except how far its zeros go."""
+    """The fields of a packing except for the extent of its zeros."""
     meant = packing.use, packing.fragment, packing.map, packing.sizes, packing.groups
     return *meant, packing.words
 

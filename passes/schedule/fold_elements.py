@@ -6,8 +6,8 @@ them.
     %r = contraction(%h * %w)        another one   ->
 
 A launch, and the memory traffic between the two, cost more than to compute the elements in each
-workgroup. So it is where a workgroup computes each of them once: where its invocations have all of
-K between them, and make digits of the rows for all of its columns.
+workgroup. This is done only if a workgroup computes each element once: its invocations cover all of
+K together, and make digits of the rows for all of its columns.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ Norms of the few rows that a product reads become a part of the product's kernel
     %r = contraction(%y, %b)   another one
 
 Factors that are the same for all elements of a row are taken out of the product: a launch, and the
-memory traffic between the two, cost more than to add up the rows in each workgroup. So it is where
-the schedule says that rows are few, and on devices that compute while they wait for memory.
+memory traffic between the two, cost more than to add up the rows in each workgroup. This is done
+for schedules of few rows, on devices that compute while they wait for memory.
 """
 
 from __future__ import annotations
@@ -102,9 +102,9 @@ class _Norm:
     dispatch: DispatchOp
     factors: tuple[Factor, ...]
     products: tuple[Generic, ...]
-    """The multiplications by factors that are not the same for a row, the last one first."""
+    """The multiplications by factors that vary within a row, the last one first."""
     source: SSAValue
-    """The value that all of them multiply."""
+    """The value that the factors and `products` multiply."""
 
     @staticmethod
     def of(dispatch: DispatchOp) -> _Norm | None:
@@ -146,7 +146,7 @@ class _Norm:
         return [op for op in self.dispatch.body.block.ops if op in needed]
 
     def _is_computable(self, op: Operation) -> bool:
-        """Whether a kernel of few rows computes it for a row."""
+        """True if a kernel of few rows can compute the operation once for each row."""
         match op:
             case tensor.EmptyOp() | linalg.ops.FillOp() | arith.ConstantOp():
                 return True
@@ -237,7 +237,7 @@ def _adds_only_ones(op: tensor.ExpandShapeOp) -> bool:
 
 
 def _kept_dimensions(op: tensor.ExpandShapeOp) -> Iterator[list[int]]:
-    """For each dimension of the source, the dimensions of the result that are not 1."""
+    """For each dimension of the source, the dimensions of the result above size 1."""
     assert isinstance(op.result.type, TensorType)
     shape = op.result.type.get_shape()
     for group in op.reassociation:
@@ -246,7 +246,7 @@ def _kept_dimensions(op: tensor.ExpandShapeOp) -> Iterator[list[int]]:
 
 
 def _read_through_ones(op: Operation, copy: Operation, inside: dict[SSAValue, SSAValue]) -> None:
-    """Operations that read a tensor with added dimensions of 1 read the tensor itself."""
+    """Lets an operation read a tensor directly instead of a copy with dimensions of size 1."""
     if not isinstance(op, Generic) or not isinstance(copy, Generic):
         return
     maps = [attribute.data for attribute in op.get_indexing_maps()]

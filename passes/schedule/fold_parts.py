@@ -11,7 +11,7 @@ kernel.
 A subgroup multiplies a fragment of each part side by side, so that an invocation has the same
 column of all parts in its own registers: neither a launch nor what was written and read between the
 two remains. The layout of the weights' loops chooses the columns of a fragment; the weights lie as
-they did. So it is where the schedule says `coopmat`.
+they did. This is done for schedules of `coopmat`.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
 
 
 def _walks_columns_alike(value: SSAValue, map: AffineMapAttr) -> bool:
-    """True if a computed operand is indexed by the column last, and a given one not by it."""
+    """True if computed operands are indexed by the column last, and arguments not by it at all."""
     column = AffineDimExpr(map.data.num_dims - 1)
     if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
         return column not in map.data.results
@@ -213,9 +213,9 @@ def _root_of(owner: object) -> Generic | None:
 
 def _fold(parts: _Parts, target: Target) -> DispatchOp:
     """
-    Compute the elements in the product's kernel, or leave everything as it is.
+    Computes the elements in the product's kernel, or leaves everything as it is.
 
-    The dispatch that computes them then.
+    Returns the dispatch that then computes them.
     """
     try:
         contraction = contraction_of(parts.root)

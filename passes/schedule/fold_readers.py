@@ -106,7 +106,7 @@ def _views(value: SSAValue) -> list[Operation]:
 
 
 def _is_apart(product: DispatchOp, reader: DispatchOp, views: Sequence[Operation]) -> bool:
-    """Whether `reader` is the only user of a product, and the product can move to its place."""
+    """True if `reader` is a product's only user, and the product can move to its place."""
     values = [*product.results, *(view.results[0] for view in views)]
     if len(product.results) != 1 or any(len(list(value.uses)) != 1 for value in values):
         return False
@@ -134,7 +134,7 @@ def _between(product: DispatchOp, reader: DispatchOp) -> Iterator[DispatchOp]:
 def _fold_into_product(
     product: DispatchOp, reader: DispatchOp, value: SSAValue, views: Sequence[Operation]
 ) -> DispatchOp:
-    """One dispatch of both; `value` is what the reader has of the product, by these views."""
+    """Joins both into one dispatch; the reader sees the product as `value`, through these views."""
     others = [operand for operand in reader.inputs if operand is not value]
     inputs = list(dict.fromkeys((*product.inputs, *others)))
     block, inside = DispatchOp.open_body(inputs)

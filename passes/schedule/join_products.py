@@ -55,7 +55,7 @@ class _Chain:
     """A product with a weight, and elementwise operations on its result, the product first."""
 
     argument: BlockArgument
-    """The dispatch's, that the last result is."""
+    """The argument of the dispatch that takes the last result."""
     ops: tuple[GenericOp, ...]
 
     @property

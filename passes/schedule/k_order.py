@@ -33,10 +33,10 @@ from xdsl_spirv.targets.linear import Linear
 @dataclass(frozen=True)
 class KOrder:
     """
-    `places` has the place of each element's number along K.
+    The places along K of elements by number.
 
-    It is an order of groups of elements that `parts` invocations share: each has a unit, or one of
-    `split` parts of it, `count` elements in a fragment, for each of its rows or columns.
+    Elements are ordered in groups that `parts` invocations share. An invocation has a unit of each
+    group, or one of `split` parts of a unit, and `count` elements of it in each fragment.
     """
 
     places: Linear
@@ -50,7 +50,7 @@ class KOrder:
         return self.places.size
 
     def place(self, number: int) -> int:
-        """The place in its group of an element of the first group."""
+        """The place of an element of the first group."""
         return self.places.at(number)[0]
 
     @cached_property

@@ -88,7 +88,7 @@ class KernelPlan(ABC):
 
     @property
     def parts_of_memory(self) -> str:
-        """Lists what takes Workgroup memory, to end a sentence; empty if it is one thing."""
+        """Text for an error: the parts of Workgroup memory; empty if there is only one."""
         return ""
 
     @property
@@ -208,7 +208,7 @@ def path_of(schedule: Attribute) -> str | None:
 
 
 def root_of(parent: DispatchOp | CollectiveOp) -> Operation | None:
-    """Returns the operation that says what a kernel computes; None if nothing is scheduled."""
+    """The operation that a kernel is scheduled by; None if nothing is scheduled."""
     if SCHEDULE in parent.attributes:
         return parent
     own = PackOp | AttentionOp | AttentionMergeOp

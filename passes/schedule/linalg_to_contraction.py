@@ -67,7 +67,7 @@ class LinalgToContractionPass(ModulePass):
 
 
 def _simplify_operation(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
-    """The operation that reads what its operands repeat, and multiplies nothing else."""
+    """Simplifies a product: its factors become plain inputs, read without broadcasts."""
     if len(op.inputs) != 2 or not all(factor.is_pure for factor in factors_of(op.body.block)):
         from xdsl_spirv.passes.analysis.factors import with_pure_factors
 
@@ -80,7 +80,7 @@ def _simplify_operation(op: LinalgStructuredOperation) -> LinalgStructuredOperat
 
 
 def _reads_computed(op: LinalgStructuredOperation) -> bool:
-    """Whether an operand is not an argument: only then it may repeat or unpack another value."""
+    """True if an operand is computed, so that it may repeat or unpack another value."""
     return any(isinstance(value.owner, Operation) for value in op.inputs)
 
 

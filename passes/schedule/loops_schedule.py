@@ -1,10 +1,10 @@
 """
 A schedule for everything that is not a contraction, from its shapes and the target's numbers.
 
-Without a long reduction each invocation computes elements by itself. With one, whoever keeps the
-device busy computes a row: an invocation where there are many rows, else a subgroup, and a whole
-workgroup where rows are few and long, or so long that passes over them again would read them from
-memory again, while a workgroup keeps them in registers.
+Without a long reduction each invocation computes elements by itself. With one, the smallest unit
+that keeps the device busy computes a row: an invocation if there are many rows, else a subgroup, or
+a workgroup if rows are few and long. A workgroup also computes rows that are too long for the
+cache, because it keeps them in registers.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ cost the most.
 """
 
 SHORT = 32
-"""Steps of a reduction that an invocation had better do by itself."""
+"""Largest number of steps of a reduction that an invocation should do by itself."""
 
 LONG = 128
 """
@@ -92,7 +92,7 @@ BUSY = 256
 """Invocations that keep a compute unit busy."""
 
 MANY = 4
-"""Times what keeps the device busy from where on less work for an invocation gains nothing."""
+"""From this multiple of `BUSY` invocations on, less work for each gains nothing."""
 
 MOST_SUBGROUPS = 32
 """Subgroups of a workgroup that every device takes (maxComputeWorkgroupSubgroups)."""
@@ -116,13 +116,13 @@ BESIDE_BITS = 512
 """Bits of rows side by side that a workgroup reads at a time."""
 
 FEW = 8
-"""Factor of additional workgroups that makes up for reading an eighth of a memory transfer."""
+"""Times the workgroups that justify reading an eighth of a memory transfer at a time."""
 
 LEAST_STEPS = 4
-"""Elements of a row that an invocation of several takes at least."""
+"""Least elements of a row for each of several invocations that share it."""
 
 CACHED = 1 << 23
-"""Bytes of rows that are not certain to stay in a cache from one pass over a row to the next."""
+"""Bytes of rows above which they may leave the cache between two passes over a row."""
 
 
 @dataclass(frozen=True)
@@ -182,11 +182,11 @@ def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsA
 
 def _may_idle(nest: Nest, schedule: LoopsAttr) -> bool:
     """
-    Whether a subgroup may find nothing to do, in a kernel whose loops over elements contain loops
-    that run at least once, which the driver's compiler then turns around.
+    True if a subgroup may be idle in a kernel with inner loops that always run.
 
-    If the size is known, no more subgroups are launched than have work in their only turn. A row
-    that a subgroup shares out is a loop which an invocation may skip.
+    Drivers' compilers transform such loops so that idle invocations may execute them. With static
+    sizes, no more subgroups are launched than have work. A row shared by a subgroup is a loop that
+    an invocation may skip.
     """
     if not any(map(is_dynamic, nest.shape)):
         return False
@@ -199,7 +199,7 @@ def _may_idle(nest: Nest, schedule: LoopsAttr) -> bool:
 
 
 def _of_single_subgroups(schedule: LoopsAttr, target: Target) -> LoopsAttr:
-    """As many invocations, each subgroup a workgroup: idle ones are not launched."""
+    """The same number of invocations in workgroups of one subgroup, so that none is idle."""
     if schedule.reduce.data == "workgroup":
         return schedule
     size = target.subgroup_size
@@ -318,7 +318,7 @@ def _is_strided(reductions: list[tuple[Loops, frozenset[int]]], rows: int) -> bo
 
 
 def _side_by_side(nest: Nest, rows: int, longest: int, target: Target) -> LoopsAttr | None:
-    """Neighbouring invocations for neighbouring rows, as many for a row as keep the device busy."""
+    """A schedule by which neighbouring invocations read neighbouring rows."""
     busy = BUSY * target.compute_units
     if rows >= busy:
         return _alone(nest, rows, longest, target)
@@ -394,8 +394,9 @@ def _loads_vectors(nest: Nest) -> bool:
 
 def _neighbours(rows: int, totals: list[Size], lanes: int, bits: int, target: Target) -> int:
     """
-    Number of elements of a row that an invocation takes at a time: as many as it can move, where
-    all have something to do and what is moved is much.
+    The number of neighbouring elements of a row that an invocation takes.
+
+    As many as it can move at once if all invocations have work; 1 if there is little to move.
     """
     if rows * max(map(typical, totals)) < MANY * BUSY * target.compute_units * max(WIDTHS):
         return 1

@@ -78,7 +78,7 @@ class PackOperandsPass(ModulePass):
                     self._pack(plan.contraction, packing, at, packed)
 
     def _pack_attention(self, plan: AttentionPlan, packed: Packed) -> None:
-        """Queries, keys and values, each as the schedule says."""
+        """Packs queries, keys and values that the schedule reads directly."""
         op = plan.op
         for at, name in enumerate("qkv"):
             value = op.operands[at]

@@ -33,7 +33,7 @@ MOST_SUBGROUPS = 4
 """Subgroups of a workgroup, side by side along M or N."""
 
 DEPTH = 4
-"""Fragments along K that a subgroup packs, where there are as many."""
+"""Largest number of fragments along K that a subgroup packs."""
 
 TILE_BYTES = 16384
 """Bytes of a panel that a workgroup transposes at a time."""
@@ -154,7 +154,7 @@ def _plan_panels(source: SSAValue, packing: PackingAttr, target: Target) -> Pane
 
 
 def _reaching(tile: StagedTile, outer: Size, inner: Size) -> StagedTile:
-    """The tile of an operand of which so many are packed along M or N, and along K, zeros too."""
+    """The operand's tile if so many fragments are packed along M or N, and K, with zeros."""
     counts = (inner, outer) if tile.k_axis == 0 else (outer, inner)
     rows, columns = (
         not surely_below(count, ceil_div(size, own) + 1)

@@ -32,13 +32,13 @@ PATHS = (COOPERATIVE_MATRIX, ROTATE, ROWS, DOT, FMA)
 """The paths that may multiply, the fastest first."""
 
 LAYOUT = "layout"
-"""No path: what `choose-layouts` says of an operation."""
+"""Not a path of a kernel: under this name `choose-layouts` records its decisions."""
 
 LOOPS, PACK, ATTENTION = "loops", "pack", "attention"
-"""Other kernels: no contraction, a copy of an operand into fragments, and a whole attention."""
+"""Paths without a product: loops, packing an operand, and a whole attention."""
 
 FEW = 32
-"""Rows up to which a contraction has few: beyond, operands are read often enough to be staged."""
+"""Most rows of a contraction with few rows; with more, operands are worth staging."""
 
 FEW_ON_UNITS = 16
 """The same on a device that hides what staging waits for."""
@@ -50,7 +50,7 @@ file does not say how fast.
 """
 
 MUCH = 4
-"""Times as many columns as rows make one operand stream, and the other one small."""
+"""A contraction has few rows if it has at least this many times as many columns."""
 
 MOST_FILTERS = 8
 """Filters of one channel up to which a convolution is depthwise: a matrix would be mostly empty."""

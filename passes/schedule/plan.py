@@ -122,9 +122,9 @@ class Plan(ContractionPlan):
     @property
     def ends_apart(self) -> bool:
         """
-        Whether the last K tile, which is not whole, is multiplied behind a loop of many.
+        True if an incomplete last K tile is multiplied behind the loop.
 
-        That is more code, which pays where a subgroup waits for every tile.
+        This is more code, which pays if a subgroup waits for every tile of a long loop.
         """
         k, (_, _, tile_k) = self.contraction.k, self.schedule.tile
         if is_dynamic(k) or k % tile_k == 0 or k < LONG_LOOP * tile_k:

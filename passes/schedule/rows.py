@@ -55,7 +55,7 @@ MOST_SUMS, MOST_PRODUCTS = 1024, 1 << 14
 WORD = 32
 
 QUAD = 4
-"""Bytes of a word, and elements whose digits one is."""
+"""Bytes of a word: it holds one digit of each of four elements."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class RowsOperands:
 
     @cached_property
     def unit(self) -> dict[int, int]:
-        """Number of iterations of a loop in a unit, for the loops of K and of columns."""
+        """For each loop of K or the columns, the number of its iterations in a unit."""
         sizes, main = self.contraction.sizes, self.main
         own = self.reduced if main.fast_loop in self.reduced else self.column_loops[-1:]
         unit = main.piece(sizes, own, self.schedule.bytes.data)

@@ -20,12 +20,11 @@ from xdsl_spirv.passes.schedule.rows import MOST_ELEMENTS, RowsPlan
 from xdsl_spirv.targets import Target
 
 LEAST_PRODUCTS = 1 << 22
-"""Products of a run from which a processor gains by the longest code, which compiles longer."""
+"""Products from which the longest code pays on a CPU, although it takes longer to compile."""
 
 MOST_INTEGER_SUMS = 16
 """
-The same of integers on a processor: the code that quantizes each sum costs more to write and to
-compile than a larger tile saves.
+Most sums of an invocation for integers on a CPU: the code to quantize each sum is long.
 """
 
 UNDER_WAY = 4
@@ -33,12 +32,11 @@ UNDER_WAY = 4
 
 MOST_SPREAD = 16
 """
-Elements of a unit where lanes take neighbouring units: with larger ones the pieces of the rows
-that lanes read beside them lie too far apart.
+Most elements of a unit if lanes take neighbouring units, to keep reads of rows close.
 """
 
 MOST_BESIDE = 64
-"""Elements of the rows that an invocation holds beside a unit."""
+"""Most elements of the rows that an invocation holds for a unit."""
 
 MOST_HELD = 1 << 16
 """Registers of an invocation, where a target's file says nothing: more than any schedule takes."""
@@ -47,7 +45,7 @@ LEAST_BYTES = 4
 """Least bytes of a load."""
 
 MOST_WRITTEN = 128
-"""Elements of a step for each row, as far as code grows where nothing waits for memory."""
+"""Most elements of a step for each row on devices that do not wait for memory: limits the code."""
 
 MOST_STRAIGHT = 2048
 """
@@ -56,10 +54,10 @@ in a processor's cache of decoded instructions.
 """
 
 OFTEN = 96
-"""Columns that run the same code, at least, so that reading it costs little."""
+"""Least number of columns that share code, so that fetching it costs little."""
 
 TURNS = 8
-"""Subgroups of a workgroup, which run one after the other behind one start."""
+"""Subgroups of a workgroup on a CPU, which runs them in turn."""
 
 SUBGROUPS = 8
 """Subgroups of a workgroup that divide K at most."""
@@ -77,10 +75,10 @@ SHARING, LEAST_SHARING = (16, 32), 4
 """Subgroups of a workgroup that make digits together, and the number of them that have all of K."""
 
 SHARED_WIDTH = 2
-"""Columns of a group whose digits invocations share."""
+"""Columns in a group if invocations share digits."""
 
 FEW_GROUPS = 3
-"""Groups of which two are read ahead: more would wait for registers."""
+"""Number of groups of which two are read ahead; more would not fit in registers."""
 
 LEAST_IN_GROUPS = 12
 """Columns of an invocation that are worth making digits of its elements of the rows."""
@@ -188,7 +186,7 @@ def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 
 def _digits_pay(plan: RowsPlan, few: int) -> bool:
-    """Whether multiplying integers is faster than converting the streamed operand to floats."""
+    """True if multiplying integers is faster than converting the weights to floats."""
     unpacking = plan.contraction.unpackings[plan.operands.streamed]
     if unpacking is None or unpacking.bits >= MOST_BITS * unpacking.size or few > MOST_OF_DIGITS:
         return False
@@ -273,14 +271,14 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 
 def _widths(plan: RowsPlan, few: int, rows: int) -> Iterator[tuple[int, int]]:
-    """Columns of a group of digits, and how many of all groups are worth them, the best first."""
+    """Columns of a group of digits, and the least columns that make this worthwhile; best first."""
     yield max(1, min(4, plan.target.model.rows.most_sums // 2 // rows)), LEAST_IN_GROUPS
     if few == 1:
         yield 2, LEAST_IN_NARROW_GROUPS
 
 
 def _shorter(plan: RowsPlan) -> int:
-    """Times as short as the target allows that the code of a contraction on a processor is."""
+    """The factor by which code is shortened on a CPU if it is not worth its time to compile."""
     contraction = plan.contraction
     sizes = contraction.m, contraction.n, contraction.k, contraction.batch
     return 2 if plan.target.processor and prod(map(typical, sizes)) < LEAST_PRODUCTS else 1
@@ -333,10 +331,7 @@ def _shares_words(plan: RowsPlan) -> bool:
 
 
 def _load(plan: RowsPlan, most: int, most_columns: int = MOST_ELEMENTS) -> tuple[int, int]:
-    """
-    The bytes of the largest load with no more elements or columns, or of the smallest one, and
-    those elements.
-    """
+    """The bytes of the largest load within these limits, or the smallest; and its elements."""
     bytes = MOST_BYTES
     while bytes > LEAST_BYTES and (
         prod(plan.operands.unit.values()) > most or plan.operands.side_by_side > most_columns

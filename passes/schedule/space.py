@@ -217,7 +217,7 @@ def _is_sensible(
 def _variants(
     contraction: Contraction, operand: int, path: StagedAttr, k: int, packable: bool
 ) -> Iterator[StagedAttr | DirectAttr]:
-    """A (0) or B (1) on its ways to the fragments: through Workgroup memory, or packed."""
+    """The paths of A (0) or B (1) to fragments: staged, or packed."""
     yield path
     if packable:
         yield DirectAttr()

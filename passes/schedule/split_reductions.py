@@ -113,12 +113,12 @@ class SplitReductionsPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Cut:
-    """A contraction, and the loop of K that may be cut in parts."""
+    """A contraction, and the loop of K that may be cut into parts."""
 
     op: linalg.ops.GenericOp
     contraction: Contraction
     loop: int
-    """In the order of the operation's own loops."""
+    """The loop's number in the operation."""
     size: int
     unpacked: int | None = None
     """The operand that is computed from packed planes, A (0) or B (1); the loop counts blocks."""
@@ -462,7 +462,7 @@ def _sum_of(parts: SSAValue, init: SSAValue, type: TensorType[Attribute]) -> lin
 def _sum_by_elements(
     parts: SSAValue, empty: SSAValue, count: int, type: TensorType[Attribute]
 ) -> linalg.ops.GenericOp:
-    """The sum over the first dimension, element by element: whoever reads it may compute it."""
+    """Sums the first dimension by one elementwise operation, which its reader can fuse."""
     rank = len(type.get_shape())
     element = type.element_type
     block = Block(arg_types=[element] * (count + 1))

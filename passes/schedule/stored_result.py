@@ -272,7 +272,7 @@ class PartialSums:
 
     @property
     def _others(self) -> int:
-        """Subgroups that do not finish a fragment whose sums they have."""
+        """The number of subgroups that hold partial sums but do not finish the fragment."""
         return self.schedule.subgroup_count - prod(self.schedule.grid)
 
     def _most(self, bytes: int) -> int:

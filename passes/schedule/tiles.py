@@ -68,7 +68,7 @@ class StagedTile:
     padding: int
     vector: int
     as_bits: bool = False
-    """Whether the elements are moved as integers: bfloat16 where no instruction takes it."""
+    """True if elements are moved as integers: bfloat16 that no instruction multiplies."""
     packed: bool = False
     """Whether elements along K are words in Workgroup memory: four 8-bit ones, for dot products."""
     prologue: Prologue = ()
@@ -86,7 +86,7 @@ class StagedTile:
     order: KOrder | None = None
     """The order along K in Workgroup memory, if it is that of the other operand's fragments."""
     beyond: tuple[bool, bool] = (False, False)
-    """Whether there are tiles that lie outside the operand altogether, along rows, columns."""
+    """For rows and for columns, True if whole tiles may lie outside the operand."""
 
     @property
     def in_fragments(self) -> bool:
@@ -164,9 +164,7 @@ class StagedTile:
 
     @property
     def pieces(self) -> int:
-        """
-        Returns how many pieces invocations move one by one: vectors, or units of packed numbers.
-        """
+        """The number of separately moved pieces: vectors, or units of packed numbers."""
         if self.unpacking is None:
             return self.vectors
         return ceil_div(self.shape[0] * self.shape[1], self.unpacking.size)

@@ -7,9 +7,8 @@ Weights that lie across K are turned once, where products of few rows read them.
 
 Along K a load of 16 bytes is neighbours that one invocation multiplies and adds up by itself;
 across K it is neighbours of the result, whose sums many invocations have in parts. Results that
-depend on weights alone are computed before the first run only. So it is on devices whose target
-file says how fast memory is, where the product of the turned weight is one of few rows by its
-estimate, too.
+depend on weights alone are computed before the first run only. This is done if the target file says
+how fast memory is, and if the estimate schedules the new product as one of few rows.
 """
 
 from __future__ import annotations

@@ -32,10 +32,10 @@ from xdsl_spirv.passes.graph.layouts import maps_of, weight_of, with_type
 from xdsl_spirv.passes.schedule.tensor_ops import make_generic, merge_dimensions, split_dimension
 
 VECTOR = 4
-"""Channels that an image of fewer gets at least: 8 bytes of f16 move at a time."""
+"""Least channels of an image after widening: 8 bytes of f16 move at once."""
 
 FULL = 64
-"""Channels of a group that fill a matrix."""
+"""The number of a group's channels that fills a matrix."""
 
 
 class Code:
@@ -158,7 +158,7 @@ def _of_vectors(
 
 
 def _inside_padding(value: SSAValue, code: Code, change: object) -> SSAValue:
-    """Applies a change to a tensor; a padding with a constant around the tensor stays around it."""
+    """Applies a change to a tensor, or to the tensor inside of a constant padding."""
     owner = value.owner
     call = cast("type", change)
     if not isinstance(owner, tensor.PadOp) or padding_of(owner) is None:
@@ -230,7 +230,7 @@ def _of_groups(
 
 
 def _block_diagonal(value: SSAValue, place: int, code: Code) -> SSAValue:
-    """Makes a dimension two of its size: elements on the diagonal, zeros elsewhere."""
+    """Doubles a dimension: elements on the diagonal, zeros elsewhere."""
     type = cast(TensorType[Attribute], value.type)
     shape = list(type.get_shape())
     shape.insert(place + 1, shape[place])

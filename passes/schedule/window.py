@@ -36,14 +36,14 @@ TYPES = ("f16", "f32", "s8", "u8", "s16", "u16", "s32", "u32")
 
 
 CACHED = 1.25
-"""Times the rate of a copy at which elements come that neighbours have read just before."""
+"""Speed of re-reading elements from the cache, relative to a copy."""
 
 ROTATED = 6
-"""As many elements as a subgroup reads meanwhile take what it does for a result beside that."""
+"""Elements that could be read in the time a result takes besides its reads."""
 
 
 def seconds_of_taps(contraction: Contraction, target: Target, more: int = 0) -> float:
-    """Seconds in which results read their windows from a cache, and `more` elements each."""
+    """Estimated seconds of reading: windows from the cache, and `more` elements for each result."""
     results = typical(contraction.batch * contraction.m * contraction.n)
     size = bit_width(contraction.element_types[0]) / 8 / target.copy_bytes_per_second
     return results * (typical(contraction.k) / CACHED + more) * size
@@ -151,7 +151,7 @@ class WindowPlan(ContractionPlan):
         return ceil_div(self.row, self.target.subgroup_size)
 
     def spills(self, distance: int) -> bool:
-        """True if a result needs the element `distance` further, from the next segment."""
+        """True if a result needs the element `distance` ahead, maybe in the next segment."""
         beyond = self.segments > 1 or self.row > self.target.subgroup_size - distance
         return distance > 0 and beyond
 

@@ -51,7 +51,7 @@ Compute: TypeAlias = "Callable[[KernelCode, Operation], SSAValue]"
 """Writes an operation's conversion and returns its result."""
 
 Convert: TypeAlias = "Callable[[KernelCode, Operation], SSAValue | None]"
-"""The same; None where there is no result, or where `values` has it."""
+"""Like `Compute`, but returns None if there is no result or `values` already holds it."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class KernelCode(SpirvEmitter):
         super().insert(op, depth)
 
     def _name(self, value: SSAValue, name: str) -> None:
-        """Call it that, unless spirv-val takes the name for a use of a small number."""
+        """Names a value, unless spirv-val would mistake the name for a use of a small number."""
         owner, type = value.owner, value.type
         element = type.element_type if isinstance(type, VectorType) else type
         small = isinstance(element, FixedBitwidthType) and element.bitwidth < 32
@@ -205,7 +205,7 @@ class KernelCode(SpirvEmitter):
             self.values[value] = self._pushed((self.arguments[value], 0))
 
     def _dynamic(self, op: memref.DimOp) -> tuple[int, int] | None:
-        """The argument and the dimension whose size is asked for; None for a static one."""
+        """The argument and dimension that an operation asks for; None for a static dimension."""
         number, type = op.index.owner, op.source.type
         constant = number.value if isinstance(number, arith.ConstantOp) else None
         if not isinstance(constant, IntegerAttr) or not isinstance(type, MemRefType):

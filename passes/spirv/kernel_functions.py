@@ -47,7 +47,7 @@ HANDLERS: dict[type[Operation], Convert] = {
 
 
 def _function(code: KernelCode, kind: str, block: Block, given: Sequence[SSAValue | None]) -> str:
-    """The name of the function that a region of one block is; `given` are buffers it is given."""
+    """Makes a function from a region of one block; returns its name. `given` are its buffers."""
     inner = KernelCode(code.name, code.module, code.handler_of, code.device)
     inner.interface = code.interface
     types: list[Attribute] = []

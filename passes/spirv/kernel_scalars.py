@@ -62,17 +62,17 @@ def by_kind(boolean: type[Operation] | Sequence, integer: type[Operation] | Sequ
 
 
 def first(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """A quotient or shift of one bit: divided by 0 or shifted by 1 it would be poison."""
+    """A one-bit quotient or shift: dividing by 0 and shifting by 1 are poison, so it equals `a`."""
     return a
 
 
 def zero(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """The remainder of one bit."""
+    """A one-bit remainder, which is always 0."""
     return v.number(0)
 
 
 def on_floats(compute: Sequence) -> Compute:
-    """compute(values, *operands); bfloat16 by way of binary32."""
+    """Applies `compute(values, *operands)` to floats; bfloat16 is computed in binary32."""
 
     def convert(v: Values, *operands: SSAValue) -> SSAValue:
         if not isinstance(element_of(v.type), BFloat16Type):
@@ -185,7 +185,7 @@ def resized(v: Values, x: SSAValue, sign: bool) -> SSAValue:
 
 
 def integer_to_float(v: Values, x: SSAValue, sign: bool) -> SSAValue:
-    """Rounded once; by way of binary32 where the result is smaller and that is exact."""
+    """Converts with one rounding; small floats by way of binary32 if that is exact."""
     if _is_bool(x.type):
         return _choice(v, x, sign)
     if width_of(x.type) < 32:

@@ -38,17 +38,17 @@ from xdsl_spirv.dialects import spv
 Number: TypeAlias = FloatAttr[AnyFloat] | IntegerAttr[IntegerType | IndexType]
 
 NOT_ARITHMETIC = ("spirv.mlir.addressof", "spirv.AccessChain", "spirv.InBoundsAccessChain")
-"""Pure operations whose operands say where something is."""
+"""Pure operations whose operands decide an address."""
 
 COMPUTING = (
     "spirv.GroupNonUniformF",
     "spirv.GroupNonUniformI",
     "spirv.KHR.CooperativeMatrixMulAdd",
 )
-"""Operations that compute of their operands' values, though they are not pure."""
+"""Operations that are not pure but only compute from their operands' values."""
 
 FIXED = ("spirv.Variable",)
-"""Operations whose constants must be constants."""
+"""Operations whose operands must be constants."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _passed_on(op: Operation) -> Iterable[tuple[SSAValue, SSAValue]]:
 
 
 def _decided_by(op: Operation) -> list[SSAValue]:
-    """The operands of an operation that are more than computed with."""
+    """The operands of an operation that decide more than a value."""
     match op:
         case spv.StoreOp():
             return [op.operands[0]]

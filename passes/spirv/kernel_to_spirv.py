@@ -92,7 +92,7 @@ def convert_module(module: gpu.ModuleOp, device: DeviceHabits) -> SPIRVModuleOp:
 
 
 def _order(variable: spv.GlobalVariableOp) -> tuple[bool, str]:
-    """Built-ins before a kernel's own variables, which stay as they are."""
+    """Sort key: built-ins first, by name; then a kernel's own variables, in their order."""
     own = variable.built_in is None
     return own, "" if own else variable.sym_name.data
 

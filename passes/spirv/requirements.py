@@ -204,7 +204,7 @@ class Requirement:
                 self.attribute(part)
 
     def _aggregate(self, type_: Attribute, *, computed: bool) -> None:
-        """Every type and enumerant within an aggregate, a function type, an image."""
+        """Adds the needs of types and enumerants inside an aggregate, function type or image."""
         if isinstance(type_, spv.EnumerationAttr):
             self.enumerant(type_)
         elif isinstance(type_, ArrayAttr):
@@ -229,9 +229,10 @@ class Requirement:
 
     def finish(self) -> None:
         """
-        Types that are only moved and converted, in no memory that would let them be declared.
+        Adds arithmetic for types that are only moved, if no memory type of the module declares
+        them.
 
-        A value that is rounded to binary16 and extended again needs arithmetic of it.
+        A value that is rounded to binary16 and extended again needs arithmetic, too.
         """
         for capability, (width, what) in self._moved.items():
             declaring = {c.name for c in (*STORAGE[width].values(), EXPLICIT_WORKGROUP[width])}
@@ -283,7 +284,7 @@ def members(type_: spv.StructType) -> Sequence[Attribute]:
 
 
 def small_widths(type_: Attribute) -> Iterable[int]:
-    """8 and 16, as often as the type has scalars of that width; not through pointers."""
+    """Yields 8 or 16 for each scalar of that width in a type; does not follow pointers."""
     if isinstance(type_, spv.StructType):
         for member in members(type_):
             yield from small_widths(member)
@@ -326,7 +327,7 @@ def needs_of(op: Operation, *, moves: bool) -> Iterable[Need]:
 
 
 NAMING = (StringAttr("OpName"), StringAttr("OpMemberName"))
-"""Debug instructions: the types that they name need nothing for it."""
+"""Debug instructions: the types that they name add no needs."""
 
 
 def _operation(op: Operation, requirement: Requirement) -> None:
@@ -374,7 +375,7 @@ def _require_addressed(op: Operation, type_: Attribute, requirement: Requirement
 
 
 def _decoration(field: str, attribute: Attribute, requirement: Requirement) -> None:
-    """A decoration spelled as an attribute, `binding` say, and the built-in it may name."""
+    """Adds the needs of a decoration attribute such as `binding`, and of the built-in it names."""
     decoration = decoration_of(field)
     if decoration is None:
         return

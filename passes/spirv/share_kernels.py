@@ -97,7 +97,7 @@ def _has_block(module: ModuleOp) -> bool:
 
 
 def _share(group: Sequence[_Kernel]) -> None:
-    """Merge a group of kernels that differ in numbers only, or the ones of them that fit."""
+    """Merges those kernels of a group that differ only in numbers, as far as the numbers fit."""
     first = group[0]
     if _has_block(first.module):
         equal: dict[tuple[Number, ...], list[_Kernel]] = {}

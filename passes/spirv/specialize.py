@@ -44,7 +44,7 @@ NAME = "spirv-specialize"
 COMPOSITES = ("OpConstantComposite", "OpConstantCompositeReplicateEXT")
 
 KEEPS_SYMBOLS = ("variable", "fn", "callee", "interface", "spec_const", "initializer", "sym_name")
-"""Properties that name something other than a number."""
+"""Properties whose symbols do not name a number."""
 
 
 def parse_values(texts: Iterable[str]) -> dict[str, str]:
@@ -183,7 +183,7 @@ class Specialization:
         return self.composites[name][getattr(indexes[0], "data", 0)]
 
     def _as_raw(self, op: spv.SpecConstantCompositeOp) -> Operation:
-        """A composite of specialization constants, some of which are numbers now."""
+        """Rewrites a composite of specialization constants if some of them are now numbers."""
         if not any(s.string_value() in self.known for s in op.constituents):
             return op
         raw_global = spv.RawGlobalOp(
@@ -282,7 +282,7 @@ class Specialization:
 
     @staticmethod
     def _number(value: spv.Number, bases: Iterable[type[Attribute]]) -> Attribute:
-        """A number in the form that a declaration wants."""
+        """Converts a number to the attribute that a declaration needs."""
         if not isinstance(value, IntegerAttr):
             raise PassFailedException(f"{NAME}: {value} stands where an integer must")
         number = value.value.data & 0xFFFFFFFF

@@ -139,10 +139,10 @@ class Solution:
 
     def choose(self, needs: Iterable[Need]) -> None:
         """
-        Choose capabilities until every need is satisfied.
+        Chooses capabilities until every need is satisfied.
 
-        First all that have no alternative. Then, again and again, the one that satisfies most of
-        the open needs: of equals one declared before, then the one that implies least.
+        First those without an alternative; then, repeatedly, the one that satisfies most open
+        needs. Ties go to one declared before, then to the one that implies least.
         """
         self._take(self._environment)
         choices = [self._alternatives(n.capabilities) for n in needs if n.capabilities]
@@ -164,7 +164,7 @@ class Solution:
             )
 
     def _alternatives(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Without the capabilities of the other environment, if any others remain."""
+        """The names without capabilities of the other environment, unless these are all."""
         return tuple(n for n in names if n != self._other) or names
 
     def _take(self, name: str) -> None:
@@ -207,9 +207,9 @@ class Solution:
 
 def missing(module: ModuleOp) -> str | None:
     """
-    Needs that the module's triple leaves out; None if it declares enough or there is none.
+    The needs that the module's triple lacks; None if there are none, or no triple.
 
-    More than enough is fine.
+    Declaring too much is allowed.
     """
     triple = module.vce_triple
     if triple is None:
@@ -263,7 +263,7 @@ FEATURES: Mapping[Capability, str] = {
     Capability.WorkgroupMemoryExplicitLayout8BitAccessKHR: "workgroup-memory-explicit-layout-8-bit",
     Capability.WorkgroupMemoryExplicitLayoutKHR: "workgroup-memory-explicit-layout",
 }
-"""A capability -> a target file's name of the feature that grants it; of others no file speaks."""
+"""The feature name of a target file that grants a capability; target files do not list others."""
 
 FLOATS = ("bfloat16-type", "float16", "float64", "float8-type")
 

@@ -33,7 +33,7 @@ from xdsl_spirv.passes.spirv.fallback.retype import Retyping
 NAME = "spirv-bfloat16-to-bits"
 ROUNDINGS = ("nearest-even", "toward-zero")
 FEATURE = "bfloat16-type"
-"""The type's name in a target's file."""
+"""The name of the type in a target file."""
 BITS = IntegerType(16)
 
 CONVERSIONS = (
@@ -58,7 +58,7 @@ MOVES = frozenset(
         "EXT.SpecConstantCompositeReplicate EXT.CompositeConstructReplicate"
     ).split()
 )
-"""Operations for which it does not matter what a value means."""
+"""Operations that only move values."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _check(op: Operation, retype: Retyping) -> None:
 
 
 def _inside(attribute: Attribute, kind: type[Attribute]) -> Attribute | None:
-    """The first part of an attribute that is of a kind."""
+    """The first part of an attribute, or itself, that has this class; None if there is none."""
     if isinstance(attribute, kind):
         return attribute
     parts: tuple[Attribute, ...] = ()

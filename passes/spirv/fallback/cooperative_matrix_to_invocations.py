@@ -49,7 +49,7 @@ from xdsl_spirv.targets import TargetError, load
 NAME = "spirv-cooperative-matrix-to-invocations"
 SUBGROUPS = ("virtual", "device")
 DEFAULT_MEMORY = 32768
-"""Bytes of Workgroup memory that nearly every device has; Vulkan promises half of it."""
+"""Default bytes of Workgroup memory, which nearly every device has; Vulkan guarantees half."""
 
 COMPONENT_WISE = (
     spv.FAddOp,
@@ -83,7 +83,7 @@ MOVES = frozenset(
         "EXT.SpecConstantCompositeReplicate EXT.CompositeConstructReplicate mlir.referenceof"
     ).split()
 )
-"""Operations on arrays of components as they are on matrices."""
+"""Operations that are the same on arrays of components as on matrices."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class CooperativeMatrixToInvocationsPass(ModulePass):
 
 @dataclass(frozen=True)
 class Options:
-    """`subgroup_size` is 0 where it is not known."""
+    """The pass's options; `subgroup_size` is 0 if it is not known."""
 
     subgroup_size: int
     virtual: bool = True
@@ -154,7 +154,7 @@ class Options:
 
 
 def _sizes_differ(module: spv.ModuleOp) -> bool:
-    """Whether matrices would be spread over workgroups of more than one size."""
+    """True if matrices would be spread over workgroups of different sizes."""
     return len(set(workgroup_sizes(module))) > 1 and any(
         isinstance(value.type, spv.CooperativeMatrixType)
         for op in module.walk()
@@ -253,7 +253,7 @@ class Lowering:
             refuse(NAME, op, "it takes or gives cooperative matrices in a way that arrays have not")
 
     def _check_flow(self) -> None:
-        """A workgroup's barrier stands where all of it comes."""
+        """Checks that every workgroup barrier is in uniform control flow."""
         uniformity = None if self.options.assume_uniform else Uniformity(self.module)
         for op, batch in self.exchange.batches.items():
             if batch.group.whole or not batch.group.virtual or uniformity is None:
@@ -367,7 +367,7 @@ def _write(
     product: Product,
     sign: bool,
 ) -> None:
-    """A factor's components to their places, row by row."""
+    """Writes the components of a factor to its places, row by row."""
     for number, component in enumerate(components_of(code, value, form.count)):
         place, position = form.place(code, number), form.position(code, number)
         index = code.plus(base, position)
@@ -407,7 +407,7 @@ def _times_scalar(low: Lowering, op: Operation, types: Types) -> None:
 
 
 def _construct(low: Lowering, op: Operation, types: Types) -> None:
-    """A matrix of one value everywhere; any other composite is made as it was."""
+    """Makes a matrix of one value everywhere; any other composite is rebuilt unchanged."""
     assert isinstance(op, spv.CompositeConstructOp)
     if isinstance(types[0], spv.CooperativeMatrixType):
         code, form = low.codes.before(op), low.forms[op]

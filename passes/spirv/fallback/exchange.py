@@ -50,7 +50,7 @@ class Batch:
         return self.members[-1]
 
     def more(self, factors: Iterable[tuple[object, int]]) -> int:
-        """The size with these factors too."""
+        """The size of the batch with these factors added."""
         return self.size + sum({k: n for k, n in factors if k not in self.places}.values())
 
     def add(self, op: ExchangingOp, factors: Sequence[tuple[object, int]]) -> None:
@@ -194,7 +194,7 @@ class Exchange:
         return code.add(spv.LoadOp(self._element(code, type_, index), self._memory()))
 
     def barrier(self, code: SpirvEmitter, group: Group) -> None:
-        """All of the group have come here, and see what the others wrote."""
+        """Writes a barrier for the group, after which its writes are visible."""
         semantics = spv.MemorySemantics.AcquireRelease | spv.MemorySemantics.WorkgroupMemory
         if self.module.memory_model.data is spv.MemoryModel.Vulkan:
             semantics |= spv.MemorySemantics.MakeAvailable | spv.MemorySemantics.MakeVisible
@@ -203,7 +203,7 @@ class Exchange:
 
 
 def _is_behind(value: SSAValue, op: Operation) -> bool:
-    """Whether a value of `op`'s block is defined behind it."""
+    """True if a value of `op`'s block is defined after `op`."""
     owner = value.owner
     return isinstance(owner, Operation) and owner.parent is op.parent and not (
         owner.is_before_in_block(op)

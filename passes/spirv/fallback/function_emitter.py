@@ -44,7 +44,7 @@ class FunctionEmitter(SpirvEmitter):
         return 0 if self._top_values.issuperset(operands) else self.depth
 
     def divided(self, a: Index, b: Size) -> Index:
-        """Rounded down; by a shift where `b` is a power of two."""
+        """Divides, rounding down; by a shift if `b` is a power of two."""
         if not isinstance(a, SSAValue) or is_dynamic(b) or b == 1 or b & (b - 1):
             return super().divided(a, b)
         return self.pure(spv.ShiftRightLogicalOp, a, self.index(b.bit_length() - 1))

@@ -39,7 +39,7 @@ BUFFERS = (spv.StorageClass.StorageBuffer, spv.StorageClass.Uniform)
 
 @dataclass(frozen=True)
 class GLSL450MemoryModelPass(ModulePass):
-    """A module of the Vulkan memory model becomes one of GLSL450's."""
+    """Changes a module from the Vulkan memory model to GLSL450's."""
 
     name = NAME
 

@@ -40,7 +40,7 @@ MOVES = frozenset(
         "ConvertPtrToU ConvertUToPtr"
     ).split()
 )
-"""Operations for which it does not matter what a value means."""
+"""Operations that only move values."""
 
 LAID_OUT = (
     spv.StorageClass.StorageBuffer,
@@ -58,7 +58,7 @@ def _is_wide(type_: Attribute) -> bool:
 
 
 def _unlaid(attribute: Attribute) -> Attribute | None:
-    """A type of memory without a layout."""
+    """The replacement of a 64-bit type in memory without layout; None for other types."""
     if not _is_wide(attribute):
         return None
     if isinstance(attribute, VectorType):
@@ -67,7 +67,7 @@ def _unlaid(attribute: Attribute) -> Attribute | None:
 
 
 def _laid_out(attribute: Attribute) -> Attribute | None:
-    """A type of a value, or of memory with a layout."""
+    """The replacement of a 64-bit value, or of one in laid-out memory; None for other types."""
     if isinstance(attribute, spv.PointerType) and attribute.storage_class.data not in LAID_OUT:
         pointee = Retyping(_unlaid)(attribute.pointee)
         return spv.PointerType(pointee, attribute.storage_class, attribute.stride.data)
@@ -77,7 +77,7 @@ def _laid_out(attribute: Attribute) -> Attribute | None:
 
 
 def _is_uniform_vector(attribute: Attribute) -> bool:
-    """Whether a type is memory in a Uniform block with vectors, which become arrays."""
+    """True for pointers to Uniform blocks with wide vectors, which become arrays."""
     if not isinstance(attribute, spv.PointerType):
         return False
     if attribute.storage_class.data is not spv.StorageClass.Uniform:
@@ -219,7 +219,7 @@ class _Lowering:
     # Scalars of values
 
     def _parts(self, value: SSAValue, type_: Attribute, count: int = 1) -> list[Part]:
-        """The scalars of a value of a former type; one scalar as often as asked for."""
+        """The scalars of a value whose former type is given; a single scalar is repeated."""
         vector = isinstance(type_, VectorType)
         if vector:
             scalars = [self.code.component(value, i) for i in range(spv.component_count(type_))]
@@ -236,7 +236,7 @@ class _Lowering:
         Rewriter.replace_op(op, [], [value])
 
     def _joined(self, parts: Sequence[Part], former: Attribute, type_: Attribute) -> SSAValue:
-        """A value of a former type from its scalars."""
+        """Builds a value of a former type from its scalars."""
         scalars = [self._scalar(part, spv.element_of(former)) for part in parts]
         if not isinstance(former, VectorType):
             return scalars[0]
@@ -289,7 +289,7 @@ class _Lowering:
             op.operands[number] = self._index(value, type_)
 
     def _at(self, parts: Sequence[Part], index: SSAValue) -> Part:
-        """The part of a number that the device computes."""
+        """Selects the part whose number is computed at run time."""
         result = parts[0]
         for number, part in enumerate(parts[1:], start=1):
             assert isinstance(result, Pair)
@@ -351,7 +351,7 @@ class _Lowering:
         Rewriter.replace_op(op, spv.CopyLogicalOp(load.result, type_))
 
     def _as(self, value: SSAValue, pointer: Attribute) -> SSAValue:
-        """Converts a value to the type of the memory behind a pointer."""
+        """Converts a value to the type that a pointer points to."""
         if not isinstance(pointer, spv.PointerType) or pointer.pointee == value.type:
             return value
         return self.code.add(spv.CopyLogicalOp(value, pointer.pointee))

@@ -49,7 +49,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Place:
-    """Row and column of a component, and whether there is one; both lie inside in any case."""
+    """Row and column of a component, and whether it exists. Both are always inside the matrix."""
 
     row: Index
     column: Index
@@ -92,7 +92,7 @@ class Form:
         return self._any_place(code, self.position(code, number))
 
     def position(self, code: SpirvEmitter, number: int) -> Index:
-        """The component's number, row by row, which may lie behind the last one."""
+        """The component's row-major number, which may lie behind the last component."""
         return code.plus(self.group.lane(code), number * self.group.lanes)
 
     def _any_place(self, code: SpirvEmitter, position: Index, exists: Condition = True) -> Place:
@@ -100,7 +100,7 @@ class Form:
         return Place(row, column, exists)
 
     def _last_place(self, code: SpirvEmitter, number: int) -> Place:
-        """The place of a component that some lanes do not have: they are led to the last one."""
+        """The place of a component that some lanes lack: they get the last component's."""
         position = self.position(code, number)
         exists = code.below(position, self.total)
         return self._any_place(code, code.select(exists, position, self.total - 1), exists)

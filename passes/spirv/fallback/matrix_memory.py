@@ -32,7 +32,7 @@ class Spot:
 
 
 class MatrixMemory:
-    """The memory of one load or store, seen number by number."""
+    """The memory of one load or store, accessed number by number."""
 
     def __init__(self, pass_name: str, op: spv.MatrixMemoryOperation, form: Form):
         self.pass_name = pass_name
@@ -124,7 +124,7 @@ class MatrixMemory:
         containers: Sequence[object],
     ) -> list[SSAValue]:
         """
-        Indexes of the element that lies `index` elements behind the one at `head`.
+        Indexes of the element that is `index` elements after the one at `head`.
 
         In arrays of arrays without gaps, an index beyond an inner array leads into the next one.
         """
@@ -211,20 +211,20 @@ class MatrixMemory:
         return code.same_bits(total, self.form.element)
 
     def _number_of(self, code: SpirvEmitter, within: Index) -> Index:
-        """The index of the number of a line that holds a component."""
+        """The index, in its line, of the number that holds a component."""
         return code.divided(within, self.per_number)
 
     def _shift_of(self, code: SpirvEmitter, within: Index) -> Index:
-        """The lowest bit of the invocation index that this field uses."""
+        """The lowest bit that a component has in its number."""
         return code.times(code.remainder(within, self.per_number), self.component_width)
 
     def _part_of(self, code: SpirvEmitter, within: Index, part: int) -> Index:
-        """The number of a line that holds part of a component."""
+        """The index, in its line, of the number that holds part `part` of a component."""
         parts = self.component_width // self.number_width
         return code.plus(code.times(within, parts), part)
 
     def store(self, code: SpirvEmitter, place: Place, value: SSAValue) -> None:
-        """One component that shares no number with others."""
+        """Stores a component that does not share a number with others."""
         line, within = self.line_and_number(place)
         wide, narrow = self.component_width, self.number_width
         if wide == narrow:

@@ -70,12 +70,12 @@ class Product:
         return self._sign(flags[0]), self._sign(flags[1])
 
     def factors(self, op: spv.CooperativeMatrixMulAddOp) -> list[tuple[object, int]]:
-        """A and B: what names each (the value, and how it extends) and how many components."""
+        """For A and for B: a key (the value and its extension), and the number of components."""
         signs = self.signs
         return [((op.a, signs[0]), self.a.total), ((op.b, signs[1]), self.b.total)]
 
     def widened(self, code: SpirvEmitter, value: SSAValue, *, sign: bool) -> SSAValue:
-        """A component in the type that is computed in."""
+        """Converts a component to the type of the computation."""
         if value.type == self.wide:
             return value
         if isinstance(self.wide, Float32Type | Float64Type):
@@ -171,7 +171,7 @@ class Product:
         return add(code, product, addend, sign=sign)
 
     def _narrowed(self, code: SpirvEmitter, value: SSAValue) -> SSAValue:
-        """In the result's component type."""
+        """Converts a value to the result's component type."""
         target = self.result.element
         if value.type == target:
             return value

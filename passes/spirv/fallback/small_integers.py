@@ -37,7 +37,7 @@ MOVES = frozenset(
         "VectorInsertDynamic Select Load Store CopyMemory Switch"
     ).split()
 )
-"""Operations for which it does not matter what a value means."""
+"""Operations that only move values."""
 
 UNSIGNED = frozenset(
     (
@@ -58,7 +58,7 @@ UNSIGNED = frozenset(
         *(spv.GroupNonUniformBitwiseXorOp,),
     )
 )
-"""Operations that read numbers without a sign, or whose low bits follow from the low bits."""
+"""Operations on unsigned numbers, or whose low bits depend only on low bits."""
 
 SIGNED = frozenset(
     (
@@ -69,7 +69,7 @@ SIGNED = frozenset(
         *(spv.GroupNonUniformSMinOp, spv.GroupNonUniformSMaxOp),
     )
 )
-"""Operations that read numbers with a sign."""
+"""Operations on signed numbers."""
 
 
 def lower_small_integers(module: spv.ModuleOp, widths: frozenset[int]) -> None:
@@ -173,7 +173,7 @@ class _Lowering:
     # Values
 
     def _cleared(self, value: SSAValue, width: int) -> SSAValue:
-        """Without the bits above a width."""
+        """Clears the bits above a width."""
         mask = self.code.number((1 << width) - 1, value.type)
         return self.code.add(spv.BitwiseAndOp(value, mask))
 
@@ -254,7 +254,7 @@ class _Lowering:
                 use.operation.operands[use.index] = cleared
 
     def _bounded(self, op: Operation, result: SSAValue, width: int) -> SSAValue:
-        """A minimum of no numbers is the greatest number of the width, a maximum the least."""
+        """Limits a minimum or maximum over no numbers to the extremes of the width."""
         if isinstance(op, spv.GroupNonUniformSMinOp):
             most = self.code.number((1 << (width - 1)) - 1, result.type)
             return self.code.add(spv.GLSMinOp(result, most))
@@ -264,7 +264,7 @@ class _Lowering:
         return result
 
     def _bitcast(self, value: SSAValue, source: Attribute, target: Attribute) -> SSAValue:
-        """Through the words that both are: each has its numbers one behind the other."""
+        """Bit-casts by way of the words that hold the numbers of both types."""
         if spv.component_count(source) == spv.component_count(target) and self._is_small(source):
             if self._is_small(target):
                 return value

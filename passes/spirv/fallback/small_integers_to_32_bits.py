@@ -32,7 +32,7 @@ class SmallIntegersTo32BitsPass(ModulePass):
     name = "spirv-small-integers-to-32-bits"
 
     widths: tuple[int, ...] = (8, 16)
-    """Bits of the numbers that it is about."""
+    """Widths of the integers to rewrite."""
 
     as_needed: bool = False
     """Only integers of a width that the module's target does not compute in."""

@@ -38,7 +38,7 @@ KEPT_ACCESS = (
     | spv.MAKE_VISIBLE
     | spv.MemoryAccess.NonPrivatePointer
 )
-"""Memory operands that are kept when a load or store of smaller numbers becomes one of words."""
+"""Memory operands that are kept if an access to small numbers becomes one to words."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Place:
     divisor: int = 0
 
     def at(self, type_: Attribute, offset: int) -> Place:
-        """A part so many bytes further."""
+        """The place `offset` bytes further, of another type."""
         return replace(self, type=type_, known=self.known + offset)
 
     @property
@@ -141,7 +141,7 @@ class _Lowering:
         return (use.operation for use in op.results[0].uses)
 
     def _walked(self, op: spv.AccessChain, code: FunctionEmitter | None) -> Place:
-        """The place of an access chain; without code, its part that is known at compile time."""
+        """The place of an access chain; without `code`, only what is known at compile time."""
         base = op.base.owner
         place = self.places[op.base]
         if code is not None and isinstance(base, spv.AccessChain):
@@ -295,7 +295,7 @@ class _Lowering:
         code.insert(spv.AtomicOrOp(pointer, self.scope, none, moved))
 
     def _bits(self, value: SSAValue) -> SSAValue | list[SSAValue]:
-        """A scalar as i32, zeros above it; one of 64 bits as its words."""
+        """A scalar as an i32 with upper zeros; a 64-bit scalar as its two words."""
         code, type_ = self.code, value.type
         width = spv.width_of(type_)
         if width == 64:
@@ -311,7 +311,7 @@ HALVES = VectorType(f16, [2])
 
 
 class _Reader:
-    """Reads a value once; words that several of its parts lie in are loaded once."""
+    """Reads a value; a word is loaded once for all parts that lie in it."""
 
     def __init__(self, lowering: _Lowering, place: Place, said: spv.MemoryOperand):
         self.lowering, self.said = lowering, said
@@ -384,7 +384,7 @@ def _kept_operand(said: spv.MemoryOperand, kept: spv.MemoryAccess) -> spv.Memory
 
 
 def _binding(variable: spv.GlobalVariableOp) -> object:
-    """The common key of all variables of one buffer."""
+    """A key that all variables of one buffer share."""
     if variable.binding is None or variable.descriptor_set is None:
         return variable.sym_name.data
     return variable.descriptor_set.value.data, variable.binding.value.data

@@ -37,7 +37,7 @@ class SmallStorageToWordsPass(ModulePass):
     name = "spirv-small-storage-to-words"
 
     widths: tuple[int, ...] = (8, 16)
-    """Bits of the numbers that it is about."""
+    """Widths of the numbers to rewrite."""
 
     as_needed: bool = False
     """Only numbers of a width that the module's target does not store are in words."""

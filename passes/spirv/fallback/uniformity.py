@@ -54,7 +54,7 @@ class Uniformity:
             v.sym_name.data: v for v in module.body.block.ops if isinstance(v, spv.ModuleVariable)
         }
         self._divergent: set[object] = set()
-        """Values, variables (by operation), regions, and functions that not all enter together."""
+        """Values, variables, regions and functions for which invocations may diverge."""
         self._changed = True
         while self._changed:
             self._changed = False
@@ -62,7 +62,7 @@ class Uniformity:
                 self._region(function.body)
 
     def executed_together(self, op: Operation) -> bool:
-        """Whether all invocations of the workgroup execute an operation, or none does."""
+        """True if always either all invocations of the workgroup execute the operation, or none."""
         inside: Operation | None = op
         while inside is not None and not isinstance(inside, spv.FuncOp):
             block = inside.parent

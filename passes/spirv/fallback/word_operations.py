@@ -17,12 +17,12 @@ from xdsl_spirv.passes.spirv.fallback.word_conversions import from_float, to_flo
 from xdsl_spirv.passes.spirv.fallback.words import WORDS, Pair, Words
 
 Part: TypeAlias = Pair | SSAValue
-"""A scalar: of 64 bits as its words, any other as it is."""
+"""A scalar: the words of a 64-bit one, any other as it is."""
 
 Parts: TypeAlias = Sequence[Part]
 
 Compute: TypeAlias = Callable[[Words, Operation, Parts], "Part | list[Pair] | None"]
-"""A scalar result, the members of a struct, or None where there is no such form."""
+"""Computes a scalar, or the members of a struct; None if the operation has no such form."""
 
 
 def _pairs(parts: Parts) -> tuple[Pair, ...]:
@@ -35,7 +35,7 @@ def _word(words: Words, part: Part) -> SSAValue:
 
 
 def _on_pairs(compute: Callable[..., Part | list[Pair]]) -> Compute:
-    """A function of the words and the operands, which are all pairs."""
+    """Adapts a function of pairs to `Compute`."""
     return lambda words, _, parts: compute(words, *_pairs(parts))
 
 
@@ -137,7 +137,7 @@ def _clamp(sign: bool) -> Compute:
 
 
 def _together(words: Words, op: Operation, parts: Parts) -> Part:
-    """An operation that takes a vector of two words as it takes a number."""
+    """Applies an operation to a vector of two words as to one number."""
     operands = [words.value(p) if isinstance(p, Pair) else p for p in parts]
     kept = i1 if isinstance(op, spv.GroupNonUniformAllEqualOp) else WORDS
     grouped = type(op).create(
@@ -188,7 +188,7 @@ def _in_turns(words: Words, op: Operation, parts: Parts) -> Part:
 def _joins(
     words: Words, op: spv.GroupArithmetic, turn: SSAValue, lane: SSAValue
 ) -> SSAValue | None:
-    """Whether an invocation's number counts for this one; None where all do."""
+    """The condition that an invocation's number counts for this one; None if all do."""
     code = words.code
     match op.group_operation.data:
         case spv.GroupOperation.InclusiveScan:

@@ -122,12 +122,12 @@ class Words:
         return self._op(kind, word, self.code.number(count)) if count else word
 
     def _split(self, shift: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """The shift within a word, and 31 minus it."""
+        """The shift within a word, and 31 minus that."""
         small = self._op(spv.BitwiseAndOp, shift, self.code.number(BITS - 1))
         return small, self._op(spv.BitwiseXorOp, small, self.code.number(BITS - 1))
 
     def _is_whole(self, shift: SSAValue) -> SSAValue:
-        """Whether a shift moves one word's place at least."""
+        """True if a shift moves by at least one word."""
         return self._op(spv.UGreaterThanEqualOp, shift, self.code.number(BITS))
 
     def _signs(self, word: SSAValue) -> SSAValue:
