@@ -20,7 +20,6 @@ from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
-    ArrayAttr,
     BFloat16Type,
     Float16Type,
     Float32Type,
@@ -31,7 +30,6 @@ from xdsl.dialects.builtin import (
     i1,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
@@ -51,6 +49,7 @@ from xdsl_spirv.passes.analysis.epilogue import (
     prologue_of,
 )
 from xdsl_spirv.passes.analysis.layout import Layout, NotLinear, layout_of, linear
+from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of
 from xdsl_spirv.passes.analysis.pointwise import NotAContraction, factors_of
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.analysis.values import is_zero
@@ -379,7 +378,7 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
         if element_type(value) == i1:
             raise NotAContraction("truth values are counted, not multiplied")
     signed = _signs(op.body.block)
-    x, y, out = (attr.data for attr in op.get_indexing_maps())
+    x, y, out = maps_of(op)
     ranges = _sizes(op, (x, y, out))
     in_x, in_y, in_out = _loops(x), _loops(y), _loops(out)
     if len(in_out) != len(out.results) or any(
@@ -451,14 +450,6 @@ def _reorder_loops(map: AffineMap, order: Sequence[int]) -> AffineMap:
     return map.replace_dims_and_symbols(new, [], len(order), 0)
 
 
-def _iterators(contraction: Contraction) -> ArrayAttr[IteratorTypeAttr]:
-    reduced = contraction.counts[3]
-    parallel = len(contraction.sizes) - reduced
-    return ArrayAttr(
-        [IteratorTypeAttr.parallel()] * parallel + [IteratorTypeAttr.reduction()] * reduced
-    )
-
-
 def _canonical_body(contraction: Contraction) -> Region:
     types = contraction.element_types
     result = types[2]
@@ -491,11 +482,4 @@ def canonical_form(
 
     Loops in the order batch, M, N, K; A before B; body `init + ext(a) * ext(b)`.
     """
-    return linalg.ops.GenericOp(
-        [a, b],
-        [init],
-        _canonical_body(contraction),
-        ArrayAttr(AffineMapAttr(map) for map in contraction.maps),
-        _iterators(contraction),
-        [init.type] if isinstance(init.type, TensorType) else [],
-    )
+    return make_generic([a, b], init, contraction.maps, _canonical_body(contraction))

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    AffineMapAttr,
-    ArrayAttr,
     BFloat16Type,
     Float16Type,
     Float32Type,
@@ -24,11 +22,11 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
+from xdsl_spirv.passes.analysis.linalg_code import Code, make_generic, maps_of, tensor_type
 from xdsl_spirv.passes.analysis.pointwise import (
     Factor,
     NotAContraction,
@@ -52,7 +50,12 @@ def with_pure_factors(op: LinalgStructuredOperation) -> LinalgStructuredOperatio
     other = {id(x): y, id(y): x}
     prepared = [_Prepared(op, factor, other[id(factor)]) for factor in (x, y)]
     operands = [factor.build() for factor in prepared]
-    body = Block(arg_types=[*(_element(value) for value in operands), op.body.block.args[-1].type])
+    body = Block(
+        arg_types=[
+            *(tensor_type(value).element_type for value in operands),
+            op.body.block.args[-1].type,
+        ]
+    )
     values = [
         factor.extended(body, argument)
         for factor, argument in zip(prepared, body.args, strict=False)
@@ -61,17 +64,8 @@ def with_pure_factors(op: LinalgStructuredOperation) -> LinalgStructuredOperatio
     product = (arith.MulfOp if floating else arith.MuliOp)(values[0], values[1])
     total = (arith.AddfOp if floating else arith.AddiOp)(body.args[2], product)
     body.add_ops([product, total, linalg.ops.YieldOp(total)])
-    maps = [factor.map for factor in prepared] + [op.get_indexing_maps().data[-1].data]
-    generic = linalg.ops.GenericOp(
-        operands,
-        op.outputs,
-        Region(body),
-        ArrayAttr(map(AffineMapAttr, maps)),
-        op.get_iterator_types(),
-        [result.type for result in op.results],
-    )
-    generic.location = op.location
-    generic.attributes = dict(op.attributes)
+    maps = [*(factor.map for factor in prepared), maps_of(op)[-1]]
+    generic = make_generic(operands, op.outputs, maps, body, op.get_iterator_types(), op)
     Rewriter.replace_op(op, generic)
     return generic
 
@@ -92,18 +86,13 @@ def _check(op: LinalgStructuredOperation, factors: tuple[Factor, Factor]) -> Non
         raise NotAContraction(f"input {min(unused)} is in neither factor")
 
 
-def _element(value: SSAValue) -> Attribute:
-    assert isinstance(value.type, TensorType)
-    return value.type.element_type
-
-
 class _Prepared:
     """One factor of a contraction, as an input of its own."""
 
     def __init__(self, op: LinalgStructuredOperation, factor: Factor, other: Factor):
         self.op = op
         self.factor = factor
-        maps = [attr.data for attr in op.get_indexing_maps()]
+        maps = maps_of(op)
         self.inputs = sorted(factor.inputs, key=lambda i: (-len(maps[i].results), i))
         main = self.inputs[0]
         self.map = maps[main]
@@ -130,7 +119,7 @@ class _Prepared:
             block.add_op(narrow_cast)
             value = narrow_cast.results[0]
         block.add_op(linalg.ops.YieldOp(value))
-        result = elementwise(inputs, self.maps, Region(block), self.type, self.op)
+        result = elementwise(inputs, self.maps, block, self.type, self.op)
         result.name_hint = main.name_hint
         return result
 
@@ -192,7 +181,7 @@ def own_map(map: AffineMap, main: AffineMap) -> AffineMap:
 def elementwise(
     inputs: Sequence[SSAValue],
     maps: Sequence[AffineMap],
-    body: Region,
+    body: Block,
     type: Attribute,
     before: Operation,
 ) -> SSAValue:
@@ -201,20 +190,10 @@ def elementwise(
 
     `maps` are over that input's dimensions; `body` takes one more argument, the output.
     """
-    main = inputs[0].type
-    assert isinstance(main, TensorType)
+    main = tensor_type(inputs[0])
     if DYNAMIC_INDEX in main.get_shape():
         raise NotAContraction(f"an operand has the dynamic shape {main}: make it static")
-    empty = tensor.EmptyOp((), TensorType(type, main.get_shape()))
-    rank = main.get_num_dims()
-    op = linalg.ops.GenericOp(
-        inputs,
-        [empty.tensor],
-        body,
-        ArrayAttr(AffineMapAttr(map) for map in (*maps, AffineMap.identity(rank))),
-        ArrayAttr([IteratorTypeAttr.parallel()] * rank),
-        [empty.tensor.type],
-    )
-    op.location = before.location
-    Rewriter.insert_op([empty, op], InsertPoint.before(before))
-    return op.results[0]
+    code = Code(before)
+    empty = code.empty(main.get_shape(), type)
+    maps = [*maps, AffineMap.identity(main.get_num_dims())]
+    return code.insert(make_generic(inputs, empty, maps, body))

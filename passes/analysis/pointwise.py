@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, linalg, math, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, AffineMapAttr, ArrayAttr, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
@@ -28,6 +28,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.hints import isa
 
+from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor_type, yielded
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent
 
 SCALAR_DIALECTS = (arith.Arith.name, math.Math.name)
@@ -61,16 +62,10 @@ def _spread_scalar(op: linalg.ops.GenericOp) -> SSAValue | None:
     """The scalar that fills the only result, else None."""
     if len(op.results) != 1 or not is_pointwise(op) or not moves_only(op):
         return None
-    last = op.body.block.last_op
-    assert last is not None
-    value = last.operands[0]
+    value = yielded(op.body.block)[0]
     if isinstance(value, BlockArgument) and value.block is op.body.block:
         value = op.inputs[value.index]
     return None if isinstance(value.type, TensorType) else value
-
-
-def _maps(op: LinalgStructuredOperation) -> list[AffineMap]:
-    return [attribute.data for attribute in op.get_indexing_maps()]
 
 
 def _kinds(op: LinalgStructuredOperation) -> list[bool]:
@@ -79,7 +74,7 @@ def _kinds(op: LinalgStructuredOperation) -> list[bool]:
 
 def as_generic(op: LinalgStructuredOperation) -> linalg.ops.GenericOp:
     """Replaces a named operation by its general form."""
-    return _generic(op, op.inputs, op.outputs, op.body, _maps(op), _kinds(op))
+    return _generic(op, op.inputs, op.outputs, op.body, maps_of(op), _kinds(op))
 
 
 def _generic(
@@ -94,14 +89,7 @@ def _generic(
         IteratorTypeAttr.parallel() if is_parallel else IteratorTypeAttr.reduction()
         for is_parallel in parallel
     ]
-    generic = linalg.ops.GenericOp(
-        inputs,
-        outputs,
-        body.clone(),
-        ArrayAttr(AffineMapAttr(map) for map in maps),
-        ArrayAttr(iterators),
-        [value.type for value in outputs if isinstance(value.type, TensorType)],
-    )
+    generic = make_generic(inputs, outputs, maps, body.clone(), iterators)
     generic.location = op.location
     Rewriter.replace_op(op, generic)
     return generic
@@ -112,8 +100,7 @@ def _dims(numbers: Sequence[int]) -> tuple[AffineExpr, ...]:
 
 
 def _broadcast(op: linalg.ops.BroadcastOp) -> linalg.ops.GenericOp:
-    type = op.init.type
-    assert isa(type, TensorType)
+    type = tensor_type(op.init)
     rank, added = type.get_num_dims(), op.dimensions.get_values()
     kept = AffineMap(rank, 0, _dims([axis for axis in range(rank) if axis not in added]))
     maps = [kept, AffineMap.identity(rank)]
@@ -148,7 +135,7 @@ def _without_output(op: linalg.ops.GenericOp | None) -> linalg.ops.GenericOp | N
         if isinstance(output.owner, Operation) and not isinstance(output.owner, tensor.EmptyOp):
             op.operands[len(op.inputs)] = empty_like(output, op).tensor
         return op
-    maps = _maps(op)
+    maps = maps_of(op)
     parallel = _kinds(op)
     body = op.body.clone()
     inner = body.block
@@ -177,7 +164,7 @@ def is_pointwise(op: Operation, asks_place: bool = False) -> bool:
     """
     if not isinstance(op, linalg.ops.GenericOp) or len(op.outputs) != 1:
         return False
-    *reads, write = _maps(op)
+    *reads, write = maps_of(op)
     if not _is_parallel(op) or not is_permutation(write):
         return False
     if op.body.block.args[-1].first_use is not None:
@@ -200,8 +187,7 @@ def is_plain(type: Attribute) -> bool:
 
 def empty_like(value: SSAValue, before: Operation) -> tensor.EmptyOp:
     """A tensor of the same type and sizes, in front of an operation."""
-    type = value.type
-    assert isa(type, TensorType)
+    type = tensor_type(value)
     builder = Builder(InsertPoint.before(before))
     code = SizeCode(builder.insert)
     sizes = [

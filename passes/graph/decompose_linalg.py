@@ -27,7 +27,6 @@ from xdsl.dialects import affine, arith, bufferization, linalg, math, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
-    ArrayAttr,
     DenseArrayBase,
     IndexType,
     IntegerAttr,
@@ -57,10 +56,17 @@ from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, static
 from xdsl_spirv.passes import refuse, rewrite_once
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.linalg_code import (
+    Code,
+    expand_dimensions,
+    maps_of,
+    merge_dimensions,
+    multiply_add,
+    tensor_type,
+)
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extents, listed_sizes
 from xdsl_spirv.passes.analysis.target import load_target
 from xdsl_spirv.passes.analysis.values import is_zero
-from xdsl_spirv.passes.graph.linalg_code import Code, multiply_add
 from xdsl_spirv.passes.graph.widen_integers import widen
 from xdsl_spirv.passes.graph.winograd import WinogradTransform
 from xdsl_spirv.targets import Target
@@ -95,9 +101,7 @@ class Softmax(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: SoftmaxOp, rewriter: PatternRewriter) -> None:
         code, sizes = Code(op), extents(op.input)
-        type = op.input.type
-        assert isinstance(type, TensorType)
-        element = type.element_type
+        element = tensor_type(op.input).element_type
         if not isinstance(element, AnyFloat):
             refuse(DecomposeLinalgPass.name, op, f"there is no softmax of {element}: use floats")
         axis, rank = op.dimension.value.data, len(sizes)
@@ -113,15 +117,13 @@ class Softmax(RewritePattern):
             return b.insert(math.ExpOp(b.insert(arith.SubfOp(v[0], v[1])).result))
 
         most = reduce_rows(op.input, float("-inf"), arith.MaximumfOp)
-        powers = code.generic(
-            [op.input, most], code.empty(sizes, element), [whole, row, whole], exponential
-        )
+        powers = code.elementwise([op.input, most], element, exponential, [whole, row])
         total = reduce_rows(powers, 0.0, arith.AddfOp)
-        shares = code.generic(
+        shares = code.elementwise(
             [powers, total],
-            code.empty(sizes, element),
-            [whole, row, whole],
+            element,
             lambda b, v: b.insert(arith.DivfOp(v[0], v[1])),
+            [whole, row],
         )
         rewriter.replace(op, [], [shares])
 
@@ -144,24 +146,13 @@ class WidenSums(RewritePattern):
         if self.target.properties_for(contraction.types):
             return
         code, (init,) = Code(op), op.outputs
-        sizes, whole = extents(init), AffineMap.identity(len(extents(init)))
-        first = code.fill(sizes, f32, 0.0) if is_zero(init) else None
-        if first is None:
-            room = code.empty(sizes, f32)
-            first = code.generic(
-                [init], room, [whole, whole], lambda b, v: b.insert(arith.ExtFOp(v[0], f32))
-            )
-        maps = [attribute.data for attribute in op.get_indexing_maps()]
-        total = code.generic(op.inputs, first, maps, multiply_add)
-        result = code.generic(
-            [total],
-            code.empty(sizes, bf16),
-            [whole, whole],
-            lambda b, v: b.insert(arith.TruncFOp(v[0], bf16)),
-        )
-        type = op.results[0].type
-        assert isinstance(type, TensorType)
-        rewriter.replace(op, [], [code.cast(result, type)])
+        if is_zero(init):
+            first = code.fill(extents(init), f32, 0.0)
+        else:
+            first = code.elementwise([init], f32, lambda b, v: b.insert(arith.ExtFOp(v[0], f32)))
+        total = code.generic(op.inputs, first, maps_of(op), multiply_add)
+        result = code.elementwise([total], bf16, lambda b, v: b.insert(arith.TruncFOp(v[0], bf16)))
+        rewriter.replace(op, [], [code.cast(result, tensor_type(op.results[0]))])
 
 
 class Elementwise(RewritePattern):
@@ -174,7 +165,7 @@ class Elementwise(RewritePattern):
         (type,) = types
         if not isinstance(type, TensorType) or not isinstance(op.parent_op(), FuncOp):
             return
-        code, whole = Code(op), AffineMap.identity(type.get_num_dims())
+        code = Code(op)
         tensors = [v for v in op.operands if isinstance(v.type, TensorType)]
 
         def compute(b: Builder, v: Sequence[SSAValue]) -> Operation:
@@ -182,8 +173,7 @@ class Elementwise(RewritePattern):
             operands = [next(elements) if x in tensors else x for x in op.operands]
             return b.insert(of_each_element(op, operands))
 
-        room = code.empty(extents(tensors[0]), type.element_type)
-        result = code.generic(tensors, room, [whole] * (len(tensors) + 1), compute)
+        result = code.elementwise(tensors, type.element_type, compute)
         rewriter.replace(op, [], [code.cast(result, type)])
 
 
@@ -203,26 +193,27 @@ class FromElements(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: tensor.FromElementsOp, rewriter: PatternRewriter) -> None:
-        type = op.result.type
-        assert isinstance(type, TensorType)
-        code, sizes = Code(op), type.get_shape()
+        code, type = Code(op), tensor_type(op.result)
+        sizes = type.get_shape()
+
+        def constant(b: Builder, number: int) -> SSAValue:
+            return b.insert(arith.ConstantOp(IntegerAttr(number, IndexType()))).result
 
         def choose(b: Builder, _: Sequence[SSAValue]) -> SSAValue:
-            place: SSAValue = b.insert(arith.ConstantOp(IntegerAttr(0, IndexType()))).result
+            place = constant(b, 0)
             for axis, size in enumerate(sizes):
-                by = b.insert(arith.ConstantOp(IntegerAttr(size, IndexType())))
+                by = constant(b, size)
                 index = b.insert(linalg.ops.IndexOp(axis))
                 place = b.insert(arith.AddiOp(b.insert(arith.MuliOp(place, by)), index)).result
             chosen = op.elements[-1]
             for number, element in enumerate(op.elements[:-1]):
-                at = b.insert(arith.ConstantOp(IntegerAttr(number, IndexType())))
-                here = b.insert(arith.CmpiOp(place, at.result, "eq"))
+                here = b.insert(arith.CmpiOp(place, constant(b, number), "eq"))
                 chosen = b.insert(arith.SelectOp(here, element, chosen)).result
             return chosen
 
         result = room = code.empty(sizes, type.element_type)
         if len(op.elements) == 1:
-            result = code.insert(linalg.ops.FillOp(op.elements, [room], [type]))
+            result = code.fill_with(op.elements[0], room)
         elif op.elements:
             result = code.generic([], room, [AffineMap.identity(len(sizes))], choose)
         rewriter.replace(op, [], [result])
@@ -252,7 +243,7 @@ class Extended(RewritePattern):
         product = code.insert(
             arith.MuliOp(code.insert(extend(a, wide)), code.insert(extend(b, wide)))
         )
-        by = code.insert(arith.ConstantOp(IntegerAttr(narrow.width.data, wide)))
+        by = code.constant(narrow.width.data, wide)
         high = code.insert(arith.ShRUIOp(product, by))
         halves = [code.insert(arith.TruncIOp(half, narrow)) for half in (product, high)]
         rewriter.replace(op, [], halves)
@@ -278,7 +269,7 @@ def _arithmetic(
     """Computes an affine expression; `mod` is never negative, as in MLIR."""
     match expression:
         case AffineConstantExpr(value=value):
-            return code.insert(arith.ConstantOp(IntegerAttr(value, IndexType())))
+            return code.constant(value, IndexType())
         case AffineDimExpr(position=position):
             return dims[position]
         case AffineSymExpr(position=position):
@@ -313,8 +304,7 @@ class _Tiles:
                 op,
                 "a tile's size is known only when it runs: make inner_tiles numbers",
             )
-        assert isinstance(plain.type, TensorType)
-        self.element = plain.type.element_type
+        self.element = tensor_type(plain).element_type
         tiles = dict(zip(op.positions, static(sizes), strict=True))
         rank = len(self.sizes)
         self.counts = [ceil_div(s, tiles.get(axis, 1)) for axis, s in enumerate(self.sizes)]
@@ -336,10 +326,6 @@ class _Tiles:
     def type(self, sizes: Sequence[Size]) -> TensorType[Attribute]:
         shape = [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
         return TensorType(self.element, shape)
-
-    @property
-    def reassociation(self) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
-        return ArrayAttr(ArrayAttr(IntegerAttr(n, i64) for n in g) for g in self.groups)
 
     def numbers(self, sizes: Sequence[Size]) -> tuple[list[SSAValue], DenseArrayBase]:
         """The dynamic sizes as values, and all sizes as an attribute."""
@@ -372,12 +358,8 @@ class Pack(RewritePattern):
             lack, above = tiles.numbers(high)
             pad = tensor.PadOp(x, [], lack, Region(block), low, above, tiles.type(tiles.whole))
             x = tiles.code.insert(pad)
-        given, static = tiles.numbers(tiles.apart)
-        apart = tensor.ExpandShapeOp.create(
-            operands=[x, *given],
-            result_types=[tiles.type(tiles.apart)],
-            properties={"reassociation": tiles.reassociation, "static_output_shape": static},
-        )
+        given, _ = tiles.numbers(tiles.apart)
+        apart = expand_dimensions(x, tiles.groups, tiles.type(tiles.apart).get_shape(), given)
         packed = tiles.transpose(tiles.code.insert(apart), tiles.apart, tiles.order)
         rewriter.replace(op, [], [tiles.code.cast(packed, op.result.type)])
 
@@ -393,13 +375,8 @@ class Unpack(RewritePattern):
         apart = tiles.transpose(op.source, packed, back)
         # The packed tensor may have more tiles than the result needs.
         sizes = [prod(packed[back[n]] for n in group) for group in tiles.groups]
-        whole = tiles.code.insert(
-            tensor.CollapseShapeOp.create(
-                operands=[apart],
-                result_types=[tiles.type(sizes)],
-                properties={"reassociation": tiles.reassociation},
-            )
-        )
+        shape = tiles.type(sizes).get_shape()
+        whole = tiles.code.insert(merge_dimensions(apart, tiles.groups, shape))
         given, static = tiles.numbers(tiles.sizes)
         rank = len(tiles.sizes)
         part = tensor.ExtractSliceOp.build(

@@ -22,8 +22,6 @@ from math import prod
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    AffineMapAttr,
-    ArrayAttr,
     Float32Type,
     IntegerAttr,
     IntegerType,
@@ -31,13 +29,20 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import FillOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.passes.analysis.factors import own_map
+from xdsl_spirv.passes.analysis.linalg_code import (
+    Code,
+    groups_of,
+    make_generic,
+    maps_of,
+    tensor_type,
+    yielded,
+)
 from xdsl_spirv.passes.analysis.pointwise import (
     Factor,
     NotAContraction,
@@ -46,14 +51,14 @@ from xdsl_spirv.passes.analysis.pointwise import (
     inputs_of,
     without_extensions,
 )
-from xdsl_spirv.passes.analysis.sizes import empty_of, extents
+from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.analysis.values import erase_dead, is_zero
 from xdsl_spirv.passes.graph.zero_points import Shifted, shift_range, shifted
 
 LARGEST_SUM = 1 << 31
 
-Move = Callable[[SSAValue], list[Operation]]
-"""Makes the operations, the result's the last, that move the elements of a tensor of integers."""
+Move = Callable[[Code, SSAValue], SSAValue]
+"""Moves the elements of a tensor of integers."""
 
 
 @dataclass(frozen=True)
@@ -152,11 +157,10 @@ def _trace_dequantized(value: SSAValue) -> Dequantized | None:
 def _dequantization(op: LinalgStructuredOperation) -> Dequantized | None:
     """Matches an elementwise `q - zero` or `scale * float(q - zero)` of 8-bit integers."""
     block = op.body.block
-    maps = [attr.data for attr in op.get_indexing_maps()]
-    last = block.last_op
-    if len(op.outputs) != 1 or maps[-1] != AffineMap.identity(maps[-1].num_dims) or last is None:
+    maps = maps_of(op)
+    if len(op.outputs) != 1 or maps[-1] != AffineMap.identity(maps[-1].num_dims):
         return None
-    value, scale = last.operands[0], None
+    value, scale = yielded(block)[0], None
     if isinstance(value.owner, arith.MulfOp):
         value, scale = value.owner.lhs, value.owner.rhs
         if not isinstance(value.owner, arith.SIToFPOp | arith.UIToFPOp):
@@ -231,12 +235,11 @@ def _trace_conversion(
 
 def _transposition(op: LinalgStructuredOperation) -> list[int] | None:
     """Returns the input dimension of each result dimension if an operation only transposes."""
-    last = op.body.block.last_op
-    if len(op.inputs) != 1 or len(op.outputs) != 1 or last is None:
+    if len(op.inputs) != 1 or len(op.outputs) != 1:
         return None
-    if last.operands[0] is not op.body.block.args[0]:
+    if yielded(op.body.block)[0] is not op.body.block.args[0]:
         return None
-    source, out = (attr.data for attr in op.get_indexing_maps())
+    source, out = maps_of(op)
     if out != AffineMap.identity(out.num_dims):
         return None
     dims = [x.position for x in source.results if isinstance(x, AffineDimExpr)]
@@ -250,42 +253,23 @@ def _transpose_operand(inner: Dequantized, order: list[int]) -> Dequantized:
         tuple(None if d is None else order.index(d) for d in place) for place in inner.places
     )
     return replace(
-        inner, places=places, moves=(*inner.moves, lambda value: _transpose(value, order))
+        inner,
+        places=places,
+        moves=(*inner.moves, lambda code, value: code.transpose(value, order)),
     )
-
-
-def _transpose(value: SSAValue, order: list[int]) -> list[Operation]:
-    assert isinstance(value.type, TensorType)
-    sizes = extents(value)
-    before, empty = empty_of([sizes[d] for d in order], value.type.element_type)
-    rank = len(order)
-    source = AffineMap(rank, 0, tuple(AffineDimExpr(order.index(d)) for d in range(rank)))
-    block = Block(arg_types=[value.type.element_type] * 2)
-    block.add_op(linalg.ops.YieldOp(block.args[0]))
-    generic = linalg.ops.GenericOp(
-        [value],
-        [empty.tensor],
-        Region(block),
-        ArrayAttr(map(AffineMapAttr, (source, AffineMap.identity(rank)))),
-        ArrayAttr([IteratorTypeAttr.parallel()] * rank),
-        [empty.tensor.type],
-    )
-    return [*before, empty, generic]
 
 
 def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
     """Replaces a padding with zeros by one of the integers with their one, storable zero point."""
-    last = op.region.block.last_op
     low, high = op.static_low.get_values(), op.static_high.get_values()
-    if last is None or not is_zero(last.operands[0]) or DYNAMIC_INDEX in (*low, *high):
+    if not is_zero(yielded(op.region.block)[0]) or DYNAMIC_INDEX in (*low, *high):
         return None
     padded = {axis for axis, ends in enumerate(zip(low, high, strict=True)) if any(ends)}
     stored = _stored_zero(inner)
     if stored is None or any(padded & set(inner.places[n]) for n in inner.aux):
         return None
 
-    def pad(value: SSAValue) -> list[Operation]:
-        assert isinstance(value.type, TensorType)
+    def pad(code: Code, value: SSAValue) -> SSAValue:
         pad_of_integers = op.clone()
         pad_of_integers.operands = [value, *op.operands[1:]]
         zero = stored()
@@ -293,7 +277,7 @@ def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
         for body_op in reversed(list(block.ops)):
             Rewriter.erase_op(body_op)
         block.add_op(tensor.YieldOp(zero.results[0]))
-        return [zero, _retype_result(pad_of_integers, value.type.element_type)]
+        return code.insert(zero, _retype_result(pad_of_integers, value))
 
     return replace(inner, moves=(*inner.moves, pad))
 
@@ -323,11 +307,11 @@ def _stored_zero(inner: Dequantized) -> Callable[[], Operation] | None:
     )
 
 
-def _retype_result(op: Operation, element: Attribute) -> Operation:
-    """The operation with a result of another element type."""
-    type = op.results[0].type
-    assert isinstance(type, TensorType)
-    Rewriter.replace_value_with_new_type(op.results[0], TensorType(element, type.get_shape()))
+def _retype_result(op: Operation, like: SSAValue) -> Operation:
+    """The operation with a result of another tensor's element type."""
+    shape = tensor_type(op.results[0]).get_shape()
+    type = TensorType(tensor_type(like).element_type, shape)
+    Rewriter.replace_value_with_new_type(op.results[0], type)
     return op
 
 
@@ -335,13 +319,8 @@ def _reshape_operand(
     op: tensor.CollapseShapeOp | tensor.ExpandShapeOp, inner: Dequantized
 ) -> Dequantized | None:
     """A reshape, where no dimension that a scale follows is merged with another or split."""
-    groups = [[int(i.value.data) for i in group] for group in op.reassociation]  # pyright: ignore
-    merged, split = (v.type for v in (op.result, op.src))
-    collapses = isinstance(op, tensor.CollapseShapeOp)
-    finer, coarser = (split, merged) if collapses else (merged, split)
-    assert isinstance(finer, TensorType)
-    assert isinstance(coarser, TensorType)
-    sizes = finer.get_shape()
+    groups, collapses = groups_of(op), isinstance(op, tensor.CollapseShapeOp)
+    sizes = tensor_type(op.src if collapses else op.result).get_shape()
     places: list[tuple[int | None, ...]] = []
     for number, place in enumerate(inner.places):
         if number == inner.shift.input:
@@ -359,11 +338,10 @@ def _reshape_operand(
             moved.append(at if collapses else (wide or groups[at])[0])
         places.append(tuple(moved))
 
-    def reshape(value: SSAValue) -> list[Operation]:
-        assert isinstance(value.type, TensorType)
+    def reshape(code: Code, value: SSAValue) -> SSAValue:
         reshape_of_integers = op.clone()
         reshape_of_integers.operands = [value, *op.operands[1:]]
-        return [_retype_result(reshape_of_integers, value.type.element_type)]
+        return code.insert(_retype_result(reshape_of_integers, value))
 
     return replace(inner, places=tuple(places), moves=(*inner.moves, reshape))
 
@@ -377,10 +355,10 @@ class _Rewrite:
         operands: tuple[Dequantized, Dequantized],
         of_integers: bool,
     ):
-        self.op = op
+        self.op, self.code = op, Code(op)
         self.operands = operands
         self.of_integers = of_integers
-        self.maps = [attr.data for attr in op.get_indexing_maps()]
+        self.maps = maps_of(op)
         self.out = self.maps[-1]
 
     def _map(self, number: int, aux: int) -> AffineMap:
@@ -418,8 +396,7 @@ class _Rewrite:
         """Number of products in a sum; None if that is not known."""
         sizes: dict[int, int] = {}
         for value, map in zip((*self.op.inputs, *self.op.outputs), self.maps, strict=True):
-            assert isinstance(value.type, TensorType)
-            for index, size in zip(map.results, value.type.get_shape(), strict=True):
+            for index, size in zip(map.results, tensor_type(value).get_shape(), strict=True):
                 if isinstance(index, AffineDimExpr) and size != DYNAMIC_INDEX:
                     sizes[index.position] = size
         parallel = {x.position for x in self.out.results if isinstance(x, AffineDimExpr)}
@@ -433,8 +410,9 @@ class _Rewrite:
             product = self._product(values, self.op.outputs[0])
             Rewriter.replace_op(self.op, [], product.results)
         else:
-            product = self._product(values, self._zeros())
-            Rewriter.replace_op(self.op, self._scaled(product.results[0]))
+            sizes = extents(self.op.outputs[0])
+            product = self._product(values, self.code.fill(sizes, i32, 0))
+            Rewriter.replace_op(self.op, [], [self._scaled(product.results[0])])
         for value in old:
             erase_dead(value)
         return product
@@ -443,17 +421,8 @@ class _Rewrite:
         """Moves the integers as the floats were moved."""
         value = operand.op.inputs[operand.shift.input]
         for move in operand.moves:
-            ops = move(value)
-            Rewriter.insert_op(ops, InsertPoint.before(self.op))
-            value = ops[-1].results[0]
+            value = move(self.code, value)
         return value
-
-    def _zeros(self) -> SSAValue:
-        zero = arith.ConstantOp(IntegerAttr(0, i32))
-        before, empty = empty_of(extents(self.op.outputs[0]), i32)
-        fill = FillOp([zero.result], [empty.tensor], [empty.tensor.type])
-        Rewriter.insert_op([zero, *before, empty, fill], InsertPoint.before(self.op))
-        return fill.results[0]
 
     def _product(self, values: list[SSAValue], start: SSAValue) -> linalg.ops.GenericOp:
         """`start` and the sum of (qa - za) * (qb - zb) in 32 bits."""
@@ -466,17 +435,9 @@ class _Rewrite:
         product = arith.MuliOp(factors[0], factors[1])
         total = arith.AddiOp(output, product.result)
         block.add_ops([product, total, linalg.ops.YieldOp(total)])
-        generic = linalg.ops.GenericOp(
-            inputs,
-            [start],
-            Region(block),
-            ArrayAttr(map(AffineMapAttr, (*maps, self.out))),
-            self.op.get_iterator_types(),
-            [start.type],
-        )
-        generic.location = self.op.location
-        generic.attributes = dict(self.op.attributes)
-        Rewriter.insert_op(generic, InsertPoint.before(self.op))
+        kinds = self.op.get_iterator_types()
+        generic = make_generic(inputs, start, [*maps, self.out], block, kinds, self.op)
+        self.code.insert(generic)
         return generic
 
     def _difference(
@@ -504,13 +465,10 @@ class _Rewrite:
         block.add_op(op)
         return op.result
 
-    def _scaled(self, sums: SSAValue) -> list[Operation]:
+    def _scaled(self, sums: SSAValue) -> SSAValue:
         """Returns the output plus the scales times the sums."""
-        result = self.op.results[0].type
-        assert isinstance(result, TensorType)
-        rank = len(result.get_shape())
-        identity = AffineMap.identity(rank)
-        element = result.element_type
+        element = tensor_type(self.op.results[0]).element_type
+        identity = AffineMap.identity(tensor_type(self.op.results[0]).get_num_dims())
         block = Block(arg_types=[i32])
         inputs, maps = [sums], [identity]
         factor: SSAValue | None = None
@@ -546,17 +504,8 @@ class _Rewrite:
             value = total.result
         block.insert_arg(element, len(block.args))
         block.add_op(linalg.ops.YieldOp(value))
-        before, empty = empty_of(extents(self.op.outputs[0]), element)
-        generic = linalg.ops.GenericOp(
-            inputs,
-            [empty.tensor],
-            Region(block),
-            ArrayAttr(map(AffineMapAttr, (*maps, identity))),
-            ArrayAttr([IteratorTypeAttr.parallel()] * rank),
-            [result],
-        )
-        generic.location = self.op.location
-        return [*before, empty, generic]
+        empty = self.code.empty(extents(self.op.outputs[0]), element)
+        return self.code.insert(make_generic(inputs, empty, [*maps, identity], block))
 
 
 def _extend_value(block: Block, value: SSAValue, signed: bool) -> SSAValue:

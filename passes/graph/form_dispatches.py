@@ -15,25 +15,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, scf, tensor
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    AnyFloat,
-    ArrayAttr,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
-    ModuleOp,
-    TensorType,
-)
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
@@ -46,6 +36,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     padding_of,
     storage,
 )
+from xdsl_spirv.passes.analysis.linalg_code import make_body, make_generic, number_of_type
 from xdsl_spirv.passes.analysis.pointwise import (
     body_ops,
     composed,
@@ -211,32 +202,16 @@ def _init_as_epilogue(contraction: Contraction) -> Contraction:
         return contraction
     if isinstance(owner, tensor.EmptyOp):
         return contraction
-    type = cast(TensorType, init.type)
-    integer = isinstance(element, IntegerType)
-    zero = arith.ConstantOp(
-        IntegerAttr(0, element) if integer else FloatAttr(0.0, cast(AnyFloat, element))
-    )
+    add = arith.AddiOp if isinstance(element, IntegerType) else arith.AddfOp
+    zero = arith.ConstantOp(number_of_type(0, element))
     empty = empty_like(init, root)
-    fill = linalg.ops.FillOp([zero.result], [empty.tensor], [type])
+    fill = linalg.ops.FillOp([zero.result], [empty.tensor], [empty.tensor.type])
     last = empty_like(init, root)
-    body = Block(arg_types=[element, element, element])
-    add = (arith.AddiOp if integer else arith.AddfOp)(body.args[0], body.args[1])
-    body.add_ops([add, linalg.ops.YieldOp(add)])
-    identity = AffineMapAttr(AffineMap.identity(type.get_num_dims()))
-    parallel = IteratorTypeAttr.parallel()
+    body = make_body([element] * 3, lambda b, v: b.insert(add(v[0], v[1])))
     result = root.results[0]
-    total = linalg.ops.GenericOp(
-        [result, init],
-        [last.tensor],
-        Region(body),
-        ArrayAttr([identity] * 3),
-        ArrayAttr([parallel] * type.get_num_dims()),
-        [type],
-    )
-    block = root.parent_block()
-    assert block is not None
-    block.insert_ops_before([zero, fill], root)
-    block.insert_op_after(total, root)
+    total = make_generic([result, init], last.tensor, None, body)
+    Rewriter.insert_op([zero, fill], InsertPoint.before(root))
+    Rewriter.insert_op(total, InsertPoint.after(root))
     result.replace_uses_with_if(total.results[0], lambda use: use.operation is not total)
     root.operands[len(root.operands) - 1] = fill.results[0]
     return contraction_of(root)

@@ -54,18 +54,6 @@ def known_tensor(value: SSAValue) -> Array | None:
     return None if slice is None else _evaluate_slice(slice, value)
 
 
-def sums_of(value: SSAValue, op: LinalgStructuredOperation) -> Array | None:
-    """The result of an operation outside of any block, if its operands are constants."""
-    before = _slice(value)
-    if before is None:
-        return None
-    others = [_slice(operand) for operand in op.operands if operand is not value]
-    if any(ops is None for ops in others):
-        return None
-    slice = dict.fromkeys([*before, *(x for ops in others for x in ops or ()), op])
-    return _evaluate_slice(list(slice), op.results[0])
-
-
 def _slice(value: SSAValue) -> list[Operation] | None:
     """Returns the constant operations that compute the value, operands first, else None."""
     if not isinstance(value, OpResult):

@@ -21,7 +21,6 @@ from typing import Any, TypeAlias, TypeVar, cast
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    AffineMapAttr,
     ArrayAttr,
     DenseArrayBase,
     IntegerAttr,
@@ -31,7 +30,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -43,8 +42,15 @@ from xdsl_spirv.passes.analysis.contraction import (
     contraction_of,
 )
 from xdsl_spirv.passes.analysis.layout import NotLinear, linear
+from xdsl_spirv.passes.analysis.linalg_code import (
+    Code,
+    groups_of,
+    make_generic,
+    maps_of,
+    tensor_type,
+)
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise, moves_only
-from xdsl_spirv.passes.analysis.sizes import empty_of, extents, number
+from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.analysis.values import MAKERS
 
 Order: TypeAlias = tuple[int, ...]
@@ -124,11 +130,6 @@ def _moves_all(op: Operation) -> bool:
     return len(ranks) == 1 and not asks
 
 
-def groups_of(op: tensor.ExpandShapeOp | tensor.CollapseShapeOp) -> list[list[int]]:
-    """The dimensions of the higher rank for each dimension of the lower one."""
-    return [[axis.value.data for axis in group] for group in op.reassociation]
-
-
 def _merge_order(order: Order, groups: Sequence[Sequence[int]]) -> Iterator[Order]:
     """The order of merged dimensions, where each group is stored together and in its order."""
     merged: list[int] = []
@@ -142,10 +143,6 @@ def _merge_order(order: Order, groups: Sequence[Sequence[int]]) -> Iterator[Orde
         at += len(group)
     if len(merged) == len(groups):
         yield tuple(merged)
-
-
-def maps_of(op: LinalgStructuredOperation) -> list[AffineMap]:
-    return [attribute.data for attribute in op.get_indexing_maps()]
 
 
 def main_loops(op: LinalgStructuredOperation) -> list[list[int | None]]:
@@ -255,28 +252,15 @@ class Rearrangement:
         if value in self.replaced:
             source, has = self.replaced[value], self.orders[value]
         # Directly behind the operation that computes it: others read it, too.
-        owner = source.owner
-        point = InsertPoint.after(owner) if isinstance(owner, Operation) else None
-        if point is None:
-            assert isinstance(owner, Block)
-            point = InsertPoint.at_start(owner)
-        moved = insert_transposition(
-            source, tuple(has.index(dimension) for dimension in order), point
-        )
-        self.stored[value, order] = moved
-        return moved
+        dimensions = [has.index(dimension) for dimension in order]
+        self.stored[value, order] = Code.behind(source).transpose(source, dimensions)
+        return self.stored[value, order]
 
     def _remade(self, value: SSAValue, order: Order, before: Operation) -> SSAValue:
-        owner = value.owner
-        type = cast(TensorType[Attribute], value.type)
-        sizes = permute(extents(value), order)
-        ops, empty = empty_of(sizes, type.element_type)
-        Rewriter.insert_op([*ops, empty], InsertPoint.before(before))
-        if not isinstance(owner, linalg.ops.FillOp):
-            return empty.tensor
-        fill = linalg.ops.FillOp(owner.inputs, [empty.tensor], [empty.tensor.type])
-        Rewriter.insert_op(fill, InsertPoint.before(before))
-        return fill.results[0]
+        code, owner = Code(before), value.owner
+        empty = code.empty(permute(extents(value), order), tensor_type(value).element_type)
+        is_filled = isinstance(owner, linalg.ops.FillOp)
+        return code.fill_with(owner.inputs[0], empty) if is_filled else empty
 
     def _dim(self, op: tensor.DimOp) -> None:
         at = number(op.index)
@@ -324,7 +308,7 @@ class Rearrangement:
             self.value(value, sources[value], op) if value in sources else value
             for value in op.operands
         ]
-        type = cast(TensorType[Attribute], result.type)
+        type = tensor_type(result)
         stored = TensorType(type.element_type, permute(type.get_shape(), order))
         reshapes = isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp)
         change = _reorder_reshape if reshapes else permuted_lists
@@ -362,26 +346,6 @@ def weight_of(op: linalg.ops.GenericOp) -> SSAValue:
     return second if windows[0] else first
 
 
-def insert_transposition(value: SSAValue, order: Order, point: InsertPoint) -> SSAValue:
-    """Inserts a transposition that stores a tensor's dimensions in another order."""
-    type = cast(TensorType[Attribute], value.type)
-    before, empty = empty_of(permute(extents(value), order), type.element_type)
-    rank = len(order)
-    body = Block(arg_types=[type.element_type] * 2)
-    body.add_op(linalg.ops.YieldOp(body.args[0]))
-    read = AffineMap(rank, 0, tuple(AffineDimExpr(order.index(d)) for d in range(rank)))
-    generic = linalg.ops.GenericOp(
-        [value],
-        [empty.tensor],
-        Region(body),
-        ArrayAttr([AffineMapAttr(read), AffineMapAttr(AffineMap.identity(rank))]),
-        ArrayAttr([IteratorTypeAttr.parallel()] * rank),
-        [empty.tensor.type],
-    )
-    Rewriter.insert_op([*before, empty, generic], point)
-    return generic.results[0]
-
-
 def _stored_map(map: AffineMap, order: Order) -> AffineMap:
     return AffineMap(map.num_dims, 0, tuple(permute(map.results, order)))
 
@@ -403,19 +367,7 @@ def _generic(
     for inner in body.walk():
         if isinstance(inner, linalg.ops.IndexOp):
             inner.dim = IntegerAttr(loops.index(inner.dim.value.data), i64)
-    generic = linalg.ops.GenericOp(
-        inputs,
-        outputs,
-        body,
-        ArrayAttr(AffineMapAttr(map) for map in renamed),
-        ArrayAttr([kinds[loop] for loop in loops]),
-        [value.type for value in outputs],
-    )
-    generic.attributes |= {
-        key: value for key, value in op.attributes.items() if key != "linalg.memoized_indexing_maps"
-    }
-    generic.location = op.location
-    return generic
+    return make_generic(inputs, outputs, renamed, body, [kinds[loop] for loop in loops], op)
 
 
 def _in_one_form(op: linalg.ops.GenericOp) -> Sequence[SSAValue]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from xdsl.dialects import arith, linalg, math, tensor
-from xdsl.dialects.builtin import ArrayAttr, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
@@ -28,6 +28,7 @@ from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.combinations import combinations_of
 from xdsl_spirv.passes.analysis.contraction import element_type
+from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of
 from xdsl_spirv.passes.analysis.loops_arrays import Loops, NotLoops
 from xdsl_spirv.passes.analysis.loops_nests import INNER, Nest, all_reductions_of, nests_of
 from xdsl_spirv.passes.analysis.loops_reader import results_of_operations
@@ -220,15 +221,9 @@ def drop_unused_results(op: Operation) -> None:
     for number in reversed(unused):
         copy.erase_arg(copy.args[first + number])
     numbers = [*range(first), *(first + number for number in kept)]
-    maps = op.get_indexing_maps().data
-    generic = linalg.ops.GenericOp(
-        op.inputs,
-        [op.outputs[number] for number in kept],
-        body,
-        ArrayAttr(maps[number] for number in numbers),
-        op.get_iterator_types(),
-        [op.res[number].type for number in kept],
-    )
+    maps = maps_of(op)
+    outputs, read = [op.outputs[number] for number in kept], [maps[number] for number in numbers]
+    generic = make_generic(op.inputs, outputs, read, body, op.get_iterator_types())
     generic.location = op.location
     results = iter(generic.results)
     replaced = [next(results) if number in kept else None for number in range(len(op.res))]

@@ -12,10 +12,11 @@ import numpy as np
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, TensorType, f64, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of
 from xdsl_spirv.passes.analysis.ranges import element
 from xdsl_spirv.passes.analysis.value_ranges import JOINS, MOVES, ValueRanges
 from xdsl_spirv.passes.analysis.values import erase_unused_ops
@@ -126,17 +127,8 @@ class _Narrower:
             new.name_hint = old.name_hint
         results = types[len(inputs) :]
         BodyNarrower(op.body.block, block, self.decide, self.constant).write(results)
-        generic = linalg.ops.GenericOp(
-            inputs,
-            op.outputs,
-            Region(block),
-            op.get_indexing_maps(),
-            op.get_iterator_types(),
-            [value.type for value in op.outputs] if op.results else [],
-        )
-        generic.attributes |= op.attributes
-        generic.location = op.location
-        Rewriter.replace_op(op, generic)
+        kinds = op.get_iterator_types()
+        Rewriter.replace_op(op, make_generic(inputs, op.outputs, maps_of(op), block, kinds, op))
 
     def _scalar(self, value: SSAValue) -> SSAValue:
         """An operand of a loop: a constant in 32 bits where it fits."""

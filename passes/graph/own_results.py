@@ -11,15 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func, linalg, scf, tensor
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DictionaryAttr, ModuleOp, TensorType
+from xdsl.dialects import arith, func, scf, tensor
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import VALUE, functions_of, states_of, value_of
+from xdsl_spirv.passes.analysis.linalg_code import make_body, make_generic
 from xdsl_spirv.passes.analysis.pointwise import empty_like
 
 VIEWS = (tensor.CastOp, tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
@@ -96,23 +96,10 @@ def source(value: SSAValue) -> SSAValue:
 
 def copy_before(value: SSAValue, last: Operation) -> SSAValue:
     """Returns a copy of a tensor's elements; an empty tensor is just made again."""
-    type = value.type
-    assert isinstance(type, TensorType)
-    rank = type.get_num_dims()
-    element = type.get_element_type()
-    body = Block(arg_types=[element, element])
-    body.add_op(linalg.ops.YieldOp(body.args[0]))
-    empty = empty_like(value, last)
-    if 0 in type.get_shape():
-        return empty.tensor
-    identity = AffineMapAttr(AffineMap.identity(rank))
-    generic = linalg.ops.GenericOp(
-        [value],
-        [empty.tensor],
-        Region(body),
-        [identity, identity],
-        [linalg.attrs.IteratorTypeAttr.parallel()] * rank,
-        [type],
-    )
+    empty = empty_like(value, last).tensor
+    if 0 in empty.type.get_shape():
+        return empty
+    body = make_body([empty.type.element_type] * 2, lambda b, v: v[0])
+    generic = make_generic([value], empty, None, body)
     Rewriter.insert_op(generic, InsertPoint.before(last))
     return generic.results[0]

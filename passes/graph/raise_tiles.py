@@ -17,29 +17,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, cast
+from typing import Any
 
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, linalg, tensor
 from xdsl.dialects.builtin import (
-    AffineMapAttr,
     AnyFloat,
-    ArrayAttr,
-    FloatAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
     ModuleOp,
     TensorType,
 )
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects import tile
+from xdsl_spirv.passes.analysis.linalg_code import (
+    make_body,
+    make_generic,
+    number_of_type,
+    tensor_type,
+)
 from xdsl_spirv.passes.graph.tile_elements import Elements, Result
 from xdsl_spirv.passes.graph.tile_nodes import ONE, Node, NotRaised
 
@@ -168,44 +170,28 @@ class _Function:
         inputs: Sequence[tuple[SSAValue, Axes]],
         axes: Axes,
         over: Sequence[str],
-        start: Attribute | None,
+        start: float | None,
         type: Attribute,
         write: Callable[[Builder, Sequence[SSAValue]], SSAValue],
     ) -> SSAValue:
         """A `linalg.generic` of `axes`, which reduces `over` from `start`."""
         loops = [*axes, *over]
 
-        def map_of(own: Axes) -> AffineMapAttr:
+        def map_of(own: Axes) -> AffineMap:
             places = [
                 AffineConstantExpr(0) if axis is None else AffineDimExpr(loops.index(axis))
                 for axis in own
             ]
-            return AffineMapAttr(AffineMap(len(loops), 0, tuple(places)))
+            return AffineMap(len(loops), 0, tuple(places))
 
-        into = AffineMapAttr(
-            AffineMap(len(loops), 0, tuple(AffineDimExpr(n) for n in range(len(axes))))
-        )
         shaped = TensorType(type, [self._size(axis) for axis in axes])
         out: SSAValue = self._add(tensor.EmptyOp([], shaped))
         if start is not None:
-            number = self._add(arith.ConstantOp(cast(Any, start)))
+            number = self._add(arith.ConstantOp(number_of_type(start, type)))
             out = self._add(linalg.ops.FillOp([number], [out], [shaped]))
-        body = Block(arg_types=[*(cast(Any, v.type).element_type for v, _ in inputs), type])
-        inner = Builder(InsertPoint.at_end(body))
-        inner.insert(linalg.ops.YieldOp(write(inner, body.args)))
-        kinds = [IteratorTypeAttr.parallel()] * len(axes)
-        kinds += [IteratorTypeAttr.reduction()] * len(over)
-        maps = [*(map_of(own) for _, own in inputs), into]
-        return self._add(
-            linalg.ops.GenericOp(
-                [value for value, _ in inputs],
-                [out],
-                Region(body),
-                ArrayAttr(maps),
-                ArrayAttr(kinds),
-                [shaped],
-            )
-        )
+        body = make_body([*(tensor_type(v).element_type for v, _ in inputs), type], write)
+        maps = [*(map_of(own) for _, own in inputs), map_of(axes)]
+        return self._add(make_generic([value for value, _ in inputs], out, maps, body))
 
     def _add(self, op: Operation) -> SSAValue:
         op.location = self.location
@@ -249,7 +235,7 @@ class _Function:
             multiply, add = (arith.MuliOp, arith.AddiOp) if whole else (arith.MulfOp, arith.AddfOp)
             return inner.insert(add(given[2], inner.insert(multiply(x, y)).result)).result
 
-        return self._generic(inputs, axes, [over], _zero(type), type, write), axes
+        return self._generic(inputs, axes, [over], 0, type, write), axes
 
     def _reduce(self, node: Node, over: str, name: str) -> tuple[SSAValue, Axes]:
         kind, start = REDUCTIONS.get(name, (None, 0.0))
@@ -262,8 +248,7 @@ class _Function:
         def write(inner: Builder, given: Sequence[SSAValue]) -> SSAValue:
             return inner.insert(kind(given[1], given[0])).results[0]
 
-        first = FloatAttr(start, node.type)
-        return self._generic([(value, whole)], axes, [over], first, node.type, write), axes
+        return self._generic([(value, whole)], axes, [over], start, node.type, write), axes
 
 
 class _Body:
@@ -333,13 +318,6 @@ def _softmax_product_of(node: Node) -> Node | None:
     result, total = node.children
     same = node.kind == "arith.divf" and result.children == total.children
     return result.children[0] if same else None
-
-
-def _zero(type: Attribute) -> Attribute:
-    if isinstance(type, IntegerType):
-        return IntegerAttr(0, type)
-    assert isinstance(type, AnyFloat)
-    return FloatAttr(0.0, type)
 
 
 def _widen(b: Builder, value: SSAValue, type: Attribute, unsigned: bool) -> SSAValue:

@@ -22,10 +22,7 @@ from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
-    AffineMapAttr,
     AnyFloat,
-    ArrayAttr,
-    FloatAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
@@ -34,7 +31,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation, NamedOperation
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
@@ -42,6 +38,15 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import surely_below
+from xdsl_spirv.passes.analysis.linalg_code import (
+    Code,
+    make_body,
+    make_generic,
+    maps_of,
+    merge_dimensions,
+    number_of_type,
+    tensor_type,
+)
 from xdsl_spirv.passes.analysis.pointwise import as_generic, empty_like, generalized
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, listed_sizes, resolve_sizes
 from xdsl_spirv.passes.analysis.values import erase_unused_ops, operands_of
@@ -82,12 +87,10 @@ def _give_in_tensors(function: FuncOp) -> None:
     """Return scalars in tensors of no dimension."""
     last = function.body.block.last_op
     assert last is not None
+    code = Code(last)
     for place, value in enumerate(last.operands):
         if isinstance(value.type, AnyFloat | IntegerType):
-            empty = tensor.EmptyOp([], TensorType(value.type, []))
-            full = linalg.ops.FillOp([value], [empty.tensor], [empty.tensor.type])
-            Rewriter.insert_op([empty, full], InsertPoint.before(last))
-            last.operands[place] = full.results[0]
+            last.operands[place] = code.fill_with(value, code.empty([], value.type))
     function.update_function_type()
 
 
@@ -140,18 +143,9 @@ def _fill_to_loops(op: linalg.ops.FillOp | tensor.SplatOp) -> linalg.ops.Generic
         return None
     if value.type != type.element_type:
         return None
-    body = Block(arg_types=[value.type, value.type])
-    body.add_op(linalg.ops.YieldOp(body.args[0]))
-    rank = type.get_num_dims()
-    empty = empty_like(op.results[0], op)
-    generic = linalg.ops.GenericOp(
-        [value],
-        [empty.tensor],
-        Region(body),
-        [AffineMapAttr(AffineMap(rank, 0, ())), AffineMapAttr(AffineMap.identity(rank))],
-        [IteratorTypeAttr.parallel()] * rank,
-        [type],
-    )
+    body, rank = make_body([value.type] * 2, lambda b, v: v[0]), type.get_num_dims()
+    maps = AffineMap(rank, 0, ()), AffineMap.identity(rank)
+    generic = make_generic([value], empty_like(op.results[0], op).tensor, maps, body)
     generic.location = op.location
     Rewriter.replace_op(op, generic)
     return generic
@@ -163,21 +157,16 @@ def _pad_to_loops(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
     value = last.operands[0] if last is not None else None
     if value is None or not is_computed(value) or not _is_movable(value):
         return None
-    source, type = op.source.type, op.result.type
-    assert isinstance(source, TensorType)
-    assert isinstance(type, TensorType)
-    sizes, low = source.get_shape(), listed_sizes(op.static_low, op.low)
+    type = tensor_type(op.result)
+    sizes, low = tensor_type(op.source).get_shape(), listed_sizes(op.static_low, op.low)
     element = type.element_type
     outside = not isinstance(value.owner, Operation) or value.owner.parent_op() is not op
     high = listed_sizes(op.static_high, op.high)
     if any(surely_below(size, 0) for size in (*low, *high)) or not outside:
         return None
-    if isinstance(element, IntegerType):
-        zero = arith.ConstantOp(IntegerAttr(0, element))
-    elif isinstance(element, AnyFloat):
-        zero = arith.ConstantOp(FloatAttr(0.0, element))
-    else:
+    if not isinstance(element, IntegerType | AnyFloat):
         return None
+    zero = arith.ConstantOp(number_of_type(0, element))
     around = Block([tensor.YieldOp(zero.result)], arg_types=[IndexType()] * len(sizes))
     static = op.static_low, op.static_high
     padded = tensor.PadOp(op.source, op.low, op.high, Region(around), *static, type)
@@ -198,16 +187,10 @@ def _pad_to_loops(op: tensor.PadOp) -> linalg.ops.GenericOp | None:
         chosen = build.insert(arith.SelectOp(inside, chosen, body.args[1])).result
     build.insert(linalg.ops.YieldOp(chosen))
     rank = type.get_num_dims()
-    identity = AffineMapAttr(AffineMap.identity(rank))
+    identity = AffineMap.identity(rank)
+    maps = identity, AffineMap(rank, 0, ()), identity
     empty = empty_like(op.result, op)
-    generic = linalg.ops.GenericOp(
-        [padded.result, value],
-        [empty.tensor],
-        Region(body),
-        [identity, AffineMapAttr(AffineMap(rank, 0, ())), identity],
-        [IteratorTypeAttr.parallel()] * rank,
-        [type],
-    )
+    generic = make_generic([padded.result, value], empty.tensor, maps, body)
     padded.location = generic.location = op.location
     Rewriter.insert_op([zero, padded], InsertPoint.before(op))
     Rewriter.replace_op(op, generic)
@@ -250,18 +233,12 @@ class _Body:
 
     def _alone(self, op: tensor.ExtractOp) -> SSAValue | None:
         """The source of an extraction as a tensor without dimensions, if it has one element."""
-        source = op.tensor
-        type = source.type
-        assert isinstance(type, TensorType)
+        source, type = op.tensor, tensor_type(op.tensor)
         if prod(type.get_shape()) != 1 or not all(map(_is_zero, op.indices)):
             return None
         if not type.get_num_dims():
             return source
-        collapse = tensor.CollapseShapeOp.create(
-            operands=[source],
-            result_types=[TensorType(type.element_type, [])],
-            properties={"reassociation": ArrayAttr(())},
-        )
+        collapse = merge_dimensions(source, (), ())
         Rewriter.insert_op(collapse, InsertPoint.before(self.op))
         return collapse.results[0]
 
@@ -288,7 +265,7 @@ def _move(op: linalg.ops.GenericOp, scalars: Sequence[SSAValue]) -> None:
         for index, value in enumerate(inner.operands):
             if value in moved:
                 inner.operands[index] = moved[value]
-    maps = [attribute.data for attribute in op.get_indexing_maps()]
+    maps = maps_of(op)
     kept: list[int] = []
     for number, value in enumerate(op.inputs):
         if value in moved:
@@ -300,13 +277,8 @@ def _move(op: linalg.ops.GenericOp, scalars: Sequence[SSAValue]) -> None:
             block.erase_arg(block.args[number])
     loops = maps[0].num_dims
     reads = [maps[n] for n in kept] + [AffineMap(loops, 0, ())] * len(body.tensors)
-    new = linalg.ops.GenericOp(
-        [*(op.inputs[n] for n in kept), *body.tensors],
-        op.outputs,
-        region,
-        ArrayAttr(AffineMapAttr(map) for map in (*reads, *maps[len(op.inputs) :])),
-        op.get_iterator_types(),
-        [result.type for result in op.res],
-    )
+    inputs = [*(op.inputs[n] for n in kept), *body.tensors]
+    maps = [*reads, *maps[len(op.inputs) :]]
+    new = make_generic(inputs, op.outputs, maps, region, op.get_iterator_types())
     new.location = op.location
     Rewriter.replace_op(op, new)

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntegerAttr, TensorType, i8
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.builder import Builder
+from xdsl.dialects import arith, tensor
+from xdsl.dialects.builtin import IntegerAttr, i8
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, typical
-from xdsl_spirv.passes.analysis.sizes import empty_of, extent, extents
+from xdsl_spirv.passes.analysis.linalg_code import Code
+from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.graph.known_tensors import known_integer
 from xdsl_spirv.targets import Target
 
@@ -69,15 +69,10 @@ class OtherSigns:
             owner = value.owner
             if isinstance(owner, tensor.PadOp) and (padding := _padding(owner)) is not None:
                 ops = _shift_padding(owner, self.of(owner.source), padding)
+                Rewriter.insert_op(ops, InsertPoint.after(owner))
+                self._known[value] = ops[-1].results[0]
             else:
-                ops = _shift_value(value)
-            point = (
-                InsertPoint.at_start(owner)
-                if isinstance(owner, Block)
-                else InsertPoint.after(owner)
-            )
-            Rewriter.insert_op(ops, point)
-            self._known[value] = ops[-1].results[0]
+                self._known[value] = Code.behind(value).elementwise([value], i8, _flip_sign)
         return self._known[value]
 
 
@@ -91,25 +86,9 @@ def _padding(op: tensor.PadOp) -> SSAValue | None:
     return value if is_outside or known_integer(value) is not None else None
 
 
-def _shift_value(value: SSAValue) -> list[Operation]:
-    type = value.type
-    assert isinstance(type, TensorType)
-    rank = type.get_num_dims()
-    before, empty = empty_of([extent(value, dimension) for dimension in range(rank)], i8)
-    block = Block(arg_types=[i8, i8])
-    sign = arith.ConstantOp(IntegerAttr(SIGN, i8))
-    other = arith.XOrIOp(block.args[0], sign.result)
-    block.add_ops([sign, other, linalg.ops.YieldOp(other)])
-    identity = AffineMapAttr(AffineMap.identity(rank))
-    generic = linalg.ops.GenericOp(
-        [value],
-        [empty.tensor],
-        Region(block),
-        ArrayAttr([identity, identity]),
-        ArrayAttr([IteratorTypeAttr.parallel()] * rank),
-        [type],
-    )
-    return [*before, empty, generic]
+def _flip_sign(b: Builder, v: Sequence[SSAValue]) -> Operation:
+    sign = b.insert(arith.ConstantOp(IntegerAttr(SIGN, i8)))
+    return b.insert(arith.XOrIOp(v[0], sign.result))
 
 
 def _shift_padding(op: tensor.PadOp, source: SSAValue, padding: SSAValue) -> list[Operation]:

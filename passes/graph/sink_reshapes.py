@@ -17,27 +17,26 @@ from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 from xdsl.dialects import linalg, tensor
-from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
-    DenseArrayBase,
-    IntegerAttr,
-    TensorType,
-    i64,
-)
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, OpResult, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.linalg_code import (
+    expand_dimensions,
+    groups_of,
+    make_generic,
+    maps_of,
+    merge_dimensions,
+)
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.graph.grouping import is_cheap
 
 Reshape = tensor.ExpandShapeOp | tensor.CollapseShapeOp
-Groups = tuple[tuple[int, ...], ...]
+Groups = Sequence[Sequence[int]]
 
 
 def sink_reshapes(block: Block) -> None:
@@ -93,14 +92,14 @@ def _join_reshapes(op: Reshape) -> Reshape:
     types = before.src.type, op.src.type, op.result.type
     if not all(map(_is_static, types)):
         return op
-    outer, inner = _groups(op), _groups(before)
+    outer, inner = groups_of(op), groups_of(before)
     shape = op.result.type.get_shape()
     if isinstance(op, tensor.ExpandShapeOp):
-        groups = tuple(tuple(axis for place in group for axis in outer[place]) for group in inner)
-        joined: Reshape = _expand_value(before.src, groups, shape)
+        groups = [[axis for place in group for axis in outer[place]] for group in inner]
+        joined: Reshape = expand_dimensions(before.src, groups, shape)
     else:
-        groups = tuple(tuple(axis for place in group for axis in inner[place]) for group in outer)
-        joined = _collapse_value(before.src, groups, shape)
+        groups = [[axis for place in group for axis in inner[place]] for group in outer]
+        joined = merge_dimensions(before.src, groups, shape)
     Rewriter.replace_op(op, joined)
     Rewriter.erase_op(before)
     return joined
@@ -114,7 +113,7 @@ def _sunk(reshape: Reshape) -> Reshape | None:
     use = reshape.result.get_user_of_unique_use()
     if not isinstance(use, linalg.ops.GenericOp) or not is_pointwise(use):
         return None
-    *maps, written = (attribute.data for attribute in use.get_indexing_maps())
+    *maps, written = maps_of(use)
     result = use.results[0].type
     if SCHEDULE in use.attributes or not isinstance(result, TensorType):
         return None
@@ -125,7 +124,7 @@ def _sunk(reshape: Reshape) -> Reshape | None:
     own = [map for value, map in zip(use.inputs, maps, strict=True) if value is reshape.result]
     if written != identity or own != [identity] or use.parent_block() != reshape.parent_block():
         return None
-    groups = _groups(reshape)
+    groups = groups_of(reshape)
     places = [
         _compose_map(value, map, groups, reshape)
         for value, map in zip(use.inputs, maps, strict=True)
@@ -155,19 +154,15 @@ def _replace_use(
     rank = len(source.get_shape())
     type = TensorType(target.element_type, source.get_shape())
     empty = tensor.EmptyOp((), type)
-    generic = linalg.ops.GenericOp(
-        inputs,
-        [empty.tensor],
-        use.body.clone(),
-        ArrayAttr([AffineMapAttr(m) for m in (*read, AffineMap.identity(rank))]),
-        ArrayAttr([IteratorTypeAttr.parallel()] * rank),
-        [type],
-    )
+    maps = *read, AffineMap.identity(rank)
+    generic = make_generic(inputs, empty.tensor, maps, use.body.clone())
     generic.location = use.location
     if isinstance(reshape, tensor.ExpandShapeOp):
-        moved: Reshape = _expand_value(generic.results[0], _groups(reshape), target.get_shape())
+        moved: Reshape = expand_dimensions(
+            generic.results[0], groups_of(reshape), target.get_shape()
+        )
     else:
-        moved = _collapse_value(generic.results[0], _groups(reshape), target.get_shape())
+        moved = merge_dimensions(generic.results[0], groups_of(reshape), target.get_shape())
     Rewriter.replace_op(use, [empty, generic, moved], [moved.result])
     Rewriter.erase_op(reshape)
     return moved
@@ -175,11 +170,6 @@ def _replace_use(
 
 def _is_static(type: object) -> bool:
     return isinstance(type, TensorType) and all(size >= 0 for size in type.get_shape())
-
-
-def _groups(reshape: Reshape) -> Groups:
-    """For each dimension of the lower rank, its dimensions of the higher one."""
-    return tuple(tuple(number.value.data for number in group) for group in reshape.reassociation)
 
 
 Place: TypeAlias = tuple[list[int], list[Reshape]]
@@ -227,7 +217,7 @@ def _without_single(value: SSAValue, map: AffineMap) -> Reshape | None:
             groups.append([*waiting, axis])
             waiting = []
     sizes = [size for yes, size in zip(single, shape, strict=True) if not yes]
-    return _collapse_value(value, tuple(tuple(group) for group in groups), sizes)
+    return merge_dimensions(value, groups, sizes)
 
 
 def _merge_dimensions(
@@ -236,15 +226,15 @@ def _merge_dimensions(
     """Reads `named`, dimensions that `groups` merge; they must be whole groups, each in order."""
     shape = cast(TensorType, value.type).get_shape()
     dims: list[int] = []
-    own: list[tuple[int, ...]] = []
+    own: list[range] = []
     at = 0
     while at < len(named):
         number = next(n for n, group in enumerate(groups) if named[at] in group)
         group = groups[number]
-        if tuple(named[at : at + len(group)]) != group:
+        if named[at : at + len(group)] != list(group):
             return None
         dims.append(number)
-        own.append(tuple(range(at, at + len(group))))
+        own.append(range(at, at + len(group)))
         at += len(group)
     if len(dims) == len(named):
         return dims, views
@@ -254,7 +244,7 @@ def _merge_dimensions(
     for number, group in enumerate(own):
         for axis in group:
             sizes[number] *= shape[axis]
-    return dims, [*views, _collapse_value(value, tuple(own), sizes)]
+    return dims, [*views, merge_dimensions(value, own, sizes)]
 
 
 def _split_dimensions(
@@ -270,31 +260,8 @@ def _split_dimensions(
         return dims, views
     if is_cheap(value):
         return None
-    own: list[tuple[int, ...]] = []
+    own: list[range] = []
     for number in named:
         first = sum(len(group) for group in own)
-        own.append(tuple(range(first, first + len(groups[number]))))
-    return dims, [*views, _expand_value(value, tuple(own), [shape[axis] for axis in dims])]
-
-
-def _association(groups: Groups) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
-    return ArrayAttr([ArrayAttr([IntegerAttr(n, i64) for n in group]) for group in groups])
-
-
-def _expand_value(value: SSAValue, groups: Groups, shape: Sequence[int]) -> tensor.ExpandShapeOp:
-    element = cast(TensorType, value.type).element_type
-    sizes = DenseArrayBase.from_list(i64, list(shape))
-    return tensor.ExpandShapeOp(
-        value, (), _association(groups), sizes, TensorType(element, list(shape))
-    )
-
-
-def _collapse_value(
-    value: SSAValue, groups: Groups, shape: Sequence[int]
-) -> tensor.CollapseShapeOp:
-    element = cast(TensorType, value.type).element_type
-    return tensor.CollapseShapeOp.create(
-        operands=[value],
-        properties={"reassociation": _association(groups)},
-        result_types=[TensorType(element, list(shape))],
-    )
+        own.append(range(first, first + len(groups[number])))
+    return dims, [*views, expand_dimensions(value, own, [shape[axis] for axis in dims])]

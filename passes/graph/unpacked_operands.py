@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import linalg, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, AffineMapAttr, ArrayAttr, TensorType
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.passes.analysis.contraction import Contraction
+from xdsl_spirv.passes.analysis.linalg_code import groups_of, make_generic, maps_of, tensor_type
 from xdsl_spirv.passes.analysis.pointwise import is_permutation, is_pointwise, moves_only
 from xdsl_spirv.passes.analysis.unpacking import unpacks
 from xdsl_spirv.passes.analysis.values import erase_dead
@@ -90,9 +90,7 @@ def _walk_operand(
 ) -> list[tuple[int, int]] | None:
     """The walks of an operation's operand, if the operation moves elements; adds to `parts`."""
     if isinstance(op, tensor.CollapseShapeOp):
-        assert isinstance(op.src.type, TensorType)
-        shape = op.src.type.get_shape()
-        groups = [[number.value.data for number in group] for group in op.reassociation]
+        shape, groups = tensor_type(op.src).get_shape(), groups_of(op)
         result: list[tuple[int, int]] = []
         for walk, group in zip(walks, groups, strict=True):
             sizes = tuple(shape[d] for d in group)
@@ -141,19 +139,7 @@ def _replace_operand(
     )
     operands: list[SSAValue] = [contraction.a, contraction.b]
     operands[number] = unpack.results[0]
-    reduced = count - len(contraction.maps[2].results)
-    kinds = [IteratorTypeAttr.parallel()] * (count - reduced)
-    kinds += [IteratorTypeAttr.reduction()] * reduced
-    generic = linalg.ops.GenericOp(
-        operands,
-        op.outputs,
-        op.body.clone(),
-        ArrayAttr(map(AffineMapAttr, maps)),
-        ArrayAttr(kinds),
-        [result.type for result in op.results],
-    )
-    generic.attributes = dict(op.attributes)
-    generic.location = op.location
+    generic = make_generic(operands, op.outputs, maps, op.body.clone(), like=op)
     Rewriter.replace_op(op, generic)
     erase_dead((contraction.a, contraction.b)[number])
     return generic
@@ -161,24 +147,17 @@ def _replace_operand(
 
 def _in_order(op: linalg.ops.GenericOp, empty: tensor.EmptyOp) -> list[Operation]:
     """A copy of an operation that writes its result, an empty tensor, in the order of its loops."""
-    *reads, write = op.get_indexing_maps()
-    type = op.results[0].type
-    assert isinstance(type, TensorType)
+    *reads, write = maps_of(op)
+    type = tensor_type(op.results[0])
     shape, rank = type.get_shape(), len(op.iterator_types)
-    places = [e.position for e in write.data.results if isinstance(e, AffineDimExpr)]
+    places = [e.position for e in write.results if isinstance(e, AffineDimExpr)]
     order = [places.index(loop) for loop in range(rank)]
     open_dimensions = [d for d, size in enumerate(shape) if size == DYNAMIC_INDEX]
     dynamic = dict(zip(open_dimensions, empty.dynamic_sizes, strict=True))
     ordered = TensorType(type.element_type, [shape[d] for d in order])
     start = tensor.EmptyOp([dynamic[d] for d in order if d in dynamic], ordered)
-    generic = linalg.ops.GenericOp(
-        op.inputs,
-        [start.tensor],
-        op.body.clone(),
-        ArrayAttr([*reads, AffineMapAttr(AffineMap.identity(rank))]),
-        op.iterator_types,
-        [ordered],
-    )
+    maps = *reads, AffineMap.identity(rank)
+    generic = make_generic(op.inputs, start.tensor, maps, op.body.clone())
     generic.location = op.location
     return [start, generic]
 

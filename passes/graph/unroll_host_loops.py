@@ -21,16 +21,16 @@ from itertools import product
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, scf, tensor
-from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.host_loops import hoist, number_of
 from xdsl_spirv.dialects.program import functions_of
+from xdsl_spirv.passes.analysis.linalg_code import make_body, make_generic, tensor_type
 from xdsl_spirv.passes.analysis.pointwise import empty_like
 from xdsl_spirv.upstream.forall import ForallOp, InParallelOp
 
@@ -203,18 +203,8 @@ def _choose_results(branch: scf.IfOp) -> None:
 
 def _choice(branch: scf.IfOp, then: SSAValue, other: SSAValue) -> linalg.ops.GenericOp:
     """Selects between two tensors, element by element."""
-    type = then.type
-    assert isinstance(type, TensorType)
-    element, rank = type.element_type, type.get_num_dims()
-    body = Block(arg_types=[branch.cond.type, element, element, element])
-    choice = arith.SelectOp(*body.args[:3])
-    body.add_ops([choice, linalg.ops.YieldOp(choice.result)])
-    identity = AffineMapAttr(AffineMap.identity(rank))
-    return linalg.ops.GenericOp(
-        [branch.cond, then, other],
-        [empty_like(then, branch).tensor],
-        Region(body),
-        [AffineMapAttr(AffineMap(rank, 0, ())), identity, identity, identity],
-        [IteratorTypeAttr.parallel()] * rank,
-        [type],
-    )
+    element, rank = tensor_type(then).element_type, tensor_type(then).get_num_dims()
+    types = [branch.cond.type, element, element, element]
+    body = make_body(types, lambda b, v: b.insert(arith.SelectOp(*v[:3])))
+    maps = AffineMap(rank, 0, ()), *[AffineMap.identity(rank)] * 3
+    return make_generic([branch.cond, then, other], empty_like(then, branch).tensor, maps, body)

@@ -31,15 +31,13 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import TYPE, VALUE
 from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes.analysis.linalg_code import Code
 from xdsl_spirv.passes.analysis.pointwise import as_generic
-from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.graph.computable import WIDTHS
-from xdsl_spirv.passes.graph.linalg_code import Code
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 NAME = "decompose-linalg"
@@ -230,10 +228,9 @@ class _Widener:
             return
         uses, code = list(argument.uses), Code(first)
         if isinstance(argument.type, TensorType):
-            whole = AffineMap.identity(argument.type.get_num_dims())
-            room = code.empty(extents(argument), argument.type.element_type)
-            signed = code.generic(
-                [argument], room, [whole, whole], lambda b, v: _repeat_bits(b.insert, v[0], old)
+            element = argument.type.element_type
+            signed = code.elementwise(
+                [argument], element, lambda b, v: _repeat_bits(b.insert, v[0], old)
             )
         else:
             signed = _repeat_bits(code.build.insert, argument, old)

@@ -7,8 +7,7 @@ Winograd's transforms as contractions with small matrices: one for the rows, one
 
 from __future__ import annotations
 
-from xdsl.dialects import tensor
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, DenseArrayBase, IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -16,8 +15,13 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import element_type
+from xdsl_spirv.passes.analysis.linalg_code import (
+    Code,
+    expand_dimensions,
+    merge_dimensions,
+    multiply_add,
+)
 from xdsl_spirv.passes.analysis.sizes import extents
-from xdsl_spirv.passes.graph.linalg_code import Code, multiply_add
 from xdsl_spirv.upstream.linalg_packing import shape_of
 from xdsl_spirv.upstream.linalg_winograd import Winograd, WinogradOutputOp
 
@@ -42,40 +46,27 @@ class WinogradTransform(RewritePattern):
         out: SSAValue | None = None
         shape = list(op.result.type.get_shape())
         if isinstance(op, WinogradOutputOp):
-            apart, groups = _tiles(op)
-            out = code.insert(
-                tensor.ExpandShapeOp.create(
-                    operands=[op.output],
-                    result_types=[TensorType(element, apart)],
-                    properties={
-                        "reassociation": groups,
-                        "static_output_shape": DenseArrayBase.from_list(i64, apart),
-                    },
-                )
-            )
+            apart = _tiles(op)
+            out = code.insert(expand_dimensions(op.output, GROUPS, apart))
             shape = apart
         rows, columns = CONTRACTIONS[op.name]
         (left, right), (down, across) = op.matrices(), op.steps()
         x = _contract(code, rows, op.input, left, down, _rows_shape(op, rows), None)
         x = _contract(code, columns, x, right, across, shape, out)
         if isinstance(op, WinogradOutputOp):
-            x = code.insert(
-                tensor.CollapseShapeOp.create(
-                    operands=[x],
-                    result_types=[op.result.type],
-                    properties={"reassociation": _tiles(op)[1]},
-                )
-            )
+            x = code.insert(merge_dimensions(x, GROUPS, op.result.type.get_shape()))
         rewriter.replace(op, [], [x])
 
 
-def _tiles(op: WinogradOutputOp) -> tuple[list[int], ArrayAttr[ArrayAttr[IntegerAttr]]]:
+GROUPS = ((0,), (1, 2), (3, 4), (5,))
+"""The dimensions of a result in tiles that are rows or columns together."""
+
+
+def _tiles(op: WinogradOutputOp) -> list[int]:
     """Sizes of a result whose rows and columns are split into tiles, and the groups to merge."""
     tiles, image = op.windows()
     down, across = op.steps()
-    apart = [image[0], tiles[2], down, tiles[3], across, image[3]]
-    groups = ((0,), (1, 2), (3, 4), (5,))
-    return apart, ArrayAttr(ArrayAttr(IntegerAttr(n, i64) for n in group) for group in groups)
+    return [image[0], tiles[2], down, tiles[3], across, image[3]]
 
 
 def _rows_shape(op: Winograd, contraction: str) -> list[int]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, IntegerAttr, IntegerType, TensorType, i8
+from xdsl.dialects import arith, linalg
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, i8
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
@@ -16,11 +15,12 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static
 from xdsl_spirv.passes.analysis.factors import own_map
+from xdsl_spirv.passes.analysis.linalg_code import Code, make_generic, maps_of
 from xdsl_spirv.passes.analysis.pointwise import NotAContraction, clone_into, factors_of
-from xdsl_spirv.passes.analysis.sizes import empty_of, extents, loop_extents
+from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
 from xdsl_spirv.passes.analysis.values import erase_dead, is_weight
 from xdsl_spirv.passes.graph.dequantized import with_integers
-from xdsl_spirv.passes.graph.known_tensors import constant_of, known_tensor, sums_of
+from xdsl_spirv.passes.graph.known_tensors import constant_of, known_tensor
 from xdsl_spirv.passes.graph.signs import OtherSigns
 from xdsl_spirv.passes.graph.zero_points import Shifted, shifted
 from xdsl_spirv.targets import Target
@@ -49,7 +49,7 @@ def rewrite(
     if quantized is None:
         return
     operands = list(contraction.operands)
-    Rewriter.replace_op(contraction, *quantized.rewritten())
+    Rewriter.replace_op(contraction, [], [quantized.rewritten()])
     for operand in operands:
         erase_dead(operand)
 
@@ -96,7 +96,7 @@ class _Quantized:
         type = self.block.args[-1].type
         assert isinstance(type, IntegerType)
         self.type = type
-        self.maps = [attr.data for attr in op.get_indexing_maps()]
+        self.maps, self.code = maps_of(op), Code(op)
         self.out = self.maps[-1]
         self.values = {operand.input: op.inputs[operand.input] for operand in (a, b)}
 
@@ -159,23 +159,18 @@ class _Quantized:
         known = [size for size in sizes if size is not None]
         return known if len(known) == len(sizes) else None
 
-    def rewritten(self) -> tuple[list[Operation], list[SSAValue]]:
-        """Returns the replacing operations and their result."""
-        product = self._product()
-        product.location = self.op.location
-        product.attributes = dict(self.op.attributes)
-        product.attributes.pop("linalg.memoized_indexing_maps", None)
+    def rewritten(self) -> SSAValue:
+        """Writes the replacing operations; returns their result."""
+        product = self.code.insert(self._product())
         if self.is_plain:
-            return [product], [product.results[0]]
-        correction = _Correction(self, product.results[0])
+            return product
+        correction = _Correction(self, product)
         for own, other in ((self.a, self.b), (self.b, self.a)):
             if not own.is_plain:
                 correction.subtract(own, other)
         if not self.a.is_plain and not self.b.is_plain:
             correction.add_both()
-        done = correction.operation()
-        done.location = self.op.location
-        return [product, *correction.before, done], [done.results[0]]
+        return correction.write()
 
     def _product(self) -> linalg.ops.GenericOp:
         """The sum of a * b onto the output."""
@@ -189,13 +184,8 @@ class _Quantized:
                 )
                 Rewriter.replace_op(extension, unsigned)
         maps = [self.maps[self.a.input], self.maps[self.b.input], self.out]
-        return linalg.ops.GenericOp(
-            values,
-            self.op.outputs,
-            body,
-            ArrayAttr(map(AffineMapAttr, maps)),
-            self.op.get_iterator_types(),
-            [self.op.results[0].type],
+        return make_generic(
+            values, self.op.outputs, maps, body, self.op.get_iterator_types(), self.op
         )
 
     @property
@@ -212,10 +202,9 @@ class _Quantized:
     def _parallel(self) -> list[int]:
         return [x.position for x in self.out.results if isinstance(x, AffineDimExpr)]
 
-    def sums(self, operand: Shifted) -> tuple[list[Operation], linalg.ops.GenericOp, AffineMap]:
+    def sums(self, operand: Shifted) -> tuple[Code, SSAValue, AffineMap]:
         """
-        The sums of an operand over K, the operations before them, and the index map of the
-        result.
+        Writes the sums of an operand over K; returns them with their index map over the result.
 
         A loop of K that does not index the operand multiplies the sums by its size.
         """
@@ -231,41 +220,24 @@ class _Quantized:
         renamed = own.replace_dims_and_symbols(
             [new.get(d, AffineDimExpr(0)) for d in range(own.num_dims)], [], count, 0
         )
-        shape = [sizes[d] for d in kept]
-        zero = arith.ConstantOp(IntegerAttr(0, self.type))
-        before, empty = empty_of(shape, self.type)
-        fill = FillOp([zero.result], [empty.tensor], [empty.tensor.type])
-        ops: list[Operation] = [zero, *before, empty, fill]
+        code = Code(self.op)
+        fill = code.fill([sizes[d] for d in kept], self.type, 0)
         # A window's size is not a dimension of the operand; that of a tensor without contents says
         # it.
         named = {x.position for x in renamed.results if isinstance(x, AffineDimExpr)}
         windows = [at for at in range(len(kept), count) if at not in named]
         inputs, maps = [self.values[operand.input]], [renamed]
         if windows:
-            window = tensor.EmptyOp(
-                (), TensorType(self.type, static(sizes[order[at]] for at in windows))
-            )
-            ops.append(window)
-            inputs.append(window.tensor)
+            inputs.append(code.empty([sizes[order[at]] for at in windows], self.type))
             maps.append(AffineMap(count, 0, tuple(AffineDimExpr(at) for at in windows)))
         maps.append(AffineMap(count, 0, tuple(AffineDimExpr(at) for at in range(len(kept)))))
         repeated = prod(static(sizes[d] for d in self._reduced(sizes) if d not in used))
-        generic = linalg.ops.GenericOp(
-            inputs,
-            [fill.results[0]],
-            self._summing(operand, len(inputs), repeated),
-            ArrayAttr(map(AffineMapAttr, maps)),
-            ArrayAttr(
-                [IteratorTypeAttr.parallel()] * len(kept)
-                + [IteratorTypeAttr.reduction()] * len(reduced)
-            ),
-            [fill.results[0].type],
-        )
-        generic.location = self.op.location
+        body = self._summing(operand, len(inputs), repeated)
+        total = code.insert(make_generic(inputs, fill, maps, body))
         positions = {d: at for at, d in enumerate(self._parallel())}
         rank = len(self.out.results)
         place = AffineMap(rank, 0, tuple(AffineDimExpr(positions[d]) for d in kept))
-        return ops, generic, place
+        return code, total, place
 
     def _summing(self, operand: Shifted, inputs: int, repeated: int) -> Region:
         """Builds the body `c + repeated * ext(x)`."""
@@ -299,8 +271,7 @@ class _Correction:
     """The elementwise operation that subtracts the zero points' part from the product."""
 
     def __init__(self, quantized: _Quantized, product: SSAValue):
-        self.quantized = quantized
-        self.before: list[Operation] = []
+        self.quantized, self.code = quantized, quantized.code
         self.inputs = [product]
         rank = len(quantized.out.results)
         self.maps = [AffineMap.identity(rank)]
@@ -360,9 +331,10 @@ class _Correction:
 
     def subtract(self, own: Shifted, other: Shifted) -> None:
         """Subtracts the zero point of `own` times the sums of `other`."""
-        before, sums, place = self.quantized.sums(other)
-        known = sums_of(self.quantized.values[other.input], sums) if _is_known(before) else None
-        type = self.quantized.type
+        code, total, place = self.quantized.sums(other)
+        known, type = known_tensor(total), self.quantized.type
+        if known is not None:
+            code.erase()
         if known is not None and own.number is not None:
             # Known altogether, and with the product of the zero points where that is known too.
             numbers = -own.number * known.astype("int64")
@@ -370,18 +342,12 @@ class _Correction:
                 numbers = numbers + self.quantized.k * own.number * other.number
                 self._has_both = True
             width = type.width.data
-            constant = constant_of(numbers & ((1 << width) - 1), type)
-            self.before.append(constant)
-            term = self._argument(constant.result, place)
+            constant = self.code.insert(constant_of(numbers & ((1 << width) - 1), type))
+            term = self._argument(constant, place)
             self.value = self._add(arith.AddiOp(self.value, term))
             return
         if known is not None:
-            constant = constant_of(known, type)
-            self.before.append(constant)
-            total = constant.result
-        else:
-            self.before += [*before, sums]
-            total = sums.results[0]
+            total = self.code.insert(constant_of(known, type))
         term = self._argument(total, place)
         product = self._add(arith.MuliOp(self.zero(own), term))
         self.value = self._add(arith.SubiOp(self.value, product))
@@ -400,27 +366,14 @@ class _Correction:
             term = self._add(arith.MuliOp(both, self._constant(q.k)))
         self.value = self._add(arith.AddiOp(self.value, term))
 
-    def operation(self) -> linalg.ops.GenericOp:
-        result = self.quantized.op.results[0].type
-        assert isinstance(result, TensorType)
-        before, empty = empty_of(extents(self.quantized.op.outputs[0]), result.element_type)
-        self.before += [*before, empty]
-        self.block.insert_arg(self.quantized.type, len(self.block.args))
+    def write(self) -> SSAValue:
+        op, type = self.quantized.op, self.quantized.type
+        empty = self.code.empty(extents(op.outputs[0]), type)
+        self.block.insert_arg(type, len(self.block.args))
         self.block.add_op(linalg.ops.YieldOp(self.value))
-        rank = len(result.get_shape())
-        maps = [*self.maps, AffineMap.identity(rank)]
-        return linalg.ops.GenericOp(
-            self.inputs,
-            [empty.tensor],
-            Region(self.block),
-            ArrayAttr(map(AffineMapAttr, maps)),
-            ArrayAttr([IteratorTypeAttr.parallel()] * rank),
-            [result],
+        return self.code.insert(
+            make_generic(self.inputs, empty, [*self.maps, self.maps[0]], self.block)
         )
-
-
-def _is_known(before: list[Operation]) -> bool:
-    return all(op.parent is None for op in before)
 
 
 def _wrap_number(number: int, width: int) -> int:

@@ -20,10 +20,10 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.linalg_code import make_generic, merge_dimensions
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise, moves_only
 from xdsl_spirv.passes.analysis.values import erase_dead
 from xdsl_spirv.passes.schedule.stored_result import row_stride
-from xdsl_spirv.passes.schedule.tensor_ops import make_generic, merge_dimensions
 
 Dims: TypeAlias = list[AffineExpr | None]
 
@@ -72,7 +72,7 @@ def _without_units(
         begun |= own
     kept = [axis for axis, own in enumerate(indexed) if own]
     shape = [value.type.get_shape()[axis] for axis in kept]
-    view = merge_dimensions(value, groups, TensorType(value.type.element_type, shape))
+    view = merge_dimensions(value, groups, shape)
     views.append(view)
     return view.results[0], AffineMap(map.num_dims, 0, tuple(map.results[axis] for axis in kept))
 

@@ -22,7 +22,7 @@ from xdsl.context import Context
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import ArrayAttr, DenseResourceAttr, ModuleOp, TensorType
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 
@@ -43,6 +43,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     padding_of,
     shape_of,
 )
+from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor_type
 from xdsl_spirv.passes.analysis.pointwise import generalized
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.analysis.target import find_target
@@ -54,7 +55,6 @@ from xdsl_spirv.passes.graph.layouts import (
     is_identity,
     is_remade,
     main_loops,
-    maps_of,
     permute,
     permuted_lists,
     spread_order,
@@ -65,7 +65,6 @@ from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows, wi
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import LAYOUT, Decisions, Limits
 from xdsl_spirv.passes.schedule.plan import packs
-from xdsl_spirv.passes.schedule.tensor_ops import make_generic
 from xdsl_spirv.targets import Target
 
 ROUNDS = 4
@@ -139,10 +138,10 @@ def _widen(block: Block, estimates: Estimates) -> None:
     for op in list(block.ops):
         if _windows(op) is None:
             continue
-        from xdsl_spirv.passes.schedule.widen_channels import Code, widen_contraction
+        from xdsl_spirv.passes.schedule.widen_channels import WideCode, widen_contraction
 
         assert isinstance(op, linalg.ops.GenericOp)
-        code = Code(op)
+        code = WideCode(op)
         new = widen_contraction(op, code)
         if new is None:
             code.erase()
@@ -414,7 +413,7 @@ class Estimates:
         return self.target.model.dispatch_seconds + self._estimate_move(value)
 
     def _estimate_move(self, value: SSAValue) -> float:
-        type = cast(TensorType[Attribute], value.type)
+        type = tensor_type(value)
         size = prod(map(typical, extents(value))) * max(8, bit_width(type.element_type)) // 8
         return 2 * size / self.target.copy_bytes_per_second
 
@@ -464,7 +463,7 @@ class Estimates:
 
 
 def _any(value: SSAValue) -> Order:
-    return tuple(range(len(cast(TensorType[Attribute], value.type).get_shape())))
+    return tuple(range(tensor_type(value).get_num_dims()))
 
 
 def _padding(value: SSAValue) -> object:
@@ -504,7 +503,7 @@ class _Inside:
 
     def stand_in(self, value: SSAValue, order: Order) -> SSAValue:
         """A placeholder for a tensor in another order; paddings and fills are rebuilt."""
-        owner, given = value.owner, cast(TensorType[Attribute], value.type)
+        owner, given = value.owner, tensor_type(value)
         stored = TensorType(given.element_type, permute(given.get_shape(), order))
         if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:
             source = self.stand_in(owner.source, order)

@@ -33,10 +33,10 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.layout import NotLinear
+from xdsl_spirv.passes.analysis.linalg_code import split_dimension
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows
-from xdsl_spirv.passes.schedule.tensor_ops import split_dimension
 from xdsl_spirv.targets import Target
 
 MOST = 1 << 15

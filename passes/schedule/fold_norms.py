@@ -30,10 +30,10 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.epilogue import row_sum_of
 from xdsl_spirv.passes.analysis.layout import NotLinear
+from xdsl_spirv.passes.analysis.linalg_code import Code, tensor_type
 from xdsl_spirv.passes.analysis.pointwise import body_ops, is_pointwise
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, check
 from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows
-from xdsl_spirv.passes.schedule.tensor_ops import make_generic
 from xdsl_spirv.targets import Target
 
 MOST = 1 << 15
@@ -337,18 +337,12 @@ def _places_of_rows(root: Generic, operand: int) -> list[AffineExpr] | None:
 def _multiply(root: Generic, factor: Factor) -> None:
     """Multiplies or divides the product's result by a factor of its rows."""
     (result,) = root.results
-    type = result.type
-    assert isinstance(type, TensorType)
-    rank = type.get_num_dims()
-    block = root.parent_block()
-    assert block is not None
-    empty = tensor.EmptyOp([], type)
-    body = Block(arg_types=[f32, f32, f32])
-    product = factor.kind(body.args[0], body.args[1])
-    body.add_ops([product, linalg.ops.YieldOp(product)])
-    identity = AffineMap.identity(rank)
-    map = AffineMap(rank, 0, factor.map.results)
-    maps = identity, map, identity
-    scaled = make_generic([result, factor.value], empty.tensor, maps, body)
-    block.insert_ops_after([empty, scaled], root)
-    result.replace_uses_with_if(scaled.results[0], lambda use: use.operation is not scaled)
+    identity = AffineMap.identity(tensor_type(result).get_num_dims())
+    read = AffineMap(identity.num_dims, 0, factor.map.results)
+    scaled = Code.behind(result).elementwise(
+        [result, factor.value],
+        f32,
+        lambda b, v: b.insert(factor.kind(v[0], v[1])),
+        [identity, read],
+    )
+    result.replace_uses_with_if(scaled, lambda use: use.operation is not scaled.owner)

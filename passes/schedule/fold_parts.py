@@ -40,12 +40,12 @@ from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, ContractionAttr, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.linalg_code import make_generic, merge_dimensions, split_dimension
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.analysis.sizes import extent, is_size_op, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.analysis.unpacking import unpacks
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, kind_of, plan_of
-from xdsl_spirv.passes.schedule.tensor_ops import make_generic, merge_dimensions, split_dimension
 from xdsl_spirv.targets import Target
 
 Generic: TypeAlias = linalg.ops.GenericOp
@@ -488,7 +488,7 @@ class _Writer:
         assert isinstance(old.type, TensorType)
         rank = old.type.get_num_dims()
         groups = [[d] for d in range(rank - 1)] + [[rank - 1, rank]]
-        whole = merge_dimensions(folded.outputs[0], groups, old.type)
+        whole = merge_dimensions(folded.outputs[0], groups, old.type.get_shape())
         for op in (*self.views, folded, whole):
             block.insert_op_before(op, dispatch)
         whole.result.name_hint = old.name_hint

@@ -29,6 +29,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp, DispatchOp
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor_type
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.analysis.values import erase_dead, is_weight, is_zero
 from xdsl_spirv.upstream.equality import is_same
@@ -97,8 +98,7 @@ def _column_axis(op: GenericOp, operand: int) -> int | None:
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
-    assert isinstance(value.type, TensorType)
-    return value.type.get_shape()
+    return tensor_type(value).get_shape()
 
 
 def _join_operands(dispatch: DispatchOp) -> None:
@@ -193,14 +193,11 @@ def _join_chains(
             inputs.append(before)
         else:
             inputs.append(_concatenate_weights(dispatch, [op.inputs[number] for op in ops], axis))
-    result = first.results[0].type
-    assert isinstance(result, TensorType)
+    result = tensor_type(first.results[0])
     columns = sum(_shape(op.results[0])[-1] for op in ops)
     type = TensorType(result.element_type, [*result.get_shape()[:-1], columns])
     out = _room(dispatch, first.outputs[0], type)
-    joined = linalg.ops.GenericOp(
-        inputs, [out], first.body.clone(), first.indexing_maps, first.iterator_types, [type]
-    )
+    joined = make_generic(inputs, out, maps_of(first), first.body.clone())
     joined.location = first.location
     joined.results[0].name_hint = first.results[0].name_hint
     Rewriter.insert_op(joined, InsertPoint.before(dispatch))
@@ -222,8 +219,7 @@ def _room(dispatch: DispatchOp, out: SSAValue, type: TensorType[Attribute]) -> S
 
 def _concatenate_weights(dispatch: DispatchOp, values: Sequence[SSAValue], axis: int) -> SSAValue:
     """Concatenates weights along an axis."""
-    first = values[0].type
-    assert isinstance(first, TensorType)
+    first = tensor_type(values[0])
     shape = list(first.get_shape())
     shape[axis] = sum(_shape(value)[axis] for value in values)
     whole = tensor.ConcatOp.create(

@@ -24,18 +24,20 @@ result's type, so only binary32 and integers are cut, and only where the sum beg
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
 
+from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import Float32Type, IntegerAttr, IntegerType, ModuleOp, TensorType
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, YieldOp, bit_width
@@ -47,13 +49,20 @@ from xdsl_spirv.passes.analysis.contraction import (
     element_type,
     shape_of,
 )
+from xdsl_spirv.passes.analysis.linalg_code import (
+    Body,
+    Code,
+    make_generic,
+    maps_of,
+    split_dimension,
+    tensor_type,
+)
 from xdsl_spirv.passes.analysis.sizes import loop_extents
 from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import ROWS, Decisions, Limits
-from xdsl_spirv.passes.schedule.tensor_ops import make_generic, split_dimension
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 
@@ -95,7 +104,8 @@ class SplitReductionsPass(ModulePass):
             if (key := self._key(cut)) not in parts:
                 parts[key] = self._parts(cut, target)
             if parts[key] > 1:
-                _replace(cut, parts[key])
+                _, _, total = _parts_of(cut, parts[key])
+                Rewriter.replace_op(cut.op, [], [total])
 
     def _key(self, cut: _Cut) -> tuple[object, ...]:
         """The key of the number of parts: with limits a contraction's own name, too."""
@@ -209,7 +219,7 @@ def _dimension(map: AffineMap, loop: int) -> int | None:
 
 def _indexes_one_dimension(op: linalg.ops.GenericOp, operand: int, loop: int) -> bool:
     """True if the loop is the index of one operand dimension, and used in no other."""
-    map = op.get_indexing_maps().data[operand].data
+    map = maps_of(op)[operand]
     dim = _dimension(map, loop)
     others = [e for at, e in enumerate(map.results) if at != dim]
     return dim is not None and not any(_uses(e, loop) for e in others)
@@ -253,13 +263,10 @@ def _best(cut: _Cut, target: Target, limits: Limits) -> int:
     for parts in PARTS:
         if parts > least or not cut.divides(parts):
             continue
-        trial = _parts_of(cut, parts)
-        product = trial[-2]
-        assert isinstance(product, linalg.ops.GenericOp)
-        source = next((op for op in trial if op is not product and unpacks(op)), None)
+        code, product, _ = _parts_of(cut, parts)
+        source = next((op for op in code.written if op is not product and unpacks(op)), None)
         estimate = _seconds(product, source, target, limits, may_take_rows)
-        for op in reversed(trial):
-            op.drop_all_references()
+        code.erase()
         if estimate is None:
             continue
         seconds = max(estimate[0], least_seconds) + seconds_of_sum(contraction, parts, target)
@@ -304,8 +311,6 @@ def _seconds(
     fill = op.outputs[0].owner
     assert isinstance(fill, linalg.ops.FillOp)
     whole = fill.outputs[0].owner
-    type = op.outputs[0].type
-    assert isinstance(type, TensorType)
     moved: list[Operation | Block] = [fill.inputs[0].owner, whole, fill, op]
     inputs = [*op.inputs]
     if isinstance(source, linalg.ops.GenericOp):
@@ -321,7 +326,7 @@ def _seconds(
     root = inside[op.results[0]].owner
     assert isinstance(root, linalg.ops.GenericOp)
     block.add_op(YieldOp(root.results[0]))
-    dispatch = DispatchOp(inputs, [type], Region(block))
+    dispatch = DispatchOp(inputs, [op.outputs[0].type], Region(block))
     try:
         contraction, decisions = contraction_of(root), Decisions(limits)
         rows = choose_rows(contraction, target, decisions) if may_take_rows else ""
@@ -334,57 +339,57 @@ def _seconds(
         dispatch.erase()
 
 
-def _replace(cut: _Cut, parts: int) -> None:
-    ops = _parts_of(cut, parts)
-    for op in ops:
-        op.location = cut.op.location
-    Rewriter.insert_op(ops, InsertPoint.before(cut.op))
-    Rewriter.replace_op(cut.op, [], ops[-1].results)
-
-
-def _parts_of(cut: _Cut, parts: int) -> list[Operation]:
-    """Builds the operations that replace the contraction; the last two multiply and sum."""
-    op, loop = cut.op, cut.loop
+def _parts_of(cut: _Cut, parts: int) -> tuple[Code, linalg.ops.GenericOp, SSAValue]:
+    """Writes the operations that replace the contraction: the product of all parts, and its sum."""
+    op, loop, code = cut.op, cut.loop, Code(cut.op)
     count = len(op.iterator_types)
     # The new loop, over the parts, comes first; the others keep their order.
     shifted = [AffineDimExpr(d + 1) for d in range(count)]
-    ops: list[Operation] = []
     operands: list[SSAValue] = []
     maps: list[AffineMap] = []
     # In an operand that stays as it is, both loops of the cut count through one dimension.
     both: list[AffineExpr] = [*shifted]
     both[loop] = AffineDimExpr(0) * (cut.size // parts) + AffineDimExpr(loop + 1)
-    for number, value in enumerate(op.inputs):
-        map_ = op.get_indexing_maps().data[number].data
-        dim = _dimension(map_, loop)
+    *reads, write = maps_of(op)
+    for number, (value, read) in enumerate(zip(op.inputs, reads, strict=True)):
+        dim = _dimension(read, loop)
         is_cut = number == cut.unpacked
         if dim is None or not (is_cut or _is_static(value)):
             operands.append(value)
-            maps.append(map_.replace_dims_and_symbols(both, [], count + 1, 0))
+            maps.append(read.replace_dims_and_symbols(both, [], count + 1, 0))
             continue
-        ops += _with_loop_cut(value, dim, parts) if is_cut else [split_dimension(value, dim, parts)]
-        operands.append(ops[-1].results[0])
-        moved = map_.replace_dims_and_symbols(shifted, [], count + 1, 0)
+        split = _with_loop_cut if is_cut else _split
+        operands.append(split(code, value, dim, parts))
+        moved = read.replace_dims_and_symbols(shifted, [], count + 1, 0)
         results = (*moved.results[:dim], AffineDimExpr(0), *moved.results[dim:])
         maps.append(AffineMap(count + 1, 0, results))
-    out = op.get_indexing_maps().data[-1].data.replace_dims_and_symbols(shifted, [], count + 1, 0)
+    out = write.replace_dims_and_symbols(shifted, [], count + 1, 0)
     maps.append(AffineMap(count + 1, 0, (AffineDimExpr(0), *out.results)))
-    final = op.outputs[0].type
-    assert isinstance(final, TensorType)
-    partial = TensorType(final.element_type, [parts, *final.get_shape()])
+    final = tensor_type(op.outputs[0])
     fill = op.outputs[0].owner
     assert isinstance(fill, linalg.ops.FillOp)
     whole = fill.outputs[0].owner
     assert isinstance(whole, tensor.EmptyOp)
-    empty = tensor.EmptyOp(whole.dynamic_sizes, partial)
-    zeros = linalg.ops.FillOp([fill.inputs[0]], [empty.tensor], [partial])
+    partial = TensorType(final.element_type, [parts, *final.get_shape()])
+    empty = code.insert(tensor.EmptyOp(whole.dynamic_sizes, partial))
+    zeros = code.fill_with(fill.inputs[0], empty)
     kinds = IteratorTypeAttr.parallel(), *op.get_iterator_types()
-    product = make_generic(operands, zeros.results[0], maps, op.body.clone(), kinds)
+    product = make_generic(operands, zeros, maps, op.body.clone(), kinds)
+    code.insert(product)
+    kind = arith.AddiOp if isinstance(final.element_type, IntegerType) else arith.AddfOp
+
+    def add(b: Builder, v: Sequence[SSAValue]) -> Operation:
+        return b.insert(kind(v[0], v[1]))
+
     if parts <= WRITTEN_OUT:
-        total = _sum_by_elements(product.results[0], whole.tensor, parts, final)
+        total = _sum_by_elements(code, product.results[0], whole.tensor, parts, add)
     else:
-        total = _sum_of(product.results[0], op.outputs[0], final)
-    return [*ops, empty, zeros, product, total]
+        total = _sum_of(code, product.results[0], op.outputs[0], add)
+    return code, product, total
+
+
+def _split(code: Code, value: SSAValue, dim: int, parts: int) -> SSAValue:
+    return code.insert(split_dimension(value, dim, parts))
 
 
 def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int, int]]:
@@ -393,7 +398,7 @@ def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int,
 
     It may not if its values depend on the loop's count, or the loop counts through units' elements.
     """
-    source, map_ = op.inputs[operand].owner, op.get_indexing_maps().data[operand].data
+    source, map_ = op.inputs[operand].owner, maps_of(op)[operand]
     assert isinstance(source, linalg.ops.GenericOp)
     first = list(op.get_iterator_types()).index(IteratorTypeAttr.reduction())
     loops = [e.position for e in map_.results if isinstance(e, AffineDimExpr)]
@@ -407,72 +412,56 @@ def _loop_over_blocks(op: linalg.ops.GenericOp, operand: int) -> list[tuple[int,
     return [] if is_dynamic(size) else [(size, first)]
 
 
-def _with_loop_cut(value: SSAValue, dim: int, parts: int) -> list[Operation]:
-    """Builds an operand's operations with loop `dim` split in two: `parts`, and inside one."""
+def _with_loop_cut(code: Code, value: SSAValue, dim: int, parts: int) -> SSAValue:
+    """Writes an operand's operations with loop `dim` split in two: `parts`, and inside one."""
     op = value.owner
     assert isinstance(op, linalg.ops.GenericOp)
-    *reads, _ = (attribute.data for attribute in op.get_indexing_maps())
     count = len(op.iterator_types) + 1
     moved = [AffineDimExpr(d + (d >= dim)) for d in range(count - 1)]
-    ops: list[Operation] = []
     planes: list[SSAValue] = []
     maps: list[AffineMap] = []
-    for plane, read in zip(op.inputs, reads, strict=True):
+    for plane, read in zip(op.inputs, maps_of(op), strict=False):
         results = [*read.replace_dims_and_symbols(moved, [], count, 0).results]
         if AffineDimExpr(dim) in read.results:
             at = read.results.index(AffineDimExpr(dim))
-            ops.append(split_dimension(plane, at, parts))
-            plane = ops[-1].results[0]
+            plane = _split(code, plane, at, parts)
             results.insert(at, AffineDimExpr(dim))
         planes.append(plane)
         maps.append(AffineMap(count, 0, (*results,)))
     shape = list(static(shape_of(value)))
     shape[dim : dim + 1] = [parts, shape[dim] // parts]
-    assert isinstance(value.type, TensorType)
-    empty = tensor.EmptyOp([], TensorType(value.type.element_type, shape))
+    empty = code.empty(shape, tensor_type(value).element_type)
     body = op.body.clone()
     for index in body.block.ops:
         if isinstance(index, linalg.ops.IndexOp) and index.dim.value.data > dim:
             index.dim = IntegerAttr(index.dim.value.data + 1, index.dim.type)
-    unpack = make_generic(planes, empty.tensor, (*maps, AffineMap.identity(count)), body)
-    return [*ops, empty, unpack]
+    return code.insert(make_generic(planes, empty, (*maps, AffineMap.identity(count)), body))
 
 
 def _is_static(value: SSAValue) -> bool:
     return not any(map(is_dynamic, shape_of(value)))
 
 
-def _sum_of(parts: SSAValue, init: SSAValue, type: TensorType[Attribute]) -> linalg.ops.GenericOp:
-    """Builds the sum over the first dimension, which begins at `init`'s zeros."""
-    rank = len(type.get_shape())
-    element = type.element_type
-    block = Block(arg_types=[element, element])
-    kind = arith.AddiOp if isinstance(element, IntegerType) else arith.AddfOp
-    total = kind(block.args[1], block.args[0])
-    block.add_ops([total, linalg.ops.YieldOp(total.results[0])])
-    # The parts are summed in the innermost loop.
+def _sum_of(code: Code, parts: SSAValue, init: SSAValue, add: Body) -> SSAValue:
+    """The sum over the first dimension, in the innermost loop, which begins at `init`'s zeros."""
+    rank = tensor_type(init).get_num_dims()
     results = tuple(AffineDimExpr(d) for d in range(rank))
-    maps = (
-        AffineMap(rank + 1, 0, (AffineDimExpr(rank), *results)),
-        AffineMap(rank + 1, 0, results),
-    )
-    return make_generic([parts], init, maps, block)
+    read = AffineMap(rank + 1, 0, (AffineDimExpr(rank), *results))
+    write = AffineMap(rank + 1, 0, results)
+    return code.generic([parts], init, [read, write], lambda b, v: add(b, (v[1], v[0])))
 
 
 def _sum_by_elements(
-    parts: SSAValue, empty: SSAValue, count: int, type: TensorType[Attribute]
-) -> linalg.ops.GenericOp:
+    code: Code, parts: SSAValue, empty: SSAValue, count: int, add: Body
+) -> SSAValue:
     """Sums the first dimension by one elementwise operation, which its reader can fuse."""
-    rank = len(type.get_shape())
-    element = type.element_type
-    block = Block(arg_types=[element] * (count + 1))
-    kind = arith.AddiOp if isinstance(element, IntegerType) else arith.AddfOp
-    total: SSAValue = block.args[0]
-    for part in block.args[1:count]:
-        add = kind(total, part)
-        block.add_op(add)
-        total = add.results[0]
-    block.add_op(linalg.ops.YieldOp(total))
-    identity = AffineMap.identity(rank)
-    reads = [AffineMap(rank, 0, (AffineConstantExpr(n), *identity.results)) for n in range(count)]
-    return make_generic([parts] * count, empty, (*reads, identity), block)
+    identity = AffineMap.identity(tensor_type(empty).get_num_dims())
+    reads = [
+        AffineMap(identity.num_dims, 0, (AffineConstantExpr(n), *identity.results))
+        for n in range(count)
+    ]
+
+    def sum(b: Builder, v: Sequence[SSAValue]) -> SSAValue:
+        return reduce(lambda total, part: SSAValue.get(add(b, (total, part))), v[:count])
+
+    return code.generic([parts] * count, empty, [*reads, identity], sum)

@@ -13,23 +13,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from xdsl.builder import Builder
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import (
-    DenseArrayBase,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
-    TensorType,
-    i64,
-)
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_spirv.passes.analysis.contraction import padding_of
+from xdsl_spirv.passes.analysis.linalg_code import (
+    Code,
+    make_generic,
+    maps_of,
+    merge_dimensions,
+    split_dimension,
+    tensor_type,
+)
 from xdsl_spirv.passes.analysis.values import is_weight
-from xdsl_spirv.passes.graph.layouts import maps_of, weight_of, with_type
-from xdsl_spirv.passes.schedule.tensor_ops import make_generic, merge_dimensions, split_dimension
+from xdsl_spirv.passes.graph.layouts import weight_of, with_type
 
 VECTOR = 4
 """Least channels of an image after widening: 8 bytes of f16 move at once."""
@@ -38,45 +39,16 @@ FULL = 64
 """The number of a group's channels that fills a matrix."""
 
 
-class Code:
-    """Operations that are written before another one, and can be taken back."""
-
-    def __init__(self, before: Operation):
-        self.before = before
-        self.written: list[Operation] = []
-
-    def add(self, *ops: Operation) -> SSAValue:
-        block = self.before.parent_block()
-        assert block is not None
-        block.insert_ops_before(ops, self.before)
-        self.written += ops
-        return ops[-1].results[0]
-
-    def erase(self) -> None:
-        for op in reversed(self.written):
-            assert op.parent is not None
-            op.parent.erase_op(op)
-
-    def zero(self, element: Attribute) -> SSAValue:
-        integer = isinstance(element, IntegerType)
-        value = IntegerAttr(0, element) if integer else FloatAttr(0.0, element)  # pyright: ignore
-        return self.add(arith.ConstantOp(value))
-
-    def zeros(self, shape: Sequence[int], element: Attribute) -> SSAValue:
-        type = TensorType(element, shape)
-        number = self.zero(element)
-        empty = tensor.EmptyOp((), type)
-        return self.add(empty, linalg.ops.FillOp([number], [empty.tensor], [type]))
+class WideCode(Code):
+    """Writes tensors with more channels."""
 
     def with_zeros_behind(self, value: SSAValue, dimension: int, size: int) -> SSAValue:
         """Copies a tensor with zeros behind a dimension; readers are not fused through the copy."""
-        type = cast(TensorType[Attribute], value.type)
-        shape = list(type.get_shape())
+        shape = list(_shape(value))
         wide = [size if at == dimension else n for at, n in enumerate(shape)]
-        around = self.zeros(wide, type.element_type)
-        rank = len(shape)
-        numbers = [0] * rank, shape, [1] * rank
-        return self.add(
+        around = self.fill(wide, tensor_type(value).element_type, 0)
+        numbers = [0] * len(shape), shape, [1] * len(shape)
+        return self.insert(
             tensor.InsertSliceOp.build(
                 operands=[value, around, [], [], []],
                 properties={
@@ -89,18 +61,17 @@ class Code:
 
     def split_dimension(self, value: SSAValue, dimension: int, count: int) -> SSAValue:
         """Splits a dimension in two; the second has `count` elements."""
-        return self.add(split_dimension(value, dimension, _shape(value)[dimension] // count))
+        return self.insert(split_dimension(value, dimension, _shape(value)[dimension] // count))
 
-    def together(self, value: SSAValue, dimension: int, type: Attribute) -> SSAValue:
+    def together(self, value: SSAValue, dimension: int, shape: Sequence[int]) -> SSAValue:
         """Merges a dimension with the next one."""
-        rank = len(cast(TensorType[Attribute], value.type).get_shape())
-        groups = [[n] for n in range(rank) if n != dimension + 1]
+        groups = [[n] for n in range(len(_shape(value))) if n != dimension + 1]
         groups[dimension].append(dimension + 1)
-        return self.add(merge_dimensions(value, groups, type))
+        return self.insert(merge_dimensions(value, groups, shape))
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
-    return cast(TensorType[Attribute], value.type).get_shape()
+    return tensor_type(value).get_shape()
 
 
 def _dimension(map: AffineMap, loop: int) -> int | None:
@@ -110,7 +81,7 @@ def _dimension(map: AffineMap, loop: int) -> int | None:
     return places[0] if plain else None
 
 
-def widen_contraction(op: linalg.ops.GenericOp, code: Code) -> linalg.ops.GenericOp | None:
+def widen_contraction(op: linalg.ops.GenericOp, code: WideCode) -> linalg.ops.GenericOp | None:
     """Inserts a contraction with more channels before the operation; None if it needs none."""
     weight = weight_of(op)
     operands = [*op.operands]
@@ -137,7 +108,7 @@ def widen_contraction(op: linalg.ops.GenericOp, code: Code) -> linalg.ops.Generi
 
 
 def _of_vectors(
-    op: linalg.ops.GenericOp, code: Code, channel: int, count: int
+    op: linalg.ops.GenericOp, code: WideCode, channel: int, count: int
 ) -> linalg.ops.GenericOp:
     """Pads the channels of image and weights with zeros at the end."""
     size = -(-count // VECTOR) * VECTOR
@@ -150,14 +121,12 @@ def _of_vectors(
                 value, code, lambda source, place=place: code.with_zeros_behind(source, place, size)
             )
         )
-    new = linalg.ops.GenericOp(
-        inputs, op.outputs, op.body.clone(), op.indexing_maps, op.iterator_types, op.result_types
-    )
-    code.add(new)
+    new = make_generic(inputs, op.outputs, maps_of(op), op.body.clone(), op.get_iterator_types())
+    code.insert(new)
     return new
 
 
-def _inside_padding(value: SSAValue, code: Code, change: object) -> SSAValue:
+def _inside_padding(value: SSAValue, code: WideCode, change: object) -> SSAValue:
     """Applies a change to a tensor, or to the tensor inside of a constant padding."""
     owner = value.owner
     call = cast("type", change)
@@ -178,12 +147,12 @@ def _inside_padding(value: SSAValue, code: Code, change: object) -> SSAValue:
     for _ in range(more):
         block = pad.region.block
         block.insert_arg(block.args[0].type, 0)
-    element = cast(TensorType[Attribute], value.type).element_type
-    return code.add(with_type(pad, TensorType(element, shape)))
+    element = tensor_type(value).element_type
+    return code.insert(with_type(pad, TensorType(element, shape)))
 
 
 def _of_groups(
-    op: linalg.ops.GenericOp, code: Code, group: int, count: int
+    op: linalg.ops.GenericOp, code: WideCode, group: int, count: int
 ) -> linalg.ops.GenericOp | None:
     """Merges `count` groups to one, whose weights are zero between different groups."""
     maps, loops = maps_of(op), op.get_num_loops()
@@ -204,14 +173,12 @@ def _of_groups(
                 _block_diagonal(code.split_dimension(value, place, count), place + 1, code)
             )
         elif value in op.outputs:
-            type = cast(TensorType[Attribute], value.type)
-            shape = list(type.get_shape())
-            shape[place : place + 1] = [shape[place] // count, count]
             if not isinstance(value.owner, linalg.ops.FillOp):
                 return None
-            empty = tensor.EmptyOp((), TensorType(type.element_type, shape))
-            fill = linalg.ops.FillOp(value.owner.inputs, [empty.tensor], [empty.tensor.type])
-            inputs.append(code.add(empty, fill))
+            shape = list(_shape(value))
+            shape[place : place + 1] = [shape[place] // count, count]
+            empty = code.empty(shape, tensor_type(value).element_type)
+            inputs.append(code.fill_with(value.owner.inputs[0], empty))
         else:
             inputs.append(
                 _inside_padding(
@@ -222,27 +189,24 @@ def _of_groups(
             )
     kinds = [*op.get_iterator_types(), IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()]
     new = make_generic(inputs[:2], inputs[2], new_maps, op.body.clone(), kinds)
-    code.add(new)
+    code.insert(new)
     place = _dimension(maps[2], group)
     assert place is not None
-    code.together(new.results[0], place, op.results[0].type)
+    code.together(new.results[0], place, _shape(op.results[0]))
     return new
 
 
-def _block_diagonal(value: SSAValue, place: int, code: Code) -> SSAValue:
+def _block_diagonal(value: SSAValue, place: int, code: WideCode) -> SSAValue:
     """Doubles a dimension: elements on the diagonal, zeros elsewhere."""
-    type = cast(TensorType[Attribute], value.type)
-    shape = list(type.get_shape())
+    shape, element = list(_shape(value)), tensor_type(value).element_type
     shape.insert(place + 1, shape[place])
-    element, rank = type.element_type, len(shape)
-    zero = code.zero(element)
-    empty = tensor.EmptyOp((), TensorType(element, shape))
-    code.add(empty)
-    body = Block(arg_types=[element] * 2)
-    first, second = linalg.ops.IndexOp(place), linalg.ops.IndexOp(place + 1)
-    equal = arith.CmpiOp(first.result, second.result, "eq")
-    chosen = arith.SelectOp(equal.result, body.args[0], zero)
-    body.add_ops([first, second, equal, chosen, linalg.ops.YieldOp(chosen.result)])
+    rank, zero = len(shape), code.constant(0, element)
+
+    def choose(b: Builder, v: Sequence[SSAValue]) -> Operation:
+        first, second = (b.insert(linalg.ops.IndexOp(place + n)) for n in (0, 1))
+        equal = b.insert(arith.CmpiOp(first.result, second.result, "eq"))
+        return b.insert(arith.SelectOp(equal.result, v[0], zero))
+
     read = [AffineDimExpr(n) for n in range(rank) if n != place + 1]
-    maps = AffineMap(rank, 0, tuple(read)), AffineMap.identity(rank)
-    return code.add(make_generic([value], empty.tensor, maps, body))
+    maps = [AffineMap(rank, 0, tuple(read)), AffineMap.identity(rank)]
+    return code.generic([value], code.empty(shape, element), maps, choose)

@@ -1,0 +1,255 @@
+"""Writes `linalg` and `tensor` operations: generics, empty and filled tensors, reshapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import TypeAlias
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    TensorType,
+    i64,
+)
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.rewriter import InsertPoint
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.passes.analysis.sizes import empty_of, extents
+
+Body: TypeAlias = Callable[[Builder, Sequence[SSAValue]], Operation | SSAValue]
+"""Writes the operations on elements; returns the value that the body yields."""
+
+
+def tensor_type(value: SSAValue) -> TensorType[Attribute]:
+    """The type of a value that is a tensor."""
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def maps_of(op: LinalgStructuredOperation) -> list[AffineMap]:
+    """The index maps of an operation's inputs and outputs."""
+    return [attribute.data for attribute in op.get_indexing_maps()]
+
+
+def yielded(block: Block) -> Sequence[SSAValue]:
+    """The values that the last operation of a block returns."""
+    assert block.last_op is not None
+    return block.last_op.operands
+
+
+def number_of_type(number: float, type: Attribute) -> IntegerAttr | FloatAttr:
+    """A number as a constant of a type."""
+    if isinstance(type, IntegerType | IndexType):
+        return IntegerAttr(int(number), type)
+    assert isinstance(type, AnyFloat)
+    return FloatAttr(number, type)
+
+
+def make_generic(
+    inputs: Sequence[SSAValue],
+    outputs: SSAValue | Sequence[SSAValue],
+    maps: Iterable[AffineMap] | None,
+    body: Region | Block,
+    kinds: Iterable[IteratorTypeAttr] | None = None,
+    like: Operation | None = None,
+) -> linalg.ops.GenericOp:
+    """
+    Builds a generic. Without maps every element is computed from those in the same place; without
+    kinds, loops that the last output does not name are reductions. It takes over the source
+    location and the attributes of the operation `like`.
+    """
+    outs = [outputs] if isinstance(outputs, SSAValue) else outputs
+    if maps is None:
+        rank = tensor_type(outs[0]).get_num_dims()
+        maps = [AffineMap.identity(rank)] * (len(inputs) + len(outs))
+    of_operands = list(maps)
+    if kinds is None:
+        last, kind = of_operands[-1], IteratorTypeAttr
+        kinds = [
+            kind.parallel() if n in last.used_dims() else kind.reduction()
+            for n in range(last.num_dims)
+        ]
+    generic = linalg.ops.GenericOp(
+        inputs,
+        outs,
+        body if isinstance(body, Region) else Region(body),
+        ArrayAttr(map(AffineMapAttr, of_operands)),
+        ArrayAttr(kinds),
+        [out.type for out in outs if isinstance(out.type, TensorType)],
+    )
+    if like is not None:
+        generic.location = like.location
+        generic.attributes |= like.attributes
+        generic.attributes.pop("linalg.memoized_indexing_maps", None)
+    return generic
+
+
+def make_body(types: Sequence[Attribute], write: Body) -> Block:
+    """Writes the body of a generic on arguments of these types."""
+    block = Block(arg_types=types)
+    result = write(Builder(InsertPoint.at_end(block)), block.args)
+    block.add_op(linalg.ops.YieldOp(result))
+    return block
+
+
+def _reassociation(groups: Iterable[Iterable[int]]) -> ArrayAttr[ArrayAttr[IntegerAttr]]:
+    return ArrayAttr(ArrayAttr(IntegerAttr(n, i64) for n in group) for group in groups)
+
+
+def split_dimension(value: SSAValue, axis: int, *counts: int) -> tensor.ExpandShapeOp:
+    """Splits a dimension of known size in parts, each in parts, and so on, by these counts."""
+    shape, more = list(tensor_type(value).get_shape()), len(counts)
+    groups = [[n + more * (n > axis)] for n in range(len(shape))]
+    groups[axis] = list(range(axis, axis + more + 1))
+    shape[axis : axis + 1] = [*counts, shape[axis] // prod(counts)]
+    return expand_dimensions(value, groups, shape)
+
+
+def expand_dimensions(
+    value: SSAValue,
+    groups: Iterable[Iterable[int]],
+    shape: Sequence[int],
+    given: Sequence[SSAValue] = (),
+) -> tensor.ExpandShapeOp:
+    """Splits each dimension into a group of dimensions of the shape; `given` are open sizes."""
+    return tensor.ExpandShapeOp.create(
+        operands=[value, *given],
+        properties={
+            "reassociation": _reassociation(groups),
+            "static_output_shape": DenseArrayBase.from_list(i64, shape),
+        },
+        result_types=[TensorType(tensor_type(value).element_type, shape)],
+    )
+
+
+def merge_dimensions(
+    value: SSAValue, groups: Iterable[Iterable[int]], shape: Sequence[int]
+) -> tensor.CollapseShapeOp:
+    """Merges each group of dimensions to one."""
+    return tensor.CollapseShapeOp.create(
+        operands=[value],
+        properties={"reassociation": _reassociation(groups)},
+        result_types=[TensorType(tensor_type(value).element_type, shape)],
+    )
+
+
+def groups_of(op: tensor.ExpandShapeOp | tensor.CollapseShapeOp) -> list[list[int]]:
+    """The dimensions of the higher rank for each dimension of the lower one."""
+    return [[axis.value.data for axis in group] for group in op.reassociation]
+
+
+class Code:
+    """Writes operations at a place, before an operation if none is given, at its location."""
+
+    def __init__(self, op: Operation, point: InsertPoint | None = None):
+        self.location = op.location
+        self.build = Builder(point or InsertPoint.before(op))
+        self.written: list[Operation] = []
+
+    @staticmethod
+    def behind(value: SSAValue) -> Code:
+        """Writes right behind the definition of a value, before every reader."""
+        owner = value.owner
+        if isinstance(owner, Operation):
+            return Code(owner, InsertPoint.after(owner))
+        assert owner.first_op is not None
+        return Code(owner.first_op)
+
+    def insert(self, *ops: Operation) -> SSAValue:
+        """Inserts operations; returns the last one's result."""
+        for op in ops:
+            op.location = self.location
+            self.build.insert(op)
+            self.written.append(op)
+        return ops[-1].results[0]
+
+    def erase(self) -> None:
+        """Takes back what was written and is not used."""
+        for op in reversed(self.written):
+            assert op.parent is not None
+            op.parent.erase_op(op)
+
+    def empty(self, sizes: Sequence[Size], element: Attribute) -> SSAValue:
+        before, empty = empty_of(sizes, element)
+        return self.insert(*before, empty)
+
+    def constant(self, number: float, type: Attribute) -> SSAValue:
+        return self.insert(arith.ConstantOp(number_of_type(number, type)))
+
+    def fill(self, sizes: Sequence[Size], element: Attribute, number: float) -> SSAValue:
+        """Builds a tensor filled with one number."""
+        constant = self.constant(number, element)
+        return self.fill_with(constant, self.empty(sizes, element))
+
+    def fill_with(self, number: SSAValue, room: SSAValue) -> SSAValue:
+        """Fills a tensor with a number."""
+        return self.insert(linalg.ops.FillOp([number], [room], [room.type]))
+
+    def matrix(self, rows: Sequence[Sequence[float]], element: AnyFloat) -> SSAValue:
+        """Builds a constant of two dimensions."""
+        type = TensorType(element, [len(rows), len(rows[0])])
+        numbers = [float(number) for row in rows for number in row]
+        return self.insert(arith.ConstantOp(DenseIntOrFPElementsAttr.from_list(type, numbers)))
+
+    def cast(self, value: SSAValue, type: TensorType) -> SSAValue:
+        """Casts the value to the static sizes of another type."""
+        return value if value.type == type else self.insert(tensor.CastOp(value, type))
+
+    def generic(
+        self,
+        inputs: Sequence[SSAValue],
+        out: SSAValue,
+        maps: Sequence[AffineMap] | None,
+        body: Body,
+    ) -> SSAValue:
+        """Builds a generic; see `make_generic`."""
+        types = [_element(value) for value in (*inputs, out)]
+        return self.insert(make_generic(inputs, out, maps, make_body(types, body)))
+
+    def elementwise(
+        self,
+        inputs: Sequence[SSAValue],
+        element: Attribute,
+        body: Body,
+        maps: Sequence[AffineMap] | None = None,
+    ) -> SSAValue:
+        """Computes a tensor of the first input's sizes; the others are read by `maps`."""
+        sizes = extents(inputs[0])
+        whole = AffineMap.identity(len(sizes))
+        reads = maps or [whole] * len(inputs)
+        return self.generic(inputs, self.empty(sizes, element), [*reads, whole], body)
+
+    def transpose(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
+        """Stores a tensor's dimensions in another order."""
+        sizes, rank = extents(value), len(order)
+        room = self.empty([sizes[d] for d in order], _element(value))
+        read = AffineMap(rank, 0, tuple(AffineDimExpr(order.index(d)) for d in range(rank)))
+        maps = [read, AffineMap.identity(rank)]
+        return self.generic([value], room, maps, lambda b, v: v[0])
+
+
+def _element(value: SSAValue) -> Attribute:
+    type = value.type
+    return type.element_type if isinstance(type, TensorType | MemRefType) else type
+
+
+def multiply_add(b: Builder, v: Sequence[SSAValue]) -> Operation:
+    """Computes out + a * b in the output's type."""
+    wide = v[2].type
+    a, x = (n if n.type == wide else b.insert(arith.ExtFOp(n, wide)).result for n in v[:2])
+    return b.insert(arith.AddfOp(b.insert(arith.MulfOp(a, x)).result, v[2]))
