@@ -46,7 +46,7 @@ def maps_of(op: LinalgStructuredOperation) -> list[AffineMap]:
     return [attribute.data for attribute in op.get_indexing_maps()]
 
 
-def yielded(block: Block) -> Sequence[SSAValue]:
+def yields_of(block: Block) -> Sequence[SSAValue]:
     """The values that the last operation of a block returns."""
     assert block.last_op is not None
     return block.last_op.operands
@@ -69,9 +69,10 @@ def make_generic(
     like: Operation | None = None,
 ) -> linalg.ops.GenericOp:
     """
-    Builds a generic. Without maps every element is computed from those in the same place; without
-    kinds, loops that the last output does not name are reductions. It takes over the source
-    location and the attributes of the operation `like`.
+    Builds a generic, with the source location and attributes of the operation `like`.
+
+    Without maps, every operand has the result's places; without kinds, loops that the last output
+    does not name are reductions.
     """
     outs = [outputs] if isinstance(outputs, SSAValue) else outputs
     if maps is None:
@@ -162,7 +163,7 @@ class Code:
         self.written: list[Operation] = []
 
     @staticmethod
-    def behind(value: SSAValue) -> Code:
+    def open_behind(value: SSAValue) -> Code:
         """Writes right behind the definition of a value, before every reader."""
         owner = value.owner
         if isinstance(owner, Operation):

@@ -28,7 +28,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.hints import isa
 
-from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor_type, yielded
+from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor_type, yields_of
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent
 
 SCALAR_DIALECTS = (arith.Arith.name, math.Math.name)
@@ -62,7 +62,7 @@ def _spread_scalar(op: linalg.ops.GenericOp) -> SSAValue | None:
     """The scalar that fills the only result, else None."""
     if len(op.results) != 1 or not is_pointwise(op) or not moves_only(op):
         return None
-    value = yielded(op.body.block)[0]
+    value = yields_of(op.body.block)[0]
     if isinstance(value, BlockArgument) and value.block is op.body.block:
         value = op.inputs[value.index]
     return None if isinstance(value.type, TensorType) else value

@@ -41,7 +41,7 @@ from xdsl_spirv.passes.analysis.linalg_code import (
     make_generic,
     maps_of,
     tensor_type,
-    yielded,
+    yields_of,
 )
 from xdsl_spirv.passes.analysis.pointwise import (
     Factor,
@@ -160,7 +160,7 @@ def _dequantization(op: LinalgStructuredOperation) -> Dequantized | None:
     maps = maps_of(op)
     if len(op.outputs) != 1 or maps[-1] != AffineMap.identity(maps[-1].num_dims):
         return None
-    value, scale = yielded(block)[0], None
+    value, scale = yields_of(block)[0], None
     if isinstance(value.owner, arith.MulfOp):
         value, scale = value.owner.lhs, value.owner.rhs
         if not isinstance(value.owner, arith.SIToFPOp | arith.UIToFPOp):
@@ -237,7 +237,7 @@ def _transposition(op: LinalgStructuredOperation) -> list[int] | None:
     """Returns the input dimension of each result dimension if an operation only transposes."""
     if len(op.inputs) != 1 or len(op.outputs) != 1:
         return None
-    if yielded(op.body.block)[0] is not op.body.block.args[0]:
+    if yields_of(op.body.block)[0] is not op.body.block.args[0]:
         return None
     source, out = maps_of(op)
     if out != AffineMap.identity(out.num_dims):
@@ -262,7 +262,7 @@ def _transpose_operand(inner: Dequantized, order: list[int]) -> Dequantized:
 def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
     """Replaces a padding with zeros by one of the integers with their one, storable zero point."""
     low, high = op.static_low.get_values(), op.static_high.get_values()
-    if not is_zero(yielded(op.region.block)[0]) or DYNAMIC_INDEX in (*low, *high):
+    if not is_zero(yields_of(op.region.block)[0]) or DYNAMIC_INDEX in (*low, *high):
         return None
     padded = {axis for axis, ends in enumerate(zip(low, high, strict=True)) if any(ends)}
     stored = _stored_zero(inner)

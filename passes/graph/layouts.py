@@ -253,7 +253,7 @@ class Rearrangement:
             source, has = self.replaced[value], self.orders[value]
         # Directly behind the operation that computes it: others read it, too.
         dimensions = [has.index(dimension) for dimension in order]
-        self.stored[value, order] = Code.behind(source).transpose(source, dimensions)
+        self.stored[value, order] = Code.open_behind(source).transpose(source, dimensions)
         return self.stored[value, order]
 
     def _remade(self, value: SSAValue, order: Order, before: Operation) -> SSAValue:

@@ -72,7 +72,7 @@ class OtherSigns:
                 Rewriter.insert_op(ops, InsertPoint.after(owner))
                 self._known[value] = ops[-1].results[0]
             else:
-                self._known[value] = Code.behind(value).elementwise([value], i8, _flip_sign)
+                self._known[value] = Code.open_behind(value).elementwise([value], i8, _flip_sign)
         return self._known[value]
 
 

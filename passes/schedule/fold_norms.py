@@ -339,7 +339,7 @@ def _multiply(root: Generic, factor: Factor) -> None:
     (result,) = root.results
     identity = AffineMap.identity(tensor_type(result).get_num_dims())
     read = AffineMap(identity.num_dims, 0, factor.map.results)
-    scaled = Code.behind(result).elementwise(
+    scaled = Code.open_behind(result).elementwise(
         [result, factor.value],
         f32,
         lambda b, v: b.insert(factor.kind(v[0], v[1])),
