@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
+from xdsl.dialects.builtin import ReducedPrecisionFloatType
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.errors import FrontendError
@@ -26,6 +27,7 @@ from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.dimensions import product
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F16, F32, I8, I32, U8, U16, Array, Element, Tensor
+from xdsl_spirv.upstream.narrow_floats import extend, is_part_of_half
 
 Numbers: TypeAlias = Mapping[str, Number]
 
@@ -192,17 +194,27 @@ def _six_k(x: Numbers, i: Numbers) -> Number:
     return (q.to(F32) - 32) * (x["d"] * x["s"])
 
 
-def _four_float(x: Numbers, i: Numbers) -> Number:
+def _four_float(x: Numbers, i: Numbers, scale: Number) -> Number:
     """
-    An element of f4 (E2M1) times the power of two of its block.
+    An element of f4 (E2M1) times a scale that is 2^14 times as large as its own.
 
     Its bits are the first ones of the number of binary16 that is 2^-14 times as large, subnormal
-    ones too: the scale's exponent has that 14 more.
+    ones too.
     """
     q, s = _low(x, i), x["q"].scalars
     first = (q & 7) << 1 | (q & 8) << 4
-    scale = s.reinterpret(x["d"].to(I32) << 23, F32)
     return s.reinterpret(first.to(U16) << 8, F16).to(F32) * scale
+
+
+def _power_scaled(x: Numbers, i: Numbers) -> Number:
+    """An element of f4 times a power of two."""
+    return _four_float(x, i, x["d"].scalars.reinterpret(x["d"].to(I32) << 23, F32))
+
+
+def _float_scaled(x: Numbers, i: Numbers) -> Number:
+    """An element of f4 times a f8 (E4M3), whose bits in binary16 are 2^-8 times as large."""
+    scale = x["d"].scalars.reinterpret(x["d"].to(U16) << 7, F16).to(F32)
+    return _four_float(x, i, scale * 2.0**22)
 
 
 def _two_k(x: Numbers, i: Numbers) -> Number:
@@ -310,6 +322,11 @@ def _exponent(blocks: Array) -> Array:
     return biased
 
 
+def _unsigned_scales(blocks: Array) -> Array:
+    """Scales in f8 without sign; ggml takes its NaN for zero."""
+    return np.where(blocks["d"] == 127, 0, blocks["d"] & 127)
+
+
 def _three_k_scales(blocks: Array) -> Array:
     """Sixteen scales of 6 bits: eight bytes of the lower four, then four of the upper two."""
     scales = blocks["s"]
@@ -331,10 +348,7 @@ def of_bits(bits: int, size: int, scale: Element, zero: Element | None = None) -
     (q - z) * d, where a missing zero point is the middle of the range. Raises `ValueError` for
     sizes of less than four elements in each byte's places.
     """
-    count = 8 // bits
-    apart = next((n for n in (16, 8, 4) if n * count <= max(MOST, n) and not size % (n * count)), 0)
-    if not apart:
-        raise ValueError(f"blocks of {size} elements of {bits} bits: use a multiple of {4 * count}")
+    groups, count = _groups_of(bits, size), 8 // bits
     planes = {"q": Plane(U8, "gj"), "d": Plane(scale)}
     if zero is not None:
         planes["z"] = Plane(zero)
@@ -343,8 +357,36 @@ def of_bits(bits: int, size: int, scale: Element, zero: Element | None = None) -
         q = x["q"] if count == 1 else _bits(x["q"], i["h"], bits)
         return (q.to(F32) - (x["z"].to(F32) if zero is not None else 1 << bits - 1)) * x["d"]
 
-    groups = {"g": size // (count * apart), **({"h": count} if count > 1 else {}), "j": apart}
     return BlockFormat(f"{bits} bits", groups, planes, formula)
+
+
+def _groups_of(bits: int, size: int) -> dict[str, int]:
+    """The loops of a block of elements that share bytes; raises `ValueError`."""
+    count = 8 // bits
+    apart = next((n for n in (16, 8, 4) if n * count <= max(MOST, n) and not size % (n * count)), 0)
+    if not apart:
+        raise ValueError(f"blocks of {size} elements of {bits} bits: use a multiple of {4 * count}")
+    return {"g": size // (count * apart), **({"h": count} if count > 1 else {}), "j": apart}
+
+
+def of_floats(type: ReducedPrecisionFloatType, size: int, scale: Element | None) -> BlockFormat:
+    """
+    Blocks of `size` floats of few bits that f16 has, with a scale each or none.
+
+    Two of four bits share a byte, others have one each. Raises `ValueError` as `of_bits` does, and
+    for a format that f16 does not contain.
+    """
+    if not is_part_of_half(type):
+        raise ValueError(f"blocks of {type}")
+    bits = 4 if type.bitwidth == 4 else 8
+
+    def formula(x: Numbers, i: Numbers) -> Number:
+        q = x["q"] if bits == 8 else _low(x, i)
+        number = q.scalars.as_number(extend(q.scalars.builder, q.value, type), F16).to(F32)
+        return number if scale is None else number * x["d"]
+
+    planes = {"q": Plane(U8, "gj"), **({} if scale is None else {"d": Plane(scale)})}
+    return BlockFormat(str(type), _groups_of(bits, size), planes, formula)
 
 
 _QUARTERS = {"u": 2, "h": 2, "j": 8}
@@ -397,9 +439,17 @@ FORMATS: dict[str, BlockFormat] = {
             "MXFP4",
             _HALVES,
             {"q": Plane(U8, "j"), "d": Plane(U8)},
-            _four_float,
+            _power_scaled,
             np.dtype([("d", "u1"), ("q", "u1", 16)]),
             {"d": _exponent},
+        ),
+        BlockFormat(
+            "NVFP4",
+            {"g": 2, **_HALVES},
+            {"q": Plane(U8, "gj"), "d": Plane(U8, "gh")},
+            _float_scaled,
+            np.dtype([("d", "u1", 4), ("q", "u1", 32)]),
+            {"q": _repack_field("q", 4, 8), "d": _unsigned_scales},
         ),
         BlockFormat(
             "IQ4_NL",

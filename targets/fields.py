@@ -11,7 +11,10 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from xdsl_spirv.speech import spoken
 
-ELEMENT_TYPES = ("f16", "f32", "f64", "bf16", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
+ELEMENT_TYPES = (
+    *("f16", "f32", "f64", "bf16", "f8E4M3FN", "f8E5M2"),
+    *("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"),
+)
 """Element types of a cooperative-matrix property: integers say their signedness."""
 
 

@@ -149,10 +149,14 @@ def _vectors(shape: Shape) -> Mapping[str, int]:
 def _pack_weights(draw: np.random.Generator, size: tuple[int, int], type: Any) -> Array:
     """Normally distributed weights of a type, or random blocks where `gguf` packs none."""
     rows, columns = size
-    if type not in SUPER_BLOCKS:
+    if type not in SUPER_BLOCKS and type != Type.NVFP4:
         weights = draw.normal(0, columns**-0.5, size).astype(np.float32)
         return gguf.quants.quantize(weights, type)
     elements, block = gguf.GGML_QUANT_SIZES[type]
+    if type == Type.NVFP4:
+        scales = draw.integers(8, 24, (rows, columns // elements, 4), np.uint8)
+        codes = draw.integers(0, 256, (*scales.shape[:2], block - 4), np.uint8)
+        return np.concatenate([scales, codes], -1).reshape(rows, -1)
     data = draw.integers(0, 256, (rows, columns // elements, block), np.uint8)
     places, deviation = SUPER_BLOCKS[type]
     for at in places:

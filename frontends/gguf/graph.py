@@ -87,8 +87,10 @@ class Weights:
         return self._arrays[name]
 
     def are_alike(self, names: Sequence[str]) -> bool:
-        """True if matrices can be joined: one format, and all or none of them have a bias."""
+        """True if matrices can be joined: one format, biases for all or none, no scales."""
         formats = {self.file.tensors[f"{name}.weight"].format for name in names}
+        if any(f"{name}.scale" in self for name in names):
+            return False
         return len(formats) == 1 and len({f"{name}.bias" in self for name in names}) == 1
 
     def joined(self, names: Sequence[str]) -> Mapping[str, Array]:
@@ -285,9 +287,11 @@ class Step:
     def product(
         self, x: Tensor, name: str, matrix: str | None = None, products: Element | None = None
     ) -> Tensor:
-        """Multiplies rows by the rows of a named matrix; adds its bias if there is one."""
+        """Multiplies rows by the rows of a named matrix, and its scale; adds its bias."""
         stored, bias = f"{matrix or name}.weight", f"{name}.bias"
         result = self.multiplied(x, self.planes(stored), self.weights.format(stored), products)
+        if (scale := f"{matrix or name}.scale") in self.weights:
+            result = self.b.elementwise(lambda s, w, x: x * w, self.vector(scale), result)
         return self.sum(self.vector(bias), result) if bias in self.weights else result
 
     def multiplied(

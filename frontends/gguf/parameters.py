@@ -408,6 +408,8 @@ def tensors_of(p: Parameters) -> tuple[dict[str, tuple[int, ...]], dict[str, tup
             needed[f"blk.{block}.{name}.weight"] = shape
             if len(shape) > 1:
                 possible[f"blk.{block}.{name}.bias"] = shape[:-1]
+            if len(shape) == 2:
+                possible[f"blk.{block}.{name}.scale"] = (1,)
         for name, shape in vectors.items():
             needed[f"blk.{block}.{name}"] = shape
         if p.has_experts(block) and architecture.router and architecture.router.biased:

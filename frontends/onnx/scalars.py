@@ -149,6 +149,10 @@ class Scalars:
         constant = self._insert(arith.ConstantOp(attribute), element)
         return replace(constant, known=value)
 
+    def as_number(self, value: SSAValue, element: Element) -> Number:
+        """A value of the builder as a number."""
+        return Number(self, value, element)
+
     def unary(self, op: type[Operation], x: Number) -> Number:
         """An operation of `arith` or `math` on one number of its type."""
         if x.element.narrow:

@@ -11,6 +11,7 @@
     affine.apply       in a body: sums, products and quotients of `arith`
     *_extended         sums with a carry, products in twice the width
     i4, index          elements in wider integers (`widen_integers`)
+    f8                 bytes, unless the target multiplies it (`expand_floats`)
 
 A contraction of bf16 into bf16 is one into f32 where the target adds no bf16, then a conversion.
 """
@@ -67,6 +68,7 @@ from xdsl_spirv.passes.analysis.linalg_code import (
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extents, listed_sizes
 from xdsl_spirv.passes.analysis.target import load_target
 from xdsl_spirv.passes.analysis.values import is_zero
+from xdsl_spirv.passes.graph.expand_floats import expand
 from xdsl_spirv.passes.graph.widen_integers import widen
 from xdsl_spirv.passes.graph.winograd import WinogradTransform
 from xdsl_spirv.targets import Target
@@ -89,10 +91,12 @@ class DecomposeLinalgPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         named = Softmax(), Pack(), Unpack(), WinogradTransform(), Allocate()
         rewrite_once(op, *named, Elementwise(), FromElements(), ApplyInBody(), Extended())
+        target = load_target(self.target, op, self.name) if self.target else None
         for function in functions_of(op):
             widen(function)
-        if self.target:
-            rewrite_once(op, WidenSums(load_target(self.target, op, self.name)))
+            expand(function, target)
+        if target is not None:
+            rewrite_once(op, WidenSums(target))
 
 
 class Softmax(RewritePattern):

@@ -253,6 +253,8 @@ def _unpacking_problems(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[s
             f"{name}: direct, but the operand is unpacked: its order along K needs {rest} staged "
             "by rows that lie along K"
         )
+    elif other.unpacking is not None:
+        yield f"{name}: direct, but {rest} is unpacked as well: use staged for both"
     elif size % other.vector:
         yield f"{rest}: vector = {other.vector} does not divide units of {size} elements"
 

@@ -107,6 +107,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "note-ranges": ("program.value",),
     "decompose-linalg": (
         *("linalg.softmax", "linalg.pack", "linalg.unpack", "bf16"),
+        *("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"),
         *("tensor.from_elements", "arith on tensors", "affine.apply", "tensor=index"),
         "bufferization.alloc_tensor",
         *(f"arith.{name}_extended" for name in ("addui", "mulsi", "mului")),

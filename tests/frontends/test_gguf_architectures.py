@@ -274,13 +274,30 @@ def test_lavapipe_answers_as_the_interpreter(name: str, lavapipe: Path, tmp_path
 
 @pytest.mark.parametrize(
     "format",
-    ["MXFP4", *(pytest.param(n, marks=pytest.mark.long) for n in ("Q4_K", "IQ4_XS", "Q3_K"))],
+    ["MXFP4", "NVFP4", *(pytest.param(n, marks=pytest.mark.long) for n in ("Q4_K", "IQ4_XS"))],
 )
 def test_experts_in_blocks_are_their_numbers(format: str, tmp_path: Path):
     """llama.cpp rounds what it multiplies by blocks: it is given the numbers themselves."""
     packed, plain = tmp_path / "x.gguf", tmp_path / "y.gguf"
     values = {**COMMON, **EXPERTS, "embedding_length": 256, "expert_feed_forward_length": 256}
     write_declared(packed, "qwen3moe", values, of_experts(getattr(Type, format)))
+    write_dequantized(packed, plain)
+    tokens = np.arange(6, dtype=np.int32)
+    ours = Session(import_gguf(packed, context=8, cache="f32", of_all=True)).run(tokens)
+    theirs = LlamaCpp(plain, 8).run(tokens)
+    np.testing.assert_allclose(ours, theirs, atol=2e-5 * abs(theirs).max())
+
+
+def test_a_matrix_in_f4_has_a_scale_of_its_own(tmp_path: Path):
+    packed, plain = tmp_path / "x.gguf", tmp_path / "y.gguf"
+    values = {**COMMON, "embedding_length": 64, "feed_forward_length": 128}
+    write_declared(
+        packed,
+        "llama",
+        values,
+        lambda name: Type.NVFP4 if "blk" in name else Type.F32,
+        lambda name: name.endswith("scale"),
+    )
     write_dequantized(packed, plain)
     tokens = np.arange(6, dtype=np.int32)
     ours = Session(import_gguf(packed, context=8, cache="f32", of_all=True)).run(tokens)

@@ -53,10 +53,11 @@ CASES = [
     ("Q6_K", 3, 256, 36, "lavapipe"),
     ("2 bits", 1, 192, 36, "nvidia-h200"),
     ("MXFP4", 1, 160, 36, "nvidia-h200"),
+    ("NVFP4", 2, 192, 36, "lavapipe"),
     ("Q3_K", 2, 256, 36, "lavapipe"),
     *(
         pytest.param(name, m, 256, 24, target, marks=pytest.mark.long)
-        for name in ("MXFP4", "Q2_K", "Q3_K", "IQ4_XS")
+        for name in ("MXFP4", "NVFP4", "Q2_K", "Q3_K", "IQ4_XS")
         for m, target in ((1, "amd-rdna4"), (33, "nvidia-h200"), (33, "lavapipe"))
     ),
 ]

@@ -20,6 +20,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
 )
 from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered
+from xdsl_spirv.frontends.onnx.operators.quantized_blocks import floats_of
 from xdsl_spirv.frontends.onnx.portions import check_whole, round_size, truncate_size
 from xdsl_spirv.frontends.onnx.registry import operator
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
@@ -423,6 +424,8 @@ def cast(b: Nodes, x: Tensor, /, *, to: int, saturate: int = 1, round_mode: str 
 
 def converted(b: Nodes, x: Tensor, element: Element, saturate: bool, round_mode: str) -> Tensor:
     """A tensor in another element type; a value that a narrow integer does not hold wraps."""
+    if element.is_float and (packed := floats_of(x, None, 0)) is not None:
+        return packed.rows(b, element, transposed=True)
     if element.narrow and x.element != element:
         return b.elementwise(
             lambda s, x: formats.written(s, x, element, saturate, round_mode), x, element=element

@@ -18,7 +18,12 @@ from xdsl_spirv.frontends.onnx import formats
 from xdsl_spirv.frontends.onnx.building import Map
 from xdsl_spirv.frontends.onnx.nodes import Nodes, element_numbered, number_of
 from xdsl_spirv.frontends.onnx.operators.products import multiply
-from xdsl_spirv.frontends.onnx.operators.quantized_blocks import Blocks, blocks_of, codes_of
+from xdsl_spirv.frontends.onnx.operators.quantized_blocks import (
+    Blocks,
+    blocks_of,
+    codes_of,
+    floats_of,
+)
 from xdsl_spirv.frontends.onnx.operators.reductions import maximum_over, minimum_over
 from xdsl_spirv.frontends.onnx.operators.shapes import axis_of
 from xdsl_spirv.frontends.onnx.operators.windows import (
@@ -231,11 +236,17 @@ def dequantize_linear(
     output_dtype: int = 0,
 ) -> Tensor:
     element = element_numbered(output_dtype) if output_dtype else scale.element
-    if block_size and x.rank == 2:
+    if x.rank == 2 and (block_size or x.element.is_narrow_float):
         axis = axis_of(b, axis, x.rank)
-        packed = _known_blocks(x, scale, zero, axis, block_size)
+        # A scale for each index of an axis belongs to a row, which lies along the other one.
+        lies = axis if block_size else 1 - axis if scale.rank and scale.sizes != (1,) else 0
+        packed = (
+            floats_of(x, scale, lies, block_size)
+            if x.element.is_narrow_float
+            else _known_blocks(x, scale, zero, lies, block_size)
+        )
         if packed is not None:
-            return packed.rows(b, element, transposed=axis == 0)
+            return packed.rows(b, element, transposed=lies == 0)
     return dequantized(b, x, scale, zero, element, axis, block_size)
 
 

@@ -14,9 +14,17 @@ from typing import Any
 import numpy as np
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
-from xdsl_spirv.frontends.blocks import BlockFormat, dequantize, of_bits, packed, unpacked
+from xdsl_spirv.frontends.blocks import (
+    BlockFormat,
+    dequantize,
+    of_bits,
+    of_floats,
+    packed,
+    unpacked,
+)
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.values import U8, Array, Element, Tensor
+from xdsl_spirv.upstream.narrow_floats import NARROW_FLOATS
 
 
 @dataclass(frozen=True)
@@ -30,7 +38,7 @@ class Blocks:
     @property
     def width(self) -> int:
         """Columns of all blocks, the last one whole."""
-        _, blocks = self.planes["d"].sizes
+        blocks = self.planes["q"].sizes[1]
         assert isinstance(blocks, int)
         return blocks * self.format.size
 
@@ -57,6 +65,8 @@ def codes_of(t: Tensor, bits: int) -> Array | None:
     """
     if t.numbers is None:
         return None
+    if t.element.is_narrow_float:
+        return t.numbers.view(np.uint8)
     if t.element == U8:
         return t.numbers if bits == 8 else unpacked(t.numbers, bits)
     least = min(int(t.element.least), 0)
@@ -65,34 +75,46 @@ def codes_of(t: Tensor, bits: int) -> Array | None:
 
 def blocks_of(
     codes: Array | None,
-    scales: Tensor,
+    scales: Tensor | None,
     zeros: Tensor | Array | None,
     bits: int,
     size: int,
     name: str = "",
+    float: str = "",
 ) -> Blocks | None:
     """
     Planes for codes (rows x columns), scales and zero points (rows x blocks each).
 
-    None where something is known only at run time, or for blocks that no format has.
+    Codes are of a `float` of few bits, or integers. None where something is known only at
+    run time, or for blocks that no format has.
     """
-    known = scales.numbers
-    if codes is None or known is None or (isinstance(zeros, Tensor) and zeros.numbers is None):
+    known = None if scales is None else scales.numbers
+    if codes is None or (scales is not None and known is None):
+        return None
+    if isinstance(zeros, Tensor) and zeros.numbers is None:
         return None
     rows, columns = codes.shape
     blocks = -(-columns // size)
     zero = zeros.numbers if isinstance(zeros, Tensor) else zeros
     zero_element = None if zero is None else Tensor.of(zero[:0]).element
     try:
-        format = of_bits(bits, size, scales.element, zero_element)
+        if float:
+            format = of_floats(
+                NARROW_FLOATS[float], size, None if scales is None else scales.element
+            )
+        else:
+            assert scales is not None
+            format = of_bits(bits, size, scales.element, zero_element)
     except ValueError:
         return None
     whole = np.zeros((rows, blocks * size), np.uint8)
     whole[:, :columns] = codes
+    bits = 8 // format.loops.get("h", 1)
     arrays: dict[str, Any] = {
-        "q": packed(whole, bits, format.loops["j"]).reshape(rows, blocks, *format.sizes("q")),
-        "d": known.reshape(rows, blocks),
+        "q": packed(whole, bits, format.loops["j"]).reshape(rows, blocks, *format.sizes("q"))
     }
+    if known is not None:
+        arrays["d"] = known.reshape(rows, blocks)
     if zero is not None:
         arrays["z"] = zero.reshape(rows, -1)[:, :blocks]
     named = {plane: f"{name}.{plane}" if name else "" for plane in arrays}
@@ -101,6 +123,30 @@ def blocks_of(
         for plane, array in arrays.items()
     }
     return Blocks(format, planes, columns)
+
+
+def floats_of(x: Tensor, scale: Tensor | None, axis: int, size: int = 0) -> Blocks | None:
+    """
+    Planes of a known matrix of floats of few bits, whose rows lie along `axis`.
+
+    Scales are one, one for each row, or with a `size` one for each block. None for others.
+    """
+    columns = x.sizes[axis] if x.rank == 2 else None
+    if x.numbers is None or x.element.name not in NARROW_FLOATS or not isinstance(columns, int):
+        return None
+    codes = codes_of(x, x.element.bits)
+    assert codes is not None
+    rows, size = codes.size // max(columns, 1), size or columns
+    if scale is not None:
+        known = scale.numbers
+        if known is None or columns % size or known.size not in (1, rows * columns // size):
+            return None
+        known = known.T if axis == 0 and known.ndim == 2 else known
+        scale = Tensor.of(
+            np.broadcast_to(known.reshape(-1, columns // size), (rows, columns // size))
+        )
+    turned = codes.T if axis == 0 else codes
+    return blocks_of(turned, scale, None, 8, size, x.name, x.element.name)
 
 
 def by_groups(groups: Array, size: int) -> Array | None:

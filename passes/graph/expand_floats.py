@@ -1,0 +1,202 @@
+"""
+Floats of few bits that kernels lack, in bytes.
+
+    %w : tensor<64x64xf8E4M3FN>          %w : tensor<64x64xi8>
+    contraction %x, %w             ->    %h = linalg.generic (n, k) ins(%w) { float of the bits }
+                                         contraction %x, %h : tensor<64x64xf16>
+
+An operand whose elements are only extended is converted before its reader, exactly: into f16, or
+into f32 where f16 has not all of its numbers. So a contraction multiplies in f16, and reads packed
+bytes where its kernel unpacks planes. Other operations on such scalars are computed in f32 and
+rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith, linalg
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    ReducedPrecisionFloatType,
+    StringAttr,
+    TensorType,
+    f16,
+    f32,
+    i8,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.dialects.program import TYPE, VALUE
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.linalg_code import Code
+from xdsl_spirv.passes.analysis.pointwise import as_generic
+from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.targets import Target
+from xdsl_spirv.upstream.narrow_floats import NARROW_FLOATS, Bits, extend, is_part_of_half, truncate
+
+MOVES = (arith.ConstantOp, arith.SelectOp, arith.BitcastOp)
+"""Operations that give codes of codes."""
+
+
+def narrow_element(type: Attribute) -> ReducedPrecisionFloatType | None:
+    """The float of 8 bits that a type has as its element, or is."""
+    element = type.element_type if isinstance(type, TensorType) else type
+    known = NARROW_FLOATS.get(getattr(element, "name", ""))
+    return known if known is not None and known.bitwidth == 8 else None
+
+
+def expand(function: FuncOp, target: Target | None) -> None:
+    """
+    Write a function's floats of 8 bits as bytes; functions without them do not change.
+
+    They stay where only contractions read them that the target has matrices for.
+    """
+    readers = [op for op in function.walk() if any(map(_is_narrow, _values(op)))]
+    readers += [op for op in function.walk() if any(map(_is_narrow, op.operands))]
+    if not readers or (target is not None and all(_is_native(op, target) for op in readers)):
+        return
+    _note_types(function)
+    for op in list(function.walk()):
+        if isinstance(op, LinalgStructuredOperation) and any(map(_is_narrow, op.operands)):
+            if not isinstance(op, linalg.ops.GenericOp | linalg.ops.FillOp):
+                op = as_generic(op)
+            if isinstance(op, linalg.ops.GenericOp):
+                _extend_before(op)
+    formats: dict[SSAValue, ReducedPrecisionFloatType] = {}
+    for value in [v for op in function.walk() for v in _values(op)]:
+        if (element := narrow_element(value.type)) is not None:
+            type = _in_bytes(value.type)
+            formats[Rewriter.replace_value_with_new_type(value, type)] = element
+    for op in [op for op in function.walk() if op is not function]:
+        _compute_wide(op, formats)
+    function.update_function_type()
+
+
+def _is_native(op: Operation, target: Target) -> bool:
+    """Whether an operation is a contraction that a target has matrices for, or in one's body."""
+    if isinstance(op, FuncOp | ReturnOp):
+        return True
+    parent = op.parent_op()
+    whole = parent if isinstance(parent, LinalgStructuredOperation) else op
+    if not isinstance(whole, LinalgStructuredOperation):
+        return False
+    try:
+        return bool(target.properties_for(contraction_of(whole).types))
+    except NotAContraction:
+        return False
+
+
+def _values(op: Operation) -> Iterator[SSAValue]:
+    yield from op.results
+    for region in op.regions:
+        for block in region.blocks:
+            yield from block.args
+
+
+def _is_narrow(value: SSAValue) -> bool:
+    return narrow_element(value.type) is not None
+
+
+def _in_bytes(type: Attribute) -> Attribute:
+    if isinstance(type, TensorType):
+        return TensorType(i8, type.get_shape(), type.encoding)
+    return i8
+
+
+def _note_types(function: FuncOp) -> None:
+    """Note the types that arguments and results have outside, and write weights as bytes."""
+    kinds = function.function_type
+    for key, types in (("arg_attrs", kinds.inputs), ("res_attrs", kinds.outputs)):
+        known = function.properties.get(key)
+        none = [DictionaryAttr({})] * len(types)
+        entries = list(known.data) if isinstance(known, ArrayAttr) else none
+        notes: list[DictionaryAttr] = []
+        for type, entry in zip(types, entries, strict=False):
+            assert isinstance(entry, DictionaryAttr)
+            note = dict(entry.data)
+            if (element := narrow_element(type)) is not None:
+                note[TYPE] = StringAttr(str(element))
+            if VALUE in note:
+                note[VALUE] = _constant(note[VALUE])
+            notes.append(DictionaryAttr(note))
+        function.properties[key] = ArrayAttr(notes)
+
+
+def _constant(value: Attribute) -> Attribute:
+    """A constant as bytes; others are unchanged."""
+    if isinstance(value, DenseIntOrFPElementsAttr) and narrow_element(value.get_type()):
+        type = _in_bytes(value.get_type())
+        assert isinstance(type, TensorType)
+        return DenseIntOrFPElementsAttr(type, value.data)
+    if isinstance(value, FloatAttr) and (element := narrow_element(value.type)):
+        (code,) = element.pack([value.value.data])
+        return IntegerAttr(code - 256 if code > 127 else code, i8)
+    return value
+
+
+def _extend_before(op: linalg.ops.GenericOp) -> None:
+    """Convert inputs whose elements a body only extends, before the operation."""
+    code = Code(op)
+    for place, value in enumerate(op.inputs):
+        argument = op.body.block.args[place]
+        element = narrow_element(value.type)
+        readers = [use.operation for use in argument.uses]
+        if element is None or not all(isinstance(reader, arith.ExtFOp) for reader in readers):
+            continue
+        wide = f16 if is_part_of_half(element) else f32
+        sizes = extents(value)
+        whole = AffineMap.identity(len(sizes))
+        op.operands[place] = code.generic(
+            [value],
+            code.empty(sizes, wide),
+            [whole, whole],
+            lambda b, v, wide=wide: b.insert(arith.ExtFOp(v[0], wide)),
+        )
+        Rewriter.replace_value_with_new_type(argument, wide)
+        for reader in readers:
+            if reader.results[0].type == wide:
+                reader.results[0].replace_all_uses_with(reader.operands[0])
+                Rewriter.erase_op(reader)
+
+
+def _compute_wide(op: Operation, formats: dict[SSAValue, ReducedPrecisionFloatType]) -> None:
+    """Write an operation on scalars of 8 bits in f32, with conversions around it."""
+    if isinstance(op, arith.ConstantOp):
+        op.properties["value"] = _constant(op.value)
+    if not op.name.startswith(("arith.", "math.")) or isinstance(op, MOVES):
+        if isinstance(op, arith.BitcastOp) and op.input.type == op.result.type:
+            Rewriter.replace_op(op, [], [op.input])
+        return
+    before, after = Builder(InsertPoint.before(op)), Builder(InsertPoint.after(op))
+    for place, value in enumerate(op.operands):
+        if (element := formats.get(value)) is not None:
+            number = extend(before, value, element)
+            if not isinstance(op, arith.ExtFOp):
+                number = Bits(before, number).cast(arith.ExtFOp, f32).value
+            op.operands[place] = number
+    if isinstance(op, arith.ExtFOp) and op.input.type == op.result.type:
+        Rewriter.replace_op(op, [], [op.input])
+        return
+    for result in op.results:
+        if (element := formats.get(result)) is None:
+            continue
+        if isinstance(op, arith.TruncFOp):
+            code = truncate(before, op.input, element, False)
+            formats[code] = element
+            Rewriter.replace_op(op, [], [code])
+            return
+        uses = list(result.uses)
+        code = truncate(after, Rewriter.replace_value_with_new_type(result, f32), element, False)
+        formats[code] = element
+        for use in uses:
+            use.operation.operands[use.index] = code

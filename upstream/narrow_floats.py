@@ -1,0 +1,233 @@
+"""
+Conversions of floats of few bits, written as arithmetic on their codes: bytes, zeros above the
+bits.
+
+MLIR has them in `arith-expand`; xDSL 0.75 has only the formats (`FloatSemantics`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith, builtin, math
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    FloatNanEncoding,
+    FloatNonfiniteBehavior,
+    IntegerAttr,
+    IntegerType,
+    ReducedPrecisionFloatType,
+    f16,
+    f32,
+    i8,
+    i16,
+    i32,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+
+NARROW_FLOATS: dict[str, ReducedPrecisionFloatType] = {
+    type.name: type()  # pyright: ignore[reportAbstractUsage]
+    for type in (
+        builtin.Float8E4M3FNType,
+        builtin.Float8E4M3FNUZType,
+        builtin.Float8E5M2Type,
+        builtin.Float8E5M2FNUZType,
+        builtin.Float6E2M3FNType,
+        builtin.Float6E3M2FNType,
+        builtin.Float4E2M1FNType,
+    )
+}
+
+INFINITY = 0x7F800000
+"""The bits of f32's infinity; larger ones are NaN."""
+
+
+@dataclass(frozen=True)
+class Bits:
+    """A scalar, and where operations on it are written."""
+
+    build: Builder
+    value: SSAValue
+
+    def apply(self, op: type[Operation], *others: Bits | float) -> Bits:
+        """An operation on this scalar and others of its type."""
+        values = [x.value if isinstance(x, Bits) else self.constant(x).value for x in others]
+        return Bits(self.build, self.build.insert(op(self.value, *values)).results[0])  # pyright: ignore[reportCallIssue]
+
+    def constant(self, number: float) -> Bits:
+        type = self.value.type
+        integer = isinstance(type, IntegerType)
+        value = IntegerAttr(int(number), type) if integer else FloatAttr(number, type)  # pyright: ignore
+        return Bits(self.build, self.build.insert(arith.ConstantOp(value)).result)
+
+    def cast(self, op: type[Operation], type: Attribute) -> Bits:
+        if self.value.type == type:
+            return self
+        return Bits(self.build, self.build.insert(op(self.value, type)).results[0])  # pyright: ignore
+
+    def select(self, then: Bits | float, otherwise: Bits | float) -> Bits:
+        """Selects one of two scalars of one type by this truth value."""
+        known = next(x for x in (then, otherwise) if isinstance(x, Bits))
+        a, b = (x if isinstance(x, Bits) else known.constant(x) for x in (then, otherwise))
+        return self.apply(arith.SelectOp, a, b)
+
+    def compare(self, predicate: str, other: Bits | float) -> Bits:
+        y = other if isinstance(other, Bits) else self.constant(other)
+        op = arith.CmpiOp if isinstance(self.value.type, IntegerType) else arith.CmpfOp
+        return Bits(self.build, self.build.insert(op(self.value, y.value, predicate)).result)
+
+    def __and__(self, other: Bits | int) -> Bits:
+        return self.apply(arith.AndIOp, other)
+
+    def __or__(self, other: Bits | int) -> Bits:
+        return self.apply(arith.OrIOp, other)
+
+    def __lshift__(self, count: int) -> Bits:
+        return self.apply(arith.ShLIOp, count) if count else self
+
+    def __rshift__(self, count: int) -> Bits:
+        return self.apply(arith.ShRUIOp, count)
+
+    def __add__(self, other: Bits | int) -> Bits:
+        return self.apply(arith.AddiOp, other)
+
+    def __mul__(self, other: float) -> Bits:
+        return self if other == 1 else self.apply(arith.MulfOp, other)
+
+
+def is_part_of_half(type: ReducedPrecisionFloatType) -> bool:
+    """Whether a format's numbers are those of f16 with fewer bits, times a power of two."""
+    semantics = type.SEMANTICS
+    if semantics.nonfinite == FloatNonfiniteBehavior.IEEE:
+        return semantics.exponent_bits == 5
+    return semantics.exponent_bits < 5 and semantics.nan_encoding in (
+        FloatNanEncoding.ALL_ONES,
+        FloatNanEncoding.IEEE,
+    )
+
+
+def extend(build: Builder, code: SSAValue, type: ReducedPrecisionFloatType) -> SSAValue:
+    """
+    The number of a code, in f16 where it is part of that (`is_part_of_half`), else in f32.
+
+    A format that is part of f16 is read by shifts, masks and a product, which vectors have.
+    """
+    byte = Bits(build, code)
+    if is_part_of_half(type):
+        return _half(byte, type).value
+    return _single(byte.cast(arith.ExtUIOp, i32), type).value
+
+
+def _half(byte: Bits, type: ReducedPrecisionFloatType) -> Bits:
+    """The first bits of an f16, times the power of two between the two biases."""
+    semantics = type.SEMANTICS
+    shift, sign = semantics.sign_shift, 1 << semantics.sign_shift
+    low = (byte & (sign - 1)).cast(arith.ExtUIOp, i16)
+    first = low << (10 - semantics.mantissa_bits)
+    if semantics.nonfinite == FloatNonfiniteBehavior.NAN_ONLY:
+        # One more than the code of NaN has the sign's bit: it becomes f16's highest exponent bit.
+        first = first | ((low + 1) & sign) << (14 - shift)
+    signed = first | (byte & _signed(sign, 8)).cast(arith.ExtUIOp, i16) << (15 - shift)
+    return signed.cast(arith.BitcastOp, f16) * 2.0 ** (15 - semantics.exponent_bias)
+
+
+def _signed(number: int, width: int) -> int:
+    return number - (1 << width) if number >> (width - 1) else number
+
+
+def _single(word: Bits, type: ReducedPrecisionFloatType) -> Bits:
+    """The f32 of a code whose NaN, if there is one, is that of -0, or that has no infinity."""
+    semantics = type.SEMANTICS
+    sign, mantissa = 1 << semantics.sign_shift, semantics.mantissa_bits
+    magnitude = word & (sign - 1)
+    step = 2.0 ** (1 - semantics.exponent_bias - mantissa)
+    small = magnitude.cast(arith.UIToFPOp, f32) * step
+    bits = (magnitude << (23 - mantissa)) + ((127 - semantics.exponent_bias) << 23)
+    normal = bits.cast(arith.BitcastOp, f32)
+    number = magnitude.compare("ult", 1 << mantissa).select(small, normal)
+    negative = (word & sign).compare("ne", 0)
+    signed = negative.select(number.apply(arith.NegfOp), number)
+    return word.compare("eq", nan_code(type)).select(float("nan"), signed)
+
+
+def infinity_code(type: ReducedPrecisionFloatType) -> int | None:
+    """The code of infinity; None if there is none."""
+    semantics = type.SEMANTICS
+    if semantics.nonfinite != FloatNonfiniteBehavior.IEEE:
+        return None
+    return semantics.max_exponent << semantics.mantissa_bits
+
+
+def nan_code(type: ReducedPrecisionFloatType) -> int:
+    """The code of a NaN; without one that of -0, as in ml_dtypes."""
+    semantics = type.SEMANTICS
+    sign = 1 << semantics.sign_shift
+    if semantics.nonfinite == FloatNonfiniteBehavior.IEEE:
+        return (semantics.max_exponent << semantics.mantissa_bits) + (
+            1 << semantics.mantissa_bits - 1
+        )
+    return sign - 1 if _has_positive_nan(type) else sign
+
+
+def _has_positive_nan(type: ReducedPrecisionFloatType) -> bool:
+    semantics = type.SEMANTICS
+    return (
+        semantics.nonfinite == FloatNonfiniteBehavior.NAN_ONLY
+        and semantics.nan_encoding == FloatNanEncoding.ALL_ONES
+    )
+
+
+def truncate(
+    build: Builder, number: SSAValue, type: ReducedPrecisionFloatType, saturates: bool
+) -> SSAValue:
+    """
+    The code of the number nearest to a float, of two equally near ones the even one.
+
+    A number beyond the greatest becomes that if it `saturates`, or if there is nothing beyond.
+    """
+    semantics = type.SEMANTICS
+    x = to_single(Bits(build, number))
+    bits = x.cast(arith.BitcastOp, i32)
+    magnitude = bits & 0x7FFFFFFF
+    mantissa, sign = semantics.mantissa_bits, 1 << semantics.sign_shift
+    dropped = 23 - mantissa
+    odd = (magnitude >> dropped) & 1
+    rounded = (magnitude + odd + ((1 << (dropped - 1)) - 1)) >> dropped
+    normal = rounded + -((127 - semantics.exponent_bias) << mantissa)
+    is_small = magnitude.compare("slt", (128 - semantics.exponent_bias) << 23)
+    small = is_small.select(x.apply(math.AbsFOp), 0.0)
+    steps = small * 2.0 ** (semantics.exponent_bias - 1 + mantissa)
+    code = is_small.select(steps.apply(math.RoundEvenOp).cast(arith.FPToSIOp, i32), normal)
+    infinity, nan = infinity_code(type), nan_code(type)
+    has_nan = semantics.nonfinite != FloatNonfiniteBehavior.FINITE_ONLY
+    above = infinity if infinity is not None else nan if has_nan else sign
+    greatest = min(above, sign) - 1
+    code = code.compare("sgt", greatest).select(
+        greatest if saturates or not has_nan else above, code
+    )
+    code = magnitude.compare("sgt", INFINITY).select(nan, code)
+    signed = bits.compare("slt", 0).select(code | sign, code)
+    if has_nan and nan == sign:
+        without = code.compare("eq", 0).apply(arith.OrIOp, code.compare("eq", nan))
+        signed = without.select(code, signed)
+    return signed.cast(arith.TruncIOp, i8).value
+
+
+def to_single(x: Bits) -> Bits:
+    """
+    A float as f32; an f64 is rounded to odd: an inexact result has its last bit set.
+
+    It is never a tie then: rounding it again gives the same number as rounding once.
+    """
+    type = x.value.type
+    assert isinstance(type, AnyFloat)
+    if type.bitwidth < 64:
+        return x.cast(arith.ExtFOp, f32)
+    single = x.cast(arith.TruncFOp, f32)
+    wide = single.cast(arith.ExtFOp, type)
+    beyond = wide.apply(math.AbsFOp).compare("ogt", x.apply(math.AbsFOp))
+    bits = single.cast(arith.BitcastOp, i32)
+    odd = beyond.select(bits + -1, bits) | 1
+    return wide.compare("une", x).select(odd, bits).cast(arith.BitcastOp, f32)
