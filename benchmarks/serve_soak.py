@@ -60,7 +60,7 @@ def parse_arguments() -> argparse.Namespace:
 
 @dataclass
 class Soak:
-    """The clients, and what they got."""
+    """The clients and their answers."""
 
     client: Any
     url: str

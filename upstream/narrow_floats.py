@@ -98,7 +98,7 @@ class Bits:
 
 
 def is_part_of_half(type: ReducedPrecisionFloatType) -> bool:
-    """Whether a format's numbers are those of f16 with fewer bits, times a power of two."""
+    """True if f16 has a format's numbers with more bits, times a power of two."""
     semantics = type.SEMANTICS
     if semantics.nonfinite == FloatNonfiniteBehavior.IEEE:
         return semantics.exponent_bits == 5
@@ -129,11 +129,11 @@ def _half(byte: Bits, type: ReducedPrecisionFloatType) -> Bits:
     if semantics.nonfinite == FloatNonfiniteBehavior.NAN_ONLY:
         # One more than the code of NaN has the sign's bit: it becomes f16's highest exponent bit.
         first = first | ((low + 1) & sign) << (14 - shift)
-    signed = first | (byte & _signed(sign, 8)).cast(arith.ExtUIOp, i16) << (15 - shift)
+    signed = first | (byte & _wrap(sign, 8)).cast(arith.ExtUIOp, i16) << (15 - shift)
     return signed.cast(arith.BitcastOp, f16) * 2.0 ** (15 - semantics.exponent_bias)
 
 
-def _signed(number: int, width: int) -> int:
+def _wrap(number: int, width: int) -> int:
     return number - (1 << width) if number >> (width - 1) else number
 
 

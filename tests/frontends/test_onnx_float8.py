@@ -45,13 +45,13 @@ def model(name: str, dequantizes: bool, scale: Any = None, size: int = 0, axis: 
     return helper.make_model(graph, opset_imports=opset, ir_version=11)
 
 
-def expected(proto: Any, x: Any) -> Any:
+def judge(proto: Any, x: Any) -> Any:
     """The numbers of onnxruntime, or of onnx's evaluator for types that it lacks."""
     try:
-        judge = onnxruntime.InferenceSession(proto.SerializeToString())
+        session = onnxruntime.InferenceSession(proto.SerializeToString())
     except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
-        judge = evaluating.ReferenceEvaluator(proto)
-    return judge.run(None, {"x": x})[0]
+        session = evaluating.ReferenceEvaluator(proto)
+    return session.run(None, {"x": x})[0]
 
 
 BLOCKED = np.random.default_rng(1).uniform(0.5, 2, (K // 16, N))
@@ -75,6 +75,6 @@ def test_weights_stay_packed(name: str, options: Any, target: str, rows: int) ->
     assert len(program.manifest.dispatches) == 1
     x = np.random.default_rng(rows).normal(0, 1, (rows, K)).astype(np.float32)
     bound = 2.0**-9 if target == "nvidia-h200" else 2.0**-20
-    wanted = expected(proto, x)
+    wanted = judge(proto, x)
     result = program(x, device="interpreter")
     np.testing.assert_allclose(result, wanted, atol=bound * abs(wanted).max() * 4)

@@ -61,7 +61,7 @@ func.func @main(%x: tensor<48x64x{a}>, %w: tensor<32x64x{b}>) -> tensor<48x32xf3
 }}"""
 
 
-def compiled(text: str, folder: Path, target: str) -> Any:
+def compile_text(text: str, folder: Path, target: str) -> Any:
     path = folder / "x.mlir"
     path.write_text(text)
     return compile(path, target)
@@ -79,7 +79,7 @@ def test_every_code_is_its_number(name: str, tmp_path: Path):
         text = elementwise(name, wide, f"%y = arith.extf %a : {name} to {wide}")
         if name == "f8E5M2FNUZ" and wide == "f16":
             continue
-        program = compiled(text, tmp_path, "lavapipe")
+        program = compile_text(text, tmp_path, "lavapipe")
         np.testing.assert_array_equal(program(x, device="interpreter"), x.astype(TYPES[wide]))
 
 
@@ -92,7 +92,7 @@ def test_numbers_are_rounded_once_to_even(name: str, tmp_path: Path):
     draw = np.random.default_rng(0)
     words = draw.integers(0, 1 << 32, 256, np.uint32).view(np.float32)
     text = elementwise("f32", name, f"%y = arith.truncf %a : f32 to {name}")
-    program = compiled(text, tmp_path, "lavapipe")
+    program = compile_text(text, tmp_path, "lavapipe")
     for x in (exact, middles, np.nextafter(middles, np.float32(9)), draw.normal(size=256), words):
         x = x.astype(np.float32)
         result = program(x, device="interpreter")
@@ -101,7 +101,7 @@ def test_numbers_are_rounded_once_to_even(name: str, tmp_path: Path):
 
 def test_a_sum_of_codes_is_rounded_to_a_code(tmp_path: Path):
     body = "%b = arith.truncf %a : f32 to f8E5M2\n    %y = arith.addf %b, %b : f8E5M2"
-    program = compiled(elementwise("f32", "f8E5M2", body), tmp_path, "nvidia-h200")
+    program = compile_text(elementwise("f32", "f8E5M2", body), tmp_path, "nvidia-h200")
     x = np.random.default_rng(0).normal(size=256).astype(np.float32)
     rounded = x.astype(TYPES["f8E5M2"]).astype(np.float32)
     expected = (2 * rounded).astype(TYPES["f8E5M2"])
@@ -109,7 +109,7 @@ def test_a_sum_of_codes_is_rounded_to_a_code(tmp_path: Path):
 
 
 def check_product(a: str, b: str, folder: Path, target: str) -> Any:
-    program = compiled(product(a, b), folder, target)
+    program = compile_text(product(a, b), folder, target)
     draw = np.random.default_rng(1)
     x = draw.normal(size=(48, 64)).astype(TYPES[a])
     w = draw.normal(size=(32, 64)).astype(TYPES[b])
@@ -139,7 +139,7 @@ def test_matrices_of_a_target_multiply_what_they_list(tmp_path: Path):
     path.write_text(json.dumps({**known, "name": "with-float8"}))
     for a, b in (("f8E4M3FN", "f8E5M2"), ("f8E5M2", "f8E5M2")):
         assert check_product(a, b, tmp_path, str(path)).path == "cooperative-matrix"
-        compiled(product(a, b), tmp_path, str(path)).save(tmp_path / b / a)
+        compile_text(product(a, b), tmp_path, str(path)).save(tmp_path / b / a)
         native = any(
             b"SPV_EXT_float8" in file.read_bytes() for file in (tmp_path / b / a).rglob("*.spv")
         )
