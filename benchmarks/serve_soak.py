@@ -35,7 +35,7 @@ from xdsl_spirv.testing.vocabularies import byte_pair_metadata
 
 openai: Any = import_module("openai")
 
-PROMPTS = ("Hello", "zz top", "The cat", "1 2 3", "Who is", "€uro", "abc abc", "So then")
+PROMPTS = ("Hello", "zz top", "The cat", "1 2 3", "One day", "€uro", "abc abc", "So then")
 REQUESTS = [
     {"prompt": prompt, "max_tokens": count, "temperature": temperature}
     for prompt in PROMPTS
