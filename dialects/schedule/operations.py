@@ -110,6 +110,21 @@ class DispatchOp(IRDLOperation):
             argument.name_hint = value.name_hint
         return block, dict(zip(inputs, block.args, strict=True))
 
+    def add_operand(self, value: SSAValue) -> SSAValue:
+        """Appends an operand; returns its argument of the body."""
+        self.operands = [*self.operands, value]
+        argument = self.body.block.insert_arg(value.type, len(self.body.block.args))
+        argument.name_hint = value.name_hint
+        return argument
+
+    def drop_unread_operands(self) -> None:
+        """Removes the operands whose arguments the body does not use."""
+        arguments = list(self.body.block.args)
+        self.operands = [self.inputs[a.index] for a in arguments if a.first_use is not None]
+        for argument in reversed(arguments):
+            if argument.first_use is None:
+                self.body.block.erase_arg(argument)
+
     def verify_(self) -> None:
         block = self.body.block
         if not isinstance(block.last_op, YieldOp):

@@ -33,7 +33,7 @@ from xdsl.ir.affine import (
     AffineExpr,
     AffineSymExpr,
 )
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import (
     AttentionMergeOp,
@@ -456,17 +456,17 @@ def resolve_sizes(block: Block) -> None:
         op.erase()
 
 
-def localize_sizes(dispatch: DispatchOp) -> DispatchOp:
+def localize_sizes(dispatch: DispatchOp) -> None:
     """Drops operands that a dispatch reads only for their sizes; may return a new dispatch."""
     block = dispatch.body.block
     empties = [op for op in block.ops if isinstance(op, tensor.EmptyOp) and op.operands]
     if not empties:
-        return dispatch
+        return
     code = SizeCode(Builder(InsertPoint.at_start(block)).insert)
     for op in empties:
         _localize(op, code)
     erase_unused_ops(block, is_size_op)
-    return _without_unread(dispatch)
+    dispatch.drop_unread_operands()
 
 
 def _localize(op: tensor.EmptyOp, code: SizeCode) -> None:
@@ -510,22 +510,3 @@ def _input_size(op: LinalgStructuredOperation, index: int, dimension: int) -> Si
             if expression == walked and isinstance(operand.type, TensorType):
                 return extent(operand, at)
     return None
-
-
-def _without_unread(dispatch: DispatchOp) -> DispatchOp:
-    """The dispatch without operands that its body does not use."""
-    block = dispatch.body.block
-    kept = [n for n, argument in enumerate(block.args) if argument.first_use is not None]
-    if len(kept) == len(block.args):
-        return dispatch
-    for argument in reversed(list(block.args)):
-        if argument.first_use is None:
-            block.erase_arg(argument)
-    inputs = [dispatch.inputs[n] for n in kept]
-    smaller = DispatchOp(
-        inputs, [value.type for value in dispatch.outputs], dispatch.detach_region(0)
-    )
-    smaller.attributes = dispatch.attributes
-    smaller.location = dispatch.location
-    Rewriter.replace_op(dispatch, smaller)
-    return smaller

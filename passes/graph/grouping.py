@@ -148,7 +148,8 @@ class Group:
         self.block.insert_ops_after(later, dispatch)
         for op in reversed(clones):
             erase_unused(op)
-        return localize_sizes(dispatch)
+        localize_sizes(dispatch)
+        return dispatch
 
     def _is_member(self, op: Operation) -> bool:
         return self.block.find_ancestor_op_in_block(op) in self.members

@@ -22,18 +22,19 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.tensor import PadOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import SCHEDULE, UPDATES, DispatchOp, YieldOp
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import operands_of
+from xdsl_spirv.passes.graph.fuse_dispatches import fuse
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def _join_all(block: Block, reduces: bool) -> None:
         second = next(fitting, None)
         if second is not None:
             work = work.beside(left.pop(second))
-            joined = _join_two(first, second)
+            joined = fuse(first, second)
+            _replace(first, second, joined)
             left[joined] = work
             waiting[waiting.index(second)] = joined
 
@@ -241,38 +243,7 @@ def _fit(first: DispatchOp, second: DispatchOp) -> bool:
     return len((*first.results, *second.results)) <= MOST_RESULTS
 
 
-def _join_two(first: DispatchOp, second: DispatchOp) -> DispatchOp:
-    """One dispatch of both, where the second one stood."""
-    inputs = list(dict.fromkeys((*first.inputs, *second.inputs)))
-    block, arguments = DispatchOp.open_body(inputs)
-    yielded: list[SSAValue] = []
-    updates: list[int] = []
-    for dispatch in (first, second):
-        body = dispatch.body.block
-        inside: dict[SSAValue, SSAValue] = {
-            argument: arguments[value]
-            for argument, value in zip(body.args, dispatch.inputs, strict=True)
-        }
-        for op in body.ops:
-            if not isinstance(op, YieldOp):
-                block.add_op(op.clone(inside))
-        yielded += [inside[value] for value in dispatch.yielded]
-        for number in range(len(dispatch.results)):
-            operand = dispatch.updates.get(number)
-            updates.append(-1 if operand is None else inputs.index(dispatch.inputs[operand]))
-    block.add_op(YieldOp(*yielded))
-    results = [*first.results, *second.results]
-    joined = DispatchOp(inputs, [value.type for value in results], Region(block))
-    joined.location = first.location
-    if any(number >= 0 for number in updates):
-        joined.attributes[UPDATES] = DenseArrayBase.from_list(i64, updates)
-    _replace(first, second, joined, results)
-    return joined
-
-
-def _replace(
-    first: DispatchOp, second: DispatchOp, joined: DispatchOp, results: Sequence[SSAValue]
-) -> None:
+def _replace(first: DispatchOp, second: DispatchOp, joined: DispatchOp) -> None:
     """Puts the joined dispatch where the second one is, and behind it what needs the first."""
     block = second.parent_block()
     assert block is not None
@@ -285,6 +256,7 @@ def _replace(
             moved.append(op)
         op = op.next_op
     block.insert_op_after(joined, second)
+    results = [*first.results, *second.results]
     for old, new in zip(results, joined.results, strict=True):
         old.replace_all_uses_with(new)
     for op in moved:

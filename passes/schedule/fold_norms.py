@@ -14,26 +14,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
-from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp, TensorType, f32
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp, f32
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, UPDATES, DispatchOp, RowsAttr
+from xdsl_spirv.dialects.schedule import DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
-from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.epilogue import row_sum_of
-from xdsl_spirv.passes.analysis.layout import NotLinear
-from xdsl_spirv.passes.analysis.linalg_code import Code, tensor_type
+from xdsl_spirv.passes.analysis.linalg_code import Code, groups_of, maps_of, tensor_type
 from xdsl_spirv.passes.analysis.pointwise import body_ops, is_pointwise
-from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, check
-from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows
+from xdsl_spirv.passes.analysis.values import erase_unused_ops, is_zero
+from xdsl_spirv.passes.graph.fuse_dispatches import fuse, fuse_into_readers
+from xdsl_spirv.passes.schedule.kinds import kind_of, root_of
+from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows, rows_plan
 from xdsl_spirv.targets import Target
 
 MOST = 1 << 15
@@ -54,10 +53,6 @@ class Factor:
     kind: type[arith.MulfOp | arith.DivfOp]
 
 
-Written: TypeAlias = tuple[SSAValue, list[Factor]]
-"""The operand that a product reads instead of a norm, and the factors of its result."""
-
-
 @dataclass(frozen=True)
 class FoldNormsPass(ModulePass):
     """Computes norms of few rows in the kernels of the products that read them."""
@@ -66,125 +61,59 @@ class FoldNormsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for dispatch, target in dispatches_beside_rows(op, self.name):
-            if not target.processor:
-                _fold(dispatch, target)
+            if not target.processor and _is_norm(dispatch):
+                fold = partial(_fold_into_product, dispatch, target=target)
+                fuse_into_readers(dispatch, fold, MOST_USERS)
 
 
-def _fold(dispatch: DispatchOp, target: Target) -> None:
-    """Moves a norm into all products that read it, or changes nothing."""
-    norm = _Norm.of(dispatch)
-    if norm is None:
-        return
-    (result,) = dispatch.outputs
-    users = [use.operation for use in result.uses]
-    if not users or len(users) > MOST_USERS or len(set(users)) < len(users):
-        return
-    pairs: list[tuple[DispatchOp, DispatchOp]] = []
-    for user in users:
-        if (
-            isinstance(user, DispatchOp)
-            and (folded := _fold_into_product(norm, user, target)) is not None
-        ):
-            pairs.append((user, folded))
-    if len(pairs) < len(users):
-        for _, folded in pairs:
-            folded.erase()
-        return
-    for user, folded in pairs:
-        Rewriter.replace_op(user, folded)
-    Rewriter.erase_op(dispatch)
+def _is_norm(dispatch: DispatchOp) -> bool:
+    """True if a dispatch multiplies few rows in f32 by factors of the rows, and by others."""
+    if len(dispatch.outputs) != 1 or dispatch.updates:
+        return False
+    (value,) = dispatch.yielded
+    type = tensor_type(value)
+    if type.element_type != f32 or not type.has_static_shape() or type.get_num_dims() < 2:
+        return False
+    products = list(_products(value))
+    if prod(type.get_shape()) > MOST or not any(is_of_row for *_, is_of_row in products):
+        return False
+    op, number, _ = products[-1]
+    source = op.inputs[1 - number]
+    if not isinstance(source, BlockArgument) or source.type != type:
+        return False
+    return all(_is_computable(op, source) for op in dispatch.body.block.ops)
 
 
-@dataclass(frozen=True)
-class _Norm:
-    """A dispatch whose result is `rest` of its last dimension, times factors of its rows."""
+def _products(value: SSAValue) -> Iterator[tuple[Generic, int, bool]]:
+    """Walks back through multiplications; yields the factor's number, and whether it is of rows."""
+    while isinstance(op := value.owner, Generic) and (factor := _factor_of_product(op)):
+        yield op, *factor
+        value = op.inputs[1 - factor[0]]
 
-    dispatch: DispatchOp
-    factors: tuple[Factor, ...]
-    products: tuple[Generic, ...]
-    """The multiplications by factors that vary within a row, the last one first."""
-    source: SSAValue
-    """The value that the factors and `products` multiply."""
 
-    @staticmethod
-    def of(dispatch: DispatchOp) -> _Norm | None:
-        """The norm of a dispatch; None if it is not a norm of static shape in f32."""
-        if len(dispatch.outputs) != 1 or dispatch.updates:
-            return None
-        (value,) = dispatch.yielded
-        type = value.type
-        assert isinstance(type, TensorType)
-        if type.element_type != f32 or not type.has_static_shape() or type.get_num_dims() < 2:
-            return None
-        if prod(type.get_shape()) > MOST:
-            return None
-        factors: list[Factor] = []
-        products: list[Generic] = []
-        while isinstance(value.owner, Generic) and (factor := _factor_of_product(value.owner)):
-            number, is_of_row = factor
-            if is_of_row:
-                map = value.owner.get_indexing_maps().data[number].data
-                kind = _kind_of(value.owner)
-                factors.append(Factor(value.owner.inputs[number], map, kind))
-            else:
-                products.append(value.owner)
-            value = value.owner.inputs[1 - number]
-        norm = _Norm(dispatch, tuple(factors), tuple(products), value)
-        if not factors or not isinstance(value, BlockArgument) or value.type != type:
-            return None
-        return norm if all(norm._is_computable(op) for op in norm._ops_of_factors()) else None
+def _is_computable(op: Operation, source: SSAValue) -> bool:
+    """Whether a kernel of few rows computes it for a row of `source`."""
+    match op:
+        case tensor.EmptyOp() | linalg.ops.FillOp() | arith.ConstantOp() | YieldOp():
+            return True
+        case tensor.ExpandShapeOp():
+            return _adds_only_ones(op)
+        case Generic():
+            if row_sum_of(op) is not None:
+                return op.inputs[0] is source and is_zero(op.outputs[0])
+            return is_pointwise(op)
+        case _:
+            return False
 
-    def _ops_of_factors(self) -> list[Operation]:
-        """The operations that compute the factors, in order."""
-        needed: set[Operation] = set()
-        waiting = [factor.value for factor in self.factors]
-        while waiting:
-            owner = waiting.pop().owner
-            if isinstance(owner, Operation) and owner not in needed:
-                needed.add(owner)
-                waiting += owner.operands
-        return [op for op in self.dispatch.body.block.ops if op in needed]
 
-    def _is_computable(self, op: Operation) -> bool:
-        """True if a kernel of few rows can compute the operation once for each row."""
-        match op:
-            case tensor.EmptyOp() | linalg.ops.FillOp() | arith.ConstantOp():
-                return True
-            case tensor.ExpandShapeOp():
-                return _adds_only_ones(op)
-            case Generic():
-                if row_sum_of(op) is not None:
-                    return op.inputs[0] is self.source and _starts_from_zero(op)
-                return is_pointwise(op)
-            case _:
-                return False
-
-    def write(self, block: Block, given: dict[SSAValue, SSAValue]) -> Written:
-        """Clones of all but the products by factors, at a block's beginning."""
-        first = block.first_op
-        assert first is not None
-        inside = dict(given)
-
-        def add(op: Operation) -> Operation:
-            copy = op.clone(inside)
-            copy.attributes.pop(CONSIDERED, None)
-            block.insert_op_before(copy, first)
-            inside.update(zip(op.results, copy.results, strict=True))
-            return copy
-
-        for op in self._ops_of_factors():
-            if not isinstance(op, tensor.ExpandShapeOp):
-                _read_through_ones(op, add(op), inside)
-        value = inside[self.source]
-        for op in reversed(self.products):
-            for read in op.operands:
-                if isinstance(read.owner, tensor.EmptyOp | arith.ConstantOp) and read not in inside:
-                    add(read.owner)
-            kept = _factor_of_product(op)
-            assert kept is not None
-            inside[op.inputs[1 - kept[0]]] = value
-            value = add(op).results[0]
-        return value, [replace(f, value=inside[f.value]) for f in self.factors]
+def _take_factors(value: SSAValue) -> list[Factor]:
+    """Removes the multiplications by factors of rows from the computation of a value."""
+    factors: list[Factor] = []
+    for op, number, is_of_row in list(_products(value)):
+        if is_of_row:
+            factors.append(Factor(op.inputs[number], maps_of(op)[number], _kind_of(op)))
+            op.results[0].replace_all_uses_with(op.inputs[1 - number])
+    return factors
 
 
 def _factor_of_product(op: Generic) -> tuple[int, bool] | None:
@@ -203,7 +132,7 @@ def _factor_of_product(op: Generic) -> tuple[int, bool] | None:
     divisor = None
     if isinstance(ops[0], arith.DivfOp):
         divisor = list(op.body.block.args).index(ops[0].rhs)  # pyright: ignore
-    *reads, write = (attribute.data for attribute in op.get_indexing_maps())
+    *reads, write = maps_of(op)
     identity = AffineMap.identity(write.num_dims)
     if write != identity:
         return None
@@ -225,89 +154,55 @@ def _kind_of(op: Generic) -> type[arith.MulfOp | arith.DivfOp]:
     return arith.DivfOp if isinstance(product, arith.DivfOp) else arith.MulfOp
 
 
-def _starts_from_zero(op: Generic) -> bool:
-    from xdsl_spirv.passes.analysis.values import is_zero
-
-    return is_zero(op.outputs[0])
-
-
 def _adds_only_ones(op: tensor.ExpandShapeOp) -> bool:
-    assert isinstance(op.result.type, TensorType)
     return all(len(kept) <= 1 for kept in _kept_dimensions(op))
 
 
-def _kept_dimensions(op: tensor.ExpandShapeOp) -> Iterator[list[int]]:
+def _kept_dimensions(op: tensor.ExpandShapeOp) -> list[list[int]]:
     """For each dimension of the source, the dimensions of the result above size 1."""
-    assert isinstance(op.result.type, TensorType)
-    shape = op.result.type.get_shape()
-    for group in op.reassociation:
-        numbers = [n.value.data for n in group]  # pyright: ignore
-        yield [n for n in numbers if shape[n] != 1]
+    shape = tensor_type(op.result).get_shape()
+    return [[n for n in group if shape[n] != 1] for group in groups_of(op)]
 
 
-def _read_through_ones(op: Operation, copy: Operation, inside: dict[SSAValue, SSAValue]) -> None:
-    """Lets an operation read a tensor directly instead of a copy with dimensions of size 1."""
-    if not isinstance(op, Generic) or not isinstance(copy, Generic):
-        return
-    maps = [attribute.data for attribute in op.get_indexing_maps()]
-    for number, value in enumerate(op.inputs):
-        if not isinstance(value.owner, tensor.ExpandShapeOp):
-            continue
-        read = maps[number]
-        places: list[AffineExpr] = [
-            read.results[kept[0]] if kept else AffineConstantExpr(0)
-            for kept in _kept_dimensions(value.owner)
-        ]
-        maps[number] = AffineMap(read.num_dims, 0, tuple(places))
-        copy.operands[number] = inside[value.owner.src]
-    copy.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, maps))
+def _read_through_ones(block: Block) -> None:
+    """Operations that read a tensor with added dimensions of 1 read the tensor itself."""
+    for op in [o for o in block.ops if isinstance(o, Generic)]:
+        maps = maps_of(op)
+        for number, value in enumerate(op.inputs):
+            expand, read = value.owner, maps[number]
+            if not isinstance(expand, tensor.ExpandShapeOp) or not _adds_only_ones(expand):
+                continue
+            places: list[AffineExpr] = [
+                read.results[kept[0]] if kept else AffineConstantExpr(0)
+                for kept in _kept_dimensions(expand)
+            ]
+            maps[number] = AffineMap(read.num_dims, 0, tuple(places))
+            op.operands[number] = expand.src
+        op.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, maps))
 
 
-def _fold_into_product(norm: _Norm, user: DispatchOp, target: Target) -> DispatchOp | None:
+def _fold_into_product(norm: DispatchOp, product: DispatchOp, target: Target) -> DispatchOp | None:
     """Returns the product with the norm in it; None if its schedule would not fit."""
-    (result,) = norm.dispatch.outputs
-    number = list(user.inputs).index(result)
-    copy = user.clone()
-    body = copy.body.block
-    argument = body.args[number]
-    root = next((op for op in body.ops if isinstance(op.attributes.get(SCHEDULE), RowsAttr)), None)
-    uses = list(argument.uses)
-    if not isinstance(root, Generic) or len(uses) != 1 or uses[0].operation is not root:
-        copy.erase()
+    (result,) = norm.outputs
+    uses = list(product.body.block.args[list(product.inputs).index(result)].uses)
+    read = uses[0].operation
+    if len(uses) != 1 or not isinstance(read, Generic) or kind_of(read) != "rows":
         return None
-    rows = _places_of_rows(root, uses[0].index)
-    if rows is None or UPDATES in copy.attributes:
-        copy.erase()
+    rows = _places_of_rows(read, uses[0].index)
+    if rows is None or product.updates:
         return None
-    inner = norm.dispatch.body.block
-    inputs = list(copy.inputs)
-    given: dict[SSAValue, SSAValue] = {}
-    for value, own in zip(norm.dispatch.inputs, inner.args, strict=True):
-        if own is norm.source:
-            inputs[number] = value
-            given[own] = argument
-        else:
-            inputs.append(value)
-            given[own] = body.insert_arg(own.type, len(body.args))
-            given[own].name_hint = own.name_hint
-    root.operands[uses[0].index], factors = norm.write(body, given)
-    for factor in factors:
+    folded = fuse(norm, product, result)
+    root = root_of(folded)
+    assert isinstance(root, Generic)
+    for factor in _take_factors(root.operands[uses[0].index]):
         map = factor.map.replace_dims_and_symbols(rows, [], len(rows), 0)
         _multiply(root, replace(factor, map=map))
-    region = copy.detach_region(copy.body)
-    dispatch = DispatchOp(inputs, [value.type for value in user.outputs], region)
-    dispatch.attributes.update(copy.attributes)
-    dispatch.location = user.location
-    copy.erase()
-    try:
-        plan = RowsPlan(contraction_of(root), root.attributes[SCHEDULE], target)  # pyright: ignore
-        check(plan)
-        fits = _is_few(plan) and plan.contraction.epilogue.reductions
-    except (NotAContraction, NotLinear, ScheduleDoesNotFit):
-        fits = False
-    if fits:
-        return dispatch
-    dispatch.erase()
+    _read_through_ones(folded.body.block)
+    erase_unused_ops(folded.body.block, lambda _: True)
+    plan = rows_plan(folded, target)
+    if plan is not None and _is_few(plan) and plan.contraction.epilogue.reductions:
+        return folded
+    folded.erase()
     return None
 
 

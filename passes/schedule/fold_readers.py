@@ -20,25 +20,15 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType, i64
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from xdsl_spirv.dialects.schedule import (
-    CONSIDERED,
-    SCHEDULE,
-    UPDATES,
-    DispatchOp,
-    LoopsAttr,
-    RowsAttr,
-    YieldOp,
-)
-from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
-from xdsl_spirv.passes.analysis.layout import NotLinear
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, LoopsAttr, YieldOp
+from xdsl_spirv.passes.graph.fuse_dispatches import fuse, views_of
 from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
-from xdsl_spirv.passes.graph.own_results import VIEWS, source
-from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, check
-from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows
+from xdsl_spirv.passes.graph.own_results import source
+from xdsl_spirv.passes.schedule.rows import dispatches_beside_rows, rows_plan
 from xdsl_spirv.targets import Target
 
 Generic = linalg.ops.GenericOp
@@ -77,11 +67,11 @@ def _fold(reader: DispatchOp, target: Target) -> None:
     if not all(isinstance(op, COMPUTED) for op in reader.body.block.ops):
         return
     for value in reader.inputs:
-        views = _views(value)
+        views = views_of(value)
         product = views[-1].operands[0].owner if views else value.owner
         if not isinstance(product, DispatchOp) or not _is_apart(product, reader, views):
             continue
-        folded = _fold_into_product(product, reader, value, views)
+        folded = fuse(product, reader, value)
         if not _fits(folded, target):
             folded.erase()
             continue
@@ -94,15 +84,6 @@ def _fold(reader: DispatchOp, target: Target) -> None:
         for op in (reader, *views, product):
             block.erase_op(op)
         return
-
-
-def _views(value: SSAValue) -> list[Operation]:
-    """Returns the views between a value and its source, last one first; each has one user."""
-    views: list[Operation] = []
-    while isinstance(value.owner, VIEWS):
-        views.append(value.owner)
-        value = value.owner.operands[0]
-    return views
 
 
 def _is_apart(product: DispatchOp, reader: DispatchOp, views: Sequence[Operation]) -> bool:
@@ -131,56 +112,11 @@ def _between(product: DispatchOp, reader: DispatchOp) -> Iterator[DispatchOp]:
         op = op.next_op
 
 
-def _fold_into_product(
-    product: DispatchOp, reader: DispatchOp, value: SSAValue, views: Sequence[Operation]
-) -> DispatchOp:
-    """Joins both into one dispatch; the reader sees the product as `value`, through these views."""
-    others = [operand for operand in reader.inputs if operand is not value]
-    inputs = list(dict.fromkeys((*product.inputs, *others)))
-    block, inside = DispatchOp.open_body(inputs)
-    (columns,) = _clone_operations(product, block, [inside[operand] for operand in product.inputs])
-    for view in reversed(views):
-        copy = view.clone({view.operands[0]: columns})
-        block.add_op(copy)
-        columns = copy.results[0]
-    given = [columns if operand is value else inside[operand] for operand in reader.inputs]
-    block.add_op(YieldOp(*_clone_operations(reader, block, given)))
-    folded = DispatchOp(inputs, [result.type for result in reader.results], Region(block))
-    folded.attributes.update(product.attributes)
-    updates = [-1] * len(reader.results)
-    for number, operand in reader.updates.items():
-        updates[number] = inputs.index(reader.inputs[operand])
-    if reader.updates:
-        folded.attributes[UPDATES] = DenseArrayBase.from_list(i64, updates)
-    folded.location = product.location
-    return folded
-
-
-def _clone_operations(
-    dispatch: DispatchOp, block: Block, given: Sequence[SSAValue]
-) -> list[SSAValue]:
-    """A dispatch's operations at the end of a block; returns what they yield."""
-    inside: dict[SSAValue, SSAValue] = dict(zip(dispatch.body.block.args, given, strict=True))
-    for op in dispatch.body.block.ops:
-        if not isinstance(op, YieldOp):
-            copy = op.clone(inside)
-            copy.attributes.pop(CONSIDERED, None)
-            block.add_op(copy)
-    return [inside[value] for value in dispatch.yielded]
-
-
 def _fits(folded: DispatchOp, target: Target) -> bool:
     """True if a product has few rows and one kernel can bind all that both read."""
-    ops = folded.body.block.ops
-    root = next((op for op in ops if isinstance(op.attributes.get(SCHEDULE), RowsAttr)), None)
     most = MOST_BOUND if target.measured_copy is None else MOST_INPUTS
     read = [value for value in folded.inputs if isinstance(value.type, TensorType)]
-    bound = len(read) + len(folded.results) - len(folded.updates)
-    if not isinstance(root, Generic) or bound > most:
+    if len(read) + len(folded.results) - len(folded.updates) > most:
         return False
-    try:
-        plan = RowsPlan(contraction_of(root), root.attributes[SCHEDULE], target)  # pyright: ignore
-        check(plan)
-    except (NotAContraction, NotLinear, ScheduleDoesNotFit):
-        return False
-    return plan.readers is not None
+    plan = rows_plan(folded, target)
+    return plan is not None and plan.readers is not None

@@ -18,8 +18,9 @@ from typing import TypeAlias
 from xdsl.context import Context
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
-from xdsl.ir import BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.hints import isa
 
 from xdsl_spirv.dialects.schedule import (
@@ -86,9 +87,7 @@ class PackOperandsPass(ModulePass):
                 continue
             operand = PackedOperand(plan, name)
             numbers = _numbers_of_sizes(op, operand.numbers)
-            view = self._view(op, value, operand.packing, packed, numbers)
-            op.operands[at] = view
-            _drop_argument(op, value)
+            self._read_packed(op, value, operand.packing, packed, numbers)
 
     def _pack(
         self,
@@ -97,24 +96,20 @@ class PackOperandsPass(ModulePass):
         number: int,
         packed: Packed,
     ) -> None:
-        root = contraction.op
         value = (contraction.a, contraction.b)[number]
-        if packing_of(value) is not None:
-            return
-        view = self._view(root, value, packing, packed)
-        root.operands = [view if operand is value else operand for operand in root.operands]
-        _drop_argument(root, value)
+        if packing_of(value) is None:
+            self._read_packed(contraction.op, value, packing, packed)
 
-    def _view(
+    def _read_packed(
         self,
         root: Operation,
         value: SSAValue,
         packing: PackingAttr,
         packed: Packed,
         numbers: Sequence[SSAValue] = (),
-    ) -> SSAValue:
+    ) -> None:
         """
-        The value in place of an operand of `root` that comes into its dispatch packed.
+        Lets `root` read a view of an operand that comes into its dispatch packed.
 
         `numbers` of the dispatch are the packing's open sizes.
         """
@@ -125,22 +120,12 @@ class PackOperandsPass(ModulePass):
             refuse(self.name, root, "an operand that is packed comes from outside")
         for_attention = isinstance(root, AttentionOp)
         source = _pack_operand(dispatch, value, packing, packed, for_attention, numbers)
-        block = dispatch.body.block
-        argument = block.insert_arg(source.type, len(block.args))
+        argument = dispatch.add_operand(source)
         argument.name_hint = f"{value.name_hint or 'operand'}_packed"
-        dispatch.operands = [*dispatch.operands, source]
         view = PackedViewOp(argument, packing, value.type, numbers)
-        block.insert_ops_before([view], root)
-        return view.result
-
-
-def _drop_argument(root: Operation, value: SSAValue) -> None:
-    """Removes an unused argument from the dispatch."""
-    dispatch = root.parent_op()
-    assert isinstance(dispatch, DispatchOp)
-    if isinstance(value, BlockArgument) and value.first_use is None:
-        dispatch.operands = [v for n, v in enumerate(dispatch.operands) if n != value.index]
-        dispatch.body.block.erase_arg(value)
+        Rewriter.insert_op(view, InsertPoint.before(root))
+        root.operands = [view.result if operand is value else operand for operand in root.operands]
+        dispatch.drop_unread_operands()
 
 
 def _pack_operand(
@@ -173,18 +158,12 @@ def _pack_operand(
     packer = DispatchOp(inputs, [type], Region(block))
     packer.outputs[0].name_hint = f"{source.name_hint or 'operand'}_packed"
     packer.location = dispatch.location
-    if asked:
-        _insert_before(packer, dispatch)
-    else:
-        _insert_early(packer, source)
+    # A packing without open sizes stands right behind the definition, before every reader.
+    owner = source.owner
+    early = InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
+    Rewriter.insert_op(packer, InsertPoint.before(dispatch) if asked else early)
     packed[key] = packer.outputs[0]
     return packer.outputs[0]
-
-
-def _insert_before(packer: DispatchOp, dispatch: DispatchOp) -> None:
-    block = dispatch.parent_block()
-    assert block is not None
-    block.insert_op_before(packer, dispatch)
 
 
 def _numbers_of_sizes(op: AttentionOp, sizes: Sequence[Size]) -> list[SSAValue]:
@@ -203,17 +182,3 @@ def _outside(dispatch: DispatchOp, size: Size) -> Size:
         value = dispatch.inputs[extent.value.index]
         known[extent] = symbol(replace(extent, value=value))
     return size.replaced(known)
-
-
-def _insert_early(packer: DispatchOp, source: SSAValue) -> None:
-    """Inserts the packing right after the definition of `source`, before every reader."""
-    if isinstance(source, BlockArgument):
-        block = source.block
-        assert block.first_op is not None
-        block.insert_op_before(packer, block.first_op)
-        return
-    owner = source.owner
-    assert isinstance(owner, Operation)
-    block = owner.parent_block()
-    assert block is not None
-    block.insert_op_after(packer, owner)

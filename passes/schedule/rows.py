@@ -28,10 +28,16 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     surely_below,
     typical,
 )
-from xdsl_spirv.passes.analysis.contraction import Contraction
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.analysis.target import target_of
-from xdsl_spirv.passes.schedule.kinds import ContractionPlan
+from xdsl_spirv.passes.schedule.kinds import (
+    ContractionPlan,
+    ScheduleDoesNotFit,
+    kind_of,
+    plan_of,
+    root_of,
+)
 from xdsl_spirv.targets import Target
 
 if TYPE_CHECKING:
@@ -522,6 +528,19 @@ class RowsPlan(ContractionPlan):
             yield f"it needs {feature}, which {self.target.name} does not list"
         if types[2] == "bf16":
             yield "a schedule of rows stores no bf16"
+
+
+def rows_plan(dispatch: DispatchOp, target: Target) -> RowsPlan | None:
+    """The plan of a dispatch's product by rows; None if there is none, or if it does not fit."""
+    root = root_of(dispatch)
+    if root is None or kind_of(root) != "rows":
+        return None
+    try:
+        plan = plan_of(root, target)
+    except (NotAContraction, NotLinear, ScheduleDoesNotFit):
+        return None
+    assert isinstance(plan, RowsPlan)
+    return plan
 
 
 def dispatches_beside_rows(module: ModuleOp, pass_name: str) -> Iterator[tuple[DispatchOp, Target]]:

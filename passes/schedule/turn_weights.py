@@ -98,8 +98,9 @@ def _turn(
     source, block = dispatch.inputs[weight.index], dispatch.body.block
     number, maps = list(root.inputs).index(weight), root.indexing_maps
     # Tried on the product itself: schedules are chosen by the contents of a dispatch.
-    argument = block.insert_arg(_turned_type(weight.type, order), len(block.args))
-    dispatch.operands = [*dispatch.operands, source]
+    argument = dispatch.add_operand(source)
+    Rewriter.replace_value_with_new_type(argument, _turned_type(weight.type, order))
+    argument = block.args[-1]
     _read(root, number, argument, order)
     if _is_of_few_rows(root, target, Decisions(limits)):
         key = source, order
@@ -107,14 +108,10 @@ def _turn(
             turned[key] = _turning(dispatch, source, order)
         argument.name_hint = turned[key].name_hint
         dispatch.operands = [*dispatch.operands[:-1], turned[key]]
-        if weight.first_use is not None:
-            return
     else:
         root.operands[number] = weight
         root.properties["indexing_maps"] = maps
-        weight = argument
-    dispatch.operands = [v for n, v in enumerate(dispatch.operands) if n != weight.index]
-    block.erase_arg(weight)
+    dispatch.drop_unread_operands()
 
 
 def _order(contraction: Contraction) -> tuple[int, ...] | None:

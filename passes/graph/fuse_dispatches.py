@@ -1,0 +1,108 @@
+"""
+Makes one dispatch of two: of a producer and the consumer of its result, or of independent ones.
+
+    %h = schedule.dispatch(%x) { f }           %r = schedule.dispatch(%x, %w) {
+    %r = schedule.dispatch(%h, %w) { g }  ->     %h = f(%x)
+                                                 g(%h, %w) }
+
+Passes that fuse decide which dispatches and whether the kernel of both fits; this module writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import Rewriter
+
+from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, UPDATES, DispatchOp, YieldOp
+from xdsl_spirv.passes.graph.own_results import VIEWS
+
+
+def views_of(value: SSAValue) -> list[Operation]:
+    """Returns the views between a value and its source, the last one first."""
+    views: list[Operation] = []
+    while isinstance(value.owner, VIEWS):
+        views.append(value.owner)
+        value = value.owner.operands[0]
+    return views
+
+
+def fuse(first: DispatchOp, second: DispatchOp, read: SSAValue | None = None) -> DispatchOp:
+    """
+    Builds one dispatch of two, without inserting it.
+
+    `read` is the operand of the second dispatch that is the first one's only result, or a view of
+    it: that result then stays inside the kernel. Without `read` the dispatch has all results.
+    """
+    inputs = [*first.inputs, *(value for value in second.inputs if value is not read)]
+    inputs = list(dict.fromkeys(inputs))
+    block, inside = DispatchOp.open_body(inputs)
+    results = _clone_body(first, block, inside)
+    if read is not None:
+        (inside[read],) = results
+        for view in reversed(views_of(read)):
+            copy = view.clone({view.operands[0]: inside[read]})
+            block.add_op(copy)
+            inside[read] = copy.results[0]
+    last = _clone_body(second, block, inside)
+    block.add_op(YieldOp(*(last if read is not None else [*results, *last])))
+    stored = (first, second) if read is None else (second,)
+    types = [result.type for dispatch in stored for result in dispatch.results]
+    fused = DispatchOp(inputs, types, Region(block))
+    # The dispatch of a product has no schedule of loops: it says what both are.
+    main = second if SCHEDULE in first.attributes else first
+    fused.attributes.update(main.attributes)
+    fused.location = main.location
+    updates = [
+        inputs.index(dispatch.inputs[dispatch.updates[n]]) if n in dispatch.updates else -1
+        for dispatch in stored
+        for n in range(len(dispatch.results))
+    ]
+    fused.attributes[UPDATES] = DenseArrayBase.from_list(i64, updates)
+    if max(updates) < 0:
+        del fused.attributes[UPDATES]
+    if read is not None:
+        for op in block.ops:
+            if SCHEDULE not in op.attributes:
+                op.attributes.pop(CONSIDERED, None)
+    return fused
+
+
+def _clone_body(
+    dispatch: DispatchOp, block: Block, given: dict[SSAValue, SSAValue]
+) -> Sequence[SSAValue]:
+    """Clones a dispatch's operations to the end of a block; returns the values that it yields."""
+    inside: dict[SSAValue, SSAValue] = {
+        argument: given[value]
+        for argument, value in zip(dispatch.body.block.args, dispatch.inputs, strict=True)
+    }
+    for op in dispatch.body.block.ops:
+        if not isinstance(op, YieldOp):
+            block.add_op(op.clone(inside))
+    return [inside[value] for value in dispatch.yielded]
+
+
+def fuse_into_readers(
+    producer: DispatchOp, write: Callable[[DispatchOp], DispatchOp | None], most: int
+) -> None:
+    """
+    Replaces all readers of a dispatch, at most so many, by the dispatches that `write` returns.
+
+    Changes nothing if a reader is no dispatch, or if `write` returns None for one of them.
+    """
+    readers = [use.operation for result in producer.results for use in result.uses]
+    if not readers or len(readers) > most or len(set(readers)) < len(readers):
+        return
+    pairs: list[tuple[DispatchOp, DispatchOp]] = []
+    for reader in readers:
+        fused = write(reader) if isinstance(reader, DispatchOp) else None
+        if fused is None or not isinstance(reader, DispatchOp):
+            for _, other in pairs:
+                other.erase()
+            return
+        pairs.append((reader, fused))
+    for reader, fused in pairs:
+        Rewriter.replace_op(reader, fused)
+    Rewriter.erase_op(producer)
