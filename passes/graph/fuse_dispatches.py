@@ -90,7 +90,7 @@ def fuse_into_readers(
     """
     Replaces all readers of a dispatch, at most so many, by the dispatches that `write` returns.
 
-    Changes nothing if a reader is no dispatch, or if `write` returns None for one of them.
+    Changes nothing if `write` returns None for a reader, or a reader is another operation.
     """
     readers = [use.operation for result in producer.results for use in result.uses]
     if not readers or len(readers) > most or len(set(readers)) < len(readers):

@@ -71,12 +71,14 @@ class PackOperandsPass(ModulePass):
                 refuse(self.name, root, str(error))
             if isinstance(plan, AttentionPlan):
                 self._pack_attention(plan, packed)
-                continue
-            assert isinstance(plan, Plan)
-            for at, path in enumerate(paths):
-                if packs(path) and plan.contraction.unpackings[at] is None:
-                    packing = packing_for(plan.contraction, plan.schedule, at, plan.target)
-                    self._pack(plan.contraction, packing, at, packed)
+            else:
+                assert isinstance(plan, Plan)
+                for at, path in enumerate(paths):
+                    if packs(path) and plan.contraction.unpackings[at] is None:
+                        packing = packing_for(plan.contraction, plan.schedule, at, plan.target)
+                        self._pack(plan.contraction, packing, at, packed)
+            if isinstance(dispatch := root.parent_op(), DispatchOp):
+                dispatch.drop_unread_operands()
 
     def _pack_attention(self, plan: AttentionPlan, packed: Packed) -> None:
         """Packs queries, keys and values that the schedule reads directly."""
@@ -87,7 +89,7 @@ class PackOperandsPass(ModulePass):
                 continue
             operand = PackedOperand(plan, name)
             numbers = _numbers_of_sizes(op, operand.numbers)
-            self._read_packed(op, value, operand.packing, packed, numbers)
+            op.operands[at] = self._view(op, value, operand.packing, packed, numbers)
 
     def _pack(
         self,
@@ -96,20 +98,21 @@ class PackOperandsPass(ModulePass):
         number: int,
         packed: Packed,
     ) -> None:
-        value = (contraction.a, contraction.b)[number]
+        root, value = contraction.op, (contraction.a, contraction.b)[number]
         if packing_of(value) is None:
-            self._read_packed(contraction.op, value, packing, packed)
+            view = self._view(root, value, packing, packed)
+            root.operands = [view if operand is value else operand for operand in root.operands]
 
-    def _read_packed(
+    def _view(
         self,
         root: Operation,
         value: SSAValue,
         packing: PackingAttr,
         packed: Packed,
         numbers: Sequence[SSAValue] = (),
-    ) -> None:
+    ) -> SSAValue:
         """
-        Lets `root` read a view of an operand that comes into its dispatch packed.
+        Returns the view of an operand of `root` that comes into its dispatch packed.
 
         `numbers` of the dispatch are the packing's open sizes.
         """
@@ -124,8 +127,7 @@ class PackOperandsPass(ModulePass):
         argument.name_hint = f"{value.name_hint or 'operand'}_packed"
         view = PackedViewOp(argument, packing, value.type, numbers)
         Rewriter.insert_op(view, InsertPoint.before(root))
-        root.operands = [view.result if operand is value else operand for operand in root.operands]
-        dispatch.drop_unread_operands()
+        return view.result
 
 
 def _pack_operand(
