@@ -28,7 +28,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 def _options(
     options: Options | None, subgroup_size: int | None, module: Operation | None = None
 ) -> Options:
-    """Without options a run follows the target that the module names."""
+    """The options of a run. Without any they follow the target that the module names."""
     if options is None:
         return options_for(module, subgroup_size)
     return options if subgroup_size is None else replace(options, subgroup_size=subgroup_size)

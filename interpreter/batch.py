@@ -51,18 +51,18 @@ class Geometry:
 
 class Batch:
     """
-    The workgroups `first` to `last` (exclusive) of a launch, in the order of their linear index; of
-    a batch made by `of` they are any, and `first` is the least.
+    The workgroups `first` to `last` (exclusive) of a launch, by their linear index.
 
-    `mask` is None while all lanes are active. `partial` says that the region being executed has
-    parted its lanes, so that a value which outlives its block must be merged with the older one.
-    `existing` is the mask of all lanes that there are. `departures` counts divergent returns,
-    breaks and continues; `nobody` says that no lane is left in this region.
+    A batch made by `of` has any workgroups; `first` is the lowest. `mask` is None while all lanes
+    are active. `partial` is set in a region whose lanes have diverged: a value that outlives its
+    block must then be merged with the older one. `existing` masks the lanes that exist.
+    `departures` counts divergent returns, breaks and continues; `nobody` is set when no lane is
+    left in the region.
 
-    A batch that `pauses` may stop (suspension.py); `resuming` are the frames in which it is still
-    to go on, the next one last. `apart` says that other invocations of its workgroups are in other
-    batches, so that it stops at barriers; `meets` are the lanes for which the barrier that it goes
-    on at is executed, of all such batches or none.
+    A batch that `pauses` may stop (suspension.py); `resuming` are the frames in which it must
+    continue, the next one last. `apart` is set if other invocations of its workgroups are in other
+    batches, so that it stops at barriers; `meets` are the lanes of all such batches that execute
+    the barrier at which it continues.
     """
 
     def __init__(self, geometry: Geometry, first: int, last: int):

@@ -103,7 +103,7 @@ class WidenedValues:
     def moves(
         self, sources: Sequence[SSAValue], targets: Sequence[SSAValue]
     ) -> list[Convert | None]:
-        """The conversion of each value to its target at run time; None if none is needed."""
+        """For each value, the conversion to its target at run time, or None."""
         return [
             self._converter(self.held(source), self.held(target))
             for source, target in zip(sources, targets, strict=True)
@@ -169,7 +169,7 @@ _PASSING = (
 
 
 def _targets(use: Use) -> list[SSAValue]:
-    """The values that an operand of a terminator becomes."""
+    """The block arguments or results to which a terminator passes an operand."""
     op, number = use.operation, use.index
     match op:
         case control_flow.BranchOp():

@@ -21,7 +21,7 @@ class Budget:
 
     @classmethod
     def of(cls, limit: int | None) -> Budget | None:
-        """Blocks are not counted without a limit."""
+        """A budget of `limit` blocks; None if there is no limit."""
         return None if limit is None else cls(limit)
 
     def take(self, op: Operation) -> None:

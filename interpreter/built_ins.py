@@ -21,7 +21,7 @@ def _uniform(*numbers: int) -> Components:
 
 
 def _workgroup_ids(batch: Batch) -> Components:
-    """Uniform along the axes on which there is one workgroup."""
+    """WorkgroupId; uniform along axes with one workgroup."""
     ids = zip(batch.workgroup_ids, batch.geometry.grid, strict=True)
     return tuple(_uniform(0)[0] if count == 1 else number for number, count in ids)
 
@@ -57,7 +57,7 @@ LANE_MASKS: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def built_in(name: str) -> Callable[[Batch], Array] | None:
-    """How to fill the Input variable of a built-in; None for one that is not executed."""
+    """The function that fills the variable of a built-in; None for an unsupported one."""
     compare, components = LANE_MASKS.get(name), BUILT_INS.get(name)
     if compare is not None:
         return lambda batch: _lane_mask(batch, compare)

@@ -50,7 +50,7 @@ RETURNS = (
     "spirv.mlir.break",
     "spirv.mlir.continue",
 )
-"""Terminators after which the lanes that reach them do not go on behind the construct."""
+"""Terminators after which lanes do not continue behind the construct."""
 
 
 class Steps:
@@ -174,7 +174,7 @@ class Compiler:
         """Operations inside of whose regions lanes may return from the function."""
 
     def _widens_binary16(self) -> bool:
-        """Whether binary16 may stay binary32 between instructions: not where values are shown."""
+        """True if binary16 may be held as binary32; False while debugging, which shows values."""
         return self.context.debug is None
 
     def new_slot(self, initial: Any = None) -> int:
@@ -195,20 +195,20 @@ class Compiler:
         return slot
 
     def slot(self, value: SSAValue) -> int:
-        """The slot of a value defined before."""
+        """The slot of a value that has been defined."""
         return self._slots[value]
 
     def slots(self, values: Sequence[SSAValue]) -> Slots:
-        """The slots of values defined before."""
+        """The slots of values that have been defined."""
         return tuple(self._slots[value] for value in values)
 
     def keep(self, value: SSAValue) -> int:
-        """The slot of a block argument, which several edges write and no other value may take."""
+        """A slot for a block argument, which several edges write and no other value may reuse."""
         self._escaping.add(value)
         return self.define(value, lasting=True)
 
     def outside(self, value: SSAValue) -> int:
-        """The slot of a value of any form that the caller puts there."""
+        """A slot for a value that the caller stores."""
         self._escaping.add(value)
         slot = self._slots[value] = self.new_slot()
         return slot
@@ -237,13 +237,13 @@ class Compiler:
         return Code(self, arguments, body)
 
     def reader(self, slots: Slots) -> Callable[[Env], Any]:
-        """How to read slots for an assigner of this compiler."""
+        """Returns a function that reads slots, for `assigner`."""
         return lambda env: [env[slot] for slot in slots]
 
     def mover(
         self, sources: Sequence[SSAValue], targets: Sequence[SSAValue]
     ) -> Callable[[Env], Any]:
-        """How to read values that become others, for an assigner of this compiler."""
+        """Returns a function that reads values that become other values, for `assigner`."""
         slots, converts = self.slots(sources), self.widened.moves(sources, targets)
         if not any(converts):
             return self.reader(slots)
@@ -277,7 +277,7 @@ class Compiler:
         return self._slots.get(value)
 
     def release(self, values: Sequence[SSAValue]) -> None:
-        """Give the slots of dead values to later ones, unless a debugger may look at them."""
+        """Frees the slots of dead values, unless a debugger may look at them."""
         if self.context.debug is not None:
             return
         for value in values:
@@ -286,10 +286,9 @@ class Compiler:
 
     def block(self, block: Block) -> tuple[Steps, list[SSAValue]]:
         """
-        The steps of a block without its terminator; its arguments have slots already.
+        Compiles a block without its terminator; its arguments have slots already.
 
-        Also the values that the terminator is the last to read: the compiler of the block around
-        releases them.
+        Also returns the values whose last reader is the terminator: the caller releases them.
         """
         steps = Steps()
         order = {op: index for index, op in enumerate(block.ops)}
@@ -310,7 +309,7 @@ class Compiler:
         return steps, [value for values in dying.values() for value in values]
 
     def _note_return_in(self, op: Operation) -> None:
-        """Lanes may return at an operation: so they may inside of the one around it."""
+        """Records that lanes may return inside of the operations around this one."""
         parent = op.parent_op()
         if parent is not None:
             self._returning.add(parent)
@@ -409,7 +408,7 @@ def _caller(function: Function, slots: Slots) -> Callable[[Env], Any]:
 
 
 def _single(function: Function, slots: Slots, result: int) -> Step:
-    """`_caller` with one result, without a second call: the inner loop of every kernel."""
+    """Calls a function with one result directly: the inner loop of every kernel."""
     match slots:
         case (a,):
 

@@ -53,7 +53,7 @@ def fragment(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> Array | N
 
 
 def applies(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> bool:
-    """Whether a mapping says anything about matrices of a form."""
+    """True if a mapping covers matrices of a form."""
     if mapping not in RULES:
         return fragment(mapping, form, lanes) is not None
     if mapping != "nvidia":
@@ -63,7 +63,7 @@ def applies(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> bool:
 
 
 def count(mapping: Mapping, form: CooperativeMatrix, lanes: int) -> int:
-    """Number of components of an invocation; all are shared out, and rounded up."""
+    """Number of components in each invocation, rounded up."""
     table = fragment(mapping, form, lanes)
     return -(-form.rows * form.columns // lanes) if table is None else table.shape[1]
 

@@ -58,7 +58,7 @@ class Observer(Protocol):
 
 
 class Watcher(Protocol):
-    """The protocol of what looks at operands of operations on tensors (host/poison.py)."""
+    """An object that wraps operations on tensors to inspect their operands (host/poison.py)."""
 
     def watch(self, op: Operation, context: Context, function: Any) -> Any:
         """The function of an operation, watched."""
@@ -92,7 +92,7 @@ class Context:
         self.workgroup_bytes = 0
         self.block_bytes = 0
         self.block: Any = None
-        """The memory that all Workgroup blocks with a layout of their own share."""
+        """The memory that all explicitly laid out Workgroup blocks share."""
         self.memories = Memories()
         self.images: Mapping[Place, Image | Sampler] = {}
         self.checker: Observer | None = None
@@ -175,7 +175,7 @@ class Context:
         return form
 
     def plain(self, type: Attribute) -> Plain:
-        """The form of a type that must be plain."""
+        """The form of a scalar or vector type; refuses other types."""
         form = self.form(type)
         if not isinstance(form, Plain):
             raise InterpreterError(f"{type} is not a scalar or a vector")

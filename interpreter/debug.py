@@ -36,7 +36,7 @@ from xdsl_spirv.interpreter.variables import VariablePointer
 
 
 class Begins(NamedTuple):
-    """Whether an operation is the first of a line of the module's text, and of the source."""
+    """Whether an operation begins a line of the module's text, and of the source."""
 
     line: bool
     source_line: bool
@@ -56,7 +56,7 @@ class Break:
     condition: Callable[[Stop], bool] | None = None
 
     def names(self, op: Operation, begins: Begins) -> bool:
-        """Whether it is at an operation, which begins some lines."""
+        """True if the breakpoint is at an operation, which begins these lines."""
         at = str(self.at)
         file, _, number = at.rpartition(":")
         if at.startswith("#"):
@@ -172,12 +172,12 @@ class Stop:
         self.source = source_of(op)
         self.batch = batch
         self.in_kernel = hasattr(batch, "geometry")
-        """Else in a body of linalg, whose values are arrays of all points of its loops."""
+        """False in a body of linalg, whose values are arrays over all points of its loops."""
         self.mask: Any = batch.active() if self.in_kernel else None
         self.values = values
         self.hit: tuple[Debug, Break] | None = None
         self.held: Sequence[tuple[Local, Any]] = ()
-        """The variables of the source, with their values or pointers."""
+        """The source's variables here, with their values or pointers."""
         self._context = context
 
     def step(self, count: int = 1) -> None:
@@ -314,7 +314,7 @@ def spread_out(value: Any, form: Form, batch: Batch) -> Any:
 
 
 def _summary(value: Any) -> Any:
-    """A value in a few words: all of a uniform one, the range of others."""
+    """Summarizes a value: a uniform one as it is, others by their range."""
     if isinstance(value, Pointer):
         return {"pointer into": value.memory.label, **_summary(value.index * value.scale)}
     if not isinstance(value, np.ndarray):

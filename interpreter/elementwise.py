@@ -106,7 +106,7 @@ def ordered_not_equal(a: Array, b: Array) -> Array:
 
 
 def select(form: Form, by_component: bool) -> Function:
-    """The second operand where the first, a condition for each component or for all, holds."""
+    """Chooses between two operands by a condition, for each component or for all."""
     if isinstance(form, Plain) and form.shape and not by_component:
         tail = (1,) * len(form.shape)
         return lambda c, a, b: np.where(c.reshape(c.shape + tail), a, b)
@@ -189,7 +189,7 @@ def wide_math(function: Function) -> Function:
 
 
 def in_binary32(function: Function) -> Function:
-    """A function on small floats computed in binary32 and rounded to them; others as they are."""
+    """Computes small floats in binary32 and rounds the result; leaves other types alone."""
 
     def call(*operands: Array) -> Array:
         dtype = operands[0].dtype

@@ -34,10 +34,10 @@ from xdsl_spirv.interpreter.suspension import FlowFrame, Suspended
 from xdsl_spirv.interpreter.waiting import watches
 
 LEAVE = -1
-"""The lanes leave the region with its results."""
+"""Number of the edge that leaves the region with its results."""
 
 RETURN = -2
-"""The lanes leave the function."""
+"""Number of the edge that leaves the function."""
 
 Leaving: TypeAlias = int | list[tuple[int, Mask]]
 """Where a terminator sends the active lanes: one block for all, or blocks with masks."""
@@ -109,7 +109,7 @@ class Flow:
     def _follow(
         self, env: Env, batch: Batch, number: int, block: Step, outer_partial: bool
     ) -> None:
-        """Run blocks until all lanes have left, beginning with (the rest of) one."""
+        """Runs blocks until all lanes have left; `block` is the rest of the first one."""
         exits = self.exits
         try:
             while True:
@@ -168,15 +168,13 @@ class Flow:
             env[slot] = None
 
     def exit(self, env: Env, number: int) -> int:
-        """The active lanes go to a block of this region from regions inside."""
+        """Sends the active lanes from an inner region to a block of this region."""
         batch: Batch = env[WAVE]
         env[self.exits] = [*(env[self.exits] or ()), (number, batch.mask)]
         return RETURN
 
     def _left(self, env: Env, batch: Batch, number: int) -> list[tuple[int, Mask]]:
-        """
-        Where the lanes go after a block: by its terminator, or out of constructs inside of it.
-        """
+        """Where the lanes go after a block, by its terminator or out of inner constructs."""
         pending, env[self.exits] = env[self.exits] or [], None
         if batch.nobody:
             batch.nobody = False
@@ -192,7 +190,7 @@ class Flow:
         return [*([(going, batch.mask)] if isinstance(going, int) else going), *pending]
 
     def _rejoin(self, env: Env, batch: Batch, number: int) -> int:
-        """Lanes left a construct inside the block; where all go on once they agree."""
+        """Continues lanes that left an inner construct; returns the block where all agree."""
         leaving = self._left(env, batch, number)
         batch.partial = False
         if len(leaving) == 1:
@@ -222,7 +220,7 @@ class Flow:
         departures: int,
         frame: FlowFrame | None = None,
     ) -> int:
-        """Run blocks until the waiting lanes agree, beginning with the rest of a frame's block."""
+        """Runs blocks until the waiting lanes agree; starts with the rest of a frame's block."""
         number = 0 if frame is None else frame.number
         try:
             if frame is not None:
@@ -256,7 +254,7 @@ class Flow:
 
 
 def _covers(mask: Mask, whole: Mask) -> bool:
-    """Whether no lane is missing."""
+    """True if the mask includes all lanes of `whole`."""
     return bool(np.all(mask if whole is None else mask | ~whole))
 
 

@@ -25,7 +25,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class Refused(Exception):
-    """An operator has no defined result."""
+    """Raised if an operator's result is undefined."""
 
 
 def numpy_type(element: Attribute) -> np.dtype[Any]:
@@ -156,7 +156,7 @@ def _multiply(op: spv.TosaOp, a: Array, b: Array, shift: Array) -> Array:
 
 
 def _check_range(x: Array, type_: Any) -> Array:
-    """Integers that a type must hold: overflow is undefined in TOSA."""
+    """Casts to a type; refuses overflow, which is undefined in TOSA."""
     bounds = np.iinfo(type_)
     if x.size and (x.min() < bounds.min or x.max() > bounds.max):
         raise Refused(f"the result overflows {np.dtype(type_)}, which is undefined")
@@ -283,14 +283,14 @@ def _pad_spatial(x: Array, pad: Sequence[int], fill: Any) -> Array:
 
 
 def _subtract_zero(x: Array, zero: Array) -> Array:
-    """Numbers less their zero point, exact, in the type that sums are made in."""
+    """Subtracts the zero point exactly, in the type in which sums are computed."""
     if x.dtype.kind == "f":
         return x.astype(np.float32)
     return x.astype(np.int64) - int(zero[0])
 
 
 def _as_result(op: spv.TosaOp, x: Array) -> Array:
-    """Sums as the result's type, which must hold them."""
+    """Converts sums to the result's type; refuses sums that do not fit."""
     type_ = op.result.type
     assert isinstance(type_, spv.TensorArmType)
     if isinstance(type_.element_type, IntegerType):

@@ -24,7 +24,7 @@ class Group:
     workgroup: bool
 
     def row(self, value: Array, batch: Batch) -> Array:
-        """(w, groups, members, ...) with all members present."""
+        """The members of each group in a row, (w, groups, members, ...), all of them present."""
         if not self.workgroup:
             if value.shape[2] == batch.lanes:
                 return value
@@ -34,7 +34,7 @@ class Group:
         return full.reshape(shape[0], 1, batch.subgroups * batch.lanes, *shape[3:])
 
     def spread(self, row: Array, batch: Batch) -> Array:
-        """A row back over (w, s, l); one value for all members stays one."""
+        """Spreads a row over (w, s, l); a value that all members share stays uniform."""
         if not self.workgroup or row.shape[2] == 1:
             return row
         return row.reshape(row.shape[0], batch.subgroups, batch.lanes, *row.shape[3:])
@@ -52,7 +52,7 @@ class Group:
         return np.arange(self.members(batch), dtype=np.int64).reshape(1, 1, -1)
 
     def active(self, batch: Batch) -> Array:
-        """(w, groups, members) of the active ones."""
+        """Mask (w, groups, members) of the active members."""
         return self.row(batch.active(), batch)
 
 

@@ -83,7 +83,7 @@ class View:
         return Layout(self.context)
 
     def _room(self) -> int:
-        """The bytes from the place to the end of its memory."""
+        """The number of bytes from the place to the end of its memory."""
         pointer = self.pointer
         if not isinstance(pointer, Pointer):
             return 0
@@ -91,13 +91,13 @@ class View:
         return max(pointer.memory.size - int(address.min()), 0)
 
     def parts(self, start: int = 0, count: int | None = None) -> list[View]:
-        """Some of its parts, or all."""
+        """The parts from `start` on, `count` of them or all."""
         last = self.count()
         end = last if count is None else min(start + count, last)
         return [self.part(number) for number in range(start, end)]
 
     def part(self, index: int | Array) -> View:
-        """A member or element; the index may be one by invocation."""
+        """A member or element; the index may differ between invocations."""
         type = self.plain
         if isinstance(type, spv.StructType):
             assert isinstance(index, int)
@@ -148,7 +148,7 @@ class View:
         return unsigned(value) if self.is_unsigned() else value
 
     def is_unsigned(self) -> bool:
-        """Signless integers are unsigned where SPIR-V's types say so: in compiled modules."""
+        """True for unsigned integers; in compiled modules also for signless ones, as in SPIR-V."""
         type = self.plain.element_type if isinstance(self.plain, VectorType) else self.plain
         if not isinstance(type, IntegerType) or type.width.data == 1:
             return False

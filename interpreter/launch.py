@@ -68,7 +68,7 @@ def run(
 
 
 PACE_SECONDS = 2.0
-"""A launch's pace is judged after so many seconds."""
+"""Seconds after which a launch's pace is judged."""
 
 
 def _refuse_endless(most: float, seconds: float, done: int, workgroups: int) -> None:
@@ -83,7 +83,7 @@ def _refuse_endless(most: float, seconds: float, done: int, workgroups: int) -> 
 
 
 def _name(function: Operation) -> str:
-    """A function's name, which `gpu.func` has among its attributes."""
+    """The function's name; `gpu.func` has it among its attributes."""
     name = function.get_attr_or_prop("sym_name")
     assert name is not None
     return symbol_name(name)

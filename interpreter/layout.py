@@ -28,8 +28,10 @@ from xdsl_spirv.interpreter.numbers import I64, Array, scalar_dtype
 @dataclass(frozen=True)
 class Strided:
     """
-    A matrix, an array of matrices or a row-major matrix's column, as a struct's member says it
-    lies: MatrixStride and RowMajor are the member's, not the type's.
+    A matrix, or array of them, with the stride that a struct member gives it.
+
+    MatrixStride and RowMajor decorate members, not types. A column of a row-major matrix is
+    strided, too.
     """
 
     type: Attribute
@@ -38,7 +40,7 @@ class Strided:
 
 
 Placed: TypeAlias = Attribute | Strided
-"""A type, with its struct's decorations of its matrices."""
+"""A type, or one with its member's matrix stride."""
 
 
 def plain_type(type: Placed) -> Attribute:
@@ -47,7 +49,7 @@ def plain_type(type: Placed) -> Attribute:
 
 
 class Layout:
-    """dialects/spirv/layout.py with the sizes that specialization constants decide."""
+    """Memory layout of types whose sizes may depend on specialization constants."""
 
     def __init__(self, context: Context):
         self.context = context
@@ -180,7 +182,7 @@ PlainStorer: TypeAlias = Callable[[Pointer, Plain, Array, Mask], None]
 
 
 def loader(type: Placed, layout: Layout, load: PlainLoader = memory.load) -> Loader:
-    """How to read a whole value of a type: one gather by `load`, or one for each member."""
+    """Returns the function that reads a value of a type: one `load`, or one per member."""
     read, merge = _loader(type, layout, load), merger(layout.form(type))
 
     return lambda pointer, mask: by_case(pointer, mask, read, merge)
@@ -203,7 +205,7 @@ def _loader(type: Placed, layout: Layout, load: PlainLoader) -> Loader:
 
 
 def storer(type: Placed, layout: Layout, store: PlainStorer = memory.store) -> Storer:
-    """How to write a whole value of a type, by `store`."""
+    """Returns the function that writes a value of a type by `store`."""
     write = _storer(type, layout, store)
 
     def store_to(pointer: Pointer | Pointers, value: Any, mask: Mask) -> None:

@@ -25,12 +25,12 @@ Place: TypeAlias = tuple[int, ...]
 
 
 def nothing() -> Memory:
-    """Memory without bytes: where null pointers and wild ones are into."""
+    """The memory of null and invalid pointers: it has no bytes."""
     return Memory(np.zeros((1, 0), np.uint8), label="no buffer")
 
 
 def copy_buffers(buffers: Mapping[Place, Array]) -> dict[Place, Array]:
-    """Copies that share bytes where the arrays do, if those are C-contiguous."""
+    """Copies the buffers; copies share bytes where C-contiguous arrays do."""
     copies = {place: array.copy() for place, array in buffers.items()}
     spans = (
         (array.ctypes.data, array.ctypes.data + array.nbytes, place)
@@ -49,7 +49,7 @@ def copy_buffers(buffers: Mapping[Place, Array]) -> dict[Place, Array]:
 
 
 def overlapping(spans: Iterable[tuple[int, int, T]]) -> list[tuple[int, int, list[T]]]:
-    """Spans of addresses that share bytes put together: from where to where, and whose they are."""
+    """Merges overlapping spans of addresses: start, end and owners of each."""
     groups: list[tuple[int, int, list[T]]] = []
     for start, end, owner in sorted(spans, key=lambda span: span[:2]):
         if groups and start < groups[-1][1]:

@@ -192,7 +192,7 @@ class Pointers:
 
     @classmethod
     def chosen(cls, mask: Array, new: Pointer | Pointers, old: Pointer | Pointers) -> Pointers:
-        """`new` where the mask is set, `old` elsewhere."""
+        """The pointer that is `new` in the mask's lanes and `old` in the others."""
         by_memory: dict[int, tuple[Pointer, Array]] = {}
         for side, pointer in ((mask, new), (~mask, old)):
             for one, lanes in cases(pointer, side):
@@ -244,7 +244,7 @@ def by_case(
 
 
 def chosen(pointers: Iterable[tuple[Pointer, Array]], rest: Array, other: Pointer) -> Any:
-    """The pointer that is each of some in its lanes, and another one in the lanes that are left."""
+    """Joins pointers by lane; lanes of `rest` that no pointer covers get `other`."""
     parts: list[tuple[Pointer, Array]] = []
     for pointer, lanes in pointers:
         if (lanes & rest).any():
@@ -310,7 +310,7 @@ class Access:
         return bool((outside if mask is None else outside & mask).any())
 
     def _inside(self, pointer: Pointer, mask: Mask) -> tuple[Array, Array]:
-        """For each component, whether it lies outside of robust memory, and its index, else 0."""
+        """Mask of components outside of robust memory, and all indices (0 for these)."""
         self.count = prod(self.form.shape)
         self.dtype = raw_dtype(self.form.dtype)
         self.length = self.memory.length(self.dtype)
@@ -337,7 +337,7 @@ class Access:
         return self.items + (starts if self.count == 1 else starts[..., None])
 
     def give(self, gathered: Array) -> Array:
-        """Returns the gathered value in its form."""
+        """Reinterprets gathered elements as a value of the form."""
         form = self.form
         if not form.shape:
             return gathered.view(form.dtype)
@@ -346,7 +346,7 @@ class Access:
         return gathered.view(form.dtype).reshape(*gathered.shape[:3], *form.shape)
 
     def take(self, value: Array) -> Array:
-        """Returns the elements of a value, in the form in which they are scattered."""
+        """Reinterprets a value as elements to scatter."""
         form = self.form
         if not form.shape:
             return value.view(self.dtype)
@@ -354,7 +354,7 @@ class Access:
         return flat[..., 0] if self.count == 1 else flat
 
     def gather(self, view: Array) -> Array:
-        """The elements of a view (rows, elements) of the memory's bytes, or of as many others."""
+        """Reads the elements from a view (rows, elements) of the memory, or of its shadow."""
         items = self.items
         if self.memory.rows == "workgroup" and items.shape[0] == 1:
             return view.take(items.reshape(-1), axis=1).reshape(view.shape[0], *items.shape[1:])
@@ -374,7 +374,7 @@ class Access:
         self.put(self.memory.view(self.dtype), self.take(value), mask)
 
     def put(self, view: Array, value: Array, mask: Mask) -> None:
-        """Write elements of a view (rows, elements) of the memory's bytes, or of as many others."""
+        """Writes the elements to a view (rows, elements) of the memory, or of its shadow."""
         items = self.in_rows()
         tail = items.shape[3:]
         lead = np.broadcast_shapes(items.shape[:3], value.shape[:3])

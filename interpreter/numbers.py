@@ -148,7 +148,7 @@ def widener(source: DType) -> Callable[[Array], Array]:
 
 
 KEPT = 21
-"""Bits of a binary32 that decide its binary16, if the last says whether any below was set."""
+"""Leading bits of a binary32 that decide its binary16; the last is set if any lower bit was."""
 
 DROPPED = 32 - KEPT
 SHORT = 256
@@ -161,7 +161,7 @@ HALF_NORMAL, HALF_TOP = np.int32((127 - 14) << 23), np.int32((127 + 15) << 23)
 """The exponents of binary16's smallest normal number and of its largest, as binary32's bits."""
 
 HALF_GRAIN = np.int32((13 << 23) + (1 << 22))
-"""Added to the exponent of x: 1.5 times 2^13 x, to which x is added with binary16's rounding."""
+"""Added to the bits of x to get 1.5 * 2^13 x; adding that to x rounds to binary16."""
 
 
 @cache

@@ -31,7 +31,7 @@ whose file has a `component_map`.
 """
 
 RULES: tuple[Mapping, ...] = ("row-major", "column-major", "opaque", "lavapipe", "nvidia")
-"""The mappings that are code."""
+"""The mappings that are written in code."""
 
 
 def mappings() -> tuple[Mapping, ...]:
@@ -41,7 +41,7 @@ def mappings() -> tuple[Mapping, ...]:
 
 
 def mapping_of(target: str) -> Mapping:
-    """A target itself, if its file says where components lie; else `row-major`."""
+    """The mapping of a target that describes component places; otherwise `row-major`."""
     return target if _has_map(target) else "row-major"
 
 

@@ -27,10 +27,10 @@ SHARED = (
 """Memory that other invocations may write."""
 
 CHAINS = (spv.AccessChain, spv.PtrAccessChain, spv.CopyObjectOp)
-"""Instructions whose first operand is the pointer that their result is part of."""
+"""Instructions whose result points into the memory behind their first operand."""
 
 Root: TypeAlias = SSAValue | str
-"""A variable of a function, or the symbol of one of the module."""
+"""A function's variable, or the symbol of a module's variable."""
 
 
 def pointer_type(value: SSAValue) -> spv.PointerType:
@@ -72,7 +72,7 @@ def source_of_pointer(pointer: SSAValue) -> SSAValue:
 
 
 def carries(op: object, *instructions: str) -> TypeGuard[spv.RawOp]:
-    """True for a raw operation that stands for one of the named instructions."""
+    """True for a raw operation that carries one of the named instructions."""
     return isinstance(op, spv.RawOp) and op.instruction.data in instructions
 
 

@@ -30,7 +30,7 @@ from xdsl_spirv.interpreter.spirv.control_flow import compile_function
 from xdsl_spirv.interpreter.turns import Turns, chunk_size, parted_by
 
 PARTS = 4
-"""Into how many parts a chunk's invocations are dealt."""
+"""Number of parts to which a chunk's invocations are dealt."""
 CHUNK = 4
 """The largest number of workgroups that a schedule runs together."""
 
@@ -75,7 +75,7 @@ def _parts(
 
 
 def _dealt(random: np.random.Generator, count: int) -> list[Array]:
-    """Numbers below `count`, in at most PARTS ascending lists, none empty."""
+    """Deals the numbers below `count` to at most PARTS sorted lists, none of them empty."""
     numbers = random.permutation(count)
     return [np.sort(chosen) for chosen in np.array_split(numbers, min(PARTS, count))]
 

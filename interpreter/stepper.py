@@ -31,7 +31,7 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.source import source_of
 
 Line: TypeAlias = tuple[str, int]
-"""A file of the source, or "" for the text of the module itself, and a line."""
+"""A source file (empty for the text of the module itself) and a line."""
 
 Follow: TypeAlias = Literal["invocation", "subgroup", "workgroup"]
 
@@ -89,7 +89,7 @@ class Moment:
         return row if 0 <= row < self.batch.workgroups else None
 
     def active(self, workgroup: int) -> Array:
-        """(invocations of the workgroup,): who executes the instruction."""
+        """Mask of the workgroup's invocations that execute the instruction."""
         row, count = self.row(workgroup), self.batch.geometry.invocations
         if row is None:
             return np.zeros(count, np.bool_)
@@ -98,7 +98,7 @@ class Moment:
 
 
 Wish: TypeAlias = Callable[[Moment], str]
-"""The reason to stop at a moment; empty to go on."""
+"""Decides if to stop at a moment: returns the reason, or empty text to continue."""
 
 
 @dataclass(frozen=True)
@@ -129,13 +129,13 @@ class Stepper:
     listen: Callable[[Moment | End, str], None]
     breaks_on_findings: bool = True
     at_instructions: bool = False
-    """Whether wishes are asked before all instructions, not only where a line or frame changes."""
+    """True if the wish is asked before every instruction, not only when line or frame changes."""
     _count: int = 0
     _calls: list[Frame] = field(default_factory=list[Frame])
     _now: Frame | None = None
     _wish: Wish = lambda moment: ""
     _quiet: float = 0
-    """The number of the instruction from which on findings stop the launch."""
+    """Number of the instruction from which on findings stop the launch."""
     _entered: dict[int, tuple[Batch, Line, Operation]] = field(
         default_factory=dict[int, tuple[Batch, Line, Operation]]
     )
@@ -143,14 +143,14 @@ class Stepper:
     _thread: threading.Thread | None = None
     _wishes: SimpleQueue[Wish | None] = field(default_factory=SimpleQueue["Wish | None"])
     last: dict[int, Array] = field(default_factory=dict[int, Array])
-    """By the first workgroup of a chunk: the number of each invocation's last line in `ops`."""
+    """For the first workgroup of a chunk: the place in `ops` of each invocation's last line."""
     ops: list[Operation] = field(default_factory=list[Operation])
     _numbers: dict[Operation, int] = field(default_factory=dict[Operation, int])
 
     # Control, called by whoever steps.
 
     def start(self, wish: Wish, quiet: float = 0) -> None:
-        """Begin a run that stops as wished; findings before the instruction `quiet` are known."""
+        """Begins a run that stops as wished; ignores findings before instruction `quiet`."""
         self._reset(wish, quiet)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -171,9 +171,7 @@ class Stepper:
             self._thread = None
 
     def back(self, before: float, wish: Wish) -> None:
-        """
-        Go back to the last moment before an instruction that is wished, or else to the first line.
-        """
+        """Goes back to the last wished moment, or else to the first line."""
         self.end()
         target, reason = 0, "entry"
 
@@ -219,7 +217,7 @@ class Stepper:
     # The debugger that the interpreter calls (options.py).
 
     def attach(self, op: Operation, step: Step, compiler: Compiler) -> Step:
-        """The step of an operation, asked about before."""
+        """Wraps an operation's step so that the wish is asked before it."""
         line, begins = line_of(op), False
         assert op.parent is not None
         if line is not None:
@@ -247,7 +245,7 @@ class Stepper:
     attach_end = attach
 
     def check_reached(self) -> None:
-        """Breakpoints were looked up before."""
+        """Does nothing: breakpoints were resolved before."""
 
     def _ask(self, begun: Line | None) -> None:
         """Ask the wish, and note where the active invocations are."""
@@ -282,6 +280,6 @@ class Stepper:
         last[np.broadcast_to(batch.active(), batch.shape)] = number
 
     def report(self, finding: Finding, op: object) -> None:
-        """Stop where a check has found something (`Checks.found`)."""
+        """Stops at a finding of a check (`Checks.found`)."""
         if self.breaks_on_findings and self._now is not None and self._count >= self._quiet:
             self._stop(self._moment(False, finding), "exception")

@@ -76,7 +76,7 @@ class FlowFrame:
     abandoned: bool = False
 
     def proceed(self, env: Env, batch: Batch) -> None:
-        """The rest of the block."""
+        """Runs the rest of the block."""
         if self.abandoned:
             batch.nobody = True
         else:
@@ -183,7 +183,7 @@ class Stopped:
 def _part_of(
     frame: CallFrame | FlowFrame, env: Env, lanes: Array, stay: bool
 ) -> CallFrame | FlowFrame | None:
-    """A frame with some lanes only; None without any. `stay` says if any are further inside."""
+    """The part of a frame for some lanes; None if it has none. `stay`: some are further in."""
     if isinstance(frame, CallFrame):
         mask = within(frame.mask, lanes)
         if not mask.any():

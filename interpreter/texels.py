@@ -10,7 +10,7 @@ from xdsl_spirv.images import Format
 from xdsl_spirv.interpreter.numbers import Array, DType
 
 OPAQUE = (0, 0, 0, 1)
-"""Components that a format lacks."""
+"""Default values of components that a format lacks."""
 
 
 def decode_texels(format: Format, stored: Array, dtype: DType) -> Array:
@@ -53,7 +53,7 @@ def encode_texels(format: Format, components: Array) -> Array:
 
 
 def _clamp(parts: Array, format: Format) -> Array:
-    """The nearest integers that the format can hold: Vulkan leaves open what others become."""
+    """Clamps integers to the format's range; Vulkan leaves others undefined."""
     if format.bits[0] >= 32:
         return parts
     wide = parts if format.kind == "sint" else parts.view(f"u{parts.dtype.itemsize}")
@@ -74,16 +74,13 @@ def _pack(parts: Array, bits: Sequence[int]) -> Array:
 
 
 def _decode_small(parts: Array, bits: Sequence[int]) -> Array:
-    """Floats without a sign, of 5 bits of exponent: binary16's, with a shorter mantissa."""
+    """Decodes unsigned floats with 5 exponent bits: binary16 with a shorter mantissa."""
     shifts = np.array([15 - width for width in bits], np.uint32)
     return (parts << shifts).astype(np.uint16).view(np.float16).astype(np.float32)
 
 
 def _encode_small(parts: Array, bits: Sequence[int]) -> Array:
-    """
-    Negative numbers become 0, numbers beyond the largest one become that, the rest is rounded to
-    the nearest, ties to even.
-    """
+    """Encodes unsigned small floats: negative numbers become 0, too large ones the largest."""
     shifts = np.array([15 - width for width in bits], np.uint32)
     wide = np.ascontiguousarray(parts, np.float64)
     least = np.exp2(-24.0 + shifts)

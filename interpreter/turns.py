@@ -36,10 +36,10 @@ from xdsl_spirv.interpreter.suspension import Stopped, Suspended
 from xdsl_spirv.interpreter.waiting import Watch
 
 PATIENCE = 4
-"""For so many turns batches that seem to wait run on before the next chunk begins."""
+"""Number of turns that waiting batches may run before the next chunk begins."""
 
 GROUPS, SUBGROUPS, LANES = (1, 2), (2,), ()
-"""The axes over which invocations stay together when a batch is parted."""
+"""The axes over which invocations stay together when a batch is split."""
 
 
 BARRIERS = (spv.ControlBarrierOp, spv.ControlBarrierWaitOp)
@@ -92,9 +92,9 @@ class Turn:
         self.stopped = stopped
         self.reason: object = None
         self.repeats = False
-        """Whether its loop goes on as it is unless somebody else writes."""
+        """True if its loop will not end unless another batch writes."""
         self.others_ran = False
-        """Whether others of its workgroups have run since it was last seen to wait."""
+        """True if other batches of its workgroups have run since it was last found waiting."""
 
     @property
     def watch(self) -> Watch | None:
@@ -132,10 +132,10 @@ class Turns:
         self.turns: list[Turn] = []
         context.waited = False
         self.open_end = False
-        """Whether a batch stopped that may get further by itself."""
+        """True if a stopped batch may still progress by itself."""
 
     def run(self, chunk: Batch, batches: Sequence[Batch] = ()) -> None:
-        """Begin with a chunk, or batches of it, and run until all have ended or wait."""
+        """Begins with batches of a chunk, and runs until all have ended or wait."""
         for batch in batches or (chunk,):
             batch.pauses = True
             self.turns.append(Turn(chunk, batch))
@@ -147,7 +147,7 @@ class Turns:
                 left = left - 1 if self.open_end else 0
 
     def finish(self) -> None:
-        """Run until all have ended; `InterpreterError` if they never will."""
+        """Runs until all batches have ended; raises `InterpreterError` if they never will."""
         before: list[Array] | None = None
         while self.turns:
             if self._round() or self.open_end:
@@ -159,7 +159,7 @@ class Turns:
             before = [data.copy() for data in memories]
 
     def _round(self) -> bool:
-        """A turn for each batch that does not wait at a barrier; whether any got further."""
+        """Gives a turn to each batch that is not at a barrier; returns whether any progressed."""
         further = self.open_end = False
         turns = [turn for turn in self.turns if turn.barrier is None]
         if self.random is not None:
@@ -169,7 +169,7 @@ class Turns:
         return bool(further or self._open_barriers() or self._part(SUBGROUPS))
 
     def _go(self, turn: Turn) -> bool:
-        """Run a batch until it ends or stops; whether it got further."""
+        """Runs a batch until it ends or stops; returns whether it progressed."""
         batch = turn.batch if turn.stopped is None else turn.stopped.resume()
         watch = turn.watch if turn.repeats and not turn.others_ran else None
         lanes = None if watch is None or turn.stopped is None else turn.stopped.here()
@@ -206,7 +206,7 @@ class Turns:
     # Parting batches.
 
     def _part(self, axes: tuple[int, ...]) -> bool:
-        """Part lanes that wait from those that do not; whether there were any."""
+        """Separates waiting lanes from others; returns whether there were any."""
         if axes == SUBGROUPS and self.together() == spv.Scope.Workgroup:
             return False
         waiting = [turn for turn in self.turns if turn.watch is not None]
@@ -226,7 +226,7 @@ class Turns:
         return True
 
     def _split(self, turn: Turn, stay: Array) -> Turn:
-        """Keep only the lanes `stay` in a turn. Returns a new turn with the other lanes."""
+        """Keeps only the lanes `stay` in a turn; returns a new turn with the others."""
         assert turn.stopped is not None
         stopped = turn.stopped.part(~stay)
         turn.stopped = turn.stopped.part(stay)
@@ -239,7 +239,7 @@ class Turns:
     # Barriers.
 
     def _open_barriers(self) -> bool:
-        """Let workgroups go on of which all invocations have come to a barrier."""
+        """Releases workgroups whose invocations have all reached a barrier."""
         released: list[Turn] = []
         for turn in [turn for turn in self.turns if turn.barrier is not None]:
             blocked = np.zeros(turn.batch.workgroups, np.bool_)
@@ -289,7 +289,7 @@ class Turns:
         return describe(self.context, waiting, barriers, self._lanes_help())
 
     def _lanes_help(self) -> bool:
-        """Whether someone would get further if invocations of a subgroup ran by themselves."""
+        """True if running the invocations of a subgroup separately would allow progress."""
         waiting = [turn for turn in self.turns if turn.watch is not None]
         if not self._part(LANES):
             return False

@@ -31,16 +31,16 @@ from xdsl_spirv.interpreter.suspension import Suspended
 from xdsl_spirv.interpreter.variables import VariablePointer
 
 FIRST = 16
-"""After so many rounds a loop's rounds are compared."""
+"""Number of rounds after which a loop's rounds are compared."""
 WINDOW = 64
-"""So many rounds are compared with one that is kept; the next is kept when the number doubles."""
+"""Number of rounds compared with a kept one; then the next is kept and the number doubles."""
 QUIET = 32
-"""After so many rounds that read the same others run, even if something else has changed."""
+"""Number of rounds with equal reads after which others run, even if something else changed."""
 
 DECIDING = {spv.BranchConditionalOp, spv.SwitchOp}
 BRANCHES = {spv.BranchOp, spv.BreakOp, spv.ContinueOp, *DECIDING}
 WRITING = {spv.StoreOp, spv.CopyMemoryOp, spv.GLModfOp, spv.GLFrexpOp, spv.FunctionCallOp}
-"""Operations by their role in a loop; the last may write variables of the invocation."""
+"""Operations by their role in a loop; the last kind may write variables of the invocation."""
 
 Variable: TypeAlias = SSAValue | str
 """A variable of a function, or the symbol of one of the module."""
@@ -145,7 +145,7 @@ class Slice:
         return behind
 
     def _call(self, op: spv.FunctionCallOp) -> None:
-        """A call may read anything; its result stands for it."""
+        """Treats a call as reading anything; its result stands for that."""
         self.sources.append(op)
         for result in op.results:
             self.reads[result] = None
@@ -155,7 +155,7 @@ class Slice:
         return value.owner.parent in self.blocks if isinstance(value.owner, Operation) else False
 
     def may_wait(self) -> bool:
-        """Whether any of the reads is of memory that the module may write."""
+        """True if one of the reads is of memory that the module may write."""
         return any(map(self._is_written, self.sources))
 
     def for_workgroups(self) -> bool:
@@ -249,7 +249,7 @@ class Watch:
         }
 
     def before(self, terminate: Callable[[Env], Any]) -> Callable[[Env], Any]:
-        """The branch back, before which a round has ended."""
+        """Wraps the branch back to the header, at which a round ends."""
         slot = self.slot
 
         def call(env: Env) -> Any:
@@ -267,7 +267,7 @@ class Watch:
         return call
 
     def _compare(self, env: Env, tracker: Tracker) -> None:
-        """Stop the batch if the round was as an earlier one, or many have read the same."""
+        """Stops the batch if a round equals an earlier one, or if many rounds read the same."""
         batch: Batch = env[0]
         number = tracker.count - FIRST + 1
         doubled = number & (number - 1) == 0
@@ -332,7 +332,7 @@ def _equal(a: Any, b: Any, form: Form, mask: Mask) -> bool:
 
 
 def _bits(array: Array) -> Array:
-    """Numbers to compare, so that NaN equals itself."""
+    """The bits of numbers, so that NaN compares equal to itself."""
     return array if array.dtype.kind in "biu" else array.view(f"u{array.dtype.itemsize}")
 
 

@@ -14,11 +14,11 @@ from xdsl_spirv.interpreter.memory import Memory
 from xdsl_spirv.interpreter.numbers import Array
 
 Layout: TypeAlias = tuple[tuple[int, ...], Mask, tuple[int, ...]]
-"""Layout of an instruction's granules over (w, s, l): the shape, the active ones, further axes."""
+"""An instruction's granules over (w, s, l): their shape, the active ones, and further axes."""
 
 
 class Access:
-    """One instruction's accesses: numbers of elements of `granule` bytes, shaped (w, s, l, ...)."""
+    """The accesses of one instruction: element numbers of shape (w, s, l, ...)."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Access:
 
 
 class Conflicts:
-    """Accesses that touch bytes of earlier accesses: positions, and the codes of both accessors."""
+    """Accesses to bytes that were accessed before: positions, and the codes of both accessors."""
 
     def __init__(self, which: str, where: Array, index: Array, who: Array, earlier: Array):
         self.which = which

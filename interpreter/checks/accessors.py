@@ -144,6 +144,6 @@ class Accessors:
         return "several workgroups"
 
     def workgroup(self, number: int) -> Triple:
-        """A workgroup's place in the grid."""
+        """The position of a workgroup in the grid."""
         x, y, _ = self.grid
         return number % x, number // x % y, number // (x * y)

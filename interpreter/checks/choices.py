@@ -255,7 +255,7 @@ class Choices:
         self._add(finding, op)
 
     def _fail(self, options: Options, error: InterpreterError) -> None:
-        """A choice with which the program does not run to its end."""
+        """Reports a choice with which the program fails."""
         op, rule = self.components, "CHOICE-01"
         if options.accumulation != self.plain.accumulation:
             op, rule = self.sums[0], "CHOICE-02"
@@ -288,7 +288,7 @@ def _matrix(type: Any) -> bool:
 
 
 SAID_BY_OTHERS = ("lavapipe", "nvidia-h200", "amd-rdna3.5", "intel-lnl")
-"""Targets whose mapping another target has, too; `nvidia` covers all sizes."""
+"""Targets whose mapping equals another target's; `nvidia` covers all sizes."""
 
 
 def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMapping]:
@@ -314,7 +314,7 @@ def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMappi
 
 
 def _form(type: Any) -> CooperativeMatrix | None:
-    """A type's form, if its sizes and scope are known."""
+    """The form of a matrix type; None if sizes or scope are not known."""
     assert isinstance(type, CooperativeMatrixType)
     dtype = scalar_dtype(type.element_type)
     sizes, scope = (type.rows, type.columns), type.scope
@@ -391,7 +391,7 @@ def _float(type: Any) -> bool:
 
 
 def _is_linear(op: Operation) -> bool:
-    """Whether the interval of an operation's floating operands gives that of its result."""
+    """True if the result's interval follows from the intervals of the floating operands."""
     if not op.results or isinstance(op, LINEAR):
         return True
     if any(part in op.name for part in _MOVING) or not op.name.startswith("spirv."):

@@ -96,7 +96,7 @@ class CheckedCompiler(Compiler):
         self.checker = checker
 
     def _widens_binary16(self) -> bool:
-        """The checks look at values as their types say."""
+        """Always False: checks see values in their own types."""
         return False
 
     def new_slot(self, initial: Any = None) -> int:
@@ -151,7 +151,7 @@ class CheckedCompiler(Compiler):
 
     @staticmethod
     def _define(slots: Slots) -> Step:
-        """Values in some slots are defined: the code that put them there does not know shadows."""
+        """Marks slots as defined after code that does not compute shadows."""
 
         def define(env: Env) -> None:
             for slot in slots:

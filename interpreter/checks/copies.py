@@ -26,7 +26,7 @@ from xdsl_spirv.interpreter.spirv.kernel import block_read, block_write
 from xdsl_spirv.interpreter.spirv.pointer import copy_bytes
 
 Stage: TypeAlias = Callable[[Any, Any, Any], Function]
-"""(operation, context, how a plain value is loaded or stored) -> the second stage."""
+"""Takes an operation, a context, and the load or store of a plain value; returns the function."""
 
 
 def addresses(

@@ -29,7 +29,7 @@ SHOWN = 4
 
 @dataclass
 class Origin:
-    """An instruction that makes undefined values: why, and the operands of the first time."""
+    """An instruction that makes undefined values, with the reason and its first such operands."""
 
     op: Operation
     rule: str
@@ -117,8 +117,10 @@ class Findings:
 
     def lanes(self, where: Array) -> Array:
         """
-        A condition over (w, s, l), full, in invocations that exist; one over the components of
-        matrices, in a function that is called for each, is one of all invocations that hold them.
+        Broadcasts a condition over (w, s, l) to the invocations that exist.
+
+        In a function called for each component of a matrix, the condition counts for all
+        invocations that hold the matrix.
         """
         if where.shape[2] not in (1, self.batch.shape[2]):
             where = where.any(axis=2, keepdims=True)
@@ -176,7 +178,7 @@ class Findings:
         return True
 
     def spot(self, memory: Memory, byte: int) -> str:
-        """A byte of a memory, with the source's name of the variable there if it is known."""
+        """Describes a byte of a memory, by the source's name of the variable there if known."""
         name = self.part(memory, byte)
         return f"at `{name}` (byte {byte})" if name else f"at byte {byte}"
 

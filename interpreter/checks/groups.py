@@ -57,7 +57,7 @@ checked(*(op for op in GROUP if op.get_irdl_definition().operands))(_in_group)
 
 @checked(*ARITHMETIC)
 def arithmetic(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """A cluster is a power of two and at most the group."""
+    """Checks arithmetic: the cluster size is a power of two and at most the group's size."""
     inner = _in_group(op, compiler, function)
     if op.cluster_size is None:
         return inner
@@ -103,8 +103,9 @@ def read_from(source: Array, active: Array) -> tuple[Array, Array]:
 @checked(*SOURCES)
 def exchange(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
     """
-    An exchange breaks a rule or gives an undefined value where it reads an invocation that is
-    inactive or missing: the instruction's class says which.
+    Checks reads of inactive or missing invocations.
+
+    The instruction's class says if these break a rule or give an undefined value.
     """
     checker, group = compiler.checker, group_for(op)
     form = shadow_form(compiler.context.form(op.result.type))

@@ -30,10 +30,10 @@ KEPT = 1 << 24
 """Number of single accesses of a region that are kept; beyond it only groups are known."""
 
 HELD = 8
-"""Number of reads of a region that are held back at most."""
+"""Most reads of a region that are held back."""
 
 LAST_READS, OTHER_READS = "last reads", "other reads"
-"""Words of places with several readers: of the last reader, and of the last other one before it."""
+"""Keys of words for places with several readers: the last reader, and the last other one."""
 
 Single: TypeAlias = tuple[Array, Array]
 """Granules, and the words of single accesses to them."""
@@ -98,8 +98,9 @@ class Region:
 
     def keep_last(self, index: Array, now: Array, earlier: Array, fresh: Array) -> Array | None:
         """
-        Record the last reader, and the last earlier one other than it, for reports. Returns where
-        there are two.
+        Records the last reader, and the last one before it that differs, for reports.
+
+        Returns where there are two.
         """
         if not fresh.any():
             return None
@@ -247,7 +248,7 @@ class MemoryShadow:
         self.known: History | None = None
         self.tracked: bool | None = None
         self._read = 0
-        """Bytes read since all were looked at, -1 if nothing was stored since."""
+        """Bytes read since all bytes were last examined; -1 if nothing was stored since then."""
         self._all_defined = not undefined
         if undefined:
             data = np.full(memory.data.shape, UNWRITTEN, np.uint8)
@@ -256,8 +257,9 @@ class MemoryShadow:
 
     def to_read(self, count: int) -> Memory | None:
         """
-        Returns which bytes are undefined, for a load of `count` bytes; None if all are defined,
-        which it sees once it has looked at all: after stores, when loads have read as many.
+        The mask of undefined bytes for a load of `count` bytes; None if all bytes are defined.
+
+        After stores, it examines all bytes once loads have read that many.
         """
         if self._all_defined or self.undefined is None:
             return None
@@ -269,7 +271,7 @@ class MemoryShadow:
         return None if self._all_defined else self.undefined
 
     def to_store(self, defined: bool) -> Memory | None:
-        """Returns which bytes are undefined, for a store to set; None if it would change none."""
+        """The mask of undefined bytes for a store to update; None if nothing would change."""
         if defined and self._all_defined:
             return None
         self._all_defined, self._read = self.undefined is None, max(self._read, 0)

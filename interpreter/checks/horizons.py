@@ -72,7 +72,7 @@ class Horizons:
 
 
 def _touched_groups(mask: Mask, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """The workgroups and subgroups that have active invocations."""
+    """Masks of the workgroups and of the subgroups that have active invocations."""
     if mask is None:
         return np.ones(shape[:1], np.bool_), np.ones(shape, np.bool_)
     near = np.broadcast_to(mask.any(axis=2), shape)

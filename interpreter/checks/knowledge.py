@@ -79,13 +79,13 @@ class Atomic:
 
 @dataclass
 class Failure:
-    """Two atomics that met and did not synchronize, why, and between which invocations."""
+    """Two atomics that met without synchronizing, the reason, and the workgroups involved."""
 
     release: Operation
     acquire: Operation
     why: str
     between: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
-    """Their workgroups."""
+    """Pairs of workgroups."""
 
 
 @dataclass
@@ -188,7 +188,7 @@ class Knowledge:
         self.nodes[lane] = Acquire(lane, semantics, before, heads, local)
 
     def _explain(self, op: Operation, lane: int, release: Release, semantics: Semantics) -> None:
-        """Keep why the latest release does not synchronize, for messages."""
+        """Records why a release does not synchronize, for messages."""
         level = self.tables.accessors.between(release.lane, lane)
         why = ""
         if not release.semantics.release & semantics.acquire:
@@ -210,7 +210,7 @@ class Knowledge:
         return next((f for f in self.failures if (earlier, later) in f.between), None)
 
     def _fences_of(self, lane: int, scope: int) -> Iterable[Release]:
-        """The memory barriers that the atomic writes of an invocation release with."""
+        """The earlier memory barriers that make an invocation's atomic writes releases."""
         fences: dict[int, Release] = {}
         for storage in range(STORAGES):
             for level in range(SAME_SUBGROUP, LEVELS):
@@ -280,7 +280,7 @@ class Knowledge:
                 self._pass(members, semantics, list(others.values()), level)
 
     def _meet(self, event: Barrier) -> None:
-        """A control barrier carries what fences release of storage that it does not order."""
+        """Passes on releases by fences for storage that the barrier does not order itself."""
         accessors, lanes = self.tables.accessors, event.lanes
         near = event.level == SAME_SUBGROUP
         teams = (accessors.subgroup_of if near else accessors.group_of)(lanes)

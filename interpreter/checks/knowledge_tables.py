@@ -46,7 +46,7 @@ EXECUTION = 0
 WIDTH = 16
 """Number of parts of an inner part of a tree."""
 MEMOS = 1 << 17
-"""After so many changes of parts the earlier ones are forgotten."""
+"""Number of remembered changes after which the earlier ones are forgotten."""
 
 
 def row(m: int, k: int) -> int:
@@ -78,12 +78,12 @@ class Link:
 
 
 Heads: TypeAlias = tuple[Link | None, ...]
-"""By level: the last release of those that are so near to an invocation."""
+"""For each level, the last release by an invocation that close to this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The knowledge that an acquire takes over from a link and the links before it at a level."""
+    """The knowledge that an acquire gets at a level, from a release and earlier ones."""
 
     link: Link
     level: int
@@ -127,7 +127,7 @@ class Join:
 Node = Release | Acquire | Join
 
 Tree: TypeAlias = Any
-"""A column (storage, row) of times of one party, None for no party, or a tuple of trees."""
+"""A column (storage, row) of one party's times, None for an empty part, or a tuple of trees."""
 Step: TypeAlias = tuple[Callable[[Array, int, Any], None], Any]
 """A change of columns: a function of a column, the party's level and an argument."""
 EMPTY: Tree = (None, None, None)
@@ -141,7 +141,7 @@ class Tables:
     def __init__(self, accessors: Accessors):
         self.accessors = accessors
         self.size = WIDTH
-        """Number of parties of a kind that a tree has room for."""
+        """Capacity of a tree: at least the number of parties of a kind."""
         while self.size < accessors.count * accessors.per_workgroup:
             self.size *= WIDTH
         self.states: dict[Node | Heard | Gathered, Tree] = {}
@@ -150,10 +150,10 @@ class Tables:
         self.steps: dict[Step, int] = {}
         self.changed: dict[tuple[int, int, int], tuple[Tree, Tree]] = {}
         self.origins: dict[int, tuple[Tree, Tree]] = {}
-        """The tree that a tree was changed from, by its number: the next change may undo it."""
+        """For each changed tree, its original: the next change may restore that."""
 
     def groups(self, lane: int) -> tuple[int, ...]:
-        """The codes of the invocations that are near to one, by level."""
+        """For each level, the code of the group around an invocation."""
         return (lane, *self.accessors.wider(lane), SEVERAL)
 
     def table(self, node: Node) -> Tree:
@@ -200,7 +200,7 @@ class Tables:
         return self.change(known, (pull, node.semantics), node.lane)
 
     def _local(self, lane: int, local: Snapshot) -> Iterator[tuple[int, tuple[int, bytes]]]:
-        """The order that barriers gave an invocation: parties, their levels, and times."""
+        """Yields what barriers ordered an invocation with: parties, their levels, and times."""
         if not local.moved:
             return
         subgroup, group = self.accessors.wider(lane)
@@ -211,7 +211,7 @@ class Tables:
     # Trees.
 
     def _column(self, column: Array) -> Array:
-        """Equal columns are one object."""
+        """Returns the shared object for a column's contents."""
         return self.columns.setdefault(column.tobytes(), column)
 
     def _number(self, step: Step) -> int:
@@ -266,7 +266,7 @@ class Tables:
         )
 
     def _change_all(self, tree: Tree, level: int, number: int, step: Step) -> Tree:
-        """The tree if all parties are of one level."""
+        """Applies a change to all parties of a tree that are of one level."""
         key = id(tree), level, number
         known = self.changed.get(key)
         if known is None:
@@ -288,7 +288,7 @@ class Tables:
         return known[0]
 
     def _rebuild(self, tree: Tree, parts: list[Tree]) -> Tree:
-        """The same tree, or the one that it was changed from, if the parts are those."""
+        """Returns the tree with these parts, reusing the tree or its original if equal."""
         made = _rebuild(tree, parts)
         if made is tree:
             return tree
@@ -314,7 +314,7 @@ class Tables:
         return b if all(map(is_, parts, b)) else _rebuild(a, parts)
 
     def _change_party(self, tree: Tree, code: int, step: Step) -> Tree:
-        """The table with one party's column changed."""
+        """Applies a change to one party's column."""
         parts = list(tree)
         kind = KINDS.index(code & KIND)
         parts[kind] = self._change_in(parts[kind], self.size, code & NUMBER, step)
@@ -329,7 +329,7 @@ class Tables:
         return _rebuild(tree or PARTS, parts)
 
     def _row(self, tree: Tree, code: int, storage: int) -> Array:
-        """The times of one party alone; zeros if there is no column."""
+        """The times of one party by itself; zeros if there is no column."""
         if code & KIND == SEVERAL:
             return self.zeros[storage]
         tree, size, number = tree[KINDS.index(code & KIND)], self.size, code & NUMBER
@@ -351,7 +351,7 @@ class Tables:
 
 
 def _rebuild(tree: Tree, parts: list[Tree]) -> Tree:
-    """The same tree if no part is another one."""
+    """The same tree if all parts are unchanged, else a new one."""
     return tree if all(map(is_, tree, parts)) else tuple(parts)
 
 
@@ -425,7 +425,7 @@ def _add_local(column: Array, _: int, how: tuple[int, bytes]) -> None:
 
 
 def _passing(node: Heard) -> int:
-    """The storage of which a release tells an acquire, as bits."""
+    """The storage, as bits, for which a release synchronizes with an acquire."""
     semantics = node.link.release.semantics
     if node.level > min(semantics.scope, node.scope):
         return 0
@@ -433,7 +433,7 @@ def _passing(node: Heard) -> int:
 
 
 def _rest(node: Heard) -> Heard | None:
-    """The knowledge from the links before, unless all that comes with the last one."""
+    """The knowledge from earlier releases of the chain; None if the last release includes it."""
     link = node.link.before[node.level]
     if link is None or _covers(node.link, node.acquire):
         return None
@@ -441,7 +441,7 @@ def _rest(node: Heard) -> Heard | None:
 
 
 def _covers(link: Link, acquire: int) -> bool:
-    """Whether who released had acquired all earlier releases, so that they come with it."""
+    """True if the releasing invocation knew all earlier releases, and so passes them on."""
     own, semantics = link.release.before, link.release.semantics
     return (
         isinstance(own, Acquire)
@@ -453,7 +453,7 @@ def _covers(link: Link, acquire: int) -> bool:
 
 
 def _taken_over(node: Acquire) -> list[Heard]:
-    """The releases that an acquire hears of, by level; only the last if it brings the others."""
+    """The releases that an acquire learns from, by level; only the last if it has the rest."""
     acquire, scope = node.semantics.acquire, node.semantics.scope
     heard = [Heard(link, k, acquire, scope) for k, link in enumerate(node.heads) if link]
     last = heard[-1].link

@@ -203,7 +203,7 @@ def _span(numbers: Array) -> str:
 
 
 def _safe(tiles: Tiles, outside: Array, memory: Memory, dtype: numbers.DType) -> Array:
-    """The tiles' elements, 0 outside the memory."""
+    """Reads the elements of tiles; 0 outside of the memory."""
     view = memory.view(raw_dtype(dtype))
     items = np.where(outside, 0, tiles.items(tiles.starts))
     if memory.rows == "workgroup":
@@ -219,7 +219,7 @@ def load(op: ops.CooperativeMatrixLoadOp, compiler: CheckedCompiler, function: F
 
 
 def loading(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
-    """A load of a pointer and perhaps a Stride."""
+    """Checks a load by a pointer and maybe a stride."""
     form, place, checker = matrices.form, matrices.place, compiler.checker
     octets, carry = raw_dtype(form.dtype), carried(form)
 
@@ -268,7 +268,7 @@ def store(
 
 
 def storing(op: Any, compiler: CheckedCompiler, matrices: Matrices) -> Checked:
-    """A store of a pointer, a matrix and perhaps a Stride."""
+    """Checks a store by a pointer, a matrix and maybe a stride."""
     form, place, checker = matrices.form, matrices.place, compiler.checker
     visible = accessed_matrix(op).storage_class.data in BUFFERS
     octets = raw_dtype(form.dtype)
@@ -363,7 +363,7 @@ def multiply_add(op: Any, compiler: CheckedCompiler, function: Function) -> Chec
 
 @checked(ops_2.CooperativeMatrixReduceOp, ops_2.CooperativeMatrixPerElementOp)
 def by_function(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
-    """CM-27; an undefined component or argument spoils the whole matrix."""
+    """Checks CM-27; an undefined component or argument makes the whole result undefined."""
     checker = compiler.checker
     result = matrix_form(op.result.type, compiler.context)
     matrices = [isinstance(operand.type, CooperativeMatrixType) for operand in op.operands]

@@ -108,7 +108,7 @@ class CheckedAccess(memory.Access):
         return items
 
     def _named(self, items: Array, outside: Array) -> list[str]:
-        """The first element outside, as the source calls it."""
+        """Names the first element outside, if the source has a name for it."""
         number = int(np.broadcast_to(items, outside.shape)[outside][0])
         name = self.checker.part(self.memory, number * self.dtype.itemsize) if number >= 0 else ""
         return [f"the first of them is `{name}`"] if name else []
@@ -146,7 +146,7 @@ class CheckedAccess(memory.Access):
 
     @staticmethod
     def _inside_only(items: Array, lost: Array) -> tuple[Array, Array]:
-        """Numbers inside of robust memory, in lanes that have any: lost ones are others twice."""
+        """Replaces elements outside by inside ones of the same lane; returns who has any."""
         if items.ndim == 3:
             return items, ~lost
         some = ~lost.all(axis=3)
@@ -174,7 +174,7 @@ class PlainAccess:
         return mask if self.astray is None else within(mask, ~self.astray)
 
     def load(self, pointer: Pointer, form: Plain, mask: Mask) -> Array:
-        """The value; lanes outside read 0. Its shadow is appended to `shadows`."""
+        """Loads the value, 0 in lanes outside; appends its shadow to `shadows`."""
         checker = self.checker
         access = CheckedAccess(checker, self.op, pointer, form, mask, "a load")
         value = access.load()
@@ -204,7 +204,7 @@ class PlainAccess:
         self.shadows.append(shadow)
 
     def read_shadow(self, access: CheckedAccess, mask: Mask) -> Shadow:
-        """The shadow of the values that an access reads."""
+        """Reads the shadow of the bytes that an access reads."""
         count = access.items.size * access.dtype.itemsize
         undefined = self.checker.shadow_of(access.memory).to_read(count)
         if undefined is None:

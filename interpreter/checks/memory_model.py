@@ -65,8 +65,9 @@ def level_of(scope: Scope) -> int:
 @dataclass(frozen=True)
 class Facts:
     """
-    One side of an instruction's access: the levels for which the write is made available and the
-    read visible, an atomic's scope, and the variable it goes through.
+    One access of an instruction: its privacy, an atomic's scope, and its variable.
+
+    `available` and `visible` are the levels for which it makes a write available or a read visible.
     """
 
     private: bool = False
@@ -158,7 +159,7 @@ class MemoryModel:
         )
 
     def _operand(self, op: Operation, write: bool) -> tuple[MemoryAccess, Scope | None]:
-        """The memory operand of one side: of a copy's two, the second is the source's."""
+        """The memory operand of a read or a write; a copy has one for each."""
         if isinstance(op, RawOp):
             return _texel_operand(op, write)
         names = ["memory_access", "memory_operand"]
@@ -176,7 +177,7 @@ class MemoryModel:
         return scope.data if isinstance(scope, ScopeAttr) else None
 
     def _older_facts(self, pointer: SSAValue | None, variable: str | None, op: Operation) -> Facts:
-        """GLSL450 and OpenCL: by storage class and decorations."""
+        """The facts of an access under GLSL450 or OpenCL, by storage class and decorations."""
         storage = storage_of(pointer)
         if storage == StorageClass.Workgroup:
             return Facts(False, SAME_WORKGROUP, SAME_WORKGROUP, variable=variable)
@@ -302,7 +303,7 @@ _STORAGE_OF = {
     StorageClass.UniformConstant: IMAGES,
     StorageClass.Image: IMAGES,
 }
-"""The kind of storage of every class but a buffer's."""
+"""The kind of storage of each storage class, except for buffers."""
 
 
 def _is_module(module: Operation) -> bool:

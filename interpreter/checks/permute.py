@@ -133,7 +133,7 @@ class Permuted:
         seed: int,
         causes: list[Finding],
     ) -> bool:
-        """Tell the first difference that has a cause, or is one."""
+        """Reports the first difference between two runs; returns whether it reported one."""
         for place, array in own.items():
             different = _bytes(array) != _bytes(other[place])
             if not different.any():
@@ -146,7 +146,7 @@ class Permuted:
         return False
 
     def _reasons(self, shared: list[Place], causes: list[Finding]) -> list[Finding]:
-        """The findings whose memory can change what buffers hold."""
+        """The findings whose memory can influence these buffers."""
         if not causes:
             return []
         influence = Influence(self.module)
@@ -159,7 +159,7 @@ class Permuted:
         return reasons
 
     def _causes(self) -> list[Finding]:
-        """Findings that leave an order open, intended or not."""
+        """The findings, also allowed ones, that say that an order is missing."""
         findings = (*self.report.findings, *self.report.allowed)
         return [finding for finding in findings if finding.check in ORDERED]
 
@@ -196,7 +196,7 @@ class Permuted:
         causes: list[Finding],
         outcome: Callable[[Options], object],
     ) -> None:
-        """An order in which the program does not run to its end, as it does in lockstep."""
+        """Reports an order in which the program fails although it completes in lockstep."""
         try:
             outcome(self.plain)
         except InterpreterError:
@@ -212,9 +212,7 @@ class Permuted:
         op: Operation | None,
         causes: list[Finding],
     ) -> None:
-        """
-        A finding at a store, or a note of the consequence on a finding that leaves an order open.
-        """
+        """Adds a finding at a store, or a note to the findings that cause it."""
         if causes:
             causes[0].note(f"{message}:", *values, *notes)
             return

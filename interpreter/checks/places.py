@@ -17,7 +17,7 @@ from xdsl_spirv.interpreter.source import hint_of, source_of
 from xdsl_spirv.interpreter.source.location import quoted
 
 LINES: WeakKeyDictionary[Operation, int] = WeakKeyDictionary()
-"""Lines that whoever parsed a module knows."""
+"""Line numbers of operations, noted by the parser of the module."""
 
 
 def line_of(op: Operation) -> int:
@@ -114,7 +114,7 @@ def place(batch: Batch, workgroup: int, subgroup: int, lane: int) -> Place:
 
 
 def values_at(values: Mapping[str, Any], shown: Iterable[Any], shape: tuple[int, ...]) -> list[str]:
-    """Named values (w, s, l, ...) at some invocations."""
+    """Formats named values (w, s, l, ...) at some invocations."""
     lines: list[str] = []
     for name, value in values.items():
         array = np.asarray(value)

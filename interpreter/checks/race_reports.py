@@ -247,8 +247,8 @@ class RaceReports:
         """
         The word of the earlier access.
 
-        A word of several readers has the time of the last one. If the last reader is the writer
-        itself, the earlier access is the last read by another invocation.
+        If the last of several readers is the writer itself, that is the last read by another
+        invocation.
         """
         word, place = int(conflicts.earlier[first]), int(conflicts.index[first])
         if conflicts.which != "reads" or word & KIND == LANE or LAST_READS not in region.words:
@@ -313,10 +313,7 @@ def _is_held(access: Access, where: Array) -> bool:
 
 
 def _is_one_value(access: Access, index: Array) -> bool:
-    """
-    Whether all invocations that write one place write the same there: the same granules, not
-    overlapping ones.
-    """
+    """True if all invocations that write a place write the same value to the same granules."""
     if access.new is None:
         return False
     first = index.reshape(len(index), -1)[:, 0]

@@ -139,7 +139,7 @@ class Races:
             setattr(self, name, value)
 
     def _has_narrow_atomics(self, storage: int) -> bool:
-        """Whether some atomics may be for less than all who reach the storage."""
+        """True if some atomics have a scope that does not cover all who can reach the storage."""
         wanted = SAME_WORKGROUP if storage == WORKGROUPS else SAME_DEVICE
         atomics = (
             op for op in self.checker.context.module.walk() if isinstance(op, AtomicOperation)
@@ -259,8 +259,10 @@ class Races:
 
     def _can_wait(self, region: Region, access: Access, storage: int, facts: Facts) -> bool:
         """
-        True if a read follows all writes, and the next barrier ends its concern: it needs a place
-        in the region's words only if a write comes before that barrier.
+        True if recording a read can be delayed: it follows all writes and a barrier will end its
+        concern.
+
+        It must be recorded only if a write comes before that barrier.
         """
         if storage != WORKGROUPS or access.atomic or self.model.vulkan or len(region.names) > 1:
             return False
@@ -303,7 +305,7 @@ class Races:
                 self.reports.aliases(region, access, facts, "reads", index, who, earlier)
 
     def _flatten(self, history: History, access: Access) -> tuple[Array, Array]:
-        """Granules (n, ...) and who touches them (n, 1, ...); sets the access's layout."""
+        """Granules as (n, ...) and their accessors as (n, 1, ...); sets the access's layout."""
         region, items, mask = history.region, access.items, access.mask
         factor = access.granule // region.granule
         if factor > 1:
@@ -370,7 +372,7 @@ class Races:
             self.reports.conflicts(region, access, facts, conflicts, verdicts)
 
     def _horizon(self, which: str, storage: int, write: bool, facts: Facts) -> int:
-        """The horizon behind which accesses of every kind are ordered."""
+        """The kind of horizon before which earlier accesses are ordered with this one."""
         if which == "reads":
             return kinds.EXECUTION
         available = self.weakest[storage] >= SAME_WORKGROUP
@@ -495,7 +497,7 @@ class Races:
         return shown
 
     def _times(self, words: Array, who: Array, storage: int) -> Array:
-        """(n, ROWS): up to when each access knows of earlier ones by those who did them."""
+        """The times up to which each access knows the earlier accessors' accesses, as (n, ROWS)."""
         times = np.zeros((words.size, ROWS), np.int64)
         accessors, before = self.accessors, words & IDENTITY
         group, subgroup = accessors.group_of(who), accessors.subgroup_of(who)
@@ -534,7 +536,7 @@ class Races:
         storage: int,
         layout: Layout,
     ) -> None:
-        """Keep who read: one invocation, or the smallest group that holds all readers."""
+        """Records the reader of places, or the smallest group that holds all readers."""
         if self._is_coarse(storage):
             self._read_coarsely(region, index, now, layout)
             return
@@ -547,7 +549,7 @@ class Races:
         region.join("reads", index, now, earlier, fresh, self.accessors, self.knowledge.active)
 
     def _change(self, region: Region, index: Array, now: Array) -> None:
-        """Keep who changed a place by atomics, all that have since it was written otherwise."""
+        """Records atomic writers of places, joined since the last other write."""
         earlier = region.words["writes"].take(index)
         fresh = (earlier & ATOMIC) != 0
         region.join("writes", index, now, earlier, fresh, self.accessors, self.knowledge.active)

@@ -28,7 +28,7 @@ CHECKS: dict[str, str] = {
 """Every check's name and what it finds. All but `counters` find bugs."""
 
 OF_INTEGERS = tuple(f"UNDEF-{number}" for number in ("03", "04", "05", "06", "10", "11", "13"))
-"""Rules of undefined integers, which look like any other; an undefined float mostly is NaN."""
+"""Rules on integers. Such results look valid, while undefined floats are mostly NaN."""
 
 FAMILIES = {
     **dict.fromkeys(("CM", "DOT", "ROT", "GROUP"), "rules"),
@@ -65,8 +65,9 @@ class Place:
 @dataclass(frozen=True)
 class Related:
     """
-    Another instruction that a finding speaks of: its `role` (the other access), its place, and
-    further text before (`head`) and behind. `line` and `source` are as a finding's.
+    Another instruction that a finding mentions, with its `role` and place.
+
+    `head` and `tail` are text around it; `line` and `source` are as in a finding.
     """
 
     role: str
@@ -197,7 +198,7 @@ class Report:
         return len(self.findings)
 
     def seen(self, rule: str, op: object) -> bool:
-        """Count another occurrence of a finding that was made; False if it was not."""
+        """Counts a repetition of a finding; returns False if there is no such finding yet."""
         known = self._known.get((rule, op))
         if known is None:
             return False
@@ -269,9 +270,9 @@ class Checks:
     stop: bool = False
     allow: tuple[Allowed, ...] = ()
     of_data: bool = False
-    """Whether to find only integers that the contents of buffers make undefined."""
+    """Only find undefined integers that some contents of buffers cause."""
     launches_stand_alone: bool = True
-    """Whether a launch by itself, and not only the program, may not depend on the mapping."""
+    """Also report launches that depend on the mapping although the program does not."""
     report: Report = field(default_factory=Report, compare=False)
     found: Callable[[Finding, object], None] | None = field(default=None, compare=False)
 

@@ -56,7 +56,7 @@ def filled(form: Form, number: int) -> Any:
 
 
 def normal(shadow: Any) -> Shadow:
-    """None if nothing is undefined."""
+    """The shadow, or None if it marks nothing as undefined."""
     return shadow if shadow is not None and is_undefined(shadow) else None
 
 
@@ -111,8 +111,10 @@ def same_shape(a: Form, b: Form) -> bool:
 
 def propagation(operands: Sequence[Form], result: Form) -> Callable[[Sequence[Shadow]], Shadow]:
     """
-    A part of the result is undefined where the same part of an operand is, or any part of an
-    operand of another shape.
+    The rule for an operation without its own: undefined parts stay in place.
+
+    A part of the result is undefined if the same part of an operand is. An operand of another shape
+    makes all parts undefined.
     """
     form = shadow_form(result)
     same = [same_shape(operand, result) for operand in operands]

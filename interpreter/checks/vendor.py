@@ -59,7 +59,7 @@ class VectorLoads:
     def __call__(
         self, pointer: Pointer | Pointers, offset: Array, form: Plain, mask: Mask
     ) -> Array:
-        """A vector `offset` bytes further than a pointer."""
+        """Loads a vector `offset` bytes behind a pointer."""
         parts: list[tuple[Mask, Shadow]] = []
 
         def load(one: Pointer, form: Plain, lanes: Mask) -> Array:
@@ -121,9 +121,7 @@ def multiply(op: Any, compiler: CheckedCompiler, function: Function) -> Checked:
 
 
 def _spoiled_rows(lines: list[Array | None], by_columns: bool) -> list[Array]:
-    """
-    Shadows of a matrix's rows (1 where a component is undefined), from its rows or its columns.
-    """
+    """For each row of a matrix, its undefined components; computed from rows or columns."""
     known = [line for line in lines if line is not None]
     if by_columns:
         return known
@@ -163,7 +161,7 @@ def _accumulate(
     form: Plain,
     added: range,
 ) -> Checked:
-    """The added operands, numbered by `added`, must be defined."""
+    """Checks that the added operands, numbered by `added`, are defined."""
     sums, checker = Sums(op, compiler), compiler.checker
 
     def call(batch: Batch, values: list[Any], shadows: list[Any]) -> tuple[Any, Shadow]:

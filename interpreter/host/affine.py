@@ -26,7 +26,7 @@ from xdsl_spirv.interpreter.numbers import Array
 from xdsl_spirv.interpreter.semantics import Function, value
 
 Point = Mapping[int, int]
-"""Loops that stand still, and where."""
+"""Loops that are fixed, with their indices."""
 
 
 def loop_sizes(maps: Sequence[AffineMap], shapes: Sequence[tuple[int, ...]]) -> list[int]:

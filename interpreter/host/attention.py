@@ -43,11 +43,11 @@ M, N, D, E = range(len(LOOPS))
 
 
 LEAST = -3.4028234663852886e38
-"""The greatest score of no scores."""
+"""The initial maximum of a row, below every score."""
 
 
 def sizes_of(op: AttentionOp, numbers: Sequence[Array]) -> AttentionSizes:
-    """The sizes, where its numbers are these."""
+    """The sizes of an attention whose dynamic sizes are these numbers."""
     return op.sized([int(number) for number in numbers])
 
 
@@ -60,7 +60,7 @@ def operands_of(op: AttentionOp, values: Sequence[Array], sizes: AttentionSizes)
 
 
 def scores_of(op: AttentionOp, wide: Sequence[Array], sizes: AttentionSizes) -> Array:
-    """Scaled and masked, batch x m x n."""
+    """The scaled and masked scores, (batch, m, n)."""
     queries, keys, _, *mask = wide
     scores = np.matmul(queries, keys.transpose(0, 2, 1)) * op.scale.value.data
     if op.cap is not None:
@@ -91,7 +91,7 @@ def softmax(op: AttentionOp, scores: Array) -> Array:
 
 
 def total_of(op: AttentionOp, p: Array, values: Array) -> Array:
-    """The result, batch x m x e; without keys NaN, as 0 / 0 is, or 0 where that is asked for."""
+    """The result, (batch, m, e). A row without keys is NaN, or 0 if the operation says so."""
     if p.shape[-1] or op.nan_to_zero is not None:
         return np.matmul(p, values)
     return np.full((*p.shape[:-1], values.shape[-1]), np.nan)

@@ -64,7 +64,7 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
 
 
 def _size(argument: Array, dimension: int) -> int:
-    """A dimension of an array, or a number."""
+    """The size of a dimension, or the number that stands for it."""
     return argument.shape[dimension] if argument.ndim else int(argument)
 
 
@@ -77,14 +77,14 @@ def argument(value: Array, kernel: str, number: int, buffer: bool = True) -> Poi
 
 @host(DispatchOp)
 def dispatch(machine: Host, op: DispatchOp, operands: Sequence[Any]) -> list[Any]:
-    """The body's operations, on tensors."""
+    """Runs a dispatch's operations on tensors."""
     block = op.body.block
     return machine.run(block, dict(zip(block.args, operands, strict=True)))
 
 
 @control(CollectiveOp)
 def collective(op: CollectiveOp, compiler: Compiler) -> Step:
-    """`linalg` on the kernel's buffers, once for the whole dispatch."""
+    """Runs `linalg` on the kernel's buffers, once for all invocations."""
     block = op.body.block
     outer: list[SSAValue] = []
     for inner in op.walk():

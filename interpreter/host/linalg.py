@@ -59,7 +59,7 @@ def index(op: linalg.ops.IndexOp, context: Context) -> Function:
 def run_structured(
     machine: Host, op: LinalgStructuredOperation, operands: Sequence[Any]
 ) -> list[Any]:
-    """Inputs, then outputs; the outputs' new values."""
+    """Computes the outputs of a structured operation from inputs and outputs."""
     maps = [attribute.data for attribute in op.get_indexing_maps()]
     kinds = [str(attribute.data) for attribute in op.get_iterator_types()]
     arrays = [np.asarray(operand) for operand in operands]
@@ -103,7 +103,7 @@ def winograd(op: Winograd, x: Array, out: Array) -> Array:
 
 
 def _split(op: PackOp | UnpackOp, rank: int) -> list[int]:
-    """The source of each packed dimension, as an index into flat (outer, inner) pairs."""
+    """For each packed dimension, its number among flat (outer, inner) pairs."""
     inner = [2 * position + 1 for position in op.positions]
     return [2 * axis for axis in op.order(rank)] + inner
 
@@ -118,7 +118,7 @@ def _tiles(op: PackOp | UnpackOp, rank: int, given: Sequence[Array]) -> list[int
 
 @on_arrays(PackOp)
 def pack(op: PackOp, x: Array, dest: Array, *rest: Array) -> Array:
-    """Tiles behind the dimensions of the tiles; a last tile that is not full is padded."""
+    """Packs dimensions into tiles, which come last; pads the last tile."""
     padding, given = (rest[0], rest[1:]) if op.padding_value is not None else (None, rest)
     tiles, order = _tiles(op, x.ndim, given), _split(op, x.ndim)
     lacking = [(0, -size % tile) for size, tile in zip(x.shape, tiles, strict=True)]
@@ -132,7 +132,7 @@ def pack(op: PackOp, x: Array, dest: Array, *rest: Array) -> Array:
 
 @on_arrays(UnpackOp)
 def unpack(op: UnpackOp, x: Array, dest: Array, *given: Array) -> Array:
-    """The tiles side by side again, without what pads the last ones."""
+    """Puts tiles side by side again; drops the padding."""
     tiles, order = _tiles(op, dest.ndim, given), _split(op, dest.ndim)
     inner = tuple(tiles[position] for position in op.positions)
     if x.shape[dest.ndim :] != inner:
@@ -157,7 +157,7 @@ def _fitting(op: PackOp | UnpackOp, result: Array, dest: Array) -> Array:
 
 
 def _of_one(order: Sequence[int], rank: int) -> list[int]:
-    """Positions of tiles of size 1: those of dimensions that are not tiled."""
+    """Numbers of the inner halves of dimensions that are not tiled."""
     return [at for at in range(1, 2 * rank, 2) if at not in order]
 
 
@@ -174,13 +174,13 @@ def body_for(machine: Host, block: Block) -> Body:
 
 @action(tensor.ExtractOp)
 def extract(op: tensor.ExtractOp, context: Context) -> Function:
-    """An element of a tensor at each point: a gather. Points that a mask leaves out read any."""
+    """Gathers an element of a tensor for each point; masked points read any element."""
     return gathered
 
 
 @action(cf.AssertOp)
 def assertion(op: cf.AssertOp, context: Context) -> Function:
-    """The condition holds at every point."""
+    """Checks that a condition holds at every point."""
     text = op.msg.data
 
     def check(points: Points, condition: Array) -> None:
@@ -272,7 +272,7 @@ def reduce_points(
 def place(
     value: Array, like: Array, map: AffineMap, space: Space, point: Mapping[int, int] | None = None
 ) -> Array:
-    """A value over the parallel loops, stored through an output's index map."""
+    """Stores a value, given over the parallel loops, through an output's index map."""
     result = like.copy()
     value = np.broadcast_to(value, space.full_shape)
     target = space.operand(np.arange(like.size).reshape(like.shape), map, point or {})
@@ -281,11 +281,11 @@ def place(
 
 
 Roles = tuple[bool, bool]
-"""Extension of a contraction's integer operands: with their sign?"""
+"""Whether each of a contraction's two integer operands is sign-extended."""
 
 
 def contraction_roles(block: Block) -> Roles | None:
-    """`out + cast(a) * cast(b)`, in any order: how a and b extend. None for another body."""
+    """The extensions of a and b in `out + cast(a) * cast(b)`; None for other bodies."""
     if len(block.args) != 3 or block.last_op is None or len(block.last_op.operands) != 1:
         return None
     add = block.last_op.operands[0].owner
@@ -350,7 +350,7 @@ def contract(
 def _exact_sum(
     arrays: Sequence[Array], maps: Sequence[AffineMap], kinds: Sequence[str], sizes: Sequence[int]
 ) -> Array:
-    """Modulo 2^64: in binary64 while that is exact, which is much faster."""
+    """Sums products modulo 2^64: in binary64 if that is exact, which is much faster."""
     count = int(np.prod([s for s, kind in zip(sizes, kinds, strict=True) if kind != PARALLEL]))
     bound = count
     for array in arrays:
@@ -428,7 +428,7 @@ def broadcast(op: linalg.ops.BroadcastOp, source: Array, output: Array) -> Array
 
 @host(linalg.ops.ReduceOp)
 def reduce(machine: Host, op: linalg.ops.ReduceOp, operands: Sequence[Any]) -> list[Any]:
-    """The body folded over dimensions, in their order."""
+    """Folds dimensions by the body, in their order."""
     source, output = operands
     dims = [int(axis) for axis in op.dimensions.get_values()]
     rank = source.ndim

@@ -112,7 +112,7 @@ class Host:
         return self.run(block, env)
 
     def run(self, block: Block, env: dict[SSAValue, Any]) -> list[Any]:
-        """Run a block and those it branches to; the values that the last terminator passes on."""
+        """Runs a block and those it branches to; returns the operands of the last terminator."""
         self._frames.append(env)
         passed: list[Any] = []
         following: Block | None = block
@@ -140,7 +140,7 @@ class Host:
 
     @contextmanager
     def frame(self, values: dict[SSAValue, Any]) -> Generator[None]:
-        """While an operation is run from elsewhere: the values around its regions."""
+        """Makes the values around an operation's regions visible while its bodies run."""
         self._frames.append(values)
         yield
         self._frames.pop()
@@ -150,13 +150,14 @@ class Host:
         return self.run(block, self.bind_values(block, arguments))
 
     def bind_values(self, block: Block, arguments: Sequence[Any]) -> dict[SSAValue, Any]:
-        """The values that a block reads: its arguments and those around it."""
+        """The values that a block can read: its arguments and the values around it."""
         return self._frames[-1] | dict(zip(block.args, arguments, strict=True))
 
     def evaluate(self, op: Operation, operands: Sequence[Any]) -> Sequence[Any]:
         """
-        Run one operation. Run one operation. An operation without results on memrefs stores in its
-        last operands.
+        Runs one operation.
+
+        An operation without results on memrefs stores in its last operands.
         """
         try:
             function = find(type(op))

@@ -19,7 +19,7 @@ from xdsl_spirv.interpreter.numbers import Array
 
 
 def _places(known: PackedSizes) -> tuple[Array, ...]:
-    """For each dimension of the operand, its index for every batch, M or N, and K."""
+    """For each dimension of the operand, its index by batch, M or N, and K."""
     sizes = static(known.sizes)
     loops = np.indices(sizes, sparse=True)
     indexes = [evaluate(expr, list(loops)) for expr in known.packing.map.data.results]

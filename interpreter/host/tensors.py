@@ -32,7 +32,7 @@ def _shape_and_dtype(type: Attribute, sizes: Sequence[Array] = ()) -> tuple[tupl
 
 
 def _numbers(static: Sequence[int], dynamic: Any) -> tuple[int, ...]:
-    """Numbers of an operation, the dynamic ones taken from an iterator over its operands."""
+    """An operation's numbers; dynamic ones are taken from an iterator over its operands."""
     return tuple(int(next(dynamic)) if n == DYNAMIC_INDEX else int(n) for n in static)
 
 
@@ -110,7 +110,7 @@ def store(op: Operation, element: Array, target: Array, *indexes: Array) -> None
 
 @on_arrays(tensor.SplatOp)
 def splat(op: tensor.SplatOp, number: Array, *sizes: Array) -> Array:
-    """Every element is the operand."""
+    """A tensor whose elements all equal the operand."""
     shape, dtype = _shape_and_dtype(op.results[0].type, sizes)
     return np.full(shape, number, dtype)
 
@@ -152,7 +152,7 @@ def _slices(
 
 @on_arrays(memref.SubviewOp, tensor.ExtractSliceOp)
 def part(op: Operation, array: Array, *operands: Array) -> Array:
-    """Part of the memory, or of a tensor; unit dimensions dropped as the result's type has it."""
+    """A part of a memref or tensor; drops dimensions of size 1 that the result type lacks."""
     slices, _ = _slices(op, operands, array)
     view, shape = array[slices], op.results[0].type.get_shape()  # pyright: ignore
     if len(shape) != view.ndim:
@@ -171,20 +171,20 @@ def insert_slice(op: Operation, source: Array, target: Array, *operands: Array) 
 
 @on_arrays(PaddedViewOp)
 def padded_view(op: PaddedViewOp, array: Array) -> Array:
-    """The memory with zeros, or another number, around it."""
+    """Surrounds memory by a number, zero by default."""
     widths = list(zip(op.low.get_values(), op.high.get_values(), strict=True))
     return np.pad(array, widths, constant_values=0 if op.fill is None else op.fill.value.data)
 
 
 @on_arrays(SelectedViewOp)
 def selected_view(op: SelectedViewOp, array: Array, numbers: Array) -> Array:
-    """The parts that have these numbers."""
+    """Selects parts by their numbers."""
     return array[numbers]
 
 
 @host(tensor.PadOp)
 def pad(machine: Host, op: tensor.PadOp, operands: Sequence[Any]) -> list[Any]:
-    """The tensor surrounded by the value of the body, which must not depend on the place."""
+    """Surrounds a tensor by the value of the body, which must not depend on the place."""
     dynamic = iter(operands[1:])
     low, high = (_numbers(w.get_values(), dynamic) for w in (op.static_low, op.static_high))
     block = op.region.block

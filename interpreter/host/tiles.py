@@ -28,7 +28,7 @@ from xdsl_spirv.interpreter.options import Options
 NOBODY = -1
 
 SEVERAL = -2
-"""Stands for more workgroups than one, as those that read an element."""
+"""Stands for several workgroups, for example as readers of an element."""
 
 
 @dataclass
@@ -101,7 +101,7 @@ class TileMachine(Host):
         return x + self.grid[0] * (y + self.grid[1] * z)
 
     def read(self, view: View, numbers: Array, inside: Array) -> Array:
-        """The elements of these numbers; those outside are any."""
+        """Reads elements by number; numbers outside give any value."""
         buffer = view.buffer
         _check_buffer(view, numbers, inside)
         safe = np.where(inside, numbers, 0)
@@ -231,7 +231,7 @@ def place(machine: Host, op: tile.PlaceOp, operands: Sequence[Any]) -> list[Any]
 
 
 def _place_in_groups(number: int, grid: tuple[int, int, int], group: int) -> tuple[int, int]:
-    """Column and row of a workgroup where `group` rows are covered before the next column."""
+    """The tile of a workgroup, if `group` rows are covered before the next column."""
     before = number // (group * grid[0]) * group
     rows = min(group, grid[1] - before)
     within = number % (group * grid[0])

@@ -115,5 +115,5 @@ def _part(view: tuple[Array, list[int]], cut: int, part: slice) -> tuple[Array, 
 
 
 def _einsum(a: tuple[Array, list[int]], b: tuple[Array, list[int]], out: Sequence[int]) -> Array:
-    """One product: by BLAS where the operands share only what is summed."""
+    """One product; uses BLAS if the operands share only the loops that are summed."""
     return np.einsum(a[0], a[1], b[0], b[1], list(out), optimize=True)

@@ -35,7 +35,7 @@ _INTEGERS: dict[type[Operation], Function] = {
     arith.MinUIOp: ew.on_unsigned(np.minimum),
     arith.MaxUIOp: ew.on_unsigned(np.maximum),
 }
-"""On more than one bit."""
+"""Functions of integers of more than one bit."""
 
 _OF_ONE_BIT: dict[type[Operation], Function] = {
     arith.AddiOp: np.logical_xor,
@@ -44,7 +44,7 @@ _OF_ONE_BIT: dict[type[Operation], Function] = {
     arith.MinSIOp: np.logical_or,
     arith.MaxSIOp: np.logical_and,
 }
-"""Functions that differ on one bit, whose values numpy has as truth values."""
+"""Functions of one-bit integers, which numpy stores as truth values."""
 
 
 @value(*_INTEGERS)

@@ -35,18 +35,18 @@ def body_of(compiler: Compiler, block: Block) -> tuple[Steps, Slots, list[SSAVal
 
 
 def define_results(compiler: Compiler, op: Operation) -> Callable[[Env, Sequence[Any]], None]:
-    """Give an operation's results their slots; how to assign them."""
+    """Gives an operation's results their slots; returns the function that assigns them."""
     slots = tuple(compiler.define(r, compiler.escapes(r)) for r in op.results)
     return compiler.assigner(slots, compiler.merges(op.results))
 
 
 def mergers(compiler: Compiler, values: Sequence[SSAValue]) -> list[Merge]:
-    """How to merge each value under a mask."""
+    """Functions that merge each value under a mask."""
     return [merger(compiler.context.form(value.type)) for value in values]
 
 
 def agreed(value: Array, mask: Mask) -> int | None:
-    """The number that all active lanes hold, None if they differ."""
+    """The number that all active lanes hold; None if they differ."""
     if value.size == 1:
         return int(value.item())
     if mask is not None:
@@ -57,7 +57,7 @@ def agreed(value: Array, mask: Mask) -> int | None:
 
 
 def split(condition: Array, mask: Mask) -> bool | tuple[Array, Array]:
-    """The value that all active lanes agree on, else the masks of those that say yes and no."""
+    """The value that all active lanes agree on, else masks of the lanes with true and false."""
     if condition.size == 1:
         return bool(condition.item())
     if mask is None:

@@ -57,7 +57,7 @@ def static_strides(type: MemRefType[Any]) -> list[int]:
 
 
 def element_pointer(type: MemRefType[Any], context: Context) -> Callable[..., Pointer]:
-    """`at(base, *indices)`: the pointer to an element."""
+    """Returns `at(base, *indices)`, which computes the pointer to an element."""
     size = element_bytes(element_form(type, context))
     strides = static_strides(type)
 
@@ -72,7 +72,7 @@ def element_pointer(type: MemRefType[Any], context: Context) -> Callable[..., Po
 
 
 def gathered(points: Any, array: Array, *indexes: Array) -> Array:
-    """Elements of a whole array; lanes or points that the mask leaves out read any."""
+    """Gathers elements of a whole array; masked lanes or points read any element."""
     if points.mask is not None:
         bounds = zip(indexes, array.shape, strict=True)
         indexes = tuple(np.clip(index, 0, size - 1) for index, size in bounds)
@@ -87,7 +87,7 @@ def gathered(points: Any, array: Array, *indexes: Array) -> Array:
 
 @action(memref.LoadOp)
 def load(op: memref.LoadOp, context: Context) -> Function:
-    """The element at the indices; in a body that the host runs a memref is a whole array."""
+    """Loads the element at the indices; on the host, gathers from the whole array."""
     type = memref_type(op.memref)
     form, at = element_form(type, context), element_pointer(type, context)
 

@@ -21,7 +21,7 @@ from xdsl_spirv.interpreter.source.texts import Texts
 
 SET = "NonSemantic.Shader.DebugInfo."
 DEEPEST = 64
-"""Number of calls or scopes that are followed."""
+"""Greatest number of nested calls or scopes that are followed."""
 
 Operand: TypeAlias = Attribute | SSAValue
 
@@ -49,12 +49,12 @@ FILES = {
     spv.ShaderDebugInfo.DebugCompilationUnit: 2,
     spv.ShaderDebugInfo.DebugTypeComposite: 2,
 }
-"""By kind of scope: the operand that is its DebugSource."""
+"""For each kind of scope, the operand that names its DebugSource."""
 PARENTS = {
     spv.ShaderDebugInfo.DebugLexicalBlock: 3,
     spv.ShaderDebugInfo.DebugLexicalBlockDiscriminator: 2,
 }
-"""By kind of scope inside functions: the operand that is the scope around it."""
+"""For each kind of scope inside functions, the operand that names its parent."""
 
 
 class DebugInfo:

@@ -90,8 +90,10 @@ def _declared_variables(
     function: FuncOp, info: DebugInfo, scopes: Sequence[Entry]
 ) -> dict[SSAValue, str]:
     """
-    The pointers to a function's variables, and their names: those that DebugDeclare names, or, as
-    temporaries have names as well, only without any all that are named. `scopes` must have theirs.
+    The pointers to a function's variables, by their source names.
+
+    Variables that DebugDeclare names (in these `scopes`) count; only if there are none, all
+    variables with names count, since temporaries have names, too.
     """
     names: dict[SSAValue, str] = {}
     declared: dict[SSAValue, str] = {}
@@ -125,7 +127,7 @@ def _is_visible(entry: Entry, info: DebugInfo, scopes: Sequence[Entry]) -> bool:
 def _values(
     op: Operation, function: FuncOp, info: DebugInfo, scopes: Sequence[Entry]
 ) -> Iterator[Local]:
-    """The values of DebugValues before an operation, in its block and in the blocks around it."""
+    """The variables whose values DebugValues give before an operation."""
     all_values: dict[str, set[Operand | None]] = {}
     for entry in _debug_values(function):
         all_values.setdefault(_name(entry, info), set()).add(entry.operand(1))
@@ -150,9 +152,10 @@ def _debug_values(op: Operation) -> Iterator[Entry]:
 
 def _before(op: Operation) -> Iterator[tuple[Entry, bool | None]]:
     """
-    The DebugValues before an operation, the nearest first, and whether they hold there: ones in its
-    block do, ones inside of other constructs need not, ones in a block around it do (None) if they
-    are the only ones.
+    The DebugValues before an operation, nearest first, each with whether it holds there.
+
+    In the operation's block it does; inside other constructs it may not; in a block around, None:
+    only if it is the variable's only value.
     """
     around: Operation | None = op
     while around is not None and not isinstance(around, FuncOp):
@@ -166,7 +169,7 @@ def _before(op: Operation) -> Iterator[tuple[Entry, bool | None]]:
 
 
 def _is_whole(entry: Entry, info: DebugInfo) -> bool:
-    """Whether a DebugValue says what the whole variable is."""
+    """True if a DebugValue gives the whole variable."""
     if entry.kind is not spv.ShaderDebugInfo.DebugValue or len(entry.operands) > 3:
         return False
     expression = info.entry(entry.operand(2), spv.ShaderDebugInfo.DebugExpression)

@@ -91,7 +91,7 @@ class Names:
         return f"`{name}`" if name else f"element {number} of {self.buffer(place)}"
 
     def element(self, label: str, byte: int, lengths: Mapping[str, int]) -> str:
-        """The part of a variable, named by a label, that a byte lies in; empty if that is open."""
+        """Names the part of a labelled variable that contains a byte; empty if not known."""
         symbol = SYMBOL.search(label)
         type = self._types.get(symbol[1]) if symbol else None
         if symbol is None or type is None or not self.compiled:
@@ -145,10 +145,7 @@ class Names:
 
 
 def _column_stride(struct: spv.StructType, number: int) -> int | None:
-    """
-    The bytes between columns of a member's matrices, 0 where the struct does not say them, None
-    where they lie by rows.
-    """
+    """The stride of a member's matrix columns in bytes; 0 if not stated, None if row-major."""
     said = {
         decoration.decoration.data: decoration.value for decoration in struct.decorations_of(number)
     }

@@ -209,7 +209,7 @@ def chosen_multiply_add(length: int, result: CooperativeMatrix, context: Context
 
 
 def _add(total: Array, c: Array) -> Array:
-    """The product, which no one else holds, plus C; in place where the shapes allow."""
+    """Adds C to the product, in place if the shapes allow: the product has no other user."""
     if total.size >= c.size:
         return np.add(total, c, out=total)
     return total + c

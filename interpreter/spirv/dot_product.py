@@ -29,10 +29,10 @@ def components(vector: Array, form: Plain, sign: bool) -> list[Array]:
 
 def four_bytes(vector_1: Array, vector_2: Array, sign: bool) -> Array:
     """
-    The exact sums of four products of bytes each, whose components stand on the last axis.
+    Exact sums of four products of bytes; the components are on the last axis.
 
-    Products fit 16 bits, with a `sign` if one of the vectors has; two of them are taken apart as
-    one integer of 32 bits.
+    Products are 16-bit, signed if `sign`: one of the vectors is. Two are split from one 32-bit
+    number.
     """
     kind = "i" if sign else "u"
     products = np.multiply(

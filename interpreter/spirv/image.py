@@ -32,7 +32,7 @@ from xdsl_spirv.interpreter.semantics import Function, action, same, value
 from xdsl_spirv.interpreter.texels import decode_texels, encode_texels
 
 DIMENSIONS = {Dim.Dim1D: 1, Dim.Dim2D: 2, Dim.Dim3D: 3, Dim.Cube: 2, Dim.Rect: 2, Dim.Buffer: 1}
-"""Numbers of a texel's place in a layer. The faces of a cube are layers."""
+"""Number of coordinates inside a layer. The faces of a cube are layers."""
 
 
 class TexelAccess:
@@ -88,7 +88,7 @@ def operands_of(op: RawOp) -> dict[str, int]:
 
 
 def extents(image: Memory, type: ImageType) -> tuple[Array, Array]:
-    """(levels, 4): width, height, depth and layers of each level; and where each begins."""
+    """Width, height, depth and layers by level, as (levels, 4), and where levels begin."""
     stated = describe(image)
     sizes = [(*stated.extent(level), stated.layers) for level in range(stated.levels)]
     return np.array(sizes, np.int64), np.array(stated.starts(), np.int64)
@@ -160,7 +160,7 @@ class Texels:
         return [*place, numbers[self.dimensions] if self.layered else zero]
 
     def place_of(self, columns: Sequence[Array]) -> Array:
-        """The coordinates (w, s, l, n) of which the columns are."""
+        """Joins columns to coordinates (w, s, l, n)."""
         own = [*columns[: self.dimensions], *columns[3:][: self.layered]]
         return np.stack(np.broadcast_arrays(*own), axis=-1)
 
@@ -227,7 +227,7 @@ class Read:
 
 
 def where(lanes: Mask, new: Array, old: Array) -> Array:
-    """Vectors of some lanes, and others of the rest."""
+    """Selects between vectors by lane."""
     return np.where(lanes[..., None], new, old)
 
 

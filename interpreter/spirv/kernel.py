@@ -31,7 +31,7 @@ _CLASSES = {
     "workgroup": StorageClass.Workgroup,
     "lane": StorageClass.Function,
 }
-"""The storage class of a memory, by whom its rows are for."""
+"""Storage class of a memory by the owner of its rows."""
 
 _SEMANTICS = {
     StorageClass.CrossWorkgroup: MemorySemantics.CrossWorkgroupMemory,
@@ -107,7 +107,7 @@ def saturate_to_signed(op: ops.SatConvertUToSOp, context: Context) -> Function:
 nothing_happens(ops.LifetimeStartOp, ops.LifetimeStopOp, ops.ControlBarrierArriveOp)
 
 TF32_DROPPED = 13
-"""Bits of binary32's fraction that TF32 has not."""
+"""Number of fraction bits of binary32 that TF32 drops."""
 
 
 def round_to_tf32(a: Array) -> Array:

@@ -30,9 +30,9 @@ from xdsl_spirv.interpreter.variables import Variable, VariablePointer, read_par
 
 def accessed(pointer: SSAValue, data: Attribute) -> spv.PointerType:
     """
-    The type of a pointer through which `data` moves: what an untyped one points to.
+    The pointer type for moving `data`; an untyped pointer gets `data` as pointee.
 
-    An untyped variable of an invocation is memory with bytes, as Workgroup memory is.
+    An untyped variable of an invocation is memory with bytes, like Workgroup memory.
     """
     if not isinstance(pointer.type, spv.UntypedPointerType):
         return pointer_type(pointer)
@@ -191,7 +191,7 @@ def _chain(
 
 
 RESOURCES = (spv.ImageType, spv.SampledImageType, spv.SamplerType)
-"""Types whose values are pointers to the memory of an image or a sampler."""
+"""Types that are represented by pointers to the memory of an image or a sampler."""
 
 
 def descriptor_of(type: Attribute) -> Attribute | None:
@@ -221,7 +221,7 @@ def untyped_chain(op: spv.UntypedAccessChain, context: Context) -> Function:
 
 @value(spv.PtrAccessChainOp, spv.InBoundsPtrAccessChainOp)
 def ptr_access_chain(op: spv.PtrAccessChainOp, context: Context) -> Function:
-    """Steps `element` elements as the base's array does, then follows the access chain."""
+    """Steps over `element` elements of the base's array, then follows the access chain."""
     base = pointer_type(op.base)
     if not has_bytes(base):
         raise InterpreterError(
@@ -260,7 +260,7 @@ def is_block(type: Attribute) -> bool:
 
 @value(spv.UntypedPtrAccessChainOp, spv.UntypedInBoundsPtrAccessChainOp)
 def untyped_ptr_chain(op: spv.UntypedPtrAccessChain, context: Context) -> Function:
-    """Steps `element` objects of the stated type, then follows the untyped access chain."""
+    """Steps over `element` objects of the stated type, then follows the untyped access chain."""
     stride = Layout(context).size(op.base_type)
     chain = _chain(accessed(op.base, op.base_type), op.indexes, context, op)
     return lambda pointer, element, *indexes: chain(pointer.plus(element, stride, 0), *indexes)

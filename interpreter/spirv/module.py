@@ -208,7 +208,7 @@ def _workgroup(op: VariableOp, pointee: Attribute, context: Context) -> Callable
 
 
 def _fresh(size: int, batch: Batch, label: str, *, zero: bool) -> Memory:
-    """A variable of each workgroup; the only initializer that there is for one is null."""
+    """Memory for a variable of each workgroup, cleared if it has a null initializer."""
     memory = Memory.unwritten(size, "workgroup", batch, label)
     if zero:
         _clear(memory, size)
@@ -270,7 +270,7 @@ def _bind_memory(context: Context, where: Place, buffers: Buffers, label: str) -
 def _tensor(
     op: VariableOp, type: spv.TensorArmType, context: Context, buffers: Buffers
 ) -> Callable[[Batch], Any] | None:
-    """A tensor of an array's shape, which the type's known extents must be."""
+    """Binds an array as a tensor; refuses one whose shape contradicts the type."""
     pointer = _buffer(op, context, buffers)
     if pointer is None:
         return None
@@ -349,7 +349,7 @@ class Launch:
     push_constants: PushConstants
     options: Options
     originals: Buffers | None = None
-    """Buffers whose addresses are meant, if `buffers` are copies of them."""
+    """The caller's buffers, whose addresses count, if `buffers` are copies of them."""
     compiled: Compiled | None = None
     images: Mapping[Place, Image | Sampler] = field(default_factory=dict[Place, "Image | Sampler"])
     """Descriptions of the buffers that are images, and samplers."""
@@ -488,10 +488,7 @@ def kernel_arguments(context: Context, function: FuncOp, buffers: Buffers) -> li
 
 
 def _used_variables(context: Context, function: Operation) -> set[str]:
-    """
-    The variables that a function takes the address of, or one that it calls or has called for the
-    components of a matrix.
-    """
+    """The variables that a function uses, directly or through the functions it calls."""
     used: set[str] = set()
     pending, seen = [function], {function}
     while pending:
@@ -509,7 +506,7 @@ def _used_variables(context: Context, function: Operation) -> set[str]:
 
 
 def _clearing_variables(context: Context, function: FuncOp) -> set[str]:
-    """Workgroup variables of the interface that clear memory that others may alias."""
+    """Workgroup variables of the interface whose initializer clears memory that others alias."""
     name = function.sym_name.data
     listed = {
         symbol_name(variable)

@@ -31,7 +31,7 @@ PLACE = re.compile(
     r"%(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?P<vector>v[234])?"
     r"(?:hh|h|ll|l)?(?P<kind>[diouxXaAeEfFgGp])l?"
 )
-"""A conversion of a format: flags, width and precision, the components of a vector, the kind."""
+"""Matches a conversion of a format: flags, width and precision, vector size, kind."""
 
 
 def _extended_set(op: raw.Carried) -> str | None:
@@ -43,7 +43,7 @@ def _extended_set(op: raw.Carried) -> str | None:
 
 
 def _not_executed(op: raw.RawOp) -> InterpreterError:
-    """Says why: the dialect lacks the instruction, or not with such operands."""
+    """Explains a refusal: the dialect lacks the instruction, or these operands."""
     name = _extended_set(op)
     instruction = op.instruction.data if name is None else f"OpExtInst of {name}"
     if f"spirv.{instruction.removeprefix('Op')}" in SPIRV.names:
@@ -60,7 +60,7 @@ def _not_executed(op: raw.RawOp) -> InterpreterError:
 
 
 def _spelled(op: raw.RawOp) -> str:
-    """The types and enumerants that an instruction has, in words."""
+    """Lists the types and enumerants of an instruction in words."""
     inputs = grammar().instruction(op.instruction.data).inputs
     names = [
         name
@@ -80,7 +80,7 @@ def _enumerant(kind: str, value: int) -> str | None:
 
 @action(raw.RawOp)
 def carried(op: raw.RawOp, context: Context) -> Function | None:
-    """Does nothing, but for DebugPrintf; refuses what is not NonSemantic."""
+    """Prints for DebugPrintf, ignores other non-semantic instructions, refuses the rest."""
     name = _extended_set(op)
     if name is None or not name.startswith("NonSemantic."):
         raise _not_executed(op)
@@ -125,7 +125,7 @@ def _format(op: raw.RawOp, context: Context) -> str:
 
 
 def _pieces(format: str, op: Operation) -> Iterator[str | re.Match[str]]:
-    """Text and conversions in turn; `%%` is a percent sign."""
+    """Yields text and conversions in turn; `%%` is a percent sign."""
     end = 0
     for match in re.finditer(r"%%|%", format):
         if match.start() < end:

@@ -20,7 +20,7 @@ from xdsl_spirv.interpreter.spirv.composite import filled_matrix
 
 
 def repeated(part: Any, form: Form) -> Any:
-    """The composite all of whose constituents are `part`, a uniform or varying value."""
+    """The composite whose constituents all equal `part`."""
     if isinstance(form, Composite):
         return (part,) * len(form.members)
     if isinstance(form, CooperativeMatrix):
@@ -56,7 +56,7 @@ def construct_replicate(op: ops.CompositeConstructReplicateOp, context: Context)
 
 
 def data_array(op: ops.ConstantData, form: Form) -> Any:
-    """The integers that lie in an operation's words, lowest bytes first."""
+    """The array of integers that an operation's words contain, lowest bytes first."""
     assert isinstance(form, Plain)
     words = np.array([word & 0xFFFFFFFF for word in op.data.get_values()], "<u4")
     count = int(np.prod(form.shape))

@@ -107,7 +107,7 @@ class Evaluator:
             ) from None
 
     def _carried(self, op: spv.RawGlobalOp) -> Any:
-        """A constant without an operation of its own."""
+        """Evaluates a constant that is carried as a raw instruction."""
         form = self.context.form(op.constant_type)
         match op.instruction.data:
             case "OpSpecConstantOp":

@@ -98,13 +98,13 @@ def create_layout(op: spv.CreateTensorLayoutOp, context: Context) -> Function:
 
 @value(spv.TensorLayoutSetBlockSizeOp)
 def set_block_size(op: spv.TensorLayoutSetBlockSizeOp, context: Context) -> Function:
-    """Strides are in blocks from now on."""
+    """Sets the block size; strides then count blocks."""
     return lambda layout, *sizes: replace(layout, block=_unsigned_numbers(sizes))
 
 
 @value(spv.TensorLayoutSetDimensionOp)
 def set_dimension(op: spv.TensorLayoutSetDimensionOp, context: Context) -> Function:
-    """The tensor's extents; all of it is meant, and it is packed."""
+    """Sets the tensor's extents, as a packed tensor of which all is selected."""
 
     def call(layout: TensorLayout, *sizes: Array) -> TensorLayout:
         extents = _unsigned_numbers(sizes)
@@ -119,13 +119,13 @@ def set_dimension(op: spv.TensorLayoutSetDimensionOp, context: Context) -> Funct
 
 @value(spv.TensorLayoutSetStrideOp)
 def set_stride(op: spv.TensorLayoutSetStrideOp, context: Context) -> Function:
-    """The distances of neighbours."""
+    """Sets the distances between neighbours."""
     return lambda layout, *strides: replace(layout, stride=_unsigned_numbers(strides))
 
 
 @value(spv.TensorLayoutSliceOp)
 def set_slice(op: spv.TensorLayoutSliceOp, context: Context) -> Function:
-    """Further offsets, and other spans."""
+    """Moves the slice: adds to its offsets and sets its spans."""
 
     def call(layout: TensorLayout, *numbers: Array) -> TensorLayout:
         steps = [number.astype(I64) for number in numbers[0::2]]
@@ -137,7 +137,7 @@ def set_slice(op: spv.TensorLayoutSliceOp, context: Context) -> Function:
 
 @value(spv.TensorLayoutSetClampValueOp)
 def set_clamp_value(op: spv.TensorLayoutSetClampValueOp, context: Context) -> Function:
-    """The bits of elements outside."""
+    """Sets the bits of elements outside."""
     return lambda layout, number: replace(layout, clamp=_unsigned_numbers((number,)))
 
 
@@ -153,7 +153,7 @@ def create_view(op: spv.CreateTensorViewOp, context: Context) -> Function:
 
 @value(spv.TensorViewSetDimensionOp)
 def set_view_dimension(op: spv.TensorViewSetDimensionOp, context: Context) -> Function:
-    """The view's extents, packed."""
+    """Sets the view's extents, packed."""
 
     def call(view: TensorView, *sizes: Array) -> TensorView:
         extents = _unsigned_numbers(sizes)
@@ -167,21 +167,23 @@ def set_view_dimension(op: spv.TensorViewSetDimensionOp, context: Context) -> Fu
 
 @value(spv.TensorViewSetStrideOp)
 def set_view_stride(op: spv.TensorViewSetStrideOp, context: Context) -> Function:
-    """The distances of neighbours in the view."""
+    """Sets the distances between neighbours in the view."""
     return lambda view, *strides: replace(view, stride=_unsigned_numbers(strides))
 
 
 @value(spv.TensorViewSetClipOp)
 def set_clip(op: spv.TensorViewSetClipOp, context: Context) -> Function:
-    """The rows and columns that are moved."""
+    """Sets the rows and columns that are moved."""
     return lambda view, *clip: replace(view, clip=_unsigned_numbers(clip))
 
 
 @dataclass(frozen=True)
 class Where:
     """
-    The places of a matrix's components, each array (w, s, components): the number of the element
-    (or block), which of them are clipped, which outside of the tensor, and the coordinates.
+    The places of a matrix's components, each array (w, s, components).
+
+    Numbers of elements (or blocks), masks of clipped ones and of ones outside of the tensor, and
+    the coordinates.
     """
 
     element: Array
@@ -271,7 +273,7 @@ def _clamp_mode(type: spv.TensorLayoutType, context: Context) -> spv.TensorClamp
 
 
 def _clamp_coordinate(mode: spv.TensorClampMode, c: Array, extent: Array) -> Array:
-    """A coordinate outside of the tensor brought inside; remainders are as OpSMod's."""
+    """Brings a coordinate into the tensor by the clamp mode; remainders follow OpSMod."""
     if mode is spv.TensorClampMode.ClampToEdge:
         return np.clip(c, 0, extent - 1)
     if mode is spv.TensorClampMode.Repeat:
@@ -365,7 +367,7 @@ class TensorAccess:
         self.store_plain(place, self.plain, np.ascontiguousarray(flat), moved)
 
     def _decoded(self, batch: Batch, pointer: Pointer, where: Where, moved: Mask) -> Array:
-        """The function's result for each component's block and coordinates."""
+        """Calls the decode function for each component's block and coordinates."""
         name = self.op.decode_func.string_value()
         parameters = self.context.symbol(name).regions[0].block.args
         start = leaders(pointer, batch.mask, scope_axes(self.form))

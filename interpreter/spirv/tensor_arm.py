@@ -32,7 +32,7 @@ class Tensor:
     shape: tuple[int, ...]
 
     def merge(self, mask: Mask, old: Tensor | None) -> Tensor:
-        """A tensor is the same for all invocations."""
+        """Returns this tensor: all invocations have the same."""
         if old is None or old is self:
             return self
         raise InterpreterError("invocations in divergent flow hold different tensors")
