@@ -50,10 +50,10 @@ class Key:
     parse: Callable[[AttrParser], Attribute]
     print: Callable[[Printer, Any], None]
     default: Attribute | None = None
-    """The value where the key is missing; None for a key that must be there."""
+    """The default of the key; None if the key is required."""
 
     refusal: Callable[[Any], str | None] = lambda value: None
-    """The fault of a value, in words that follow the key: `is 0, must be at least 1`."""
+    """The fault of a value, phrased to follow the key: `is 0, must be at least 1`."""
 
     always_printed: bool = False
     """Whether a default value is printed, too."""

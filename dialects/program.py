@@ -22,12 +22,10 @@ SIZES = "program.sizes"
 """The names of an argument's dimensions, empty for static ones."""
 
 FLOATS = "program.floats"
-"""The widest float that a model computes in: what is wider in its module is the importer's choice.
-"""
+"""The widest float that a model computes in; wider ones in its module are the importer's choice."""
 
 VALUE = "program.value"
-"""An argument's value, a constant's attribute: of a weight in every run, of a state in the first.
-"""
+"""The value of an argument: of a weight in every run, of a state in the first run."""
 
 STATE = "program.state"
 """Marks a state: an argument whose contents after a run are the result of this number."""

@@ -30,11 +30,11 @@ class Scores:
     """Type of the scores."""
     softcap: float = 0.0
     masks: list[Tensor] = field(default_factory=list[Tensor])
-    """Added, each broadcast to batch x heads x queries x keys."""
+    """Masks to add, each broadcast to batch x heads x queries x keys."""
     causal: Size | None = None
-    """Query i sees the keys up to i and this; all of them if it is None."""
+    """Query i sees keys up to i plus this number; None: all keys."""
     first: Size | None = None
-    """Query i sees the keys from i and this on."""
+    """Query i sees keys from i plus this number on."""
     softmax: Element | None = None
     """Type of the softmax, if it is not the scores' type."""
     sink: Tensor | None = None
@@ -45,7 +45,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Attended:
-    """The result of an attention, and its scores after each step."""
+    """The result of an attention, and its scores after each step: input of debugging outputs."""
 
     result: Tensor
     products: Tensor
@@ -155,7 +155,7 @@ def _mask_scores(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
 
 
 def _softmax(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
-    """In the type that is asked for."""
+    """A softmax in the type that the scores ask for."""
     if scores.softmax is not None:
         x = b.convert(x, scores.softmax)
     axis = x.rank - 1

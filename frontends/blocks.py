@@ -32,12 +32,12 @@ from xdsl_spirv.upstream.narrow_floats import extend, is_part_of_half
 Numbers: TypeAlias = Mapping[str, Number]
 
 Formula = Callable[[Numbers, Numbers], Number]
-"""An element: from a number of each plane, in f32 unless it is of U8, and the loops' counters."""
+"""Computes an element from a number of each plane and the loops' counters, in f32 or U8."""
 
 
 @dataclass(frozen=True)
 class Plane:
-    """The numbers of a field: their type, and the loops that walk them, a letter each."""
+    """A plane's element type, and the loops that walk it, one letter each."""
 
     element: Element
     loops: str = ""
@@ -165,7 +165,7 @@ def _low(x: Numbers, i: Numbers) -> Number:
 
 
 def _bits(x: Number, place: Number, count: int) -> Number:
-    """So many bits of a byte: the bits of the element at a place in the byte."""
+    """Takes `count` bits of a byte: the bits of the element at a place in the byte."""
     return (x >> place * count) & ((1 << count) - 1)
 
 
@@ -198,8 +198,8 @@ def _four_float(x: Numbers, i: Numbers, scale: Number) -> Number:
     """
     An element of f4 (E2M1) times a scale that is 2^14 times as large as its own.
 
-    Its bits are the first ones of the number of binary16 that is 2^-14 times as large, subnormal
-    ones too.
+    Its bits are the leading bits of a binary16 that is 2^-14 times as large, also for subnormal
+    numbers.
     """
     q, s = _low(x, i), x["q"].scalars
     first = (q & 7) << 1 | (q & 8) << 4

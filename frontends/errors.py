@@ -45,4 +45,4 @@ UNFORESEEN = (
     TypeError,
     ValueError,
 )
-"""Exceptions for nodes and text that a reader lets through: operands that are not there, say."""
+"""Exceptions that broken nodes cause in readers, for example by missing operands."""

@@ -28,7 +28,7 @@ from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
 ROWS = 32
 """Rows of a block: more pay for prompts of thousands of tokens only (benchmarks/model_steps.py)."""
 NEAR = 64
-"""Tokens that are counted one by one; groups of so many are counted together."""
+"""Number of tokens in a group that is counted at once."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,9 @@ class Mixture:
             return start.read(s, [expert]) * ROWS + counted.read(s, [s.index(0), expert])
 
         def token_of(s: Scalars, expert: Number) -> Number:
-            """The last token before which no more took the expert than rows lie before this."""
+            """
+            The last token before which no more tokens took the expert than there are earlier
+            rows."""
             row = (s.index(0, I32) - start.read(s, [expert])) * ROWS + s.index(1, I32)
             token = s.number(0, I32)
             for bit in reversed(range((self.most - 1).bit_length())):

@@ -55,7 +55,7 @@ ELEMENT_TYPES = {
 """ONNX's element types that a buffer can have, and MLIR's names for them."""
 
 OF_ONNXRUNTIME = ("LayerNormalization", "SimplifiedLayerNormalization")
-"""Operators that onnxruntime has in ONNX's domain, in versions that have none of that name, too."""
+"""Operators that onnxruntime adds to ONNX's own domain."""
 
 Model = Any
 """`onnx.ModelProto`: the package has no usable types."""

@@ -14,10 +14,10 @@ LN_2 = (float.fromhex("0x1.62e42feep-1"), float.fromhex("0x1.a39ef35793c76p-33")
 """log(2) in two parts, the first of few bits, so that small multiples of it are exact."""
 
 EXP = tuple(1 / factorial(n) for n in range(14))
-"""exp(x) by x, |x| <= log(2) / 2: what is left out is less than 2^-57."""
+"""Coefficients of exp(x), |x| <= log(2) / 2, with an error below 2^-57."""
 
 LOG = tuple(2 / (2 * n + 3) for n in range(10))
-"""(log((1 + s) / (1 - s)) / s - 2) / s^2 by s^2, |s| <= 0.172: less than 2^-58 is left out."""
+"""Coefficients of (log((1 + s) / (1 - s)) / s - 2) / s^2 by s^2, |s| <= 0.172; within 2^-58."""
 
 MOST, LEAST = 709.782712893384, -746.0
 """Beyond them exp(x) is infinite, or 0."""

@@ -20,7 +20,7 @@ Bounds: TypeAlias = tuple[Array, Array]
 """The least and the greatest number, element by element."""
 
 Image: TypeAlias = Callable[..., Bounds]
-"""(the function, the `Bounds` of each operand) to the function's `Bounds`."""
+"""Takes the function and the `Bounds` of each operand; returns the `Bounds` of its values."""
 
 Meaning: TypeAlias = Callable[..., Any]
 """The exact function on numpy arrays, component by component."""

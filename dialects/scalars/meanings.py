@@ -53,10 +53,7 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
 
 @cache
 def _between(dtype: np.dtype[Any]) -> tuple[np.int64, np.int64, Any]:
-    """
-    The bits of a binary64 below a type's fraction if it is midway, a mask of them, and the type's
-    smallest normal number.
-    """
+    """Bits of a binary64 below a type's fraction if midway, their mask, the least normal number."""
     info = np.finfo(dtype)
     dropped = np.finfo(F64).nmant - info.nmant
     return np.int64(1 << (dropped - 1)), np.int64((1 << dropped) - 1), info.smallest_normal

@@ -42,7 +42,7 @@ ERF_OF_HALF = (
     *(1.1283303913947655, -0.3753730486431487, 0.11079216603794913, -0.0246306437588878),
     *(0.00394863353941037, -0.0004235348827475464, 2.6727742558502666e-05, -7.408665555834071e-07),
 )
-"""erf(x) / x by x^2, |x| <= 2.75, as far as 16 bits can tell."""
+"""Coefficients of erf(x) / x by x^2, |x| <= 2.75, accurate enough for 16 bits."""
 
 TANH = (
     *(0.9999999962994425, -0.3333326338040228, 0.13331185767649267, -0.05372523158903102),
@@ -88,7 +88,7 @@ HALF_PI = (1.5703125, 4.837512969970703e-4, 7.549790126404332e-08)
 """pi / 2 in three parts, the first two of few bits, so that small multiples of them are exact."""
 
 MOST_ANGLE = 2.0**19
-"""Beyond it the multiples are not exact, and sine, cosine and tangent are not numbers."""
+"""Largest angle: beyond it the multiples are not exact, and the functions return NaN."""
 
 
 # Functions that GLSL.std.450 computes well enough
@@ -193,7 +193,7 @@ def _quadrants(v: Values, x: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
 
 
 def _by_quadrant(v: Values, number: SSAValue, even: SSAValue, odd: SSAValue) -> SSAValue:
-    """`even` or `odd` by the number's last bit, negated by the one before."""
+    """Selects `even` or `odd` by the number's last bit; negates it if the bit before is set."""
     whole = v.as_type(i32)
 
     def has(mask: int) -> SSAValue:
@@ -319,8 +319,10 @@ def copysign(v: Values, x: SSAValue, sign: SSAValue) -> SSAValue:
 
 def power(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
     """
-    exp2(y log2|x|) with pow's sign: negative x to an odd power is negative, to a power that is not
-    an integer no number unless x is infinite; x^0, 1^y and (-1)^infinity are 1.
+    exp2(y log2|x|) with pow's sign.
+
+    Negative x to an odd power is negative, to a power that is not an integer NaN, unless x is
+    infinite; x^0, 1^y and (-1)^infinity are 1.
     """
     a, one, zero = v.magnitude(x), v.number(1.0), v.number(0.0)
     size = v.op(glsl.GLExp2Op, v.mul(y, v.op(glsl.GLLog2Op, a)))

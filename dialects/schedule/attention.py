@@ -51,10 +51,10 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 Shaped = TensorType | MemRefType
 
 FOR_ATTENTION = "for_attention"
-"""The attribute of a `schedule.pack` whose result an attention reads."""
+"""The attribute of a `schedule.pack` for an attention's operand."""
 
 KEEP_LOOP = "schedule.keep_loop"
-"""The attribute of a loop that a driver is not to unroll."""
+"""The attribute of a loop that drivers must not unroll."""
 
 DEALT_PATHS = ("vectors", "staged")
 """Paths whose pieces are as wide as an invocation can load, elements dealt out accordingly."""
@@ -75,10 +75,10 @@ AHEAD = ("none", "values", "keys", "both", "scores", "all")
 """Values that are read or computed before they are needed."""
 
 IN_REGISTERS = ("ahead", "key_parts", "order", "queries", "buffers")
-"""Fields that have their defaults unless probabilities stay in registers."""
+"""Fields that keep their defaults unless probabilities stay in registers."""
 
 ORDERS = ("queries", "batch")
-"""The loop in which workgroups that follow one another differ."""
+"""The loop that differs between consecutive workgroups."""
 
 QUERIES = ("held", "read")
 """Whether registers hold the queries, or the kernel reads them again for each tile of keys."""
@@ -189,7 +189,7 @@ class AttentionAttr(KeyedAttr):
         return self.key_tile.data + ROW_PADDING
 
     def is_printed(self, key: str) -> bool:
-        """As in the base; `ahead` is printed with registers only, and then always."""
+        """As in the base class; `ahead` is printed exactly if probabilities stay in registers."""
         if key == "ahead":
             return self.in_registers
         return super().is_printed(key)
@@ -330,13 +330,13 @@ class AttentionOp(IRDLOperation):
 
     @property
     def given(self) -> tuple[int | None, ...]:
-        """The loops' sizes, `causal` and `window`; DYNAMIC where `numbers` says them."""
+        """The sizes of the loops, `causal` and `window`; DYNAMIC if `numbers` gives them."""
         bounds = (self.causal, self.window)
         numbers = (None if bound is None else bound.value.data for bound in bounds)
         return (*self.loops.get_values(), *numbers)
 
     def sized(self, numbers: Sequence[Size]) -> AttentionSizes:
-        """Its sizes, where its numbers are these."""
+        """The sizes, with these numbers for the dynamic ones."""
         *loops, causal, window = fill_in(self.given, numbers)
         return AttentionSizes(tuple(loops), causal, window)
 
@@ -347,7 +347,7 @@ class AttentionOp(IRDLOperation):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The sizes of all loops, DYNAMIC where numbers say them."""
+        """The sizes of all loops; DYNAMIC if given by numbers."""
         return tuple(self.loops.get_values())
 
     @property
@@ -475,7 +475,7 @@ class AttentionMergeOp(IRDLOperation):
         )
 
     def sized(self, numbers: Sequence[Size]) -> tuple[Size, ...]:
-        """The sizes of its loops, where its numbers are these."""
+        """The sizes of the loops, with these numbers for the dynamic ones."""
         return tuple(fill_in(self.loops.get_values(), numbers))
 
     def verify_(self) -> None:

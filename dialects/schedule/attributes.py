@@ -30,7 +30,7 @@ from xdsl_spirv.dialects.keyed import (
 )
 
 DYNAMIC = -(2**63)
-"""A loop, or a bound of an attention, that one of an operation's numbers says."""
+"""Stands for a loop's size, or a bound of an attention, that an operand `numbers` gives."""
 
 SCHEDULE = "schedule"
 """The name under which an operation carries its schedule."""
@@ -40,8 +40,9 @@ CONSIDERED = "schedule.considered"
 
 SUMMED = "schedule.summed"
 """
-The attribute of a sum over rows of an operand that the kernel also multiplies: the number of the
-argument by which it is multiplied. The sum has an argument of its own, of the same memory.
+Attribute of a row sum that reads the same tensor as a product: the product's argument number.
+
+The sum has its own argument for the same memory.
 """
 
 INSTRUCTIONS = ("coopmat", "dot", "fma")
@@ -227,7 +228,7 @@ class ContractionAttr(KeyedAttr):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Subgroups of a workgroup as they are written: rows, columns, and slices if several."""
+        """The grid as it is written: rows, columns, and slices if there are several."""
         return tuple(count.data for count in self.subgroups)
 
     @property
@@ -247,10 +248,9 @@ class ContractionAttr(KeyedAttr):
     @property
     def fragments(self) -> tuple[int, int, int]:
         """
-        Instructions that make a subgroup's part of one K tile, or of its slice: along M, N and K.
+        Number of instructions along M, N and K for a subgroup's part of a K tile or slice.
 
-        A subgroup issues them one after the other, or, where an instruction is an invocation's,
-        each invocation has one place along M and N.
+        If an instruction is an invocation's, the invocation has one place along M and N.
         """
         (tile_m, tile_n, tile_k), (rows, columns) = self.tile, self.grid
         m, n, k = self.instruction.sizes

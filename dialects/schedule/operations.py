@@ -67,8 +67,9 @@ class YieldOp(IRDLOperation):
 
 UPDATES = "schedule.updates"
 """
-An attribute of a dispatch: for each result the operand in whose memory it is made, or -1. The
-kernel writes what it inserts there, and leaves the rest as it is.
+Attribute of a dispatch: for each result, the operand that it updates in place, or -1.
+
+The kernel writes only inserted elements there.
 """
 
 
@@ -144,7 +145,7 @@ class DispatchOp(IRDLOperation):
 
     @property
     def updates(self) -> dict[int, int]:
-        """The operand in whose memory a result is made, by the result's number."""
+        """For each result that updates an operand in place, by number: that operand."""
         listed = self.attributes.get(UPDATES)
         numbers = listed.get_values() if isinstance(listed, DenseArrayBase) else ()
         return {result: int(number) for result, number in enumerate(numbers) if int(number) >= 0}
@@ -419,9 +420,7 @@ class EachElementOp(IRDLOperation):
 
 
 def seen_by_function(matrix: Attribute, argument: Attribute) -> Attribute:
-    """
-    Type of the function's argument for an argument of the operation; its element for such a matrix.
-    """
+    """The type of an argument inside the function: a matrix's element, else unchanged."""
     if isinstance(argument, CooperativeMatrixType) and argument == matrix:
         return argument.element_type
     return argument

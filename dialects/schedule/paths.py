@@ -103,7 +103,7 @@ MOST_BYTES = 16
 """Most bytes of a load."""
 
 MOST_DIGITS = 3
-"""More than binary32 has."""
+"""Largest number of digits: already more than binary32 needs."""
 
 
 @keyed_attr_definition

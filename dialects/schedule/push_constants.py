@@ -66,7 +66,7 @@ SIZE_BYTES = 4
 
 
 def mark_sizes(variable: GlobalVariableOp, sizes: Sequence[tuple[int, int]]) -> None:
-    """Say of a push-constant block which sizes its members are."""
+    """Notes on a push-constant block which sizes its members are."""
     pairs = [DenseArrayBase.from_list(i64, list(pair)) for pair in sizes]
     variable.attributes[SIZES] = ArrayAttr(pairs)
 

@@ -33,7 +33,7 @@ TYPICAL_SIZE = "schedule.typical_size"
 
 
 class UnknownSizeError(ArithmeticError):
-    """An operation needs the value of a symbolic size."""
+    """Raised if the number of a symbolic size is needed."""
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,9 @@ _COUNTER = count()
 
 def _rank(atom: Atom) -> tuple[Any, ...]:
     """
-    Orders atoms: equal ones alike, and the same ones in every process that does the same.
+    Sort key of atoms: equal for equal atoms, and the same in every run of the same program.
 
-    Values are numbered as they are first met; their hashes are addresses, which no two runs share.
+    Values are numbered at first use, because their hashes differ between processes.
     """
     if isinstance(atom, Extent):
         if atom.value not in _NUMBERS:
@@ -170,7 +170,7 @@ class SymbolicSize:
 
     @property
     def content(self) -> int:
-        """The largest number that divides it for all values of the sizes."""
+        """The largest number that divides the size, whatever its dynamic dimensions are."""
         return gcd(*(factor for _, factor in self.terms))
 
     @property
@@ -260,7 +260,7 @@ class SymbolicSize:
         return _size(whole) + rest // other
 
     def written(self, name: Callable[[Extent], object]) -> str:
-        """The expression as text, its extents called as `name` says."""
+        """The expression as text; `name` gives the names of extents."""
         text = ""
         for atoms, factor in sorted(self.terms, key=lambda term: (term[1] < 0, not term[0])):
             parts = [atom.written(name) for atom in atoms]
@@ -274,7 +274,7 @@ class SymbolicSize:
         return text
 
     def __str__(self) -> str:
-        """By the names that a model gives its sizes; `?` without."""
+        """The expression with the model's names of sizes, `?` for those without a name."""
         named = all(extent.name for extent in self.extents)
         return self.written(lambda extent: extent.name) if named else "?"
 
@@ -285,7 +285,7 @@ Size: TypeAlias = int | SymbolicSize
 
 
 def _size(terms: Mapping[Monomial, int]) -> Size:
-    """The size with these terms: a plain number where only a number is left."""
+    """The size with these terms; a plain number if only a number is left."""
     kept = {atoms: factor for atoms, factor in terms.items() if factor}
     if not set(kept) - {()}:
         return kept.get((), 0)
@@ -316,19 +316,19 @@ def least(size: int, limit: int) -> int: ...
 @overload
 def least(size: Size, limit: int) -> Size: ...
 def least(size: Size, limit: int) -> Size:
-    """The lesser of a size and a number that is known."""
+    """The minimum of a size and a known number."""
     return symbol(Least(size, limit)) if isinstance(size, SymbolicSize) else min(size, limit)
 
 
 def lesser(a: Size, b: Size) -> Size:
-    """The lesser of two sizes."""
+    """The minimum of two sizes."""
     if surely_below(a, b + 1):
         return a
     return b if surely_below(b, a) else b + least(a - b, 0)
 
 
 def greater(a: Size, b: Size) -> Size:
-    """The greater of two sizes."""
+    """The maximum of two sizes."""
     return a + b - lesser(a, b)
 
 
@@ -342,7 +342,7 @@ def ceil_div(size: Size, divisor: int) -> Size:
 
 
 def exact_quotient(size: Size, divisor: Size) -> Size | None:
-    """`size / divisor` where that leaves no rest whatever the sizes are, which are not 0."""
+    """`size / divisor`, both nonzero, if that never leaves a remainder; else None."""
     if divisor == 0:
         return None
     atoms, number = max(_terms(divisor), key=_degree)

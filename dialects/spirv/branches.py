@@ -196,7 +196,7 @@ class SwitchOp(SPIRVOp):
         default: tuple[Block, Sequence[SSAValue]] | Block,
         cases: Sequence[tuple[int, Block, Sequence[SSAValue]]] = (),
     ):
-        """A case is its literal, its block and the values that the block takes."""
+        """A case is a literal, a block and the values that are passed to the block."""
         selector = SSAValue.get(selector)
         if isinstance(default, Block):
             default = (default, ())
@@ -216,7 +216,7 @@ class SwitchOp(SPIRVOp):
 
     @property
     def case_literals(self) -> tuple[int, ...]:
-        """The literals of the cases, of `targets` in order."""
+        """The literals of the cases, in the order of `targets`."""
         return tuple(int(v) for v in self.literals.get_values()) if self.literals else ()
 
     @property

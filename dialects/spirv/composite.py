@@ -43,7 +43,7 @@ from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
 IndexArray = ArrayAttr[IntegerAttr]
 MANY = 32
-"""As many constituents as a message lists."""
+"""Largest number of constituents that a message lists."""
 
 
 def indices_attribute(indices: Sequence[int] | IndexArray) -> IndexArray:
@@ -219,7 +219,7 @@ class CompositeInsertOp(SPIRVOp):
 
 
 def _part(value: SSAValue, path: Sequence[int]) -> SSAValue | Attribute | None:
-    """The member at a path in a composite, if a constant or operations that built it give it."""
+    """The member at a path, if a constant or the operations that made the whole tell it."""
     while path:
         constant, producer = ConstantLike.get_constant_value(value), value.owner
         if constant is not None:

@@ -115,7 +115,7 @@ class FConvertOp(WidthConversion, Foldable):
         return folded if result.value == value.value else None
 
     def evaluate(self, operands: Sequence[Attribute | None]) -> Attribute | None:
-        """The nearest value; None beyond the largest."""
+        """The nearest value; None if it is beyond the largest."""
         (value,), type_ = operands, self.result.type
         if not isinstance(value, FloatAttr) or not isinstance(type_, AnyFloat):
             return None

@@ -230,7 +230,7 @@ class CooperativeMatrixPerElementOp(SPIRVOp, name="spirv.NV.CooperativeMatrixPer
 
 
 def component_of(matrix: CooperativeMatrixType, argument: Attribute) -> Attribute | None:
-    """The component type of an argument whose components lie beside a matrix's; None of others."""
+    """The component type of an argument that pairs with a matrix's components, else None."""
     if not isinstance(argument, CooperativeMatrixType):
         return None
     places = (argument.rows, argument.columns, argument.scope, argument.use)

@@ -33,7 +33,7 @@ FUNCTIONS = {
     "decode_func": ("decode", TensorAddressingOperands.DecodeFunc),
     "decode_vector_func": ("decode_vector", TensorAddressingOperands.DecodeVectorFunc),
 }
-"""Property -> how it is written, and the bit that says it is there."""
+"""Each optional function: its spelling, and the operand bit that announces it."""
 
 
 class MatrixTensorOperation(SPIRVOp, ABC):

@@ -37,7 +37,7 @@ Element = bool | int | float
 
 @dataclass(frozen=True)
 class DenseLiteral:
-    """A literal before its type is known; a splat's shape is None, raw text has no elements."""
+    """A literal before its type is known. A splat has shape None, raw data no elements."""
 
     start: int
     end: int

@@ -33,15 +33,14 @@ class FlowGraph:
         self.last: dict[Block, int] = {}
         """The stretch that ends in a block's terminator."""
         self.places: dict[int, int] = {}
-        """
-        Identity of an operation or block -> its place in the text; stretches stand in it together.
+        """For each operation or block, its place; all stretches at one place share it.
 
-        A construct has the place where its results are defined.
+        A construct is at the place where its results are defined.
         """
         self.stretches: list[int] = []
         """Place -> stretch."""
         self.around: dict[Region, frozenset[Region]] = {body: frozenset((body,))}
-        """A region, and those around it."""
+        """For each region, the regions around it."""
         self.successors: list[list[int]] = []
         self._walk()
 

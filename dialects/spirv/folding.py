@@ -85,7 +85,7 @@ def _is_constant(value: SSAValue) -> bool:
 
 
 class Foldable(SPIRVOp, HasFolderInterface, ABC):
-    """An operation that stock passes fold."""
+    """An operation that xDSL's passes can fold."""
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         """
@@ -111,9 +111,9 @@ class IntegerFoldable(Foldable, HasCanonicalizationPatternsInterface, ABC):
     SIGNED: ClassVar[bool] = False
     """Whether operands are read in two's complement."""
     NEUTRAL: ClassVar[int | None] = None
-    """The second operand that makes the result the first operand."""
+    """The second operand for which the result is the first operand."""
     ABSORBING: ClassVar[int | None] = None
-    """The second operand that decides the result, and is it."""
+    """The second operand that is the result, whatever the first is."""
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:

@@ -49,13 +49,13 @@ class GroupInstruction(SPIRVOp, ABC):
     """
 
     UNIFORM: ClassVar[tuple[str, str] | None] = None
-    """Rule by which the second operand is the same in all of the group, and the operand's name."""
+    """The rule that the second operand is uniform in the group, and that operand's name."""
 
     CLUSTER: ClassVar[str] = "GROUP-02"
-    """The rule that a cluster's size keeps."""
+    """The rule for the size of a cluster."""
 
     INACTIVE: ClassVar[str | None] = None
-    """The rule against reading an inactive invocation; without one its value is undefined."""
+    """The rule against reading an inactive invocation; None: the value is undefined."""
 
     traits = traits_def(ReadsInvocations())
 
@@ -231,7 +231,7 @@ class GroupNonUniformBallotBitCountOp(GroupNonUniformOperation):
 
 
 def _second(name: str) -> Mapping[str, str]:
-    """The fields of an exchange whose second operand the grammar calls `name`."""
+    """The `FIELDS` of an exchange whose second operand is `name` in the grammar."""
     return {"execution": "execution_scope", name: "which"}
 
 

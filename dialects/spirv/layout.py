@@ -36,7 +36,7 @@ POINTER_BYTES = 8
 """A physical address (SPV_KHR_physical_storage_buffer)."""
 
 BOOLEAN_BYTES = 4
-"""SPIR-V gives a boolean no size; in memory of an implementation's own it counts as a word."""
+"""Bytes of a Boolean in memory. SPIR-V gives it no size; the interpreter uses a word."""
 
 
 class Packing(Enum):

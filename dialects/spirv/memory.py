@@ -77,7 +77,7 @@ from xdsl_spirv.dialects.spirv.types import (
 
 @irdl_custom_directive
 class PointerOfClass(CustomDirective):
-    """The type of a pointer, whose storage class a property repeats."""
+    """Syntax of a pointer type whose storage class a property repeats."""
 
     pointer: TypeDirective
     storage_class: AttributeVariable
@@ -103,7 +103,7 @@ class PointerOfClass(CustomDirective):
 
 @irdl_custom_directive
 class PointerToValue(PointerOfClass):
-    """The type of a pointer, from which that of the value, if there is one, follows."""
+    """Syntax of a pointer type that determines the type of the value, if any."""
 
     pointer: TypeDirective
     storage_class: AttributeVariable

@@ -70,7 +70,7 @@ POINTER_USERS = frozenset(
         "spirv.Store",
     }
 )
-"""SPIR-V 2.16.1: what takes a pointer under logical addressing, with CM-16's two."""
+"""Users of pointers that logical addressing allows (SPIR-V 2.16.1), with CM-16's two."""
 
 POINTER_USER_PREFIXES = (
     "spirv.Atomic",

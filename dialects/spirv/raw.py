@@ -46,7 +46,7 @@ from xdsl_spirv.dialects.spirv.constants import ConstantSymbol
 from xdsl_spirv.dialects.spirv.enums import BuiltIn, Decoration
 
 VALUE = UnitAttr()
-"""The place of an SSA operand among a carried instruction's operands."""
+"""Marks an SSA operand among a carried instruction's operands."""
 
 
 @irdl_attr_definition
@@ -180,7 +180,7 @@ class Carried(SPIRVOp, ABC):
         operands: Sequence[Attribute | SSAValue],
         result_type: Attribute | None = None,
     ):
-        """`operands` in the grammar's order, result type and result left out."""
+        """`operands` are in the grammar's order, without result type and result."""
         layout = [VALUE if isinstance(o, SSAValue) else o for o in operands]
         super().__init__(
             [[o for o in operands if isinstance(o, SSAValue)]],
@@ -284,7 +284,7 @@ class RawGlobalOp(ConstantSymbol):
         layout: Sequence[Attribute],
         type: Attribute | None = None,
     ):
-        """`layout` in the grammar's order, result type and result left out."""
+        """`layout` is in the grammar's order, without result type and result."""
         super().__init__(
             sym_name=None if sym_name is None else StringAttr(sym_name),
             instruction=StringAttr(instruction),

@@ -51,7 +51,7 @@ from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
 
 def element_of(type_: Attribute) -> Attribute:
-    """The scalar that a (cooperative) vector or matrix is made of; itself for a scalar."""
+    """The scalar component of a (cooperative) vector or matrix; a scalar itself."""
     if isinstance(type_, MatrixType):
         type_ = type_.column_type
     if isinstance(type_, VectorType | CooperativeMatrixType | CooperativeVectorType):
@@ -334,7 +334,7 @@ def cm_17_length(result: Attribute, type_: Attribute) -> None:
 
 
 MATRIX_PARTS = ("rows", "columns", "scope", "use")
-"""Parts of a cooperative matrix type besides its component type."""
+"""The parts of a cooperative matrix type other than its component type."""
 
 
 def cm_19_conversion(

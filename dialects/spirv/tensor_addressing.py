@@ -50,7 +50,7 @@ class CreateTensorViewOp(SPIRVOp, name="spirv.NV.CreateTensorView"):
 
 
 def check_values(op: Operation, values: Sequence[SSAValue], wanted: int | None) -> None:
-    """So many 32-bit integers; any number where a specialization constant decides the rank."""
+    """Checks for that many 32-bit integers; any number if a specialization constant is the rank."""
     if wanted is not None and len(values) != wanted:
         raise VerifyException(f"{op.name} takes {wanted} numbers here, not {len(values)}")
     for value in values:

@@ -28,7 +28,7 @@ SCOPES = {
     "available_scope": TensorOperands.MakeElementAvailableARM,
     "visible_scope": TensorOperands.MakeElementVisibleARM,
 }
-"""Property -> the bit that says it is there."""
+"""Each scope property, and the operand bit that announces it."""
 
 
 class TensorAccess(SPIRVOp, ABC):

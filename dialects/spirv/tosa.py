@@ -65,7 +65,7 @@ PARAMETERS: Mapping[str, tuple[type[Attribute], ...]] = {
     **dict.fromkeys(VECTORS, (DenseIntOrFPElementsAttr,)),
     **dict.fromkeys(FLAGS, (IntegerAttr,)),
 }
-"""Operand of the grammar that is a property -> the attributes that it may be."""
+"""For each operand of the grammar that is a property, the attributes that it may be."""
 
 
 def vector_attribute(numbers: Sequence[int]) -> DenseIntOrFPElementsAttr:

@@ -60,7 +60,7 @@ def size(value: int | str | Size) -> Size:
 
 
 def known(value: Size) -> int | None:
-    """The number, or None where a specialization constant decides."""
+    """The number; None if it is a specialization constant."""
     return value.data if isinstance(value, IntAttr) else None
 
 
@@ -484,8 +484,9 @@ class StructType(LocatedAttribute, TypeAttribute):
 
 def _resolve(type: Attribute, known: Mapping[str, StructType], around: frozenset[str]) -> Attribute:
     """
-    `type` with references to structs replaced by them: `known` are structs by identifier, `around`
-    those inside which the result stands.
+    Replaces references to structs in a type.
+
+    `known` maps identifiers to structs; `around` are the structs that enclose the result.
     """
     if isinstance(type, StructType):
         name = type.identifier.data

@@ -57,7 +57,7 @@ from xdsl_spirv.dialects.spirv.types import (
 )
 
 MAX_ARM_RANK = 32
-"""Our own, for SPV_ARM_tensors has none: the type lists an extent for each."""
+"""Limit of ours: the type lists each extent, and SPV_ARM_tensors sets no limit."""
 
 TENSOR_RANKS = range(1, 6)
 """SPV_NV_tensor_addressing: a tensor layout or view has one to five dimensions."""
@@ -94,7 +94,7 @@ class DeclaredType(LocatedAttribute, TypeAttribute, ABC):
 
 
 def _parameter(operand: Attribute, bases: set[type[Attribute]]) -> Attribute:
-    """A constant's value in the form that a parameter has."""
+    """Converts a constant's value to the form of a parameter."""
     if not isinstance(operand, IntegerAttr):
         return operand
     number = operand.value.data & WORD

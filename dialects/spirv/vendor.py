@@ -44,7 +44,7 @@ from xdsl_spirv.dialects.spirv.types_declared import CooperativeMatrixNVType
 
 
 class MatrixNVMemory(MemoryAccessing, ABC):
-    """A matrix in memory, row or column i at `pointer[i * stride]`; both flags are operands."""
+    """A matrix in memory: row or column i is at `pointer[i * stride]`; two flags are operands."""
 
     custom_directives = (MemoryOperands,)
     STORES: ClassVar[bool]

@@ -77,7 +77,7 @@ def view_of(value: SSAValue) -> ViewType:
 
 
 def scalar_of(type: Attribute) -> Attribute:
-    """The type that the function of a map sees: a tile's element, a number as it is."""
+    """The type that a map's function sees: a tile's element, or a number's own type."""
     return type.element if isinstance(type, TileType) else type
 
 

@@ -80,7 +80,7 @@ class Architecture:
     keys: frozenset[str] = frozenset()
     """Values that this architecture has beside the common ones."""
     fixed: Mapping[str, Collection[Any]] = field(default_factory=dict[str, Collection[Any]])
-    """Values that may only be these."""
+    """Keys for which only these values are supported."""
 
 
 BEHIND = ("post_attention_norm", "post_ffw_norm")
@@ -88,7 +88,7 @@ CAPS = frozenset(("attn_logit_softcapping", "final_logit_softcapping"))
 SCALES = frozenset(("embedding_scale", "residual_scale", "logit_scale", "attention.scale"))
 LONG_AND_SHORT = ("rope_factors_short", "rope_factors_long")
 TURNED = {"rope.scaling.finetuned": (True,)}
-"""llama.cpp takes the value for a switch of the rotation, where the model may have none."""
+"""Keys that switch the rotation for llama.cpp, although the model may have none."""
 
 ARCHITECTURES = {
     a.name: a

@@ -45,7 +45,7 @@ def _silu(s: Scalars, up: Number, gate: Number) -> Number:
 
 
 def _gelu(s: Scalars, up: Number, gate: Number) -> Number:
-    """By tanh, as the models were trained."""
+    """GELU by tanh, as in the models' training."""
     inner = (gate * gate * gate * 0.044715 + gate) * math.sqrt(2 / math.pi)
     return (s.unary(scalar_math.TanhOp, inner) + 1) * gate * 0.5 * up
 
@@ -135,9 +135,9 @@ class Step:
     tokens: Tensor
     past: Size
     states: dict[str, Tensor]
-    """By name; replaced by their new values."""
+    """States by name; replaced by their new values."""
     slot: Size = 0
-    """The text among those that the states hold."""
+    """The number of this step's text among the texts of the states."""
     _known: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     _angles: dict[bool, Sequence[Tensor]] = field(default_factory=dict[bool, Sequence[Tensor]])
 
@@ -378,7 +378,7 @@ class Step:
     """The numbers of the loops over tokens and over heads."""
 
     def as_texts(self, x: Tensor) -> Tensor:
-        """The outer loops' two dimensions and a third one as texts x heads x tokens x the third."""
+        """Reshapes the outer loops and a third dimension to texts x heads x tokens x the third."""
         return self.b.reshape(x, [1, *x.sizes])
 
     def by_heads(self, x: Tensor) -> Tensor:

@@ -51,7 +51,7 @@ SLOT, POSITION = "slot", "position"
 CONTEXT = 2048
 """Tokens that states have room for unless the caller says, or the model knows fewer."""
 MANY = 8
-"""Texts from where on a batch is multiplied as a prompt is (benchmarks/model_steps.py)."""
+"""Number of texts from which a batch is multiplied like a prompt (benchmarks/model_steps.py)."""
 LARGEST = (1 << 31) - 1
 """Elements that kernels address in a tensor."""
 
@@ -137,7 +137,7 @@ def _float(name: str) -> Element:
 
 @dataclass(frozen=True)
 class _Common:
-    """The matter of all functions."""
+    """The parts that all functions of a model share."""
 
     weights: Weights
     cache: Element

@@ -26,7 +26,7 @@ SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=T
 """The letters of `struct` for the types of values."""
 STRING, ARRAY = 8, 9
 DEEPEST = 4
-"""Arrays within arrays that are read."""
+"""Greatest depth of nested arrays that is read."""
 
 TYPES: Mapping[str, tuple[type, ...]] = {
     "general.architecture": (str,),

@@ -50,7 +50,7 @@ MEANINGLESS: Mapping[str, Collection[Any]] = {
     "attention.causal": (True,),
     "use_parallel_residual": (False,),
 }
-"""Values that change nothing: all of them where none is listed."""
+"""Values that must not change the result: any value if the list is empty."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class TensorBuilder:
         """The values of large constants, by the names of the arguments that they become."""
         self._last_constant: Operation | None = None
         self.insisted: set[tuple[Size, Size]] = set()
-        """Sizes that have to be equal, numbers last."""
+        """Pairs of sizes that must be equal; numbers come second."""
 
     def refuse(self, cause: str, remedy: str) -> NoReturn:
         """Raises `FrontendError` for the current node."""
@@ -392,7 +392,7 @@ class TensorBuilder:
         return self._expand(collapsed, sizes, [wanted for _, wanted in groups])
 
     def _of_one_element(self, t: Tensor, sizes: Sequence[Size]) -> Tensor:
-        """Between a scalar and dimensions of size 1."""
+        """Reshapes between a scalar and a tensor of one element."""
         if any(size != 1 for size in (*t.sizes, *sizes)):
             raise ValueError(f"{t} has other elements than {list(sizes)}")
         if not t.rank:

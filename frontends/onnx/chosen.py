@@ -24,7 +24,7 @@ from xdsl_spirv.frontends.onnx.values import I64, Chosen, Tensor
 Inputs: TypeAlias = Sequence[Tensor | None]
 Attributes: TypeAlias = Mapping[str, Any]
 Rule: TypeAlias = Callable[[Any, Attributes], int | None]
-"""The axis of the list in a result; None where candidates would not stay apart."""
+"""Gives the axis of the list in a result; None if candidates would be mixed."""
 
 Compute: TypeAlias = Callable[[str, Inputs], Sequence[Tensor | None]]
 """The results of an operator of tensors."""
@@ -49,7 +49,7 @@ def apply(
     attributes: Attributes,
     compute: Compute,
 ) -> Sequence[Tensor | None]:
-    """The results of a node of lists."""
+    """Computes a node whose inputs include lists; returns its results."""
     lists = [t for t in inputs if isinstance(t, Chosen)]
     first, mask = lists[0], lists[0].mask
     if all(t.mask is mask for t in lists):
@@ -131,7 +131,7 @@ def _axes(inputs: Inputs, attributes: Attributes, rank: int) -> list[int]:
 
 
 def _of_elements(inputs: Any, attributes: Attributes) -> int | None:
-    """Broadcast dimensions count from the last one; along the list, others have one element."""
+    """The axis of the list after an elementwise operator, if others do not vary along it."""
     given = [t for t in inputs if t is not None]
     behind = {t.candidates.rank - t.axis for t in given if isinstance(t, Chosen)}
     others = [t for t in given if not isinstance(t, Chosen)]
@@ -177,7 +177,7 @@ def _of_gather_nd(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
-    """Slices, joined lists and transforms along other axes."""
+    """The axis of the list after slices, concatenations and transforms along other axes."""
     x, axes = inputs[0], _integers(inputs, attributes, 3, "axes")
     axes = [attributes["axis"]] if "axis" in attributes else axes
     apart = isinstance(x, Chosen) and axes and x.axis not in [a % x.candidates.rank for a in axes]
@@ -186,7 +186,7 @@ def _of_parts(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_rows(inputs: Any, attributes: Attributes) -> int | None:
-    """Rows by a matrix that is not a list, and rows that are normalized."""
+    """The axis of the list after rows are normalized or multiplied by an ordinary matrix."""
     x, *others = inputs
     plain = isinstance(x, Chosen) and not any(isinstance(t, Chosen) for t in others)
     if not plain or attributes.get("transA") or (others and others[0].rank > 2):
@@ -202,7 +202,7 @@ def _of_reduction(inputs: Any, attributes: Attributes) -> int | None:
 
 
 def _of_reshape(inputs: Any, attributes: Attributes) -> int | None:
-    """A list of numbers, or its elements in other dimensions behind it."""
+    """The axis of the list after a reshape that keeps each candidate's elements together."""
     x, sizes = inputs[0], _integers(inputs, attributes, 1, "shape")
     others = [size for i, size in enumerate(x.candidates.sizes) if i != x.axis]
     same = x.axis == 0 or product(others) == 1

@@ -24,7 +24,7 @@ Sizes: TypeAlias = tuple[int, ...]
 Declared: TypeAlias = tuple[int | None, ...]
 Inputs: TypeAlias = Sequence[Tensor | None]
 Data: TypeAlias = Mapping[int, Sequence[int]]
-"""The data of inputs, by their numbers."""
+"""Data by the number of the input."""
 Deduction: TypeAlias = Callable[[Any, Sizes, Mapping[str, Any]], Iterable[Data]]
 """Possible data, by all inputs, the sizes of the first result and the attributes."""
 
@@ -90,12 +90,12 @@ def _reduced_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> I
 
 
 def _squeezed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """For any removed axes, the elements stay in their order."""
+    """Yields any axes: whichever are removed, elements keep their order."""
     return list(_reduced_axes(inputs, sizes, {"keepdims": 0}))[:1]
 
 
 def _unsqueezed_axes(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """For any added axes, the elements stay in their order."""
+    """Yields any axes: whichever are added, elements keep their order."""
     x = inputs[0]
     for chosen in combinations(range(len(sizes)), len(sizes) - x.rank):
         kept = tuple(size for i, size in enumerate(sizes) if i not in chosen)
@@ -144,7 +144,7 @@ def _frames(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterabl
 
 
 def _blocks(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """Blocks of as many elements, in as many places, as the columns say."""
+    """Yields block shapes that fit the number of columns and of elements in a column."""
     x, image = inputs[0], sizes[2:]
     volume, rank = x.sizes[1] // sizes[1], len(image)
     apart, steps = (attributes.get(name, [1] * rank) for name in ("dilations", "strides"))
@@ -159,7 +159,7 @@ def _blocks(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterabl
 
 
 def _grid(inputs: Any, sizes: Sizes, attributes: Mapping[str, Any]) -> Iterable[Data]:
-    """The channels of the image do not count."""
+    """The grid's size; the image's channels do not matter."""
     yield {1: [sizes[0], 1, *sizes[1:-1]]}
 
 
@@ -187,7 +187,7 @@ DEDUCTIONS: dict[str, Deduction] = {
     **dict.fromkeys(("CumSum", "CumProd"), _any_axis),
     **dict.fromkeys(REDUCTIONS, _reduced_axes),
 }
-"""By operator how a declared result decides data."""
+"""For each operator, the function that deduces data from a declared result."""
 
 OF_AXES = frozenset((*REDUCTIONS, "CumSum", "CumProd", "DFT"))
 """Operators whose data is axes, in any order and counted from either end."""

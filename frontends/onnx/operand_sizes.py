@@ -26,7 +26,7 @@ def _number(count: int) -> Rule:
 
 
 def _axis_of(operand: int, axis: int, attribute: str = "") -> Rule:
-    """As many as another operand has along an axis, which an attribute may give."""
+    """The rule that a size equals another operand's along an axis, maybe named by an attribute."""
     return lambda inputs, attributes: inputs[operand].sizes[attributes.get(attribute, axis)]
 
 
@@ -70,7 +70,7 @@ RANKS: Mapping[str, Mapping[int, int | None]] = {
 }
 """The largest rank of an operand without blocks; the first operand's rank if None."""
 PARTS = ("GatherElements", "ScatterElements")
-"""Operators whose indices lie within the first operand, but for the axis that they index."""
+"""Operators whose indices have the first operand's sizes at most, except along the indexed axis."""
 
 
 def check_operand_sizes(

@@ -56,7 +56,7 @@ def with_progressions(
 
 
 def _conjunction(given: Sequence[Tensor], result: Tensor) -> Tensor:
-    """The rest of a conjunction without operands that are true everywhere."""
+    """Drops operands of a conjunction that are true everywhere."""
     left = [t for t in given if t.progression != (1, 0)]
     if not left:
         result.progression = (1, 0)

@@ -30,7 +30,7 @@ PAST = "past"
 MASK = "attention_mask"
 POSITIONS = "position_ids"
 DERIVED = (MASK, POSITIONS)
-"""Inputs that follow from the number of tokens: all are seen, each where it stands."""
+"""Inputs derived from the number of tokens: a mask of ones, and consecutive positions."""
 
 TOKENS = ("input_ids", "inputs_embeds")
 """Inputs whose second dimension is the number of new tokens."""
@@ -111,9 +111,9 @@ def _following(name: str, outputs: Mapping[str, Any]) -> str:
 
 def _growing(value: Any) -> int | None:
     """
-    The axis along which a state grows: the open one; of several it is the third of four.
+    The axis along which a state grows: the open one, or the third of several.
 
-    Others are a batch, and a size that the exporter did not write down.
+    Other open axes are a batch, and sizes that the exporter did not write down.
     """
     fields = value.type.tensor_type.shape.dim
     open_axes = [i for i, field in enumerate(fields) if not field.HasField("dim_value")]

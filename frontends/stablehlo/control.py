@@ -95,7 +95,7 @@ def while_(b: Importer, op: Any, *carried: Tensor) -> Sequence[Tensor]:
         return new
 
     def one_if(step: Any, *values: Tensor) -> list[Tensor]:
-        """A round whose results are choose while all rounds before are made; the last counts."""
+        """Runs a round, but keeps the old values once its condition has failed; counts rounds."""
         *old, made = values
         (going,) = b.run(condition, insert(old, counter(start + step)))
         new = [choose(b, going, x, y) for x, y in zip(one(step, *old), old, strict=True)]

@@ -188,7 +188,7 @@ def type_of(value: Any) -> tuple[Element, tuple[int, ...]]:
 
 
 def array_of(attribute: Any, element: Element) -> np.ndarray[Any, np.dtype[Any]]:
-    """The elements of a dense attribute, of which there is one for a splat of any shape."""
+    """The elements of a dense attribute; a splat gives an array of no dimensions."""
     ir = import_module("jaxlib.mlir.ir")
     shape = () if attribute.is_splat else tuple(ir.RankedTensorType(attribute.type).shape)
     if element.dtype.isbuiltin:
@@ -209,7 +209,7 @@ def array_of(attribute: Any, element: Element) -> np.ndarray[Any, np.dtype[Any]]
 
 
 def wrap_integers(array: Any, element: Element) -> Any:
-    """Integers modulo the type's number of them."""
+    """Reduces integers modulo 2^N."""
     if element.is_bool:
         return array.astype(np.bool_)
     items = [int(item) & ((1 << element.bits) - 1) for item in array.flat]

@@ -44,7 +44,7 @@ class Parameter:
     element: Attribute
     rank: int | None
     of: tuple[str, str, int] | None = None
-    """The array, `shape` or `stride`, and the axis, of a number that Triton adds to an array."""
+    """For a number that Triton adds: the array, `shape` or `stride`, and the axis it stands for."""
 
 
 @dataclass

@@ -248,7 +248,7 @@ class Converter:
         return Mask(a.shape, (part,))
 
     def _divide(self, op: Operation, a: Affine, b: Affine) -> Form | None:
-        """Quotients, remainders, minima and maxima of one number and another."""
+        """Converts quotients, remainders, minima and maxima of integers."""
         w, x, y = self.writer, a.start.constant, b.start.constant
         both = w.is_not_negative(a.start) and w.is_not_negative(b.start)
         name = op.name.removeprefix("arith.")

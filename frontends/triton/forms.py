@@ -19,7 +19,7 @@ Product: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum of products, each with a factor. The numbers are known by the order of their birth."""
+    """A sum of products, each with a factor; numbers are identified by the order of creation."""
 
     terms: tuple[tuple[Product, int], ...] = ()
 

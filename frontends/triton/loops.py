@@ -26,11 +26,15 @@ from xdsl_spirv.frontends.triton.writing import INDEX
 
 @dataclass
 class Carried:
-    """A value that a loop carries: `growth` of each iteration, an index, or a tile or number."""
+    """
+    A value that a loop carries.
+
+    It grows by `growth` in each iteration, or is carried as an index, a tile or a number.
+    """
 
     first: Form
     form: Affine | None
-    """The integers, if they are a sum in the loop."""
+    """The value as a sum inside the loop; None if it is not a sum."""
     growth: Sum | None = None
 
     @property
@@ -136,7 +140,7 @@ class Loop:
         return self._tile(first).type
 
     def _tile(self, form: Form) -> SSAValue:
-        """The value that a loop carries for a form that is not a sum."""
+        """The tile or number that a loop carries for a value that is not a sum."""
         if isinstance(form, Pointer):
             return flat_numbers(self.w, form)
         if isinstance(form, Affine):
@@ -155,7 +159,7 @@ class Loop:
         return given
 
     def _grown(self, growth: Sum, index: Sum) -> Sum:
-        """The sum that was added before the iteration of an index."""
+        """The growth up to the iteration with this index."""
         if self.counts:
             return growth * index
         share = growth.divide(cast(int, self.step.constant))

@@ -40,7 +40,7 @@ class Writer:
         """Sums that the kernel's author says are not negative."""
         self.compared: dict[SSAValue, Compare] = {}
         self._casts: dict[int, SSAValue] = {}
-        """The integers that numbers were before they became indices."""
+        """For numbers converted to indices, the integers that they came from."""
         self._known: list[dict[object, SSAValue]] = [{}]
         self.splats: dict[SSAValue, SSAValue] = {}
         """The number of each tile that is one number everywhere."""

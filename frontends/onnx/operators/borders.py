@@ -32,7 +32,7 @@ def held(s: Scalars, place: Number, size: Number, border: str) -> Number:
 
 
 def _rest(s: Scalars, place: Number, period: Number) -> Number:
-    """The rest of a division rounded down."""
+    """The remainder of a division that rounds down."""
     rest = place % period
     return s.select(rest < 0, rest + period, rest)
 

@@ -109,7 +109,7 @@ def transform_scores(b: Nodes, x: Tensor, post_transform: str) -> Tensor:
 def transform_targets(
     b: Nodes, x: Tensor, post_transform: str, agreed: Sequence[str] = ("NONE", "PROBIT")
 ) -> Tensor:
-    """Transforms scores unless there is one of a row and judges disagree about the transform."""
+    """Transforms scores; refuses rows of one score if onnxruntime and ONNX's reference disagree."""
     if x.sizes[-1] == 1 and post_transform not in agreed:
         refuse_transform(b, post_transform)
     return transform_scores(b, x, post_transform)

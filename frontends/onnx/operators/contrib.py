@@ -224,7 +224,7 @@ class _Quantized(Recurrence):
 
 
 def _through_bytes(b: Nodes, x: Tensor) -> Tensor:
-    """The nearest numbers that 8 bits have for the range of all."""
+    """Quantizes to 8 bits by the range of all elements, and dequantizes again."""
     return quantized.dequantize_linear(b, *quantized.dynamic_quantize_linear(b, x))
 
 
@@ -310,7 +310,7 @@ def bias_dropout(
     *,
     seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Outside of training nothing is dropped."""
+    """Adds bias and residual; dropout has no effect outside of training."""
     if training_mode is not None and (
         training_mode.numbers is None or bool(training_mode.numbers.any())
     ):

@@ -261,7 +261,7 @@ def _given_heads(
 
 
 def _unpack_tensor(b: Nodes, t: Tensor, number: int) -> Tensor:
-    """One of several tensors in the last dimension but one: batch x sequence x hidden."""
+    """Selects one of several tensors in the last dimension but one: batch x sequence x hidden."""
     batch, length, heads, _, size = t.sizes
     return b.reshape(part(b, t, 3, number, 1), [batch, length, heads * size])
 

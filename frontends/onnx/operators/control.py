@@ -200,9 +200,7 @@ def _most_rounds(b: Nodes, count: Tensor | None) -> int | None:
 
 
 def greatest(value: SSAValue) -> int | None:
-    """
-    The greatest possible value of an integer, if it follows from its computation: `Min` and `Clip`.
-    """
+    """The greatest possible value of an integer if `Min` or `Clip` bounds it, else None."""
     op = value.owner
     if isinstance(value, BlockArgument):
         around = op.parent_op() if isinstance(op, Block) else None
@@ -229,7 +227,7 @@ def stacked(b: Nodes, parts: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def _none_of(t: Tensor, axis: int) -> Tensor:
-    """No tensor like this one, along a new axis."""
+    """An empty stack of tensors like this one, along a new axis."""
     sizes = [*t.sizes[:axis], 0, *t.sizes[axis:]]
     if any(not isinstance(size, int) for size in sizes):
         raise UnknownSizeError("no round is made, and the shape of a round's result is open")
@@ -270,7 +268,7 @@ def scan(
 
 
 def _part(b: Nodes, t: Tensor, axis: int, place: Size) -> Tensor:
-    """One element of an axis, without it."""
+    """Selects one element of an axis; drops the axis."""
     starts = [place if i == axis else 0 for i in range(t.rank)]
     sizes = [1 if i == axis else size for i, size in enumerate(t.sizes)]
     row = b.slice(t, starts, sizes, [1] * t.rank)

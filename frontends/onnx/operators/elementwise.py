@@ -71,12 +71,12 @@ def _is_below(x: Any, y: Any) -> bool:
 
 
 def _rest(x: Any, y: Any) -> Any:
-    """The rest of a size with the divisor's sign."""
+    """The remainder of a size, with the divisor's sign."""
     return x - x // y * y
 
 
 def _of_each(function: Any) -> Any:
-    """A fold of arrays of a function of two sizes, or of more one after the other."""
+    """Folds arrays elementwise by a function of two sizes."""
     fold = np.frompyfunc(function, 2, 1)
     return lambda *arrays, **attributes: reduce(fold, arrays)
 
@@ -354,9 +354,9 @@ def power(b: Nodes, x: Tensor, y: Tensor, /) -> Tensor:
 
 def whole_power(s: Scalars, x: Number, y: Number) -> Number:
     """
-    A power of integers by squares, modulo their number; a fraction is 0.
+    An integer power by squaring, modulo 2^N; a fraction becomes 0.
 
-    An exponent beyond 63 is as good as 62 or 63: only -1, 0 and 1 have a power then that fits.
+    Exponents beyond 63 are reduced to 62 or 63: only -1, 0 and 1 have a power then.
     """
     count = s.select(y > 63, (y & 1) + 62, s.maximum(y, 0)).to(x.element)
     result, square = s.number(1, x.element), x
@@ -410,7 +410,7 @@ def clip(b: Nodes, x: Tensor, min: Tensor | None = None, max: Tensor | None = No
 
 
 def _cast_fold(x: Any, *, to: int, **attributes: Any) -> Any:
-    """Sizes are whole numbers in any type that holds them."""
+    """Casts sizes; refuses types that may not hold them."""
     element = element_numbered(to)
     if element not in (I32, I64, U32, U64, F32, F64):
         raise UnknownSizeError(f"sizes are not {element}")

@@ -106,7 +106,7 @@ def _refuse_others(
 
 
 def _normalize_heads(b: Nodes, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    """Heads by their root mean square."""
+    """Normalizes heads by their root mean square."""
     return simplified_layer_normalization(b, x, weight, epsilon=epsilon)[0]
 
 
@@ -129,7 +129,7 @@ def _turn_heads(
 def _limit(
     b: Nodes, scores: Scores, sizes: Sequence[Size], before: Tensor | Size, causal: int, window: int
 ) -> None:
-    """Let a token see no later one, and none that is `window` or more before it."""
+    """Masks later tokens, and tokens at least `window` before a query."""
     if isinstance(before, Tensor) or not (causal or window < 0):
         mask = _causal_window(b, sizes, scores.element, before, causal, window)
         scores.masks = [*scores.masks, mask]

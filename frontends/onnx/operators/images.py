@@ -63,7 +63,7 @@ class Resampling:
     def along(
         self, b: Nodes, x: Tensor, number: int, axis: int, new: Size, scale: Factor
     ) -> Tensor | int:
-        """The tensor with a new size of an axis; a number if it is each element so many times."""
+        """Resizes an axis; returns a number instead if each element is just repeated."""
         size = x.sizes[axis]
         moves = self.crops and self.roi is not None and self.roi.known is None
         if moves or not (

@@ -115,7 +115,7 @@ def einsum(b: Nodes, *tensors: Tensor, equation: str) -> Tensor:
 
 
 def _letters(b: Nodes, equation: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
-    """The terms of the operands and of the result, letters of their own for each ellipsis."""
+    """Replaces each ellipsis in the terms of operands and result by its own letters."""
     left, arrow, right = equation.replace(" ", "").replace("...", ".").partition("->")
     terms = left.split(",")
     if len(terms) != len(tensors):

@@ -117,7 +117,7 @@ def quantized(
     precision: Element = F32,
     saturate: bool = True,
 ) -> Tensor:
-    """Floats or i32 in steps of a scale."""
+    """Quantizes floats or i32 by a scale and zero point."""
     parameters = [scale] if zero is None or is_zero(zero) else [scale, zero]
     whole, places = placed(b, x, parameters, axis, block_size)
 
@@ -138,7 +138,7 @@ def dequantized(
     axis: int = 1,
     block_size: int = 0,
 ) -> Tensor:
-    """The numbers that integers stand for."""
+    """Dequantizes integers."""
     if not x.element.is_narrow_float:
         # Weights of few bits that are known are bytes, as contractions of integers take them.
         x = b.convert(x, x.element.computed)
@@ -178,7 +178,7 @@ class Steps(NamedTuple):
     zero: Tensor | None = None
 
     def quantize(self, b: Nodes, floats: Tensor, given: Tensor) -> Tensor:
-        """Floats in the zero point's type, or in the input's type if there is none."""
+        """Quantizes floats to the zero point's type, or to the input's if there is none."""
         element = given.element if self.zero is None else self.zero.element
         return quantized(b, floats, self.scale, self.zero, element)
 
@@ -194,7 +194,7 @@ def quantize_linear_in_type_of_scale(
     precision: int = 0,
     **given: Any,
 ) -> Tensor:
-    """The quotient is one of the scale's type unless another is asked for."""
+    """Quantizes by a quotient in the scale's type, unless another type is asked for."""
     precision = precision or number_of(scale.element.name)
     return quantize_linear(b, x, scale, zero, precision=precision, **given)
 
@@ -214,7 +214,7 @@ def quantize_linear(
     precision: int = 0,
     saturate: int = 1,
 ) -> Tensor:
-    """The quotient is one of f32, as onnxruntime computes it of f16, too."""
+    """Quantizes by a quotient in f32, also for f16, as onnxruntime does."""
     element = zero.element if zero is not None else U8
     if output_dtype:
         element = element_numbered(output_dtype)

@@ -81,7 +81,7 @@ def qlinear_where(b: Nodes, condition: Tensor, x: Quantized, y: Quantized, z: St
 
 @operator("QLinearConcat", domain=MICROSOFT)
 def qlinear_concat(b: Nodes, y: Steps, /, *parts: Tensor, axis: int) -> Tensor:
-    """The parts are a tensor, its scale and its zero point, one after the other."""
+    """Concatenates quantized tensors; each part is a tensor, a scale and a zero point."""
     assert y.zero is not None
     floats = [Quantized(*parts[i : i + 3]).floats(b) for i in range(0, len(parts), 3)]
     return y.quantize(b, of_onnx(b, "Concat", *floats, axis=axis), y.zero)
@@ -140,7 +140,7 @@ def qlinear_conv_of_channels(
     attributes: ConvAttributes,
     channels_last: int = 0,
 ) -> Tensor:
-    """The weights have their channels first all the same."""
+    """Convolves quantized images; weights have their channels first in any layout."""
     x = x._replace(tensor=with_channels_first(b, x.tensor, channels_last))
     result = qlinear_conv(b, x, w, y, bias, attributes=attributes)
     assert isinstance(result, Tensor)

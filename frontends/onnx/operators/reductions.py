@@ -102,7 +102,7 @@ def _logarithm_of_sum(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tenso
 
 
 def _logarithm_of_exponentials(b: Nodes, x: Tensor, axes: list[int], keep: bool) -> Tensor:
-    """With the largest element apart, which is finite then, nothing overflows."""
+    """Log-sum-exp without overflow: subtracts the largest element first."""
     x = b.convert(x, x.element if x.element.is_float else F32)
     largest = maximum_over(b, x, axes, True)
     largest = b.elementwise(lambda s, x: s.select(s.is_infinite(x), 0, x), largest)
@@ -214,7 +214,7 @@ for _name, _compute in (
 
 
 def _position(b: Nodes, x: Tensor, axis: int, greatest: bool, last: bool) -> Tensor:
-    """Where the greatest or least element is, the first or last of equal ones; NaN is one."""
+    """The index of the greatest or least element, first or last of equals; NaN is extreme."""
     kept = [i for i in range(x.rank) if i != axis]
     sizes = [x.sizes[i] for i in kept]
     start = x.element.least if greatest else x.element.greatest
@@ -393,7 +393,7 @@ def _declare_groups(since: int) -> None:
         epsilon: float = 1e-5,
         stash_type: int = 1,
     ) -> Tensor:
-        """Scale and bias are one for each channel, before opset 21 for each group."""
+        """Normalizes groups; scale and bias are per channel, before opset 21 per group."""
         n, channels = x.sizes[:2]
         depth = exact_quotient(channels, num_groups)
         if depth is None:
@@ -432,7 +432,7 @@ def lp_normalization(b: Nodes, x: Tensor, /, *, axis: int = -1, p: int = 2) -> T
         norm = _root(b, x, along, True)
 
     def body(s: Scalars, n: Number, x: Number) -> Number:
-        """A vector of zeros stays one."""
+        """Divides by the norm; a zero vector stays zero."""
         return s.select(n.equals(0), 0, x / n)
 
     return b.elementwise(body, b.convert(norm, x.element), x)

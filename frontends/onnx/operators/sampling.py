@@ -166,7 +166,7 @@ class Samples:
     """Samples of a part along an axis; 0: as many as it has elements."""
 
     def along(self, s: Scalars, axis: int) -> tuple[Number, Number, Number, Number]:
-        """The place of a sample, whether it is one, whether it is in the image, and how many."""
+        """The place of a sample, if it exists and lies in the image, and the number of samples."""
         region = s.index(0)
         start, end = (
             self.regions.read(s, [region, s.number(k, I64)]).to(self.element) * self.scale
@@ -321,7 +321,7 @@ def max_roi_pool(
     element = x.element
 
     def rounded(s: Scalars, place: Number) -> Number:
-        """Halves away from zero."""
+        """Rounds halves away from zero."""
         whole = s.unary(math.FloorOp, s.absolute(place) + 0.5)
         return s.select(place < 0, -whole, whole)
 
@@ -433,7 +433,7 @@ def _gather_rounds(
     rounds: Sequence[Size],
     body: Callable[[Scalars, Number], Number],
 ) -> Tensor:
-    """Each element starts at 0 and goes through `body(s, held)` for all rounds."""
+    """Computes each element by `body(s, held)` in all rounds, starting at 0."""
     rank, loops = len(sizes), len(sizes) + len(rounds)
     shape = Tensor(element, rounds, b.empty(rounds, element))
     out = (b.fill(0, sizes, element), element, sizes, list(range(rank)))

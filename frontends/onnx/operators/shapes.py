@@ -379,7 +379,7 @@ def slice_(
     steps: Tensor | None = None,
     /,
 ) -> Tensor:
-    """Backwards by walking the reversed tensor; from where data says, to a declared size."""
+    """Slices by known bounds, backwards via reversal, or by data to a declared size."""
     given, sizes = [t for t in (starts, ends, axes, steps) if t is not None], b.declared_result
     if sizes is not None and any(t.known is None for t in given):
         return _sliced_by_data(b, x, starts, axes, steps, sizes)

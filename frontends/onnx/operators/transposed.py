@@ -90,7 +90,7 @@ class _Phases:
     apart: int
     first: int
     more: int
-    """Elements that each phase of the result has more than the image, less 1."""
+    """Elements that each phase of the result has beyond the image's size minus 1."""
     shifted: bool
     spread: int
     before: int

@@ -21,7 +21,7 @@ def _declare(name: str, start: int, combine: Callable[[Number, Number], Number])
     def function(
         b: Nodes, x: Tensor, axis: Tensor, /, *, exclusive: int = 0, reverse: int = 0
     ) -> Tensor:
-        """Each element combines its own: as many steps as elements, but all at once."""
+        """A cumulative sum: each element sums its own part of the axis, all in parallel."""
         along = axis_of(b, integers(b, axis, "axis")[0], x.rank)
         element = sum_element(x.element)
         # The loop behind the result's loops walks the dimension.
