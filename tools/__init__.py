@@ -32,7 +32,7 @@ REMEDIES = {
     errno.EMFILE: (ENVIRONMENT, "raise the limit of open files (ulimit -n)"),
     errno.ENOMEM: (ENVIRONMENT, "use smaller inputs"),
 }
-"""Status and remedy of an error of the system: whose it is, and what to do."""
+"""For an error of the system: exit status, by who is at fault, and remedy."""
 
 
 def of_the_system(error: OSError) -> tuple[int, str]:

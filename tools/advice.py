@@ -17,7 +17,7 @@ IN_F32 = "f32 x f32 -> f32"
 IN_F16 = "f16 x f16 -> f32"
 
 WORTH = 1.2
-"""Times as fast, by the roofline, as is worth saying."""
+"""Least speedup, by the roofline, that is worth reporting."""
 
 
 def advice_of(explanation: ExplanationData) -> list[str]:
@@ -66,7 +66,7 @@ def _conversion(path: str) -> str:
 
 
 def _times(slow: list[ExplainedLayer], target: Target) -> float | None:
-    """By how much rooflines say that products are faster in f16; None where there are none."""
+    """The speedup of products in f16 by rooflines; None without rooflines."""
     before, after = 0.0, 0.0
     for entry in slow:
         layer = entry.layer

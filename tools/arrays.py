@@ -149,7 +149,7 @@ def _random(generator: np.random.Generator, buffer: Buffer, sizes: Mapping[str, 
 
 
 NO_ARRAYS = (ValueError, EOFError, zipfile.BadZipFile, zlib.error)
-"""Exceptions that numpy raises for a file of another kind."""
+"""Exceptions that numpy raises for a file of another format."""
 
 
 def read_array(path: str) -> Array:
@@ -202,7 +202,7 @@ def npz_bytes(arrays: Mapping[str, Array]) -> bytes:
 
 
 def _summary(result: Array) -> dict[str, float]:
-    """Numbers that tell results apart; none of a result without elements."""
+    """Numbers that identify a result; empty for one without elements."""
     if result.size == 0:
         return {}
     values = result.astype(np.float64)

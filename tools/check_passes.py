@@ -15,8 +15,10 @@ from xdsl_spirv.tools.report import note
 
 def check(arguments: argparse.Namespace) -> int:
     """
-    Exit status 1 if a pass changes a result beyond its legal interval, or nothing was compared: no
-    set of inputs ran, or no pass changed the module.
+    Exit status 1 if a pass changes a result beyond its legal interval, or if nothing was
+    compared.
+
+    Nothing is compared if no set of inputs ran or no pass changed the module.
     """
     if arguments.prove:
         from xdsl_spirv.tools.solvers import require_solvers
@@ -67,7 +69,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def _save(path: str, finding: Finding) -> None:
-    """The smallest inputs by their names."""
+    """Saves the smallest inputs by their names."""
     from xdsl_spirv.tools.arrays import npz_bytes
     from xdsl_spirv.tools.output import write
 

@@ -59,7 +59,7 @@ def _sides(comparison: ComparisonData) -> list[tuple[str, ExplanationData]]:
 
 
 def _label(comparison: ComparisonData, letter: str, side: ExplanationData) -> str:
-    """The name of a side that tells it from the other one: its target, or its file's name."""
+    """A name that distinguishes a side from the other: its target or its file's name."""
     if comparison.a.target != comparison.b.target:
         return f"{letter}: {side.target}"
     return f"{letter}: {PurePath(side.model).name}"

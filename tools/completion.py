@@ -14,7 +14,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 
 def completion(arguments: argparse.Namespace) -> int:
-    """`xdsl-spirv completion bash|zsh|fish`: what the shell is to evaluate."""
+    """`xdsl-spirv completion bash|zsh|fish`: prints code for the shell to evaluate."""
     try:
         from argcomplete.shell_integration import shellcode
     except ImportError as error:

@@ -71,7 +71,7 @@ def convert(arguments: argparse.Namespace) -> int:
 
 
 def _module(name: str, package: str) -> Any:
-    """Another package; raises `ProgramError` that says how to get it."""
+    """Imports an optional package; raises `ProgramError` that says how to install it."""
     try:
         with stage(f"loading {package}"):
             return import_module(name)
@@ -195,7 +195,7 @@ def _to_int8(arguments: argparse.Namespace, samples: Sequence[Sample], folder: P
 
 
 def _of_an_opset_with_axes(path: str, folder: Path) -> str:
-    """The model, or one of a newer opset: before 13 a scale is of the whole tensor."""
+    """Converts a model of an older opset: before opset 13 a scale is for the whole tensor."""
     onnx = _module("onnx", "onnx")
     model = onnx.load(path)
     versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
@@ -247,9 +247,9 @@ def _compare_results(path: str, converted: Model, samples: Sequence[Sample]) -> 
 
 def _ours(model: Model, sample: Sample) -> dict[str, Array]:
     """
-    The converted model's results as a device has them: each tensor in its own type.
+    The converted model's results with each tensor in its own type, as a device computes them.
 
-    onnxruntime would compute on in f32 where a result in f16 is beyond its range.
+    onnxruntime would compute in f32 if a result in f16 overflows.
     """
     shapes = {name: array.shape for name, array in sample.items()}
     copy = type(model)()

@@ -88,7 +88,7 @@ def options_of(arguments: argparse.Namespace, module: ModuleOp) -> Generator[Opt
 
 
 def interpreting(options: Options) -> AbstractContextManager[object]:
-    """The stage of a run; none where a debugger has the terminal."""
+    """Shows that the interpreter runs, unless a debugger uses the terminal."""
     return stage("interpreting") if options.debug is None else nullcontext()
 
 
@@ -99,7 +99,7 @@ def _target(module: ModuleOp) -> Target | None:
 
 
 def report(arguments: argparse.Namespace, module: ModuleOp, options: Options) -> int:
-    """Print the findings; the exit status."""
+    """Prints the findings; returns the exit status."""
     if options.checks is None:
         return 0
     findings, target = options.checks.report, _target(module)
@@ -174,8 +174,10 @@ def _stepping(count: int) -> Callable[[Stop, Any], None]:
 
 def _stop(stop: Stop, values: dict[str, Any]) -> None:
     """
-    `stop` and `values` are what there is to look at; `stop.names()` and `stop.variables()` have
-    more, and after `stop.step()` the next instruction stops, too.
+    `stop` and `values` are what you can inspect here.
+
+    `stop.names()` and `stop.variables()` have more. After `stop.step()` the next instruction stops,
+    too.
     """
     _print(stop, values)
     import pdb

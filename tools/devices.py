@@ -50,7 +50,7 @@ def devices(arguments: argparse.Namespace) -> int:
 
 
 def _drivers() -> int:
-    """List the drivers that compile for GPUs that are not here, and why others are missing."""
+    """Lists the drivers that compile for GPUs that are not present, and why others are missing."""
     from xdsl_spirv.runtime.vulkan.compilers import list_drivers
 
     drivers, unavailable = list_drivers()

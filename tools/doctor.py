@@ -62,7 +62,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 
 
 def _say(line: str) -> None:
-    """Print a line, and note it: what stands in its first columns is how it stands."""
+    """Prints a line and records its verdict, the word in its first columns."""
     print(line)
     status, text = ("device", line) if line.startswith("\n") else (line[:9], line[9:])
     note_row("steps", {"status": status.strip().lower() or "note", "text": text.strip()})
@@ -105,7 +105,7 @@ def _wrong_with(manifest: Path) -> str:
 
 
 def _examine(info: DeviceInfo) -> bool:
-    """Say what a device can and cannot do; whether it ran the kernel."""
+    """Prints the abilities of a device; returns whether it ran the kernel."""
     _say(f"\nvulkan:{info.index}  {info.name} ({info.kind}), {info.driver} {info.driver_version}")
     version = ".".join(map(str, info.version[:2]))
     if info.version < (1, 3):
@@ -138,7 +138,7 @@ def _matrices(info: DeviceInfo) -> None:
 
 
 def _targets(info: DeviceInfo) -> None:
-    """The targets of this package whose programs run here as they are."""
+    """The targets of this package whose programs run on this device unchanged."""
     fitting = list(_fitting(info))
     if fitting:
         _say(f"ok       runs programs for --target {', '.join(fitting)}")
@@ -163,7 +163,7 @@ def _fitting(info: DeviceInfo) -> Iterable[str]:
 
 
 def _run(info: DeviceInfo) -> bool:
-    """A kernel on the device, in a process of its own."""
+    """Runs a kernel on the device, in a process of its own."""
     try:
         with open_isolated(f"vulkan:{info.index}", timeout=TIMEOUT) as device:
             work, inputs = probe()

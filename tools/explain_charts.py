@@ -38,7 +38,7 @@ WIDTH = 1000
 
 
 SEEN = 1 / 20
-"""The part of the longest run from which on another one is drawn on the same scale."""
+"""Runs shorter than this share of the longest one get their own scale."""
 
 Run = tuple[str, Sequence[ExplainedLayer], Sequence[float]]
 """Name of a run, its dispatches, and the seconds of each."""

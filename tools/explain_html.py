@@ -37,7 +37,7 @@ ROW, LANE, LANES = 26, 8, 12
 """Pixels: a row's height and a lane for edges; lanes at most."""
 
 UNFOLDED = 150
-"""Layers up to which the list of them is open."""
+"""Number of layers up to which their list is open at first."""
 
 
 def page_of(explanation: ExplanationData) -> str:
@@ -224,9 +224,9 @@ def _links(notes: Sequence[int]) -> str:
 
 def _lanes(layers: Sequence[ExplainedLayer]) -> list[tuple[int, int, int]]:
     """
-    Edges (from, to, lane): lane 0 goes straight down, others pass what lies between.
+    Edges (from, to, lane): lane 0 is straight down, others pass the layers between.
 
-    Edges without a free lane are left out: a value that all layers read says little.
+    Edges without a free lane are dropped: a value that all layers read is not informative.
     """
     writer: dict[str, int] = {}
     edges: list[tuple[int, int]] = []

@@ -33,7 +33,7 @@ def end_by_exception() -> None:
 
 
 AGAIN = 0.005
-"""Seconds of processor time after which an exception that was dropped is raised again."""
+"""Seconds of processor time after which a dropped exception is raised again."""
 
 
 def _raise_later(dropped: sys.UnraisableHookArgs) -> None:

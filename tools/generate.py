@@ -179,6 +179,6 @@ def _between_kernels(program: Program, prompt: int) -> int:
 
 
 def _say(text: str) -> None:
-    """Tell people; the report of `--json` has it all."""
+    """Prints for people; the report of `--json` contains everything."""
     if not is_wanted():
         print(text, file=sys.stderr, flush=True)

@@ -44,7 +44,7 @@ REFUSED_BY_COMPILE = ("disassembly", "drivers", "functions", "prove", "target", 
                       "trace_passes")  # fmt: skip
 REFUSED_BY_RUN = ("check", "compare_layers", "list", "load_state", "profile", "sanitize",
                   "save_state", "statistics", "time")  # fmt: skip
-"""Options that graph programs do not have."""
+"""Options of `run` that graph programs do not support."""
 
 
 def _refuse(arguments: argparse.Namespace, names: Iterable[str]) -> None:

@@ -23,7 +23,7 @@ HEADER = re.compile(r"^\s*(?:\^|\"?[a-z_]+\.func\b)")
 NUMBER = re.compile(r"[Cc]onstant\b[^0-9\-]*(-?[0-9.]+(?:e[+-]?[0-9]+)?|true|false)")
 
 EXACT = 2000
-"""Lines up to which every line may begin a match; beyond, lines that stand often may not."""
+"""Lines up to which any line may begin a match; in longer texts, frequent lines may not."""
 
 SYNONYMS = {
     "for": "loop",
@@ -153,7 +153,7 @@ def _is_number(text: str) -> bool:
 
 
 def _judge_rows(rows: Sequence[Row], old: Sequence[str], new: Sequence[str]) -> Iterator[Row]:
-    """The rows; rows of equal lines are judged: the same, renamed, or in truth changed."""
+    """Classifies rows of equal lines: the same, renamed, or really changed."""
     forth: dict[str, str] = {}
     back: dict[str, str] = {}
     for row in rows:

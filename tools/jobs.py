@@ -76,7 +76,7 @@ def results(arguments: argparse.Namespace) -> int:
 
 
 def _existing(paths: Sequence[str]) -> None:
-    """A mistyped name shall not make a new file."""
+    """Refuses a store that does not exist, so that a mistyped name makes no new file."""
     for path in paths:
         if not Path(path).is_file():
             raise ProgramError("there is no such store", path, "name a file that --store made")

@@ -24,9 +24,9 @@ from xdsl_spirv.prove.solvers import Answer, Answers
 
 NAME = "obligations"
 MOST, MOST_BYTES = 10_000, 256 << 20
-"""Answers that are kept, and their bytes: beyond them those unused for longest go."""
+"""Most answers and bytes that are kept; beyond them the least recently used go."""
 PERIOD = 256
-"""New answers of a process after which it removes old ones."""
+"""Number of new answers after which a process removes old ones."""
 SOLVERS = ("z3-solver", "bitwuzla", "cvc5")
 
 

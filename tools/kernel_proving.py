@@ -86,15 +86,15 @@ class Result:
     premises: list[str] = field(default_factory=list[str])
     offered: list[str] = field(default_factory=list[str])
     launch: str = ""
-    """The launch that refutes."""
+    """The launch that refutes the property."""
     found: list[Problem] = field(default_factory=list[Problem])
     """The interpreter's findings in the launch that refutes."""
     asked: Counter[str] = field(default_factory=Counter[str])
     """The number of questions by their names."""
     reached: int = 0
-    """The instructions whose accesses were shown to be made in some launch."""
+    """The instructions that some launch was shown to reach."""
     dead: list[Reason] = field(default_factory=list[Reason])
-    """Accesses that no launch makes, so that nothing was proved of them."""
+    """Accesses that no launch makes: about them nothing is proved."""
 
     @property
     def lines(self) -> list[str]:
@@ -140,7 +140,7 @@ def limit_work(seconds: float, timeout: float = inf) -> Limits:
 
 
 def limit_command(arguments: argparse.Namespace) -> Limits:
-    """The limits that a command's options say, with the answers that were kept."""
+    """The limits from a command's options, with the kept answers."""
     limits = limit_work(arguments.seconds, arguments.timeout)
     answers = None if arguments.no_cache else open_answers()
     return replace(limits, megabytes=arguments.memory, answers=answers)
@@ -307,7 +307,7 @@ def _read_addresses(test: KernelTest, kernel: Kernel) -> dict[str, int]:
 
 
 def judge(proof: Proof, test: KernelTest, limits: Limits) -> Result:
-    """The proof's answer, candidates being what the interpreter makes of them."""
+    """The verdict of a proof whose counterexamples the interpreter has checked."""
     result = Result("proved", premises=proof.given, offered=proof.offered)
     result.asked = Counter(question.name for question in proof.questions)
     result.reached = proof.reached

@@ -70,7 +70,7 @@ def codes_of(
 
 
 def report(program: Program, drivers: Sequence[Driver], disassembly: str | None) -> int:
-    """Print and note the drivers' code of a program; 1 if one of them makes no code of a kernel."""
+    """Prints the drivers' code of a program; returns 1 if one driver fails on a kernel."""
     from xdsl_spirv.tools.explain_text import code_text
     from xdsl_spirv.tools.report import note
 

@@ -25,7 +25,7 @@ from xdsl_spirv.tools.failing import end_by_exception, guarded, open_streams
 from xdsl_spirv.upstream.collection import lasting
 
 OTHERWISE = {"--inputs": "--list", "--outputs": "--list", "--output-file": "--output"}
-"""Options of other tools, and their names here."""
+"""Maps options of other tools to their names here."""
 
 SOURCES = (".comp", ".glsl", ".slang", ".hlsl", ".wgsl")
 

@@ -188,7 +188,7 @@ class SPIRVOpt(xDSLOptMain):
 
 
 class _Kept(io.StringIO):
-    """Text that can still be read when its writer has closed it."""
+    """Text that stays readable after its writer has closed it."""
 
     def close(self) -> None:
         pass

@@ -39,7 +39,7 @@ def frame(whole: str, height: int) -> str:
 
 
 def _policy(script: str) -> str:
-    """Resources that a browser may load: nothing but the page's own style and this very script."""
+    """The resources that a browser may load: only the page's own styles and this script."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     own = f"; script-src 'sha256-{digest}'" if script else ""
     return (

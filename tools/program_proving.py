@@ -35,7 +35,7 @@ from xdsl_spirv.tools.kernel_test.description import KernelTest
 from xdsl_spirv.tools.report import note_row
 
 WIDE = 128
-"""Bits of sizes while they are computed: products of them do not overflow."""
+"""Bits for computing sizes: enough that their products do not overflow."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Launch:
 
 
 def list_launches(program: Program) -> list[Launch]:
-    """The dispatches of all functions; of those that are alike, the first."""
+    """The dispatches of all functions; of equal ones only the first."""
     launches: dict[tuple[Any, ...], Launch] = {}
     for function in program.functions.values():
         manifest = function.manifest

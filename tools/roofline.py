@@ -41,7 +41,7 @@ def roofline(layer: Layer, target: Target) -> Roofline:
 
 
 def rate_of(layer: Layer, target: Target) -> float | None:
-    """TFLOPS that the best measured kernel of a layer's path and types reached."""
+    """The TFLOPS of the best measured kernel for a layer's path and types."""
     a, _, result = layer.types.replace(" -> ", " x ").rpartition(" x ")
     a = a.partition(" x ")[0]
     if layer.path in (COOPERATIVE_MATRIX, ATTENTION):

@@ -88,7 +88,7 @@ class Terminal(cmd.Cmd):
         return stop
 
     def emptyline(self) -> bool:
-        """An empty line does nothing: to repeat a pass is never meant."""
+        """Does nothing: an empty line must not repeat a pass."""
         return False
 
     def precmd(self, line: str) -> str:
@@ -98,7 +98,7 @@ class Terminal(cmd.Cmd):
         return f"{SHORT.get(word, word)} {rest}".strip()
 
     def default(self, line: str) -> None:
-        """A word that is not a command."""
+        """Reports an unknown command."""
         word = line.split()[0]
         remedy = did_you_mean(word, self._commands(), "help lists them")
         if word.partition("{")[0] in self.session.passes:
@@ -116,7 +116,7 @@ class Terminal(cmd.Cmd):
         self.prompt = shown if self.is_typed else ""
 
     def _say(self, text: str) -> None:
-        """Print text without the characters that command a terminal."""
+        """Prints text without control characters."""
         print("".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text))
 
     def _number(self, text: str, default: int) -> int:
@@ -169,7 +169,7 @@ class Terminal(cmd.Cmd):
     # ---- commands: looking
 
     def do_list(self, text: str) -> None:
-        """list: the passes of the plan; the mark is where the session stands."""
+        """list: the passes of the plan; the mark shows the current position."""
         session = self.session
         self._say(f"{'>' if not session.position else ' '}  0 source")
         for number, member in enumerate(session.plan, 1):

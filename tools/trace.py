@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 INDEX = "index.html"
 
 NESTED = ("builtin.module", "gpu.module", "spirv.module")
-"""Modules that are taken apart, so that functions and kernels are compared one by one."""
+"""Modules that are split, so that functions and kernels are compared one by one."""
 
 DECLARATIONS = ": declarations"
-"""Behind a module's name: what it has beside functions."""
+"""Suffix of a module's name for the part without functions."""
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,10 @@ MOST_CHARACTERS = 8_000_000
 """Most characters of all diffs."""
 
 OPEN = 3
-"""Functions up to which all that a pass changed are open at once."""
+"""Number of changed functions up to which all of them are open at first."""
 
 TOLD = 4
-"""Functions whose changes the table of passes names."""
+"""Number of changed functions that the table of passes names."""
 
 
 @dataclass
@@ -170,7 +170,7 @@ def page_of(trace: Trace) -> str:
 
 
 def _bar(nodes: Sequence[str]) -> str:
-    """Where one goes forth and back, and chooses a node."""
+    """The bar for navigation and for choosing a node."""
     options = "".join(
         f'<option value="{n}">{escape(name)}</option>' for n, name in enumerate(nodes)
     )

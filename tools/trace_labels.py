@@ -98,7 +98,7 @@ def _expand_labels(labels: Labels, groups: Mapping[str, Labels]) -> Labels:
 
 
 def _lines(host: FuncOp, groups: Mapping[str, Labels]) -> list[Labels]:
-    """The labels at the end of each line: whoever ends there last."""
+    """The labels at the end of each line, of the innermost operation that ends there."""
     output = StringIO()
     printer = _Marking(output, host)
     printer.print_op(host)

@@ -44,7 +44,7 @@ def _refuse_strangers(target: Path) -> None:
 
 
 def _write(trace: Trace, target: Path) -> None:
-    """The folder whole or not at all, in the place of an older trace."""
+    """Writes the folder completely or not at all, replacing an older trace."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as scratch:

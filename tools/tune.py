@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.runtime.vulkan.compilers import Driver
 
 AT_ONCE = 3
-"""Contractions that are searched side by side for each device."""
+"""Contractions that are searched at the same time for each device."""
 
 TYPES = ("f16", "bf16", "f32", "f64", "i8", "i16", "i32")
 SHAPE = re.compile(r"(\d+)x(\d+)x(\d+):(\w+)(?:x(\w+))?->(\w+)")
@@ -212,7 +212,7 @@ def source_of_record(record: Record) -> Source:
 
 
 def _device_of(records: Sequence[Record], wanted: str | None, path: Path) -> tuple[str, str]:
-    """The device and driver of most measurements, of the device that is wanted if one is."""
+    """The device and driver of most measurements; only of the wanted device if one is given."""
     devices = Counter(
         (r.result.device, r.result.driver)
         for r in records
@@ -230,7 +230,7 @@ def _say(text: str) -> None:
 
 
 def _report(key: str, tried: list[Outcome]) -> bool:
-    """Say what was found for a contraction; whether anything was."""
+    """Prints the result for a contraction; returns whether there was one."""
     print(key)
     counts = {status: sum(o.status == status for o in tried) for status in STATUSES}
     said = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
@@ -272,7 +272,7 @@ def _positive(value: Number, option: str) -> Number:
 
 
 def _share(text: str) -> float:
-    """`1%`, or 0.01."""
+    """Parses `1%` or 0.01."""
     try:
         return float(text[:-1]) / 100 if text.endswith("%") else float(text)
     except ValueError:

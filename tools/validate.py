@@ -22,7 +22,7 @@ from xdsl_spirv.tools import khronos
 from xdsl_spirv.tools.report import note
 
 MEMORY_OF_ALL = "VUL-10"
-"""The rule for limits that every device has."""
+"""The rule for limits that every device supports."""
 
 
 def validate(arguments: argparse.Namespace) -> int:

@@ -91,10 +91,10 @@ class Adapter:
     """The workgroup's number in the grid, and the invocation's in it."""
     follow: Follow = "invocation"
     _breaks: dict[str, dict[Line, str]] = field(default_factory=dict[str, dict[Line, str]])
-    """By file of the editor: the condition at each line."""
+    """For each of the editor's files, the condition at each line."""
     _shower: Shower | None = None
     _frames: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    """By number of a frame: its invocation, and its place from the innermost one."""
+    """For each frame number, its invocation and its depth."""
     _wish: Wish = lambda moment: ""
     _pausing: bool = False
     _problem: tuple[str, str] = ("", "")
@@ -159,7 +159,7 @@ class Adapter:
         self.stepper.start(self._wish)
 
     def _on_terminate(self, given: Body) -> None:
-        """A running launch ends with the process, one that has stopped now."""
+        """Ends the process if the launch is running, else ends the launch."""
         if self.moment is not None:
             self.stepper.end()
             self.moment = None
@@ -199,7 +199,7 @@ class Adapter:
         self.connection.event("stopped", allThreadsStopped=True, **body)
 
     def _tell_end(self, end: End) -> None:
-        """Tell the launch's problems; its last instruction can be looked at if there are any."""
+        """Reports the launch's problems; if there are any, its last instruction can be seen."""
         assert self.launched is not None
         last = self.stepper.now()
         problems: list[str] = []
@@ -264,7 +264,7 @@ class Adapter:
         return hits
 
     def _stepping(self, start: Moment, kind: str, by_instruction: bool) -> Wish:
-        """The end of a step: `kind` is in, over or out."""
+        """Decides if a step has ended; `kind` is in, over or out."""
         line, follow, focus = line_of(start.op), self.follow, self.focus
 
         def wish(moment: Moment) -> str:

@@ -34,10 +34,10 @@ from xdsl_spirv.tools.kernel_test.interface import (
 )
 
 ADDRESS = "&"
-"""A value `&NAME` is the physical address of a buffer."""
+"""The prefix of a value `&NAME`: the physical address of a buffer."""
 
 SHARE = 8
-"""Buffers may take this part of the machine's memory: checks keep copies and shadows of them."""
+"""The share of the machine's memory that buffers may use: checks need copies and shadows."""
 
 UNBOUND = 1 << 20
 """The descriptor set of buffers that are reached by their address only."""
@@ -144,7 +144,7 @@ def prepare(
 def _refuse_strangers(
     interface: Interface, given: Mapping[str, Contents], push: Mapping[str, Given]
 ) -> None:
-    """A buffer is the kernel's by a name, or some address leads to it."""
+    """Refuses buffers that the kernel neither names nor reaches by an address."""
     known = by_name(interface.resources)
     addressed = set(_addressed_buffers(push)) | {n for c in given.values() for n in _in_contents(c)}
     for name in given:
@@ -154,7 +154,7 @@ def _refuse_strangers(
 
 
 def _addressed_buffers(value: Given) -> Iterator[str]:
-    """The buffers whose addresses stand in a constant."""
+    """The buffers whose addresses are passed as constants."""
     if isinstance(value, str) and value.startswith(ADDRESS):
         yield value.removeprefix(ADDRESS)
     for one in value.values() if isinstance(value, Mapping) else value if _is_list(value) else ():
@@ -172,7 +172,7 @@ def _in_contents(contents: Contents) -> Iterator[str]:
 
 
 def _plan_buffers(interface: Interface, given: Mapping[str, Contents], base: Path) -> list[Buffer]:
-    """Buffers without memory: their sizes and parts."""
+    """Plans the sizes and parts of buffers, without memory."""
     resources = by_name(interface.resources)
     planned: dict[str, Buffer] = {}
     owners: dict[Place, str] = {}
@@ -299,7 +299,7 @@ def _members(path: tuple[str, ...], node: Node, contents: Contents, base: Path) 
 
 
 def _distribute_structs(node: Structs, contents: Contents, label: str) -> Node:
-    """An array of structs as a struct of arrays."""
+    """Describes an array of structs as a struct of arrays."""
     count = node.count
     if contents.size is not None:
         said = math.prod(contents.size)

@@ -81,7 +81,7 @@ def collect(paths: Iterable[str]) -> Collection:
 
 
 def missing(path: Path) -> Misuse:
-    """Says why a file cannot be read, and which may have been meant."""
+    """Explains why a file cannot be read, and suggests files that may be meant."""
     if path.is_symlink():
         try:
             path.stat()

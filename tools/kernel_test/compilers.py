@@ -25,7 +25,7 @@ from xdsl_spirv.tools.kernel_test.description import Compile, Misuse
 DEFAULT_ENVIRONMENT = "vulkan1.3"
 
 FETCHED = Path(__file__).resolve().parent.parent.parent / ".glslang"
-"""Where `scripts/fetch_glslang.py` puts its one."""
+"""Folder to which `scripts/fetch_glslang.py` installs glslang."""
 
 SECONDS = 120
 """Seconds that a compiler may take."""
@@ -41,7 +41,7 @@ PLACES = tuple(
         r"\s*(?:-->|┌─) (?P<file>.+?):(?P<line>\d+)(?P<text>:\d+)?",
     )
 )
-"""Lines with a place: glslang's, dxc's and tint's, older ones of Slang, Slang's and naga's."""
+"""Patterns of message locations: glslang's, dxc's and tint's, old Slang's, Slang's, naga's."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Compiler:
     package: str = ""
     """A Python package that has it in its `bin`."""
     faults: tuple[str, ...] = ()
-    """Rules that its modules break whatever the source says."""
+    """Rules that its modules break for any source."""
 
 
 # fmt: off
@@ -132,9 +132,7 @@ def find_glslang() -> list[str]:
 
 
 def faults_of_compiler(path: Path) -> tuple[str, ...]:
-    """
-    The rules that a source's compiler breaks whatever the source says; none without a compiler.
-    """
+    """The rules that the source's compiler always breaks; none if the compiler is missing."""
     try:
         return next((one.faults for one in COMPILERS.get(path.suffix, ()) if _command(one)), ())
     except Misuse:
@@ -176,7 +174,7 @@ def _command(compiler: Compiler) -> list[str]:
 
 
 def _runnable(program: Path) -> list[str]:
-    """A fetched program is started by the `run` beside its folder, with its own C library."""
+    """Runs a fetched program by the `run` script beside its folder, with its own C library."""
     run = program.parent.parent / "run"
     return [str(run), str(program)] if run.exists() else [str(program)]
 

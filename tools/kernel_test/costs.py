@@ -58,8 +58,11 @@ def contraction(left: Any, right: Any) -> int:
 
 def subscript(value: Any, index: Any) -> int:
     """
-    Indexing by arrays: a place for each combination of theirs, times what is left; no mask
-    chooses more places than it has elements. Numbers and slices make views."""
+    Cost of indexing by arrays.
+
+    Arrays select a place for each combination of their elements, times the rest of the shape. A
+    mask selects at most its own elements. Numbers and slices make views, which cost nothing.
+    """
     arrays = [i for i in (index if isinstance(index, tuple) else (index,)) if size(i) > 1]  # pyright: ignore
     if not arrays or not isinstance(value, np.ndarray):
         return 1
@@ -99,7 +102,7 @@ def _dot(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
 
 
 def _einsum(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
-    """Every combination of the letters' values."""
+    """Cost of einsum: every combination of the letters' values."""
     subscripts, *operands = arguments
     if not isinstance(subscripts, str):
         return product(arguments)
@@ -152,7 +155,7 @@ def _pad(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
 
 
 def _cost_of_count(arguments: Arguments, keywords: Mapping[str, Any]) -> float:
-    """A result that is as long as the largest number is large."""
+    """Cost of a result whose length is the largest value."""
     return _most((*arguments, *keywords.values()))
 
 
@@ -188,7 +191,7 @@ def _volume(sizes: Any) -> float:
 
 
 def _most(numbers: Any) -> float:
-    """The largest of numbers, lists and arrays; at least 1."""
+    """The largest of numbers, lists and arrays, at least 1."""
     if isinstance(numbers, list | tuple):
         return max(map(_most, numbers), default=1.0)  # pyright: ignore
     if numbers is None or isinstance(numbers, str) or not np.size(numbers):
@@ -222,4 +225,4 @@ KINDS: Mapping[str, Callable[[Arguments, Mapping[str, Any]], float]] = {
     "triu": _triangle,
     "zeros": _cost_of_fill,
 }
-"""Functions that make more than their arguments do, or sum many products."""
+"""Functions that may make more elements than their arguments have, or sum many products."""

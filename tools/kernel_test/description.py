@@ -52,13 +52,13 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "shifts": ("UNDEF-03",),
     "initialization": ("UNDEF-01",),
 }
-"""Questions about all launches, and the rules whose findings answer them by one launch."""
+"""Questions about all launches, each with the rules whose findings answer it in one launch."""
 
 PROOF_TIMEOUT = 60.0
 """Seconds of processor time: 95 % of proofs take less."""
 
 PATTERNS = ("zeros", "ones", "random", "range")
-"""Contents that are known by a name."""
+"""Contents that have a name."""
 
 Given: TypeAlias = Any
 """A value of TOML: a boolean, a number, a string, a list or a table of them."""
@@ -84,8 +84,10 @@ class Compile:
 @dataclass(frozen=True)
 class Tolerance:
     """
-    A value is right if |got - want| <= absolute + relative |want|, or if it lies within so many
-    units in the last place of the buffer's type.
+    Tolerance of values.
+
+    A value is right if |got - want| <= absolute + relative |want|, or if it is within `ulp` units
+    in the last place of the buffer's type.
     """
 
     absolute: float = 0.0

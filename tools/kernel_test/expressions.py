@@ -25,7 +25,7 @@ MAX_TEXT = 10_000
 """Characters of an expression."""
 
 MAX_WORK = 1 << 28
-"""Elements that an expression may make, and products that it may sum, in all its steps."""
+"""Most elements that an expression may make, plus products that it may sum, in all steps."""
 
 MAX_BITS = 4096
 """Most bits of a plain integer."""
@@ -179,7 +179,7 @@ class Evaluator:
         return value
 
     def _narrow(self, value: Any) -> Any:
-        """A number that numpy computes with itself, and not as an object of Python's."""
+        """A plain number as numpy's type, so that numpy does not compute with objects."""
         if isinstance(value, int) and not -(2**63) <= value < 2**64:
             raise self.error(f"{float(value):.3g} has more than 64 bits")
         return value
@@ -195,7 +195,7 @@ class Evaluator:
         return value
 
     def _pay(self, work: float) -> None:
-        """Refuse a step that takes the expression beyond what it may compute."""
+        """Charges a step's cost; refuses an expression that becomes too expensive."""
         self.work += work
         if not self.work <= MAX_WORK:
             raise self.error(f"it computes more than {MAX_WORK} elements", "use a .npy file")
@@ -270,7 +270,7 @@ class Evaluator:
 
 
 def _shield_contents(value: Any) -> Any:
-    """A buffer's contents, which no function can write: `abs(x, x)` would."""
+    """A read-only view of a buffer: `abs(x, x)` would overwrite it."""
     if isinstance(value, Mapping):
         return {name: _shield_contents(inner) for name, inner in value.items()}  # pyright: ignore
     if isinstance(value, np.ndarray):

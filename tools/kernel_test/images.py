@@ -10,7 +10,7 @@ from xdsl_spirv.serialization.validation.images import Image as ImageType
 from xdsl_spirv.tools.kernel_test.description import Contents, Misuse
 
 AXES = {"1D": ("WIDTH",), "3D": ("WIDTH", "HEIGHT", "DEPTH"), "Buffer": ("TEXELS",)}
-"""Numbers of an image's size, by Dim; others have two."""
+"""Number of size components of an image by Dim; 2 for others."""
 
 
 class Texture(NamedTuple):

@@ -43,7 +43,7 @@ class Breach(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """The numbers of a launch that limits apply to, beside the module."""
+    """The numbers of a launch that limits apply to, and the module."""
 
     grid: tuple[int, int, int]
     workgroup: tuple[int, int, int]
@@ -235,7 +235,7 @@ class Matrix(NamedTuple):
 
 
 def _matrices_of(target: Target) -> set[Matrix]:
-    """The matrices that the lines of a target's list take and give."""
+    """The matrices that a target's lines list as operands and results."""
     return {
         Matrix(rows, columns, re.sub("^[su]", "i", kind), use, p.scope)
         for p in target.cooperative_matrix

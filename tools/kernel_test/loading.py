@@ -116,7 +116,7 @@ PREAMBLE = re.compile(
     r"Op(Capability|Extension|ExtInstImport|MemoryModel|EntryPoint|ExecutionMode)"
 )
 UNPLACED = re.compile(r"Op(Function(Parameter|End)?|Label)$")
-"""Instructions of functions that have no line of their own."""
+"""Instructions that never have a line of their own."""
 
 
 def _with_lines(assembly: str, path: Path) -> str:

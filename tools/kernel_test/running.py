@@ -69,7 +69,7 @@ def run_test(test: KernelTest) -> list[Outcome]:
 
 
 def _refuse_failures(allowed: tuple[str, ...]) -> None:
-    """Findings can be intended; that nothing ran, or that a result is wrong, cannot."""
+    """Refuses to expect problems other than findings: a launch that did not run, a wrong result."""
     for text in allowed:
         rule = text.partition(":")[0]
         if rule in RULES:
@@ -121,7 +121,7 @@ def _launches(test: KernelTest) -> Iterator[Outcome]:
 
 
 def _report_refusal(test: KernelTest, error: Misuse, outcome: Outcome) -> list[Problem]:
-    """A launch that lacks something: the description's fault, unless the test is about that."""
+    """Reports a launch that lacks something: a faulty description, unless the test expects it."""
     text = str(error)
     if test.error is None or test.error not in text:
         outcome.misuse = text
@@ -331,7 +331,7 @@ def _launch(
 
 
 def _refuse_idle(interface: Interface, arguments: Arguments) -> None:
-    """A kernel that has no buffers can neither go wrong nor right."""
+    """Refuses a kernel without buffers: its results could be neither right nor wrong."""
     if not arguments.buffers and not interface.resources:
         raise Misuse(
             f"the entry point {interface.entry.name!r} uses no buffer", "",

@@ -91,7 +91,7 @@ def _rule(rule: str) -> dict[str, Any]:
 
 
 def describe(rule: str) -> str:
-    """A rule as one sentence."""
+    """Describes a rule in one sentence."""
     own = problems.RULES | limits.RULES
     if rule in own:
         return own[rule]

@@ -87,7 +87,7 @@ def _specialization(constants: Constants) -> Iterator[str]:
 
 
 def _push_constants(interface: Interface, length: int) -> Iterator[str]:
-    """No number is 0: where it counts elements the kernel would have nothing to do."""
+    """Example push constants; none is 0, since a count of 0 would leave nothing to do."""
     block = interface.push_constants
     if block is None:
         return

@@ -13,7 +13,7 @@ from xdsl_spirv.tools.kernel_test.proving import judge_test
 from xdsl_spirv.tools.kernel_test.starting import assume_launch
 
 SECONDS = 20.0
-"""Seconds that a launch may take at its pace: an editor's user waits."""
+"""Seconds that a launch may be expected to take: an editor's user waits for it."""
 
 
 @dataclass(frozen=True)

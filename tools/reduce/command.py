@@ -122,9 +122,9 @@ class Judge:
     output: Path
     progress: Stage
     wanted: str = ""
-    """The failure that stays."""
+    """The failure that must remain."""
     known: set[str] = field(default_factory=set[str])
-    """Failures of the original: a smaller case has no others."""
+    """Failures of the original; a smaller case must not have others."""
     tried: int = 0
     seconds: float = 0.0
     """Limit of a try."""
@@ -142,7 +142,7 @@ class Judge:
         return words if not words or any(HERE in word for word in words) else [*words, HERE]
 
     def ways(self, case: Case) -> list[Any]:
-        """Edits to try: of the launch alone where a test expects its instructions' results."""
+        """Edits to try; only of the launch if a test expects results of its instructions."""
         if case.name.endswith(MODEL):
             return list(models.MODEL)
         whole = [] if self.wanted.startswith(MISMATCH) else list(kernels.MODULE)
@@ -215,7 +215,7 @@ class Judge:
 
     @contextmanager
     def _files(self, cases: list[Case]) -> Generator[list[tuple[Path, Case]]]:
-        """Each candidate in a folder that is named after what is in it."""
+        """Writes each candidate to a folder that is named after its contents."""
         paths: list[tuple[Path, Case]] = []
         for case in cases:
             files = {case.name: case.data}
@@ -245,7 +245,7 @@ class Judge:
             write(str(beside(self.output)), description)
 
     def again(self, output: Path) -> str:
-        """The command that shows the failure of the smallest case."""
+        """The command that reproduces the failure of the smallest case."""
         if not self.command:
             return f"xdsl-spirv test {output}"
         return shlex.join(word.replace(HERE, str(output)) for word in self.command)

@@ -29,7 +29,7 @@ HERE = "{}"
 """Stands for the candidate's file in a command."""
 OURS, MODULES = "xdsl-spirv", "xdsl_spirv."
 DETAILS = re.compile(r"'[^']*'|`[^`]*`|\"[^\"]*\"|%\w+|\d[\w.]*|\S*/\S*")
-"""Names, numbers and paths: a smaller case has others."""
+"""Patterns of details (names, numbers, paths) that may differ in a smaller case."""
 WRONG = "wrong beside the device"
 
 
@@ -64,7 +64,7 @@ def _ending(status: int, text: str, said: str) -> str:
 
 
 def _run_ours(words: list[str], text: str) -> list[str]:
-    """A command of this package, in this process: it need not be imported again."""
+    """Runs a command of this package in this process, which saves the imports."""
     from xdsl_spirv.tools.main import main
 
     status, out, err = _call(lambda: main(words[1:]))
@@ -81,7 +81,7 @@ def _run_ours(words: list[str], text: str) -> list[str]:
 
 
 def _run_module(words: list[str], text: str) -> list[str]:
-    """A module of this package, in this process, too."""
+    """Runs a module of this package in this process."""
     before, sys.argv = sys.argv, words
     try:
         status, out, err = _call(lambda: runpy.run_module(words[0], run_name="__main__"))
@@ -130,7 +130,7 @@ def _failures_of_test(path: Path, device: str | None) -> Iterator[str]:
 
 
 def fit(test: KernelTest) -> KernelTest:
-    """The test without buffers and numbers that its kernel has no longer."""
+    """Drops buffers and numbers from a test that its kernel no longer has."""
     from xdsl_spirv.tools.kernel_test.constants import Constants
     from xdsl_spirv.tools.kernel_test.interface import Interface, by_name, choose_entry
     from xdsl_spirv.tools.kernel_test.loading import load_kernel

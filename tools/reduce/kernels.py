@@ -31,7 +31,7 @@ from xdsl_spirv.tools.reduce.searching import Case, Edits
 
 FIXED = MERGES | {"OpLabel", "OpVariable"}
 FEW = 16
-"""Values that are tried in the place of a stored one at a time."""
+"""Small values that are tried in place of a stored one."""
 INLINE = ("--inline-entry-points-exhaustive", "--eliminate-dead-functions")
 
 
@@ -61,7 +61,7 @@ def of_module(
 
 
 def _go_to(block: Block, target: int) -> Block:
-    """The block with a branch at its end; it heads no construct that it does not enter."""
+    """The block, ending in a branch; it stays a header only of a construct it enters."""
     leaves = block[-2].op == "OpSelectionMerge" or target in merge_targets(block)[:1]
     return (*block[: -2 if leaves else -1], make("OpBranch", target, refs=1))
 
@@ -70,7 +70,7 @@ def _go_to(block: Block, target: int) -> Block:
 
 
 def _callees(program: Program) -> Iterator[int]:
-    """The functions that others may call."""
+    """The functions other than entry points."""
     entries = {row.used[0] for row in program.globals if row.op == "OpEntryPoint"}
     for k, function in enumerate(program.functions):
         if function.blocks and function.head[0].result not in entries:
@@ -78,7 +78,7 @@ def _callees(program: Program) -> Iterator[int]:
 
 
 def _start_in(program: Program, chosen: Sequence[int]) -> Program:
-    """The entry point's body is that of another function, with variables for its pointers."""
+    """Makes another function's body the entry point's, with variables for its pointers."""
     callee = program.functions[chosen[0]]
     kinds = {row.result: row for row in program.globals}
     variables = [
@@ -103,7 +103,7 @@ def _start_in(program: Program, chosen: Sequence[int]) -> Program:
 
 
 def _constructs(program: Program) -> Iterator[tuple[Place, int]]:
-    """Each construct's header, which goes on behind it."""
+    """For each construct's header, continues behind the construct."""
     for place, block in program.blocks():
         yield from ((place, merge) for merge in merge_targets(block)[:1])
 
@@ -116,13 +116,13 @@ def _ways(program: Program) -> Iterator[tuple[Place, int]]:
 
 
 def _choose_ways(program: Program, ways: Sequence[tuple[Place, int]]) -> Program:
-    """Each branch goes one way; the first that is chosen, where it is to go two."""
+    """Makes each branch go one way, starting with the way `first`."""
     blocks = dict(program.blocks())
     return program.with_blocks({at: _go_to(blocks[at], target) for at, target in reversed(ways)})
 
 
 def _loops(program: Program) -> Iterator[tuple[Place, int]]:
-    """Each loop, without its tests or with one of them, whose block is given."""
+    """Drops each loop's tests, or all but one."""
     for (i, j), header in program.blocks():
         if len(merge_targets(header)) > 1:
             yield (i, j), -1
@@ -132,7 +132,7 @@ def _loops(program: Program) -> Iterator[tuple[Place, int]]:
 
 
 def _run_once(program: Program, chosen: Sequence[tuple[Place, int]]) -> Program:
-    """Each loop's body runs once: what went back or left it goes on, but for the test's way out."""
+    """Runs each loop's body once: back edges and exits but the test's continue behind it."""
     blocks = dict(program.blocks())
     graphs = [graph_of(f) if f.blocks else None for f in program.functions]
     for (i, j), test in dict(reversed(chosen)).items():
@@ -162,7 +162,7 @@ def _run_once(program: Program, chosen: Sequence[tuple[Place, int]]) -> Program:
 
 
 def _instructions(program: Program) -> Iterator[tuple[Place, int]]:
-    """The instructions of functions, the last first: others use its value the least."""
+    """The instructions of functions, the last first: their values have the fewest users."""
     for place, block in reversed(list(program.blocks())):
         for k in reversed(range(len(block) - 1)):
             if block[k].op not in FIXED:
@@ -180,7 +180,7 @@ def _leave_out(program: Program, places: Sequence[tuple[Place, int]]) -> Program
 
 
 def _operands(program: Program) -> Iterator[tuple[int, int]]:
-    """Values that are computed, each with the nearest ones of their type that it is computed of."""
+    """Values that can be replaced, each with the nearest operands of its type."""
     rows = {row.result: row for _, block in program.blocks() for row in block if row.type}
     types = {row.result: row.type for row in program.rows() if row.type}
     for row in reversed(rows.values()):
@@ -211,7 +211,7 @@ def _replace_values(
 
 
 def _roots(program: Program) -> dict[int, int]:
-    """The variables that pointers lead into."""
+    """The variables that a pointer may lead into."""
     roots: dict[int, int] = {}
     for row in program.rows():
         if row.op == "OpVariable":
@@ -262,7 +262,7 @@ def _find_stores(program: Program) -> Iterator[tuple[Row, int]]:
 
 
 def _store_earlier(program: Program, chosen: Sequence[tuple[Row, int]]) -> Program:
-    """A store puts an earlier value: what comes between the two is not needed any more."""
+    """Moves a store's value earlier, so that the code between becomes unused."""
     store, value = chosen[0]
     blocks = {
         place: tuple(row.using({row.used[1]: value}) if row is store else row for row in block)
@@ -275,7 +275,7 @@ def _store_earlier(program: Program, chosen: Sequence[tuple[Row, int]]) -> Progr
 
 
 def _notes(program: Program) -> Iterator[int]:
-    """Names, decorations, capabilities and so on, and last the lines of all instructions."""
+    """Names, decorations, capabilities and similar, and last the lines of all instructions."""
     yield -1
     for k, row in enumerate(program.globals):
         if not row.result and row.op not in ("OpMemoryModel", "OpEntryPoint"):
@@ -332,7 +332,7 @@ def _inline(case: Case, _: Sequence[Any]) -> Case | None:
 
 
 def _launches(case: Case) -> list[tuple[str, Any, Any]]:
-    """Smaller numbers of a launch: a field or a buffer, an axis or a name, and the number."""
+    """Smaller launches: a field or buffer, an axis or name, and the number."""
     test = case.test
     if test is None:
         return []

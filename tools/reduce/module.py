@@ -34,7 +34,7 @@ ANNOTATIONS = frozenset(
 )
 """Instructions whose ids do not count as uses: they go with the value that they name."""
 EFFECTS = ("OpAtomic", "OpFunction", "OpLabel", "OpExtension", "OpCooperativeMatrixStore")
-"""Beginnings of the names of instructions that are kept although their results are unused."""
+"""Prefixes of instructions that are kept although their results are unused."""
 LINES = frozenset({"OpLine", "OpNoLine"})
 MERGES = frozenset({"OpSelectionMerge", "OpLoopMerge"})
 

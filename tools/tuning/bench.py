@@ -178,7 +178,7 @@ class DeviceBench(Bench):
             pass
 
     def _compiling(self, source: Source, schedules: Sequence[str]) -> Iterator[str]:
-        """The schedules, each as soon as `compiled` has it."""
+        """Yields the schedules as soon as each is compiled."""
         missing = [schedule for schedule in schedules if schedule not in self.compiled]
         jobs = (
             Job(COMPILE, source_data(source) | {"schedule": s}, seconds=CORE_SECONDS, note=s)
@@ -190,7 +190,7 @@ class DeviceBench(Bench):
             yield job.note
 
     def _loading(self, source: Source, schedules: Sequence[str]) -> Iterator[str]:
-        """The schedules that can be compiled, each as soon as all is done that is done ahead."""
+        """Yields the schedules that compile, each as soon as its preparations are done."""
 
         def jobs() -> Iterator[Job]:
             for schedule in self._compiling(source, schedules):

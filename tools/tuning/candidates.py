@@ -59,7 +59,7 @@ def compiled(source: Source, schedule: str) -> Program | ProgramError:
 
 
 def _nothing(module: ModuleOp, names: tuple[str, ...]) -> dict[str, Array]:
-    """Zeros without memory for arguments of these names; `give_weights` refuses unknown ones."""
+    """Weights of zeros for these names, without memory; `give_weights` refuses others."""
     host = host_function(module, None)
     types = dict(_tensors(host))
     return {

@@ -43,19 +43,19 @@ PACKING = "pack_"
 ATTEMPTS = 3
 """Number of timings of a candidate whose reference's time changes meanwhile."""
 WARM_UP_SECONDS, STEP_SECONDS = 0.3, 0.005
-"""A reference runs at most so long before a timing: the device was idle while work was loaded."""
+"""Limits on how long a reference runs before a timing, to raise the clock of an idle device."""
 WARM = 1.04
-"""Most time of the reference when the clock is high again, as a multiple of its shortest."""
+"""The clock counts as high if the reference takes at most this multiple of its shortest time."""
 REFERENCE_RUNS = 5
-"""The least runs that the reference gets before, and again after a candidate."""
+"""Least runs of the reference before, and again after, a candidate."""
 KEPT = 1 / 8
 """
-Parts of a device's free memory: buffers of references that stay loaded; as many bytes of inputs.
+Shares of a device's free memory for the buffers of loaded references and for inputs.
 """
 SMALL = 256
 """Bytes of an unused buffer."""
 DEEP = 4096
-"""Beyond this depth inputs are smaller, so that sums stay exact in 16 bits."""
+"""Depth beyond which inputs are smaller, so that sums stay exact in 16 bits."""
 
 
 def source_of(data: Mapping[str, Any]) -> Source:

@@ -19,7 +19,7 @@ from xdsl_spirv.tools.tuning.search import Search
 WIDTH, HEIGHT, MARGIN = 240, 48, 3
 """Size of the drawing of a search, in pixels."""
 FINE = ("ok", PRUNED, UNMEASURED)
-"""Statuses that are not failures."""
+"""Statuses that do not count as failures."""
 
 
 def write_page(

@@ -36,9 +36,9 @@ class share.
 UNSTEADY, A_RUN = 0.01, 0.06
 """The deviation of a measurement that more runs do not narrow, and of a single run."""
 KNOWN = 24
-"""So many measurements are what the assumed deviations count for beside those that came."""
+"""Weight of the assumed deviations, as a number of measurements."""
 SLOW = 1.0
-"""Candidates slower than the middle by more, in the logarithm, count as slower by so much."""
+"""Slower candidates count as this much slower than the middle, in the logarithm."""
 MOST = 600
 """
 Measurements that a prediction takes into account: first the contraction's own, then the latest.
@@ -46,7 +46,7 @@ Measurements that a prediction takes into account: first the contraction's own, 
 RATED = "rated"
 """The decision's name that says whether a schedule has a rate of its own."""
 REACH = np.linspace(0.0, 1.5, 301)
-"""Gains, in the logarithm, that an expectation goes over."""
+"""Grid of gains, in the logarithm, over which an expectation is computed."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ ESTIMATED_MARGIN = 0.25
 UNSTEADY = 0.05
 """A reference that changes by more while a candidate is timed speaks against the time."""
 OTHER_CLOCK = 0.25
-"""A reference that is so far from its median was timed under another clock or load."""
+"""If a reference is further from its median, it was timed under another clock or load."""
 
 
 @dataclass(frozen=True)
@@ -131,20 +131,20 @@ def clock_of(outcomes: Iterable[Outcome]) -> float:
 @dataclass
 class Known:
     """
-    Outcomes that a store holds, of one device and driver: by contraction, schedule and turn.
+    The outcomes of one device and driver in a store, by contraction, schedule and turn.
 
-    A schedule has the outcome of the most runs, one under the usual clock and load before others.
-    `unusual` are the others, with the reference's usual time and the keys of their jobs.
+    A schedule has the outcome with the most runs; usual clock and load come first. `unusual` are
+    the others, with the reference's usual time and the keys of their jobs.
     """
 
     outcomes: dict[tuple[str, str, int], Outcome] = field(
         default_factory=dict[tuple[str, str, int], Outcome]
     )
     clocks: dict[str, float] = field(default_factory=dict[str, float])
-    """Median time of a contraction's reference."""
+    """Median time of each contraction's reference."""
     unusual: list[Outcome] = field(default_factory=list[Outcome])
     anew: set[str] = field(default_factory=set[str])
-    """Keys of the jobs of `unusual`."""
+    """Keys of the jobs of `unusual`, to measure again."""
 
     @staticmethod
     def of(records: Iterable[Record], device: str, driver: str) -> Known:

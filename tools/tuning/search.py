@@ -28,7 +28,7 @@ from xdsl_spirv.tools.tuning.results import UNMEASURED, Outcome, best_of, confir
 STEP = 12
 """Candidates of a step."""
 KEEP = 3
-"""One of so many goes on to more runs, of which it gets so many times as many."""
+"""One in this many candidates continues, with this many times the runs."""
 FAR_BEHIND = 1.5
 """A candidate that takes this many times as long as the best is not measured further."""
 FINALISTS = 3
@@ -36,7 +36,7 @@ FINALISTS = 3
 REMEMBERED = 150
 """Measurements of other contractions that a proposal is made with."""
 DOUBTED = 0.1
-"""A gain, as a logarithm, that is expected in vain before expectations count half."""
+"""Gain, as a logarithm: if that much was expected in vain, expectations are halved."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Learned:
         return expm1(log1p(promised) * share)
 
     def beside(self, contraction: str) -> list[Measured]:
-        """The latest of other contractions."""
+        """The latest measurements of other contractions."""
         with self.lock:
             rows = [row for row in self.measurements if row[0].contraction != contraction]
         return rows[-REMEMBERED:]
@@ -236,7 +236,7 @@ class Search:
                 self.learned.add(self.subjects[name], seconds, outcome.runs)
 
     def _confirm(self) -> None:
-        """Measure the best and the default once more."""
+        """Measures the best candidate and the default once more."""
         default, *others = self.outcomes.values()
         best = sorted((o for o in others if o.right), key=lambda o: o.ratio)[:FINALISTS]
         finalists = [o.schedule for o in (default, *best) if o.right]
@@ -247,7 +247,7 @@ class Search:
             self.outcomes[name] = confirmed(self.outcomes[name], outcome)
 
     def _tell(self, step: int) -> None:
-        """Say what a step found."""
+        """Reports the result of a step."""
         best = best_of(list(self.outcomes.values()))
         count = sum(outcome.status != UNMEASURED for outcome in self.outcomes.values())
         tried = f"{self.source.key}: step {step + 1}, {count} tried"

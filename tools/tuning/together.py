@@ -20,7 +20,7 @@ from xdsl_spirv.tools.tuning.search import Bench, Learned, Options, Search
 def sources_of(
     text: str, target: str, weights: tuple[str, ...], say: Callable[[str], None]
 ) -> list[Source]:
-    """Every contraction of a module that has schedules to search, once."""
+    """Each contraction of a module that has schedules to search, once."""
     device = load(target)
     sources: dict[str, Source] = {}
     for contraction in contractions_of(text, target, weights):
