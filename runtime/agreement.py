@@ -27,10 +27,10 @@ from xdsl_spirv.serialization.validation.module import EntryPoint, Module
 ENVIRONMENT = "vulkan1.3"
 """The environment that every kernel of a program is valid for."""
 ADDRESSES = "PhysicalStorageBufferAddresses"
-"""A capability that no program uses: it gives its kernels no addresses, and any number is one."""
+"""A capability that no program uses: it would let kernels use any number as an address."""
 
 EXTRA_BYTES = 16
-"""A buffer may be so much shorter than its block: it is bound with its last word filled up."""
+"""A buffer may lack this many bytes of its block, because its last word is padded."""
 
 REMEDY = "compile the program again, or see what is wrong with xdsl-spirv validate"
 
@@ -136,7 +136,7 @@ def _interface(m: Module, entry: EntryPoint, kernel: Kernel) -> Interface:
 
 
 def _workgroup_size(m: Module, entry: EntryPoint, kernel: Kernel) -> tuple[int, int, int]:
-    """The built-in constant, which wins over the execution modes; then LocalSize or LocalSizeId."""
+    """The workgroup's size: the built-in constant, else LocalSize or LocalSizeId."""
     built_in = grammar().kind("BuiltIn")["WorkgroupSize"].value
     modes = {
         name: [int(o.value) for o in operands] for name, operands, _ in m.modes[entry.function]

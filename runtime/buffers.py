@@ -17,7 +17,7 @@ from typing import TypeAlias
 from xdsl_spirv.runtime.manifest import Buffer, Dispatch, Loop
 
 ALIGNMENT = 256
-"""Bytes: no device asks for more (minStorageBufferOffsetAlignment is at most 256)."""
+"""Alignment in bytes; minStorageBufferOffsetAlignment is at most 256."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,13 @@ def assign(
 Life: TypeAlias = tuple[int, int]
 """The first and the last dispatch."""
 Piece: TypeAlias = tuple[int, int]
-"""Its begin and end in memory."""
+"""The begin and the end of a piece of memory."""
 LONG = 64
-"""Dispatches of a life that is not written down at each of them."""
+"""Lives of more dispatches are not listed at each of their dispatches."""
 
 
 class _Pieces:
-    """
-    Placed pieces by their lives; short lives are found by their dispatches, so that chains take no
-    n^2.
-    """
+    """Placed pieces, found by the dispatches of their lives; avoids quadratic time for chains."""
 
     def __init__(self):
         self.at: defaultdict[int, set[Piece]] = defaultdict(set)

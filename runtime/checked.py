@@ -18,7 +18,7 @@ import xdsl_spirv
 VARIABLE = "XDSL_SPIRV_CACHE"
 NAME = "checked"
 MOST = 4096
-"""Digests that are kept: beyond them all are forgotten."""
+"""Number of digests to keep; beyond it all are dropped."""
 
 
 def checked_once(pieces: Iterable[bytes], check: Callable[[], None]) -> None:
@@ -44,7 +44,7 @@ def _folder() -> Path | None:
 
 
 def _keep(folder: Path, name: str) -> None:
-    """That it cannot be written is not an error."""
+    """Stores a digest; ignores errors of writing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         kept = os.listdir(folder)

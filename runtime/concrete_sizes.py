@@ -155,7 +155,7 @@ def _repeat_loops(
 def _by_step(
     dispatch: Dispatch, first: Dispatch, loop: Loop, sizes: Mapping[str, int]
 ) -> Callable[[int], Dispatch]:
-    """A dispatch of a loop by the number of the step; `first` is the first step's."""
+    """A function from a step's number to a loop's dispatch; `first` is the first step's."""
     grid = [size for size in dispatch.grid if loop.counter in names_in(size)]
     pushed = [
         constant

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Buffers = dict[str, Array]
 
 FILLED = (*GIVEN, "weight", "state")
-"""Kinds of buffers with contents before the first dispatch."""
+"""Kinds of buffers that have contents before the first dispatch."""
 
 
 def run(
@@ -79,7 +79,7 @@ def run_in_place(
 
 
 def empty_buffers(program: Program) -> Buffers:
-    """Outputs and temporaries, the latter in one piece of memory where the program says where."""
+    """Makes outputs and temporaries; the latter share memory where the program says so."""
     manifest = program.manifest
     memory = np.zeros(manifest.memory or 0, np.uint8)
     buffers: Buffers = {}
@@ -176,7 +176,7 @@ def _run_interpreter(
 
 
 def _with_map(options: Options, target: str) -> Options:
-    """Options for kernels that rely on a target's component map: no other one is tried."""
+    """Options for kernels that rely on a target's component map, which is then not varied."""
     from xdsl_spirv.targets import TargetError, load
 
     try:
@@ -238,14 +238,14 @@ WORD_BYTES = 4
 
 
 def _in_whole_words(buffer: Array) -> Array:
-    """A copy of a buffer's bytes, and zeros up to a whole word: memory of a device has them."""
+    """A copy of a buffer's bytes, padded with zeros to a whole word as on a device."""
     octets = np.zeros(-(-buffer.nbytes // WORD_BYTES) * WORD_BYTES, np.uint8)
     octets[: buffer.nbytes] = np.ascontiguousarray(buffer).reshape(-1).view(np.uint8)
     return octets
 
 
 def _bound_part(buffer: Array) -> Array:
-    """The part of a buffer that is bound: something, too, where it has no elements."""
+    """The bytes that are bound for a buffer; never empty."""
     return buffer if buffer.nbytes else np.zeros(EMPTY_BYTES, np.uint8)
 
 

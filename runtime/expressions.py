@@ -22,7 +22,7 @@ Number: TypeAlias = int | str
 NAME = re.compile(r"[A-Za-z_]\w*")
 TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d+|[-+*/(),])")
 MIN = "min"
-"""The function that there is: no size may be called so."""
+"""The only function of expressions; no size may have its name."""
 
 LONGEST = 10_000
 """Most characters of an expression; real ones are shorter."""
@@ -42,10 +42,10 @@ def evaluate(size: Number, values: Mapping[str, int], place: str) -> int:
 
 def function_of(texts: Sequence[str], names: Sequence[str]) -> Callable[..., tuple[int, ...]]:
     """
-    A function from sizes, in the order of their names, to the numbers that expressions are.
+    A function from sizes, in the order of their names, to the values of expressions.
 
-    It is what `evaluate` gives, for as often as a program runs. Raises `ProgramError` for text that
-    is not an expression of the names.
+    It is a faster `evaluate` for repeated runs. Raises `ProgramError` for a text that is not an
+    expression of the names.
     """
     ones = dict.fromkeys(names, 1)
     for text in texts:

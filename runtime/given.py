@@ -36,7 +36,7 @@ def bind_inputs(program: Program, inputs: Mapping[str, Array]) -> dict[str, Arra
 
 
 def bind_buffers(buffers: Iterable[Buffer], inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """As `bind_inputs`, for the buffers of something else than a program."""
+    """Like `bind_inputs`, for buffers that do not belong to a program."""
     expected = {buffer.name: buffer for buffer in buffers}
     if inputs.keys() != expected.keys():
         raise _not_bound(expected, inputs)

@@ -24,7 +24,7 @@ MAX_RANK = 32
 MAX_SIZE = (1 << 63) - 1
 """Most elements of a dimension, and most bytes of a buffer."""
 MAX_SETS, MAX_BINDINGS = 4, 1024
-"""Descriptor sets that every Vulkan device has; bindings of one, for which layouts take memory."""
+"""Descriptor sets that every Vulkan device supports; most bindings of a set."""
 MAX_GRID = (1 << 32) - 1
 """Workgroups of a dimension: Vulkan counts them with 32 bits."""
 MAX_PUSH_BYTES = 4096
@@ -132,7 +132,7 @@ def _check_once(manifest: Manifest, place: str) -> None:
 
 
 def _check_memory(manifest: Manifest, place: str) -> None:
-    """Temporaries that live at once lie apart."""
+    """Checks that temporaries with overlapping lives do not overlap in memory."""
     if not 0 <= (manifest.memory or 0) <= MAX_SIZE:
         raise ProgramError(f"{manifest.memory} bytes of memory", f"{place}.memory", REMEDY)
     placed = {b.name: b for b in manifest.buffers if b.offset is not None and b.bytes}

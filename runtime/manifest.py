@@ -148,7 +148,7 @@ READABLE = (1, 2, 3, 4, PLAIN, VERSION)
 """Versions that can be read; fields of later versions may be missing."""
 
 PADDING = 4
-"""Kernels that know no smaller integers read a buffer's last word whole."""
+"""Alignment in bytes of buffers, because some kernels read the last word as a whole."""
 
 MANIFEST = "program.json"
 SOURCE = "source.mlir"
@@ -466,7 +466,7 @@ class Manifest:
 
     @cached_property
     def states(self) -> list[Buffer]:
-        """The buffers that keep their contents between runs."""
+        """The buffers that keep their contents between runs, by name."""
         return [buffer for buffer in self.buffers if buffer.kind == "state"]
 
     @cached_property

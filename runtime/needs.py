@@ -104,7 +104,7 @@ class Finder:
         value_types: Mapping[int, int],
         constants: Mapping[int, int],
     ):
-        """The reader's tables: words of types, types of values, numbers of constants, by id."""
+        """The reader's tables, by id: words of types, types of values, numbers of constants."""
         self.types, self.value_types, self.constants = types, value_types, constants
         self.uses: set[Use] = set()
         self._finders = _finders()
@@ -294,7 +294,7 @@ class _Reader:
         )
 
     def _shared(self, interface: Sequence[int]) -> int:
-        """Bytes of Workgroup memory: blocks with a layout of their own lie upon each other."""
+        """Bytes of Workgroup memory; explicitly laid out blocks share their bytes."""
         sizes = {True: [0], False: [0]}
         for variable in {*interface} & self.workgroup.keys():
             pointee = self.types[self.value_types[variable]][3]

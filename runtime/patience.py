@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 SOON = 1e-3
-"""Seconds: a timer of others that would have rung meanwhile rings then."""
+"""Delay in seconds after which a pending timer of others fires."""
 
 
 @contextmanager

@@ -123,7 +123,7 @@ class Process:
 
 
 def serve(answer: Callable[[Any], Any], last: Callable[[Any], bool] = lambda _: False) -> None:
-    """The other end: answers what comes until the caller is gone, or the `last` message came."""
+    """Runs in the other process: answers messages until the caller is gone or `last` came."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     # A driver's own output must not end up between the answers; and a driver that gives up on a
@@ -144,7 +144,7 @@ def serve(answer: Callable[[Any], Any], last: Callable[[Any], bool] = lambda _: 
 
 
 def _end_with(parent: int) -> None:
-    """A kernel that runs forever would keep this process from seeing that its caller is gone."""
+    """Ends this process if its caller is gone, even while a kernel runs forever."""
     while os.getppid() == parent:
         time.sleep(WATCH_SECONDS)
     os._exit(1)

@@ -356,7 +356,7 @@ def check_place(folder: str | os.PathLike[str]) -> None:
 
 
 def _refuse_strangers(target: Path) -> None:
-    """Only an earlier program, or nothing, may be replaced."""
+    """Refuses to replace anything but an earlier program."""
     if target.is_dir() and not target.is_symlink():
         if (target / MANIFEST).is_file() or not any(target.iterdir()):
             return
@@ -410,7 +410,7 @@ def _text(source: bytes | None, base: Folder, name: str | None) -> str | None:
 
 
 def _load_layers(base: Folder, manifest: Manifest) -> tuple[Layer, ...]:
-    """Information about the dispatches: a runner needs none of it, so it may be missing."""
+    """Loads information about the dispatches; it may be missing, because running needs none."""
     if not base.has(LAYERS):
         return ()
     from xdsl_spirv.runtime.folder import MANIFEST_BYTES
@@ -427,7 +427,7 @@ def _load_layers(base: Folder, manifest: Manifest) -> tuple[Layer, ...]:
 
 
 def _load_weights(manifest: Manifest, base: Folder) -> dict[str, Array]:
-    """The weights, of which the file holds no more than the manifest says."""
+    """Loads the weights; refuses a file larger than the manifest's tensors."""
     from xdsl_spirv.runtime.folder import WEIGHTS_HEADER_BYTES
     from xdsl_spirv.runtime.memory import refuse_beyond_memory
     from xdsl_spirv.runtime.weights import weights_of

@@ -93,7 +93,7 @@ class Launch:
     buffers: int = 0
     """Number of buffers that it binds."""
     largest_buffer: int = 0
-    """Bytes; 0 where it is not known, or where somebody else looks at it."""
+    """Bytes of the largest buffer; 0 if unknown or checked elsewhere."""
 
 
 def requires_of(

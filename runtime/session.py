@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 STATE_SCHEMA = "xdsl-spirv-state"
 STATE_FILE_VERSION = 1
 SAMPLED = 1 << 16
-"""Bytes of each weight that tell two programs apart."""
+"""Bytes of each weight that identify a program."""
 
 
 class Session(Closing, ABC):

@@ -116,7 +116,7 @@ def _is_locked(folder: int) -> bool:
 
 
 def _recover(left: Path, target: Path) -> None:
-    """Clear up after a process that is no more."""
+    """Cleans up after a process that was killed."""
     try:
         lock = os.open(left, os.O_RDONLY)
     except OSError:

@@ -133,8 +133,8 @@ class Compiler(Closing):
         """
         A kernel's code, or why there is none.
 
-        A driver may be unable to open a device a second time, which other features need: it gets
-        another chance in a process that compiled nothing yet.
+        Some drivers cannot open a second device, which other features need: then the kernel is
+        retried in a fresh process.
         """
         fresh = self.worker is None or not self.used
         try:
@@ -178,7 +178,7 @@ def work_of(program: Program) -> Work:
 
 
 def _alone(work: Work, number: int) -> Work:
-    """A step with its kernel only: nothing else has to go to the other process."""
+    """A step with only its own kernel, so that little data goes to the other process."""
     step = work.steps[number]
     kernels = {step.kernel: work.kernels[step.kernel]}
     return Work((), kernels, (step,), work.subgroup_size, work.target)

@@ -56,7 +56,7 @@ Run: TypeAlias = Callable[[Work], bytes]
 """Runs work on a device, for the bytes of `held`."""
 
 TYPES = {16: np.float16, 32: np.float32}
-"""Bits of a component -> a type that has all numbers of components."""
+"""For each component width, a type that represents all component numbers."""
 
 USES = {"A": "MatrixA", "B": "MatrixB", "Acc": "MatrixAcc"}
 

@@ -51,9 +51,9 @@ WELCOME = (
     Feature("VkPhysicalDeviceVulkan13Features", "computeFullSubgroups"),
     Feature("VkPhysicalDeviceVulkan13Features", "maintenance4"),
 )
-"""Features that cost nothing and that kernels lean on without declaring it."""
+"""Harmless features that kernels use without declaring them."""
 ROBUST = Feature("VkPhysicalDeviceFeatures", "robustBufferAccess")
-"""Accesses beyond a buffer read zeros or something of the buffer, and write nothing elsewhere."""
+"""Features that confine accesses beyond a buffer to the buffer, or make them read zeros."""
 ROBUST_VARIABLE = "XDSL_SPIRV_VULKAN_ROBUST"
 """An environment variable that turns it on, for programs of strangers: it may cost time."""
 STATISTICS = Feature(

@@ -42,7 +42,7 @@ def available(version: tuple[int, int], extensions: Collection[str]) -> list[str
 
 
 class Chain:
-    """Structures of features linked by pNext, behind VkPhysicalDeviceFeatures2."""
+    """Structures of features, linked by pNext behind VkPhysicalDeviceFeatures2."""
 
     def __init__(self, names: Iterable[str], on: Iterable[Feature] = ()):
         self.parts: dict[str, Chained] = {BASE: class_of(BASE)()}
@@ -82,7 +82,7 @@ class Enabling:
 
 @dataclass(frozen=True)
 class Offer:
-    """Offer of a device: the version of its interface, extensions, features, other properties."""
+    """Abilities of a device: Vulkan's version, extensions, features, and other properties."""
 
     version: tuple[int, int]
     extensions: frozenset[str]

@@ -45,7 +45,7 @@ NEWEST = (1, 4)
 """The newest version of Vulkan whose structures are used."""
 UNREFUSED = (1, 3)
 """
-Version to ask for then: a driver may not refuse a version newer than its own, but SwiftShader does.
+Highest version to request from drivers that, like SwiftShader, wrongly refuse newer ones.
 """
 
 CALLBACK = c.CFUNCTYPE(c.c_uint32, c.c_uint32, c.c_uint32, c.c_void_p, c.c_void_p)
@@ -152,8 +152,10 @@ class Instance(Closing):
 
     def _listen(self) -> DebugUtilsMessengerCreateInfoEXT:
         """
-        Hear the validation layer, and only it: the loader speaks of every other layer of the
-        machine, such as one of a desktop's that cannot be loaded, in messages of the type GENERAL.
+        Listens to the validation layer only.
+
+        The loader reports on all layers of the machine, also broken ones, in messages of the type
+        GENERAL.
         """
         severity, type = DebugUtilsMessageSeverity, DebugUtilsMessageType
         return DebugUtilsMessengerCreateInfoEXT(

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from xdsl_spirv.runtime.vulkan.worker import IsolatedDevice, open_isolated
 
 KEPT = 2
-"""Devices that stay open: beyond them the one is closed that was not used for longest."""
+"""Number of devices that stay open; beyond it the least recently used one is closed."""
 STEERING = ("VK_", "XDSL_SPIRV_", "LP_", "MESA_", "GALLIUM_", "LD_LIBRARY_PATH")
 """Prefixes of the environment variables that loaders, layers and drivers read."""
 

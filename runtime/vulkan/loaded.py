@@ -104,7 +104,7 @@ class LoadedWork:
     # ---- recording
 
     def _recorded(self, name: str, record: Callable[[int], None]) -> int:
-        """The command buffer of that name, recorded when it is first asked for."""
+        """The command buffer of that name, recorded at the first call."""
         if name not in self.commands:
             commands = self.commands[name] = self.device.command_buffer()
             self.device.begin(commands)
@@ -113,7 +113,7 @@ class LoadedWork:
         return self.commands[name]
 
     def _barrier(self, commands: int, before: tuple[int, int], after: tuple[int, int]) -> None:
-        """Every access of the kind `before` (stage, access) is over and seen by `after`."""
+        """Records a barrier: accesses `before` (stage, access) finish and `after` sees them."""
         barrier = MemoryBarrier(srcAccessMask=before[1], dstAccessMask=after[1])
         self.device.call(
             "vkCmdPipelineBarrier",
@@ -180,7 +180,7 @@ class LoadedWork:
     # ---- moving bytes
 
     def _whole(self) -> tuple[list[Copy], list[Copy]]:
-        """Place of each input and output in the staging buffer if all of them fit."""
+        """Offsets of inputs and outputs in the staging buffer; None unless all fit."""
         copies: dict[str, list[Copy]] = {"input": [], "output": []}
         at = 0
         for buffer in self.work.named("input", "state", "output"):
@@ -197,7 +197,7 @@ class LoadedWork:
             yield Copy(name, offset, 0, min(self.staging.size, size - offset))
 
     def _move(self, copy: Copy, out: bool, timeout: float) -> None:
-        """One piece between the staging buffer and a buffer, now."""
+        """Copies one piece between the staging buffer and a buffer, and waits."""
         commands = self.device.command_buffer()
         try:
             self.device.begin(commands, once=True)
@@ -361,7 +361,7 @@ class LoadedWork:
         timeout: float,
         warm_up: float,
     ) -> list[list[float]]:
-        """Between the timestamps that `record` writes, in `count` submissions."""
+        """Times between the timestamps that `record` writes, for each of `count` submissions."""
         import time
 
         bits = self._timestamp_bits()
@@ -417,7 +417,7 @@ class LoadedWork:
         return [*load.phases, *sorted(runs, key=length)[count // 2]]
 
     def _record_phases(self, commands: int, bits: int) -> None:
-        """A run whose copies and steps stand between timestamps, where there are such."""
+        """Records a run with timestamps around copies and steps, if the queue has timestamps."""
         inside, outside = self._whole() if self.in_one_go else ([], [])
         steps = [index for index, step in enumerate(self.work.steps) if not step.once]
         if bits:

@@ -58,7 +58,7 @@ class LogicalDevice:
         enabling: Enabling,
         runs: bool = True,
     ):
-        """Without `runs` there is only what compiling needs: drivers of no device have no more."""
+        """Without `runs`, makes only what compiling needs: drivers without device have no more."""
         self.info, self.runs = physical.info, runs
         self.features = frozenset(enabling.features)
         self.extensions = frozenset(enabling.extensions)

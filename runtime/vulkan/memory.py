@@ -234,7 +234,7 @@ class Buffers:
 
     @cached_property
     def _table(self) -> tuple[list[str], Array, Array, Array]:
-        """Names, and of each its block, where it begins and where it ends."""
+        """For each buffer: its block, its begin and its end."""
         import numpy as np
 
         rows = [(p.block, p.offset, p.offset + p.size) for p in self.places.values()]

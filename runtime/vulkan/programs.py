@@ -175,7 +175,7 @@ class Executor(Closing, ABC, Generic[L]):
                 self.unload(entry[1])
 
     def forget(self, loaded: L) -> None:
-        """Someone else takes a program's work back."""
+        """Forgets a program whose work another object frees."""
         for key, (_, kept) in list(self._ready.items()):
             if kept is loaded:
                 del self._ready[key]

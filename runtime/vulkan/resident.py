@@ -45,10 +45,10 @@ from xdsl_spirv.runtime.vulkan.work import SHARED, Routine, Step
 Numbers = tuple[int, ...]
 
 Listed: TypeAlias = list[tuple[Callable[..., None], tuple[object, ...]]]
-"""The driver's functions and their arguments, in order."""
+"""The driver's functions and their arguments, in call order."""
 
 CHANGED = (COMPUTED[0] | COPIED[0], COMPUTED[1] | COPIED[1])
-"""Memory that a run before may have written, and copied inputs."""
+"""Barrier for memory that the last run wrote, and for copied inputs."""
 
 AHEAD = 2
 """Command buffers of a routine: one that runs, and one for the run after it."""
@@ -99,7 +99,7 @@ class ResidentWork(LoadedWork):
         self._arrange(free)
 
     def _arrange(self, free: Sequence[int]) -> None:
-        """Make memory for the buffers that may become larger, and all that names it."""
+        """Makes memory for the buffers that may grow, and all objects that refer to it."""
         assert self.kept is not None
         work = replace(
             self.work,
@@ -249,9 +249,9 @@ class Recorder:
         self._next = 0
         self._recorded: dict[int, tuple[Expected, bool]] = {}
         self._empty: frozenset[int] = frozenset()
-        """The steps whose grids are empty at the last numbers."""
+        """The steps whose grids are empty for the latest numbers."""
         self._listed: dict[tuple[int, frozenset[int]], Listed] = {}
-        """By command buffer and empty steps."""
+        """Recorded calls by command buffer and set of empty steps."""
 
     def arrange(self) -> None:
         """Updates the calls for new descriptor sets and sizes; drops all recorded commands."""
@@ -345,7 +345,7 @@ class Recorder:
         return commands
 
     def _fill(self, numbers: Numbers) -> None:
-        """Put the numbers into grids and push constants."""
+        """Writes the numbers into grids and push constants."""
         first, most = self.routine.first, self.device.info.max_grid
         grids = self.routine.grids
         self._empty = frozenset(step - first for step, _, number in grids if numbers[number] < 1)

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 Sizes = Mapping[str, int]
 
 GREATEST = (1 << 31) - 1
-"""The most that a number may be."""
+"""Largest value of a number."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """An output buffer; a size below 0 is the number -1 - size of its function's."""
+    """An output buffer. A negative size s stands for the function's number -1 - s."""
 
     buffer: Buffer
     name: str
@@ -147,7 +147,7 @@ class FunctionPlan:
         ]
 
     def values(self, sizes: Sizes) -> tuple[int, ...]:
-        """The expressions' values, in their order."""
+        """The values of all expressions, in order."""
         return self.numbers(*(sizes[name] for name in self.names))
 
     def expected(self, sizes: Sizes) -> tuple[int, ...] | None:
@@ -176,7 +176,7 @@ class FunctionPlan:
         return prod(shape) * dtype_of(buffer.type).itemsize
 
     def larger(self, sizes: Sizes) -> dict[str, int]:
-        """The bytes of the buffers that do not have enough; most of the time none."""
+        """Bytes for the buffers that are too small; usually none."""
         dims = tuple(sizes[name] for name in self.names if name not in self.scalars)
         numbers = self.values(sizes)
         wanted: dict[str, int] = {}

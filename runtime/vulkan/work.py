@@ -16,7 +16,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 BufferKind = Literal["input", "weight", "state", "output", "temporary"]
 SHARED = ("weight", "state")
-"""Buffers that all routines have together."""
+"""Kinds of buffers that all routines share."""
 
 
 Matrix: TypeAlias = tuple[str, tuple[int, int], str]
@@ -25,7 +25,7 @@ Matrix: TypeAlias = tuple[str, tuple[int, int], str]
 
 @dataclass(frozen=True)
 class WorkBuffer:
-    """A storage buffer of `size` bytes; its kind is program.json's."""
+    """A storage buffer of `size` bytes; its kind is as in program.json."""
 
     name: str
     size: int
@@ -134,7 +134,7 @@ class Work:
     component_map: str | None = None
     """The target on whose component map kernels rely, if any do."""
     weights: Mapping[str, bytes] = field(default_factory=dict[str, bytes], repr=False)
-    """Also what states hold at first."""
+    """Bytes of weights, and the initial contents of states."""
     routines: Mapping[str, Routine] = field(default_factory=dict[str, Routine])
 
     def buffer(self, name: str) -> WorkBuffer:

@@ -104,10 +104,10 @@ class RemoteWork:
 
 
 class Worker(Process):
-    """The other process: it does what it is asked, or is ended."""
+    """Another process that opens a device and answers calls; it is ended when it fails."""
 
     def __init__(self, launcher: Sequence[str] = ()) -> None:
-        """A `launcher` is a command that starts another one, on a loader of its own."""
+        """`launcher` is a command that starts the process on a different Vulkan loader."""
         if not launcher:
             # If there is no loader, this raises before a process is started.
             open_library()

@@ -68,7 +68,7 @@ class Annotations:
         self._known: set[tuple[int, int, tuple[tuple[str, int | str], ...]]] = set()
         """Targets and decorations with their parameters."""
         self._spread = 0
-        """Decorations that groups have stood for."""
+        """Decorations that groups have already passed on."""
         handlers: dict[str, Callable[[int], None]] = {
             "OpName": self._name,
             "OpMemberName": self._member_name,
@@ -103,7 +103,7 @@ class Annotations:
         self._add(int(target.value), note)
 
     def _add(self, target: int, note: Note) -> None:
-        """A decoration that is there already says nothing new."""
+        """Adds a decoration, unless the target already has it."""
         words = tuple((p.kind, p.value) for p in note.parameters)
         known = len(self._known)
         self._known.add((target, note.decoration, words))

@@ -46,7 +46,7 @@ class Construct:
     parent: Construct | None
     depth: int
     blocks: list[int] = field(default_factory=list[int])
-    """The blocks of its region, those that only go on behind an inner construct left out."""
+    """The blocks of its region, without the continuations of inner constructs."""
 
 
 @dataclass(eq=False, slots=True)
@@ -59,7 +59,7 @@ class Constructs:
     region: dict[int, Construct | None]
     """Label -> the construct in whose region the block begins; a loop's header is in the loop."""
     absorbed: set[int]
-    """Loop headers that stand in the block before them, and blocks that go on in it."""
+    """Loop headers, and continuations, that are part of the block before them."""
 
 
 def _edges(block: BasicBlock) -> Iterable[int]:
@@ -226,7 +226,7 @@ class _Finder:
         return self._end(target, loop) == back[0]
 
     def _end(self, label: int, loop: Construct) -> int:
-        """The block that a block of a region ends in; blocks that can go on in it do."""
+        """The last block of the chain that a region's block continues in."""
         while True:
             block = self.blocks[label]
             if block.merge is not None:

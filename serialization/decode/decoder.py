@@ -104,7 +104,7 @@ def _cause(error: Exception) -> str:
 
 
 def _refusal_without_place(error: VerifyException, index: ModuleIndex) -> SPIRVDecodeError:
-    """No place is known: the rule needs the whole module."""
+    """Refuses without a place, because the rule needs the whole module."""
     text = str(error).strip()
     index.at = 0
     return index.error(f"the module breaks a rule of the dialect: {text}")

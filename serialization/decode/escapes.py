@@ -27,7 +27,7 @@ CHAINS = (
     spv.CopyObjectOp,
 )
 REPEATED = ("OpLoad", "OpImage", "OpSampledImage", "OpImageTexelPointer", "OpCopyObject")
-"""Carried instructions that make an image, a sampler or a pointer to a texel."""
+"""Carried instructions that are repeated where their value is used: images, samplers, texels."""
 
 
 def lead_out(function: spv.FuncOp, escaping: Iterable[SSAValue]) -> None:
@@ -47,14 +47,14 @@ class _WaysOut:
         self.graph = spv.FlowGraph(function.body)
         self.idom = self.graph.dominators.immediate()
         self.names: dict[tuple[SSAValue, int], SSAValue] = {}
-        """The name of a value in a stretch out of its scope."""
+        """For each value and stretch out of its scope, the value's name there."""
         self.repeated: dict[int, Operation] = {}
         """The operation repeated last at the beginning of each stretch."""
         self.undefined: dict[Attribute, SSAValue] = {}
         self.renamed: list[tuple[SSAValue, int]] = []
         """Values that get a new name where a stretch begins, in the order of the names."""
         self.results: dict[Operation, list[OpResult]] = {}
-        """Further results of constructs, which they get in the end."""
+        """Additional results of constructs, added at the end."""
 
     def name(self, value: SSAValue, node: int) -> SSAValue:
         """The name of a value in a stretch that its definition dominates."""
@@ -110,7 +110,7 @@ class _WaysOut:
         return copy.results[0]
 
     def _insert_undefined(self, value: SSAValue) -> SSAValue:
-        """A value for a block that is never reached."""
+        """Makes an undefined value for a block that is never reached."""
         known = self.undefined.get(value.type)
         if known is None:
             op = spv.UndefOp(value.type)

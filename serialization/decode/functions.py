@@ -217,7 +217,7 @@ class FunctionDecoder:
     def _behind(
         self, construct: Construct, results: list[SSAValue], block: Block
     ) -> tuple[int, list[SSAValue] | None]:
-        """The merge block, which goes on in the block around its construct."""
+        """The merge block, as a continuation of the block around its construct."""
         label = construct.merge
         if self._loop_at(label) is not None:
             return label, results

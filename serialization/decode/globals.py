@@ -34,7 +34,7 @@ SPECIALIZABLE = (
     "OpSpecConstantComposite",
     "OpSpecConstantCompositeReplicateEXT",
 )
-"""Instructions that stay even if the module does not use them: a program may set it."""
+"""Instructions that stay even if unused, because a program may set their value."""
 
 NOTES = (
     *("OpSource", "OpSourceContinued", "OpSourceExtension", "OpModuleProcessed"),
@@ -71,7 +71,7 @@ class GlobalTable:
         self._name_entry_points()
 
     def _name_entry_points(self) -> None:
-        """An entry point's function or graph has its name before anyone else can take it."""
+        """Gives functions or graphs the names of their entry points before others take them."""
         opcodes = [_opcode(name) for name in ("OpEntryPoint", "OpGraphEntryPointARM")]
         for row in np.flatnonzero(np.isin(self.index.raw.opcodes, opcodes)).tolist():
             self.index.at = row
@@ -399,7 +399,7 @@ class GlobalTable:
     # The order of the module.
 
     def take(self) -> list[Operation]:
-        """Every operation made, in the module's order, free to be placed."""
+        """Yields every operation that was made, in the module's order."""
         operations = [self.operations[row] for row in sorted(self.operations)]
         for op in operations:
             if op.parent is not None:
@@ -474,7 +474,7 @@ def _instruction_name(opcode: int) -> str:
 
 
 def _default_name(instruction: str) -> str:
-    """The name of a symbol that has none."""
+    """The default name of a symbol."""
     if instruction in VARIABLES:
         return "variable"
     if instruction.startswith("OpSpecConstant"):

@@ -35,7 +35,7 @@ def facts(opcode: int) -> Facts | None:
 
 
 SHORT = 32
-"""Words of an instruction that are read anew whenever they are asked for."""
+"""Instructions of at most this many words are read again whenever they are asked for."""
 
 
 class Rows:

@@ -99,7 +99,7 @@ class TypeReader:
         self.notes: dict[int, tuple[int, Note, int | None]] = {}
         """Instruction -> a decoration of a type that the type cannot hold: type, member."""
         self._open: dict[int, str] = {}
-        """Structs that are being read -> their identifier."""
+        """Structs that are being read, with their identifiers."""
         self._names: dict[int, str] = {}
         """Struct -> its identifier."""
         self._identifiers: set[str] = set()
@@ -174,16 +174,13 @@ class TypeReader:
             raise
 
     def _reference(self, id: int) -> Attribute:
-        """The struct that is being read, inside of itself."""
+        """A reference to a struct inside of itself."""
         self._referred.add(id)
         return spv.StructType(None, identifier=self._open[id])
 
     @cached_property
     def _cyclic(self) -> frozenset[int]:
-        """
-        Types that lead to a pointer which another type names before its declaration, and to which
-        one leads: structs that point to themselves or to each other are among them.
-        """
+        """Structs and pointers that form cycles, such as structs that point to themselves."""
         rows, definitions = self.index.rows, self.index.definitions
         pointers = {
             part

@@ -307,7 +307,7 @@ class ModuleEncoder:
         return True
 
     def _name(self, target: int, name: str) -> None:
-        """One name an id: a constant that several values share has the first one's."""
+        """Names an id; a constant that several values share has the first one's name."""
         if target in self._named:
             return
         self._named.add(target)
@@ -358,7 +358,7 @@ class ModuleEncoder:
         return self.symbol(symbol.string_value(), op)
 
     def _merged(self, value: SSAValue, op: Operation) -> int:
-        """A result of structured control flow is the operand of its merge."""
+        """Gives a result of structured control flow the id of the merge's operand."""
         last = op.regions[0].blocks[-1].last_op if op.regions[0].blocks else None
         index = list(op.results).index(value)  # pyright: ignore
         if last is None or index >= len(last.operands):

@@ -491,7 +491,7 @@ class FunctionEncoder:
             self._branch_to(self.labels.begin(edge.target))
 
     def _variable(self, op: Operation) -> None:
-        """Into the function's first block, wherever it stands."""
+        """Writes a variable into the function's first block."""
         self.variables += encoder_of(op)(self.module, op)
 
     def _selection(self, op: Operation) -> None:

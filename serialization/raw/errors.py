@@ -35,7 +35,7 @@ class SPIRVDecodeError(ValueError):
         super().__init__(f"{cause} ({place})")
 
     def __reduce__(self):
-        """By its parts: it comes from other processes, too."""
+        """Pickles by parts: errors also come from other processes."""
         return type(self), (self.cause, self.word, self.index, self.opcode, self.name)
 
 

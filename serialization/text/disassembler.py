@@ -43,13 +43,13 @@ Only hostile modules do: every use of a name repeats it, and names may be long.
 """
 
 MAX_EXPLAINED = 100
-"""Errors that a tolerant disassembly explains; in noise, every instruction is one."""
+"""Largest number of errors that a tolerant disassembly explains, since noise has only errors."""
 
 TOGETHER = 4096
 """Instructions that are printed together: enough to be fast, few enough to need no memory."""
 
 FREE_TEXT = 1 << 16
-"""No text of up to this many characters is too long."""
+"""Texts of at most this many characters are never too long."""
 
 
 def disassemble(

@@ -99,7 +99,7 @@ class _Namer:
         self._next: dict[str, int] = {}
 
     def _few(self) -> NDArray[np.bool_]:
-        """Instructions that name an id, and those that define one before a name could come."""
+        """Instructions that name an id, and those that define one before it could be named."""
         opcodes = self._module.opcodes
         chosen = _describing()[opcodes]
         naming = opcode_table("OpName", "OpDecorate")[opcodes]

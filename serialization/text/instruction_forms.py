@@ -273,7 +273,7 @@ def _takes_more(specs: Sequence[Spec]) -> bool:
 
 
 MAX_FORMS = 1000
-"""Forms that are kept from window to window: a real module has fewer, noise has no use for them."""
+"""Number of forms kept between windows: real modules have fewer, and noise does not repeat any."""
 
 
 class Form:
@@ -292,7 +292,7 @@ class Form:
         self.rows: list[list[int]] = []
 
     def take(self) -> tuple[list[int], list[list[int]]]:
-        """The places and words of its instructions, and none are left."""
+        """Returns the places and words of the instructions, and forgets them."""
         taken = self.places, self.rows
         self.places, self.rows = [], []
         return taken

@@ -24,7 +24,7 @@ from xdsl_spirv.serialization.validation.types import Type
 BLOCKS = ("Block", "BufferBlock")
 BUFFERS = frozenset({"StorageBuffer", "Uniform", "PushConstant"})
 MAX_PARTS = 20_000
-"""Members looked at in one block: structs of structs can have more than any real one."""
+"""Largest number of members examined in a block; real blocks have fewer."""
 
 
 class Extent(NamedTuple):
@@ -64,7 +64,7 @@ class Layouts:
         self._known: dict[tuple[int, Place], Extent] = {}
 
     def extent(self, type_: Type | None, place: Place) -> Extent:
-        """A type's; its parts' come first, without recursion."""
+        """The extent of a type; computes the extents of its parts first, without recursion."""
         if type_ is None:
             return Extent(1, 0)
         stack = [(type_, place)]

@@ -109,7 +109,7 @@ class Module:
     def _index(self) -> None:
         bound = self.header.bound
         first: dict[int, list[int]] = {}
-        """The words of the first instruction with this one: most are there many times."""
+        """Shares equal words: most instructions occur many times."""
         for index, words in enumerate(self.raw.rows()):
             known = first.setdefault(words[0], words)
             if len(words) == 1:
