@@ -53,7 +53,7 @@ Scatter = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Parts(Interval):
-    """Parts of an attention: numbers that only their merge has a bound for, and whose they are."""
+    """Numbers of an attention's parts, which only their merge has a bound for; and the owner."""
 
     op: AttentionOp
     operands: Sequence[Interval]
@@ -157,8 +157,7 @@ def _score_errors(
 
 def _probability_errors(scores: Array, off: Array, p: Array) -> Array:
     """
-    Error bound of exp(s - m) / sum: exp(e) - 1 for the errors e of the exponents, this one and the
-    sum's.
+    Error bounds of exp(s - m) / sum: exp(e) - 1 for the errors e of this exponent and the sum's.
 
     The exponent is computed to an ulp or two of scores and maximum, the power to 3 + 2 |x| ulp.
     """

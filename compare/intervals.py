@@ -252,7 +252,7 @@ class Intervals:
         return spread(middle, off + bound.evaluate(middle, size), dtype)
 
     def _extreme(self, op: LinalgStructuredOperation, operands: Sequence[Interval]) -> Interval:
-        """The greatest or the least of some: of the lower ends, and of the upper ones."""
+        """The interval of a maximum or minimum, from the lower ends and the upper ends."""
         low, high = (
             np.asarray(self.host.evaluate(op, values)[0])
             for values in (
@@ -377,7 +377,7 @@ def _dtype(type: Attribute) -> DType:
 
 
 def _as_named(value: Interval, name: str) -> Interval:
-    """An integer operand as its type's name says: without a sign for `u8`."""
+    """Reads an integer operand as its type's name says: unsigned for `u8`."""
     if name[0] != "u":
         return value
     if value.is_point:

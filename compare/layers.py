@@ -169,7 +169,7 @@ def _turns_a_weight(program: Program, number: int) -> bool:
 
 
 class _Carried:
-    """Errors of values, as parts of their largest elements; onnxruntime's values are exact."""
+    """Errors of values, as shares of their largest elements; onnxruntime's values are exact."""
 
     def __init__(self) -> None:
         self._of: dict[SSAValue, Tolerance] = {}
@@ -182,7 +182,7 @@ class _Carried:
         return max(tolerances, key=lambda tolerance: tolerance.relative, default=NONE)
 
     def through(self, op: DispatchOp) -> Tolerance:
-        """Error of a dispatch's results, if the errors of its operands pass through it."""
+        """The error of a dispatch's results if errors of its operands propagate."""
         own = tolerance_of(op)
         held = max(
             (self.of(v) for v in op.operands),
@@ -209,7 +209,7 @@ class _Carried:
 NONE = Tolerance(0.0, 0, 0, 0)
 
 COARSE = 2.0**-8
-"""Part of the largest element: what a node that computes something else is surely off by."""
+"""Share of the largest element beyond which a node must compute something else."""
 
 
 def _compare_tensor(
@@ -380,7 +380,7 @@ def single(program: Program, number: int) -> Program:
 
 
 def _alone(buffer: Buffer, is_written: bool) -> Buffer:
-    """A buffer of one dispatch; a state that it writes has contents before, too."""
+    """A dispatch's buffer by itself; a state that it writes has initial contents, too."""
     if buffer.kind == "state" and is_written:
         return replace(buffer, first=None)
     return replace(buffer, kind="output" if is_written else "input", offset=None, first=None)

@@ -39,7 +39,7 @@ from xdsl_spirv.runtime.elements import Array, count_not_finite, dtype_of
 from xdsl_spirv.runtime.errors import ProgramError
 
 FUNCTION_ULPS = 4
-"""Error in units in the last place of a library's exponential, tangent or division."""
+"""Error, in units in the last place, of a library's exponential, tangent or division."""
 
 STEP = 2.0**-7
 """A quantization step as a part of the largest value it can express, for 8 bits with a sign."""
@@ -227,7 +227,7 @@ def _session(
 
 
 def _kinds(path: str | os.PathLike[str] | bytes) -> set[str]:
-    """The operators of a model."""
+    """The set of operators in a model."""
     onnx: Any = import_module("onnx")
     if isinstance(path, bytes):
         model = onnx.load_from_string(path)
@@ -239,7 +239,7 @@ def _kinds(path: str | os.PathLike[str] | bytes) -> set[str]:
 INTEGER_KINDS = frozenset(
     ("MatMulInteger", "ConvInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QGemm")
 )
-"""Operators that multiply integers, beside those called QLinear."""
+"""Operators that multiply integers, besides those whose names begin with QLinear."""
 
 
 def _is_integer(kind: str) -> bool:

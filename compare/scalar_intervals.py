@@ -70,7 +70,7 @@ def spread(middle: Array, off: Array, dtype: DType) -> Interval:
 
 
 def within(low: Array, high: Array, dtype: DType) -> Interval:
-    """Integers; where they leave the type, wrapped if they are known and anything if not."""
+    """Wraps integers that leave the type if they are known; else gives all numbers of the type."""
     info = np.iinfo(dtype if dtype.kind in "iu" else np.uint8)
     fits = (low >= info.min) & (high <= info.max)
     known = low == high
@@ -112,7 +112,7 @@ def _is_whole(dtype: DType, *values: Interval) -> bool:
 
 
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Function:
-    """An operation whose extremes lie at the corners of its operands' intervals."""
+    """Wraps an operation whose extremes are at the corners of its operands' intervals."""
 
     def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
         x, y = operands
@@ -152,7 +152,7 @@ def _falling(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inter
 
 
 def _widen_by_error(function: ScalarFunction) -> Function:
-    """Intervals of a function: its exact image, widened by its error."""
+    """Wraps a function: its exact image, widened by its error."""
 
     def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
         low, high = function.image(function.meaning, *((x.low, x.high) for x in operands))
@@ -181,7 +181,7 @@ def _to_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inte
 
 
 def _to_integer(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """Toward zero; anything where the number has no place in the type."""
+    """Rounds toward zero; gives any number if the type may not hold the result."""
     (x,) = operands
     info = np.iinfo(dtype)
     least = 0 if isinstance(op, arith.FPToUIOp) else info.min
@@ -194,7 +194,7 @@ def _to_integer(op: Operation, operands: Sequence[Interval], dtype: DType) -> In
 
 
 def _narrow_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """A float in a less precise type: rounded either way."""
+    """Rounds floats to a less precise type, in either direction."""
     (x,) = operands
     with np.errstate(over="ignore"):
         same = (x.low == x.high) & (x.low.astype(dtype).astype(np.float64) == x.low)
@@ -216,7 +216,7 @@ def _extend_unsigned(op: Operation, operands: Sequence[Interval], dtype: DType) 
 
 
 def _in_unsigned_order(x: Interval) -> Interval:
-    """Signed numbers that are ordered as these are without their sign."""
+    """Maps signed numbers so that their order is the unsigned order."""
     least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     low, high = (end.astype(np.int64) ^ least for end in (x.low, x.high))
     crosses = low > high
@@ -226,7 +226,7 @@ def _in_unsigned_order(x: Interval) -> Interval:
 
 
 def _compare(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """0 to 1 where a comparison may go either way."""
+    """The interval 0 to 1 if a comparison may go either way."""
     x, y = operands
     predicate = cast(arith.CmpiOp | arith.CmpfOp, op).predicate.value.data
     kind = (_INTEGER if isinstance(op, arith.CmpiOp) else _FLOAT)[predicate]
@@ -267,7 +267,7 @@ def _select(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interv
 
 
 def _on_bits(function: Callable[[Any, Any], Any]) -> Function:
-    """Bits of known integers; unknown integers give any bits."""
+    """Applies a bitwise operation to known integers; unknown ones give any bits."""
 
     def apply(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
         x, y = operands
@@ -290,7 +290,7 @@ def _anything(shape: tuple[int, ...], dtype: DType) -> Interval:
 
 
 def _reinterpret(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
-    """The bits of known numbers as another type; unknown ones give any number."""
+    """Reinterprets known numbers as another type; unknown ones give any number."""
     (x,) = operands
     if not x.is_point:
         return _anything(x.low.shape, dtype)
@@ -342,4 +342,4 @@ SCALARS: dict[type[Operation], Function] = {
         if function.image is not unbounded
     },
 }
-"""By exact type: interval operands to the interval of the result."""
+"""The interval of a result from the operands' intervals, by exact type of the operation."""

@@ -27,7 +27,7 @@ PASSED_ON = (
     *(tensor.ExtractSliceOp, tensor.InsertSliceOp, tensor.ConcatOp),
     *(linalg.ops.TransposeOp, linalg.ops.BroadcastOp, linalg.ops.CopyOp),
 )
-"""Operations whose result is as far off as the operand that is off most."""
+"""Operations whose result has the largest error of its operands."""
 
 ADDING = (arith.AddfOp, arith.SubfOp, arith.AddiOp, arith.SubiOp)
 

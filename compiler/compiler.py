@@ -77,7 +77,7 @@ class RefusedError(ProgramError, PassFailedException):
 
 
 class UnknownLayerError(ProgramError):
-    """`--only` or `--except` names a layer that there is not."""
+    """Raised if `--only` or `--except` names a layer that does not exist."""
 
 
 @contextmanager
@@ -211,7 +211,7 @@ def _program(
 
 
 def _keep_only(module: ModuleOp, chosen: Sequence[str]) -> None:
-    """Erase the other functions that are not called: they cannot be run either."""
+    """Erases other functions that are not called, because they cannot run."""
     for other in host_functions(module):
         if other.sym_name.data not in chosen:
             other.detach()
@@ -301,7 +301,7 @@ def _fill_buffer(buffer: Buffer, given: Mapping[str, Array], values: dict[str, A
 
 
 def _only_number(array: Array) -> int | float | None:
-    """The number that all elements of an array are, if JSON can write it."""
+    """The number that all elements of an array equal, if JSON can write it."""
     if not array.size or array.tobytes() != array.reshape(-1)[:1].tobytes() * array.size:
         return None
     number = array.reshape(-1)[0].item()
@@ -319,7 +319,7 @@ def _run_until(
     ctx: Context,
     observe: Observer | None,
 ) -> Passes:
-    """Run the passes up to the last one of a name; returns those behind it."""
+    """Runs the passes up to the last one of a name; returns the remaining passes."""
     first, rest = split_after(passes, last)
     run(first, ctx, module, observe)
     return rest

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from xdsl_spirv.interpreter.host.machine import Host
 
 GROWTH = 2
-"""A folded tensor may have so many times the elements of the largest it is made from."""
+"""Most elements of a folded tensor, as a multiple of the largest one it is made from."""
 
 SMALL = 4096
-"""Elements up to which a folded tensor may be of any growth."""
+"""Folded tensors of at most this many elements may be of any growth."""
 
 
 class Known(dict[SSAValue, Any]):
@@ -133,7 +133,7 @@ class Folder:
         ]
 
     def _make_static(self, op: tensor.ExtractSliceOp | tensor.InsertSliceOp) -> None:
-        """Known offsets, sizes and strides into the attributes."""
+        """Moves known offsets, sizes and strides into the attributes."""
         groups: list[list[SSAValue]] = []
         for name in ("offsets", "sizes", "strides"):
             static = op.properties[f"static_{name}"]

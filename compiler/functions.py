@@ -55,7 +55,7 @@ def share_buffers(
 
 
 def _key(buffer: Buffer, value: Array) -> tuple[object, ...]:
-    """Equal for equal arrays, told by a hash of their bytes."""
+    """A key that is equal for equal arrays: a hash of their bytes."""
     from hashlib import blake2b
 
     return (buffer.type, value.shape, blake2b(value.tobytes(), digest_size=16).digest())

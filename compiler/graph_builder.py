@@ -35,7 +35,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 Value: TypeAlias = SSAValue | Array
 
 SMALL = 16
-"""Elements of a constant that the module lists; a device takes longer ones from memory."""
+"""Most elements of a constant that the module lists; longer ones are in a buffer."""
 
 MAX_RANK = 6
 """Dimensions of a tensor in TOSA."""

@@ -115,7 +115,7 @@ STEPS = (
     ("arith.divf", "math.roundeven", "arith.addf", "arith.cmpf", "arith.select"),
     ("arith.divf", "math.roundeven", "arith.cmpf", "arith.select"),
 )
-"""Operations of a quantization's body up to the greater bound, where a zero point is or is not."""
+"""Operations of a quantization's body up to the upper bound, with and without zero point."""
 
 
 TO_INTEGERS = {"arith.fptosi", "arith.fptoui", "arith.trunci"}

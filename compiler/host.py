@@ -64,7 +64,7 @@ SAME_BUFFER = (
 """Operations whose result is their first operand, seen as another type: the same bytes in order."""
 
 PASSIVE = ("tensor.empty", "memref.dealloc", "memref.alloca_scope", "arith.constant")
-"""Operations that the host does not have to execute: no launch reads what they make."""
+"""Operations that the host need not execute, because no launch reads their results."""
 
 HOST = "the host function"
 
@@ -254,7 +254,7 @@ class _HostReader:
         self.launches: list[Launch] = []
         self.loops: list[Loop] = []
         self.outside: dict[SSAValue, SSAValue] = {}
-        """For each argument of a step what the loop around gives it."""
+        """For each argument of a step, the value that the loop passes to it."""
         self.counters: dict[SSAValue, str] = {}
         self.constants: dict[str, arith.ConstantOp] = {}
         self.temporaries = itertools.count()
@@ -464,10 +464,7 @@ def _is_nothing(value: SSAValue) -> bool:
 
 
 def _results(function: func.FuncOp) -> dict[SSAValue, Result]:
-    """
-    The allocation behind each returned tensor, and the name of the result; states are left out, as
-    their new values are in their own memory.
-    """
+    """The allocation of each returned tensor, and the result's name; states are left out."""
     last = function.body.block.last_op
     results: dict[SSAValue, Result] = {}
     states = {number: function.body.block.args[i] for i, number in states_of(function).items()}

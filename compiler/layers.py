@@ -173,7 +173,7 @@ def _end(yielded: SSAValue, result: SSAValue) -> str:
 
 
 def _speed(considered: Considered) -> int:
-    """The fastest path first."""
+    """Sort key: the fastest path comes first."""
     return PATHS.index(considered.path) if considered.path in PATHS else len(PATHS)
 
 

@@ -99,7 +99,7 @@ def graph_of_model(model: ImportedModel) -> GraphProgram:
 
 
 def _add_rank(array: Array) -> Array:
-    """TOSA has no tensors of rank 0."""
+    """Adds a dimension to tensors of rank 0, which TOSA lacks."""
     return array.reshape(array.shape or (1,))
 
 
@@ -127,7 +127,7 @@ class _Translator:
         self.b = b
         self.values: dict[SSAValue, Value] = {}
         self.pieces: dict[SSAValue, tuple[Value | None, list[tuple[list[int], Value]]]] = {}
-        """Tensors made by tensor.insert_slice: what is below, and pieces with their offsets."""
+        """For tensors made by tensor.insert_slice: the tensor below, and pieces with offsets."""
 
     def value(self, value: SSAValue) -> Value:
         if value in self.pieces:

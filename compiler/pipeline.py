@@ -26,7 +26,7 @@ def _pass(name: str, **arguments: object) -> PassOnDemand:
 
 
 def _as_needed(name: str, target: str) -> PassOnDemand:
-    """A pass that some targets do not need for any module."""
+    """A pass that runs only if the target needs it."""
     member = _pass(name, as_needed=True)
     try:
         features = load(target).features
@@ -89,13 +89,13 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
 
 
 PREPARED = "note-ranges"
-"""After it weights are known, and operations stand as they did in the model."""
+"""The last pass after which weights are known and operations are as in the model."""
 
 SCHEDULED = "pack-operands"
-"""After it every dispatch has its schedule, and still computes on tensors."""
+"""The last pass after which every dispatch has a schedule and still computes on tensors."""
 
 OUTLINED = "outline-dispatches"
-"""After it kernels are lowered one by one."""
+"""The last pass after which kernels are lowered one by one."""
 
 
 def linalg_to_spirv(target: str, limits: Limits = UNLIMITED) -> tuple[ModulePass, ...]:

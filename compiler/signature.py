@@ -70,7 +70,7 @@ def note_names(function: FuncOp) -> None:
 
 
 def note_attributes(function: FuncOp, key: str, values: Mapping[int, Attribute]) -> None:
-    """Note something of arguments by their numbers, and the names of all arguments."""
+    """Records an attribute of arguments by their numbers, and the names of all arguments."""
     if not values:
         return
     entries = _noted_names(function)
@@ -145,12 +145,12 @@ class Names:
     """Names of the dynamic sizes of a function's arguments."""
 
     of: dict[Key, Number] = field(default_factory=dict[Key, Number])
-    """A name, or the number that the size must be."""
+    """The name of a size, or its required number."""
     equations: list[Equation] = field(default_factory=list[Equation])
     limits: list[Limit] = field(default_factory=list[Limit])
 
     def name(self, extent: Extent) -> Number:
-        """The name of an extent; raises `ProgramError` if it is none of an argument."""
+        """The name of an extent; raises `ProgramError` if it does not belong to an argument."""
         if isinstance(extent.value, BlockArgument):
             name = self.of.get((extent.value.index, extent.dimension))
             if name is not None:
@@ -223,7 +223,7 @@ class _Equalities:
         return key
 
     def add(self, left: Size, right: Size, op: Operation) -> None:
-        """An operation asks that two sizes are equal."""
+        """Records an operation's condition that two sizes are equal."""
         first, second = _key(left, self.parents), _key(right, self.parents)
         if first is not None and second is not None:
             low, high = sorted((self.root(first), self.root(second)))

@@ -222,8 +222,8 @@ class Mixture:
 
         def token_of(s: Scalars, expert: Number) -> Number:
             """
-            The last token before which no more tokens took the expert than there are earlier
-            rows."""
+            The last token before which no more tokens took the expert than there are rows
+            before."""
             row = (s.index(0, I32) - start.read(s, [expert])) * ROWS + s.index(1, I32)
             token = s.number(0, I32)
             for bit in reversed(range((self.most - 1).bit_length())):

@@ -115,7 +115,7 @@ def perform(job: Job) -> tuple[Result, bool]:
 
 
 def answer(message: str | bytes) -> Any:
-    """A function to import, or a job."""
+    """Handles a message: a function to import, or a job."""
     return ready(message) if isinstance(message, str) else perform(job_from_bytes(message))
 
 

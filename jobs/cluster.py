@@ -58,13 +58,13 @@ AHEAD = 2
 """Jobs sent to workers beyond the number that they can run at a time."""
 CLOSE_SECONDS = 5.0
 TOGETHER_SECONDS, TOGETHER = 0.05, 32
-"""Jobs that take less are sent together, at most so many: Dask's own work is 5 ms for each task."""
+"""Shorter jobs are sent together, at most this many: Dask takes 5 ms for each task."""
 STARTS = 5
 """Number of times that a worker of this machine is started again after it ended."""
 UPDATE = "update xdsl-spirv where it is older, and start its workers again"
 _numbers = count()
 Future: TypeAlias = Any
-"""Dask's, whose methods are typed for callers that are coroutines, too."""
+"""Dask's future; its own types also cover coroutines."""
 
 
 def report_deaths(dask_scheduler: Any) -> None:
@@ -242,7 +242,7 @@ class _Run:
         self.suspects: deque[Job] = deque()
         """Jobs of workers that died."""
         self.suspect: int | None = None
-        """The one of them that is tried."""
+        """The suspect that is being tried."""
         self.sent = 0
         """Tasks for cores that are open."""
         self.ended: SimpleQueue[int] = SimpleQueue()
@@ -356,7 +356,7 @@ class _Run:
         return numbers + self._ended()
 
     def _ended(self) -> list[int]:
-        """Jobs that ended since it was asked last."""
+        """Jobs that ended since the last call."""
         numbers: list[int] = []
         with suppress(Empty):
             while True:

@@ -42,14 +42,14 @@ class Dealer:
         """Number of devices that a worker has, by resource and worker."""
         self._waiting: dict[str, list[Waiting]] = defaultdict(list)
         self._ages: dict[str, int] = {}
-        """Keys of groups of jobs (`near`), by when the group came."""
+        """Keys of groups of jobs (`near`), by the time of arrival."""
         self._taken: Counter[tuple[str, str]] = Counter()
         """Jobs that a worker has for its devices, by resource and worker."""
         self._sent: dict[int, tuple[str, str]] = {}
         self._homes: dict[tuple[str, str], str] = {}
-        """The first worker that had jobs near each other."""
+        """For each group, the first worker that had jobs of it."""
         self._met: set[tuple[str, str]] = set()
-        """Workers and what they had jobs near to."""
+        """For each worker, the groups that it had jobs of."""
 
     def update(self, devices: Mapping[str, Mapping[str, int]]) -> None:
         """Take over how many devices workers have, and deal."""
@@ -111,7 +111,7 @@ class Dealer:
         return True
 
     def _choose(self, resource: str, worker: str, is_idle: bool) -> Waiting | None:
-        """The first job at home nowhere or there; for an idle device any, those it knows first."""
+        """The first job that is at home nowhere or with this worker; an idle device gets any."""
         listed, devices = self._waiting[resource], self._devices[resource]
         homes = [self._homes.get((resource, w.job.near)) for w in listed]
         for waiting, home in zip(listed, homes, strict=True):

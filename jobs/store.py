@@ -30,7 +30,7 @@ VERSION = 1
 WAIT_SECONDS = 30.0
 """Seconds to wait for another process's write."""
 SHORT = 4096
-"""Bytes in a job's data that are kept as they are; of longer ones a digest is."""
+"""Most bytes in a job's data that are kept; longer ones are replaced by a digest."""
 
 SCHEMA = (
     f"PRAGMA application_id={APPLICATION}",

@@ -231,7 +231,7 @@ def _parameters(function: Callable[..., None]) -> dict[str, Parameter]:
 
 
 def _refuse_early_exits(function: Callable[..., None]) -> None:
-    """`return`, `break` and `continue` in a `with` would silently leave out what follows it."""
+    """Refuses `return`, `break` and `continue` in a `with`: they would skip code silently."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):

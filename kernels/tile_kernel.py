@@ -243,7 +243,7 @@ class refusals:
         self.name = name
 
     def __enter__(self) -> None:
-        """Nothing happens."""
+        """Does nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, PassFailedException):

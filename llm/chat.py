@@ -112,10 +112,7 @@ def _environment() -> Any:
     sandbox = needed("jinja2.sandbox")
 
     class Missing(jinja2.Undefined):
-        """
-        A name that a template uses and does not get: it may be asked for, but neither printed nor
-        walked.
-        """
+        """A name that a template uses without a value: it can be tested, not printed or walked."""
 
         __str__ = __iter__ = __len__ = jinja2.Undefined._fail_with_undefined_error
 
@@ -132,7 +129,7 @@ def _environment() -> Any:
 
 
 def _to_json(value: Any, indent: int | None = None) -> str:
-    """JSON as it is, where Jinja2's own is fit for HTML."""
+    """Plain JSON; Jinja2's own escapes it for HTML."""
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 

@@ -15,8 +15,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 End = Literal["stop", "limit", "capacity", "interrupted"]
 """
-Reason why an answer ended: a token that says so, the caller's limit, the context's end, or the
-caller.
+Reason for the end of an answer: an end token, a limit, the context, or the caller.
 """
 
 
@@ -107,7 +106,7 @@ class LanguageModel:
 
     @property
     def read(self) -> Sequence[int]:
-        """The tokens whose keys and values the states hold."""
+        """The tokens of which the states hold keys and values."""
         return self.texts.read[self.slot]
 
     def logits(self, tokens: Sequence[int], work: Works) -> Array:

@@ -17,7 +17,7 @@ from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.llm.vocabulary import Kind, Vocabulary
 
 GUARDS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
-"""Unicode's noncharacters: no text needs all of them."""
+"""Noncharacters of Unicode, one of which is in none of the texts."""
 
 
 class Words(Protocol):
@@ -133,7 +133,7 @@ def guard_for(texts: Iterable[str]) -> str:
 
 
 def _refuse_surrogates(text: str) -> None:
-    """Python keeps bytes of a command line that are not UTF-8 as characters that no text has."""
+    """Refuses text with bytes that are not UTF-8, which Python keeps as surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

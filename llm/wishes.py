@@ -20,7 +20,7 @@ IGNORED = frozenset(
     "user metadata store service_tier parallel_tool_calls safety_identifier"
     " prompt_cache_key".split()
 )
-"""Fields that change no text."""
+"""Fields that do not change the answer's text."""
 
 ONLY: Mapping[str, Sequence[Any]] = {
     "n": (1,),
@@ -37,7 +37,7 @@ ONLY: Mapping[str, Sequence[Any]] = {
     "response_format": ({"type": "text"},),
     "modalities": (["text"],),
 }
-"""Fields with the values that change nothing."""
+"""Fields, each with the only values that are accepted."""
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 MOST_STOPS = 4

@@ -87,7 +87,7 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Demand:
-    """A demand of an instruction: `wrong` must not hold in any invocation."""
+    """A condition `wrong` that must not hold in any invocation at an instruction."""
 
     question: str
     what: str

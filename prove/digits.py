@@ -55,8 +55,10 @@ def split_digits(index: Term, ranges: Ranges) -> tuple[tuple[int, Term], ...]:
 
 def _find_rest(term: Term, times: int, factor: int, ranges: Ranges) -> int:
     """
-    A bound of the addends of `term * times` that a factor does not divide: ranges may know one of a
-    part such as `column`, which a guard compares, and none of its addends.
+    A bound for the addends that a factor does not divide.
+
+    Ranges may know a sum of addends such as `column`, which a guard compares, and none of the
+    addends.
     """
     divided = [f % factor == 0 for f, _ in list_addends(term, times)]
     if all(divided):

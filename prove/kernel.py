@@ -128,7 +128,7 @@ class Kernel(AddressExecutor):
         self.members: dict[str, Term] = {}
         """The integers that are members of blocks that are never written, as `Block.member`."""
         self.contents: dict[str, list[tuple[Term, bool]]] = {}
-        """The integers that are read of buffers that are never written, and their types."""
+        """Integers read from buffers that are never written, with their types."""
         self.elements: dict[str, tuple[str, int, list[int]]] = {}
         """Functions that give contents: their buffers, and their offsets in bytes by argument."""
         self.renamings: dict[int, Callable[[Term], Term]] = {}
@@ -461,7 +461,7 @@ class Kernel(AddressExecutor):
     # Instructions.
 
     def unset(self, type: Attribute) -> Value:
-        """A value that was never written is any number; a pointer leads nowhere."""
+        """Any number, for a value that was never written; a pointer leads nowhere."""
         if isinstance(type, PointerType):
             return None
         if isinstance(type, CooperativeMatrixType):
@@ -469,7 +469,7 @@ class Kernel(AddressExecutor):
         return Scalar(self.symbol(f"unset!{next(self.numbers)}", type, ONE))
 
     def settle(self, results: Sequence[Value]) -> Sequence[Value]:
-        """Results that are undefined are any numbers there."""
+        """Replaces results by any numbers where they are undefined."""
         return [map_leaves(r, self._settle_leaf) if is_number(r) else r for r in results]
 
     def _settle_leaf(self, leaf: Scalar) -> Scalar:
@@ -494,7 +494,7 @@ class Kernel(AddressExecutor):
             self.demand(question, "operands with a result", op, wrong)
 
     def act(self, op: Operation, operands: Sequence[Value]) -> tuple[Value, ...]:
-        """Barriers, atomics and group operations."""
+        """Executes barriers, atomics and group operations."""
         if isinstance(op, ControlBarrierOp):
             self._barrier(op)
             return ()

@@ -197,7 +197,7 @@ UNDEFINED: dict[type[Operation], Compute] = {
     glsl.GLUClampOp: lambda x, low, high: z3.UGT(low, high),
     glsl.GLSClampOp: lambda x, low, high: low > high,
 }
-"""Where the result of an instruction is undefined by itself."""
+"""Conditions under which an instruction's result is undefined by itself."""
 
 
 def evaluate(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value, ...]:
@@ -517,7 +517,7 @@ def _dot(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value,
 
 
 def _octets(value: Value, size: int, sign: bool) -> list[Term]:
-    """A vector's components, or a packed scalar's bytes, extended."""
+    """The components of a vector, or the bytes of a packed scalar, extended."""
     if isinstance(value, tuple):
         return [resize(part.term, size, sign) for part in value]
     octets = [z3.Extract(8 * n + 7, 8 * n, value.term) for n in range(4)]

@@ -41,7 +41,7 @@ class Limits:
     end: float = float("inf")
     """The processor time of this process after which the kernel is given up."""
     answers: Answers | None = None
-    """Where answers are kept for later; None for nowhere."""
+    """Store of answers; None: answers are not kept."""
 
     def restart(self) -> Limits:
         """The same limits for the next task on a kernel, which takes as long as 8 questions."""

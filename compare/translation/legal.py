@@ -35,10 +35,7 @@ ACCUMULATORS = {"bf16": "f32"}
 
 @dataclass(frozen=True)
 class Legal:
-    """
-    Legal results: for each the centre, and how far from it an element may be; inf where anything
-    is.
-    """
+    """Legal results: the center and the allowed distance of each element, inf for any value."""
 
     centre: dict[str, Array]
     allowed: dict[str, Array]
@@ -153,7 +150,7 @@ def _is_contraction(op: LinalgStructuredOperation) -> bool:
 
 
 def _digits(type: str, centre: Array) -> int:
-    """Integers up to 2 to this power are exact in the accumulators and in the result."""
+    """Powers of two up to which integers are exact in the accumulators and the result."""
     kinds = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
     accumulator = ml_dtypes.finfo(kinds[ACCUMULATORS.get(type, type)])
     return min(int(accumulator.nmant), int(ml_dtypes.finfo(centre.dtype).nmant)) + 1
