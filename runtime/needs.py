@@ -231,7 +231,7 @@ class Needs:
         words = array("I", spirv)
         if sys.byteorder == "big":
             words.byteswap()
-        return _Reader(spirv, (words[1] >> 16 & 0xFF, words[1] >> 8 & 0xFF)).needs(_rows(words))
+        return _Reader(spirv, (words[1] >> 16 & 0xFF, words[1] >> 8 & 0xFF)).needs(rows_of(words))
 
 
 @dataclass(frozen=True)
@@ -458,7 +458,7 @@ _HANDLED = {
 HEADER_WORDS = 5
 
 
-def _rows(words: array[int]) -> Iterator[list[int]]:
+def rows_of(words: array[int]) -> Iterator[list[int]]:
     """The words of each instruction behind the header."""
     start = HEADER_WORDS
     while start < len(words):

@@ -71,11 +71,14 @@ class Descriptors:
             pSetLayouts=pointer(layouts),
         )
         device.call("vkAllocateDescriptorSets", device.handle, pointer(allocate), pointer(handles))
+        bound = [(*place, DescriptorType.STORAGE_BUFFER) for place in step.bindings]
+        if step.numbers is not None:
+            bound.append((*step.numbers, DescriptorType.UNIFORM_BUFFER))
         infos = array(
             DescriptorBufferInfo,
             (
                 DescriptorBufferInfo(buffer=self.buffers.handles[name], range=WHOLE_SIZE)
-                for _, _, name in step.bindings
+                for _, _, name, _ in bound
             ),
         )
         kept: list[object] = []
@@ -84,10 +87,10 @@ class Descriptors:
                 dstSet=handles[number],
                 dstBinding=binding,
                 descriptorCount=1,
-                descriptorType=DescriptorType.STORAGE_BUFFER,
+                descriptorType=kind,
                 pBufferInfo=c.addressof(infos) + i * c.sizeof(DescriptorBufferInfo),
             )
-            for i, (number, binding, _) in enumerate(step.bindings)
+            for i, (number, binding, _, kind) in enumerate(bound)
         )
         of_images = self._image_writes(step, list(handles), kept)
         writes = array(WriteDescriptorSet, [*of_images, *of_buffers])

@@ -143,6 +143,7 @@ class Buffers:
         free: Sequence[int],
     ) -> None:
         usage = BufferUsage.STORAGE_BUFFER | BufferUsage.TRANSFER_SRC | BufferUsage.TRANSFER_DST
+        usage |= BufferUsage.UNIFORM_BUFFER
         if self.texels:
             usage |= BufferUsage.UNIFORM_TEXEL_BUFFER | BufferUsage.STORAGE_TEXEL_BUFFER
         if self.addressable:

@@ -278,6 +278,8 @@ Slot: TypeAlias = tuple[int, DescriptorType, int]
 def interface_of(step: Step, spirv: bytes) -> tuple[tuple[Slot, ...], ...]:
     """The bindings of each descriptor set."""
     slots = {(s, b): (DescriptorType.STORAGE_BUFFER, 1) for s, b, _ in step.bindings}
+    if step.numbers is not None:
+        slots[step.numbers[:2]] = DescriptorType.UNIFORM_BUFFER, 1
     known = interfaces(spirv) if step.images else {}
     for bound in step.images:
         place = bound.set, bound.binding

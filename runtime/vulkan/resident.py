@@ -1,22 +1,19 @@
 """
 Work that stays on a device from run to run: routines that share weights and states.
 
-Two runs of a routine differ in numbers in grids and push constants, and in the moved parts of its
-inputs and outputs. So a run is one submission of commands that are written anew, by as few calls as
-there are dispatches to describe, and memory stays where it is as long as it suffices. While the
-device computes, the commands of a next run that the caller expects are written already.
+Two runs of a routine differ in the numbers of grids, and in the moved parts of its inputs and
+outputs. A run is one submission of commands, which are written anew only where one of these
+changes, and memory stays where it is as long as it suffices.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes as c
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from xdsl_spirv.runtime.vulkan.enums import PipelineBindPoint, ShaderStage
+from xdsl_spirv.runtime.vulkan.enums import Access, PipelineBindPoint, ShaderStage
 from xdsl_spirv.runtime.vulkan.errors import MisfitError
 from xdsl_spirv.runtime.vulkan.layout import array, pointer
 from xdsl_spirv.runtime.vulkan.loaded import (
@@ -49,9 +46,7 @@ Listed: TypeAlias = list[tuple[Callable[..., None], tuple[object, ...]]]
 
 CHANGED = (COMPUTED[0] | COPIED[0], COMPUTED[1] | COPIED[1])
 """Barrier for memory that the last run wrote, and for copied inputs."""
-
-AHEAD = 2
-"""Command buffers of a routine: one that runs, and one for the run after it."""
+READING = (COMPUTING[0], COMPUTING[1] | Access.UNIFORM_READ)
 
 
 class Together(Buffers):
@@ -73,14 +68,6 @@ class Together(Buffers):
 
     def close(self) -> None:
         self.own.close()
-
-
-@dataclass(frozen=True)
-class Expected:
-    """A past or expected run of a routine: its numbers and the bytes that are moved."""
-
-    numbers: Numbers
-    moved: tuple[int, ...]
 
 
 class ResidentWork(LoadedWork):
@@ -158,37 +145,31 @@ class ResidentWork(LoadedWork):
         numbers: Numbers,
         inputs: Mapping[str, Bytes],
         outputs: Numbers,
-        guess: tuple[Numbers, Numbers] | None,
         timeout: float,
     ) -> dict[str, bytearray]:
         """
         Run a routine by its numbers; `outputs` says how many bytes of each are wanted.
 
-        `guess` are the numbers and outputs of the next run, if they can be told. Raises
-        `DeviceTimeoutError` and `DeviceLostError`, after which the device must be closed.
+        Raises `DeviceTimeoutError` and `DeviceLostError`, after which the device must be closed.
         """
         assert self.staging is not None
         self.prepare(timeout)
         recorder = self.recorders[name]
         routine = recorder.routine
         views = {n: memoryview(inputs[n]).cast("B") for n in routine.inputs}
-        given = tuple(views[n].nbytes for n in routine.inputs)
-        moved = given + outputs
-        expected = Expected(numbers, moved)
-        following = Expected(guess[0], given + guess[1]) if guess is not None else None
+        moved = (*(views[n].nbytes for n in routine.inputs), *outputs)
         if not recorder.in_one_go:
             results = {n: bytearray(s) for n, s in zip(routine.outputs, outputs, strict=True)}
             for n, view in views.items():
                 self._write_pieces(n, view, timeout)
-            self.device.submit([recorder.commands(expected, False)], timeout)
+            self.device.submit([recorder.commands(numbers, ())], timeout)
             for n, data in results.items():
                 self._read_pieces(n, data, timeout)
             return results
         inside, outside = recorder.copies(moved)
         for copy in inside:
             to_staging(self.staging, copy, views[copy.name])
-        commands = recorder.commands(expected, True)
-        self.device.submit([commands], timeout, lambda: recorder.prepare(following))
+        self.device.submit([recorder.commands(numbers, moved)], timeout)
         copied = {copy.name: bytearray(staged(self.staging, copy)) for copy in outside}
         return {name: copied.get(name, bytearray()) for name in routine.outputs}
 
@@ -246,16 +227,17 @@ class Recorder:
         self._ordered = call.convert("vkCmdPipelineBarrier", *ordered)
         self.calls: list[Call] = []
         self.in_one_go = False
-        self._next = 0
-        self._recorded: dict[int, tuple[Expected, bool]] = {}
+        self._name = f"routine {routine.first}"
+        self._recorded: tuple[Numbers, Numbers] | None = None
+        """The grids and moved bytes of the commands."""
         self._empty: frozenset[int] = frozenset()
         """The steps whose grids are empty for the latest numbers."""
-        self._listed: dict[tuple[int, frozenset[int]], Listed] = {}
-        """Recorded calls by command buffer and set of empty steps."""
+        self._listed: dict[frozenset[int], Listed] = {}
+        """Recorded calls by set of empty steps."""
 
     def arrange(self) -> None:
         """Updates the calls for new descriptor sets and sizes; drops all recorded commands."""
-        self._recorded.clear()
+        self._recorded = None
         self._listed.clear()
         work, first = self.work, self.routine.first
         self.calls = [
@@ -302,46 +284,27 @@ class Recorder:
             at += -(-self.work.sizes[name] // 16) * 16
         return inside, outside
 
-    def commands(self, expected: Expected, moves: bool) -> int:
-        """Commands of a run, which may have been written already."""
-        for slot, known in self._recorded.items():
-            if known == (expected, moves):
-                self._next = (slot + 1) % AHEAD
-                return self.work.commands[self._name(slot)]
-        return self._write(expected, moves)
-
-    def prepare(self, expected: Expected | None) -> None:
-        """Write the commands of a run that may follow, while the one before it runs."""
-        if expected is None or (expected, True) in self._recorded.values():
-            return
-        rooms = (self.work.sizes[n] for n in (*self.routine.inputs, *self.routine.outputs))
-        if not all(0 <= size <= room for size, room in zip(expected.moved, rooms, strict=True)):
-            return
-        # A run whose sizes do not fit will not follow.
-        with contextlib.suppress(MisfitError):
-            self._write(expected, True)
-
-    def _name(self, slot: int) -> str:
-        return f"routine {self.routine.first} {slot}"
-
-    def _write(self, expected: Expected, moves: bool) -> int:
-        slot, self._next = self._next, (self._next + 1) % AHEAD
-        self._recorded.pop(slot, None)
-        name, work, device = self._name(slot), self.work, self.device
-        self._fill(expected.numbers)
+    def commands(self, numbers: Numbers, moved: Numbers) -> int:
+        """The commands of a run that moves so many bytes of each input and output, if any."""
+        work, device, name = self.work, self.work.device, self._name
+        key = tuple(numbers[number] for *_, number in self.routine.grids), moved
+        if key == self._recorded:
+            return work.commands[name]
+        self._recorded = None
+        self._fill(numbers)
         if name not in work.commands:
             work.commands[name] = device.command_buffer()
         commands = work.commands[name]
         device.begin(commands)
-        inside, outside = self.copies(expected.moved) if moves else ([], [])
+        inside, outside = self.copies(moved) if moved else ([], [])
         work._record_copies(commands, inside, False)  # pyright: ignore[reportPrivateUsage]
-        work._barrier(commands, CHANGED, COMPUTING)  # pyright: ignore[reportPrivateUsage]
+        work._barrier(commands, CHANGED, READING)  # pyright: ignore[reportPrivateUsage]
         self._write_calls(commands)
         work._barrier(commands, COMPUTED, COPYING)  # pyright: ignore[reportPrivateUsage]
         work._record_copies(commands, outside, True)  # pyright: ignore[reportPrivateUsage]
         work._barrier(commands, COPIED, READ_BY_HOST)  # pyright: ignore[reportPrivateUsage]
         device.call("vkEndCommandBuffer", commands)
-        self._recorded[slot] = (expected, moves)
+        self._recorded = key
         return commands
 
     def _fill(self, numbers: Numbers) -> None:
@@ -358,14 +321,11 @@ class Recorder:
                     "give smaller inputs, in several runs",
                 )
             self.calls[step - first].grid[axis].value = max(count, 0)
-        for step, offset, number in self.routine.pushes:
-            struct.pack_into("<I", self.blocks[step - first], offset, numbers[number] & 0xFFFFFFFF)
 
     def _write_calls(self, commands: int) -> None:
-        key = commands, self._empty
-        if key not in self._listed:
-            self._listed[key] = self._list_calls(c.c_void_p(commands))
-        for function, arguments in self._listed[key]:
+        if self._empty not in self._listed:
+            self._listed[self._empty] = self._list_calls(c.c_void_p(commands))
+        for function, arguments in self._listed[self._empty]:
             function(*arguments)
 
     def _list_calls(self, commands: c.c_void_p) -> Listed:

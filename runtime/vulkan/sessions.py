@@ -4,11 +4,13 @@ Sessions on a Vulkan device: from a program's functions to routines, and from in
 Everything that depends on sizes is an expression in a few names. A function's distinct expressions
 are read once and evaluated together at each run; of the same sizes nothing else is done again.
 Buffers get room for the greatest sizes that a caller's numbers may have beside the sizes of the
-inputs at hand, so that a next token needs no new memory.
+inputs at hand, so that a next token needs no new memory. Numbers in push constants are inputs of a
+routine, too: its commands are the same for all of them.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +26,7 @@ from xdsl_spirv.runtime.expressions import Number, evaluate, function_of, names_
 from xdsl_spirv.runtime.given import push_constant_bytes
 from xdsl_spirv.runtime.manifest import SHARED, Buffer, Dispatch
 from xdsl_spirv.runtime.session import Session
+from xdsl_spirv.runtime.vulkan.numbers import read_from_buffer
 from xdsl_spirv.runtime.vulkan.programs import bytes_of, constants_of
 from xdsl_spirv.runtime.vulkan.work import Routine, Step, Work, WorkBuffer
 
@@ -56,6 +59,21 @@ class Output:
         return tuple(size if size >= 0 else numbers[-1 - size] for size in self.sizes)
 
 
+@dataclass(frozen=True)
+class Block:
+    """Push constants of dispatches: constant ones, and (offset, which number) of a function's."""
+
+    constant: bytes
+    numbers: tuple[tuple[int, int], ...]
+
+    def packed(self, numbers: tuple[int, ...]) -> bytes:
+        """The block at the values of the function's expressions, as unsigned integers."""
+        block = bytearray(self.constant)
+        for offset, number in self.numbers:
+            struct.pack_into("<I", block, offset, numbers[number] & 0xFFFFFFFF)
+        return bytes(block)
+
+
 class FunctionPlan:
     """A function's expressions, and the routine that takes their values."""
 
@@ -80,14 +98,17 @@ class FunctionPlan:
         self.names += self.scalars
         self.texts: dict[str, int] = {}
         grids: list[tuple[int, int, int]] = []
-        pushes: list[tuple[int, int, int]] = []
+        self.blocks: dict[Block, str] = {}
+        """Buffers by the push constants that they contain."""
+        self.numbered: dict[int, str] = {}
+        """Buffers by the dispatches that read their push constants from one."""
         for step, dispatch in enumerate(manifest.dispatches, first):
             for axis, count in enumerate(dispatch.grid):
                 if isinstance(count, str):
                     grids.append((step, axis, self._number(count)))
-            for constant in dispatch.push_constants:
-                if isinstance(constant.value, str):
-                    pushes.append((step, constant.offset, self._number(constant.value)))
+            if any(isinstance(c.value, str) for c in dispatch.push_constants):
+                name = f"{self.prefix}numbers.{len(self.blocks)}"
+                self.numbered[step - first] = self.blocks.setdefault(self._block(dispatch), name)
         self.outputs = [
             Output(b, self.name(b), tuple(map(self._number_or_size, b.shape)))
             for b in manifest.outputs
@@ -103,17 +124,21 @@ class FunctionPlan:
             first,
             first + len(manifest.dispatches),
             tuple(grids),
-            tuple(pushes),
-            tuple(self.name(b) for b in manifest.inputs if b.kind == "input"),
+            (*(self.name(b) for b in manifest.inputs if b.kind == "input"), *self.blocks.values()),
             tuple(self.name(b) for b in manifest.outputs),
         )
         self.placed: dict[str, int] = {}
         self.fitting: set[tuple[int, ...]] = set()
         """Sizes of inputs for which there is room, for all numbers of the caller."""
-        self.last: tuple[int, ...] | None = None
 
     def _number(self, text: str) -> int:
         return self.texts.setdefault(text, len(self.texts))
+
+    def _block(self, dispatch: Dispatch) -> Block:
+        constants = dispatch.push_constants
+        numbers = [(c.offset, self._number(c.value)) for c in constants if isinstance(c.value, str)]
+        constant = push_constant_bytes(_without_numbers(dispatch))
+        return Block(constant.ljust(-(-len(constant) // 16) * 16, b"\0"), tuple(numbers))
 
     def _number_or_size(self, size: Number) -> int:
         return size if isinstance(size, int) else -1 - self._number(size)
@@ -130,36 +155,37 @@ class FunctionPlan:
         return buffer.name if buffer.kind in SHARED else self.prefix + buffer.name
 
     def steps(self) -> list[Step]:
-        """The dispatches, with zeros in place of numbers that are not known yet."""
+        """The dispatches, with zeros in grids in place of numbers that are not known yet."""
         kernels = {kernel.name: kernel for kernel in self.program.manifest.kernels}
         kinds = {b.name: self.name(b) for b in self.program.manifest.buffers}
         return [
             Step(
-                kernel=dispatch.kernel,
+                kernel=_numbered(dispatch.kernel) if n in self.numbered else dispatch.kernel,
                 entry_point=dispatch.entry_point,
                 grid=tuple(n if isinstance(n, int) else 0 for n in dispatch.grid),  # type: ignore[arg-type]
                 bindings=tuple((b.set, b.binding, kinds[b.buffer]) for b in dispatch.bindings),
                 constants=constants_of(dispatch, kernels[dispatch.kernel]),
-                push=push_constant_bytes(_without_numbers(dispatch)),
+                push=b"" if n in self.numbered else push_constant_bytes(dispatch),
                 once=dispatch.once,
+                numbers=(*_place_of_numbers(dispatch), self.numbered[n])
+                if n in self.numbered
+                else None,
             )
-            for dispatch in self.program.manifest.dispatches
+            for n, dispatch in enumerate(self.program.manifest.dispatches)
         ]
+
+    def kernels(self) -> dict[str, bytes]:
+        """The kernels that read their push constants from a buffer."""
+        dispatches = [self.program.manifest.dispatches[n] for n in self.numbered]
+        places = {d.kernel: _place_of_numbers(d) for d in dispatches}
+        return {
+            _numbered(name): read_from_buffer(self.program.code[name].binary, *place)
+            for name, place in places.items()
+        }
 
     def values(self, sizes: Sizes) -> tuple[int, ...]:
         """The values of all expressions, in order."""
         return self.numbers(*(sizes[name] for name in self.names))
-
-    def expected(self, sizes: Sizes) -> tuple[int, ...] | None:
-        """The values of the next run, if its numbers go on as they did since the last one."""
-        now = tuple(sizes[name] for name in self.names)
-        before, self.last = self.last, now
-        if before is None or not self.scalars:
-            return None
-        dims = len(self.names) - len(self.scalars)
-        if before[:dims] != now[:dims]:
-            return None
-        return self.numbers(*(2 * b - a for a, b in zip(before, now, strict=True)))
 
     def bytes(self, buffer: Buffer, sizes: Sizes) -> int:
         """The bytes of a buffer; raises `ProgramError` for sizes that kernels cannot count."""
@@ -253,6 +279,17 @@ def bytes_at(shape: tuple[int, ...], numbers: tuple[int, ...], type: str) -> int
     return prod(sizes) * dtype_of(type).itemsize
 
 
+def _numbered(kernel: str) -> str:
+    """The name of a kernel that reads its push constants from a buffer."""
+    return f"{kernel} by numbers"
+
+
+def _place_of_numbers(dispatch: Dispatch) -> tuple[int, int]:
+    """A set and a binding that the kernel does not use."""
+    last = max((b.set for b in dispatch.bindings), default=0)
+    return last, 1 + max((b.binding for b in dispatch.bindings if b.set == last), default=-1)
+
+
 def _without_numbers(dispatch: Dispatch) -> Dispatch:
     def static(value: Number | float) -> int | float:
         return 0 if isinstance(value, str) else value
@@ -290,11 +327,14 @@ class VulkanSession(Session):
                     continue
                 size = b.bytes if not b.is_dynamic else 0
                 buffers.setdefault(plan.name(b), WorkBuffer(plan.name(b), size, b.kind))
+            for block, name in plan.blocks.items():
+                buffers[name] = WorkBuffer(name, len(block.constant), "input")
             plan.placed = {plan.name(b): buffers[plan.name(b)].size for b in plan.own}
         values = {**self.program.weights, **self.program.first_values()}
         return Work(
             buffers=tuple(buffers.values()),
-            kernels={name: code.binary for name, code in self.program.code.items()},
+            kernels={name: code.binary for name, code in self.program.code.items()}
+            | {name: code for plan in self.functions.values() for name, code in plan.kernels().items()},
             steps=tuple(step for plan in self.functions.values() for step in plan.steps()),
             subgroup_size=manifest.subgroup_size,
             target=manifest.target,
@@ -318,14 +358,13 @@ class VulkanSession(Session):
     ) -> dict[str, Array]:
         plan = self.functions[function.manifest.function]
         numbers = plan.values(sizes)
-        following = plan.expected(sizes)
         given = {plan.prefix + n: bytes_of(a) for n, a in inputs.items() if n not in plan.scalars}
+        given |= {name: block.packed(numbers) for block, name in plan.blocks.items()}
         results = self.loaded.run_routine(
             function.manifest.function,
             numbers,
             given,
             plan.wanted(numbers),
-            following and (following, plan.wanted(following)),
             self.device.timeout,
         )
         return {

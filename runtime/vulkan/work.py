@@ -62,6 +62,8 @@ class Step:
     addresses: tuple[tuple[int, str], ...] = ()
     once: bool = False
     """Whether it runs before the first run only: what it writes stays."""
+    numbers: tuple[int, int, str] | None = None
+    """Set, binding and name of the uniform buffer that the kernel reads in place of `push`."""
     images: tuple[Bound, ...] = ()
     """Images, whose texels are in buffers, and samplers; they are in no `bindings`."""
 
@@ -104,14 +106,12 @@ class Routine:
     """
     Steps that run together, `first` up to `end`, by numbers that differ from run to run.
 
-    `grids` are (step, axis, which number), `pushes` (step, offset, which number): unsigned integers
-    of 32 bits in the block of push constants. `inputs` and `outputs` are buffers.
+    `grids` are (step, axis, which number). `inputs` and `outputs` are buffers.
     """
 
     first: int
     end: int
     grids: tuple[tuple[int, int, int], ...]
-    pushes: tuple[tuple[int, int, int], ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 

@@ -87,10 +87,9 @@ class RemoteWork:
         numbers: tuple[int, ...],
         inputs: Mapping[str, Bytes],
         outputs: tuple[int, ...],
-        guess: tuple[tuple[int, ...], tuple[int, ...]] | None,
         timeout: float,
     ) -> dict[str, bytearray]:
-        arguments = (name, numbers, inputs, outputs, guess, timeout)
+        arguments = (name, numbers, inputs, outputs, timeout)
         return self.worker.call("run_routine", self.number, *arguments, seconds=timeout)
 
     def write(self, name: str, data: Bytes, timeout: float) -> None:

@@ -52,8 +52,8 @@ def main(folder: str, steps: list[Any], file: str) -> dict[str, Any]:
             written: list[int] = []
             placed: list[int] = []
             recorder, place = session.loaded.recorders["decode"], device.place
-            write = recorder._write
-            recorder._write = lambda *given: written.append(1) or write(*given)
+            write = recorder._write_calls
+            recorder._write_calls = lambda *given: written.append(1) or write(*given)
             device.place = lambda *given: placed.append(1) or place(*given)  # type: ignore[method-assign]
             x = rows(1, 0)
             counts: list[int] = []
