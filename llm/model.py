@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from xdsl_spirv.llm.prompts import Prompt, Prompts
-from xdsl_spirv.llm.sampling import Sampler, Sampling
+from xdsl_spirv.llm.sampling import Prediction, Sampler, Sampling
 from xdsl_spirv.llm.speculation import AHEAD, Speculation
 from xdsl_spirv.llm.texts import DECODE, PREFILL, Session, Texts, Work, Works
-from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
 End = Literal["stop", "limit", "capacity", "interrupted"]
@@ -109,16 +108,16 @@ class LanguageModel:
         """The tokens of which the states hold keys and values."""
         return self.texts.read[self.slot]
 
-    def logits(self, tokens: Sequence[int], work: Works) -> Array:
-        """The logits of the token after `tokens`; `work` counts the computed tokens."""
-        logits = None
+    def predict(self, tokens: Sequence[int], work: Works) -> Prediction:
+        """Predicts the token after `tokens`; `work` counts the computed tokens."""
+        prediction = None
         if self.speculation is not None:
-            logits = self.speculation.find(tokens, work)
-        if self.speculation is not None and logits is None:
-            logits = self.speculation.read(self.texts, self.slot, tokens, work)
-        while logits is None:
-            logits = self.texts.read_part(self.slot, tokens, work)
-        return logits
+            prediction = self.speculation.find(tokens, work)
+        if self.speculation is not None and prediction is None:
+            prediction = self.speculation.read(self.texts, self.slot, tokens, work)
+        while prediction is None:
+            prediction = self.texts.read_part(self.slot, tokens, work)
+        return prediction
 
 
 class Answer(Iterator[str]):
@@ -147,7 +146,7 @@ class Answer(Iterator[str]):
         self._limit = limit
         self._sampler = sampler
         self._stream = model.prompts.tokenizer.stream(begins=begins)
-        self._logits: Array | None = None
+        self._prediction: Prediction | None = None
         self._pieces = self._generate()
 
     def __next__(self) -> str:
@@ -158,13 +157,13 @@ class Answer(Iterator[str]):
         """The tokens of the prompt and the answer."""
         return [*self.prompt, *self.tokens]
 
-    def step(self, logits: Array | None = None) -> str | None:
+    def step(self, prediction: Prediction | None = None) -> str | None:
         """
         Computes one more token; returns the text that it completes (may be empty); None at the end.
 
-        Where `logits` are given, the token is chosen by them, and nothing is computed.
+        Where a `prediction` is given, the token is chosen by it, and nothing is computed.
         """
-        self._logits = logits
+        self._prediction = prediction
         return next(self._pieces, None)
 
     def interrupt(self) -> None:
@@ -178,10 +177,9 @@ class Answer(Iterator[str]):
 
     def _next(self) -> int | None:
         """The next token of the text; None for one that ends it."""
-        if self._logits is None:
-            self._logits = self._model.logits(self.text, self.work)
-        token = self._sampler.choose(self._logits)
-        self._logits = None
+        prediction = self._prediction or self._model.predict(self.text, self.work)
+        self._prediction = None
+        token = self._sampler.choose(prediction)
         if token in self._model.prompts.tokenizer.vocabulary.stops:
             self.end = "stop"
             return None

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from xdsl_spirv.llm.model import Answer, LanguageModel
-from xdsl_spirv.llm.sampling import Sampling
+from xdsl_spirv.llm.sampling import Prediction, Sampling
 from xdsl_spirv.llm.texts import DECODE, PREFILL, Texts, common_start
-from xdsl_spirv.runtime.elements import Array
 
 
 class FullError(Exception):
@@ -199,12 +198,12 @@ class Queue:
             self._active[number] = self._active.pop(number)
         model, answer = self.models[number], self._active[number].answer
         try:
-            logits = model.texts.read_part(model.slot, answer.text, answer.work)
+            prediction = model.texts.read_part(model.slot, answer.text, answer.work)
         except Exception as error:
             self._fail(number, error)
             return
-        if logits is not None:
-            self._advance(number, logits)
+        if prediction is not None:
+            self._advance(number, prediction)
 
     def _read_answers(self) -> None:
         """Computes the next token of all answers whose prompts are read."""
@@ -221,13 +220,14 @@ class Queue:
             answers = {n: self._active[n].answer for n in numbers}
             slots = {n: self.models[n].slot for n in numbers}
             try:
-                logits = texts.read_last({slots[n]: (a.text, a.work) for n, a in answers.items()})
+                work = {slots[n]: (a.text, a.work) for n, a in answers.items()}
+                predictions = texts.read_last(work)
             except Exception as error:
                 for number in numbers:
                     self._fail(number, error)
                 continue
             for number in numbers:
-                self._advance(number, logits[slots[number]])
+                self._advance(number, predictions[slots[number]])
 
     def _is_gone(self, number: int) -> bool:
         """Ends an answer whose caller wants no more of it."""
@@ -243,12 +243,12 @@ class Queue:
         self._finish(number)
         request.tell(error)
 
-    def _advance(self, number: int, logits: Array | None) -> None:
+    def _advance(self, number: int, prediction: Prediction | None) -> None:
         """Adds a token to an answer, or ends it."""
         active = self._active[number]
         request, answer, stops = active.request, active.answer, active.stops
         try:
-            piece = answer.step(logits)
+            piece = answer.step(prediction)
         except Exception as error:
             self._fail(number, error)
             return

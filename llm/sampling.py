@@ -9,12 +9,26 @@ likelier, so that a seed gives the same text every time.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """
+    The next token of a text: the likeliest one and its logit.
+
+    `read` returns the logits of all, until the model runs again.
+    """
+
+    likeliest: int
+    highest: float
+    read: Callable[[], Array]
 
 
 @dataclass(frozen=True)
@@ -57,22 +71,17 @@ class Sampler:
             self.seed = np.random.SeedSequence().generate_state(1)[0].item()
         self._random = np.random.default_rng(self.seed)
 
-    def choose(self, logits: Array) -> int:
-        """
-        The next token. `logits` are of one position, `[vocabulary]`.
-
-        Raises `ProgramError` if no logit is finite.
-        """
-        best = int(np.argmax(logits))
-        if not math.isfinite(logits[best]):
+    def choose(self, prediction: Prediction) -> int:
+        """Chooses the next token; raises `ProgramError` if the highest logit is not finite."""
+        if not math.isfinite(prediction.highest):
             raise ProgramError(
-                f"the logit of token {best} is {logits[best]}",
+                f"the highest logit is {prediction.highest}",
                 "the model's output",
                 "compute in a wider type, or run with --device interpreter to see where",
             )
         if not self._sampling.temperature:
-            return best
-        tokens, probabilities = distribution(logits, self._sampling)
+            return prediction.likeliest
+        tokens, probabilities = distribution(prediction.read(), self._sampling)
         below = np.cumsum(probabilities)
         # Rounding may leave the last sum a little below the draw.
         place = np.searchsorted(below, self._random.random() * below[-1], side="right")

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.llm.sampling import Prediction
 from xdsl_spirv.llm.texts import DECODE, PREFILL, Texts, Work, Works
-from xdsl_spirv.runtime.elements import Array
 
 if TYPE_CHECKING:
     from xdsl_spirv.llm.prompts import Prompts
@@ -42,11 +42,11 @@ def refuse_other_tokens(model: Prompts, draft: Prompts, place: str) -> None:
 class Draft(Protocol):
     """The part of a language model that proposes tokens."""
 
-    def logits(self, tokens: list[int], work: Works) -> Array: ...
+    def predict(self, tokens: list[int], work: Works) -> Prediction: ...
 
 
 class Speculation:
-    """The proposals of a draft, `ahead` at a time, and a model's logits behind each of them."""
+    """The proposals of a draft, `ahead` at a time, and a model's predictions behind each of them."""
 
     def __init__(self, draft: Draft, ahead: int):
         self.draft, self.ahead = draft, ahead
@@ -54,21 +54,22 @@ class Speculation:
         self._text: list[int] = []
         """The text that the last run has read, proposals included."""
         self._first = 0
-        """The length of the shortest text whose next logits are known."""
-        self._logits: Array | Sequence[Array] = ()
+        """The length of the shortest text whose next token is predicted."""
+        self._predictions: Sequence[Prediction] = ()
 
-    def find(self, tokens: Sequence[int], work: Works) -> Array | None:
-        """The logits behind a text that a run has read as proposals; counts an accepted one."""
+    def find(self, tokens: Sequence[int], work: Works) -> Prediction | None:
+        """The prediction behind a text that a run has read as proposals; counts an accepted one."""
         number = len(tokens) - self._first
-        if not 0 < number < len(self._logits) or list(tokens) != self._text[: len(tokens)]:
+        if not 0 < number < len(self._predictions) or list(tokens) != self._text[: len(tokens)]:
             return None
         self.accepted += 1
         work[DECODE].tokens += 1
-        return self._logits[number]
+        return self._predictions[number]
 
-    def read(self, texts: Texts, slot: int, tokens: Sequence[int], work: Works) -> Array | None:
+    def read(self, texts: Texts, slot: int, tokens: Sequence[int], work: Works
+    ) -> Prediction | None:
         """
-        Read the last token of a text together with proposals; returns the logits behind it.
+        Read the last token of a text together with proposals; predicts the one behind it.
 
         None where more is left to read, or the context has no room for proposals.
         """
@@ -78,14 +79,14 @@ class Speculation:
         proposals = self._propose(tokens)
         work[DECODE].seconds += time.perf_counter() - start
         self._text, self._first = [*tokens, *proposals], len(tokens)
-        self._logits = ()
-        self._logits = texts.read_ahead(slot, tokens, proposals, work)
+        self._predictions = ()
+        self._predictions = texts.read_ahead(slot, tokens, proposals, work)
         self.proposed += len(proposals)
-        return self._logits[0]
+        return self._predictions[0]
 
     def _propose(self, tokens: Sequence[int]) -> list[int]:
         """The tokens that the draft finds likeliest, one after the other."""
         text, work = list(tokens), {PREFILL: Work(), DECODE: Work()}
         for _ in range(self.ahead):
-            text.append(int(self.draft.logits(text, work).argmax()))
+            text.append(self.draft.predict(text, work).likeliest)
         return text[len(tokens) :]

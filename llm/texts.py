@@ -2,8 +2,8 @@
 The texts that the states of a session hold, and the runs that make them longer.
 
 The program has the functions `prefill` (some tokens) and `decode` (one), which take the `token`s
-and how many of the `past` the states hold, and give the `logits` of the token that follows. One
-compiled for several slots holds as many texts: these take the `slot`, and `decode_batch` computes
+and how many of the `past` the states hold, and give the `logits` of the token that follows, the
+`likeliest` one and the `highest` logit. One compiled for several slots holds as many texts: these take the `slot`, and `decode_batch` computes
 one token of each text (`xdsl_spirv.frontends.gguf.importer`). With `verify`, a few tokens are read
 at once, and the logits behind each of them are given.
 """
@@ -11,16 +11,19 @@ at once, and the logits behind each of them are given.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from xdsl_spirv.llm.sampling import Prediction
 from xdsl_spirv.runtime.elements import Array
 
 PREFILL, DECODE, BATCH, VERIFY = "prefill", "decode", "decode_batch", "verify"
 TOKEN, PAST, LOGITS = "token", "past", "logits"
+LIKELIEST, HIGHEST = "likeliest", "highest"
 SLOT, POSITION = "slot", "position"
 
 PREFILLED = 512
@@ -30,7 +33,11 @@ PREFILLED = 512
 class Session(Protocol):
     """Runs the functions of a program on states that stay, until one fails."""
 
-    def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]: ...
+    def run(
+        self, function: str, inputs: Mapping[str, Any], /, *, outputs: Collection[str]
+    ) -> Mapping[str, Array]: ...
+
+    def read(self, function: str, output: str, first: int, count: int) -> Array: ...
 
     def reset(self) -> None: ...
 
@@ -66,51 +73,53 @@ class Texts:
         """Returns how many tokens of a text are still to be read: at least the last one."""
         return len(tokens) - min(common_start(tokens, self.read[slot]), len(tokens) - 1)
 
-    def read_part(self, slot: int, tokens: Sequence[int], work: Works) -> Array | None:
+    def read_part(self, slot: int, tokens: Sequence[int], work: Works) -> Prediction | None:
         """
         Read the next tokens of a text, up to `PREFILLED`.
 
-        Returns the logits of the token that follows, or None where the text goes on.
+        Predicts the token that follows; None where the text goes on.
         """
         past = len(tokens) - self.count_left(slot, tokens)
         part = tokens[past : past + PREFILLED]
         function = DECODE if len(part) == 1 else PREFILL
-        logits, seconds = self._run(function, self._inputs(slot, part, past))
+        predictions, seconds = self._run(function, self._inputs(slot, part, past))
         work[function].seconds += seconds
         work[function].tokens += len(part)
         self.read[slot] = list(tokens[: past + len(part)])
-        return logits[-1] if past + len(part) == len(tokens) else None
+        return predictions[-1] if past + len(part) == len(tokens) else None
 
     def read_ahead(
         self, slot: int, tokens: Sequence[int], proposals: Sequence[int], work: Works
-    ) -> Array:
+    ) -> Sequence[Prediction]:
         """
         Read the last token of a text, whose others are read, and proposals of the next ones.
 
-        Returns the logits behind each of them; the last token alone counts as work.
+        Predicts the token behind each of them; the last token alone counts as work.
         """
         part = [tokens[-1], *proposals]
-        logits, seconds = self._run(VERIFY, self._inputs(slot, part, len(tokens) - 1))
+        predictions, seconds = self._run(VERIFY, self._inputs(slot, part, len(tokens) - 1))
         work[DECODE].seconds += seconds
         work[DECODE].tokens += 1
         self.read[slot] = [*tokens, *proposals]
-        return logits
+        return predictions
 
     def _inputs(self, slot: int, part: Sequence[int], past: int) -> dict[str, Any]:
         inputs: dict[str, Any] = {TOKEN: np.array(part, np.int32), PAST: past}
         return inputs | {SLOT: slot} if len(self.read) > 1 else inputs
 
-    def read_last(self, texts: Mapping[int, tuple[Sequence[int], Works]]) -> Mapping[int, Array]:
+    def read_last(
+        self, texts: Mapping[int, tuple[Sequence[int], Works]]
+    ) -> Mapping[int, Prediction]:
         """
         Read the last token of several texts, by slot, at once; all others are read already.
 
-        Returns the logits of the tokens that follow.
+        Predicts the tokens that follow.
         """
         if len(texts) == 1:
             ((slot, (tokens, work)),) = texts.items()
-            logits = self.read_part(slot, tokens, work)
-            assert logits is not None
-            return {slot: logits}
+            prediction = self.read_part(slot, tokens, work)
+            assert prediction is not None
+            return {slot: prediction}
         # The other slots get a number behind the text that they hold; no run reads it.
         places = [min(len(read), self.context - 1) for read in self.read]
         token = np.zeros(len(places), np.int32)
@@ -122,27 +131,35 @@ class Texts:
             PAST: max(places[slot] for slot in texts),
             **{f"{PAST}_{slot}": place for slot, place in enumerate(places)},
         }
-        logits, seconds = self._run(BATCH, inputs)
+        predictions, seconds = self._run(BATCH, inputs)
         for slot, place in enumerate(places):
             del self.read[slot][place:]
         for slot, (tokens, work) in texts.items():
             self.read[slot] = list(tokens)
             work[DECODE].seconds += seconds / len(texts)
             work[DECODE].tokens += 1
-        return {slot: logits[slot] for slot in texts}
+        return {slot: predictions[slot] for slot in texts}
 
-    def _run(self, function: str, inputs: Mapping[str, Any]) -> tuple[Array, float]:
-        """Logits, and seconds; behind a run that failed, no slot holds anything."""
+    def _run(
+        self, function: str, inputs: Mapping[str, Any]
+    ) -> tuple[Sequence[Prediction], float]:
+        """A prediction for each row of logits, and seconds; a run that failed empties all slots."""
         if self._lost:
             self.session.reset()
         start, self._lost = time.perf_counter(), True
         try:
-            logits = self.session.run(function, **inputs)[LOGITS]
+            results = self.session.run(function, inputs, outputs=(LIKELIEST, HIGHEST))
             self._lost = False
         finally:
             if self._lost:
                 self.read = [[] for _ in self.read]
-        return logits, time.perf_counter() - start
+        seconds = time.perf_counter() - start
+        rows = zip(results[LIKELIEST].tolist(), results[HIGHEST].tolist(), strict=True)
+        read = partial(self._read_row, function)
+        return [Prediction(*best, partial(read, row)) for row, best in enumerate(rows)], seconds
+
+    def _read_row(self, function: str, row: int) -> Array:
+        return self.session.read(function, LOGITS, row, 1)[0]
 
 
 def common_start(one: Sequence[int], other: Sequence[int]) -> int:

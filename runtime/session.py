@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from xdsl_spirv.runtime.expressions import names_in
 from xdsl_spirv.runtime.given import bind_inputs
 from xdsl_spirv.runtime.manifest import SHARED, Buffer
 from xdsl_spirv.runtime.memory import refuse_beyond_memory
+from xdsl_spirv.speech import did_you_mean
 
 if TYPE_CHECKING:
     from xdsl_spirv.interpreter.checks import Checks
@@ -54,6 +55,8 @@ class Session(Closing, ABC):
             for buffer in function.manifest.states
         }
         self._is_lost = False
+        self._ran: dict[str, Mapping[str, int]] = {}
+        """The sizes of each function's last run."""
 
     def run(
         self,
@@ -62,12 +65,14 @@ class Session(Closing, ABC):
         /,
         *,
         checks: Checks | None = None,
+        outputs: Collection[str] | None = None,
         **named: Any,
     ) -> dict[str, Array]:
         """
         Run a function (a program's only one without a name) on its inputs, by name.
 
-        Returns its results by name. On the interpreter `checks` look for undefined behaviour.
+        Returns its results by name, or only those named in `outputs`: until the function runs
+        again, `read` returns the others. On the interpreter `checks` look for undefined behaviour.
         Raises `ProgramError` for inputs that do not fit, and the device's errors.
         """
         if self._is_lost:
@@ -75,13 +80,39 @@ class Session(Closing, ABC):
         chosen = self.program.function(function)
         given = {**(inputs or {}), **named}
         self._refuse(checks)
+        wanted = [b.name for b in chosen.manifest.outputs]
+        if outputs is not None:
+            self._refuse_unknown(chosen, outputs)
+            wanted = [name for name in wanted if name in outputs]
         arrays = bind_inputs(chosen, given)
         sizes = chosen.check_sizes(arrays)
         self._prepare(chosen, sizes)
         self._is_lost = bool(self.states)
-        results = self._run(chosen, arrays, sizes, checks)
+        results = self._run(chosen, arrays, sizes, checks, wanted)
         self._is_lost = False
+        self._ran[chosen.manifest.function] = sizes
         return results
+
+    def read(self, function: str, output: str, first: int = 0, count: int | None = None) -> Array:
+        """
+        Returns a result of a function's last run: `count` rows of it from the `first` one on.
+
+        Raises `ProgramError` where the function has no such result or has not run.
+        """
+        chosen = self.program.function(function)
+        self._refuse_unknown(chosen, [output])
+        if self._is_lost or function not in self._ran:
+            raise ProgramError(f"{function!r} has not run", f"result {output!r}", "run it first")
+        return self._read_output(chosen, output, self._ran[function], first, count)
+
+    def _refuse_unknown(self, function: Program, outputs: Collection[str]) -> None:
+        known = [b.name for b in function.manifest.outputs]
+        for name in set(outputs) - set(known):
+            raise ProgramError(
+                f"there is no result {name!r}",
+                f"results of {function.manifest.function}: {', '.join(known)}",
+                did_you_mean(name, known, "name one of them"),
+            )
 
     def reserve(self, function: str | None = None, /, **sizes: int) -> None:
         """
@@ -156,7 +187,18 @@ class Session(Closing, ABC):
         inputs: Mapping[str, Array],
         sizes: Mapping[str, int],
         checks: Checks | None,
+        outputs: Sequence[str],
     ) -> dict[str, Array]: ...
+
+    @abstractmethod
+    def _read_output(
+        self,
+        function: Program,
+        output: str,
+        sizes: Mapping[str, int],
+        first: int,
+        count: int | None,
+    ) -> Array: ...
 
     @abstractmethod
     def _read(self) -> dict[str, Array]: ...
@@ -172,6 +214,7 @@ class InterpreterSession(Session):
         super().__init__(program)
         refuse_beyond_memory(self.states.values())
         self._arrays = program.first_values()
+        self._results: dict[str, dict[str, Array]] = {}
 
     def _prepare(self, function: Program, sizes: Mapping[str, int]) -> None:
         manifest = function.at_these(sizes).manifest
@@ -183,9 +226,23 @@ class InterpreterSession(Session):
         inputs: Mapping[str, Array],
         sizes: Mapping[str, int],
         checks: Checks | None,
+        outputs: Sequence[str],
     ) -> dict[str, Array]:
-        names = [buffer.name for buffer in function.manifest.states]
-        return run_in_place(function, inputs, {name: self._arrays[name] for name in names}, checks)
+        states = {buffer.name: self._arrays[buffer.name] for buffer in function.manifest.states}
+        results = run_in_place(function, inputs, states, checks)
+        self._results[function.manifest.function] = results
+        return {name: results[name] for name in outputs}
+
+    def _read_output(
+        self,
+        function: Program,
+        output: str,
+        sizes: Mapping[str, int],
+        first: int,
+        count: int | None,
+    ) -> Array:
+        rows = slice(first, None if count is None else first + count)
+        return np.atleast_1d(self._results[function.manifest.function][output])[rows]
 
     def _read(self) -> dict[str, Array]:
         return {name: array.copy() for name, array in self._arrays.items()}

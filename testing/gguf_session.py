@@ -41,6 +41,6 @@ class Session:
                 empty = np.zeros(argument.type.get_shape(), f"f{argument.type.element_type.size}")  # pyright: ignore
                 values[called] = self.states.setdefault(called, empty)
             given.append(values[called])
-        logits, *new = reference(self.model.module, given, name, options=Options())
+        logits, _, _, *new = reference(self.model.module, given, name, options=Options())
         self.states = dict(zip(self.states, new, strict=True))
         return logits

@@ -4,11 +4,13 @@ A language model in numpy that stands for a session of a compiled one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 from typing import Any, Self
 
 import numpy as np
 
+from xdsl_spirv.llm.sampling import Prediction
 from xdsl_spirv.llm.texts import BATCH, PREFILL, VERIFY
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
@@ -16,7 +18,31 @@ from xdsl_spirv.runtime.errors import ProgramError
 WIDTH = 8
 
 
-class NumpySession:
+def predicted(logits: Array) -> Prediction:
+    """The prediction by the logits of all tokens."""
+    return Prediction(int(logits.argmax()), float(logits.max()), lambda: logits)
+
+
+class LogitsSession(ABC):
+    """Takes all results of a run from the logits that `compute` gives."""
+
+    def run(
+        self, function: str, inputs: Mapping[str, Any], /, *, outputs: Collection[str]
+    ) -> Mapping[str, Array]:
+        logits = self.compute(function, **inputs)
+        best = {"likeliest": logits.argmax(1).astype(np.int32), "highest": logits.max(1)}
+        self.results = {"logits": logits, **best}
+        return {name: self.results[name] for name in outputs}
+
+    def read(self, function: str, output: str, first: int, count: int) -> Array:
+        return self.results[output][first : first + count]
+
+    @abstractmethod
+    def compute(self, function: str, /, **inputs: Any) -> Array:
+        """The logits behind each token for which the function gives them."""
+
+
+class NumpySession(LogitsSession):
     """
     A model whose logits depend on every token and its place, of which it keeps vectors as states.
 
@@ -36,7 +62,7 @@ class NumpySession:
         self.states[:] = np.nan
         self.lost = False
 
-    def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]:
+    def compute(self, function: str, /, **inputs: Any) -> Array:
         token, past = inputs["token"], inputs["past"]
         assert not self.lost
         self.runs.append((function, len(token), past))
@@ -57,7 +83,7 @@ class NumpySession:
             rows = [
                 self._logits(*each, past + 1) for each in zip(self.states, token[:, None], places)
             ]
-            return {"logits": np.concatenate(rows)}
+            return np.concatenate(rows)
         assert inputs.keys() == {"token", "past"} | ({"slot"} if len(self.states) > 1 else set())
         assert len(token) == 1 or function in (PREFILL, VERIFY)
         state = self.states[inputs.get("slot", 0)]
@@ -65,8 +91,8 @@ class NumpySession:
             rows = [
                 self._logits(state, token[:n], past, past + n) for n in range(1, len(token) + 1)
             ]
-            return {"logits": np.concatenate(rows)}
-        return {"logits": self._logits(state, token, past, past + len(token))}
+            return np.concatenate(rows)
+        return self._logits(state, token, past, past + len(token))
 
     def _logits(self, state: Array, token: Array, past: int, most: int) -> Array:
         state[past : past + len(token)] = self.embedding[token]

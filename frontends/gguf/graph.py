@@ -34,8 +34,10 @@ from xdsl_spirv.frontends.gguf.parameters import Parameters
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.reading import Reader, written
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
-from xdsl_spirv.frontends.onnx.values import F32, Array, Element, Tensor
+from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
 
+PART = 256
+"""Logits of which one invocation or a group of them finds the highest."""
 STATES = ("k", "v")
 """States of a block: its keys and its values."""
 
@@ -177,6 +179,47 @@ class Step:
         if cap:
             x = self.b.elementwise(lambda s, x: s.unary(scalar_math.TanhOp, x / cap) * cap, x)
         return self.scale(x, 1 / self.parameters.logit_divisor)
+
+    def likeliest(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """
+        The first token with the highest logit in each row, in i32, and this logit.
+
+        The highest of each part of a row comes first, so that many invocations look for it. Where
+        it is NaN the token is the number of all tokens.
+        """
+        b, rows, count = self.b, logits.sizes[0], self.parameters.vocabulary
+        parts = -(-count // PART)
+        within = self.constant("tokens_of_part", np.arange(PART, dtype=np.int32))
+        source = Reader(b, logits)
+
+        def token_of(s: Scalars, part: Number, inner: Number) -> Number:
+            # The last part is filled up with the last token.
+            return s.minimum(part * PART + inner, count - 1)
+
+        def larger(s: Scalars, inner: Number, most: Number) -> Sequence[Number]:
+            token = token_of(s, s.index(1, I32), inner)
+            return [s.maximum(most, source.read(s, [s.index(0), token]))]
+
+        out = (b.fill(F32.least, [rows, parts], F32), F32, [rows, parts], [0, 1])
+        highest_of = b.generic([(within, [2])], [out], 3, larger, [2])[0]
+        highest = b.reduce(lambda s, x, m: s.maximum(m, x), F32.least, highest_of, [1], keep=False)
+
+        def first(s: Scalars, x: Number, highest: Number, least: Number) -> Sequence[Number]:
+            return [s.minimum(least, s.select(x.equals(highest), s.index(1, I32), parts))]
+
+        out = (b.fill(parts, [rows], I32), I32, [rows], [0])
+        part = b.generic([(highest_of, [0, 1]), (highest, [0])], [out], 2, first, [1])[0]
+
+        def first_inside(
+            s: Scalars, inner: Number, part: Number, highest: Number, least: Number
+        ) -> Sequence[Number]:
+            token = token_of(s, part, inner)
+            mine = source.read(s, [s.index(0), token]).equals(highest)
+            return [s.minimum(least, s.select(mine, token, count))]
+
+        out = (b.fill(count, [rows], I32), I32, [rows], [0])
+        operands = [(within, [1]), (part, [0]), (highest, [0])]
+        return b.generic(operands, [out], 2, first_inside, [1])[0], highest
 
     def scale(self, x: Tensor, factor: float) -> Tensor:
         return x if factor == 1 else self.b.elementwise(lambda s, x: x * factor, x)

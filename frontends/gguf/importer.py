@@ -2,8 +2,9 @@
 A language model of a GGUF file as functions of `linalg` on tensors.
 
 `prefill` reads some tokens behind the past ones, `decode` one. Both take the `token`s and how many
-are `past`, and give the `logits` of the token after the last one; they share the weights, and the
-states `k.N` and `v.N`, which hold the keys and values of block N.
+are `past`, and give the `logits` of the token after the last one, the `likeliest` token and its
+logit, the `highest`; they share the weights, and the states `k.N` and `v.N`, which hold the keys
+and values of block N.
 
 `verify`, if it is asked for, reads a few tokens as `prefill` does, with the logits after each.
 
@@ -46,6 +47,7 @@ from xdsl_spirv.upstream.collection import without_collection
 
 PREFILL, DECODE, BATCH, VERIFY = "prefill", "decode", "decode_batch", "verify"
 TOKEN, PAST, LOGITS = "token", "past", "logits"
+LIKELIEST, HIGHEST = "likeliest", "highest"
 SLOT, POSITION = "slot", "position"
 
 CONTEXT = 2048
@@ -102,7 +104,11 @@ def import_gguf(
         ModuleOp(list(functions.values())),
         names,
         inputs + [Value(SLOT, "index", ())] * (slots > 1),
-        [Value(LOGITS, F32.name, (-1 if of_all else 1, parameters.vocabulary))],
+        [
+            Value(LOGITS, F32.name, (-1 if of_all else 1, parameters.vocabulary)),
+            Value(LIKELIEST, I32.name, (-1 if of_all else 1,)),
+            Value(HIGHEST, F32.name, (-1 if of_all else 1,)),
+        ],
         function=PREFILL,
         functions=tuple(functions),
     )
@@ -203,7 +209,8 @@ def _finish(
     block = step.b.entry
     arguments += [_value(name, t) for name, t in states.items()]
     logits = step.logits(of_all)
-    results = {LOGITS: logits, **step.states}
+    likeliest, highest = step.likeliest(logits)
+    results = {LOGITS: logits, LIKELIEST: likeliest, HIGHEST: highest, **step.states}
     returned = [step.b.value(t) for t in results.values()]
     block.add_op(ReturnOp(*returned))
     erase_unused(block)

@@ -31,7 +31,7 @@ from xdsl_spirv.runtime.vulkan.errors import VulkanError
 from xdsl_spirv.runtime.vulkan.images import Images
 from xdsl_spirv.runtime.vulkan.layout import array, pointer
 from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
-from xdsl_spirv.runtime.vulkan.memory import Buffers, Copy, Staging, from_staging, to_staging
+from xdsl_spirv.runtime.vulkan.memory import Buffers, Copy, Staging, from_staging, staged, to_staging
 from xdsl_spirv.runtime.vulkan.pipelines import Pipeline, Pipelines
 from xdsl_spirv.runtime.vulkan.structures import BufferCopy, MemoryBarrier, QueryPoolCreateInfo
 from xdsl_spirv.runtime.vulkan.work import Step, Work
@@ -191,10 +191,10 @@ class LoadedWork:
                 at += -(-buffer.size // 16) * 16
         return copies["input"], copies["output"]
 
-    def _pieces(self, name: str, size: int) -> Iterator[Copy]:
+    def _pieces(self, name: str, size: int, first: int = 0) -> Iterator[Copy]:
         assert self.staging is not None
         for offset in range(0, size, self.staging.size):
-            yield Copy(name, offset, 0, min(self.staging.size, size - offset))
+            yield Copy(name, first + offset, 0, min(self.staging.size, size - offset))
 
     def _move(self, copy: Copy, out: bool, timeout: float) -> None:
         """Copies one piece between the staging buffer and a buffer, and waits."""
@@ -218,13 +218,16 @@ class LoadedWork:
             to_staging(self.staging, piece, view)
             self._move(piece, False, timeout)
 
-    def read(self, name: str, timeout: float) -> bytearray:
-        """Returns a buffer's bytes."""
+    def read(
+        self, name: str, timeout: float, first: int = 0, count: int | None = None
+    ) -> bytearray:
+        """Returns a buffer's bytes: `count` of them from the `first` one on."""
         assert self.staging is not None
-        data = bytearray(self.work.buffer(name).size)
-        for piece in self._pieces(name, len(data)):
+        data = bytearray(self.work.buffer(name).size - first if count is None else count)
+        for piece in self._pieces(name, len(data), first):
             self._move(piece, True, timeout)
-            from_staging(self.staging, piece, memoryview(data))
+            part = slice(piece.offset - first, piece.offset - first + piece.size)
+            memoryview(data)[part] = staged(self.staging, piece)
         return data
 
     # ---- running

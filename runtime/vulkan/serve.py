@@ -87,8 +87,8 @@ class _Server:
     def write(self, number: int, name: str, data: bytes, timeout: float) -> None:
         self.works[number].write(name, data, timeout)
 
-    def read(self, number: int, name: str, timeout: float) -> bytearray:
-        return self.works[number].read(name, timeout)
+    def read(self, number: int, *arguments: Any) -> bytearray:
+        return self.works[number].read(*arguments)
 
     def time(self, number: int, count: int, timeout: float, warm_up: float) -> list[Time]:
         return self.works[number].time(count, timeout, warm_up)

@@ -11,7 +11,7 @@ routine, too: its commands are the same for all of them.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -143,9 +143,12 @@ class FunctionPlan:
     def _number_or_size(self, size: Number) -> int:
         return size if isinstance(size, int) else -1 - self._number(size)
 
-    def wanted(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
-        """Returns the bytes of each output for the values of the function's expressions."""
-        return tuple(prod(o.shape(numbers)) * o.dtype.itemsize for o in self.outputs)
+    def wanted(self, numbers: tuple[int, ...], names: Collection[str]) -> tuple[int, ...]:
+        """The bytes of the named outputs at values of the function's expressions, 0 for others."""
+        return tuple(
+            prod(o.shape(numbers)) * o.dtype.itemsize if o.buffer.name in names else 0
+            for o in self.outputs
+        )
 
     def _follows(self, buffer: Buffer) -> bool:
         return any(name in self.scalars for size in buffer.shape for name in names_in(size))
@@ -347,6 +350,7 @@ class VulkanSession(Session):
         plan = self.functions[function.manifest.function]
         if larger := plan.larger(sizes):
             self.device.place(self.loaded, larger)
+            self._ran.clear()
             plan.placed |= larger
 
     def _run(
@@ -355,6 +359,7 @@ class VulkanSession(Session):
         inputs: Mapping[str, Array],
         sizes: Sizes,
         checks: Checks | None,
+        outputs: Sequence[str],
     ) -> dict[str, Array]:
         plan = self.functions[function.manifest.function]
         numbers = plan.values(sizes)
@@ -364,7 +369,7 @@ class VulkanSession(Session):
             function.manifest.function,
             numbers,
             given,
-            plan.wanted(numbers),
+            plan.wanted(numbers, outputs),
             self.device.timeout,
         )
         return {
@@ -372,7 +377,19 @@ class VulkanSession(Session):
                 output.shape(numbers)
             )
             for output in plan.outputs
+            if output.buffer.name in outputs
         }
+
+    def _read_output(
+        self, function: Program, output: str, sizes: Sizes, first: int, count: int | None
+    ) -> Array:
+        plan = self.functions[function.manifest.function]
+        (known,) = (o for o in plan.outputs if o.buffer.name == output)
+        rows, *row = known.shape(plan.values(sizes)) or (1,)
+        size = prod(row) * known.dtype.itemsize
+        first, end, _ = slice(first, None if count is None else first + count).indices(rows)
+        data = self.loaded.read(known.name, self.device.timeout, first * size, (end - first) * size)
+        return np.frombuffer(data, known.dtype).reshape(end - first, *row)
 
     def _refuse(self, checks: Checks | None) -> None:
         if checks is not None:

@@ -95,8 +95,11 @@ class RemoteWork:
     def write(self, name: str, data: Bytes, timeout: float) -> None:
         self.worker.call("write", self.number, name, bytes(data), timeout, seconds=timeout)
 
-    def read(self, name: str, timeout: float) -> bytearray:
-        return self.worker.call("read", self.number, name, timeout, seconds=timeout)
+    def read(
+        self, name: str, timeout: float, first: int = 0, count: int | None = None
+    ) -> bytearray:
+        arguments = (name, timeout, first, count)
+        return self.worker.call("read", self.number, *arguments, seconds=timeout)
 
     def executables(self) -> list[list[dict[str, int | float | bool]]]:
         return self.worker.call("executables", self.number)

@@ -21,25 +21,26 @@ from xdsl_spirv.llm.loading import ModelFile
 from xdsl_spirv.llm.model import Answer, LanguageModel
 from xdsl_spirv.llm.prompts import Prompts
 from xdsl_spirv.llm.queueing import Event, Queue, Request
-from xdsl_spirv.llm.sampling import Sampler, Sampling
+from xdsl_spirv.llm.sampling import Prediction, Sampler, Sampling
 from xdsl_spirv.llm.texts import Session, Texts
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.testing import gguf_session
+from xdsl_spirv.testing.numpy_session import LogitsSession, predicted
 from xdsl_spirv.testing.gguf_models import Shape, write_model
 from xdsl_spirv.testing.vocabularies import byte_pair_metadata
 
 CONTEXT, SLOTS = 24, 4
 
 
-class Reference:
+class Reference(LogitsSession):
     """The interpreter's reference as a session: its sums have one order in all functions."""
 
     def __init__(self, path: Path):
         model = import_gguf(path, context=CONTEXT, cache="f32", slots=SLOTS)
         self.session = gguf_session.Session(model)
 
-    def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]:
-        return {"logits": self.session.call(function, **inputs)}
+    def compute(self, function: str, /, **inputs: Any) -> Array:
+        return self.session.call(function, **inputs)
 
     def reset(self) -> None:
         raise AssertionError("a run has failed")
@@ -51,10 +52,10 @@ class RecordedAnswer(Answer):
     sampling: Sampling
     logits: list[Array]
 
-    def step(self, logits: Array | None = None) -> str | None:
-        if logits is not None:
-            self.logits.append(logits.copy())
-        return super().step(logits)
+    def step(self, prediction: Prediction | None = None) -> str | None:
+        if prediction is not None:
+            self.logits.append(prediction.read().copy())
+        return super().step(prediction)
 
 
 class RecordedModel(LanguageModel):
@@ -144,7 +145,7 @@ def test_a_crowd_gets_the_logits_and_texts_that_each_gets_alone(
         expected = logits[len(answer.prompt) - 1 :][: len(answer.logits)]
         np.testing.assert_array_equal(answer.logits, expected, f"request {number}")
         sampler, stream = Sampler(answer.sampling), prompts.tokenizer.stream(begins=False)
-        chosen = [sampler.choose(row) for row in expected]
+        chosen = [sampler.choose(predicted(row)) for row in expected]
         assert chosen[: len(answer.tokens)] == answer.tokens
         text = "".join(map(stream.push, answer.tokens)) + stream.finish()
         heard = "".join(event for event in events[number] if isinstance(event, str))
