@@ -18,6 +18,10 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
 
+PART = 128
+"""Logits of which the highest bounds the likeliest tokens."""
+
+
 @dataclass(frozen=True)
 class Prediction:
     """
@@ -90,18 +94,38 @@ class Sampler:
 
 def distribution(logits: Array, sampling: Sampling) -> tuple[Array, Array]:
     """The tokens that may come next, and their probabilities in f64."""
-    weights = np.exp((logits.astype(np.float64) - logits.max()) / sampling.temperature)
-    tokens = np.arange(len(weights))
+    tokens = np.arange(len(logits))
     if sampling.top_k is not None and sampling.top_k < len(tokens):
-        # A vocabulary is long: only what may be among the likeliest is sorted.
-        least = np.partition(weights, -sampling.top_k)[-sampling.top_k]
-        tokens = np.flatnonzero(weights >= least)
-        tokens = tokens[np.argsort(-weights[tokens], kind="stable")][: sampling.top_k]
-    probabilities = weights[tokens] / weights[tokens].sum()
-    if sampling.top_p is not None and sampling.top_p < 1:
-        # The tokens left out here have together less than 1 - top_p.
-        enough = np.flatnonzero(probabilities >= (1 - sampling.top_p) / len(tokens))
-        likeliest = enough[np.argsort(-probabilities[enough], kind="stable")]
-        count = np.searchsorted(np.cumsum(probabilities[likeliest]), sampling.top_p) + 1
-        tokens, probabilities = tokens[likeliest[:count]], probabilities[likeliest[:count]]
+        tokens = _sort_by_logit(logits, _bound(logits, sampling.top_k))[: sampling.top_k]
+    scaled = logits[tokens].astype(np.float64) - logits.max()
+    scaled /= sampling.temperature
+    probabilities = np.exp(scaled, out=scaled)
+    probabilities /= probabilities.sum()
+    if sampling.top_p is None or sampling.top_p == 1:
+        return tokens, probabilities
+    # The tokens left out here have together less than 1 - top_p.
+    enough = np.flatnonzero(probabilities >= (1 - sampling.top_p) / len(tokens))
+    if len(tokens) == len(logits):
+        enough = _sort_by_logit(logits, enough)
+    tokens, probabilities = tokens[enough], probabilities[enough]
+    count = np.searchsorted(np.cumsum(probabilities), sampling.top_p) + 1
+    tokens, probabilities = tokens[:count], probabilities[:count]
     return tokens, probabilities / probabilities.sum()
+
+
+def _bound(logits: Array, count: int) -> Array:
+    """Some tokens, among them the `count` likeliest: only these are sorted, a vocabulary is long."""
+    highest = logits[: len(logits) // PART * PART].reshape(-1, PART).max(1)
+    if count > len(highest):
+        return np.arange(len(logits))
+    # So many parts have a logit that is no less.
+    return np.flatnonzero(logits >= np.partition(highest, -count)[-count])
+
+
+def _sort_by_logit(logits: Array, tokens: Array) -> Array:
+    """Tokens from the highest logit to the lowest, equal ones by their numbers."""
+    # As integers of one order, each with its token behind it: they are sorted faster than a stable
+    # sort of floats. Adding 0 makes -0 equal to 0.
+    bits = (logits[tokens].astype(np.float32) + np.float32(0)).view(np.int32).astype(np.int64)
+    keys = np.where(bits < 0, bits & 0x7FFFFFFF, ~bits) << 32 | tokens
+    return np.sort(keys) & 0xFFFFFFFF
