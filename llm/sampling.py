@@ -17,7 +17,6 @@ import numpy as np
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
-
 PART = 128
 """Logits of which the highest bounds the likeliest tokens."""
 
@@ -114,7 +113,7 @@ def distribution(logits: Array, sampling: Sampling) -> tuple[Array, Array]:
 
 
 def _bound(logits: Array, count: int) -> Array:
-    """Some tokens, among them the `count` likeliest: only these are sorted, a vocabulary is long."""
+    """Some tokens, among them the `count` likeliest: a vocabulary is too long to be sorted."""
     highest = logits[: len(logits) // PART * PART].reshape(-1, PART).max(1)
     if count > len(highest):
         return np.arange(len(logits))

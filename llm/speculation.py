@@ -46,7 +46,7 @@ class Draft(Protocol):
 
 
 class Speculation:
-    """The proposals of a draft, `ahead` at a time, and a model's predictions behind each of them."""
+    """The proposals of a draft, `ahead` at a time, and what a model predicts behind each."""
 
     def __init__(self, draft: Draft, ahead: int):
         self.draft, self.ahead = draft, ahead
@@ -66,7 +66,8 @@ class Speculation:
         work[DECODE].tokens += 1
         return self._predictions[number]
 
-    def read(self, texts: Texts, slot: int, tokens: Sequence[int], work: Works
+    def read(
+        self, texts: Texts, slot: int, tokens: Sequence[int], work: Works
     ) -> Prediction | None:
         """
         Read the last token of a text together with proposals; predicts the one behind it.

@@ -3,9 +3,10 @@ The texts that the states of a session hold, and the runs that make them longer.
 
 The program has the functions `prefill` (some tokens) and `decode` (one), which take the `token`s
 and how many of the `past` the states hold, and give the `logits` of the token that follows, the
-`likeliest` one and the `highest` logit. One compiled for several slots holds as many texts: these take the `slot`, and `decode_batch` computes
-one token of each text (`xdsl_spirv.frontends.gguf.importer`). With `verify`, a few tokens are read
-at once, and the logits behind each of them are given.
+`likeliest` one and the `highest` logit. One compiled for several slots holds as many texts: these
+take the `slot`, and `decode_batch` computes one token of each text
+(`xdsl_spirv.frontends.gguf.importer`). With `verify`, a few tokens are read at once, and the logits
+behind each of them are given.
 """
 
 from __future__ import annotations
@@ -140,9 +141,7 @@ class Texts:
             work[DECODE].tokens += 1
         return {slot: predictions[slot] for slot in texts}
 
-    def _run(
-        self, function: str, inputs: Mapping[str, Any]
-    ) -> tuple[Sequence[Prediction], float]:
+    def _run(self, function: str, inputs: Mapping[str, Any]) -> tuple[Sequence[Prediction], float]:
         """A prediction for each row of logits, and seconds; a run that failed empties all slots."""
         if self._lost:
             self.session.reset()

@@ -31,7 +31,14 @@ from xdsl_spirv.runtime.vulkan.errors import VulkanError
 from xdsl_spirv.runtime.vulkan.images import Images
 from xdsl_spirv.runtime.vulkan.layout import array, pointer
 from xdsl_spirv.runtime.vulkan.logical import LogicalDevice
-from xdsl_spirv.runtime.vulkan.memory import Buffers, Copy, Staging, from_staging, staged, to_staging
+from xdsl_spirv.runtime.vulkan.memory import (
+    Buffers,
+    Copy,
+    Staging,
+    from_staging,
+    staged,
+    to_staging,
+)
 from xdsl_spirv.runtime.vulkan.pipelines import Pipeline, Pipelines
 from xdsl_spirv.runtime.vulkan.structures import BufferCopy, MemoryBarrier, QueryPoolCreateInfo
 from xdsl_spirv.runtime.vulkan.work import Step, Work

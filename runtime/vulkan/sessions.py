@@ -337,7 +337,11 @@ class VulkanSession(Session):
         return Work(
             buffers=tuple(buffers.values()),
             kernels={name: code.binary for name, code in self.program.code.items()}
-            | {name: code for plan in self.functions.values() for name, code in plan.kernels().items()},
+            | {
+                name: code
+                for plan in self.functions.values()
+                for name, code in plan.kernels().items()
+            },
             steps=tuple(step for plan in self.functions.values() for step in plan.steps()),
             subgroup_size=manifest.subgroup_size,
             target=manifest.target,

@@ -106,7 +106,11 @@ def test_a_session_runs_prefill_and_decode(shape: Shape, path: Path):
         past = 0
         for part in np.split(tokens, [3, 4]):
             function = "decode" if len(part) == 1 else "prefill"
-            logits = session.run(function, token=part, past=past, checks=checks)["logits"]
+            given = {"token": part, "past": past}
+            best = session.run(function, given, checks=checks, outputs=("likeliest", "highest"))
+            logits = session.read(function, "logits")
+            np.testing.assert_array_equal(best["likeliest"], logits.argmax(1))
+            np.testing.assert_array_equal(best["highest"], logits.max(1))
             past += len(part)
             want = expected.run(part)[-1:]
             np.testing.assert_allclose(logits, want, atol=2e-3 * abs(want).max())
@@ -124,7 +128,8 @@ def test_attention_reads_the_cache_where_it_lies(target: str, path: Path):
     program = compile(path, target, context=24)
     # Norms of one row are computed in products where that is faster than a launch.
     norms = 0 if target != "lavapipe" else 3
-    for name, most in (("prefill", 16), ("decode", 10 + norms)):
+    # At most three find the likeliest token.
+    for name, most in (("prefill", 19), ("decode", 13 + norms)):
         dispatches = program.functions[name].manifest.dispatches
         kernels = [d.entry_point.partition("_")[0] for d in dispatches]
         if (name, target) == ("prefill", "nvidia-h200"):

@@ -25,8 +25,8 @@ from xdsl_spirv.llm.sampling import Prediction, Sampler, Sampling
 from xdsl_spirv.llm.texts import Session, Texts
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.testing import gguf_session
-from xdsl_spirv.testing.numpy_session import LogitsSession, predicted
 from xdsl_spirv.testing.gguf_models import Shape, write_model
+from xdsl_spirv.testing.numpy_session import LogitsSession, predicted
 from xdsl_spirv.testing.vocabularies import byte_pair_metadata
 
 CONTEXT, SLOTS = 24, 4

@@ -68,6 +68,19 @@ def test_runs_share_the_state(session: Session) -> None:
     assert_steps(session, checks=False)
 
 
+def test_results_are_read_behind_a_run(session: Session) -> None:
+    given = {"x": rows(4), "past": 0}
+    (wanted,) = session.run("prefill", given).values()
+    with pytest.raises(ProgramError, match="'decode' has not run"):
+        session.read("decode", "result0")
+    session.reset()
+    assert session.run("prefill", given, outputs=()) == {}
+    np.testing.assert_array_equal(session.read("prefill", "result0"), wanted)
+    np.testing.assert_array_equal(session.read("prefill", "result0", 1, 2), wanted[1:3])
+    with pytest.raises(ProgramError, match="there is no result 'result1'"):
+        session.run("prefill", given, outputs=["result1"])
+
+
 def test_functions_share_weights_and_states(program: Program) -> None:
     assert program.manifest.version == PLAIN
     assert list(program.weights) == ["w"]
@@ -313,8 +326,10 @@ def test_a_device_gives_what_numpy_gives(
 def test_a_device_keeps_what_a_session_needs(found: dict[str, Any]) -> None:
     assert found["reset"] == 0
     assert not found["in one go"]
-    # From the third run on, the commands were written while the one before was running.
-    assert found["written"][2:] == [found["written"][1] + n for n in range(1, 9)]
+    # Commands are written anew for other grids only.
+    assert found["written"][-3:] == [found["written"][-1]] * 3
+    assert found["all rows"][1:3] == found["rows"]
+    assert len(found["all rows"]) == 4
     assert (found["grown"], found["placed"]) == (0, 0)
     assert "past + 1 is 33, but should be at most 32" in found["refused"]
     assert found["left"] == {}

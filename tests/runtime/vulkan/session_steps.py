@@ -60,7 +60,13 @@ def main(folder: str, steps: list[Any], file: str) -> dict[str, Any]:
             for past in range(10, 20):
                 session.run("decode", x=x, past=past)
                 counts.append(len(written))
+            for past in (19, 19):
+                session.run("decode", x=x, past=past)
+                counts.append(len(written))
             found["written"] = counts
+            session.run("prefill", {"x": rows(4, 2), "past": 5}, outputs=[])
+            found["rows"] = session.read("prefill", "result0", 1, 2).tolist()
+            found["all rows"] = session.read("prefill", "result0").tolist()
             found["placed"] = len(placed)
             try:
                 session.run("decode", x=x, past=32)
