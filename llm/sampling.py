@@ -95,7 +95,7 @@ def distribution(logits: Array, sampling: Sampling) -> tuple[Array, Array]:
     """The tokens that may come next, and their probabilities in f64."""
     tokens = np.arange(len(logits))
     if sampling.top_k is not None and sampling.top_k < len(tokens):
-        tokens = _sort_by_logit(logits, _bound(logits, sampling.top_k))[: sampling.top_k]
+        tokens = _sort_by_logit(logits, _find_likely(logits, sampling.top_k))[: sampling.top_k]
     scaled = logits[tokens].astype(np.float64) - logits.max()
     scaled /= sampling.temperature
     probabilities = np.exp(scaled, out=scaled)
@@ -112,7 +112,7 @@ def distribution(logits: Array, sampling: Sampling) -> tuple[Array, Array]:
     return tokens, probabilities / probabilities.sum()
 
 
-def _bound(logits: Array, count: int) -> Array:
+def _find_likely(logits: Array, count: int) -> Array:
     """Some tokens, among them the `count` likeliest: a vocabulary is too long to be sorted."""
     highest = logits[: len(logits) // PART * PART].reshape(-1, PART).max(1)
     if count > len(highest):

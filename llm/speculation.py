@@ -46,7 +46,7 @@ class Draft(Protocol):
 
 
 class Speculation:
-    """The proposals of a draft, `ahead` at a time, and what a model predicts behind each."""
+    """A draft's proposals, `ahead` at a time, and a model's predictions behind each of them."""
 
     def __init__(self, draft: Draft, ahead: int):
         self.draft, self.ahead = draft, ahead

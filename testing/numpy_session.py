@@ -18,7 +18,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 WIDTH = 8
 
 
-def predicted(logits: Array) -> Prediction:
+def predict_by(logits: Array) -> Prediction:
     """The prediction by the logits of all tokens."""
     return Prediction(int(logits.argmax()), float(logits.max()), lambda: logits)
 

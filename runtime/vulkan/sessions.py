@@ -66,7 +66,7 @@ class Block:
     constant: bytes
     numbers: tuple[tuple[int, int], ...]
 
-    def packed(self, numbers: tuple[int, ...]) -> bytes:
+    def pack(self, numbers: tuple[int, ...]) -> bytes:
         """The block at the values of the function's expressions, as unsigned integers."""
         block = bytearray(self.constant)
         for offset, number in self.numbers:
@@ -143,7 +143,7 @@ class FunctionPlan:
     def _number_or_size(self, size: Number) -> int:
         return size if isinstance(size, int) else -1 - self._number(size)
 
-    def wanted(self, numbers: tuple[int, ...], names: Collection[str]) -> tuple[int, ...]:
+    def sizes_of(self, numbers: tuple[int, ...], names: Collection[str]) -> tuple[int, ...]:
         """The bytes of the named outputs at values of the function's expressions, 0 for others."""
         return tuple(
             prod(o.shape(numbers)) * o.dtype.itemsize if o.buffer.name in names else 0
@@ -163,7 +163,7 @@ class FunctionPlan:
         kinds = {b.name: self.name(b) for b in self.program.manifest.buffers}
         return [
             Step(
-                kernel=_numbered(dispatch.kernel) if n in self.numbered else dispatch.kernel,
+                kernel=_name_numbered(dispatch.kernel) if n in self.numbered else dispatch.kernel,
                 entry_point=dispatch.entry_point,
                 grid=tuple(n if isinstance(n, int) else 0 for n in dispatch.grid),  # type: ignore[arg-type]
                 bindings=tuple((b.set, b.binding, kinds[b.buffer]) for b in dispatch.bindings),
@@ -182,7 +182,7 @@ class FunctionPlan:
         dispatches = [self.program.manifest.dispatches[n] for n in self.numbered]
         places = {d.kernel: _place_of_numbers(d) for d in dispatches}
         return {
-            _numbered(name): read_from_buffer(self.program.code[name].binary, *place)
+            _name_numbered(name): read_from_buffer(self.program.code[name].binary, *place)
             for name, place in places.items()
         }
 
@@ -282,7 +282,7 @@ def bytes_at(shape: tuple[int, ...], numbers: tuple[int, ...], type: str) -> int
     return prod(sizes) * dtype_of(type).itemsize
 
 
-def _numbered(kernel: str) -> str:
+def _name_numbered(kernel: str) -> str:
     """The name of a kernel that reads its push constants from a buffer."""
     return f"{kernel} by numbers"
 
@@ -368,12 +368,12 @@ class VulkanSession(Session):
         plan = self.functions[function.manifest.function]
         numbers = plan.values(sizes)
         given = {plan.prefix + n: bytes_of(a) for n, a in inputs.items() if n not in plan.scalars}
-        given |= {name: block.packed(numbers) for block, name in plan.blocks.items()}
+        given |= {name: block.pack(numbers) for block, name in plan.blocks.items()}
         results = self.loaded.run_routine(
             function.manifest.function,
             numbers,
             given,
-            plan.wanted(numbers, outputs),
+            plan.sizes_of(numbers, outputs),
             self.device.timeout,
         )
         return {

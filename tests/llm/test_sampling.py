@@ -10,7 +10,7 @@ import pytest
 
 from xdsl_spirv.llm.sampling import Sampler, Sampling, distribution
 from xdsl_spirv.runtime.errors import ProgramError
-from xdsl_spirv.testing.numpy_session import predicted
+from xdsl_spirv.testing.numpy_session import predict_by
 
 LOGITS = np.array([1.0, 3.0, -2.0, 3.0, 0.5, -math.inf, 2.25, 1.0], np.float32)
 
@@ -51,7 +51,7 @@ def test_draws_have_the_frequencies_of_the_distribution():
     sampling = Sampling(0.8, top_k=6, top_p=0.97, seed=3)
     sampler = Sampler(sampling)
     count = 4_000
-    drawn = Counter(sampler.choose(predicted(LOGITS)) for _ in range(count))
+    drawn = Counter(sampler.choose(predict_by(LOGITS)) for _ in range(count))
     expected = expected_distribution(LOGITS, 0.8, 6, 0.97)
     assert drawn.keys() == expected.keys()
     for token, probability in expected.items():
@@ -63,18 +63,18 @@ def test_draws_have_the_frequencies_of_the_distribution():
 def test_a_seed_gives_the_same_tokens_again():
     def draws(seed: int | None) -> list[int]:
         sampler = Sampler(Sampling(1.5, seed=seed))
-        return [sampler.choose(predicted(LOGITS)) for _ in range(40)]
+        return [sampler.choose(predict_by(LOGITS)) for _ in range(40)]
 
     assert draws(7) == draws(7)
     assert draws(7) != draws(8)
     unseeded = Sampler(Sampling(1.5))
-    first = [unseeded.choose(predicted(LOGITS)) for _ in range(40)]
+    first = [unseeded.choose(predict_by(LOGITS)) for _ in range(40)]
     assert first == draws(unseeded.seed)
 
 
 def test_without_a_temperature_the_likeliest_is_taken():
     sampler = Sampler(Sampling())
-    assert {sampler.choose(predicted(LOGITS)) for _ in range(5)} == {1}
+    assert {sampler.choose(predict_by(LOGITS)) for _ in range(5)} == {1}
     assert sampler.seed is None
 
 
@@ -84,7 +84,7 @@ def test_logits_that_are_no_numbers_are_refused(value: float, sampling: Sampling
     logits = LOGITS.copy()
     logits[4] = value
     with pytest.raises(ProgramError, match="the highest logit is"):
-        Sampler(sampling).choose(predicted(logits))
+        Sampler(sampling).choose(predict_by(logits))
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from xdsl_spirv.llm.texts import Session, Texts
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.testing import gguf_session
 from xdsl_spirv.testing.gguf_models import Shape, write_model
-from xdsl_spirv.testing.numpy_session import LogitsSession, predicted
+from xdsl_spirv.testing.numpy_session import LogitsSession, predict_by
 from xdsl_spirv.testing.vocabularies import byte_pair_metadata
 
 CONTEXT, SLOTS = 24, 4
@@ -145,7 +145,7 @@ def test_a_crowd_gets_the_logits_and_texts_that_each_gets_alone(
         expected = logits[len(answer.prompt) - 1 :][: len(answer.logits)]
         np.testing.assert_array_equal(answer.logits, expected, f"request {number}")
         sampler, stream = Sampler(answer.sampling), prompts.tokenizer.stream(begins=False)
-        chosen = [sampler.choose(predicted(row)) for row in expected]
+        chosen = [sampler.choose(predict_by(row)) for row in expected]
         assert chosen[: len(answer.tokens)] == answer.tokens
         text = "".join(map(stream.push, answer.tokens)) + stream.finish()
         heard = "".join(event for event in events[number] if isinstance(event, str))
