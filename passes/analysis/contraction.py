@@ -51,7 +51,7 @@ from xdsl_spirv.passes.analysis.epilogue import (
 from xdsl_spirv.passes.analysis.layout import Layout, NotLinear, layout_of, linear
 from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of
 from xdsl_spirv.passes.analysis.pointwise import NotAContraction, factors_of
-from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
 from xdsl_spirv.passes.analysis.values import is_zero
 
 if TYPE_CHECKING:
@@ -379,7 +379,7 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
             raise NotAContraction("truth values are counted, not multiplied")
     signed = _signs(op.body.block)
     x, y, out = maps_of(op)
-    ranges = _sizes(op, (x, y, out))
+    ranges = _sizes(op)
     in_x, in_y, in_out = _loops(x), _loops(y), _loops(out)
     if len(in_out) != len(out.results) or any(
         not isinstance(e, AffineDimExpr) for e in out.results
@@ -429,19 +429,14 @@ def _b_is_first(of_b: list[int], maps: Sequence[AffineMap], in_out: list[int]) -
     return bool(of_b) and of_b[-1] not in in_out
 
 
-def _sizes(op: LinalgStructuredOperation, maps: Sequence[AffineMap]) -> list[Size]:
+def _sizes(op: LinalgStructuredOperation) -> list[Size]:
     """The size of each loop, taken from a dimension that this loop alone walks."""
-    sizes: dict[int, Size] = {}
-    for value, map in zip((*op.inputs, *op.outputs), maps, strict=True):
-        for expression, size in zip(map.results, shape_of(value), strict=True):
-            if isinstance(expression, AffineDimExpr):
-                known = sizes.setdefault(expression.position, size)
-                if is_dynamic(known) and not is_dynamic(size):
-                    sizes[expression.position] = size
-    missing = [d for d in range(maps[0].num_dims) if d not in sizes]
-    if missing:
-        raise NotAContraction(f"no operand gives the size of loop d{missing[0]}")
-    return [sizes[d] for d in range(len(sizes))]
+    for value in (*op.inputs, *op.outputs):
+        shape_of(value)
+    sizes = loop_extents(op)
+    if None in sizes:
+        raise NotAContraction(f"no operand gives the size of loop d{sizes.index(None)}")
+    return [size for size in sizes if size is not None]
 
 
 def _reorder_loops(map: AffineMap, order: Sequence[int]) -> AffineMap:

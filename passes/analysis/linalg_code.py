@@ -244,6 +244,51 @@ class Code:
         return self.generic([value], room, maps, lambda b, v: v[0])
 
 
+class BodyCode:
+    """Writes a generic from its body: reads elements of tensors and computes with them."""
+
+    def __init__(self) -> None:
+        self.block = Block()
+        self.inputs: list[SSAValue] = []
+        self.maps: list[AffineMap] = []
+
+    def read(self, value: SSAValue, map: AffineMap) -> SSAValue:
+        """Adds an input; returns its element."""
+        self.inputs.append(value)
+        self.maps.append(map)
+        return self.block.insert_arg(_element(value), len(self.block.args))
+
+    def add(self, op: Operation) -> SSAValue:
+        self.block.add_op(op)
+        return op.results[0]
+
+    def constant(self, number: float, type: Attribute) -> SSAValue:
+        return self.add(arith.ConstantOp(number_of_type(number, type)))
+
+    def extend(self, value: SSAValue, type: Attribute, signed: bool) -> SSAValue:
+        """Extends an integer to a type."""
+        if value.type == type:
+            return value
+        kind = arith.ExtSIOp if signed else arith.ExtUIOp
+        return self.add(kind.create(operands=[value], result_types=[type]))
+
+    def write(
+        self,
+        code: Code,
+        out: SSAValue,
+        map: AffineMap,
+        result: Callable[[SSAValue], SSAValue],
+        kinds: Iterable[IteratorTypeAttr] | None = None,
+        like: Operation | None = None,
+    ) -> linalg.ops.GenericOp:
+        """Inserts the generic; `result` computes from the output's element what replaces it."""
+        value = result(self.block.insert_arg(_element(out), len(self.block.args)))
+        self.block.add_op(linalg.ops.YieldOp(value))
+        generic = make_generic(self.inputs, out, [*self.maps, map], self.block, kinds, like)
+        code.insert(generic)
+        return generic
+
+
 def _element(value: SSAValue) -> Attribute:
     type = value.type
     return type.element_type if isinstance(type, TensorType | MemRefType) else type

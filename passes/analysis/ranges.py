@@ -212,10 +212,6 @@ def _zero_extended(op: Operation, operands: Sequence[Range]) -> Range:
     return x if x.low >= 0 else Range(0, 2 * int(whole.high) + 1)
 
 
-def _truncate_range(op: Operation, operands: Sequence[Range]) -> Range:
-    return limited(operands[0].low, operands[0].high, op.results[0].type)
-
-
 def _absolute(op: Operation, operands: Sequence[Range]) -> Range:
     x = operands[0]
     high = max(abs(x.low), abs(x.high))
@@ -311,7 +307,7 @@ FUNCTIONS: dict[type[Operation], Function] = {
     arith.ShRUIOp: _shift_range,
     arith.ExtSIOp: _sign_extended,
     arith.ExtUIOp: _zero_extended,
-    arith.TruncIOp: _truncate_range,
+    arith.TruncIOp: _same,
     arith.IndexCastOp: _same,
     IndexCastUIOp: _only_positive(_same),
     math.AbsIOp: _absolute,

@@ -156,14 +156,20 @@ def listed_sizes(static: DenseArrayBase[IntegerType], dynamic: Iterable[SSAValue
 def _result_extent(op: LinalgStructuredOperation, value: SSAValue, dimension: int) -> Size:
     """The size of a result: an input's dimension that the same loop walks, or else the output's."""
     index = next(n for n, result in enumerate(op.results) if result is value)
+    known = _input_extent(op, len(op.inputs) + index, dimension)
+    return extent(op.outputs[index], dimension) if known is None else known
+
+
+def _input_extent(op: LinalgStructuredOperation, operand: int, dimension: int) -> Size | None:
+    """The size of an input's dimension that the loop along another operand's dimension walks."""
     maps = [attribute.data for attribute in op.get_indexing_maps()]
-    walked = maps[len(op.inputs) + index].results[dimension]
+    walked = maps[operand].results[dimension]
     if isinstance(walked, AffineDimExpr) and not isinstance(op, linalg.ops.FillOp):
         for source, map in zip(op.inputs, maps, strict=False):
             for at, expression in enumerate(map.results):
                 if expression == walked and isinstance(source.type, TensorType | MemRefType):
                     return extent(source, at)
-    return extent(op.outputs[index], dimension)
+    return None
 
 
 def loop_extents(op: LinalgStructuredOperation) -> list[Size | None]:
@@ -494,19 +500,7 @@ def _size_by_loops(value: SSAValue, dimension: int) -> Size | None:
         if isinstance(op, linalg.ops.FillOp):
             size = _size_by_loops(op.results[0], dimension) if op.results else None
         else:
-            size = _input_size(op, use.index, dimension)
+            size = _input_extent(op, use.index, dimension)
         if size is not None:
             return size
-    return None
-
-
-def _input_size(op: LinalgStructuredOperation, index: int, dimension: int) -> Size | None:
-    maps = [attribute.data for attribute in op.get_indexing_maps()]
-    walked = maps[index].results[dimension]
-    if not isinstance(walked, AffineDimExpr):
-        return None
-    for operand, map in zip(op.inputs, maps, strict=False):
-        for at, expression in enumerate(map.results):
-            if expression == walked and isinstance(operand.type, TensorType):
-                return extent(operand, at)
     return None

@@ -17,12 +17,13 @@ WIDTHS = (1, 8, 16, 32, 64)
 def refuse_types(function: FuncOp, pass_name: str) -> None:
     """Refuses the first operation that has a value of a type in which no kernel computes."""
     for op in function.walk():
-        for value in _values(op):
+        for value in values_of(op):
             if (remedy := _remedy(value.type)) is not None:
                 refuse(pass_name, op, f"no kernel computes in {value.type}: {remedy}")
 
 
-def _values(op: Operation) -> Iterator[SSAValue]:
+def values_of(op: Operation) -> Iterator[SSAValue]:
+    """Yields an operation's results and the arguments of its blocks."""
     yield from op.results
     for region in op.regions:
         for block in region.blocks:

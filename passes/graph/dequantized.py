@@ -36,9 +36,9 @@ from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.passes.analysis.factors import own_map
 from xdsl_spirv.passes.analysis.linalg_code import (
+    BodyCode,
     Code,
     groups_of,
-    make_generic,
     maps_of,
     tensor_type,
     yields_of,
@@ -51,7 +51,7 @@ from xdsl_spirv.passes.analysis.pointwise import (
     inputs_of,
     without_extensions,
 )
-from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
 from xdsl_spirv.passes.analysis.values import erase_dead, is_zero
 from xdsl_spirv.passes.graph.zero_points import Shifted, shift_range, shifted
 
@@ -394,14 +394,10 @@ class _Rewrite:
 
     def _terms(self) -> int | None:
         """Number of products in a sum; None if that is not known."""
-        sizes: dict[int, int] = {}
-        for value, map in zip((*self.op.inputs, *self.op.outputs), self.maps, strict=True):
-            for index, size in zip(map.results, tensor_type(value).get_shape(), strict=True):
-                if isinstance(index, AffineDimExpr) and size != DYNAMIC_INDEX:
-                    sizes[index.position] = size
-        parallel = {x.position for x in self.out.results if isinstance(x, AffineDimExpr)}
-        reduced = [loop for loop in range(self.out.num_dims) if loop not in parallel]
-        return prod(sizes[loop] for loop in reduced) if sizes.keys() >= set(reduced) else None
+        loops = set(range(self.out.num_dims)) - set(self.out.used_dims())
+        sizes = loop_extents(self.op)
+        known = [size for loop in loops if isinstance(size := sizes[loop], int)]
+        return prod(known) if len(known) == len(loops) else None
 
     def apply(self) -> LinalgStructuredOperation:
         values = [self._moved(operand) for operand in self.operands]
@@ -426,51 +422,38 @@ class _Rewrite:
 
     def _product(self, values: list[SSAValue], start: SSAValue) -> linalg.ops.GenericOp:
         """`start` and the sum of (qa - za) * (qb - zb) in 32 bits."""
-        inputs, maps = list(values), self.maps[:2]
-        block = Block(arg_types=[value.type.element_type for value in values])  # pyright: ignore
-        factors = [
-            self._difference(number, block, inputs, maps) for number in range(len(self.operands))
-        ]
-        output = block.insert_arg(i32, len(block.args))
-        product = arith.MuliOp(factors[0], factors[1])
-        total = arith.AddiOp(output, product.result)
-        block.add_ops([product, total, linalg.ops.YieldOp(total)])
-        kinds = self.op.get_iterator_types()
-        generic = make_generic(inputs, start, [*maps, self.out], block, kinds, self.op)
-        self.code.insert(generic)
-        return generic
+        body = BodyCode()
+        elements = [body.read(*read) for read in zip(values, self.maps, strict=False)]
+        a, b = (self._difference(body, number, q) for number, q in enumerate(elements))
+        product = arith.MuliOp(a, b)
 
-    def _difference(
-        self, number: int, block: Block, inputs: list[SSAValue], maps: list[AffineMap]
-    ) -> SSAValue:
+        def add(total: SSAValue) -> SSAValue:
+            return body.add(arith.AddiOp(total, body.add(product)))
+
+        kinds = self.op.get_iterator_types()
+        return body.write(self.code, start, self.out, add, kinds, self.op)
+
+    def _difference(self, body: BodyCode, number: int, value: SSAValue) -> SSAValue:
         operand = self.operands[number]
         shift = operand.shift
-        value = _extend_value(block, block.args[number], shift.signed)
+        value = body.extend(value, i32, shift.signed)
         if shift.is_plain:
             return value
         if shift.number is not None:
-            constant = arith.ConstantOp(IntegerAttr(shift.number, i32))
-            block.add_op(constant)
-            zero = constant.result
-        else:
-            assert shift.zero is not None
-            source, signed = without_extensions(shift.zero)
-            assert isinstance(source, BlockArgument)
-            inputs.append(operand.op.inputs[source.index])
-            maps.append(self._map(number, source.index))
-            argument = block.insert_arg(source.type, len(block.args))
-            zero = _extend_value(block, argument, signed)
-        kind = arith.AddiOp if shift.number is None and shift.negated else arith.SubiOp
-        op = kind(value, zero)
-        block.add_op(op)
-        return op.result
+            return body.add(arith.SubiOp(value, body.constant(shift.number, i32)))
+        assert shift.zero is not None
+        source, signed = without_extensions(shift.zero)
+        assert isinstance(source, BlockArgument)
+        zero = body.read(operand.op.inputs[source.index], self._map(number, source.index))
+        kind = arith.AddiOp if shift.negated else arith.SubiOp
+        return body.add(kind(value, body.extend(zero, i32, signed)))
 
     def _scaled(self, sums: SSAValue) -> SSAValue:
         """Returns the output plus the scales times the sums."""
         element = tensor_type(self.op.results[0]).element_type
         identity = AffineMap.identity(tensor_type(self.op.results[0]).get_num_dims())
-        block = Block(arg_types=[i32])
-        inputs, maps = [sums], [identity]
+        body = BodyCode()
+        total = body.read(sums, identity)
         factor: SSAValue | None = None
         for number, operand in enumerate(self.operands):
             if operand.scale is None:
@@ -478,37 +461,16 @@ class _Rewrite:
             known: dict[SSAValue, SSAValue] = {}
             old = operand.op.body.block
             for aux in sorted(inputs_of(operand.scale, old)):
-                inputs.append(operand.op.inputs[aux])
-                maps.append(own_map(self._map(number, aux), self.out))
-                known[old.args[aux]] = block.insert_arg(old.args[aux].type, len(block.args))
+                map = own_map(self._map(number, aux), self.out)
+                known[old.args[aux]] = body.read(operand.op.inputs[aux], map)
             known.setdefault(old.args[operand.shift.input], old.args[operand.shift.input])
-            scale = clone_into(block, operand.scale, known)
-            if factor is not None:
-                both = arith.MulfOp(factor, scale)
-                block.add_op(both)
-                scale = both.result
-            factor = scale
-        converted = arith.SIToFPOp(block.args[0], element)  # pyright: ignore[reportArgumentType]
-        block.add_op(converted)
-        value: SSAValue = converted.result
+            scale = clone_into(body.block, operand.scale, known)
+            factor = scale if factor is None else body.add(arith.MulfOp(factor, scale))
+        value = body.add(arith.SIToFPOp(total, element))  # pyright: ignore[reportArgumentType]
         if factor is not None:
-            product = arith.MulfOp(value, factor)
-            block.add_op(product)
-            value = product.result
+            value = body.add(arith.MulfOp(value, factor))
         init = self.op.outputs[0]
         if not is_zero(init):
-            inputs.append(init)
-            maps.append(identity)
-            total = arith.AddfOp(block.insert_arg(element, len(block.args)), value)
-            block.add_op(total)
-            value = total.result
-        block.insert_arg(element, len(block.args))
-        block.add_op(linalg.ops.YieldOp(value))
-        empty = self.code.empty(extents(self.op.outputs[0]), element)
-        return self.code.insert(make_generic(inputs, empty, [*maps, identity], block))
-
-
-def _extend_value(block: Block, value: SSAValue, signed: bool) -> SSAValue:
-    op = (arith.ExtSIOp if signed else arith.ExtUIOp)(value, i32)  # pyright: ignore
-    block.add_op(op)
-    return op.result
+            value = body.add(arith.AddfOp(body.read(init, identity), value))
+        empty = self.code.empty(extents(init), element)
+        return body.write(self.code, empty, identity, lambda _: value).results[0]

@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
+from xdsl_spirv.passes.analysis.linalg_code import maps_of, yields_of
 from xdsl_spirv.passes.analysis.pointwise import (
     SCALAR_DIALECTS,
     body_ops,
@@ -34,7 +35,7 @@ from xdsl_spirv.passes.analysis.pointwise import (
     is_pointwise,
     moves_only,
 )
-from xdsl_spirv.passes.analysis.sizes import extent, extents
+from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
 from xdsl_spirv.passes.analysis.sizes import number as size_of
 
 MOST_NODES = 400
@@ -203,7 +204,7 @@ def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
         if isinstance(owner, RESHAPES):
             value, place = owner.operands[0], before_reshape(owner, place)
         elif isinstance(owner, linalg.ops.GenericOp) and _moves(owner):
-            read, write = (attribute.data for attribute in owner.get_indexing_maps())
+            read, write = maps_of(owner)
             value, place = owner.inputs[0], through(read, loops_at(write, place))
         else:
             return
@@ -220,10 +221,8 @@ def _moves(op: linalg.ops.GenericOp) -> bool:
     """Whether it yields its one input: a transposition or a broadcast of a tensor."""
     if not is_pointwise(op) or not moves_only(op):
         return False
-    last = op.body.block.last_op
-    assert last is not None
     one = len(op.inputs) == 1 and isinstance(op.inputs[0].type, TensorType)
-    return one and last.operands[0] is op.body.block.args[0]
+    return one and yields_of(op.body.block)[0] is op.body.block.args[0]
 
 
 class Trees:
@@ -300,9 +299,7 @@ class Trees:
         known: dict[SSAValue, Node] = dict(zip(block.args, self._inputs(op, loops), strict=False))
         for body_op in body_ops(block):
             known[body_op.results[0]] = self._operation(body_op, known, loops)
-        last = block.last_op
-        assert last is not None
-        value = last.operands[0]
+        value = yields_of(block)[0]
         return known[value] if value in known else self._scalar(value)
 
     def _operation(
@@ -329,14 +326,12 @@ class Trees:
         """Traces `out = out . f(inputs)` along one loop as a reduction of f."""
         kinds = [str(kind.data) for kind in op.get_iterator_types()]
         block = op.body.block
-        last = block.last_op
-        assert last is not None
-        combined = last.operands[0].owner
+        combined = yields_of(block)[0].owner
         if kinds.count("reduction") != 1 or not isinstance(combined, Operation):
             raise NotTraced("not a reduction along one loop")
         if any(piece.loop == other.loop for i in place for piece in i for other in self.reduced):
             raise NotTraced("a reduction inside a reduction")
-        steps = _steps(op, kinds.index("reduction"))
+        steps = loop_extents(op)[kinds.index("reduction")]
         if steps is None or self.normal(steps) != _size(self.reduced):
             raise NotTraced("a reduction along another loop")
         loops[kinds.index("reduction")] = self.reduced
@@ -356,15 +351,6 @@ def _is_told(extent: Extent) -> bool:
     """True if a size is a tensor's, or given as a number: whoever runs a program knows it."""
     type = extent.value.type
     return not isinstance(type, IndexType) or isinstance(extent.value.owner, Block)
-
-
-def _steps(op: linalg.ops.GenericOp, loop: int) -> Size | None:
-    """Number of iterations of a loop, from an input that names it."""
-    for value, map in zip(op.inputs, op.get_indexing_maps(), strict=False):
-        for axis, expression in enumerate(map.data.results):
-            if isinstance(expression, AffineDimExpr) and expression.position == loop:
-                return extent(value, axis)
-    return None
 
 
 def _size(index: Index) -> Size:

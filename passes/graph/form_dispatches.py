@@ -14,7 +14,6 @@ Everything else that computes is a dispatch of its own kind (`loops_fusion`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, scf, tensor
@@ -27,7 +26,6 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
@@ -49,9 +47,9 @@ from xdsl_spirv.passes.analysis.pointwise import (
     moves_only,
     sizes,
 )
-from xdsl_spirv.passes.analysis.sizes import extents, is_size_op, resolve_sizes
+from xdsl_spirv.passes.analysis.sizes import is_size_op, resolve_sizes
 from xdsl_spirv.passes.analysis.values import erase_unused, erase_unused_ops, is_zero, operands_of
-from xdsl_spirv.passes.graph.grouping import Group, is_cheap, is_computed, users_of
+from xdsl_spirv.passes.graph.grouping import Group, is_cheap, is_computed, typical_size, users_of
 
 MOST_RESULTS = 2
 """Results of a contraction's dispatch: more would need as many passes over its fragments."""
@@ -367,11 +365,6 @@ def _add_producers(group: Group, others: list[Operation]) -> None:
             users = users_of(value, group.block)
             if not users <= set(group.members) or users & set(others):
                 continue
-            if moves_only(owner) or _count(value) >= _count(group.root.results[0]):
+            if moves_only(owner) or typical_size(value) >= typical_size(group.root.results[0]):
                 group.add(owner)
                 waiting.append(owner)
-
-
-def _count(value: SSAValue) -> int:
-    """The elements of a tensor, dynamic sizes taken for typical ones."""
-    return typical(prod(extents(value)))

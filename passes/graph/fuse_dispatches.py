@@ -12,11 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, UPDATES, DispatchOp, YieldOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.passes.analysis.linalg_code import tensor_type
+from xdsl_spirv.passes.analysis.sizes import extents, listed_sizes
 from xdsl_spirv.passes.graph.own_results import VIEWS
 
 
@@ -82,6 +86,27 @@ def _clone_body(
         if not isinstance(op, YieldOp):
             block.add_op(op.clone(inside))
     return [inside[value] for value in dispatch.yielded]
+
+
+def part_of_columns(
+    op: tensor.ExtractSliceOp, outside: Callable[[Size], Size] = lambda size: size
+) -> tuple[int, int] | None:
+    """
+    Returns the number of equal parts and the part's index if a slice is an equal part of the last
+    dimension, else None. `outside` brings sizes to terms in which equal ones are the same.
+    """
+    whole, size = (tensor_type(v).get_shape()[-1] for v in (op.source, op.result))
+    *begins, begin = op.static_offsets.iter_values()
+    rows = zip(listed_sizes(op.static_sizes, op.sizes)[:-1], extents(op.source), strict=False)
+    if any(begins) or set(op.static_strides.iter_values()) != {1}:
+        return None
+    if tensor_type(op.result).get_num_dims() <= len(begins):
+        return None
+    if any(outside(length) != outside(all_rows) for length, all_rows in rows):
+        return None
+    if DYNAMIC_INDEX in (whole, size, begin) or whole % size or begin % size:
+        return None
+    return whole // size, begin // size
 
 
 def fuse_into_readers(

@@ -10,14 +10,16 @@ each dispatch that reads them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
 
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from xdsl_spirv.dialects.schedule import DispatchOp, YieldOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.pointwise import is_plain
-from xdsl_spirv.passes.analysis.sizes import is_size, localize_sizes
+from xdsl_spirv.passes.analysis.sizes import extents, is_size, localize_sizes
 from xdsl_spirv.passes.analysis.values import erase_unused, operands_of
 
 
@@ -48,6 +50,11 @@ def is_cheap(value: SSAValue) -> bool:
             return all(map(is_cheap, op.operands))
         case _:
             return is_size(value)
+
+
+def typical_size(value: SSAValue) -> int:
+    """The elements of a tensor, dynamic sizes taken for typical ones."""
+    return typical(prod(extents(value)))
 
 
 def is_computed(value: SSAValue) -> bool:

@@ -28,14 +28,14 @@ from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.combinations import combinations_of
 from xdsl_spirv.passes.analysis.contraction import element_type
-from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of
+from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, yields_of
 from xdsl_spirv.passes.analysis.loops_arrays import Loops, NotLoops
 from xdsl_spirv.passes.analysis.loops_nests import INNER, Nest, all_reductions_of, nests_of
 from xdsl_spirv.passes.analysis.loops_reader import results_of_operations
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
 from xdsl_spirv.passes.analysis.values import erase_unused_ops, operands_of
-from xdsl_spirv.passes.graph.grouping import Group, is_cheap, users_of
+from xdsl_spirv.passes.graph.grouping import Group, is_cheap, typical_size, users_of
 
 MOVES = (
     tensor.PadOp,
@@ -212,11 +212,8 @@ def drop_unused_results(op: Operation) -> None:
         return
     body = op.body.clone()
     copy = body.block
-    end = copy.last_op
-    assert end is not None
-    yielded = [end.operands[number] for number in kept]
-    copy.erase_op(end)
-    copy.add_op(linalg.ops.YieldOp(*yielded))
+    end = linalg.ops.YieldOp(*(yields_of(copy)[number] for number in kept))
+    Rewriter.replace_op(copy.last_op, end, [])  # pyright: ignore
     erase_unused_ops(copy, lambda _: True)
     for number in reversed(unused):
         copy.erase_arg(copy.args[first + number])
@@ -250,7 +247,7 @@ def _repeats(op: Operation, group: Group) -> bool:
     """Whether the group would compute the same expensive element again and again."""
     if _cost(op) <= CHEAP or _after_reduction(op, group.block, 8):
         return False
-    count = min(_count(value) for value in op.results)
+    count = min(typical_size(value) for value in op.results)
     for value in op.results:
         for user in users_of(value, group.block):
             if value not in user.operands:
@@ -291,13 +288,8 @@ def _after_reduction(op: Operation, block: Block, steps: int) -> bool:
 
 def _reduces(op: Operation) -> bool:
     return isinstance(op, LinalgStructuredOperation) and _points(op) > min(
-        _count(value) for value in op.results
+        typical_size(value) for value in op.results
     )
-
-
-def _count(value: SSAValue) -> int:
-    """The elements of a tensor, dynamic sizes taken for typical ones."""
-    return typical(prod(extents(value)))
 
 
 def _points(op: Operation) -> int:
@@ -306,7 +298,9 @@ def _points(op: Operation) -> int:
         sizes = loop_extents(op)
         if None not in sizes:
             return typical(prod(size for size in sizes if size is not None))
-    return max(_count(v) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType))
+    return max(
+        typical_size(v) for v in (*op.operands, *op.results) if isinstance(v.type, TensorType)
+    )
 
 
 def _fits(group: Group) -> bool:

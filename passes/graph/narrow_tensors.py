@@ -14,9 +14,10 @@ from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, TensorTyp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.disjoint_set import DisjointSet
 
 from xdsl_spirv.passes import refuse
-from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of
+from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, yields_of
 from xdsl_spirv.passes.analysis.ranges import element
 from xdsl_spirv.passes.analysis.value_ranges import JOINS, MOVES, ValueRanges
 from xdsl_spirv.passes.analysis.values import erase_unused_ops
@@ -100,9 +101,8 @@ class _Narrower:
             Rewriter.replace_op(op, fill)
             return
         if isinstance(op, tensor.PadOp):
-            last = op.region.block.last_op
-            assert last is not None
-            last.operands[0] = self.constant(last.operands[0])
+            (padding,) = yields_of(op.region.block)
+            op.region.block.last_op.operands[0] = self.constant(padding)  # pyright: ignore
         Rewriter.replace_value_with_new_type(value, type)
 
     def constant(self, value: SSAValue) -> SSAValue:
@@ -151,34 +151,30 @@ class _Classes:
     """Tensors that must have the same element type."""
 
     def __init__(self) -> None:
-        self._parents: dict[SSAValue, SSAValue] = {}
+        self._tensors = DisjointSet[SSAValue](())
+        self._known: dict[SSAValue, None] = {}
         self._kept: set[SSAValue] = set()
-
-    def _root(self, value: SSAValue) -> SSAValue:
-        self._parents.setdefault(value, value)
-        while self._parents[value] is not value:
-            value = self._parents[value]
-        return value
 
     def link(self, values: Iterable[SSAValue]) -> None:
         """Requires these tensors to have one type."""
         wide = [v for v in values if isinstance(v.type, TensorType) and element(v.type) in NARROW]
         for value in wide:
-            self._parents[self._root(value)] = self._root(wide[0])
+            if value not in self._known:
+                self._tensors.add(value)
+                self._known[value] = None
+            self._tensors.union_left(wide[0], value)
 
     def keep(self, value: SSAValue) -> None:
         """Keeps this tensor's type, as others define it."""
-        if isinstance(value.type, TensorType) and element(value.type) in NARROW:
-            self._kept.add(value)
-            self._root(value)
+        self.link((value,))
+        self._kept.add(value)
 
     def free(self) -> Iterable[list[SSAValue]]:
         """Returns the classes in which every type may change."""
-        kept = {self._root(value) for value in self._kept}
         members: dict[SSAValue, list[SSAValue]] = {}
-        for value in self._parents:
-            members.setdefault(self._root(value), []).append(value)
-        return [values for root, values in members.items() if root not in kept]
+        for value in self._known:
+            members.setdefault(self._tensors.find(value), []).append(value)
+        return [values for values in members.values() if self._kept.isdisjoint(values)]
 
 
 def _link(op: Operation, classes: _Classes) -> None:

@@ -12,7 +12,7 @@ type `index` that are sizes or addresses stay: bodies cast between them and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, linalg, tensor
@@ -37,7 +37,7 @@ from xdsl_spirv.dialects.program import TYPE, VALUE
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.linalg_code import Code
 from xdsl_spirv.passes.analysis.pointwise import as_generic
-from xdsl_spirv.passes.graph.computable import WIDTHS
+from xdsl_spirv.passes.graph.computable import WIDTHS, values_of
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 NAME = "decompose-linalg"
@@ -76,15 +76,8 @@ def wider_type(type: Attribute) -> Attribute | None:
 
 def widen(function: FuncOp) -> None:
     """Widen the integers of a function; functions without narrow ones do not change."""
-    if any(wider_type(value.type) is not None for op in function.walk() for value in _values(op)):
+    if any(wider_type(value.type) is not None for op in function.walk() for value in values_of(op)):
         _Widener(function).write()
-
-
-def _values(op: Operation) -> Iterator[SSAValue]:
-    yield from op.results
-    for region in op.regions:
-        for block in region.blocks:
-            yield from block.args
 
 
 class _Widener:
@@ -102,7 +95,7 @@ class _Widener:
                     as_generic(op)
         self._note_types()
         operations = [op for op in self.function.walk() if op is not self.function]
-        for value in [v for op in [self.function, *operations] for v in _values(op)]:
+        for value in [v for op in [self.function, *operations] for v in values_of(op)]:
             self._retype(value)
         for op in operations:
             self._rewrite(op)

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects import arith, linalg
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, i8
+from xdsl.dialects.builtin import IntegerType, TensorType, i8
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static
 from xdsl_spirv.passes.analysis.factors import own_map
-from xdsl_spirv.passes.analysis.linalg_code import Code, make_generic, maps_of
+from xdsl_spirv.passes.analysis.linalg_code import BodyCode, Code, make_generic, maps_of
 from xdsl_spirv.passes.analysis.pointwise import NotAContraction, clone_into, factors_of
 from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
 from xdsl_spirv.passes.analysis.values import erase_dead, is_weight
@@ -170,7 +170,7 @@ class _Quantized:
                 correction.subtract(own, other)
         if not self.a.is_plain and not self.b.is_plain:
             correction.add_both()
-        return correction.write()
+        return correction.finish()
 
     def _product(self) -> linalg.ops.GenericOp:
         """The sum of a * b onto the output."""
@@ -226,36 +226,21 @@ class _Quantized:
         # it.
         named = {x.position for x in renamed.results if isinstance(x, AffineDimExpr)}
         windows = [at for at in range(len(kept), count) if at not in named]
-        inputs, maps = [self.values[operand.input]], [renamed]
+        body = BodyCode()
+        value = body.read(self.values[operand.input], renamed)
         if windows:
-            inputs.append(code.empty([sizes[order[at]] for at in windows], self.type))
-            maps.append(AffineMap(count, 0, tuple(AffineDimExpr(at) for at in windows)))
-        maps.append(AffineMap(count, 0, tuple(AffineDimExpr(at) for at in range(len(kept)))))
+            window = code.empty([sizes[order[at]] for at in windows], self.type)
+            body.read(window, AffineMap(count, 0, tuple(AffineDimExpr(at) for at in windows)))
         repeated = prod(static(sizes[d] for d in self._reduced(sizes) if d not in used))
-        body = self._summing(operand, len(inputs), repeated)
-        total = code.insert(make_generic(inputs, fill, maps, body))
+        value = body.extend(value, self.type, operand.signed)
+        if repeated != 1:
+            value = body.add(arith.MuliOp(value, body.constant(repeated, self.type)))
+        write = AffineMap(count, 0, tuple(AffineDimExpr(at) for at in range(len(kept))))
+        sums = body.write(code, fill, write, lambda total: body.add(arith.AddiOp(total, value)))
         positions = {d: at for at, d in enumerate(self._parallel())}
         rank = len(self.out.results)
         place = AffineMap(rank, 0, tuple(AffineDimExpr(positions[d]) for d in kept))
-        return code, total, place
-
-    def _summing(self, operand: Shifted, inputs: int, repeated: int) -> Region:
-        """Builds the body `c + repeated * ext(x)`."""
-        types = [self.block.args[operand.input].type, *[self.type] * inputs]
-        block = Block(arg_types=types)
-        value: SSAValue = block.args[0]
-        if value.type != self.type:
-            extension = (arith.ExtSIOp if operand.signed else arith.ExtUIOp)(value, self.type)
-            block.add_op(extension)
-            value = extension.result
-        if repeated != 1:
-            times = arith.ConstantOp(IntegerAttr(repeated, self.type))
-            product = arith.MuliOp(value, times.result)
-            block.add_ops([times, product])
-            value = product.result
-        total = arith.AddiOp(block.args[-1], value)
-        block.add_ops([total, linalg.ops.YieldOp(total)])
-        return Region(block)
+        return code, sums.results[0], place
 
 
 def _extensions(block: Block) -> list[Operation | None]:
@@ -267,34 +252,19 @@ def _extensions(block: Block) -> list[Operation | None]:
     return extensions
 
 
-class _Correction:
+class _Correction(BodyCode):
     """The elementwise operation that subtracts the zero points' part from the product."""
 
     def __init__(self, quantized: _Quantized, product: SSAValue):
+        super().__init__()
         self.quantized, self.code = quantized, quantized.code
-        self.inputs = [product]
-        rank = len(quantized.out.results)
-        self.maps = [AffineMap.identity(rank)]
-        self.block = Block(arg_types=[quantized.type])
-        self.value: SSAValue = self.block.args[0]
+        self.value = self.read(product, AffineMap.identity(len(quantized.out.results)))
         self.zeros: dict[int, SSAValue] = {}
         self.arguments: dict[SSAValue, SSAValue] = {}
 
-    def _argument(self, value: SSAValue, map: AffineMap) -> SSAValue:
-        self.inputs.append(value)
-        self.maps.append(map)
-        type = value.type.element_type if isinstance(value.type, TensorType) else value.type
-        return self.block.insert_arg(type, len(self.block.args))
-
-    def _add(self, op: arith.SubiOp | arith.AddiOp | arith.MuliOp) -> SSAValue:
-        self.block.add_op(op)
-        return op.result
-
     def _constant(self, number: int) -> SSAValue:
         type = self.quantized.type
-        op = arith.ConstantOp(IntegerAttr(_wrap_number(number, type.width.data), type))
-        self.block.add_op(op)
-        return op.result
+        return self.constant(_wrap_number(number, type.width.data), type)
 
     def zero(self, operand: Shifted) -> SSAValue:
         """Returns the zero point that is subtracted from an operand."""
@@ -312,22 +282,16 @@ class _Correction:
         for number in operand.zero_inputs:
             if old[number] not in known:
                 map = own_map(q.maps[number], q.out)
-                known[old[number]] = self._argument(q.op.inputs[number], map)
+                known[old[number]] = self.read(q.op.inputs[number], map)
         self.arguments.update(known)
         known.setdefault(old[operand.input], old[operand.input])
         value = clone_into(self.block, operand.zero, known)
-        if value.type != q.type:
-            value = self._extended(value)
+        value = self.extend(value, q.type, True)
         if operand.negated:
-            value = self._add(arith.SubiOp(self._constant(0), value))
+            value = self.add(arith.SubiOp(self._constant(0), value))
         if operand.offset:
-            value = self._add(arith.AddiOp(value, self._constant(operand.offset)))
+            value = self.add(arith.AddiOp(value, self._constant(operand.offset)))
         return value
-
-    def _extended(self, value: SSAValue) -> SSAValue:
-        op = arith.ExtSIOp(value, self.quantized.type)
-        self.block.add_op(op)
-        return op.result
 
     def subtract(self, own: Shifted, other: Shifted) -> None:
         """Subtracts the zero point of `own` times the sums of `other`."""
@@ -343,14 +307,14 @@ class _Correction:
                 self._has_both = True
             width = type.width.data
             constant = self.code.insert(constant_of(numbers & ((1 << width) - 1), type))
-            term = self._argument(constant, place)
-            self.value = self._add(arith.AddiOp(self.value, term))
+            term = self.read(constant, place)
+            self.value = self.add(arith.AddiOp(self.value, term))
             return
         if known is not None:
             total = self.code.insert(constant_of(known, type))
-        term = self._argument(total, place)
-        product = self._add(arith.MuliOp(self.zero(own), term))
-        self.value = self._add(arith.SubiOp(self.value, product))
+        term = self.read(total, place)
+        product = self.add(arith.MuliOp(self.zero(own), term))
+        self.value = self.add(arith.SubiOp(self.value, product))
 
     _has_both = False
 
@@ -362,18 +326,14 @@ class _Correction:
         if q.a.number is not None and q.b.number is not None:
             term = self._constant(q.k * q.a.number * q.b.number)
         else:
-            both = self._add(arith.MuliOp(self.zero(q.a), self.zero(q.b)))
-            term = self._add(arith.MuliOp(both, self._constant(q.k)))
-        self.value = self._add(arith.AddiOp(self.value, term))
+            both = self.add(arith.MuliOp(self.zero(q.a), self.zero(q.b)))
+            term = self.add(arith.MuliOp(both, self._constant(q.k)))
+        self.value = self.add(arith.AddiOp(self.value, term))
 
-    def write(self) -> SSAValue:
-        op, type = self.quantized.op, self.quantized.type
-        empty = self.code.empty(extents(op.outputs[0]), type)
-        self.block.insert_arg(type, len(self.block.args))
-        self.block.add_op(linalg.ops.YieldOp(self.value))
-        return self.code.insert(
-            make_generic(self.inputs, empty, [*self.maps, self.maps[0]], self.block)
-        )
+    def finish(self) -> SSAValue:
+        """Writes the operation; returns its result."""
+        empty = self.code.empty(extents(self.quantized.op.outputs[0]), self.quantized.type)
+        return self.write(self.code, empty, self.maps[0], lambda _: self.value).results[0]
 
 
 def _wrap_number(number: int, width: int) -> int:

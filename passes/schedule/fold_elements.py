@@ -18,7 +18,7 @@ from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, AffineMapAttr, ArrayAttr, ModuleOp
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineMap
 from xdsl.passes import ModulePass
@@ -27,7 +27,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl_spirv.dialects.schedule import DispatchOp, YieldOp
 from xdsl_spirv.passes.analysis.linalg_code import maps_of, split_dimension, tensor_type
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
-from xdsl_spirv.passes.graph.fuse_dispatches import fuse, fuse_into_readers
+from xdsl_spirv.passes.graph.fuse_dispatches import fuse, fuse_into_readers, part_of_columns
 from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows, rows_plan
 from xdsl_spirv.targets import Target
 
@@ -66,28 +66,12 @@ def _is_computable(op: Operation) -> bool:
         case tensor.EmptyOp() | arith.ConstantOp():
             return True
         case tensor.ExtractSliceOp():
-            return isinstance(op.source, BlockArgument) and _part_of(op) is not None
+            return isinstance(op.source, BlockArgument) and part_of_columns(op) is not None
         case Generic():
             write = op.get_indexing_maps().data[-1].data
             return is_pointwise(op) and write == AffineMap.identity(write.num_dims)
         case _:
             return False
-
-
-def _part_of(op: tensor.ExtractSliceOp) -> tuple[int, int] | None:
-    """
-    Returns the number of equal parts and the part's index if a slice is an equal part of the last
-    dimension, else None.
-    """
-    source, result = tensor_type(op.source), tensor_type(op.result)
-    *outer, whole = source.get_shape()
-    if DYNAMIC_INDEX in (*outer, whole) or len(outer) + 1 != result.get_num_dims():
-        return None
-    *begins, begin = op.static_offsets.iter_values()
-    *sizes, size = op.static_sizes.iter_values()
-    if sizes != outer or any(begins) or set(op.static_strides.iter_values()) != {1}:
-        return None
-    return (whole // size, begin // size) if whole % size == begin % size == 0 else None
 
 
 def _fold_into_product(
@@ -111,7 +95,7 @@ def _read_parts(folded: DispatchOp) -> list[Operation]:
     views: dict[tuple[SSAValue, int], tensor.ExpandShapeOp] = {}
     arguments: dict[tuple[SSAValue, int], SSAValue] = {}
     for op in [o for o in folded.body.block.ops if isinstance(o, tensor.ExtractSliceOp)]:
-        part = _part_of(op)
+        part = part_of_columns(op)
         if part is None or not isinstance(op.source, BlockArgument):
             continue
         (count, number), source = part, folded.inputs[op.source.index]

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from xdsl.context import Context
@@ -45,6 +46,7 @@ from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.analysis.sizes import extent, is_size_op, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.analysis.unpacking import unpacks
+from xdsl_spirv.passes.graph.fuse_dispatches import part_of_columns
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, kind_of, plan_of
 from xdsl_spirv.targets import Target
 
@@ -125,7 +127,8 @@ class _Parts:
         users = {use.operation for use in argument.uses if not is_size_op(use.operation)}
         if not users.issubset(taken) or not _are_elements(dispatch, taken):
             return None
-        parts = [_part_of(op, dispatch, sizes) for op in taken]
+        outside = partial(sizes.inside, dispatch=dispatch)
+        parts = [part_of_columns(op, outside) for op in taken]
         counts = {part[0] for part in parts if part is not None}
         value = dispatch.inputs[argument.index]
         if len(counts) != 1 or None in parts or not value.has_one_use():
@@ -165,33 +168,6 @@ def _walks_columns_alike(value: SSAValue, map: AffineMapAttr) -> bool:
     if isinstance(value, BlockArgument) or not isinstance(value.type, TensorType):
         return column not in map.data.results
     return map.data.results[-1] == column and column not in map.data.results[:-1]
-
-
-def _part_of(
-    op: tensor.ExtractSliceOp, dispatch: DispatchOp, sizes: _Sizes
-) -> tuple[int, int] | None:
-    """
-    Returns the number of equal parts and the part's index if a slice is an equal part of the last
-    dimension, else None.
-    """
-    source, result = op.source.type, op.result.type
-    assert isinstance(source, TensorType)
-    assert isinstance(result, TensorType)
-    rank, whole = source.get_num_dims(), source.get_shape()[-1]
-    begins, steps = list(op.static_offsets.iter_values()), op.static_strides.iter_values()
-    if result.get_num_dims() != rank or any(begins[:-1]) or set(steps) != {1}:
-        return None
-    given = iter(op.sizes)
-    for dimension, size in enumerate(op.static_sizes.iter_values()):
-        length: Size = number(next(given)) if size == DYNAMIC_INDEX else size
-        if dimension < rank - 1:
-            all_of_it = sizes.inside(extent(op.source, dimension), dispatch)
-            if sizes.inside(length, dispatch) != all_of_it:
-                return None
-    size, begin = result.get_shape()[-1], begins[-1]
-    if DYNAMIC_INDEX in (whole, size, begin) or whole % size or begin % size:
-        return None
-    return whole // size, begin // size
 
 
 def _root_of(owner: object) -> Generic | None:
