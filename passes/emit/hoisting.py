@@ -98,6 +98,23 @@ class HoistingEmitter(KernelEmitter):
         depth = self.depth_of(*operands)
         return self.fenced(depth) if kind is load_element else depth
 
+    def copied(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        """The results of a pure operation on these operands: visible ones, or those of a copy."""
+        facts = *op.properties.items(), *op.attributes.items(), *op.result_types
+        depth = self.depth_of(*operands)
+
+        def make() -> Sequence[SSAValue]:
+            copy = type(op).create(
+                operands=operands,
+                result_types=op.result_types,
+                properties=op.properties,
+                attributes=op.attributes,
+            )
+            self.insert(copy, depth)
+            return copy.results
+
+        return self.remembered((type(op), facts, *operands), depth, make)
+
     def know_loaded(self, value: SSAValue, source: SSAValue, number: Index) -> None:
         """Records the loaded value of a memory element that no operation writes."""
         operands = source, self.index(number)

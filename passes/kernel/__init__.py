@@ -22,8 +22,11 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.schedule.kinds import KINDS, ScheduleDoesNotFit, kind_of, plan_of, root_of
 
-Code: TypeAlias = Callable[[Any, Any, CollectiveOp], None]
-"""Writes the code of a kernel with an emitter, by the plan of its kind, for its collective."""
+Code: TypeAlias = Callable[[Any, Any, CollectiveOp], Callable[[], None] | None]
+"""
+Writes the code of a kernel with an emitter, by the plan of its kind, for its collective; may return
+a function that improves the code when the collective is gone.
+"""
 
 
 @dataclass(frozen=True)
@@ -64,5 +67,7 @@ class KernelPattern(RewritePattern):
             plan = plan_of(root, target_of(self.module, self.pass_name))
         except (NotAContraction, ScheduleDoesNotFit) as error:
             refuse(self.pass_name, root, str(error))
-        self.codes[kind or ""](self.emitter(InsertPoint.before(op)), plan, op)
+        finish = self.codes[kind or ""](self.emitter(InsertPoint.before(op)), plan, op)
         rewriter.erase(op)
+        if finish is not None:
+            finish()

@@ -168,18 +168,32 @@ def unpack_elements(
 
 def pack_elements(b: KernelEmitter, values: Sequence[SSAValue], element: Attribute) -> SSAValue:
     """Joins elements to one value that is stored at once."""
-    type = vector_type(element, len(values))
-    if len(values) == 1:
-        return values[0]
-    if isinstance(type, VectorType) and type.get_shape()[0] == len(values):
-        return b.add(spv.CompositeConstructOp(values, type))
-    step = WORD_BITS // bit_width(element)
-    part_type = vector_type(element, step)
-    words = [
-        b.add(spv.BitcastOp(b.add(spv.CompositeConstructOp(values[n : n + step], part_type)), i32))
-        for n in range(0, len(values), step)
-    ]
+    return as_one(b, values, vector_type(element, len(values)))
+
+
+def as_one(b: KernelEmitter, pieces: Sequence[SSAValue], type: Attribute) -> SSAValue:
+    """Joins consecutive elements or vectors to one vector of elements or of 32-bit words."""
+    if len(pieces) == 1 and pieces[0].type == type:
+        return pieces[0]
+    if isinstance(type, VectorType) and type.element_type == _element(pieces[0]):
+        return b.add(spv.CompositeConstructOp(pieces, type))
+    words: list[SSAValue] = []
+    bits = bit_width(pieces[0].type)
+    per_word = max(1, WORD_BITS // bits)
+    for number in range(0, len(pieces), per_word):
+        word = pieces[number]
+        if per_word > 1:
+            count = WORD_BITS // bit_width(_element(word))
+            parts = pieces[number : number + per_word]
+            word = b.add(spv.CompositeConstructOp(parts, VectorType(_element(word), [count])))
+        count = max(1, bits // WORD_BITS)
+        of_words = i32 if count == 1 else VectorType(i32, [count])
+        words.append(word if word.type == of_words else b.add(spv.BitcastOp(word, of_words)))
     return words[0] if len(words) == 1 else b.add(spv.CompositeConstructOp(words, type))
+
+
+def _element(value: SSAValue) -> Attribute:
+    return value.type.element_type if isinstance(value.type, VectorType) else value.type
 
 
 class HasContraction(Protocol):

@@ -9,7 +9,7 @@ read in pieces of different size.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import arith, gpu, linalg, memref, tensor
 from xdsl.dialects.builtin import (
@@ -228,10 +228,10 @@ class KernelBody:
                 self._packed(op)
             case SelectedViewOp():
                 self._select_parts(op)
-            case AttentionOp(result=result) if result is not None:
-                self._attention(op, self._place(result))
-            case AttentionMergeOp(result=result) if result is not None:
-                self._merge(op, self._place(result))
+            case AttentionOp() if op.results:
+                self._into(op, [value for value, _ in op.inputs])
+            case AttentionMergeOp() if op.results:
+                self._into(op, [op.parts])
             case tensor.PadOp() if padding_of(op) is not None:
                 self._padded(op)
             case LinalgStructuredOperation():
@@ -273,29 +273,17 @@ class KernelBody:
         self.ops.append(view)
         self._memory[op.result] = view.result
 
-    def _attention(self, op: AttentionOp, place: SSAValue) -> None:
-        attention = AttentionOp.create(
-            operands=[
-                *(self._of(value) for value, _ in op.inputs),
-                place,
-                *self._numbers(op.numbers),
-            ],
-            properties=op.properties,
-            attributes=op.attributes,
+    def _into(self, op: AttentionOp | AttentionMergeOp, inputs: Sequence[SSAValue]) -> None:
+        """An operation on buffers, with a place for its only result behind the inputs."""
+        (result,) = op.results
+        operands = [*map(self._of, inputs), self._place(result), *self._numbers(op.numbers)]
+        on_buffers = type(op).create(
+            operands=operands, properties=op.properties, attributes=op.attributes
         )
-        self.ops.append(attention)
+        self.ops.append(on_buffers)
 
     def _numbers(self, values: Iterable[SSAValue]) -> list[SSAValue]:
         return [self._number(number(value)) for value in values]
-
-    def _merge(self, op: AttentionMergeOp, place: SSAValue) -> None:
-        numbers = self._numbers(op.numbers)
-        merge = AttentionMergeOp.create(
-            operands=[self._of(op.parts), place, *numbers],
-            properties=op.properties,
-            attributes=op.attributes,
-        )
-        self.ops.append(merge)
 
     def _outputs(self, op: LinalgStructuredOperation) -> list[SSAValue]:
         """The results' memory, initialised with the output's elements if the body reads them."""

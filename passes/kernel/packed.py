@@ -9,18 +9,16 @@ rows are (see `staging`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects import gpu
 from xdsl.dialects.builtin import VectorType, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule import FlatViewOp, PackedSizes, bit_width
+from xdsl_spirv.dialects.schedule import FlatViewOp, PackedSizes
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.elements import WORD_BITS
+from xdsl_spirv.passes.kernel.elements import as_one
 from xdsl_spirv.passes.kernel.matrix_values import matrix_type, put_together, take_apart, zeros
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.schedule.packing import PackPlan, PanelPlan
@@ -272,31 +270,6 @@ def _pack_panels(
             b.store(value, view, (b.plus(begin, place),))
 
         b.when(b.below(place, count) if number + invocations > count else True, move)
-
-
-def as_one(b: KernelEmitter, pieces: Sequence[SSAValue], type: Attribute) -> SSAValue:
-    """Joins consecutive elements or vectors to one vector of elements or of 32-bit words."""
-    if len(pieces) == 1 and pieces[0].type == type:
-        return pieces[0]
-    if isinstance(type, VectorType) and type.element_type == _element(pieces[0]):
-        return b.add(spv.CompositeConstructOp(pieces, type))
-    words: list[SSAValue] = []
-    bits = bit_width(pieces[0].type)
-    per_word = max(1, WORD_BITS // bits)
-    for number in range(0, len(pieces), per_word):
-        word = pieces[number]
-        if per_word > 1:
-            count = WORD_BITS // bit_width(_element(word))
-            parts = pieces[number : number + per_word]
-            word = b.add(spv.CompositeConstructOp(parts, VectorType(_element(word), [count])))
-        count = max(1, bits // WORD_BITS)
-        of_words = i32 if count == 1 else VectorType(i32, [count])
-        words.append(word if word.type == of_words else b.add(spv.BitcastOp(word, of_words)))
-    return words[0] if len(words) == 1 else b.add(spv.CompositeConstructOp(words, type))
-
-
-def _element(value: SSAValue) -> Attribute:
-    return value.type.element_type if isinstance(value.type, VectorType) else value.type
 
 
 def _pack_fragments(

@@ -22,7 +22,6 @@ from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
-from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.contraction import element_type
 from xdsl_spirv.passes.analysis.leaves import Leaf
@@ -381,19 +380,17 @@ class RowsKernel:
     def fused(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
         return multiply_add(self.b, x, y, total)
 
+    @property
+    def _addition(self) -> type[arith.AddiOp | arith.AddfOp]:
+        return arith.AddiOp if isinstance(self.type, IntegerType) else arith.AddfOp
+
     def plus(self, x: SSAValue, y: SSAValue) -> SSAValue:
-        kind = arith.AddiOp if isinstance(self.type, IntegerType) else arith.AddfOp
-        return self.b.add(kind(x, y))
+        return self.b.add(self._addition(x, y))
 
     # The result
 
     def _over_subgroup(self, value: SSAValue) -> SSAValue:
-        target, kind = self.plan.target, None
-        if "subgroup-arithmetic" in target.features:
-            integer = isinstance(self.type, IntegerType)
-            kind = spv.GroupNonUniformIAddOp if integer else spv.GroupNonUniformFAddOp
-        rotates = "subgroup-rotate" in target.features
-        return reduce_subgroup(self.b, value, target.subgroup_size, self.plus, kind, rotates)
+        return reduce_subgroup(self.b, value, self.plan.target, self._addition, self.plus)
 
     def _put(self, row: Index, column: Index, total: SSAValue) -> None:
         """Stores a partial sum in Workgroup memory."""

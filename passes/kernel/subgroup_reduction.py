@@ -11,13 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.dialects import arith
+from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.targets import Target
 
 Combine = Callable[[SSAValue, SSAValue], SSAValue]
 """A commutative operation."""
+
+
+GROUP_ARITHMETIC: dict[type[Operation], type[spv.GroupArithmetic]] = {
+    arith.AddfOp: spv.GroupNonUniformFAddOp,
+    arith.AddiOp: spv.GroupNonUniformIAddOp,
+    arith.MulfOp: spv.GroupNonUniformFMulOp,
+    arith.MuliOp: spv.GroupNonUniformIMulOp,
+    arith.MaxnumfOp: spv.GroupNonUniformFMaxOp,
+    arith.MinnumfOp: spv.GroupNonUniformFMinOp,
+    arith.MaxSIOp: spv.GroupNonUniformSMaxOp,
+    arith.MinSIOp: spv.GroupNonUniformSMinOp,
+    arith.MaxUIOp: spv.GroupNonUniformUMaxOp,
+    arith.MinUIOp: spv.GroupNonUniformUMinOp,
+}
+"""`maximumf` and `minimumf` are not among them: group arithmetic does not pass on a NaN."""
 
 
 def reduce_by_rotations(b: KernelEmitter, value: SSAValue, size: int, combine: Combine) -> SSAValue:
@@ -30,22 +47,29 @@ def reduce_by_rotations(b: KernelEmitter, value: SSAValue, size: int, combine: C
     return value
 
 
+def can_reduce(target: Target, kind: type[Operation]) -> bool:
+    """True if the invocations of a subgroup reduce by an operation without memory."""
+    exchanges = {"subgroup-shuffle", "subgroup-rotate"} & target.features
+    return bool(exchanges) or _arithmetic(target, kind) is not None
+
+
+def _arithmetic(target: Target, kind: type[Operation]) -> type[spv.GroupArithmetic] | None:
+    """Returns the target's group operation that reduces by an operation."""
+    return GROUP_ARITHMETIC.get(kind) if "subgroup-arithmetic" in target.features else None
+
+
 def reduce_subgroup(
-    b: KernelEmitter,
-    value: SSAValue,
-    size: int,
-    combine: Combine,
-    arithmetic: type[spv.GroupArithmetic] | None,
-    rotates: bool,
+    b: KernelEmitter, value: SSAValue, target: Target, kind: type[Operation], combine: Combine
 ) -> SSAValue:
-    """Reduces by the subgroup's `arithmetic` if it has any, or by rotations, or by shuffles."""
+    """
+    Reduces by the subgroup's arithmetic of an operation if it has any, or by rotations, or by
+    exchanges with the invocation whose number differs in one bit.
+    """
+    arithmetic, size = _arithmetic(target, kind), target.subgroup_size
     if arithmetic is not None:
         return b.add(arithmetic(spv.Scope.Subgroup, spv.GroupOperation.Reduce, value))
-    return (reduce_by_rotations if rotates else reduce_by_shuffles)(b, value, size, combine)
-
-
-def reduce_by_shuffles(b: KernelEmitter, value: SSAValue, size: int, combine: Combine) -> SSAValue:
-    """Reduces by exchanges with the invocation whose number differs in one bit."""
+    if "subgroup-rotate" in target.features:
+        return reduce_by_rotations(b, value, size, combine)
     return exchanged(b, value, 1, size, combine)
 
 

@@ -7,7 +7,7 @@ invocation reads what others wrote since the last one, or writes what others may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from typing import NoReturn
@@ -140,22 +140,6 @@ class TileEmitter(HoistingEmitter):
             stride *= count
         return same
 
-    # Scalars
-
-    def scalar(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """A pure operation on these operands: one that can be seen from here, or a copy."""
-        key = (op.name, tuple(sorted(op.properties.items())), *operands, *op.result_types)
-        depth = self.depth_of(*operands)
-
-        def make() -> Sequence[SSAValue]:
-            values = dict(zip(op.operands, operands, strict=True))
-            copy = op.clone(values, clone_name_hints=False)
-            copy.location = self.current.location if self.current else copy.location
-            self.insert(copy, depth)
-            return copy.results
-
-        return self.remembered(key, depth, make)
-
     def cast(self, value: Index, type: Attribute) -> SSAValue:
         """Converts between an index and an integer type."""
         held = self.index(value)
@@ -167,7 +151,7 @@ class TileEmitter(HoistingEmitter):
             and isinstance(value, int)
         ):
             return self.number(value, type)
-        return self.scalar(arith.IndexCastOp(held, type), [held])[0]
+        return self.copied(arith.IndexCastOp(held, type), [held])[0]
 
     # Memory that the workgroup shares
 

@@ -88,8 +88,8 @@ class ProgramCode:
             self.b.current = op
             if isinstance(op, scf.YieldOp):
                 return op.operands
-            handler = HANDLERS.get(type(op), ProgramCode.write_scalar)
-            handler(self, op)
+            name = op.name.partition(".")[2]
+            getattr(self, f"write_{name}", self.write_scalar)(op)
         return ()
 
     # Numbers of the workgroup
@@ -114,7 +114,7 @@ class ProgramCode:
             if found is not None:
                 self.values[op.results[0]] = found
                 return
-        results = self.b.scalar(op, [self.ssa(operand) for operand in op.operands])
+        results = self.b.copied(op, [self.ssa(operand) for operand in op.operands])
         for result, value in zip(op.results, results, strict=True):
             self.values[result] = self.b.cast(value, INDEX) if is_index(result.type) else value
 
@@ -327,7 +327,7 @@ class ProgramCode:
                 given = [values[v] if v in values else self.ssa(v) for v in inner.operands]
                 if isinstance(inner, tile.YieldOp):
                     break
-                values |= zip(inner.results, b.scalar(inner, given), strict=True)
+                values |= zip(inner.results, b.copied(inner, given), strict=True)
             b.current = before
             last = cast(Operation, block.last_op)
             return [values[v] if v in values else self.ssa(v) for v in last.operands]
@@ -339,8 +339,8 @@ class ProgramCode:
         for number, output in enumerate(op.outputs):
             self.values[output] = Lazy(b, tile.tile_of(output), element(number), home)
 
-    def write_multiply(self, op: tile.MultiplyAddOp) -> None:
-        """Writes the code of `multiply`."""
+    def write_mma(self, op: tile.MultiplyAddOp) -> None:
+        """Writes the code of `mma`."""
         a, b, c = (cast(TileValue, self.values[v]) for v in (op.a, op.b, op.c))
         self.values[op.result] = multiply(op, self.homes.plan(op), a, b, c)
 
@@ -562,25 +562,3 @@ def _stored_arguments(program: tile.ProgramOp) -> set[int]:
                 source = source.owner.source
             stored.add(cast(Any, source).index)
     return stored
-
-
-HANDLERS: dict[type[Operation], Callable[[ProgramCode, Any], None]] = {
-    tile.PlaceOp: ProgramCode.write_place,
-    tile.ProgramIdOp: ProgramCode.write_program_id,
-    tile.SizeOp: ProgramCode.write_size,
-    tile.ViewOp: ProgramCode.write_view,
-    tile.LoadOp: ProgramCode.write_load,
-    tile.StoreOp: ProgramCode.write_store,
-    tile.GatherOp: ProgramCode.write_gather,
-    tile.ScatterOp: ProgramCode.write_scatter,
-    tile.FullOp: ProgramCode.write_full,
-    tile.RangeOp: ProgramCode.write_range,
-    tile.MapOp: ProgramCode.write_map,
-    tile.MultiplyAddOp: ProgramCode.write_multiply,
-    tile.ReduceOp: ProgramCode.write_reduce,
-    tile.BroadcastOp: ProgramCode.write_broadcast,
-    tile.ReshapeOp: ProgramCode.write_reshape,
-    tile.TransposeOp: ProgramCode.write_transpose,
-    scf.ForOp: ProgramCode.write_for,
-    scf.IfOp: ProgramCode.write_if,
-}

@@ -66,7 +66,7 @@ class Reduction:
             operands = [values[operand] for operand in op.operands]
             if isinstance(op, tile.YieldOp):
                 return operands
-            values |= zip(op.results, self.b.scalar(op, operands), strict=True)
+            values |= zip(op.results, self.b.copied(op, operands), strict=True)
         raise AssertionError("the verifier asks for a tile.yield")
 
     def _exchange(self, values: Numbers, distance: int) -> Numbers:

@@ -21,8 +21,7 @@ from xdsl_spirv.dialects.schedule import FlatViewOp, SelectedViewOp, bit_width
 from xdsl_spirv.passes.analysis.unpacking import VECTOR, Plane, Unpacking
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.elements import WORD_BITS, components_of
-from xdsl_spirv.passes.kernel.packed import as_one
+from xdsl_spirv.passes.kernel.elements import WORD_BITS, as_one, components_of
 from xdsl_spirv.passes.kernel.result_tile import Address, address_along, origin
 from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.kernel.unit_code import UnitCode

@@ -11,7 +11,7 @@ An index that depends on data is limited to the array, so that no kernel reads o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Protocol, TypeAlias, cast
 
@@ -138,7 +138,9 @@ class LoopsCode:
             case Patched():
                 return self._patched(array, indices)
             case Padded():
-                return self._padded(array, indices)
+                ones = (1,) * len(indices)
+                around = lambda: self._padding(array)  # noqa: E731
+                return self._part(array.source, indices, array.low, ones, around)
             case Literal():
                 return self._literal(array, indices)
             case Unwritten():
@@ -191,50 +193,43 @@ class LoopsCode:
         return tuple(existing)
 
     def _patched(self, array: Patched, indices: Point) -> SSAValue:
-        b, part = self.b, array.part
-        places = [b.plus(i, -offset) for i, offset in zip(indices, array.offsets, strict=True)]
-        condition = self.inside(places, part.shape, array.strides)
-        if condition is False:
-            return self.element(array.base, indices)
-        if not isinstance(condition, SSAValue):
-            exact = zip(places, array.strides, strict=True)
+        if isinstance(array.base, Unwritten):
+            return self._part(array.part, indices, array.offsets, array.strides, array.base)
+        base = lambda: self.element(array.base, indices)  # noqa: E731
+        cheap = _is_cheap(array.base)
+        return self._part(array.part, indices, array.offsets, array.strides, base, cheap)
+
+    def _part(
+        self,
+        part: Array,
+        indices: Point,
+        offsets: Shape,
+        strides: Shape,
+        around: Unwritten | Callable[[], SSAValue],
+        is_cheap: bool = True,
+    ) -> SSAValue:
+        """The element of a part that lies at these offsets, or what is `around` it."""
+        b = self.b
+        places = [b.plus(i, -offset) for i, offset in zip(indices, offsets, strict=True)]
+        condition = self.inside(places, part.shape, strides)
+        is_alone = isinstance(around, Unwritten)
+
+        def outside() -> SSAValue:
+            return b.zero(part.element) if isinstance(around, Unwritten) else around()
+
+        def inside() -> SSAValue:
+            exact = zip(places, strides, strict=True)
             return self.element(part, tuple(b.divided(p, s) for p, s in exact))
-        is_alone = isinstance(array.base, Unwritten)
-        if _starts_inside(part) and (is_alone or (_is_cheap(part) and _is_cheap(array.base))):
-            at = self._existing(condition, places, part.shape, array.strides)
-            element = self.element(part, at)
-            return (
-                element
-                if is_alone
-                else b.select(condition, element, self.element(array.base, indices))
-            )
 
-        def read_part() -> list[SSAValue]:
-            exact = zip(places, array.strides, strict=True)
-            return [self.element(part, tuple(b.divided(p, s) for p, s in exact))]
-
-        def read_base() -> list[SSAValue]:
-            return [b.zero(array.element) if is_alone else self.element(array.base, indices)]
-
-        return b.choose(condition, [array.element], read_part, read_base)[0]
-
-    def _padded(self, array: Padded, indices: Point) -> SSAValue:
-        b, source = self.b, array.source
-        places = [b.plus(index, -low) for index, low in zip(indices, array.low, strict=True)]
-        condition = self.inside(places, source.shape)
         if condition is False:
-            return self._padding(array)
+            return self.element(around, indices) if isinstance(around, Unwritten) else around()
         if not isinstance(condition, SSAValue):
-            return self.element(source, tuple(places))
-        if _is_cheap(source) and _starts_inside(source):
-            at = self._existing(condition, places, source.shape, (1,) * len(places))
-            return b.select(condition, self.element(source, at), self._padding(array))
-        return b.choose(
-            condition,
-            [array.element],
-            lambda: [self.element(source, tuple(places))],
-            lambda: [self._padding(array)],
-        )[0]
+            return inside()
+        if _starts_inside(part) and (is_alone or (_is_cheap(part) and is_cheap)):
+            at = self._existing(condition, places, part.shape, strides)
+            element = self.element(part, at)
+            return element if is_alone else b.select(condition, element, outside())
+        return b.choose(condition, [part.element], lambda: [inside()], lambda: [outside()])[0]
 
     def _padding(self, array: Padded) -> SSAValue:
         return self.b.zero(array.element) if array.value is None else self.scalar(array.value)
@@ -496,20 +491,7 @@ class LoopsCode:
         b = self.b
         if isinstance(op, arith.ConstantOp):
             return [b.constant(cast(IntegerAttr | FloatAttr, op.value))]
-        key = (type(op), *op.properties.values(), *op.attributes.values(), *op.result_types)
-        depth = b.depth_of(*operands)
-
-        def make() -> Sequence[SSAValue]:
-            copy = type(op).create(
-                operands=operands,
-                result_types=op.result_types,
-                properties=op.properties,
-                attributes=op.attributes,
-            )
-            b.insert(copy, depth)
-            return copy.results
-
-        return b.remembered(("pure", key, *operands), depth, make)
+        return b.copied(op, operands)
 
     def _limited(self, indices: Sequence[Index], shape: Shape) -> Point:
         """Clamps indices that depend on data to the array."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from xdsl.dialects import gpu, memref
 from xdsl.dialects.builtin import f16, f64
 from xdsl.ir import Attribute, Block, SSAValue
-from xdsl.pattern_rewriter import PatternRewriter
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
 from xdsl_spirv.dialects.schedule import CollectiveOp, LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
 from xdsl_spirv.passes import refuse
-from xdsl_spirv.passes.analysis.loops_arrays import NotLoops, Result
+from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
 from xdsl_spirv.passes.analysis.loops_nests import (
     Nest,
     dimensions_along_rows,
@@ -31,35 +31,37 @@ from xdsl_spirv.passes.loops.groups import Lanes, group_of
 from xdsl_spirv.passes.loops.stores import store_elements
 from xdsl_spirv.passes.loops.tiles import Tiles
 from xdsl_spirv.passes.loops.vectors import use_vectors
-from xdsl_spirv.passes.schedule.loops_schedule import EXCHANGES
+from xdsl_spirv.passes.schedule.loops_schedule import LoopsPlan
 from xdsl_spirv.targets import Target
 
 PASS = "loops-to-invocations"
 
 
 def distribute(
-    collective: CollectiveOp, schedule: LoopsAttr, target: Target, rewriter: PatternRewriter
-) -> None:
-    """Replace the collective by the code of an invocation."""
+    builder: HoistingEmitter, plan: LoopsPlan, collective: CollectiveOp
+) -> Callable[[], None]:
+    """Writes the code of an invocation; returns what moves its elements as vectors."""
+    schedule, target = plan.schedule, plan.target
+    alone = schedule.reduce.data == "invocation"
     try:
         reader, results = results_of_collective(collective.body.block)
-    except NotLoops as error:
-        refuse(PASS, error.op, str(error))
-    _check(collective, results, schedule, target)
-    builder = HoistingEmitter(InsertPoint.before(collective))
-    block = builder.entry
-    alone = schedule.reduce.data == "invocation"
-    code = LoopsCode(builder, reader, schedule.elements.data if alone else 1)
-    try:
+        if not results:
+            refuse(PASS, collective, "it writes to no buffer of its kernel")
+        code = LoopsCode(builder, reader, schedule.elements.data if alone else 1)
         for nest in nests_of(results):
             _Distribution(code, schedule, target, nest, collective).write()
     except NotLoops as error:
         refuse(PASS, error.op, str(error))
-    rewriter.erase(collective)
+    return partial(_move_vectors, builder, plan)
+
+
+def _move_vectors(builder: HoistingEmitter, plan: LoopsPlan) -> None:
+    """Moves neighbours together; removes what is unused before and after."""
+    block = builder.entry
     erase_unused(block)
-    use_vectors(builder, block.args, schedule.elements.data)
+    use_vectors(builder, block.args, plan.schedule.elements.data)
     erase_unused(block)
-    _check_types(block, target)
+    _check_types(block, plan.target)
 
 
 EFFECTS = (memref.StoreOp, gpu.BarrierOp)
@@ -97,42 +99,6 @@ def _check_types(block: Block, target: Target) -> None:
                         f"{target.name} does not compute in {type} (no {feature}): narrow it "
                         "in the model",
                     )
-
-
-def _check(
-    collective: CollectiveOp, results: Sequence[Result], schedule: LoopsAttr, target: Target
-) -> None:
-    if not results:
-        refuse(PASS, collective, "it writes to no buffer of its kernel")
-    if schedule.workgroup.data > min(target.max_invocations, target.max_workgroup_size[0]):
-        refuse(
-            PASS,
-            collective,
-            f"workgroup = {schedule.workgroup.data}: {target.name} has at most "
-            f"{target.max_invocations} invocations",
-        )
-    if schedule.workgroups.data > target.max_grid[0]:
-        refuse(
-            PASS,
-            collective,
-            f"workgroups = {schedule.workgroups.data}: {target.name} has at most "
-            f"{target.max_grid[0]}",
-        )
-    size = target.subgroup_size
-    if schedule.reduce.data == "subgroup" and not EXCHANGES & target.features:
-        refuse(
-            PASS,
-            collective,
-            f"reduce = subgroup: {target.name} has none of {', '.join(sorted(EXCHANGES))}; "
-            "let a workgroup or an invocation reduce",
-        )
-    if schedule.reduce.data != "invocation" and schedule.workgroup.data % size:
-        refuse(
-            PASS,
-            collective,
-            f"workgroup = {schedule.workgroup.data} is not a multiple of the {size} invocations of "
-            f"a subgroup: {-(-schedule.workgroup.data // size) * size} would be",
-        )
 
 
 class _Distribution:

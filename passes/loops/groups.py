@@ -11,22 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import reduce
 from math import prod
 from typing import Any
 
-from xdsl.dialects import arith, gpu
+from xdsl.dialects import gpu
 from xdsl.dialects.builtin import BFloat16Type, i1
 from xdsl.ir import Operation, SSAValue
 
-from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import LoopsAttr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
 from xdsl_spirv.passes.analysis.combinations import NEUTRAL, UNROLLED, Combination, combinations_of
 from xdsl_spirv.passes.analysis.loops_arrays import Loops
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_subgroup
+from xdsl_spirv.passes.kernel.subgroup_reduction import can_reduce, reduce_subgroup
 from xdsl_spirv.passes.loops.code import LoopsCode, Point
 from xdsl_spirv.targets import Target
 
@@ -34,35 +33,26 @@ READ_BY_EACH = 8
 """Up to this many partial results, every invocation reads all of them."""
 
 
-GROUP_ARITHMETIC: dict[type[Operation], type[spv.GroupArithmetic]] = {
-    arith.AddfOp: spv.GroupNonUniformFAddOp,
-    arith.AddiOp: spv.GroupNonUniformIAddOp,
-    arith.MulfOp: spv.GroupNonUniformFMulOp,
-    arith.MuliOp: spv.GroupNonUniformIMulOp,
-    arith.MaxnumfOp: spv.GroupNonUniformFMaxOp,
-    arith.MinnumfOp: spv.GroupNonUniformFMinOp,
-    arith.MaxSIOp: spv.GroupNonUniformSMaxOp,
-    arith.MinSIOp: spv.GroupNonUniformSMinOp,
-    arith.MaxUIOp: spv.GroupNonUniformUMaxOp,
-    arith.MinUIOp: spv.GroupNonUniformUMinOp,
-}
-"""The group operations by scalar operation; min and max of floats lack one that passes on NaN."""
+@dataclass(frozen=True)
+class Reducer:
+    """Combines values of one result of a reduction."""
 
+    code: LoopsCode
+    combination: Combination
 
-def combined(code: LoopsCode, combination: Combination, a: SSAValue, b: SSAValue) -> SSAValue:
-    """Emits `a <op> b`."""
-    return code.pure(combination.op, (a, b))[0]
+    def combine(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """Emits `a <op> b`."""
+        return self.code.pure(self.combination.op, (a, b))[0]
 
+    @property
+    def neutral(self) -> SSAValue:
+        """The neutral element of `<op>`."""
+        value = NEUTRAL[self.kind](self.combination.type)
+        return self.code.b.number(value, self.combination.type)
 
-def neutral_of(code: LoopsCode, combination: Combination) -> SSAValue:
-    """Returns the neutral element of `<op>`."""
-    value = NEUTRAL[type(combination.op)](combination.type)
-    return code.b.number(value, combination.type)
-
-
-def kind_of(combination: Combination) -> type[spv.GroupArithmetic] | None:
-    """Returns the SPIR-V group operation that reduces by `<op>`."""
-    return GROUP_ARITHMETIC.get(type(combination.op))
+    @property
+    def kind(self) -> type[Operation]:
+        return type(self.combination.op)
 
 
 @dataclass(frozen=True)
@@ -70,29 +60,25 @@ class Lanes:
     """
     The invocations that share a row: invocation `lane` of `size`, in group `number` of `count`.
 
-    `subgroups` is the number of subgroups in a cooperating workgroup. `shuffle`, `arithmetic` and
-    `rotate` say what the target's subgroups support, `memory` if all invocations may meet at a
-    barrier.
+    `subgroups` is the number of subgroups in a cooperating workgroup, `memory` says if all
+    invocations may meet at a barrier.
 
     If `rows` is above 1, this is invocation `place` of a workgroup with `rows` times `elements`
     neighbouring rows. `beside` lists the indices of an invocation's rows by the index of its first.
     """
 
     b: HoistingEmitter
+    target: Target
     number: Index
     count: int
-    lane: Index
-    size: int
     elements: int
+    lane: Index = 0
+    size: int = 1
     subgroups: int = 1
-    subgroup_size: int = 1
-    shuffle: bool = False
-    arithmetic: bool = False
-    memory: bool = True
-    rotate: bool = False
-    depth: int = 0
+    memory: bool = False
     rows: int = 1
     place: Index = 0
+    depth: int = 0
     beside: Mapping[SSAValue, Sequence[Index]] = field(default_factory=dict[SSAValue, Any])
 
     @property
@@ -192,7 +178,11 @@ class Lanes:
             return None
         count = len(combinations)
         wanted = [combination.new for combination in combinations]
-        neutral = [neutral_of(code, combination) for combination in combinations]
+        reducers = [Reducer(code, combination) for combination in combinations]
+        neutral = [reducer.neutral for reducer in reducers]
+
+        def combine(a: Sequence[SSAValue], b: Sequence[SSAValue]) -> list[SSAValue]:
+            return [r.combine(x, y) for r, x, y in zip(reducers, a, b, strict=True)]
 
         def taken(point: Point, number: Index, inside: Any, carried: Sequence[SSAValue]):
             places = list(point)
@@ -201,14 +191,9 @@ class Lanes:
                 places[loop] = index
             values = code.body(loops, tuple(places), None, wanted)
             if isinstance(inside, SSAValue):
-                values = [
-                    self.b.select(inside, value, nothing)
-                    for value, nothing in zip(values, neutral, strict=True)
-                ]
-            return [
-                combined(code, combination, total, value)
-                for combination, total, value in zip(combinations, carried, values, strict=True)
-            ]
+                pairs = zip(values, neutral, strict=True)
+                values = [self.b.select(inside, value, nothing) for value, nothing in pairs]
+            return combine(carried, values)
 
         def step(numbers: Sequence[Index], inside: Any, carried: Sequence[SSAValue]):
             for number in numbers:
@@ -223,97 +208,70 @@ class Lanes:
         partial = self._steps(prod(sizes), neutral * len(points), step)
         reduced: list[Sequence[SSAValue]] = []
         for k, initial in enumerate(initials):
-            whole = self._exchanged(code, combinations, partial[k * count : (k + 1) * count])
-            reduced.append(
-                [
-                    combined(code, combination, before, value)
-                    for combination, before, value in zip(combinations, initial, whole, strict=True)
-                ]
-            )
+            own = zip(reducers, partial[k * count : (k + 1) * count], strict=True)
+            whole = [self._exchanged(reducer, value) for reducer, value in own]
+            reduced.append(combine(initial, whole))
         return reduced
 
     # Between invocations
 
     def _can_exchange(self, combination: Combination) -> bool:
-        type = combination.type
-        if type == i1 or isinstance(type, BFloat16Type):
+        if combination.type == i1 or isinstance(combination.type, BFloat16Type):
             return False
-        return self.memory or self._in_registers(combination)
+        return self.memory or can_reduce(self.target, type(combination.op))
 
-    def _in_registers(self, combination: Combination) -> bool:
-        """Whether the invocations of a subgroup can combine without memory."""
-        return self.shuffle or self.rotate or (self.arithmetic and kind_of(combination) is not None)
+    def _exchanged(self, reducer: Reducer, value: SSAValue) -> SSAValue:
+        """The partial results of all invocations of the group, combined."""
+        if self.rows > 1:
+            return self._folded(reducer, value)
+        if not can_reduce(self.target, reducer.kind):
+            return self._through_memory(reducer, value, self.size, self.lane)
+        value = self._in_subgroup(reducer, value)
+        if self.subgroups == 1:
+            return value
+        subgroup = self.b.subgroup_id(self.subgroups)
+        first = self.b.below(self.b.lane_id(self.target.subgroup_size), 1)
+        return self._through_memory(reducer, value, self.subgroups, subgroup, first)
 
-    def _exchanged(
-        self, code: LoopsCode, combinations: Sequence[Combination], values: Sequence[SSAValue]
-    ) -> list[SSAValue]:
-        """Combines the partial results of all invocations of the group."""
-        exchanged: list[SSAValue] = []
-        for combination, value in zip(combinations, values, strict=True):
-            if self.rows > 1:
-                exchanged.append(self._folded(code, combination, value))
-                continue
-            if not self._in_registers(combination):
-                exchanged.append(
-                    self._through_memory(code, combination, value, self.size, self.lane)
-                )
-                continue
-            value = self._in_subgroup(code, combination, value)
-            if self.subgroups > 1:
-                subgroup = self.b.subgroup_id(self.subgroups)
-                first = self.b.below(self.b.lane_id(self.subgroup_size), 1)
-                value = self._through_memory(
-                    code, combination, value, self.subgroups, subgroup, first
-                )
-            exchanged.append(value)
-        return exchanged
-
-    def _in_subgroup(self, code: LoopsCode, combination: Combination, value: SSAValue) -> SSAValue:
-        kind = kind_of(combination) if self.arithmetic else None
-        combine = partial(combined, code, combination)
-        return reduce_subgroup(self.b, value, self.subgroup_size, combine, kind, self.rotate)
+    def _in_subgroup(self, reducer: Reducer, value: SSAValue) -> SSAValue:
+        return reduce_subgroup(self.b, value, self.target, reducer.kind, reducer.combine)
 
     def _through_memory(
         self,
-        code: LoopsCode,
-        combination: Combination,
+        reducer: Reducer,
         value: SSAValue,
         count: int,
         number: Index,
         writes: Condition = True,
     ) -> SSAValue:
         """
-        Exchanges `count` partial results in Workgroup memory; this invocation's is the
-        `number`-th.
+        `count` partial results, number `number` is this one's, exchanged in Workgroup memory.
 
-        If several invocations have the same result, only one of them `writes` it.
+        One of the invocations that have the same result `writes` it: all at once would be a race.
         """
         b = self.b
-        memory = b.allocate(combination.type, [count], "partial")
+        memory = b.allocate(reducer.combination.type, [count], "partial")
         b.barrier()
         b.when(writes, lambda: b.store(value, memory, [number]))
         b.barrier()
-        if count > READ_BY_EACH and self._in_registers(combination):
-            return self._in_subgroup(
-                code, combination, self._read_in_turns(code, combination, memory, count)
-            )
-        total = self._read(memory, 0)
-        for other in range(1, count):
-            total = combined(code, combination, total, self._read(memory, other))
-        return total
+        if count > READ_BY_EACH and can_reduce(self.target, reducer.kind):
+            return self._in_subgroup(reducer, self._read_in_turns(reducer, memory, count))
+        return reduce(reducer.combine, (b.load(memory, [other]) for other in range(count)))
 
-    def _folded(self, code: LoopsCode, combination: Combination, value: SSAValue) -> SSAValue:
-        """Combines partial results of several rows in memory, to an eighth in each step."""
-        b, count = self.b, self.size
-        of_all = "partial", combination.type, count * self.rows
-        memory = b.remembered(of_all, 0, lambda: b.allocate(of_all[1], [of_all[2]], "partial"))
+    def _folded(self, reducer: Reducer, value: SSAValue) -> SSAValue:
+        """
+        The invocations' partial results, where a workgroup has several rows: through memory, an
+        eighth of them adding up the others' until few are left.
+        """
+        b, count, type = self.b, self.size, reducer.combination.type
+        room = count * self.rows
+        memory = b.remembered(
+            ("partial", type, room), 0, lambda: b.allocate(type, [room], "partial")
+        )
 
         def total(first: Index, step: int, count: int) -> SSAValue:
             places = [b.plus(first, k * step * self.rows) for k in range(count)]
-            result = self._read(memory, places[0])
-            for place in places[1:]:
-                result = combined(code, combination, result, self._read(memory, place))
-            return result
+            return reduce(reducer.combine, (b.load(memory, [place]) for place in places))
 
         b.barrier()
         b.store(value, memory, [self.place])
@@ -329,73 +287,35 @@ class Lanes:
             count = left
         return total(self.row, 1, count)
 
-    def _read_in_turns(
-        self, code: LoopsCode, combination: Combination, memory: SSAValue, count: int
-    ) -> SSAValue:
-        """A lane's share of the partial results, which its subgroup reads together."""
-        b, size = self.b, self.subgroup_size
-        lane, total = b.lane_id(size), None
-        for start in range(0, count, size):
+    def _read_in_turns(self, reducer: Reducer, memory: SSAValue, count: int) -> SSAValue:
+        """A lane's share of the partial results that its subgroup reads together."""
+        b, size = self.b, self.target.subgroup_size
+        lane = b.lane_id(size)
+
+        def read(start: int) -> SSAValue:
             number = b.plus(lane, start)
             inside = b.below(number, count)
-            if isinstance(inside, SSAValue):
-                value = self._read(memory, b.select(inside, number, 0))
-                value = b.select(inside, value, neutral_of(code, combination))
-            else:
-                value = self._read(memory, number)
-            total = value if total is None else combined(code, combination, total, value)
-        assert total is not None
-        return total
+            value = b.load(memory, [b.index_inside(inside, number)])
+            return value if inside is True else b.select(inside, value, reducer.neutral)
 
-    def _read(self, memory: SSAValue, number: Index) -> SSAValue:
-        return self.b.load(memory, [number])
+        return reduce(reducer.combine, map(read, range(0, count, size)))
 
 
 def group_of(b: HoistingEmitter, schedule: LoopsAttr, target: Target) -> Lanes:
     """Returns the group that the schedule names."""
     invocations, workgroups = schedule.workgroup.data, schedule.workgroups.data
-    size = target.subgroup_size
-    elements = schedule.elements.data
+    size, elements, group = target.subgroup_size, schedule.elements.data, schedule.reduce.data
     workgroup = b.block_id(gpu.DimensionEnum.X, "workgroup", workgroups)
-    reduce = schedule.reduce.data
     thread: Index = 0 if invocations == 1 else b.thread_id(invocations)
-    if reduce == "invocation":
+    if group == "invocation":
         number = b.plus(b.times(workgroup, invocations), thread)
-        return Lanes(b, number, workgroups * invocations, 0, 1, elements)
-    shuffle = "subgroup-shuffle" in target.features
-    arithmetic = "subgroup-arithmetic" in target.features
-    rotate = "subgroup-rotate" in target.features
+        return Lanes(b, target, number, workgroups * invocations, elements)
     subgroups = invocations // size
-    if reduce == "subgroup":
-        lane: Index = b.lane_id(size)
+    if group == "subgroup":
+        lane = b.lane_id(size)
         number = b.plus(b.times(workgroup, subgroups), b.subgroup_id(subgroups))
-        return Lanes(
-            b,
-            number,
-            workgroups * subgroups,
-            lane,
-            size,
-            elements,
-            1,
-            size,
-            shuffle,
-            arithmetic,
-            memory=False,
-            rotate=rotate,
-        )
+        return Lanes(b, target, number, workgroups * subgroups, elements, lane, size)
     rows = schedule.rows.data
-    return Lanes(
-        b,
-        workgroup,
-        workgroups,
-        b.divided(thread, rows),
-        invocations // rows,
-        elements,
-        subgroups,
-        size,
-        shuffle,
-        arithmetic,
-        rotate=rotate,
-        rows=rows,
-        place=thread,
-    )
+    lane, size = b.divided(thread, rows), invocations // rows
+    of_rows = subgroups, True, rows, thread
+    return Lanes(b, target, workgroup, workgroups, elements, lane, size, *of_rows)

@@ -18,36 +18,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
-
-from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, LoopsAttr
-from xdsl_spirv.passes import rewrite_once
-from xdsl_spirv.passes.analysis.target import target_of
+from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
+from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.loops.distribution import distribute
 
 
 @dataclass(frozen=True)
-class LoopsToInvocationsPass(ModulePass):
+class LoopsToInvocationsPass(KernelPass):
     """Writes out every kernel whose collective carries a `#schedule.loops`."""
 
     name = "loops-to-invocations"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite_once(op, LoopsPattern(op))
-
-
-@dataclass
-class LoopsPattern(RewritePattern):
-    """Writes out the kernels of loops that are dealt to invocations."""
-
-    module: ModuleOp
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: CollectiveOp, rewriter: PatternRewriter) -> None:
-        schedule = op.attributes.get(SCHEDULE)
-        if isinstance(schedule, LoopsAttr):
-            target = target_of(self.module, LoopsToInvocationsPass.name)
-            distribute(op, schedule, target, rewriter)
+    codes = {"loops": distribute}
+    emitter = HoistingEmitter

@@ -14,21 +14,15 @@ from __future__ import annotations
 
 from math import gcd
 
-from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import (
-    Float16Type,
-    Float32Type,
-    IndexType,
-    IntegerAttr,
-    IntegerType,
-    MemRefType,
-    VectorType,
-)
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import Float16Type, Float32Type, IntegerAttr, IntegerType, MemRefType
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter, may_be_negative
+from xdsl_spirv.passes.emit.kernel import INDEX, KernelEmitter
+from xdsl_spirv.passes.kernel.elements import pack_elements, unpack_elements
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
 Row = list[memref.LoadOp | memref.StoreOp]
@@ -111,94 +105,38 @@ def _in_order(row: Row) -> Row:
 def _load(builder: HoistingEmitter, row: Row, view: SSAValue, element: Attribute) -> None:
     """Replaces a row of loads by a vector load at the first one, which dominates all users."""
     first, width = _in_order(row)[0], len(row)
-    block = first.parent_block()
-    assert block is not None
-    base, number = builder.split(first.indices[0])
-    ops, place = _vector_number(builder, base, number // width, width)
-    load = memref.LoadOp.get(view, [place])
-    taken, values = _components(load.res, element)
-    block.insert_ops_before([*ops, load, *taken], first)
+    b = KernelEmitter(InsertPoint.before(first))
+    place = _vector_number(builder, b, first, width)
+    values = unpack_elements(b, b.load(view, [place]), element, width)
     for op, value in zip(row, values, strict=True):
         op.results[0].replace_all_uses_with(value)
-        op.detach()
-        op.erase()
-
-
-def _components(moved: SSAValue, element: Attribute) -> tuple[list[Operation], list[SSAValue]]:
-    """Splits a moved value, a vector of elements or of words, into its elements."""
-    type = moved.type
-    if type == element:
-        return [], [moved]
-    ops: list[Operation] = []
-    if not isinstance(type, VectorType):
-        part = spv.BitcastOp(moved, VectorType(element, [bit_width(type) // bit_width(element)]))
-        ops, values = _components(part.results[0], element)
-        return [part, *ops], values
-    values: list[SSAValue] = []
-    for place in range(type.get_shape()[0]):
-        taken = vector.ExtractOp(moved, [place], type.element_type)
-        more, inner = _components(taken.result, element)
-        ops += [taken, *more]
-        values += inner
-    return ops, values
-
-
-def _join_values(values: list[SSAValue], type: Attribute) -> tuple[list[Operation], SSAValue]:
-    """Joins values to one vector of their type, or of words that hold several."""
-    if len(values) == 1:
-        return [], values[0]
-    element = values[0].type
-    count = bit_width(type) // bit_width(element)
-    if isinstance(type, VectorType) and type.element_type != element:
-        ops: list[Operation] = []
-        words: list[SSAValue] = []
-        step = count // type.get_shape()[0]
-        for start in range(0, count, step):
-            more, word = _join_values(values[start : start + step], type.element_type)
-            ops += more
-            words.append(word)
-        packed = spv.CompositeConstructOp(words, type)
-        return [*ops, packed], packed.result
-    packed = spv.CompositeConstructOp(values, VectorType(element, [count]))
-    if packed.result.type == type:
-        return [packed], packed.result
-    word = spv.BitcastOp(packed.result, type)
-    return [packed, word], word.results[0]
+        Rewriter.erase_op(op)
 
 
 def _vector_number(
-    builder: HoistingEmitter, base: SSAValue, more: int, width: int
-) -> tuple[list[Operation], SSAValue]:
-    """Computes base / width + more, where `width` divides the base; the sum is not negative."""
-    ops: list[Operation] = []
+    builder: HoistingEmitter, b: KernelEmitter, op: memref.LoadOp | memref.StoreOp, width: int
+) -> SSAValue:
+    """The number of the vector that has an element; the added number is never negative."""
+    base, added = builder.split(op.indices[0])
+    more = added // width
+
+    def number(value: int) -> SSAValue:
+        return b.add(arith.ConstantOp(IntegerAttr(value, INDEX)))
+
     if more and may_be_negative(base):
-        number = arith.ConstantOp(IntegerAttr(more * width, IndexType()))
-        total = arith.AddiOp(base, number.result)
-        more, base = 0, total.result
-        ops += [number, total]
+        base, more = b.add(arith.AddiOp(base, number(more * width))), 0
     factor, times = builder.products.get(base, (base, 1))
     if times != width:
-        size = arith.ConstantOp(IntegerAttr(width, IndexType()))
-        divided = arith.DivUIOp(base, size.result)
-        ops += [size, divided]
-        factor = divided.result
-    if more:
-        number = arith.ConstantOp(IntegerAttr(more, IndexType()))
-        total = arith.AddiOp(factor, number.result)
-        ops += [number, total]
-        factor = total.result
-    return ops, factor
+        factor = b.add(arith.DivUIOp(base, number(width)))
+    return b.add(arith.AddiOp(factor, number(more))) if more else factor
 
 
 def _store(builder: HoistingEmitter, row: Row, view: SSAValue, element: Attribute) -> None:
     """Replaces a row of stores by a vector store at the last one, where all values are known."""
     last, width = _in_order(row)[-1], len(row)
-    block = last.parent_block()
-    assert block is not None
-    base, number = builder.split(last.indices[0])
-    ops, place = _vector_number(builder, base, number // width, width)
-    packing, moved = _join_values([op.operands[0] for op in row], vector_type(element, width))
-    block.insert_ops_before([*ops, *packing, memref.StoreOp.get(moved, view, [place])], last)
+    b = KernelEmitter(InsertPoint.before(last))
+    place = _vector_number(builder, b, last, width)
+    moved = pack_elements(b, [op.operands[0] for op in row], element)
+    b.store(moved, view, [place])
     for op in row:
-        op.detach()
-        op.erase()
+        Rewriter.erase_op(op)

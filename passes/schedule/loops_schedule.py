@@ -9,7 +9,7 @@ cache, because it keeps them in registers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 
@@ -155,6 +155,21 @@ class LoopsPlan(KernelPlan):
         assert isinstance(type, TensorType)
         sizes = ("D" if size == DYNAMIC_INDEX else str(size) for size in type.get_shape())
         return f"{kind}_{'x'.join(sizes)}".removesuffix("_")
+
+    def problems(self) -> Iterator[str]:
+        """Lists why the schedule does not fit the target."""
+        yield from self.launch_problems()
+        target, size, reduce = self.target, self.target.subgroup_size, self.schedule.reduce.data
+        if reduce == "subgroup" and not EXCHANGES & target.features:
+            yield (
+                f"reduce = subgroup: {target.name} has none of {', '.join(sorted(EXCHANGES))}; "
+                "let a workgroup or an invocation reduce"
+            )
+        if reduce != "invocation" and self.invocations % size:
+            yield (
+                f"workgroup = {self.invocations} is not a multiple of the {size} invocations of "
+                f"a subgroup: {ceil_div(self.invocations, size) * size} would be"
+            )
 
 
 def choose_loops(dispatch: DispatchOp, target: Target, pass_name: str) -> LoopsAttr:

@@ -63,7 +63,7 @@ func.func @main(%x: tensor<64x40xf32>) -> tensor<64xf32> {
 // CHECK:         %x_vectors = schedule.flat_view %x : memref<32x4096xf16, {{.*}}> to memref<16384xvector<4xi32>
 // CHECK:         %[[V:.*]] = memref.load %x_vectors[
 // CHECK-NEXT:    %[[W:.*]] = vector.extract %[[V]][0] : i32 from vector<4xi32>
-// CHECK-NEXT:    %[[P:.*]] = spirv.Bitcast %[[W]] : i32 to vector<2xf16>
+// CHECK:         %[[P:.*]] = spirv.Bitcast %[[W]] : i32 to vector<2xf16>
 // CHECK-NEXT:    vector.extract %[[P]][0] : f16 from vector<2xf16>
 func.func @main(%x: tensor<32x4096xf16>) -> tensor<32xf32> {
   %zero = arith.constant 0.0 : f32
