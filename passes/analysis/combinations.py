@@ -15,6 +15,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from xdsl_spirv.passes.analysis.linalg_code import yields_of
 from xdsl_spirv.passes.analysis.loops_arrays import Loops
 
 UNROLLED = 16
@@ -79,11 +80,9 @@ class Combination:
 
 def combinations_of(loops: Loops) -> list[Combination] | None:
     """The accumulation of each output, None if one cannot be taken apart."""
-    last = loops.body.last_op
-    assert last is not None
     carried = loops.body.args[len(loops.inputs) :]
     combinations: list[Combination] = []
-    for argument, value in zip(carried, last.operands, strict=True):
+    for argument, value in zip(carried, yields_of(loops.body), strict=True):
         op = value.owner
         if type(op) not in NEUTRAL or argument not in op.operands:  # pyright: ignore
             return None

@@ -24,6 +24,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.contraction import Contraction, type_name
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Layout
+from xdsl_spirv.passes.analysis.linalg_code import yields_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.targets import Target
 
@@ -93,9 +94,7 @@ def homes(op: linalg.ops.GenericOp) -> dict[SSAValue, Home] | None:
             return None
         else:
             homes_by_value[result] = Home(whole[0].matrix if whole else None, True)
-    last = block.last_op
-    assert last is not None
-    (value,) = last.operands
+    (value,) = yields_of(block)
     home = homes_by_value.get(value, Home(None))
     return homes_by_value if home.matrix in (None, value.type) else None
 

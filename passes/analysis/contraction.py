@@ -49,7 +49,7 @@ from xdsl_spirv.passes.analysis.epilogue import (
     prologue_of,
 )
 from xdsl_spirv.passes.analysis.layout import Layout, NotLinear, layout_of, linear
-from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of
+from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, yields_of
 from xdsl_spirv.passes.analysis.pointwise import NotAContraction, factors_of
 from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
 from xdsl_spirv.passes.analysis.values import is_zero
@@ -332,10 +332,9 @@ def padding_of(op: tensor.PadOp) -> int | None:
     None if the number is not known, or if the operation crops.
     """
     amounts = (*op.static_low.get_values(), *op.static_high.get_values())
-    last = op.region.block.last_op
-    if DYNAMIC_INDEX in amounts or min(amounts, default=0) < 0 or last is None:
+    if DYNAMIC_INDEX in amounts or min(amounts, default=0) < 0:
         return None
-    (number,) = last.operands
+    (number,) = yields_of(op.region.block)
     if is_zero(number):
         return 0
     if not isinstance(number.owner, arith.ConstantOp) or not isinstance(number.type, IntegerType):

@@ -29,6 +29,7 @@ from xdsl_spirv.dialects.schedule import (
     RowsAttr,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.passes.analysis.linalg_code import maps_of, yields_of
 from xdsl_spirv.passes.analysis.pointwise import (
     NotAContraction,
     composed,
@@ -286,9 +287,7 @@ def _is_stored(value: SSAValue, block: Block) -> bool:
 def _position(value: SSAValue, block: Block) -> int:
     if isinstance(value, BlockArgument):
         return value.index
-    last = block.last_op
-    assert last is not None
-    return list(last.operands).index(value)
+    return list(yields_of(block)).index(value)
 
 
 def row_sum_of(op: Operation | None) -> linalg.ops.GenericOp | None:
@@ -299,7 +298,7 @@ def row_sum_of(op: Operation | None) -> linalg.ops.GenericOp | None:
     """
     if not isinstance(op, linalg.ops.GenericOp) or (len(op.inputs), len(op.outputs)) != (1, 1):
         return None
-    read, write = (attribute.data for attribute in op.get_indexing_maps())
+    read, write = maps_of(op)
     rank = read.num_dims
     kinds = [kind == IteratorTypeAttr.parallel() for kind in op.get_iterator_types()]
     identity = AffineMap.identity(rank)
@@ -307,10 +306,7 @@ def row_sum_of(op: Operation | None) -> linalg.ops.GenericOp | None:
         return None
     (source,) = op.inputs
     assert isinstance(source.type, TensorType | MemRefType)
-    body = op.body.block
-    last = body.last_op
-    assert last is not None
-    total, carried = last.operands[0], body.args[1]
+    total, carried = yields_of(op.body.block)[0], op.body.block.args[1]
     if kinds != [True] * (rank - 1) + [False] or definition(source) is not None:
         return None
     if source.type.get_shape()[-1] < 1 or source.type.element_type != f32 or carried.type != f32:

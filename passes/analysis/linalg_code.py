@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
@@ -112,6 +112,17 @@ def _reassociation(groups: Iterable[Iterable[int]]) -> ArrayAttr[ArrayAttr[Integ
     return ArrayAttr(ArrayAttr(IntegerAttr(n, i64) for n in group) for group in groups)
 
 
+def pad_like(op: tensor.PadOp, source: SSAValue, padding: SSAValue) -> tensor.PadOp:
+    """Pads another tensor as an operation does, with another number."""
+    pad = op.clone()
+    pad.operands = [source, *op.operands[1:]]
+    block = pad.region.block
+    for inner in reversed(list(block.ops)):
+        block.erase_op(inner)
+    block.add_op(tensor.YieldOp(padding))
+    return pad
+
+
 def split_dimension(value: SSAValue, axis: int, *counts: int) -> tensor.ExpandShapeOp:
     """Splits a dimension of known size in parts, each in parts, and so on, by these counts."""
     shape, more = list(tensor_type(value).get_shape()), len(counts)
@@ -147,6 +158,25 @@ def merge_dimensions(
         properties={"reassociation": _reassociation(groups)},
         result_types=[TensorType(tensor_type(value).element_type, shape)],
     )
+
+
+def drop_units(value: SSAValue, map: AffineMap) -> tensor.CollapseShapeOp | None:
+    """Drops the dimensions of size 1 that a map reads at a constant; None if there is nothing."""
+    shape = tensor_type(value).get_shape()
+    single = [isinstance(result, AffineConstantExpr) for result in map.results]
+    if all(single) or not any(single):
+        return None
+    if any(yes and size != 1 for yes, size in zip(single, shape, strict=True)):
+        return None
+    first = single.index(False)
+    groups = [[*range(first), first]]
+    for axis, yes in list(enumerate(single))[first + 1 :]:
+        if yes:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    kept = [size for yes, size in zip(single, shape, strict=True) if not yes]
+    return merge_dimensions(value, groups, kept)
 
 
 def groups_of(op: tensor.ExpandShapeOp | tensor.CollapseShapeOp) -> list[list[int]]:

@@ -25,6 +25,7 @@ from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.program import RANGE
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
+from xdsl_spirv.passes.analysis.linalg_code import tensor_type, yields_of
 from xdsl_spirv.passes.analysis.ranges import MOST_ELEMENTS, NOTHING, Range, computed, everything
 from xdsl_spirv.passes.analysis.sizes import equal_extents, extents, loop_extents, number
 
@@ -97,10 +98,9 @@ class ValueRanges:
             case linalg.ops.FillOp() if op.results:
                 self._set(op.results[0], self.of(op.operands[0]))
             case tensor.PadOp():
-                last = op.region.block.last_op
                 padding = everything(op.result.type)
-                if last is not None and not op.region.block.args[0].uses:
-                    padding = self.of(last.operands[0])
+                if not op.region.block.args[0].uses:
+                    padding = self.of(yields_of(op.region.block)[0])
                 self._set(op.result, padding.hull(self.written(op.source)))
             case _ if isinstance(op, MOVES):
                 self._set(op.results[0], self.written(op.operands[0]))
@@ -186,9 +186,7 @@ class ValueRanges:
         for op in block.walk():
             if len(op.results) == 1 and not op.regions:
                 self._set(op.results[0], self._scalar(op))
-        last = block.last_op
-        assert last is not None
-        return [self.of(value) for value in last.operands]
+        return [self.of(value) for value in yields_of(block)]
 
     def _reduced(
         self, op: linalg.ops.GenericOp, outputs: Sequence[SSAValue], starts: Sequence[Range]
@@ -209,8 +207,7 @@ class ValueRanges:
         for argument, interval in zip(outputs, sums, strict=True):
             self._known[argument] = interval or everything(argument.type)
         yielded = self._body(block)
-        assert block.last_op is not None
-        for value, interval in zip(block.last_op.operands, sums, strict=True):
+        for value, interval in zip(yields_of(block), sums, strict=True):
             if interval is not None:
                 self._known[value] = interval
         return [interval or whole for interval, whole in zip(sums, yielded, strict=True)]
@@ -219,8 +216,7 @@ class ValueRanges:
         """start + the sum of all iterations, if the body computes a sum that fits."""
         block = op.body.block
         accumulator = block.args[len(op.inputs) + number]
-        assert block.last_op is not None
-        value = block.last_op.operands[number]
+        value = yields_of(block)[number]
         if not isinstance(value.owner, arith.AddiOp):
             return None
         terms = [operand for operand in value.owner.operands if operand is not accumulator]
@@ -246,9 +242,8 @@ class ValueRanges:
         for inner in op.body.block.ops:
             if not isinstance(inner, tensor.ExtractOp):
                 continue
-            type = inner.tensor.type
-            assert isinstance(type, TensorType)
-            for value, size in zip(inner.indices, type.get_shape(), strict=True):
+            shape = tensor_type(inner.tensor).get_shape()
+            for value, size in zip(inner.indices, shape, strict=True):
                 most = MOST_ELEMENTS if size < 1 else size
                 self._assume(value, Range(0, most - 1))
 
@@ -273,10 +268,8 @@ class ValueRanges:
             case _ if isinstance(owner, MOVES) and not isinstance(owner, tensor.ExtractSliceOp):
                 self._assume(owner.operands[0], bounds)
             case linalg.ops.GenericOp() if _is_elementwise(owner):
-                last = owner.body.block.last_op
-                assert last is not None
                 assert isinstance(value, OpResult)
-                self._assume(last.operands[value.index], bounds)
+                self._assume(yields_of(owner.body.block)[value.index], bounds)
             case _:
                 pass
 
@@ -327,10 +320,8 @@ def _element(value: SSAValue) -> SSAValue:
         owner = operand.owner
         if not isinstance(owner, linalg.ops.GenericOp) or not _is_elementwise(owner):
             return operand
-        last = owner.body.block.last_op
-        assert last is not None
         assert isinstance(operand, OpResult)
-        value = last.operands[operand.index]
+        value = yields_of(owner.body.block)[operand.index]
     return value
 
 

@@ -40,6 +40,7 @@ from xdsl_spirv.passes.analysis.linalg_code import (
     Code,
     groups_of,
     maps_of,
+    pad_like,
     tensor_type,
     yields_of,
 )
@@ -270,13 +271,8 @@ def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
         return None
 
     def pad(code: Code, value: SSAValue) -> SSAValue:
-        pad_of_integers = op.clone()
-        pad_of_integers.operands = [value, *op.operands[1:]]
         zero = stored()
-        block = pad_of_integers.region.block
-        for body_op in reversed(list(block.ops)):
-            Rewriter.erase_op(body_op)
-        block.add_op(tensor.YieldOp(zero.results[0]))
+        pad_of_integers = pad_like(op, value, zero.results[0])
         return code.insert(zero, _retype_result(pad_of_integers, value))
 
     return replace(inner, moves=(*inner.moves, pad))

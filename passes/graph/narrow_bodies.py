@@ -70,6 +70,15 @@ def is_wide(value: SSAValue) -> bool:
     return value.type in NARROW
 
 
+def touches(op: Operation) -> bool:
+    """True if an operation or its body has 64-bit values."""
+    return any(
+        element(value.type) in NARROW
+        for inner in op.walk()
+        for value in (*inner.operands, *inner.results)
+    )
+
+
 def takes_narrow(op: tensor.ExtractOp) -> bool:
     """True if an element is taken from a tensor that became narrow."""
     return element(op.tensor.type) != op.result.type

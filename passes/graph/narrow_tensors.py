@@ -12,11 +12,10 @@ import numpy as np
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, TensorType, f64, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.disjoint_set import DisjointSet
 
-from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, yields_of
 from xdsl_spirv.passes.analysis.ranges import element
 from xdsl_spirv.passes.analysis.value_ranges import JOINS, MOVES, ValueRanges
@@ -29,10 +28,9 @@ from xdsl_spirv.passes.graph.narrow_bodies import (
     is_wide,
     narrow_constant,
     tensor_of,
+    touches,
 )
 from xdsl_spirv.passes.graph.narrow_floats import Floats
-from xdsl_spirv.passes.graph.wide_numbers import FLOAT_FEATURE, PASS, touches
-from xdsl_spirv.targets import Target
 
 
 def narrow(function: FuncOp, addresses: bool) -> None:
@@ -210,33 +208,3 @@ def _narrow_elements(
     wide, narrow = ("<f8", "<f4") if element(dense.get_type()) == f64 else ("<i8", "<i4")
     array = np.frombuffer(dense.data.data, wide).astype(narrow)
     return DenseIntOrFPElementsAttr(type, BytesAttr(array.tobytes()))  # pyright: ignore
-
-
-def refuse_f64(function: FuncOp, target: Target) -> None:
-    """Refuses the first operation that computes in f64."""
-    for op in function.body.block.ops:
-        unused = op.results and not any(result.uses for result in op.results)
-        if unused or isinstance(op, tensor.EmptyOp) or is_scalar(op):
-            continue
-        for inner in op.walk():
-            for value in (*inner.operands, *inner.results):
-                if element(value.type) == f64:
-                    _refuse(op, inner, value, target)
-
-
-def is_scalar(op: Operation) -> bool:
-    """True if an operation is the host's own arithmetic on sizes."""
-    values = (*op.operands, *op.results)
-    return not op.regions and not any(isinstance(v.type, TensorType) for v in values)
-
-
-def _refuse(op: Operation, inner: Operation, value: SSAValue, target: Target) -> None:
-    what = "it computes in f64, and more than f32 has is needed"
-    if isinstance(value, BlockArgument) and isinstance(value.block.parent_op(), FuncOp):
-        what += f" (argument {value.index})"
-    inner.location = inner.location if inner is op else op.location
-    refuse(
-        PASS,
-        inner,
-        f"{what}, and {target.name} has no {FLOAT_FEATURE}: compute in f32 in the model",
-    )

@@ -18,20 +18,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import ModuleOp, TensorType, f64
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, Operation
 from xdsl.passes import ModulePass
 
-from xdsl_spirv.passes.graph.narrow_tensors import narrow, refuse_f64
-from xdsl_spirv.passes.graph.wide_numbers import FLOAT_FEATURE, PASS, touches
-from xdsl_spirv.targets import load
+from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes.analysis.ranges import element
+from xdsl_spirv.passes.graph.narrow_bodies import touches
+from xdsl_spirv.passes.graph.narrow_tensors import narrow
+from xdsl_spirv.targets import Target, load
+
+FLOAT_FEATURE = "float64"
+"""
+The feature that a target needs to compute in f64; integers become words if it has none of 64 bits.
+"""
 
 
 @dataclass(frozen=True)
 class NarrowTo32BitsPass(ModulePass):
     """Computes in 32 bits what provably fits, and refuses f64 that the target cannot compute."""
 
-    name = PASS
+    name = "narrow-to-32-bits"
 
     target: str = ""
     """A device. The pass refuses f64 that is left if the device has none; empty: no check."""
@@ -48,4 +57,29 @@ class NarrowTo32BitsPass(ModulePass):
                 continue
             narrow(function, self.addresses)
             if target is not None and FLOAT_FEATURE not in target.features:
-                refuse_f64(function, target)
+                _refuse_f64(function, target)
+
+
+def _refuse_f64(function: FuncOp, target: Target) -> None:
+    """Refuses the first operation that computes in f64."""
+    for op in function.body.block.ops:
+        unused = op.results and not any(result.uses for result in op.results)
+        if unused or isinstance(op, tensor.EmptyOp) or _is_scalar(op):
+            continue
+        values = [(i, v) for i in op.walk() for v in (*i.operands, *i.results)]
+        inner, value = next((p for p in values if element(p[1].type) == f64), (None, None))
+        if inner is None:
+            continue
+        what = "it computes in f64, and more than f32 has is needed"
+        if isinstance(value, BlockArgument) and isinstance(value.block.parent_op(), FuncOp):
+            what += f" (argument {value.index})"
+        inner.location = op.location if inner is not op else inner.location
+        remedy = "compute in f32 in the model"
+        why = f"{what}, and {target.name} has no {FLOAT_FEATURE}: {remedy}"
+        refuse(NarrowTo32BitsPass.name, inner, why)
+
+
+def _is_scalar(op: Operation) -> bool:
+    """True if an operation is the host's own arithmetic on sizes."""
+    values = (*op.operands, *op.results)
+    return not op.regions and not any(isinstance(v.type, TensorType) for v in values)

@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, typical
-from xdsl_spirv.passes.analysis.linalg_code import Code
+from xdsl_spirv.passes.analysis.linalg_code import Code, pad_like, yields_of
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.graph.known_tensors import known_integer
 from xdsl_spirv.targets import Target
@@ -78,10 +78,7 @@ class OtherSigns:
 
 def _padding(op: tensor.PadOp) -> SSAValue | None:
     """Returns the number that pads a tensor if it is the same everywhere, else None."""
-    last = op.region.block.last_op
-    if last is None:
-        return None
-    value = last.operands[0]
+    value = yields_of(op.region.block)[0]
     is_outside = isinstance(value.owner, Operation) and value.owner.parent is not op.region.block
     return value if is_outside or known_integer(value) is not None else None
 
@@ -92,16 +89,10 @@ def _flip_sign(b: Builder, v: Sequence[SSAValue]) -> Operation:
 
 
 def _shift_padding(op: tensor.PadOp, source: SSAValue, padding: SSAValue) -> list[Operation]:
-    pad = op.clone()
-    pad.operands = [source, *op.operands[1:]]
-    block = pad.region.block
-    for body_op in reversed(list(block.ops)):
-        Rewriter.erase_op(body_op)
     known = known_integer(padding)
     if known is None:
         sign = arith.ConstantOp(IntegerAttr(SIGN, i8))
         before = [sign, arith.XOrIOp(padding, sign.result)]
     else:
         before = [arith.ConstantOp(IntegerAttr((known & 255 ^ 128) - (known & 128 ^ 128) * 2, i8))]
-    block.add_op(tensor.YieldOp(before[-1].results[0]))
-    return [*before, pad]
+    return [*before, pad_like(op, source, before[-1].results[0])]

@@ -14,7 +14,7 @@ any way. A reshape of a reshape that gives the first type again goes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import TensorType
@@ -26,11 +26,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl_spirv.dialects.schedule import SCHEDULE
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.linalg_code import (
+    drop_units,
     expand_dimensions,
     groups_of,
     make_generic,
     maps_of,
     merge_dimensions,
+    tensor_type,
 )
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.graph.grouping import is_cheap
@@ -117,8 +119,7 @@ def _sunk(reshape: Reshape) -> Reshape | None:
     result = use.results[0].type
     if SCHEDULE in use.attributes or not isinstance(result, TensorType):
         return None
-    source = reshape.src.type
-    assert isinstance(source, TensorType)
+    source = tensor_type(reshape.src)
     rank = len(reshape.result.type.get_shape())
     identity = AffineMap.identity(rank)
     own = [map for value, map in zip(use.inputs, maps, strict=True) if value is reshape.result]
@@ -150,7 +151,7 @@ def _replace_use(
     inputs: Sequence[SSAValue],
     read: Sequence[AffineMap],
 ) -> Reshape:
-    source, target = cast(TensorType, reshape.src.type), cast(TensorType, use.results[0].type)
+    source, target = tensor_type(reshape.src), tensor_type(use.results[0])
     rank = len(source.get_shape())
     type = TensorType(target.element_type, source.get_shape())
     empty = tensor.EmptyOp((), type)
@@ -179,14 +180,14 @@ Place: TypeAlias = tuple[list[int], list[Reshape]]
 def _compose_map(value: SSAValue, map: AffineMap, groups: Groups, reshape: Reshape) -> Place | None:
     """The place where the reshaped operation reads an operand; None if it cannot read it."""
     if value is reshape.result:
-        return list(range(len(cast(TensorType, reshape.src.type).get_shape()))), []
+        return list(range(len(tensor_type(reshape.src).get_shape()))), []
     if not isinstance(value.type, TensorType):
         return ([], []) if not map.results else None
     if not _is_static(value.type):
         return None
     views: list[Reshape] = []
     if not all(isinstance(result, AffineDimExpr) for result in map.results):
-        view = _without_single(value, map)
+        view = drop_units(value, map)
         if view is None:
             return None
         views, value = [view], view.result
@@ -195,36 +196,14 @@ def _compose_map(value: SSAValue, map: AffineMap, groups: Groups, reshape: Resha
         return None
     if isinstance(reshape, tensor.ExpandShapeOp):
         return _merge_dimensions(value, named, groups, views)
-    return _split_dimensions(
-        value, named, groups, cast(TensorType, reshape.src.type).get_shape(), views
-    )
-
-
-def _without_single(value: SSAValue, map: AffineMap) -> Reshape | None:
-    """Drops an operand's dimensions of size 1 that the map reads at a constant index."""
-    shape = cast(TensorType, value.type).get_shape()
-    single = [not isinstance(result, AffineDimExpr) for result in map.results]
-    if all(single) or any(yes and size != 1 for yes, size in zip(single, shape, strict=True)):
-        return None
-    groups: list[list[int]] = []
-    waiting: list[int] = []
-    for axis, yes in enumerate(single):
-        if yes and not groups:
-            waiting.append(axis)
-        elif yes:
-            groups[-1].append(axis)
-        else:
-            groups.append([*waiting, axis])
-            waiting = []
-    sizes = [size for yes, size in zip(single, shape, strict=True) if not yes]
-    return merge_dimensions(value, groups, sizes)
+    return _split_dimensions(value, named, groups, tensor_type(reshape.src).get_shape(), views)
 
 
 def _merge_dimensions(
     value: SSAValue, named: list[int], groups: Groups, views: list[Reshape]
 ) -> Place | None:
     """Reads `named`, dimensions that `groups` merge; they must be whole groups, each in order."""
-    shape = cast(TensorType, value.type).get_shape()
+    shape = tensor_type(value).get_shape()
     dims: list[int] = []
     own: list[range] = []
     at = 0

@@ -36,6 +36,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl_spirv.dialects.program import first_value_of, functions_of, is_step, states_of
 from xdsl_spirv.dialects.schedule import UPDATES, DispatchOp, YieldOp
 from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes.analysis.linalg_code import tensor_type
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
 
 PASS = "update-states"
@@ -161,8 +162,7 @@ def _mark(dispatch: DispatchOp, result: int, operand: int) -> None:
 
 def _copy_into_state(value: SSAValue, state: SSAValue, last: func.ReturnOp) -> SSAValue:
     """A dispatch that copies a tensor into a state."""
-    type = state.type
-    assert isinstance(type, TensorType)
+    type = tensor_type(state)
     block = Block(arg_types=[type, type])
     sizes: list[SSAValue] = []
     for dimension, size in enumerate(type.get_shape()):

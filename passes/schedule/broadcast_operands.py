@@ -20,7 +20,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
-from xdsl_spirv.passes.analysis.linalg_code import make_generic, merge_dimensions
+from xdsl_spirv.passes.analysis.linalg_code import drop_units, make_generic, maps_of, yields_of
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise, moves_only
 from xdsl_spirv.passes.analysis.values import erase_dead
 from xdsl_spirv.passes.schedule.stored_result import row_stride
@@ -32,7 +32,7 @@ def without_broadcasts(op: LinalgStructuredOperation) -> LinalgStructuredOperati
     """Replaces an operation by one that reads the sources of its repeated operands."""
     if len(op.inputs) != 2 or len(op.results) != 1:
         return op
-    *maps, written = (attribute.data for attribute in op.get_indexing_maps())
+    *maps, written = maps_of(op)
     places = [_source(value, map) for value, map in zip(op.inputs, maps, strict=True)]
     if not any(_loops(p[1]) < _loops(map) for p, map in zip(places, maps, strict=True)):
         return op
@@ -59,22 +59,12 @@ def _without_units(
     value: SSAValue, map: AffineMap, views: list[Operation]
 ) -> tuple[SSAValue, AffineMap]:
     """Drops the dimensions of size 1 that no loop indexes; adds the view to `views`."""
-    indexed = [not isinstance(e, AffineConstantExpr) for e in map.results]
-    if all(indexed) or not any(indexed) or not isinstance(value.type, TensorType):
+    view = drop_units(value, map) if isinstance(value.type, TensorType) else None
+    if view is None:
         return value, map
-    groups: list[list[int]] = []
-    begun = False
-    for axis, own in enumerate(indexed):
-        if not groups or (own and begun):
-            groups.append([])
-            begun = False
-        groups[-1].append(axis)
-        begun |= own
-    kept = [axis for axis, own in enumerate(indexed) if own]
-    shape = [value.type.get_shape()[axis] for axis in kept]
-    view = merge_dimensions(value, groups, shape)
     views.append(view)
-    return view.results[0], AffineMap(map.num_dims, 0, tuple(map.results[axis] for axis in kept))
+    kept = [e for e in map.results if not isinstance(e, AffineConstantExpr)]
+    return view.result, AffineMap(map.num_dims, 0, tuple(kept))
 
 
 def _has_rows(op: LinalgStructuredOperation) -> bool:
@@ -106,12 +96,10 @@ def _before(value: SSAValue, dims: Dims) -> tuple[SSAValue, Dims] | None:
             axes = set(added.get_values())
             return op.input, [e for axis, e in enumerate(dims) if axis not in axes]
         case linalg.ops.GenericOp() as op if is_pointwise(op) and moves_only(op):
-            last = op.body.block.last_op
-            assert last is not None
-            yielded = last.operands[0]
+            yielded = yields_of(op.body.block)[0]
             if not isinstance(yielded, BlockArgument):
                 return None
-            *reads, written = (attribute.data for attribute in op.get_indexing_maps())
+            *reads, written = maps_of(op)
             own: Dims = [None] * written.num_dims
             for result, expression in zip(written.results, dims, strict=True):
                 assert isinstance(result, AffineDimExpr), "a pointwise result is a permutation"

@@ -43,7 +43,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     padding_of,
     shape_of,
 )
-from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor_type
+from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor_type, yields_of
 from xdsl_spirv.passes.analysis.pointwise import generalized
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.analysis.target import find_target
@@ -508,14 +508,13 @@ class _Inside:
         if isinstance(owner, tensor.PadOp) and padding_of(owner) is not None:
             source = self.stand_in(owner.source, order)
             pad = with_type(permuted_lists(owner, [source], order), stored)
-            last = owner.region.block.last_op
-            assert last is not None
-            if isinstance(number := last.operands[0].owner, Operation):
+            (padding,) = yields_of(owner.region.block)
+            if isinstance(number := padding.owner, Operation):
                 constant = number.clone()
                 self.block.add_op(constant)
                 for inner in pad.walk():
                     inner.operands = [
-                        constant.results[0] if v is last.operands[0] else v for v in inner.operands
+                        constant.results[0] if v is padding else v for v in inner.operands
                     ]
             self.block.add_op(pad)
             return pad.results[0]

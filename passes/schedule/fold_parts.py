@@ -41,7 +41,12 @@ from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, ContractionAttr, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
-from xdsl_spirv.passes.analysis.linalg_code import make_generic, merge_dimensions, split_dimension
+from xdsl_spirv.passes.analysis.linalg_code import (
+    make_generic,
+    merge_dimensions,
+    split_dimension,
+    tensor_type,
+)
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.analysis.sizes import extent, is_size_op, number
 from xdsl_spirv.passes.analysis.target import target_of
@@ -82,8 +87,7 @@ class _Sizes:
     def note(self, dispatch: DispatchOp) -> None:
         """Note the sizes of a dispatch's results; earlier dispatches have been noted."""
         for value, result in zip(dispatch.yielded, dispatch.results, strict=True):
-            assert isinstance(result.type, TensorType)
-            for dimension, size in enumerate(result.type.get_shape()):
+            for dimension, size in enumerate(tensor_type(result).get_shape()):
                 if size == DYNAMIC_INDEX:
                     computed = self.inside(extent(value, dimension), dispatch)
                     self._known[Extent(result, dimension)] = computed
@@ -461,8 +465,7 @@ class _Writer:
         block = dispatch.parent_block()
         assert block is not None
         (old,) = dispatch.outputs
-        assert isinstance(old.type, TensorType)
-        rank = old.type.get_num_dims()
+        rank = tensor_type(old).get_num_dims()
         groups = [[d] for d in range(rank - 1)] + [[rank - 1, rank]]
         whole = merge_dimensions(folded.outputs[0], groups, old.type.get_shape())
         for op in (*self.views, folded, whole):
