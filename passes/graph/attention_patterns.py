@@ -64,39 +64,29 @@ def _maximum_of(node: Node) -> Node | None:
 
 def softmax(node: Node) -> Node:
     """Matches exp(x - max x) / sum exp(x - max x); returns x."""
-    match node:
-        case Node("arith.divf", _, (power, total)):
-            pass
-        case _:
-            raise NotTraced("no division")
-    power, total = uncast(power), uncast(total)
-    match total:
-        case Node("reduction", ("arith.addf", start), (summed,)) if start == 0:
-            pass
-        case _:
-            raise NotTraced("no sum")
-    if uncast(summed) != power:
+    power, total = _children(node, "arith.divf", "no division")
+    (summed,) = _children(total, "reduction", "no sum")
+    if uncast(total).detail[0] != "arith.addf" or uncast(total).detail[1] != 0:
+        raise NotTraced("no sum")
+    if uncast(summed) != uncast(power):
         raise NotTraced("the sum of something else")
-    match power:
-        case Node("math.exp", _, (exponent,)):
-            pass
-        case _:
-            raise NotTraced("no exponential")
-    match uncast(exponent):
-        case Node("arith.subf", _, (x, greatest)):
-            pass
-        case _:
-            raise NotTraced("no difference")
-    match uncast(greatest):
-        case Node("reduction", (name, start), (compared,)) if name in MAXIMA and (
-            start <= LEAST or start == LEAST_BINARY16
-        ):
-            pass
-        case _:
-            raise NotTraced("no maximum")
+    (exponent,) = _children(power, "math.exp", "no exponential")
+    x, greatest = _children(exponent, "arith.subf", "no difference")
+    (compared,) = _children(greatest, "reduction", "no maximum")
+    name, start = uncast(greatest).detail
+    if name not in MAXIMA or not (start <= LEAST or start == LEAST_BINARY16):
+        raise NotTraced("no maximum")
     if uncast(compared) != uncast(x):
         raise NotTraced("the maximum of something else")
     return x
+
+
+def _children(node: Node, kind: str, missing: str) -> tuple[Node, ...]:
+    """Returns the children of a node of a kind under casts; raises with `missing` else."""
+    node = uncast(node)
+    if node.kind != kind:
+        raise NotTraced(missing)
+    return node.children
 
 
 def is_least(node: Node) -> bool:

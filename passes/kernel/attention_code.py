@@ -1,353 +1,573 @@
 """
-The code of an attention's kernel: scores, softmax and values, one tile of keys after the other.
+The code of an attention's kernel by matrices: scores, softmax and values, one tile of keys after
+the other.
 
 A subgroup goes through the keys with its own rows of queries. For each row it carries the greatest
 score m so far, the sum of the powers exp(s - m), and the result times that sum. When m grows, both
-are multiplied by exp(m_before - m). Sums stay spread over the components of a fragment until the
-end: only the maximum needs a whole row at once, and it only has to be near enough that no power
-leaves the range of f16. So with `rescale = seldom` a vote of the subgroup decides whether rows are
-looked at at all.
+are multiplied by exp(m_before - m). Sums stay spread over the row's cells until the end: only the
+maximum needs a whole row at once, and it only has to be near enough that no power leaves the range
+of f16. So with `rescale = seldom` a vote of the subgroup decides whether rows are looked at at all.
+
+`attention_rows` says how numbers of a row meet and how powers become an operand, `attention_lines`
+how queries, keys and values are read. Their words may be read ahead of the products that need them,
+as the schedule says: one tile of keys is carried by the loop while the one before is multiplied.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial, reduce
 from math import inf
 
-from xdsl.dialects import arith, gpu
-from xdsl.dialects.builtin import Float32Type, MemRefType, f16, f32
-from xdsl.ir import SSAValue
+from xdsl.dialects import arith, gpu, math
+from xdsl.dialects.builtin import Float32Type, FloatAttr, IndexType, MemRefType, UnitAttr, f32
+from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.dialects.schedule import KEEP_LOOP, FlatViewOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.attention_lines import lines_of, offset_along
 from xdsl_spirv.passes.kernel.attention_numbers import (
     EXCESS,
     LOG2_E,
     LOWEST,
     Fragment,
-    FragmentAttention,
+    Numbers,
     State,
+    Words,
 )
-from xdsl_spirv.passes.kernel.attention_operands import fragments_of, offset_along, stride_of
-from xdsl_spirv.passes.kernel.matrix_values import load_matrix, matrix_type, store_matrix
+from xdsl_spirv.passes.kernel.attention_parts import PartsExchange
+from xdsl_spirv.passes.kernel.attention_result import AttentionResult
+from xdsl_spirv.passes.kernel.attention_rows import Cell, ConvertedRows, LaneRows, MemoryRows, Place
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
-from xdsl_spirv.passes.schedule.attention_result_rows import ResultRows
 from xdsl_spirv.passes.schedule.plan import ceil_div
 
-Store = Callable[[int, int, Fragment], None]
-"""store(strip, column, fragment)"""
+ROWS = {"registers": LaneRows, "memory": MemoryRows, "converted": ConvertedRows}
+"""The kinds of rows by the schedule's `probabilities`."""
+
+Cells = list[list[list[Cell]]]
+"""The cells of fragments, by strip and fragment."""
 
 
-class AttentionCode(FragmentAttention):
-    """
-    Writes the body of the kernel.
-
-    Subclasses define the operations on whole rows, on elements by their places, and on
-    probabilities on their way to the second product: through Workgroup memory
-    (`attention_memory_code`) or by instructions for it (`attention_converted_code`).
-    """
+class AttentionCode(Numbers):
+    """Writes the body of the kernel."""
 
     def __init__(self, b: KernelEmitter, plan: AttentionPlan):
-        super().__init__(b, plan)
+        self.b, self.plan = b, plan
         schedule = plan.schedule
-        self.carrier = matrix_type("Acc", self.m, self.n, f16)
-        tile = b.block_id(gpu.DimensionEnum.X, "query_tile")
-        self.batch: Index = b.block_id(gpu.DimensionEnum.Y, "batch") if plan.op.batch > 1 else 0
+        self.m, self.n, self.k = schedule.instruction.sizes
+        self.strips, self.keys = schedule.strips, schedule.key_tile.data
+        # In units of the exponent of two where nothing is done to scores, so that one multiply-add
+        # makes the exponent of a raw score; else scores are scaled first.
+        scale = plan.op.scale.value.data
+        self.raw = plan.op.mask is None and plan.op.cap is None and scale > 0
+        self.factor = scale * LOG2_E if self.raw else LOG2_E
+        self.key_parts = schedule.key_parts.data
+        tile, self.batch = self._workgroup()
         subgroup = b.subgroup_id(schedule.subgroups.data)
+        self.part = b.remainder(subgroup, self.key_parts)
+        self.group = b.divided(subgroup, self.key_parts)
         self.lane = b.lane_id()
         self.tile_row = b.times(tile, schedule.query_tile.data)
-        self.row = b.plus(self.tile_row, b.times(subgroup, schedule.rows))
-        self._prepare(subgroup)
-        self.mask = self.view_mask()
+        self.row = b.plus(self.tile_row, b.times(self.group, schedule.rows))
+        self.rows = ROWS[schedule.probabilities.data](b, plan, self.lane, subgroup)
+        self.first_row, self.last_row = self.row, schedule.rows - 1
+        """The first row that bounds which tiles are read, and the number of rows after it."""
+        if schedule.staged or self.rows.waits:
+            # Subgroups wait for each other, and drivers may take a subgroup's barrier for the
+            # workgroup's: all need to meet as many.
+            self.first_row, self.last_row = self.tile_row, schedule.query_tile.data - 1
+        self.tile_count = ceil_div(plan.extents[1], self.keys)
+        self.whole = plan.extents[1] // self.keys
+        self.mask = self._view_mask()
 
-    @property
-    def components(self) -> int:
-        return self.plan.components
+    def _workgroup(self) -> tuple[Index, Index]:
+        """The numbers of the workgroup's tile of queries and of its matrices."""
+        b, plan = self.b, self.plan
+        x, y = gpu.DimensionEnum.X, gpu.DimensionEnum.Y
+        if plan.schedule.order.data == "batch":
+            x, y = y, x
+        tile: Index = b.block_id(x, "query_tile")
+        if plan.causal is not None:
+            # The last rows see most keys: they begin first.
+            tile = b.add(arith.SubiOp(b.index(plan.tiles - 1), tile))
+        batched = plan.sizes.batch != 1
+        return tile, b.block_id(y, "batch") if batched else 0
+
+    def _view_mask(self) -> SSAValue | None:
+        """Views the mask as a row of elements."""
+        mask = self.plan.op.mask
+        if mask is None:
+            return None
+        assert isinstance(mask.type, MemRefType)
+        return self.b.at_top(FlatViewOp(mask, mask.type.element_type), "mask_elements")
+
+    def splat(self, value: float) -> Fragment:
+        """The number in every component of an accumulator."""
+        return self.b.at_top(spv.ConstantOp(FloatAttr(value, f32), self.rows.accumulator))
 
     # The loop over keys
 
     def write(self) -> None:
         """Writes the whole body."""
-        b, plan = self.b, self.plan
-        self._count_places()
-        self.q = self._queries()
-        self.source_k = fragments_of(b, plan, "k", self.batch, self.lane)
-        self.source_v = fragments_of(b, plan, "v", self.batch, self.lane)
-        self._begin()
-        zero, low = self.splat(0.0), self.splat(LOWEST)
-        self._finish(self._all_keys(self.first_state(low, zero, zero, 1)))
+        self.q = self._queries() if self.plan.schedule.holds_queries else None
+        self._open_sources()
+        zero, low, empty = self.rows.number(0.0), self.rows.number(LOWEST), self.splat(0.0)
+        maxima, sums = (
+            [[value] * len(self.rows.groups) for _ in range(self.strips)] for value in (low, zero)
+        )
+        state = State(maxima, sums, [[empty] * self.plan.columns for _ in range(self.strips)])
+        begin, end = self._bounds()
+        state = self._whole_tiles(begin, state)
+        state = self._masked_tiles(begin, end, state)
+        if self.key_parts == 1:
+            self._finish(state)
+        else:
+            at, held = (self.group, self.part, self.lane), self._in_cells(state)
+            exchange = PartsExchange(self.b, self.plan, at, held.flat())
+            self.b.when(
+                self.b.below(self.part, 1), lambda: self._finish(self._merge(state, exchange))
+            )
 
-    def _all_keys(self, state: State) -> State:
-        """Loops over all tiles of keys: first those that every row sees whole, then the others."""
-        _, keys, _, _ = self.plan.op.extents
-        whole = keys // self.keys * self.keys
-        if self.plan.op.offset is None:
-            if whole:
-                state = self._tiles(0, whole, state, masked=False)
-            if whole < keys:
-                state = self._tile(whole, state, masked=True)
+    def _open_sources(self) -> None:
+        """Prepares reading keys and values."""
+        self.sources = {
+            name: lines_of(self.b, self.plan, name, self.batch, self.lane) for name in "kv"
+        }
+
+    def _whole_tiles(self, upper: Index, state: State) -> State:
+        """All tiles that every row sees whole."""
+        if self.whole == 0 or self.plan.sizes.window is not None:
             return state
+        # There may be none whole, which only the device knows.
+        first: Index = 0
+        if self.key_parts > 1:
+            first = self.b.index_inside(self.b.below(self.part, self.whole), self.part)
+        self._read_ahead(first, state, is_dynamic(self.whole))
+        state = self._tiles(self.part, upper, state, masked=False)
+        state.keys, state.values, state.scores = [], [], []
+        return state
+
+    def _read_ahead(self, first: Index, state: State, guarded: bool) -> None:
+        """Reads ahead for the first whole tile."""
+        schedule = self.plan.schedule
+        if schedule.reads_ahead("keys"):
+            state.keys = self._read("k", first, guarded)
+        if schedule.reads_ahead("both"):
+            state.values = self._read("v", first, guarded)
+        if schedule.scores_ahead:
+            state.scores = self._scores(state.keys or self._read("k", first, guarded))
+            if state.keys:
+                state.keys = self._read("k", self._following(first), guarded)
+
+    def _masked_tiles(self, lower: Index, upper: Index, state: State) -> State:
+        """
+        Runs the tiles that need a mask: they do not use data read ahead, because some of their rows
+        lie outside the tensor.
+        """
+        if not self.plan.hides:
+            return state
+        if self.key_parts > 1:
+            # The first of the part's own tiles from there on.
+            b = self.b
+            over = b.remainder(b.index(lower), self.key_parts)
+            over = b.minus(b.plus(self.part, self.key_parts), over)
+            lower = b.plus(lower, b.remainder(over, self.key_parts))
+        return self._tiles(lower, upper, state, masked=True)
+
+    def _bounds(self) -> tuple[Index, Index]:
+        """The number of tiles that every row sees whole, and where tiles end that any row sees."""
         b = self.b
-        seen = b.times(b.divided(self._seen(0), self.keys), self.keys)
-        seen = b.select(b.below(seen, whole), seen, whole)
-        last = b.plus(self._seen(self.plan.schedule.query_tile.data - 1), self.keys - 1)
-        end = b.times(b.divided(last, self.keys), self.keys)
-        most = ceil_div(keys, self.keys) * self.keys
-        end = b.select(b.below(end, most), end, most)
-        state = self._tiles(0, seen, state, masked=False)
-        return self._tiles(seen, end, state, masked=True)
+        plan, last = self.plan, self.last_row
+        causal, window = plan.causal, plan.sizes.window
+        begin: Index = self.whole
+        end: Index = self.tile_count
+        if causal is not None:
+            begin = b.divided(self._up_to(causal + 1), self.keys)
+            end = b.divided(b.plus(self._up_to(causal + (last + 1)), self.keys - 1), self.keys)
+        if window is not None:
+            # Two edges move along with rows: no tile is known to be whole.
+            begin = b.divided(self._up_to(window), self.keys)
+        return begin, end
 
-    def _seen(self, row: int) -> Index:
-        """
-        The number of keys that a row of the workgroup sees under the causal mask.
-
-        All subgroups go as far, because some drivers implement a subgroup's barrier as the
-        workgroup's.
-        """
-        b, offset = self.b, self.plan.op.offset
-        assert offset is not None
-        beyond = row + offset + 1
-        if beyond >= 0:
-            return b.plus(self.tile_row, beyond)
-        none = b.below(self.tile_row, -beyond)
-        return b.select(none, 0, b.plus(self.tile_row, beyond))
+    def _up_to(self, bound: Size) -> Index:
+        """The number of keys below the first row plus `bound`, at least 0."""
+        b, (_, keys, _, _) = self.b, self.plan.extents
+        seen = b.add(arith.AddiOp(self.as_signed(self.first_row), b.i32(bound)))
+        seen = b.add(arith.MinSIOp(seen, b.i32(keys)))
+        seen = b.add(arith.MaxSIOp(seen, b.i32(0)))
+        return b.add(arith.IndexCastOp(seen, IndexType()))
 
     def _tiles(self, lower: Index, upper: Index, state: State, masked: bool) -> State:
-        def step(key: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            return self._tile(key, state.like(carried), masked).flat()
+        def step(number: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            return self._tile(number, state.like(carried), masked).flat()
 
-        return state.like(self.b.loop(upper, self.keys, state.flat(), step, "key", lower))
+        if isinstance(lower, int) and isinstance(upper, int) and upper == lower + 1:
+            return state.like(step(lower, state.flat()))
+        results = self.b.loop(upper, self.key_parts, state.flat(), step, "tile", lower)
+        loop = results[0].owner
+        assert isinstance(loop, Operation)
+        loop.attributes[KEEP_LOOP] = UnitAttr()
+        return state.like(results)
 
-    def _tile(self, key: Index, state: State, masked: bool) -> State:
-        scores = self._scores(key)
-        if not self.raw:
-            scores = self._scaled(scores, key)
-        if masked:
-            scores = [
-                [self._masked(fragment, strip, j, key) for j, fragment in enumerate(row)]
-                for strip, row in enumerate(scores)
-            ]
-        state = self.rescale(scores, state)
-        self._powers(scores, state)
-        self._values(key, state)
-        return state
+    def _tile(self, tile: Index, state: State, masked: bool) -> State:
+        """The state after a tile; reads and computations ahead are for the next one."""
+        schedule = self.plan.schedule
+        keys, values, scores = state.keys, state.values, state.scores
+        following = self._following(tile) if keys or values or scores else tile
+        if not scores:
+            scores = self._scores(keys or self._read("k", tile, masked))
+            keys = self._read("k", following) if keys else []
+        # Where scores are computed ahead, these are the following tile's.
+        early = keys or (self._read("k", following) if state.scores else [])
+        if not values and schedule.reads_ahead("values"):
+            values = self._read("v", tile, masked)
+        cells = self._cells(scores, tile, masked)
+        ahead: list[list[Fragment]] = []
+
+        def score_ahead() -> None:
+            if state.scores:
+                ahead.extend(self._scores(early))
+
+        kept, lefts, sums = self._weigh(cells, state, score_ahead)
+        if ahead and keys:
+            keys = self._read("k", self._following(following))
+        lines = map(self.sources["v"].fragments, values or self._read("v", tile, masked))
+        self._add_values(lines, lefts, kept.results)
+        values = self._read("v", following) if state.values else []
+        sums = self._totals(kept, sums)
+        return State(kept.maxima, sums, kept.results, keys, values, ahead)
+
+    def _weigh(
+        self, scores: Cells, state: State, beside: Callable[[], None] = lambda: None
+    ) -> tuple[State, list[list[Fragment]], list[list[Cell]]]:
+        """
+        Returns the state with maxima that hold for the scores, their powers as operands, and the
+        powers' sums; `beside` writes what the device can compute meanwhile.
+        """
+        kept = State(state.maxima, state.sums, state.results)
+        late = self.plan.schedule.rescale.data == "late"
+        if not late:
+            kept = self._rescale(scores, kept)
+        beside()
+        lefts, sums = self._powers(scores, kept.maxima)
+        return self._correct(scores, kept, lefts, sums) if late else (kept, lefts, sums)
+
+    def _totals(self, state: State, sums: list[list[Cell]]) -> list[list[Cell]]:
+        return [list(map(self.plus, *pair)) for pair in zip(state.sums, sums, strict=True)]
+
+    def _following(self, tile: Index, count: Size | None = None) -> Index:
+        """Returns the next of `count` tiles (the whole ones), or the last if there is none."""
+        b, count = self.b, self.whole if count is None else count
+        after = b.plus(tile, self.key_parts)
+        if isinstance(after, int) and isinstance(count, int):
+            return min(after, count - 1)
+        return b.select(b.below(after, count), after, count - 1)
 
     # Products
 
     def _queries(self) -> list[list[Fragment]]:
-        """Loads the subgroup's rows of queries, which stay in registers."""
-        source = fragments_of(self.b, self.plan, "q", self.batch, self.lane)
-        first = self.b.divided(self.row, self.m)
-        return [
-            [source.load(self.b.plus(first, strip), step) for step in range(self.plan.steps)]
-            for strip in range(self.strips)
-        ]
+        """Loads the subgroup's rows of queries."""
+        source = lines_of(self.b, self.plan, "q", self.batch, self.lane)
+        read = source.at(self.b.divided(self.row, self.m), self.plan.ends_within)
+        return [list(source.fragments(read(strip))) for strip in range(self.strips)]
 
-    def _scores(self, key: Index) -> list[list[Fragment]]:
-        b, first = self.b, self.b.divided(key, self.n)
+    def _read(self, name: str, tile: Index, masked: bool = False) -> list[Words]:
+        """Reads the words of a tile of keys or values, line by line."""
+        count = self.keys // self.plan.line(name)
+        first = self.b.times(tile, count)
+        read = self.sources[name].at(first, masked and self.plan.ragged)
+        return [read(line) for line in range(count)]
 
-        def read(j: int) -> Iterator[Fragment]:
-            steps = range(self.plan.steps)
-            return (self.source_k.load(b.plus(first, j), step) for step in steps)
+    def _multiply(self, left: Fragment, right: Fragment, total: Fragment) -> Fragment:
+        return self.b.add(spv.CooperativeMatrixMulAddOp(left, right, total))
 
-        return self.multiply_keys(self.q, self.plan.key_fragments, read)
+    def _scores(self, keys: list[Words]) -> list[list[Fragment]]:
+        """Computes the scores of each strip of queries for lines of keys."""
+        queries, zero = self.q or self._queries(), self.splat(0.0)
+        scores = [[zero] * len(keys) for _ in range(self.strips)]
+        for j, words in enumerate(keys):
+            for step, right in enumerate(self.sources["k"].fragments(words)):
+                for strip, row in enumerate(scores):
+                    row[j] = self._multiply(queries[strip][step], right, row[j])
+        return scores
 
-    def _values(self, key: Index, state: State) -> None:
-        """Adds the probabilities times values to the results."""
-        b, first = self.b, self.b.divided(key, self.k)
-
-        def read(step: int) -> Iterator[Fragment]:
-            columns = range(self.plan.columns)
-            return (self.source_v.load(column, b.plus(first, step)) for column in columns)
-
-        self.add_values(self.keys // self.k, read, self._lefts, state.results)
+    def _add_values(
+        self,
+        values: Iterable[Iterable[Fragment]],
+        lefts: list[list[Fragment]],
+        results: list[list[Fragment]],
+    ) -> None:
+        """Adds the probabilities times lines of values to the results."""
+        for step, line in enumerate(values):
+            for column, right in enumerate(line):
+                for left, row in zip(lefts, results, strict=True):
+                    row[column] = self._multiply(left[step], right, row[column])
 
     # Scores
 
-    def _scaled(self, scores: list[list[Fragment]], key: Index) -> list[list[Fragment]]:
-        """Scales scores and adds the mask."""
+    def _cells(self, scores: list[list[Fragment]], tile: Index, masked: bool) -> Cells:
+        """The cells of scores by strip and fragment, scaled and masked."""
+        if self.raw:
+            cells = [[self.rows.cells(fragment) for fragment in row] for row in scores]
+        else:
+            cells = self._scale(scores, tile)
+        if not masked:
+            return cells
+        first = self.b.times(tile, self.keys)
+        return [
+            [
+                self.rows.each_place(partial(self._hide, strip, first, j * self.n), part)
+                for j, part in enumerate(row)
+            ]
+            for strip, row in enumerate(cells)
+        ]
+
+    def _scale(self, scores: list[list[Fragment]], tile: Index) -> Cells:
+        """Cells of scores times the scale, capped, plus the mask."""
+        b, rows, cap = self.b, self.rows, self.plan.op.cap
         scale = self.splat(self.plan.op.scale.value.data)
-        scaled: list[list[Fragment]] = []
+        first = b.times(tile, self.keys)
+        scaled: Cells = []
         for strip, row in enumerate(scores):
             scaled.append([])
             for j, fragment in enumerate(row):
-                value = self.times(fragment, scale)
+                cells = rows.cells(self.times(fragment, scale))
+                if cap is not None:
+                    cells = [rows.each(partial(self._cap, cap.value.data), x) for x in cells]
                 if self.mask is not None:
-                    mask = self._mask(strip, self.b.plus(key, j * self.n))
-                    value = self.plus(value, mask)
-                scaled[-1].append(value)
+                    key = b.plus(first, j * self.n)
+                    added = rows.each_place(partial(self._mask_at, strip, key), cells)
+                    cells = list(map(self.plus, cells, added))
+                scaled[-1].append(cells)
         return scaled
 
-    def _mask(self, strip: int, key: Index) -> Fragment:
-        """Loads the mask's fragment as f32; -inf outside the mask."""
-        b, layout = self.b, self.plan.layout("mask")
+    def _cap(self, cap: float, score: SSAValue) -> SSAValue:
+        return self.times(self.b.add(math.TanhOp(score)), self.number(cap))
+
+    def _mask_at(self, strip: int, key: Index, place: Place, score: SSAValue) -> SSAValue:
+        """Loads an element of the mask as f32; -inf outside the mask."""
+        b, plan, layout = self.b, self.plan, self.plan.layout("mask")
         assert self.mask is not None
-        assert isinstance(self.mask.type, MemRefType)
-        element = self.mask.type.element_type
         start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
-        row = b.plus(self.row, strip * self.m)
-        if self.plan.mask_in_fragments:
-            at = b.plus(offset_along(b, layout, 1, row), offset_along(b, layout, 2, key))
-            type = self.accumulator if isinstance(element, Float32Type) else self.carrier
-            place = (b.plus(start, at),)
-            loaded = load_matrix(b, type, self.mask, place, stride_of(layout, 1))
-            return loaded if type is self.accumulator else self._converted(loaded, self.accumulator)
+        rows, keys, _, _ = plan.extents
+        r: Index = b.plus(b.plus(self.row, place.lane_row), strip * self.m + place.row)
+        c: Index = b.plus(b.plus(key, place.lane_column), place.column)
+        exists = not plan.ends_within or b.below(r, rows)
+        inside = b.both(exists, not plan.ragged or b.below(c, keys))
+        r, c = b.index_inside(inside, r), b.index_inside(inside, c)
+        at = b.plus(offset_along(b, layout, 1, r), offset_along(b, layout, 2, c))
+        value = b.load(self.mask, (b.plus(start, at),))
+        if not isinstance(value.type, Float32Type):
+            value = b.add(arith.ExtFOp(value, f32))
+        return b.select(inside, value, self.number(-inf))
 
-        def element_at(i: Index, j: Index) -> SSAValue:
-            rows, keys, _, _ = self.plan.op.extents
-            r, c = b.plus(row, i), b.plus(key, j)
-            inside = b.both(b.below(r, rows), b.below(c, keys))
-            at = b.plus(
-                offset_along(b, layout, 1, b.select(inside, r, 0)),
-                offset_along(b, layout, 2, b.select(inside, c, 0)),
-            )
-            value = b.load(self.mask, (b.plus(start, at),))  # pyright: ignore[reportArgumentType]
-            if not isinstance(element, Float32Type):
-                value = b.add(arith.ExtFOp(value, f32))
-            return b.select(inside, value, self.number(-inf))
+    def _hide(
+        self, strip: int, first: Index, column: int, place: Place, score: SSAValue
+    ) -> SSAValue:
+        """-inf for a key that does not exist, or that the row may not see."""
+        b, plan = self.b, self.plan
+        key = b.plus(first, place.lane_column)
 
-        return self._of_places(element_at)
+        def limit(bound: Size) -> SSAValue:
+            """The row's number and a bound, less the lane's key."""
+            diagonal = self._difference(b.plus(self.row, place.lane_row), key)
+            return b.pure(arith.AddiOp, diagonal, b.i32(bound + (strip * self.m + place.row)))
 
-    def _converted(self, fragment: Fragment, type: spv.CooperativeMatrixType) -> Fragment:
-        converted = spv.FConvertOp.create(operands=[fragment], result_types=[type])
-        return self.b.add(converted)
+        limits: list[tuple[SSAValue, str]] = []
+        if plan.ragged:
+            limits.append((self._difference(plan.extents[1] - 1, key), "sgt"))
+        if plan.causal is not None:
+            limits.append((limit(plan.causal), "sgt"))
+        if len(limits) > 1:
+            limits = [(b.pure(arith.MinSIOp, limits[1][0], limits[0][0]), "sgt")]
+        if plan.sizes.window is not None:
+            limits.append((limit(plan.sizes.window), "slt"))
+        for bound, outside in limits:
+            hides = b.add(arith.CmpiOp(b.i32(column + place.column), bound, outside))
+            score = b.add(arith.SelectOp(hides, self.number(-inf), score))
+        return score
+
+    def _difference(self, a: Index, c: Index) -> SSAValue:
+        """Subtracts two indices as i32; the result may be negative."""
+        return self.b.pure(arith.SubiOp, self.as_signed(a), self.as_signed(c))
 
     # Softmax
 
-    def exceeds(self, greatest: list[list[SSAValue]], state: State) -> SSAValue:
-        """Whether any row of the subgroup needs another maximum."""
-        b = self.b
-        exponent_factor = self.number(self.factor)
-        excess: list[SSAValue] = []
-        for values, maxima in zip(greatest, state.maxima, strict=True):
-            for value, maximum in zip(values, self.parts(maxima[0]), strict=True):
-                scaled = b.add(arith.MulfOp(value, exponent_factor)) if self.raw else value
-                excess.append(b.add(arith.SubfOp(scaled, maximum)))
-        limit = self.number(EXCESS if self.raw else EXCESS / LOG2_E)
-        return self.any_exceeds(excess, limit)
+    def _greatest(self, scores: Cells) -> list[list[Cell]]:
+        """For each strip, of each row the greatest of the invocation's own scores."""
+        greater = partial(self.rows.each, self.greater)
+        return [
+            [reduce(greater, [part[i] for part in row for i in own]) for own in self.rows.groups]
+            for row in scores
+        ]
 
-    def weigh(self, fragment: Fragment, factors: list[SSAValue]) -> Fragment:
-        return self.times(fragment, factors[0])
+    def _rescale(self, scores: Cells, state: State) -> State:
+        """Updates the state to maxima that hold for these scores."""
+        greatest = self._greatest(scores)
 
-    def _as_maximum(self, score: SSAValue, factor: SSAValue) -> SSAValue:
-        """Scales a score to the unit of the maxima; `factor` is that of the exponents."""
-        return self.b.add(arith.MulfOp(score, factor)) if self.raw else score
+        def new() -> Sequence[SSAValue]:
+            return self._with_maxima(greatest, state).flat()
+
+        if self.plan.schedule.rescale.data == "always":
+            return state.like(new())
+        kept = state.flat()
+        excess = [
+            self.rows.each(self.exponent, *pair)
+            for values, own in zip(greatest, state.maxima, strict=True)
+            for pair in zip(values, own, strict=True)
+        ]
+        over, types = self._any_exceeds(excess, EXCESS, "ogt"), [value.type for value in kept]
+        return state.like(self.b.choose(over, types, new, lambda: kept))
+
+    def _any_exceeds(self, cells: list[Cell], limit: float, predicate: str) -> SSAValue:
+        """Whether any number of the subgroup's invocations is above a limit."""
+        greatest = reduce(self.greater, [x for cell in cells for x in self.rows.votes(cell)])
+        over = self.b.add(arith.CmpfOp(greatest, self.number(limit), predicate))
+        return self.b.add(spv.GroupNonUniformAnyOp(spv.Scope.Subgroup, over))
+
+    def _with_maxima(self, greatest: list[list[Cell]], state: State) -> State:
+        """The state with maxima that hold for scores of which these are the greatest."""
+        risen, over_rows = partial(self.rows.each, self._risen), self.rows.over_rows
+        pairs = zip(state.maxima, greatest, strict=True)
+        maxima = (map(risen, own, over_rows(values, self.greater)) for own, values in pairs)
+        return self._move_maxima(state, maxima)
+
+    def _move_maxima(self, state: State, maxima: Iterable[Iterable[Cell]]) -> State:
+        """The state with sums and results below other maxima."""
+        moved = State([], [], [])
+        for strip, tops in enumerate(maxima):
+            own: list[Cell] = []
+            factors: list[Cell] = []
+            for before, top in zip(state.maxima[strip], tops, strict=True):
+                own.append(top)
+                factors.append(self.rows.each(self.shrink, before, top))
+            moved.maxima.append(own)
+            moved.sums.append(list(map(self.times, state.sums[strip], factors)))
+            results = state.results[strip]
+            moved.results.append([self._by_row(fragment, factors) for fragment in results])
+        return moved
+
+    def _by_row(self, fragment: Fragment, factors: list[Cell]) -> Fragment:
+        """Multiplies each row of a fragment by its factor."""
+        rows = self.rows
+        return rows.replace_cells(
+            list(map(self.times, rows.cells(fragment), rows.by_row(factors))), fragment
+        )
+
+    def _risen(self, maximum: SSAValue, score: SSAValue) -> SSAValue:
+        """The maximum with a score, in the unit of the exponents."""
+        if self.raw:
+            score = self.times(score, self.number(self.factor))
+        return self.greater(maximum, score)
+
+    def _correct(
+        self, scores: Cells, kept: State, lefts: list[list[Fragment]], sums: list[list[Cell]]
+    ) -> tuple[State, list[list[Fragment]], list[list[Cell]]]:
+        """Corrects powers and sums that use old maxima, if a sum shows that one grew."""
+        totals = [total for row in sums for total in row]
+        over = self._any_exceeds(totals, 2.0**EXCESS, "ugt")
+        whole = replace(kept, keys=lefts, values=sums)
+        flat = whole.flat()
+
+        def new() -> Sequence[SSAValue]:
+            state = self._with_maxima(self._greatest(scores), kept)
+            lefts, sums = self._powers(scores, state.maxima)
+            return replace(state, keys=lefts, values=sums).flat()
+
+        types = [value.type for value in flat]
+        chosen = whole.like(self.b.choose(over, types, new, lambda: flat))
+        return replace(chosen, keys=[], values=[]), chosen.keys, chosen.values
+
+    def _powers(
+        self, scores: Cells, maxima: list[list[Cell]]
+    ) -> tuple[list[list[Fragment]], list[list[Cell]]]:
+        """Computes exp(score - maximum) as operands of the second product, and row sums."""
+        rows, sums = self.rows, list[list[Cell]]()
+
+        def strips() -> Iterator[list[list[Cell]]]:
+            for row, own in zip(scores, maxima, strict=True):
+                tops = rows.by_row(own)
+                powers = [
+                    [rows.each(self._power_of, *pair) for pair in zip(part, tops, strict=True)]
+                    for part in row
+                ]
+                of_rows = ([part[i] for part in powers for i in cells] for cells in rows.groups)
+                sums.append([reduce(self.plus, values) for values in of_rows])
+                yield powers
+
+        return rows.operands(strips()), sums
+
+    def _power_of(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
+        return self.power(self.exponent(score, maximum))
+
+    def exponent(self, score: SSAValue, maximum: SSAValue) -> SSAValue:
+        """Exponent of two for a score; the maximum is scaled already where scores are raw."""
+        b, factor = self.b, self.number(self.factor)
+        if self.raw:
+            return b.add(math.FmaOp(score, factor, b.add(arith.NegfOp(maximum))))
+        return self.times(b.add(arith.SubfOp(score, maximum)), factor)
+
+    def shrink(self, before: SSAValue, now: SSAValue) -> SSAValue:
+        """The factor of sums when a maximum grows."""
+        lost = self.b.add(arith.SubfOp(before, now))
+        return self.power(lost if self.raw else self.times(lost, self.number(self.factor)))
+
+    # Parts of the keys
+
+    def _in_cells(self, state: State) -> State:
+        """The state with cells in place of fragments."""
+        results = [[x for f in row for x in self.rows.cells(f)] for row in state.results]
+        return State(state.maxima, state.sums, results)
+
+    def _merge(self, state: State, exchange: PartsExchange) -> State:
+        """Merges the states of all parts: brings two to one maximum, and adds them up."""
+        empty, held = self.splat(0.0), self._in_cells(state)
+        for part in range(1, self.key_parts):
+            other = held.like(exchange.load(part))
+            width = len(other.results[0]) // self.plan.columns
+            other.results = [
+                [
+                    self.rows.replace_cells(row[i : i + width], empty)
+                    for i in range(0, len(row), width)
+                ]
+                for row in other.results
+            ]
+            maxima = [
+                list(map(self.greater, *pair))
+                for pair in zip(state.maxima, other.maxima, strict=True)
+            ]
+            own, its = (
+                replace(self._move_maxima(each, maxima), maxima=[]) for each in (state, other)
+            )
+            total = own.like(list(map(self.plus, own.flat(), its.flat())))
+            state = replace(total, maxima=maxima)
+        return state
 
     # The result
 
     def _finish(self, state: State) -> None:
         """Stores the results divided by the sums."""
-        guarded = self.plan.op.nan_to_zero is not None
-        store = self._storer()
-        for strip in range(self.strips):
-            factor = self._inverse(strip, state.sums[strip][0])
-            for column, fragment in enumerate(state.results[strip]):
-                value = self.times(fragment, factor)
+        rows, guarded = self.rows, self.plan.op.nan_to_zero is not None
+        result = AttentionResult(self.b, self.plan, rows, (self.batch, self.row))
+        for strip, sums in enumerate(state.sums):
+            totals = list(rows.over_rows(sums, self.plus))
+            inverse = [rows.each(self._inverse, total) for total in totals]
+            columns: list[list[Cell]] = []
+            for fragment in state.results[strip]:
+                cells = list(map(self.times, rows.cells(fragment), rows.by_row(inverse)))
                 if guarded:
-                    value = self._without_nan(value, factor)
-                store(strip, column, value)
+                    pairs = zip(cells, rows.by_row(totals), strict=True)
+                    cells = [rows.each(self._or_zero, *pair) for pair in pairs]
+                columns.append(cells)
+            result.store(strip, columns)
 
-    def _inverted(self, total: SSAValue) -> SSAValue:
-        """Returns the factor of a row's results, 1 / sum; NaN marks a row without a sum."""
-        b = self.b
-        value = b.add(arith.DivfOp(self.number(1.0), total))
-        if self.plan.op.nan_to_zero is None:
-            return value
-        some = b.add(arith.CmpfOp(total, self.number(0.0), "ogt"))
-        return b.select(some, value, self.number(float("nan")))
+    def _inverse(self, total: SSAValue) -> SSAValue:
+        return self.b.add(arith.DivfOp(self.number(1.0), total))
 
-    def _zero_for_nan(self, value: SSAValue, factor: SSAValue) -> SSAValue:
-        b = self.b
-        nan = b.add(arith.CmpfOp(factor, factor, "uno"))
-        return b.add(arith.SelectOp(nan, self.number(0.0), value))
-
-    def _storer(self) -> Store:
-        """Returns store(strip, column, fragment), which stores it whole or by elements."""
-        b, plan = self.b, self.plan
-        out = plan.op.out
-        assert isinstance(out.type, MemRefType)
-        element = out.type.element_type
-        memory = b.at_top(FlatViewOp(out, element), "result_elements")
-        layout = plan.layout("result")
-        start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
-
-        def place(row: Index, column: Index) -> Index:
-            at = b.plus(offset_along(b, layout, 1, row), offset_along(b, layout, 2, column))
-            return b.plus(start, at)
-
-        def directly(strip: int, column: int, value: Fragment) -> None:
-            if not isinstance(element, Float32Type):
-                value = self._converted(value, self.carrier)
-            at = place(b.plus(self.row, strip * self.m), column * self.n)
-            store_matrix(b, value, memory, (at,), stride_of(layout, 1) or plan.op.extents[3])
-
-        def by_elements(strip: int, column: int, value: Fragment) -> None:
-            rows, _, _, width = plan.op.extents
-
-            def store(i: Index, j: Index, number: Callable[[], SSAValue]) -> None:
-                r = b.plus(b.plus(self.row, strip * self.m), i)
-                c = b.plus(j, column * self.n)
-                inside = b.below(r, rows) if rows % plan.schedule.query_tile.data else True
-                if width % self.n:
-                    inside = b.both(inside, b.below(c, width))
-                b.when(inside, lambda: store_one(r, c, number()))
-
-            def store_one(r: Index, c: Index, number: SSAValue) -> None:
-                if not isinstance(element, Float32Type):
-                    number = b.add(arith.TruncFOp(number, element))  # pyright: ignore
-                b.store(number, memory, (place(r, c),))
-
-            self._each_place(value, store)
-
-        return self._store_of(directly, by_elements)
-
-    # By rows, by places, and from one product to the other
-
-    @abstractmethod
-    def _prepare(self, subgroup: Index) -> None:
-        """Writes code that comes before everything else, if a subclass needs it."""
-
-    def _count_places(self) -> None:
-        """Computes the places of components in a fragment, if a subclass needs them."""
-
-    def _begin(self) -> None:
-        """Writes code that comes right before the loop over keys, if a subclass needs it."""
-
-    @abstractmethod
-    def _masked(self, fragment: Fragment, strip: int, j: int, key: Index) -> Fragment:
-        """Masks scores: -inf beyond the last key, or where the causal mask hides the key."""
-
-    @abstractmethod
-    def _of_places(self, element: Callable[[Index, Index], SSAValue]) -> Fragment:
-        """Builds the fragment whose elements are element(row, column)."""
-
-    @abstractmethod
-    def _powers(self, scores: list[list[Fragment]], state: State) -> None:
-        """Computes exp(score - maximum), adds it to the sums, rounds it for the second product."""
-
-    @abstractmethod
-    def _lefts(self, step: int) -> list[Fragment]:
-        """Returns the strips' probabilities for one step of the second product."""
-
-    @abstractmethod
-    def _inverse(self, strip: int, sums: Fragment) -> Fragment:
-        """Applies `_inverted` to each row's sum, in every component of the row."""
-
-    @abstractmethod
-    def _without_nan(self, value: Fragment, factor: Fragment) -> Fragment:
-        """Applies `_zero_for_nan` to every component."""
-
-    def _store_of(self, directly: Store, by_elements: Store) -> Store:
-        """Selects the way to store a fragment."""
-        return directly if ResultRows(self.plan).stored_in_fragments else by_elements
-
-    @abstractmethod
-    def _each_place(
-        self,
-        value: Fragment,
-        body: Callable[[Index, Index, Callable[[], SSAValue]], None],
-    ) -> None:
-        """Calls body(row, column, getter of the element) for each element of a fragment."""
+    def _or_zero(self, value: SSAValue, total: SSAValue) -> SSAValue:
+        """The value, or 0 if its row has no sum."""
+        return self.b.select(self.has_sum(total), value, self.number(0.0))

@@ -9,27 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import BFloat16Type, Float32Type, FloatAttr, VectorType, f32, i32
+from xdsl.dialects.builtin import BFloat16Type, Float32Type, FloatAttr, VectorType, f32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
+from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.elements import HIGH_HALF, WORD_BITS, components_of
+from xdsl_spirv.passes.kernel.attention_numbers import moved_type, round_numbers
+from xdsl_spirv.passes.kernel.elements import HIGH_HALF, components_of
+from xdsl_spirv.passes.kernel.packed import as_one
 from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.schedule.attention_lanes import FIRST, OUTER, SECOND, SHARED, E, LanesPlan
-
-
-def moved_type(element: Attribute, count: int) -> Attribute:
-    """Returns the type in which `count` elements are moved: words for numbers of 16 bits."""
-    if count == 1:
-        return element
-    bits = bit_width(element)
-    words = count * bits // WORD_BITS
-    word = i32 if bits < WORD_BITS else element
-    return VectorType(word, [words]) if words > 1 else word
 
 
 class Elements:
@@ -155,7 +147,8 @@ class Elements:
         for i in range(0, len(numbers), width):
             # Columns are whole vectors: whoever calls has as many numbers as begin at one.
             at = b.plus(start, self._along("result", SECOND, b.divided(b.plus(column, i), width)))
-            moved = self._narrow(numbers[i : i + width], element)
+            rounded = round_numbers(b, numbers[i : i + width], element)
+            moved = as_one(b, rounded, moved_type(element, width))
             b.store(moved, self._view("result", width), (at,))
 
     def _part_size(self) -> Index:
@@ -163,21 +156,3 @@ class Elements:
         plan = self.plan
         pitch = typical(plan.sizes.extents[E]) + 2
         return plan.batch * plan.row_count * (pitch // plan.width("result"))
-
-    def _narrow(self, numbers: Sequence[SSAValue], element: Attribute) -> SSAValue:
-        b = self.b
-        if isinstance(element, Float32Type):
-            rounded = list(numbers)
-        else:
-            rounded = [b.add(arith.TruncFOp(x, element)) for x in numbers]  # pyright: ignore
-        type = moved_type(element, len(rounded))
-        if len(rounded) == 1:
-            return rounded[0]
-        if bit_width(element) == WORD_BITS:
-            return b.add(spv.CompositeConstructOp(rounded, type))
-        pair = VectorType(element, [2])
-        words = [
-            b.add(spv.BitcastOp(b.add(spv.CompositeConstructOp(rounded[i : i + 2], pair)), i32))
-            for i in range(0, len(rounded), 2)
-        ]
-        return words[0] if len(words) == 1 else b.add(spv.CompositeConstructOp(words, type))

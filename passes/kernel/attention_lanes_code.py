@@ -12,50 +12,25 @@ exchanges in a subgroup and through Workgroup memory between them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import reduce
-from itertools import accumulate, pairwise
+from dataclasses import replace
+from functools import partial, reduce
 from math import inf
 
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import VectorType, f32, i32
+from xdsl.dialects.builtin import VectorType, f32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic
+from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_elements import Elements
-from xdsl_spirv.passes.kernel.attention_numbers import LOG2_E, LOWEST, Numbers
-from xdsl_spirv.passes.kernel.elements import components_of
-from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged, given_away
-from xdsl_spirv.passes.schedule.attention_lanes import E, LanesPlan, N
+from xdsl_spirv.passes.kernel.attention_numbers import LOG2_E, LOWEST, Numbers, State
+from xdsl_spirv.passes.kernel.elements import components_of, pack_elements
+from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged, reduce_by_halves
+from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, N
 
 Values = list[SSAValue]
-
-
-@dataclass
-class State:
-    """
-    The values that the loop over keys carries.
-
-    A lane has the maximum and the sum of its own powers for its own rows, and its part of the
-    result for all rows.
-    """
-
-    tops: Values
-    sums: Values
-    results: list[Values]
-
-    def flat(self) -> Values:
-        return [*self.tops, *self.sums, *(value for row in self.results for value in row)]
-
-    @classmethod
-    def of(cls, values: Sequence[SSAValue], own: int, rows: int) -> State:
-        rest = list(values[2 * own :])
-        width = len(rest) // rows
-        results = [rest[i * width : (i + 1) * width] for i in range(rows)]
-        return cls(list(values[:own]), list(values[own : 2 * own]), results)
 
 
 class LanesCode(Numbers):
@@ -118,8 +93,10 @@ class LanesCode(Numbers):
             self.queries = self._queries()
         zero, low = self.number(0.0), self.number(LOWEST)
         width = self.plan.share("v") * self.plan.vector("v")
+        # A lane has the maximum and the sum of its own powers for its own rows, and its part of the
+        # result for all rows.
         own = self.scores.own_rows
-        state = State([low] * own, [zero] * own, [[zero] * width for _ in range(self.rows)])
+        state = State([[low] * own], [[zero] * own], [[zero] * width for _ in range(self.rows)])
         state = self._all_keys(state)
         if self.plan.across_rows:
             self._store_rows(rows, state)
@@ -166,65 +143,39 @@ class LanesCode(Numbers):
     def _steps(
         self, lower: Index, upper: Index, state: State, masked: bool, end: Index = 0
     ) -> State:
-        own = self.scores.own_rows
-        if self.plan.ahead:
-            return self._steps_ahead(lower, upper, state, masked, end)
-
-        def step(key: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            loaded = self._load("k", key, masked, end), self._load("v", key, masked, end)
-            return self._step(key, loaded, State.of(carried, own, self.rows), masked, end).flat()
-
-        loop = self.b.loop(upper, self.plan.step, state.flat(), step, "key", lower)
-        return State.of(loop, own, self.rows)
-
-    def _steps_ahead(
-        self, lower: Index, upper: Index, state: State, masked: bool, end: Index
-    ) -> State:
         """
-        Runs the steps from `lower` to `upper`; each step's loads are issued in the step before.
+        Runs the steps from `lower` to `upper`; some loads are issued in the step before.
 
-        Queries are loaded after the first keys, so that no load waits for another one.
+        Queries are loaded after the first keys then, so that no load waits for another one.
         """
+        b = self.b
 
-        def steps() -> Values:
-            first = self._vectors(lower, upper)
-            self.queries = self._queries()
+        def steps() -> Sequence[SSAValue]:
+            first = replace(state, **self._load_ahead(lower, upper))
+            if self.plan.ahead:
+                self.queries = self._queries()
 
             def step(key: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-                here, rest = list(carried[: len(first)]), carried[len(first) :]
-                following = self._vectors(self.b.plus(key, self.plan.step), upper)
-                loaded = self._by_key(here, key, masked, end)
-                state = State.of(rest, self.scores.own_rows, self.rows)
-                state = self._step(key, loaded, state, masked, end)
-                return [*following, *state.flat()]
+                here = first.like(carried)
+                following = self._load_ahead(b.plus(key, self.plan.step), upper)
+                keys = here.keys or self._load("k", key, masked, end)
+                values = here.values or self._load("v", key, masked, end)
+                own = self._step(key, (keys, values), here, masked, end)
+                return replace(own, **following).flat()
 
-            carried = [*first, *state.flat()]
-            loop = self.b.loop(upper, self.plan.step, carried, step, "key", lower)
-            return list(loop[len(first) :])
+            loop = b.loop(upper, self.plan.step, first.flat(), step, "key", lower)
+            return replace(first.like(loop), keys=[], values=[]).flat()
 
-        some = self.b.less(lower, upper)
+        some = b.less(lower, upper) if self.plan.ahead else True
         if isinstance(some, bool):
-            return State.of(steps(), self.scores.own_rows, self.rows)
+            return state.like(steps())
         types = [value.type for value in state.flat()]
-        values = self.b.choose(some, types, steps, state.flat)
-        return State.of(values, self.scores.own_rows, self.rows)
+        return state.like(b.choose(some, types, steps, state.flat))
 
-    def _vectors(self, first: Index, end: Index) -> Values:
-        """Loads the vectors of a step ahead of it: keys, and values if the schedule says so."""
-        names = "kv"[: self.plan.ahead]
-        return [v for name in names for key in self._load(name, first, True, end) for v in key]
-
-    def _by_key(
-        self, loaded: Values, first: Index, masked: bool, end: Index
-    ) -> tuple[list[Values], list[Values]]:
-        """Sorts a step's vectors by key; loads values now if they were not loaded ahead."""
-        plan = self.plan
-        widths = [plan.share(n) for n in "kv"[: plan.ahead] for _ in range(plan.schedule.keys.data)]
-        ends = list(accumulate(widths, initial=0))
-        pieces = [loaded[a:b] for a, b in pairwise(ends)]
-        if plan.ahead == 1:
-            pieces += self._load("v", first, masked, end)
-        return pieces[: plan.schedule.keys.data], pieces[plan.schedule.keys.data :]
+    def _load_ahead(self, first: Index, end: Index) -> dict[str, list[Values]]:
+        """Loads what the step before does: its keys, and values if they are, too."""
+        names = ["keys", "values"][: self.plan.ahead]
+        return {name: self._load(name[0], first, True, end) for name in names}
 
     def _key(self, first: Index, number: Index) -> Index:
         """The number of the key that the group reads as the `number`-th of a step."""
@@ -263,13 +214,13 @@ class LanesCode(Numbers):
             exchanged(b, reduce(self.greater, slot), scores.pitch, scores.width, self.greater)
             for slot in slots
         ]
-        state = self._risen(state, tops)
+        state = self._rise(state, tops)
         powers: list[SSAValue | None] = list(own)
         for number, score in enumerate(own):
             if score is not None:
                 slot = number % scores.row_slots
-                powers[number] = power = self.distant(score, state.tops[slot])
-                state.sums[slot] = self.plus(state.sums[slot], power)
+                powers[number] = power = self.distant(score, state.maxima[0][slot])
+                state.sums[0][slot] = self.plus(state.sums[0][slot], power)
         for key, vectors in enumerate(values):
             numbers = self.elements.numbers("v", vectors)
             for row in range(self.rows):
@@ -283,16 +234,16 @@ class LanesCode(Numbers):
                 ]
         return state
 
-    def _risen(self, state: State, tops: Values) -> State:
+    def _rise(self, state: State, tops: Values) -> State:
         """Rescales the state to the greater of its maxima and `tops`."""
-        new = [self.greater(own, top) for own, top in zip(state.tops, tops, strict=True)]
-        factors = [self.distant(own, top) for own, top in zip(state.tops, new, strict=True)]
-        sums = [self.times(own, f) for own, f in zip(state.sums, factors, strict=True)]
+        new = [self.greater(own, top) for own, top in zip(state.maxima[0], tops, strict=True)]
+        factors = [self.distant(own, top) for own, top in zip(state.maxima[0], new, strict=True)]
+        sums = list(map(self.times, state.sums[0], factors))
         results: list[Values] = []
         for row, values in enumerate(state.results):
             factor = self._of_row(factors, row)
             results.append([self.times(value, factor) for value in values])
-        return State(new, sums, results)
+        return State([new], [sums], results)
 
     def _from(self, value: SSAValue, lane: int) -> SSAValue:
         """Broadcasts the value of one lane to its group."""
@@ -300,7 +251,7 @@ class LanesCode(Numbers):
         if lanes == 1:
             return value
         place = b.plus(self.first_lane, lane)
-        number = b.i32(place) if isinstance(place, int) else b.pure(_as_i32, b.index(place))
+        number = b.i32(place) if isinstance(place, int) else self.as_signed(place)
         return b.add(spv.GroupNonUniformShuffleOp(spv.Scope.Subgroup, value, number))
 
     def _of_row(self, own: Values, row: int) -> SSAValue:
@@ -330,41 +281,17 @@ class LanesCode(Numbers):
         return total
 
     def _added_up(self, partial: list[SSAValue | None]) -> list[SSAValue | None]:
-        """
-        Adds the lanes' partial sums, so that each lane ends with the scores that it owns.
-
-        Lanes exchange halves of their sums: n sums over n lanes take n - 1 exchanges.
-        """
-        b, width = self.b, self.scores.width
+        """Adds the lanes' partial sums, so that each lane ends with the scores that it owns."""
+        b, width, lanes = self.b, self.scores.width, self.plan.schedule.lanes.data
         slots = [partial[i : i + width] for i in range(0, len(partial), width)]
-        distance = width // 2
-        while distance:
-            keeps_first = b.below(b.remainder(b.divided(self.lane, distance), 2), 1)
-            slots = [
-                [
-                    self._half(*pair, keeps_first, distance)
-                    for pair in zip(slot[:distance], slot[distance:], strict=True)
-                ]
-                for slot in slots
-            ]
-            distance //= 2
-        lanes = self.plan.schedule.lanes.data
         return [
-            None if total is None else exchanged(b, total, width, lanes, self.plus)
-            for (total,) in slots
+            None
+            if slot[0] is None
+            else exchanged(
+                b, reduce_by_halves(b, slot, self.lane, width, self.plus), width, lanes, self.plus
+            )
+            for slot in slots
         ]
-
-    def _half(
-        self, first: SSAValue | None, second: SSAValue | None, keeps_first: Condition, distance: int
-    ) -> SSAValue | None:
-        b = self.b
-        if first is None:
-            return None
-        kept = sent = first
-        if second is not None:
-            kept = b.select(keeps_first, first, second)
-            sent = b.select(keeps_first, second, first)
-        return given_away(b, kept, sent, distance, self.plus)
 
     def _score(
         self, total: SSAValue, slot: int, first: Index, masked: bool, end: Index
@@ -411,7 +338,7 @@ class LanesCode(Numbers):
     def _row_sums(self, state: State, size: int) -> Values:
         """Adds the lanes' partial row sums over all groups of `size` neighbouring lanes."""
         b, scores = self.b, self.scores
-        sums = [exchanged(b, s, scores.pitch, scores.width, self.plus) for s in state.sums]
+        sums = [exchanged(b, s, scores.pitch, scores.width, self.plus) for s in state.sums[0]]
         return [exchanged(b, s, self.plan.schedule.lanes.data, size, self.plus) for s in sums]
 
     def _of_subgroup(self, state: State) -> State:
@@ -419,25 +346,20 @@ class LanesCode(Numbers):
         b, plan = self.b, self.plan
         lanes, size = plan.schedule.lanes.data, plan.target.subgroup_size
         if lanes < size:
-            tops = [exchanged(b, top, lanes, size, self.greater) for top in state.tops]
-            factors = [self.distant(own, top) for own, top in zip(state.tops, tops, strict=True)]
-            state.tops = tops
-            pairs = zip(state.sums, factors, strict=True)
-            state.sums = [self.times(own, factor) for own, factor in pairs]
-            for row in range(self.rows):
-                factor = self._of_row(factors, row)
-                state.results[row] = [
-                    exchanged(b, self.times(value, factor), lanes, size, self.plus)
-                    for value in state.results[row]
-                ]
-        state.sums = self._row_sums(state, size)
+            tops = [exchanged(b, top, lanes, size, self.greater) for top in state.maxima[0]]
+            state = self._rise(state, tops)
+            state.results = [
+                [exchanged(b, value, lanes, size, self.plus) for value in row]
+                for row in state.results
+            ]
+        state.sums = [self._row_sums(state, size)]
         return state
 
     def _store_together(self, state: State) -> None:
         """Exchanges subgroups' sums through Workgroup memory, then stores their joint result."""
         b, plan = self.b, self.plan
         width = plan.exchanged_at_a_time
-        vectors = self._static(plan.sizes.extents[E]) // width
+        vectors = plan.op.extents[-1] // width
         rows = plan.schedule.subgroups.data * self.rows
         results, totals = (
             b.allocate(type, [size], name)
@@ -464,30 +386,23 @@ class LanesCode(Numbers):
         for row in range(self.rows):
             start = b.times(b.plus(first, row), vectors)
             for place, numbers, exists in self.elements.pieces("v", state.results[row], self.lane):
-
-                def store(
-                    place: Index = place, numbers: Values = numbers, start: Index = start
-                ) -> None:
-                    for i in range(0, len(numbers), width):
-                        at = b.plus(b.divided(place, width), i // width)
-                        b.store(self._vector(numbers[i : i + width]), results, (b.plus(start, at),))
-
-                b.when(exists, store)
+                b.when(exists, partial(self._put_vectors, results, start, place, numbers, width))
         lanes = min(self.scores.width, self.scores.pitch)
-        for slot, (own, top) in enumerate(zip(state.sums, state.tops, strict=True)):
+        for slot, own in enumerate(zip(state.sums[0], state.maxima[0], strict=True)):
             count = min(lanes, self.rows - slot * lanes)
             at = b.plus(first, b.plus(self.lane, slot * lanes))
-
-            def store_totals(own: SSAValue = own, top: SSAValue = top, at: Index = at) -> None:
-                b.store(self._vector([own, top]), totals, (at,))
-
             all_lanes = count == self.plan.schedule.lanes.data
-            b.when(True if all_lanes else b.below(self.lane, count), store_totals)
+            inside = True if all_lanes else b.below(self.lane, count)
+            b.when(inside, partial(self._put_vectors, totals, at, 0, own, 2))
 
-    def _vector(self, numbers: Values) -> SSAValue:
-        if len(numbers) == 1:
-            return numbers[0]
-        return self.b.add(spv.CompositeConstructOp(numbers, VectorType(f32, [len(numbers)])))
+    def _put_vectors(
+        self, memory: SSAValue, start: Index, place: Index, numbers: Sequence[SSAValue], width: int
+    ) -> None:
+        """Stores numbers as vectors behind a start, from the vector of element `place` on."""
+        b = self.b
+        for i in range(0, len(numbers), width):
+            at = b.plus(start, b.plus(b.divided(place, width), i // width))
+            b.store(pack_elements(b, numbers[i : i + width], f32), memory, (at,))
 
     def _finish(self, results: SSAValue, totals: SSAValue, number: Index, vectors: int) -> None:
         """Computes some elements of the workgroup's result from its subgroups' results."""
@@ -498,9 +413,9 @@ class LanesCode(Numbers):
         own = [components_of(b, b.load(totals, (place,))) for place in rows]
         top = reduce(self.greater, [top for _, top in own])
         factors = [self.distant(theirs, top) for _, theirs in own]
-        total = self._weighted([[of_row] for of_row, _ in own], factors)[0]
+        total = self.weigh([[of_row] for of_row, _ in own], factors)[0]
         parts = [b.load(results, (b.plus(b.times(at, vectors), vector),)) for at in rows]
-        values = self._weighted([components_of(b, part) for part in parts], factors)
+        values = self.weigh([components_of(b, part) for part in parts], factors)
         place = b.plus(self.first_row, row)
         column = b.times(vector, plan.exchanged_at_a_time)
 
@@ -516,18 +431,10 @@ class LanesCode(Numbers):
 
         def store_totals() -> None:
             natural = self.times(top, self.number(1 / LOG2_E))
-            width = self._static(plan.sizes.extents[E])
+            width = plan.op.extents[-1]
             self.elements.store(place, width, [total, natural], self.part)
 
         b.when(b.below(place, plan.row_count), store)
-
-    def _weighted(self, parts: list[Values], factors: Values) -> Values:
-        """The sums of vectors, each times its factor."""
-        totals = [self.times(value, factors[0]) for value in parts[0]]
-        for values, factor in zip(parts[1:], factors[1:], strict=True):
-            pairs = zip(values, totals, strict=True)
-            totals = [self.b.add(math.FmaOp(value, factor, total)) for value, total in pairs]
-        return totals
 
     def _store_rows(self, rows: list[Index], state: State) -> None:
         """Stores the rows of each group."""
@@ -538,18 +445,5 @@ class LanesCode(Numbers):
             guarded = self.plan.op.nan_to_zero is not None
             numbers = [self.quotient(value, total, guarded) for value in state.results[row]]
             for column, piece, exists in self.elements.pieces("v", numbers, self.lane):
-
-                def store(
-                    place: Index = place, column: Index = column, piece: Values = piece
-                ) -> None:
-                    self.elements.store(place, column, piece)
-
+                store = partial(self.elements.store, place, column, piece)
                 b.when(b.both(self.inside[row], exists), store)
-
-    def _static(self, size: Size) -> int:
-        assert not is_dynamic(size)
-        return size
-
-
-def _as_i32(value: SSAValue) -> arith.IndexCastOp:
-    return arith.IndexCastOp(value, i32)

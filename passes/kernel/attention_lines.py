@@ -1,5 +1,5 @@
 """
-Fragments of an attention's operands line by line, where probabilities stay in registers.
+Fragments of an attention's operands, line by line.
 
 A line is what one fragment along queries or keys has along the head: `at` gives what reads the
 words of a line, so that words can wait in registers, and `fragments` makes the line's fragments of
@@ -15,8 +15,10 @@ of `count` fragments side by side it holds `vector` elements that follow each ot
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Protocol, TypeAlias
 
 from xdsl.dialects import arith
@@ -25,17 +27,28 @@ from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp, PackedViewOp, bit_width
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
+from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_numbers import Words
-from xdsl_spirv.passes.kernel.attention_operands import PackedFragments, RowFragments, offset_along
 from xdsl_spirv.passes.kernel.elements import (
     WORD_BITS,
     components_of,
     pack_elements,
     unpack_elements,
 )
-from xdsl_spirv.passes.kernel.matrix_values import matrix_type, moved_bits, put_together, zeros
+from xdsl_spirv.passes.kernel.matrix_values import (
+    COLUMN_MAJOR,
+    ROW_MAJOR,
+    load_matrix,
+    matrix_type,
+    moved_bits,
+    put_together,
+    zeros,
+)
+from xdsl_spirv.passes.kernel.packed import Share, fragment_type
+from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan
 from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
 from xdsl_spirv.passes.schedule.tiles import vector_type
@@ -60,40 +73,47 @@ def lines_of(
     b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
 ) -> Lines:
     """Chooses the reader of q, k or v that the schedule asks for."""
-    value = plan.value(name)
-    assert value is not None
-    count = plan.columns if name == "v" else plan.steps
-    match plan.path(name):
-        case "vectors":
-            return VectorLines(b, plan, name, value, batch, lane)
-        case "rows":
-            return RowLines(RowFragments(b, plan, name, value, batch), name, count)
-        case _:
-            assert isinstance(value.owner, PackedViewOp)
-            return PackedLines(b, plan, name, value.owner.source, batch, lane)
+    kinds = {"vectors": VectorLines, "rows": RowLines, "direct": PackedLines}
+    return kinds[plan.path(name)](b, plan, name, batch, lane)
 
 
-class PackedLines(PackedFragments):
-    """Reads an operand packed in fragments: one load for each fragment."""
+class Operand(ABC):
+    """Queries, keys or values of one matrix of the batch (`name` is q, k or v)."""
 
     def __init__(
-        self,
-        b: KernelEmitter,
-        plan: AttentionPlan,
-        name: str,
-        memory: SSAValue,
-        batch: Index,
-        lane: SSAValue,
+        self, b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
     ):
-        super().__init__(b, plan, name, memory, batch, lane)
-        self.line, self.apart = self.lanes, self.step
-        self.count = plan.steps
+        self.b, self.plan, self.name, self.batch, self.lane = b, plan, name, batch, lane
+        value = plan.value(name)
+        assert value is not None
+        self._open(value)
+
+    @abstractmethod
+    def _open(self, value: SSAValue) -> None:
+        """Writes code that comes before all reads."""
+
+
+class PackedLines(Operand):
+    """Reads an operand packed in fragments: one wide load of each invocation for a fragment."""
+
+    def _open(self, value: SSAValue) -> None:
+        b, plan, name, owner = self.b, self.plan, self.name, value.owner
+        assert isinstance(owner, PackedViewOp)
+        packed = PackedOperand(plan, name)
+        lanes = packed.tile.subgroup_size
+        self.share = Share(b, owner.source, packed.tile)
+        _, inner_count, outer_count, _ = packed.sizes.shape
+        step = outer_count * lanes
+        stride = inner_count * step
+        together = name == "k" and packed.tiles_lie_together
+        size = stride * packed.whole_tiles if together else stride
+        number = address_along(b, packed.batch, self.batch, 0).base
+        self.start = b.plus(b.times(number, size), self.lane)
+        self.line, self.apart, self.count = lanes, step, plan.steps
         if name == "v":
-            self.line, self.apart, self.count = self.step, self.lanes, plan.columns
-        self.pitch = self.line
+            self.line, self.apart, self.count = step, lanes, plan.columns
+        self.pitch = stride // plan.key_fragments if together else self.line
         """Distance of tiles in memory, in lines."""
-        if name == "k" and PackedOperand(plan, "k").tiles_lie_together:
-            self.pitch = self.stride // plan.key_fragments
 
     def at(self, first: Index, guarded: bool) -> Reader:
         b = self.b
@@ -109,30 +129,50 @@ class PackedLines(PackedFragments):
         return map(self.share.fragment, words)
 
 
-class RowLines:
+class RowLines(Operand):
     """Reads an unpacked operand by cooperative loads."""
 
-    def __init__(self, source: RowFragments, name: str, count: int):
-        self.source, self.name, self.count = source, name, count
+    def _open(self, value: SSAValue) -> None:
+        b, plan, name = self.b, self.plan, self.name
+        self.layout = plan.layout(name)
+        packed = PackedOperand(plan, name).tile
+        self.type = fragment_type(packed)
+        self.sizes = packed.packing.fragment_sizes
+        self.memory = b.at_top(FlatViewOp(value, plan.element), f"{name}_elements")
+        self.start = b.plus(offset_along(b, self.layout, 0, self.batch), self.layout.start)
+        by_inner = plan.by_inner(name)
+        self.stride = stride_of(self.layout, 1 if by_inner else 2)
+        # A's rows lie along M, B's along K.
+        self.kind = ROW_MAJOR if by_inner == (name == "q") else COLUMN_MAJOR
+        self.count = plan.columns if name == "v" else plan.steps
 
     def at(self, first: Index, guarded: bool) -> Reader:
         def read(line: int) -> Words:
-            number = self.source.b.plus(first, line)
+            number = self.b.plus(first, line)
             if self.name == "v":
-                return [self.source.load(i, number) for i in range(self.count)]
-            return [self.source.load(number, i) for i in range(self.count)]
+                return [self._load(i, number) for i in range(self.count)]
+            return [self._load(number, i) for i in range(self.count)]
 
         return read
+
+    def _load(self, *number: Index) -> SSAValue:
+        b = self.b
+        along = [
+            offset_along(b, self.layout, walk, b.times(place, size))
+            for walk, place, size in zip((1, 2), number, self.sizes, strict=True)
+        ]
+        place = (b.plus(self.start, b.plus(*along)),)
+        return load_matrix(b, self.type, self.memory, place, self.stride, self.kind)
 
     def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
         return iter(words)
 
 
-class DealtLines:
+class DealtLines(Operand):
     """Builds fragments from wide pieces of rows; each invocation loads its own pieces."""
 
-    def __init__(self, b: KernelEmitter, plan: AttentionPlan, name: str, lane: SSAValue):
-        self.b, self.plan, self.name = b, plan, name
+    def _open(self, value: SSAValue) -> None:
+        b, plan, name, lane = self.b, self.plan, self.name, self.lane
         self.deal = plan.deal(name)
         m, n, k = plan.schedule.instruction.sizes
         shape = ("A", m, k) if name == "q" else ("B", k, n)
@@ -142,20 +182,16 @@ class DealtLines:
         self.lane_vector = moved_bits(b, lane, self.deal.lane_vector_bits)
         self.line = plan.line(name) // self.deal.apart
         """Rows of a line."""
-
-    def view_rows(self, memory: SSAValue, batch: Index) -> None:
-        """Views the operand as rows of vectors."""
-        b, plan, vector = self.b, self.plan, self.deal.vector
-        head = plan.head_walk(self.name)
+        vector, head = self.deal.vector, plan.head_walk(name)
         self.rows = 3 - head
-        self.layout = plan.layout(self.name).in_vectors(head, vector)
+        self.layout = plan.layout(name).in_vectors(head, vector)
         self.moved = vector_type(i32, vector * bit_width(plan.element) // WORD_BITS)
-        self.view = b.at_top(FlatViewOp(memory, self.moved), f"{self.name}_vectors")
-        self.size = plan.extent_along(self.name)
+        self.view = b.at_top(FlatViewOp(value, self.moved), f"{name}_vectors")
+        self.size = plan.extent_along(name)
         _, _, d, e = plan.extents
-        self.width = (e if self.name == "v" else d) // vector
+        self.width = (e if name == "v" else d) // vector
         """Vectors of a row."""
-        self.start = b.plus(offset_along(b, self.layout, 0, batch), self.layout.start)
+        self.start = b.plus(offset_along(b, self.layout, 0, self.batch), self.layout.start)
 
     def offset_row(self, row: Index) -> Index:
         """Returns the number of vectors before a row of the operand."""
@@ -186,18 +222,6 @@ class DealtLines:
 
 class VectorLines(DealtLines):
     """Reads rows of the operand in wide pieces; each invocation loads its own components."""
-
-    def __init__(
-        self,
-        b: KernelEmitter,
-        plan: AttentionPlan,
-        name: str,
-        memory: SSAValue,
-        batch: Index,
-        lane: SSAValue,
-    ):
-        super().__init__(b, plan, name, lane)
-        self.view_rows(memory, batch)
 
     def at(self, first: Index, guarded: bool) -> Reader:
         b = self.b
@@ -247,13 +271,9 @@ class StagedLines(DealtLines):
     rows, two numbers a word, as fragments need them.
     """
 
-    def __init__(
-        self, b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
-    ):
-        super().__init__(b, plan, name, lane)
-        value = plan.value(name)
-        assert value is not None
-        self.view_rows(value, batch)
+    def _open(self, value: SSAValue) -> None:
+        super()._open(value)
+        b, plan, name = self.b, self.plan, self.name
         rows, self.order = plan.staged_rows(name), self.deal.tile_rows
         piece, buffers = vector_type(i32, WORDS), plan.schedule.buffers.data
         self.pitch = rows * self.order.stride
@@ -322,6 +342,11 @@ class StagedLines(DealtLines):
         rows = [unpack_elements(b, vector, element, self.deal.vector) for vector in vectors]
         return pack_elements(b, [x for pair in zip(*rows, strict=True) for x in pair], element)
 
+    def line_of(self, line: int, buffer: Index) -> Iterator[SSAValue]:
+        """Reads the fragments of a line of the tile in a buffer."""
+        blocks = (self.block(line, block, buffer) for block in range(self.deal.blocks))
+        return chain.from_iterable(blocks)
+
     def block(self, line: int, block: int, buffer: Index) -> Iterator[SSAValue]:
         """Reads the fragments of a block of a line of the tile in a buffer."""
         b = self.b
@@ -331,3 +356,14 @@ class StagedLines(DealtLines):
             place = b.plus(own, (line * self.line + offset) * self.order.stride)
             pieces.append(components_of(b, b.load(self.tiles, (place,))))
         return (self._fragment(pieces, number) for number in range(self.deal.fragments))
+
+
+def offset_along(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> Index:
+    """The number of elements that the `number`-th place of a walk adds to an address."""
+    return address_along(b, layout.walks[walk], number, 0).base
+
+
+def stride_of(layout: Layout, walk: int) -> Size:
+    """Elements from one to the next along a walk of one axis; 0 if it stands still."""
+    axes = layout.walks[walk]
+    return axes[0].stride if axes else 0

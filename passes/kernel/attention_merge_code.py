@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from functools import reduce
 
-from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import Float32Type, MemRefType, f32
+from xdsl.dialects import arith, gpu
+from xdsl.dialects.builtin import MemRefType, f32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.attention_elements import moved_type
-from xdsl_spirv.passes.kernel.attention_numbers import LOG2_E, Numbers
+from xdsl_spirv.passes.kernel.attention_numbers import LOG2_E, Numbers, moved_type, round_numbers
 from xdsl_spirv.passes.kernel.elements import components_of
 from xdsl_spirv.passes.kernel.result_tile import address_along
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
@@ -57,7 +56,7 @@ class MergeCode(Numbers):
         for first in range(0, vectors, plan.invocations):
             column = b.plus(b.thread_id(), first)
             exists = b.below(column, vectors) if first + plan.invocations > vectors else True
-            values = self._weighted(factors, b.index_inside(exists, column))
+            values = self._sum_parts(factors, b.index_inside(exists, column))
             b.when(exists, lambda c=column, v=values: self._store(c, v, total))
 
     def _factors(self) -> tuple[list[SSAValue], SSAValue]:
@@ -85,31 +84,24 @@ class MergeCode(Numbers):
         sums = [self.times(own, factor) for (own, _), factor in pairs]
         return factors, exchanged(b, reduce(self.plus, sums), 1, size, self.plus)
 
-    def _weighted(self, factors: list[SSAValue], column: Index) -> list[SSAValue]:
+    def _sum_parts(self, factors: list[SSAValue], column: Index) -> list[SSAValue]:
         """Returns a vector of the sum of the parts, each times its factor."""
-        b, size = self.b, self.plan.target.subgroup_size
-        totals: list[SSAValue] = []
-        for part in range(self.plan.count):
-            place = b.i32(part % size)
-            own = factors[part // size]
-            factor = b.add(spv.GroupNonUniformShuffleOp(spv.Scope.Subgroup, own, place))
-            values = self._load(part, column)
-            if not totals:
-                totals = [self.times(factor, value) for value in values]
-                continue
-            pairs = zip(values, totals, strict=True)
-            totals = [b.add(math.FmaOp(factor, value, total)) for value, total in pairs]
-        return totals
+        b, size, parts = self.b, self.plan.target.subgroup_size, range(self.plan.count)
+
+        def factor_of(part: int) -> SSAValue:
+            own, place = factors[part // size], b.i32(part % size)
+            return b.add(spv.GroupNonUniformShuffleOp(spv.Scope.Subgroup, own, place))
+
+        return self.weigh((self._load(part, column) for part in parts), map(factor_of, parts))
 
     def _store(self, vector: Index, values: list[SSAValue], total: SSAValue) -> None:
         b, layout = self.b, self.plan.layout
         for i, value in enumerate(values):
             result = self.quotient(value, total, self.plan.op.nan_to_zero is not None)
-            if not isinstance(self.element, Float32Type):
-                result = b.add(arith.TruncFOp(result, self.element))  # pyright: ignore
+            (moved,) = round_numbers(b, [result], self.element)
             column = b.plus(b.times(vector, self.plan.vector), i)
             row, at = (
                 address_along(b, layout.walks[walk], place, 0).base
                 for walk, place in ((ROW, self.row), (COLUMN, column))
             )
-            b.store(result, self.out, (b.plus(b.plus(row, at), layout.start),))
+            b.store(moved, self.out, (b.plus(b.plus(row, at), layout.start),))

@@ -1,105 +1,132 @@
 """
-Stores the result of an attention whose probabilities stay in registers.
+The result of an attention by matrices, from registers to where it belongs.
 
-An invocation knows which elements its components are: it stores neighbours in a row as one. Where
-values were packed and tiles are whole, fragments are stored cooperatively.
+Where tiles are whole, fragments are stored cooperatively. Else an invocation stores each of its
+elements by its place; where the target knows the places, neighbours in a row as one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import Float32Type, i32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.attention_operands import offset_along, stride_of
-from xdsl_spirv.passes.kernel.elements import WORD_BITS
-from xdsl_spirv.passes.kernel.matrix_values import (
-    lane_places,
-    matrix_type,
-    moved_bits,
-    put_together,
-    store_matrix,
-    zeros,
-)
+from xdsl_spirv.passes.kernel.attention_lines import offset_along, stride_of
+from xdsl_spirv.passes.kernel.attention_numbers import moved_type, round_numbers
+from xdsl_spirv.passes.kernel.attention_rows import Cell, LaneRows, Place
+from xdsl_spirv.passes.kernel.matrix_values import moved_bits, store_matrix
 from xdsl_spirv.passes.kernel.packed import as_one
-from xdsl_spirv.passes.schedule.attention import AttentionPlan
-from xdsl_spirv.passes.schedule.attention_result_rows import ResultRows
-from xdsl_spirv.passes.schedule.tiles import vector_type
+from xdsl_spirv.passes.schedule.attention import MOST_BITS, AttentionPlan
+from xdsl_spirv.targets import Fragment as PlacedFragment
 
 
-class RegisterResult:
+class AttentionResult:
     """Stores a subgroup's strips; `at` is the batch's number and the subgroup's first row."""
 
     def __init__(
-        self, b: KernelEmitter, plan: AttentionPlan, at: tuple[Index, Index], lane: SSAValue
+        self, b: KernelEmitter, plan: AttentionPlan, rows: LaneRows, at: tuple[Index, Index]
     ):
-        self.b, self.plan, self.lane = b, plan, lane
+        self.b, self.plan, self.held = b, plan, rows
         self.batch, self.row = at
-        self.rows = ResultRows(plan)
         self.m, self.n, _ = plan.schedule.instruction.sizes
-        fragment = plan.shared_places
-        assert fragment is not None
-        self.places = fragment.component.places
-        self.groups = fragment.component.groups(0)
-        self.lane_row, _ = lane_places(b, fragment, lane)
 
-    def store(self, strip: int, columns: list[list[SSAValue]]) -> None:
-        """Stores the components of a strip's fragments, which are given by column."""
-        if self.rows.stored_in_fragments and not self.plan.is_dealt("v"):
+    def store(self, strip: int, columns: list[list[Cell]]) -> None:
+        """Stores the cells of a strip's fragments, which are given by column."""
+        if self.plan.stores_fragments:
             self._store_fragments(strip, columns)
-        else:
+        elif self.plan.schedule.in_registers:
             self._store_rows(strip, columns)
+        else:
+            self._store_elements(strip, columns)
 
-    def _narrow(self, values: Sequence[SSAValue]) -> list[SSAValue]:
-        element = self.plan.element_of("result")
-        if isinstance(element, Float32Type):
-            return list(values)
-        return [self.b.add(arith.TruncFOp(value, element)) for value in values]  # pyright: ignore
-
-    def _store_fragments(self, strip: int, columns: list[list[SSAValue]]) -> None:
+    def _store_fragments(self, strip: int, columns: list[list[Cell]]) -> None:
         b, plan = self.b, self.plan
         out, element, layout = plan.op.out, plan.element_of("result"), plan.layout("result")
         memory = b.once("result", lambda: FlatViewOp(out, element), "result_elements")
         stride = b.i32(stride_of(layout, 1) or plan.extents[3])
         start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
         row = b.plus(start, offset_along(b, layout, 1, b.plus(self.row, strip * self.m)))
-        none = zeros(b, matrix_type("Acc", self.m, self.n, element))
-        for column, values in enumerate(columns):
-            fragment = put_together(b, self._narrow(values), none)
+        for column, cells in enumerate(columns):
+            fragment = self.held.narrow(cells, element)
             place = b.plus(row, offset_along(b, layout, 2, column * self.n))
             store_matrix(b, fragment, memory, (place,), stride)
 
-    def _store_rows(self, strip: int, columns: list[list[SSAValue]]) -> None:
-        """Stores an invocation's components of each row; neighbouring components as one vector."""
+    def _store_elements(self, strip: int, columns: list[list[Cell]]) -> None:
         b, plan = self.b, self.plan
-        width = self.rows.stored_at_once
+        out, element, layout = plan.op.out, plan.element_of("result"), plan.layout("result")
+        memory = b.once("result", lambda: FlatViewOp(out, element), "result_elements")
+        start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
+        rows, _, _, width = plan.extents
+
+        def store(column: int, place: Place, value: SSAValue) -> SSAValue:
+            r = b.plus(b.plus(self.row, strip * self.m), place.lane_row)
+            c = b.plus(place.lane_column, column * self.n)
+            inside = b.both(
+                not plan.ends_within or b.below(r, rows), width % self.n == 0 or b.below(c, width)
+            )
+            at = b.plus(offset_along(b, layout, 1, r), offset_along(b, layout, 2, c))
+            (moved,) = round_numbers(b, [value], element)
+            b.when(inside, lambda: b.store(moved, memory, (b.plus(start, at),)))
+            return value
+
+        for column, cells in enumerate(columns):
+            self.held.each_place(partial(store, column), cells)
+
+    def _weights(self) -> dict[int, int]:
+        """The part of an element's number for each bit of a column of the result's fragments."""
+        if self.plan.is_dealt("v"):
+            return self.plan.deal("v").weights
+        return {1 << bit: 1 << bit for bit in range(self.n.bit_length() - 1)}
+
+    def _element_of(self, number: int, column: int) -> int:
+        """The element of a value at a column of one of the result's fragments."""
+        if self.plan.is_dealt("v"):
+            return self.plan.deal("v").element(number, column)
+        return number * self.n + column
+
+    def _count_at_once(self, fragment: PlacedFragment) -> int:
+        """Elements of the result that are neighbours in an invocation and in memory."""
+        weights = self._weights()
+        own = {weights[place] for _, place in fragment.component.bits_along(1)}
+        if self.plan.is_dealt("v"):
+            deal = self.plan.deal("v")
+            own |= {deal.share << i for i in range((deal.fragments).bit_length() - 1)}
+        width, most = 1, MOST_BITS // bit_width(self.plan.element_of("result"))
+        run = self.plan.layout("result").run(2)
+        while width in own and width < most and run % (2 * width) == 0:
+            width *= 2
+        return width
+
+    def _store_rows(self, strip: int, columns: list[list[Cell]]) -> None:
+        """Stores an invocation's components of each row; neighbouring components as one vector."""
+        b, plan, fragment = self.b, self.plan, self.plan.shared_places
+        assert fragment is not None
+        width, weights = self._count_at_once(fragment), self._weights()
+        lane_columns = [(bit, weights[place]) for bit, place in fragment.lane.bits_along(1)]
+        most = sum(weight for _, weight in lane_columns) // width
         element = plan.element_of("result")
-        bits = bit_width(element)
-        moved = element if width == 1 else vector_type(element, width)
-        if width > 1 and bits < WORD_BITS:
-            moved = vector_type(i32, width * bits // WORD_BITS)
+        moved = moved_type(element, width)
         memory = b.once("result", lambda: FlatViewOp(plan.op.out, moved), "result_vectors")
         layout = plan.layout("result").in_vectors(2, width)
         start = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
-        own = b.divided(moved_bits(b, self.lane, self.rows.lane_columns), width)
+        own = b.divided(moved_bits(b, self.held.lane, lane_columns), width)
         rows, _, _, size = plan.extents
         side_by_side = layout.is_contiguous(2)
-        for row, group in self.groups.items():
-            r = b.plus(b.plus(self.row, self.lane_row), strip * self.m + row)
+        places = self.held.places
+        for group in self.held.groups:
+            place = places[group[0]]
+            r = b.plus(b.plus(self.row, place.lane_row), strip * self.m + place.row)
             begin = b.plus(start, offset_along(b, layout, 1, r))
             if side_by_side:
                 begin = b.plus(begin, own)
             exists = not plan.ends_within or b.below(r, rows)
             values = {
-                self.rows.column_of(column, self.places[i][1]): part[i]
+                self._element_of(column, places[i].column): part[i]
                 for column, part in enumerate(columns)
                 for i in group
             }
@@ -111,10 +138,9 @@ class RegisterResult:
 
             def store_row(begin: Index = begin, pieces: Any = pieces) -> None:
                 for first, piece in pieces:
-                    most = self.rows.most_lane_column // width
                     fits = first + most < ceil_div(size, width)
                     inside = fits or b.below(own, max(0, size // width - first))
-                    value = as_one(b, self._narrow(piece), moved)
+                    value = as_one(b, round_numbers(b, piece, element), moved)
                     place = (
                         first if side_by_side else offset_along(b, layout, 2, b.plus(own, first))
                     )

@@ -11,23 +11,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
-from itertools import chain
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.emit.emitter import Index
-from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.attention_code import AttentionCode
 from xdsl_spirv.passes.kernel.attention_lines import StagedLines
 from xdsl_spirv.passes.kernel.attention_numbers import Fragment, State, Words
-from xdsl_spirv.passes.kernel.attention_registers_code import RegisterAttentionCode
-from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 
-class StagedAttentionCode(RegisterAttentionCode):
+class StagedAttentionCode(AttentionCode):
     """Writes the body of the kernel."""
-
-    def __init__(self, b: KernelEmitter, plan: AttentionPlan):
-        super().__init__(b, plan)
-        self.first_row, self.last_row = self.tile_row, plan.schedule.query_tile.data - 1
 
     def _open_sources(self) -> None:
         b, plan = self.b, self.plan
@@ -86,15 +79,16 @@ class StagedAttentionCode(RegisterAttentionCode):
             values.store(own, self.buffer)
             if self.plan.schedule.reads_ahead("keys"):
                 ahead.keys = [keys.load(following, guarded)]
-        components = self._components(self._scores([]), tile, masked)
-        kept, lefts, sums = self._weigh(components, state)
+        cells = self._cells(self._scores([]), tile, masked)
+        kept, lefts, sums = self._weigh(cells, state)
         if not twice:
             b.barrier()
             moved = ahead.keys[0] if ahead.keys else keys.load(following, guarded)
             keys.store(moved, self.buffer)
             ahead.keys = []
             ahead.values = [values.load(following, guarded) for _ in state.values]
-        self._add_values([], lefts, kept.results)
+        lines = (values.line_of(step, self.buffer) for step in range(self.keys // self.k))
+        self._add_values(lines, lefts, kept.results)
         sums = self._totals(kept, sums)
         return replace(kept, sums=sums, keys=ahead.keys, values=ahead.values)
 
@@ -113,19 +107,5 @@ class StagedAttentionCode(RegisterAttentionCode):
                 for step, right in enumerate(source.block(j, block, self.buffer), first):
                     for strip, row in enumerate(scores):
                         sums, own = row[j], step % chains
-                        sums[own] = self.multiplied(queries[strip][step], right, sums[own])
+                        sums[own] = self._multiply(queries[strip][step], right, sums[own])
         return [[reduce(self.plus, sums) for sums in row] for row in scores]
-
-    def _add_values(
-        self, values: list[Words], lefts: list[list[Fragment]], results: list[list[Fragment]]
-    ) -> None:
-        source = self.staged_v
-        steps = range(self.keys // self.k)
-        self.add_values(
-            len(steps),
-            lambda step: chain.from_iterable(
-                source.block(step, block, self.buffer) for block in range(source.deal.blocks)
-            ),
-            lambda step: [row[step] for row in lefts],
-            results,
-        )

@@ -15,6 +15,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
+from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.targets import Target
 
@@ -96,20 +97,26 @@ def given_away(
 
 
 def reduce_by_halves(
-    b: KernelEmitter, values: Sequence[SSAValue], lane: SSAValue, size: int, combine: Combine
+    b: KernelEmitter, values: Sequence[SSAValue | None], lane: Index, size: int, combine: Combine
 ) -> SSAValue:
     """
     Combines `count` values over `size` invocations; each gets number `lane * count // size`.
 
     Each step swaps one half of an invocation's values for the other half of another's: four values
-    take 6 exchanges instead of 20. Both numbers are powers of two, with `count` <= `size`.
+    take 6 exchanges instead of 20. Both numbers are powers of two, with `count` <= `size`. Some of
+    the last values may be None, but not all.
     """
     distance = size // 2
     while len(values) > 1:
         lower = b.below(b.remainder(lane, 2 * distance), distance)
-        halves = values[: len(values) // 2], values[len(values) // 2 :]
-        kept = [b.select(lower, x, y) for x, y in zip(*halves, strict=True)]
-        given = [b.select(lower, y, x) for x, y in zip(*halves, strict=True)]
-        values = [given_away(b, x, y, distance, combine) for x, y in zip(kept, given, strict=True)]
+        pairs = list(zip(values[: len(values) // 2], values[len(values) // 2 :], strict=True))
+        kept = [x if x is None or y is None else b.select(lower, x, y) for x, y in pairs]
+        given = [x if x is None or y is None else b.select(lower, y, x) for x, y in pairs]
+        values = [
+            None if x is None or y is None else given_away(b, x, y, distance, combine)
+            for x, y in zip(kept, given, strict=True)
+        ]
         distance //= 2
-    return exchanged(b, values[0], 1, 2 * distance, combine)
+    (value,) = values
+    assert value is not None
+    return exchanged(b, value, 1, 2 * distance, combine)

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import MemRefType, TensorType
+from xdsl.dialects.builtin import BFloat16Type
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineMap
 
@@ -26,6 +26,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     named_sizes,
     surely_below,
 )
+from xdsl_spirv.passes.analysis.contraction import element_type
 from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.schedule.attention_deal import Deal
@@ -36,6 +37,7 @@ WIDTHS = (8, 4, 2)
 """Elements that an invocation may load as one."""
 
 MOST_BITS = 128
+"""Bits that an invocation moves at a time."""
 
 WORDS = 4
 """Words of a vector in Workgroup memory."""
@@ -50,8 +52,13 @@ class OfAttention(KernelPlan):
     """An attention with any schedule on a target."""
 
     op: AttentionOp
+    schedule: Any
     LOOPS_OF: ClassVar[Mapping[str, tuple[int, int]]]
     """The two loops of an operand behind the batch's."""
+
+    @property
+    def invocations(self) -> int:
+        return self.schedule.subgroups.data * self.target.subgroup_size
 
     @property
     def kernel_name(self) -> str:
@@ -82,7 +89,7 @@ class OfAttention(KernelPlan):
         """Returns the element type of an operand by its name in `LOOPS_OF`."""
         value = self.value(name)
         assert value is not None
-        return element_type_of(value)
+        return element_type(value)
 
     def shape_of(self, name: str) -> Sequence[Size]:
         """The sizes of an operand's dimensions."""
@@ -122,13 +129,9 @@ class AttentionPlan(OfAttention):
     LOOPS_OF = LOOPS_OF
 
     @property
-    def invocations(self) -> int:
-        return self.schedule.subgroups.data * self.target.subgroup_size
-
-    @property
     def element(self) -> Attribute:
         """The element type of queries, keys and values."""
-        return element_type_of(self.op.query)
+        return element_type(self.op.query)
 
     @property
     def extents(self) -> tuple[Size, Size, int, int]:
@@ -186,9 +189,9 @@ class AttentionPlan(OfAttention):
         """
         Bytes of Workgroup memory.
 
-        Through memory: probabilities, one f32 fragment and two numbers per row for each subgroup,
-        and indices once. With probabilities in registers: the partial results of all but the first
-        subgroup that shares rows.
+        Through memory: probabilities, one f32 fragment and a number for each of its rows for each
+        subgroup. With probabilities in registers: the partial results of all but the first subgroup
+        that shares rows.
         """
         others = self.schedule.subgroups.data - self.schedule.groups
         if others:
@@ -201,9 +204,8 @@ class AttentionPlan(OfAttention):
         if self.schedule.probabilities.data != "memory":
             return 0
         m, n, _ = self.schedule.instruction.sizes
-        rows = self.schedule.rows
-        subgroup_bytes = rows * self.schedule.probability_row * 2 + m * n * 4 + 2 * rows * 4
-        return self.schedule.subgroups.data * subgroup_bytes + (max(m, n) * 4 if self.counts else 0)
+        subgroup_bytes = self.schedule.rows * self.schedule.probability_row * 2 + m * (n + 1) * 4
+        return self.schedule.subgroups.data * subgroup_bytes
 
     def staged_rows(self, name: str) -> int:
         """Returns the rows of k's or v's tile in Workgroup memory."""
@@ -295,11 +297,6 @@ class AttentionPlan(OfAttention):
         return self.extents[M if name == "q" else N]
 
     @property
-    def counts(self) -> bool:
-        """True if the code needs to know the places of components in a fragment."""
-        return self.op.offset is not None or self.ragged
-
-    @property
     def ragged(self) -> bool:
         """True if the last tile of keys goes beyond the last key."""
         return not is_multiple(self.extents[N], self.schedule.key_tile.data)
@@ -315,18 +312,15 @@ class AttentionPlan(OfAttention):
         return not is_multiple(self.extents[M], self.schedule.query_tile.data)
 
     @property
-    def mask_in_fragments(self) -> bool:
-        """Whether the mask is loaded cooperatively: whole tiles, aligned, keys side by side."""
-        if self.op.mask is None:
+    def stores_fragments(self) -> bool:
+        """Whether the result is stored cooperatively."""
+        result, (_, _, _, e) = self.element_of("result"), self.extents
+        _, n, _ = self.schedule.instruction.sizes
+        layout = self.layout("result")
+        unfit = self.ends_within or self.is_dealt("v") or isinstance(result, BFloat16Type)
+        if unfit or e % n or not layout.is_contiguous(2):
             return False
-        layout = self.layout("mask")
-        rows, keys = layout.walks[1], layout.walks[2]
-        whole = not self.ragged and (not rows or not self.ends_within)
-        if not whole or not keys or keys[0].stride != 1:
-            return False
-        alignment = self.count_aligned(
-            self.schedule.instruction.sizes[1], element_type_of(self.op.mask)
-        )
+        alignment = self.count_aligned(n, result)
         steps = [axis.stride for walk in layout.walks[:2] for axis in walk]
         return all(is_multiple(step, alignment) for step in steps)
 
@@ -338,9 +332,3 @@ class AttentionPlan(OfAttention):
         """Returns the elements of which places are multiples from which rows are loaded."""
         size = bit_width(element) // 8
         return max(1, min(self.target.cooperative_matrix_alignment, columns * size) // size)
-
-
-def element_type_of(value: SSAValue) -> Attribute:
-    type = value.type
-    assert isinstance(type, TensorType | MemRefType)
-    return type.element_type

@@ -23,13 +23,12 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.dialects.schedule.attention import DEALT_PATHS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, typical
-from xdsl_spirv.passes.analysis.contraction import type_name
-from xdsl_spirv.passes.schedule.attention import AttentionPlan, N, element_type_of
+from xdsl_spirv.passes.analysis.contraction import element_type, type_name
+from xdsl_spirv.passes.schedule.attention import AttentionPlan, N
 from xdsl_spirv.passes.schedule.attention_fit import (
     CONVERTED,
     Schedule,
     lacks,
-    not_by_matrices,
     problems,
     rows_fit,
     shapes_of,
@@ -62,9 +61,9 @@ def choose_attention(op: AttentionOp, target: Target) -> Schedule:
 
 def is_better_apart(op: AttentionOp, target: Target) -> bool:
     """Whether there are enough rows for two tiled products to be faster than one fused kernel."""
-    name = type_name(element_type_of(op.query), True)
+    name = type_name(element_type(op.query), True)
     have_one_type = all(
-        element_type_of(value) == element_type_of(op.query) for value in (op.key, op.value)
+        element_type(value) == element_type(op.query) for value in (op.key, op.value)
     )
     scores = 4 * prod(map(typical, op.sizes[:-2]))
     by_scalars = f"fma {name}" in target.rates and not op.is_dynamic
@@ -90,10 +89,8 @@ def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:
 
     The first fitting instruction is taken. Raises `ScheduleDoesNotFit` where none fits.
     """
-    reasons: list[str] = list(not_by_matrices(op))
-    if reasons:
-        raise ScheduleDoesNotFit(reasons[0])
-    for shape in list(shapes_of(element_type_of(op.query), target)) or [(16, 16, 16)]:
+    reasons: list[str] = []
+    for shape in list(shapes_of(element_type(op.query), target)) or [(16, 16, 16)]:
         best: AttentionPlan | None = None
         for candidate in _candidates(op, target, shape):
             misfits = list(problems(candidate))

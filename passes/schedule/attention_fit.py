@@ -8,15 +8,10 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Attribute, SSAValue
 
-from xdsl_spirv.dialects.schedule import (
-    AttentionAttr,
-    AttentionLanesAttr,
-    AttentionOp,
-    PackedViewOp,
-)
+from xdsl_spirv.dialects.schedule import AttentionAttr, AttentionLanesAttr, PackedViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_multiple
-from xdsl_spirv.passes.analysis.contraction import type_name
-from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan, element_type_of
+from xdsl_spirv.passes.analysis.contraction import element_type, type_name
+from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan
 from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
 from xdsl_spirv.passes.schedule.attention_registers import count_registers
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
@@ -73,21 +68,11 @@ def side_by_side(target: Target) -> int:
     return min(target.model.attention.side_by_side, target.residency.subgroups)
 
 
-def not_by_matrices(op: AttentionOp, in_registers: bool = True) -> Iterator[str]:
-    """
-    Returns the properties of an attention that no schedule by matrices handles, with probabilities
-    there or not.
-    """
-    for name in ("parts",) if in_registers else ("window", "cap", "parts"):
-        if name in op.properties:
-            yield f"a {name}, which multiply-adds know: #schedule.attention_lanes"
-
-
 def problems(plan: AttentionPlan) -> Iterator[str]:
     """Yields why the schedule does not fit, with the offending number and one that fits."""
     op, schedule, target = plan.op, plan.schedule, plan.target
-    for missing in not_by_matrices(op, schedule.in_registers):
-        yield missing
+    if op.parts is not None:
+        yield "keys in parts, which multiply-adds know: #schedule.attention_lanes"
         return
     if op.is_dynamic and schedule.paths not in OPEN_PATHS:
         yield (
@@ -96,7 +81,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
         )
         return
     yield from _unsupported_features(plan)
-    if any(element_type_of(value) != plan.element for value in (op.key, op.value)):
+    if any(element_type(value) != plan.element for value in (op.key, op.value)):
         yield "queries, keys and values differ in their element type"
         return
     listed = list(shapes_of(plan.element, target))
@@ -108,8 +93,8 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
     if unfit := unfit_vectors(plan):
         yield from unfit
         return
-    if not isinstance(element_type_of(op.out), Float16Type | BFloat16Type | Float32Type):
-        yield f"the result is f16, bf16 or f32, not {element_type_of(op.out)}"
+    if not isinstance(element_type(op.out), Float16Type | BFloat16Type | Float32Type):
+        yield f"the result is f16, bf16 or f32, not {element_type(op.out)}"
     yield from plan.launch_problems()
     registers, most = count_registers(plan), target.model.attention.most_registers
     if registers > most and not target.processor:

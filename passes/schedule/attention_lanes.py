@@ -20,14 +20,11 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl_spirv.dialects.schedule import AttentionLanesAttr, AttentionOp, bit_width
 from xdsl_spirv.dialects.schedule.attention import LOOPS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, typical
-from xdsl_spirv.passes.schedule.attention import OfAttention
+from xdsl_spirv.passes.schedule.attention import MOST_BITS, D, E, M, N, OfAttention
 from xdsl_spirv.passes.schedule.kinds import check
 from xdsl_spirv.targets import Target
 
 FLOATS = Float16Type | BFloat16Type | Float32Type
-
-MOST_BITS = 128
-"""Bits that an invocation moves at a time."""
 
 LEAST_BITS = 64
 """Least bits that an invocation moves at a time if more lanes share a key."""
@@ -66,7 +63,6 @@ WAVES = 2
 """Workgroups for each compute unit, of the usual number of subgroups."""
 
 
-M, N, D, E = range(len(LOOPS))
 OUTER, SHARED, FIRST, SECOND = range(4)
 """Walks of a layout: the batch, the heads that share keys, and the two loops of the operand."""
 
@@ -163,10 +159,6 @@ class LanesPlan(OfAttention):
         """The loops of the batch, and of the heads that share keys; see `OUTER`."""
         count = len(self.sizes.loops) - len(LOOPS)
         return range(count - self.shared), range(count - self.shared, count)
-
-    @property
-    def invocations(self) -> int:
-        return self.schedule.subgroups.data * self.target.subgroup_size
 
     def shape_of(self, name: str) -> Sequence[Size]:
         shape = super().shape_of(name)

@@ -17,7 +17,7 @@ def count_registers(plan: AttentionPlan) -> int:
     if schedule.in_registers:
         scores *= 2 if schedule.scores_ahead else 1
         return results + scores + scores // 2 + queries
-    of_rows = 2 * plan.components * (schedule.strips + plan.counts)
+    of_rows = 2 * plan.components * (schedule.strips + plan.hides)
     return results + of_rows + scores + queries + right + schedule.strips * left
 
 

@@ -8,22 +8,62 @@ Scaled dot-product attention found in a graph and made one operation, in a dispa
 
 It is recognised by the values from which an element of the second contraction's first operand is
 computed (see `element_trees`), so that reshapes, casts and the number of operations do not matter.
-Queries, keys, values and mask are read where they lie, through transpositions and reshapes: see
-`attention_forming`.
+Queries, keys, values and mask are read where they lie, through transpositions and reshapes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp, TensorType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import functions_of
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, surely_below
+from xdsl_spirv.passes.analysis.contraction import (
+    Contraction,
+    NotAContraction,
+    contraction_of,
+    element_type,
+)
+from xdsl_spirv.passes.analysis.pointwise import body_ops, generalized, is_pointwise
+from xdsl_spirv.passes.analysis.sizes import equal_extents
 from xdsl_spirv.passes.analysis.target import find_target
-from xdsl_spirv.passes.schedule.attention_forming import form
+from xdsl_spirv.passes.analysis.values import is_zero
+from xdsl_spirv.passes.graph.attention_patterns import (
+    Band,
+    band,
+    is_least,
+    softmax,
+    uncast,
+    without_nan,
+)
+from xdsl_spirv.passes.graph.element_trees import (
+    RESHAPES,
+    Node,
+    NotTraced,
+    Place,
+    Trees,
+    after_reshape,
+    loops_at,
+    number_of,
+    origins,
+    stored,
+    through,
+    whole,
+)
+from xdsl_spirv.passes.graph.grouping import users_of
+from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results
+from xdsl_spirv.passes.schedule.attention_replacing import Attention, Operand, replace_attention
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.paths import ATTENTION, note_before_schedules
+from xdsl_spirv.targets import Target
 
 
 @dataclass(frozen=True)
@@ -38,12 +78,410 @@ class FormAttentionPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = find_target(self.target, op, self.name)
         for function in functions_of(op):
-            block = function.body.block
-            if _may_attend(block):
-                form(block, target)
+            form(function.body.block, target)
+
+
+def form(block: Block, target: Target | None) -> None:
+    """Replaces every attention of a block by one operation."""
+    if not _may_attend(block):
+        return
+    for op in reversed(list(block.ops)):
+        drop_unused_results(op)
+    for op in list(block.ops):
+        generalized(op)
+    exponentials = _exponentials(block)
+    normal = _normal(block) if exponentials else None
+    for op in list(block.ops):
+        if normal is None or not any(left.parent_block() is block for left in exponentials):
+            return
+        if op.parent_block() is not block:
+            continue
+        contraction = _contraction(op)
+        if contraction is None:
+            continue
+        try:
+            match = _Match(contraction, normal)
+        except (NotTraced, NotAContraction):
+            continue
+        try:
+            replace_attention(match.attention(), block, target)
+        except (NotTraced, NotAContraction, ScheduleDoesNotFit) as reason:
+            if match.has_softmax:
+                note_before_schedules(op, ATTENTION, str(reason))
 
 
 def _may_attend(block: Block) -> bool:
     """True if the block computes an exponential."""
     names = {inner.name for op in block.ops for inner in op.walk()}
     return bool(names & {"math.exp", "math.exp2", "linalg.exp"})
+
+
+def _exponentials(block: Block) -> list[Operation]:
+    """The operations that compute exponentials."""
+    return [op for op in block.ops if any(o.name.startswith("math.exp") for o in op.walk())]
+
+
+def _normal(block: Block) -> Callable[[Size], Size]:
+    """Rewrites sizes that operations require to be equal to one form."""
+    known = equal_extents(block.ops)
+    return lambda size: size.replaced(known) if is_dynamic(size) else size
+
+
+def _contraction(op: Operation) -> Contraction | None:
+    if not isinstance(op, LinalgStructuredOperation) or not op.res:
+        return None
+    try:
+        return contraction_of(op)
+    except NotAContraction:
+        return None
+
+
+FLOATS = Float16Type | BFloat16Type | Float32Type
+
+
+class _Match:
+    """The search, from the contraction of probabilities and values."""
+
+    def __init__(self, last: Contraction, normal: Callable[[Size], Size]):
+        self.last, self.normal = last, normal
+        batch, m, e, n = last.groups
+        if len(m) < 1 or [len(group) for group in (e, n)] != [1, 1]:
+            raise NotTraced("not one loop each of keys and values, and one of queries")
+        if not is_zero(last.init):
+            raise NotTraced("something is added to the result")
+        # If there are several loops of rows, the loops of heads that share keys come first.
+        self.rows = [f"b{i}" for i in m]
+        names = [*(f"b{i}" for i in batch), *self.rows, "e", "n"]
+        self.sizes = dict(zip(names, map(normal, last.sizes), strict=True))
+        if is_dynamic(self.sizes["e"]):
+            raise NotTraced("the size of values is known only when the program runs")
+        self.places = [
+            through(map, [whole(name, size) for name, size in self.sizes.items()])
+            for map in last.maps
+        ]
+        self.trees = Trees(whole("n", self.sizes["n"]), normal)
+        self.has_softmax = False
+
+    def attention(self) -> Attention:
+        """Returns the matched attention; raises `NotTraced` if there is none."""
+        p, v = self.last.a, self.last.b
+        type = element_type(v)
+        if element_type(p) != type or not isinstance(type, FLOATS):
+            raise NotTraced("no f16, bf16 or f32")
+        node, nan_to_zero = without_nan(self.trees.element(p, self.places[0]))
+        self.scale, self.cap, self.band, self.mask = 1.0, None, Band(), None
+        self.finite = self.narrow = False
+        probabilities = softmax(node)
+        self.has_softmax = True
+        scores = self._scores(probabilities)
+        queries = self._queries()
+        self.whole = {queries, "n", "d", "e"}
+        q, k = self._first(scores, queries)
+        self.narrow |= _is_narrow(self._between(scores))
+        attention = Attention(
+            q,
+            k,
+            self._unwiden(v, self.places[1]),
+            self.mask,
+            self._result(),
+            self.sizes,
+            self.normal,
+            self.scale,
+            self.cap,
+            self.band,
+            nan_to_zero,
+            self.narrow,
+        )
+        if self.finite and not self._sees_some(queries):
+            raise NotTraced("a row may see nothing, and its mask is not infinity")
+        return attention.renamed({queries: "m"})
+
+    def _queries(self) -> str:
+        """The loop along the queries: the mask's loop, or a dynamic one, or the last."""
+        if self.band.rows is not None:
+            if self.band.rows not in self.rows:
+                raise NotTraced("a mask of the batch's loops")
+            return self.band.rows
+        if self.band != Band():
+            # The mask's index of queries is 0: there is one.
+            self.sizes.setdefault("m", 1)
+            return next((name for name in self.rows if self.sizes[name] == 1), "m")
+        is_open = (name for name in self.rows if is_dynamic(self.sizes[name]))
+        return next(is_open, self.rows[-1])
+
+    def _sees_some(self, queries: str) -> bool:
+        """True if the mask by index leaves each row at least one key."""
+        first, last = self.band.first, self.band.last
+        rows, keys = self.sizes[queries], self.sizes["n"]
+        return (
+            (last is None or surely_below(-1, last))
+            and (first is None or surely_below(rows - 1 + first, keys))
+            and (first is None or last is None or surely_below(first, last + 1))
+        )
+
+    def _scores(self, node: Node) -> Node:
+        """Returns the first contraction's element under scale and masks."""
+        while True:
+            node = uncast(node)
+            match node:
+                case Node("arith.mulf", _, (x, Node("number", c)) | (Node("number", c), x)):
+                    self.scale *= c
+                    node = x
+                case Node("arith.divf", _, (x, Node("number", c))) if c:
+                    self.scale /= c
+                    node = x
+                case Node("math.tanh", _, (x,)) if self.cap is None and self.scale > 0:
+                    self.scale, self.cap = 1.0, self.scale
+                    node = x
+                case Node("arith.addf", _, (Node("number", c), x) | (x, Node("number", c))) if (
+                    c == 0
+                ):
+                    node = x
+                case Node("arith.addf", _, (x, y)):
+                    node = self._add(x, y)
+                case Node("arith.select", _, (condition, x, y)):
+                    node = self._select(condition, x, y)
+                case Node("element"):
+                    return node
+                case _:
+                    raise NotTraced(f"{node.kind} of scores")
+
+    def _add(self, x: Node, y: Node) -> Node:
+        """Matches the sum of scores and a mask, in either order."""
+        if self.mask is not None or self.scale != 1.0 or self.cap is not None:
+            raise NotTraced("a second mask, or a scaled one")
+        if not _reaches_contraction(x):
+            x, y = y, x
+        mask = uncast(y)
+        value, place = (mask.value, mask.place) if mask.value else (y.value, y.place)
+        if value is None:
+            raise NotTraced("a mask that is not a tensor")
+        operand = stored(value, place)
+        if not isinstance(
+            element_type(operand[0]), Float16Type | BFloat16Type | Float32Type
+        ) or _loops_of(operand[1]) & {"d", "e"}:
+            raise NotTraced("a mask of another kind")
+        self.mask = operand
+        return x
+
+    def _select(self, condition: Node, x: Node, y: Node) -> Node:
+        """Matches `n > m + c ? -inf : scores` in any equivalent form."""
+        if self.scale <= 0 or self.cap is not None:
+            raise NotTraced("a scaled mask")
+        masked_if = is_least(x)
+        if masked_if == is_least(y):
+            raise NotTraced("a choice between scores")
+        self.band = self.band.and_also(band(condition, masked_if))
+        self.finite |= uncast(x if masked_if else y) != Node("number", -inf)
+        return y if masked_if else x
+
+    def _first(self, scores: Node, rows: str) -> tuple[Operand, Operand]:
+        """Finds queries and keys."""
+        value, place = scores.value, scores.place
+        owner = value.owner if value is not None else None
+        first = _contraction(owner) if isinstance(owner, Operation) else None
+        if (
+            first is None
+            or not is_zero(first.init)
+            or element_type(first.a) != element_type(self.last.b)
+        ):
+            raise NotTraced("scores are not a product")
+        *_, d = first.groups
+        loops = loops_at(first.maps[2], place)
+        if len(d) != 1 or element_type(first.a) != element_type(first.b):
+            raise NotTraced("scores are not a product of queries and keys")
+        depth = first.sizes[d[0]]
+        if is_dynamic(depth):
+            raise NotTraced("the size of queries is known only when the program runs")
+        self.sizes = self.sizes | {"d": depth}
+        loops[d[0]] = whole("d", depth)
+        self.first = first
+        q, k = (
+            self._unscale(*self._unwiden(value, through(map, loops)))
+            for value, map in zip((first.a, first.b), first.maps, strict=False)
+        )
+        if "n" in _loops_of(q[1]) or rows in _loops_of(k[1]):
+            q, k = k, q
+        if _loops_of(q[1]) & {"n", "e"} or _loops_of(k[1]) & {rows, "e"}:
+            raise NotTraced("scores are not a product of queries and keys")
+        return q, k
+
+    def _unscale(self, value: SSAValue, place: Place) -> Operand:
+        """An operand before it was multiplied by a constant."""
+        owner = value.owner
+        factor = _factor(owner) if isinstance(owner, Operation) else None
+        if factor is None or len(list(value.uses)) > 1:
+            return value, place
+        assert isinstance(owner, linalg.ops.GenericOp)
+        self.scale *= factor
+        self.narrow |= not isinstance(element_type(value), Float32Type)
+        read, write = (attribute.data for attribute in owner.get_indexing_maps())
+        return self._unwiden(owner.inputs[0], through(read, loops_at(write, place)))
+
+    def _unwiden(self, value: SSAValue, place: Place) -> Operand:
+        """
+        Follows an operand back through moves, selections of an axis's first element, and
+        widening.
+
+        Returns the last tensor that is read by whole loops: reshapes on the way may cut loops.
+        """
+        operand = value, place
+        while True:
+            for value, place in origins(value, place):
+                if not self._cuts(place):
+                    operand = value, place
+            owner = value.owner
+            match owner:
+                case tensor.ExtractSliceOp() if _begins_with(owner):
+                    kept = iter(place)
+                    sizes = owner.static_sizes.get_values()
+                    full = value.type.get_shape() == tuple(sizes)  # pyright: ignore
+                    if not full and len(place) != sum(size != 1 for size in sizes):
+                        return operand
+                    place = tuple(next(kept) if full or size != 1 else () for size in sizes)
+                    value = owner.source
+                case linalg.ops.GenericOp() if _only(owner, arith.ExtFOp) is not None:
+                    read, write = (attribute.data for attribute in owner.get_indexing_maps())
+                    value, place = owner.inputs[0], through(read, loops_at(write, place))
+                case _:
+                    return operand
+
+    def _cuts(self, place: Place) -> bool:
+        """True if the place has only a part of a loop that operands need whole."""
+        pieces = [piece for index in place for piece in index]
+        return any(piece.divisor != 1 and piece.loop in self.whole for piece in pieces)
+
+    def _between(self, scores: Node) -> set[Operation]:
+        """
+        The operations that compute probabilities from scores.
+
+        Nobody else may need the scores, or anything up to the probabilities.
+        """
+        block = self.last.op.parent_block()
+        assert block is not None
+        assert scores.value is not None
+        waiting = [scores.value]
+        seen: set[Operation] = set()
+        while waiting:
+            for user in users_of(waiting.pop(), block):
+                if user is self.last.op or user in seen:
+                    continue
+                if user not in self.trees.visited:
+                    raise NotTraced("somebody else reads the scores")
+                seen.add(user)
+                waiting += user.results
+        return seen
+
+    def _result(self) -> Operand:
+        """Returns the last tensor up to which the result is only cast and moved."""
+        value, place = self.last.op.results[0], self.places[2]
+        block = self.last.op.parent_block()
+        assert block is not None
+        narrow = False
+        result = value, place
+        while len(list(value.uses)) == 1:
+            (user,) = (use.operation for use in value.uses)
+            if user.parent_block() is not block:
+                break
+            if isinstance(user, RESHAPES):
+                value, place = user.results[0], after_reshape(user, place)
+                result = result if self._cuts(place) else (value, place)
+                continue
+            casts = _casts(user)
+            if casts is None or (casts and narrow):
+                break
+            assert isinstance(user, linalg.ops.GenericOp)
+            read, write = (attribute.data for attribute in user.get_indexing_maps())
+            narrow |= casts
+            value, place = user.results[0], through(write, loops_at(read, place))
+            result = result if self._cuts(place) else (value, place)
+        return result
+
+
+def _is_narrow(ops: set[Operation]) -> bool:
+    """True if a value up to the last division is f16 or bf16."""
+    divide = [op for op in ops if any(isinstance(inner, arith.DivfOp) for inner in op.walk())]
+    after = {op: _followers(op, ops) for op in divide}
+    last = next(op for op in divide if not after[op].intersection(divide))
+    return any(
+        isinstance(_element_of(value), Float16Type | BFloat16Type)
+        for op in ops - after[last]
+        for inner in op.walk()
+        for value in inner.results
+        if op is not last or isinstance(inner, arith.DivfOp)
+    )
+
+
+def _element_of(value: SSAValue) -> Attribute:
+    return value.type.element_type if isinstance(value.type, TensorType) else value.type
+
+
+def _followers(op: Operation, ops: set[Operation]) -> set[Operation]:
+    """Returns the operations in `ops` that depend on `op`."""
+    followers: set[Operation] = set()
+    waiting = [op]
+    while waiting:
+        for value in waiting.pop().results:
+            new = {use.operation for use in value.uses} & ops - followers
+            followers |= new
+            waiting += new
+    return followers
+
+
+def _casts(op: Operation) -> bool | None:
+    """Returns False if the operation only moves elements, True if it rounds them, else None."""
+    if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op) or len(op.inputs) != 1:
+        return None
+    read = op.get_indexing_maps().data[0].data
+    block = op.body.block
+    last = block.last_op
+    assert last is not None
+    if len(set(read.results)) != read.num_dims:
+        return None
+    ops = body_ops(block)
+    if not ops and last.operands[0] is block.args[0]:
+        return False
+    one = len(ops) == 1 and isinstance(ops[0], arith.TruncFOp)
+    return True if one and last.operands[0] is ops[0].results[0] else None
+
+
+def _reaches_contraction(node: Node) -> bool:
+    """True if a contraction's element is in the tree."""
+    if node.kind == "element":
+        value = node.value
+        owner = None if value is None else value.owner
+        return isinstance(owner, Operation) and _contraction(owner) is not None
+    return any(map(_reaches_contraction, node.children))
+
+
+def _begins_with(op: tensor.ExtractSliceOp) -> bool:
+    """True if a slice begins at index 0 and has stride 1 in every dimension."""
+    offsets, strides = op.static_offsets.get_values(), op.static_strides.get_values()
+    return not any(offsets) and all(stride == 1 for stride in strides)
+
+
+def _only(op: Operation, kind: type[Operation]) -> Operation | None:
+    """The only operation of a body that computes an element from one, if it is of a kind."""
+    if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op) or len(op.inputs) != 1:
+        return None
+    inner = [body_op for body_op in body_ops(op.body.block) if not _is_constant(body_op)]
+    last = op.body.block.last_op
+    assert last is not None
+    one = len(inner) == 1 and isinstance(inner[0], kind)
+    return inner[0] if one and last.operands[0] is inner[0].results[0] else None
+
+
+def _is_constant(op: Operation) -> bool:
+    return isinstance(op, arith.ConstantOp)
+
+
+def _factor(op: Operation) -> float | None:
+    """The constant that an operation multiplies each element by."""
+    product = _only(op, arith.MulfOp)
+    numbers = [] if product is None else [number_of(value) for value in product.operands]
+    known = [number for number in numbers if number is not None]
+    return float(known[0]) if len(known) == 1 else None
+
+
+def _loops_of(place: Place) -> set[str]:
+    return {piece.loop for index in place for piece in index}

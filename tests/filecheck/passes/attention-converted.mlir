@@ -3,7 +3,7 @@
 // Rows are reduced, powers computed and probabilities converted by instructions: no memory between.
 // CHECK-LABEL: sym_name = "pack_37x16", gpu
 // CHECK-NOT:   memref.alloc
-// CHECK:       scf.for %key
+// CHECK:       scf.for %tile
 // CHECK:         spirv.KHR.CooperativeMatrixMulAdd
 // The greatest of two fragments, then of each row.
 // CHECK:         schedule.each_element
@@ -18,7 +18,7 @@
 // CHECK:         spirv.FConvert %[[POWERS]] : !spirv.coopmatrix<16x16xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK-NOT:     spirv.KHR.CooperativeMatrixStore
 // CHECK:         spirv.KHR.CooperativeMatrixMulAdd
-// CHECK:       scf.for %key
+// CHECK:       scf.for %tile
 // What the row does not see, by row and column.
 // CHECK:         schedule.each_element
 // CHECK-NEXT:    ^bb0(%row: index, %column: index, %{{.*}}: f32, %{{.*}}: index
@@ -26,12 +26,11 @@
 // CHECK:         arith.select
 // CHECK:       schedule.reduce_rows
 // CHECK:       arith.addf
-// Fragments inside of the result go there as they are, of the last one the elements inside.
-// CHECK:       scf.if
-// CHECK:         spirv.KHR.CooperativeMatrixStore
-// CHECK:       } else {
-// CHECK:         schedule.each_element
-// CHECK:         memref.store
+// The elements inside of the result go there.
+// CHECK:       schedule.each_element
+// CHECK-NEXT:  ^bb0(%row: index, %column: index
+// CHECK:         scf.if
+// CHECK:           memref.store
 func.func @main(%Q: tensor<2x37x16xf16>, %K: tensor<2x45x16xf16>, %V: tensor<2x45x16xf16>) -> tensor<2x37x16xf16> {
   %r = schedule.dispatch(%Q, %K, %V) : (tensor<2x37x16xf16>, tensor<2x45x16xf16>, tensor<2x45x16xf16>) -> tensor<2x37x16xf16> {
   ^bb0(%q: tensor<2x37x16xf16>, %k: tensor<2x45x16xf16>, %v: tensor<2x45x16xf16>):

@@ -13,7 +13,7 @@
 // KERNEL-LABEL: sym_name = "pack_64x128"
 // Two strips of queries stay in fragments; the loop carries maxima, sums and results.
 // KERNEL:       spirv.KHR.CooperativeMatrixLoad {{.*}}, <RowMajor> {{.*}}MatrixA>
-// KERNEL:       scf.for %key
+// KERNEL:       scf.for %tile
 // Scores.
 // KERNEL:         spirv.KHR.CooperativeMatrixMulAdd
 // Only if a row's maximum no longer holds is it looked for.
@@ -22,13 +22,13 @@
 // KERNEL:           spirv.KHR.CooperativeMatrixStore {{.*}}, <ColumnMajor>, <NonPrivatePointer>
 // KERNEL:           spirv.ControlBarrier <Subgroup>, <Subgroup>
 // KERNEL:           arith.maxnumf
-// KERNEL:           math.exp2
 // KERNEL:           spirv.KHR.CooperativeMatrixLoad {{.*}}, <ColumnMajor>, <NonPrivatePointer>
-// KERNEL:           spirv.FMul
+// KERNEL:           math.exp2
+// KERNEL:           arith.mulf
 // Powers, in 16 bits through Workgroup memory.
 // KERNEL:         math.fma
 // KERNEL:         math.exp2
-// KERNEL:         spirv.FAdd
+// KERNEL:         arith.addf
 // KERNEL:         spirv.FConvert {{.*}}xf32, Subgroup, MatrixAcc> to {{.*}}xf16, Subgroup, MatrixAcc>
 // KERNEL:         spirv.KHR.CooperativeMatrixStore
 // KERNEL:         spirv.ControlBarrier <Subgroup>, <Subgroup>
@@ -51,10 +51,10 @@ func.func @main(%Q: tensor<16x2048x64xf16>, %K: tensor<16x128x64xf16>, %V: tenso
 // -----
 
 // bf16 travels as the bits of f16; which tile is cut by the mask depends on the subgroup's rows.
-// KERNEL:       scf.for %key = %{{.*}} to %[[seen:.*]] step
+// KERNEL:       scf.for %tile = %{{.*}} to %[[seen:.*]] step
 // KERNEL:         spirv.Bitcast {{.*}} : bf16 to f16
-// KERNEL:       scf.for %key_1 = %[[seen]] to
-// KERNEL:         arith.cmpf ogt
+// KERNEL:       scf.for %tile_1 = %[[seen]] to
+// KERNEL:         arith.cmpi sgt
 // KERNEL:         arith.select
 func.func @causal(%Q: tensor<256x32xbf16>, %V: tensor<256x32xbf16>) -> tensor<256x32xf32> {
   %r = schedule.dispatch(%Q, %V) : (tensor<256x32xbf16>, tensor<256x32xbf16>) -> tensor<256x32xf32> {
