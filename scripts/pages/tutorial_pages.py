@@ -28,9 +28,10 @@ ORDER = (
 HEAD = """\
 # Tutorials
 
-Each tutorial is a [marimo](https://marimo.io) notebook in the folder `tutorials/`, and a page here
-with what it showed. `pip install '.[tutorials]'` and `marimo edit tutorials/NAME.py` open it. Most
-of them also run in the browser, without installing anything.
+Each tutorial is a [marimo](https://marimo.io) notebook in the folder `tutorials/`.
+`pip install '.[tutorials]'` and `marimo edit tutorials/NAME.py` open it. `make tutorials` before
+`make site` adds pages with results here, most of which also run in the browser; without it,
+links lead to the sources.
 """
 
 
@@ -56,8 +57,8 @@ def built() -> dict[str, Path]:
 def _row(path: Path) -> str:
     purpose = (ast.get_docstring(_tree(path)) or "").partition("\n\n")[0].replace("\n", " ")
     page = BUILT / f"{path.stem}.md"
-    title = f"[{path.stem}]({page.name})" if page.exists() else f"`{path.stem}`"
-    return f"- {title}: {purpose}"
+    link = page.name if page.exists() else f"../../tutorials/{path.name}"
+    return f"- [{path.stem}]({link}): {purpose}"
 
 
 @cache
