@@ -26,6 +26,7 @@ from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AffineMapAttr,
+    ArrayAttr,
     IndexType,
     IntegerAttr,
     ModuleOp,
@@ -33,16 +34,17 @@ from xdsl.dialects.builtin import (
     TensorType,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, ContractionAttr, DispatchOp, YieldOp
+from xdsl_spirv.dialects.schedule import SCHEDULE, ContractionAttr, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.linalg_code import (
-    make_generic,
+    maps_of,
     merge_dimensions,
     split_dimension,
     tensor_type,
@@ -51,7 +53,8 @@ from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.analysis.sizes import extent, is_size_op, number
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.analysis.unpacking import unpacks
-from xdsl_spirv.passes.graph.fuse_dispatches import part_of_columns
+from xdsl_spirv.passes.analysis.values import erase_unused_ops
+from xdsl_spirv.passes.graph.fuse_dispatches import fuse, part_of_columns
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, kind_of, plan_of
 from xdsl_spirv.targets import Target
 
@@ -240,9 +243,6 @@ class _Writer:
         self.parts, self.contraction, self.width = parts, contraction, width
         self.groups = contraction.n // parts.count // width if not is_dynamic(contraction.n) else 0
         self.views: list[Operation] = []
-        self.block = Block()
-        self.inputs: list[SSAValue] = []
-        self.inside: dict[SSAValue, SSAValue] = {}
 
     def can_write(self) -> bool:
         """Whether the columns are one loop of the second operand, and parts are made of blocks."""
@@ -262,201 +262,108 @@ class _Writer:
             return contraction.b.has_one_use()
         if not isinstance(owner, Generic) or not unpacks(owner):
             return False
-        at = self._column_in_unpacking(owner)
-        asked = (
-            i.dim.value.data for i in owner.body.block.ops if isinstance(i, linalg.ops.IndexOp)
-        )
-        return at not in asked and all(isinstance(v, BlockArgument) for v in owner.inputs)
+        indices = (i for i in owner.body.block.ops if isinstance(i, linalg.ops.IndexOp))
+        asked = [index.dim.value.data for index in indices]
+        given = all(isinstance(value, BlockArgument) for value in owner.inputs)
+        return given and self._column_of_b not in asked
 
-    def _column_in_unpacking(self, op: Generic) -> int:
-        """The loop of an operation that unpacks B which walks the product's columns."""
+    @property
+    def _column_of_b(self) -> int:
+        """The dimension of B, or loop of the operation that unpacks it, of the columns."""
         column = AffineDimExpr(self.contraction.groups[2].start)
         return list(self.contraction.maps[1].results).index(column)
-
-    # Shapes and maps
-
-    def _split(self, shape: Sequence[int], at: int) -> list[int]:
-        """Splits the column dimension of a shape into parts, blocks, columns of a block."""
-        return [*shape[:at], self.parts.count, self.groups, self.width, *shape[at + 1 :]]
-
-    def _view(self, value: SSAValue, at: int) -> SSAValue:
-        """Returns a view, outside the dispatch, that splits dimension `at` of a tensor."""
-        view = split_dimension(value, at, self.parts.count, self.groups)
-        self.views.append(view)
-        return view.result
-
-    def _argument(self, value: SSAValue) -> SSAValue:
-        """Returns the new dispatch's argument for an outside value; adds it if it is missing."""
-        if value not in self.inputs:
-            self.inputs.append(value)
-            self.block.insert_arg(value.type, len(self.block.args))
-        return self.block.args[self.inputs.index(value)]
 
     # Operations
 
     def write(self, schedule: ContractionAttr) -> DispatchOp:
         """Builds the new dispatch without inserting it."""
-        product, root = self.parts.product, self.parts.root
-        old = product.body.block
-        b = self.contraction.b
-        planes = [b] if isinstance(b, BlockArgument) else []
-        source = b.owner
-        if isinstance(source, Generic):
-            planes = [value for value in source.inputs if isinstance(value, BlockArgument)]
-        for argument in old.args:
-            value = product.inputs[argument.index]
-            if argument in planes and (at := self._column_of(argument)) is not None:
-                value = self._view(value, at)
-            self.inside[argument] = self._argument(value)
-            self.inside[argument].name_hint = argument.name_hint
-        for op in old.ops:
-            if isinstance(op, YieldOp):
-                break
-            if op is root:
-                copy = self._root(schedule)
-            elif op is source and isinstance(op, Generic):
-                copy = self._unpacking(op)
-            elif isinstance(op, tensor.EmptyOp) and self._is_split(op):
-                copy = self._empty(op, source)
-            elif isinstance(op, linalg.ops.FillOp) and op.results[0] is root.outputs[0]:
-                out = self.inside[op.outputs[0]]
-                copy = linalg.ops.FillOp([self.inside[op.inputs[0]]], [out], [out.type])
-            else:
-                copy = op.clone(self.inside)
-            self._add(op, copy)
-        self._elements()
-        result = self.inside[self.parts.dispatch.yielded[0]]
-        self.block.add_op(YieldOp(result))
-        folded = DispatchOp(self.inputs, [result.type], Region(self.block))
-        folded.location = product.location
+        parts = self.parts
+        read = parts.dispatch.inputs[parts.argument.index]
+        self.folded = folded = fuse(parts.product, parts.dispatch, read)
+        ops = list(folded.body.block.ops)
+        first = len(parts.product.body.block.ops) - 1
+        root = ops[list(parts.product.body.block.ops).index(parts.root)]
+        assert isinstance(root, Generic)
+        self._split_second_operand(root.operands[list(parts.root.inputs).index(self.contraction.b)])
+        self._split_root(root, schedule)
+        numbers: dict[SSAValue, int] = {}
+        for old, op in zip(parts.dispatch.body.block.ops, ops[first:], strict=False):
+            if old.results and old.results[0] in parts.slices:
+                numbers[op.results[0]] = parts.slices[old.results[0]]
+            elif isinstance(op, Generic):
+                self._split_elements(op, root, numbers)
+        erase_unused_ops(folded.body.block, lambda _: True)
+        folded.drop_unread_operands()
+        (result,) = folded.yielded
+        Rewriter.replace_value_with_new_type(folded.results[0], result.type)
         return folded
 
-    def _add(self, op: Operation, copy: Operation) -> None:
-        copy.location = op.location
-        self.block.add_op(copy)
-        for old, new in zip(op.results, copy.results, strict=True):
-            new.name_hint = old.name_hint
-            self.inside[old] = new
+    def _view(self, argument: SSAValue, at: int) -> None:
+        """Replaces an operand by a view that splits its dimension `at`."""
+        assert isinstance(argument, BlockArgument)
+        value = self.folded.inputs[argument.index]
+        view = split_dimension(value, at, self.parts.count, self.groups)
+        self.views.append(view)
+        self.folded.operands[argument.index] = view.result
+        Rewriter.replace_value_with_new_type(argument, view.result.type)
 
-    def _column_of(self, argument: BlockArgument) -> int | None:
-        """The dimension of a plane, or of B itself, that the product's columns walk."""
-        contraction = self.contraction
-        if argument is contraction.b:
-            return list(contraction.maps[1].results).index(self._loop)
-        source = contraction.b.owner
-        assert isinstance(source, Generic)
-        read = source.get_indexing_maps().data[list(source.inputs).index(argument)].data
-        column = AffineDimExpr(self._column_in_unpacking(source))
-        return list(read.results).index(column) if column in read.results else None
-
-    @property
-    def _loop(self) -> AffineDimExpr:
-        return AffineDimExpr(self.contraction.groups[2].start)
-
-    def _is_split(self, op: tensor.EmptyOp) -> bool:
-        """True if an empty tensor is the destination of the product or of B."""
-        root = self.parts.root
-        fill = root.outputs[0].owner
-        written = [fill.outputs[0]] if isinstance(fill, linalg.ops.FillOp) else []
-        if isinstance(source := self.contraction.b.owner, Generic):
-            written += source.outputs
-        return op.tensor in written
-
-    def _empty(self, op: tensor.EmptyOp, source: object) -> tensor.EmptyOp:
-        type = op.tensor.type
-        shape = list(type.get_shape())
-        if isinstance(source, Generic) and op.tensor in source.outputs:
-            split = self._split(shape, self._column_in_unpacking(source))
-        else:
-            split = [*shape[:-1], self.groups, self.parts.count, self.width]
-        sizes = [self.inside[value] for value in op.dynamic_sizes]
-        return tensor.EmptyOp(sizes, TensorType(type.element_type, split))
-
-    def _unpacking(self, op: Generic) -> Generic:
-        """Rewrites the operation that unpacks B with its column loop split into three."""
-        at, count = self._column_in_unpacking(op), len(op.iterator_types) + 2
-        maps = [_with_loops(m.data, at, count) for m in op.get_indexing_maps()]
-        body = op.body.clone()
-        for index in body.block.ops:
+    def _split_second_operand(self, b: SSAValue) -> None:
+        """Splits the columns of B: parts, blocks and columns of a block, each a dimension."""
+        at = self._column_of_b
+        if isinstance(b, BlockArgument):
+            self._view(b, at)
+            return
+        unpack = b.owner
+        assert isinstance(unpack, Generic)
+        column, maps = AffineDimExpr(at), maps_of(unpack)
+        for plane, read in zip(list(unpack.inputs), maps, strict=False):
+            if column in read.results:
+                self._view(plane, read.results.index(column))
+        _set_loops(unpack, [_with_loops(map, at, map.num_dims + 2) for map in maps])
+        for index in unpack.body.block.ops:
             if isinstance(index, linalg.ops.IndexOp) and index.dim.value.data > at:
                 index.dim = IntegerAttr(index.dim.value.data + 2, index.dim.type)
-        return self._generic(op, maps, body)
+        shape = tensor_type(b).get_shape()
+        split = [*shape[:at], self.parts.count, self.groups, self.width, *shape[at + 1 :]]
+        _retype([unpack.outputs[0], unpack.results[0]], split)
 
-    def _root(self, schedule: ContractionAttr) -> Generic:
-        """Rewrites the product with its columns split into blocks of parts."""
-        op = self.parts.root
-        contraction, own = self.contraction, op.get_indexing_maps().data
-        at = own[-1].data.results[-1]
+    def _split_root(self, root: Generic, schedule: ContractionAttr) -> None:
+        """Splits the product's columns into blocks of parts."""
+        at = maps_of(root)[-1].results[-1]
         assert isinstance(at, AffineDimExpr)
-        b = list(op.inputs).index(contraction.b)
-        count = len(op.iterator_types) + 2
-        maps: list[AffineMap] = []
+        count = len(root.iterator_types) + 2
+        maps = [_with_loops(map, at.position, count) for map in maps_of(root)]
         # The new loops are blocks, parts and columns of a block; B has its parts outermost.
-        for operand, map in enumerate(own):
-            split = _with_loops(map.data, at.position, count)
-            if operand == b:
-                place = list(map.data.results).index(at)
-                results = list(split.results)
-                results[place : place + 2] = results[place + 1], results[place]
-                split = AffineMap(count, 0, tuple(results))
-            maps.append(split)
-        root = self._generic(op, maps, op.body.clone())
-        root.attributes.update(op.attributes)
+        number = list(self.parts.root.inputs).index(self.contraction.b)
+        place = maps_of(root)[number].results.index(at)
+        results = list(maps[number].results)
+        results[place : place + 2] = results[place + 1], results[place]
+        maps[number] = AffineMap(count, 0, tuple(results))
+        _set_loops(root, maps)
         root.attributes[SCHEDULE] = schedule
-        return root
-
-    def _generic(self, op: Generic, maps: Sequence[AffineMap], body: Region) -> Generic:
-        out = self.inside[op.outputs[0]]
-        more = [IteratorTypeAttr.parallel()] * (maps[0].num_dims - len(op.iterator_types))
-        inputs = [self.inside[value] for value in op.inputs]
-        return make_generic(inputs, out, maps, body, [*more, *op.get_iterator_types()])
-
-    def _elements(self) -> None:
-        """Rewrites the operations on parts with their columns split into blocks."""
-        parts = self.parts
-        root = self.inside[parts.root.results[0]]
-        fill = parts.root.outputs[0].owner
+        shape = tensor_type(root.results[0]).get_shape()
+        fill = root.outputs[0].owner
         assert isinstance(fill, linalg.ops.FillOp)
-        whole = fill.outputs[0].owner
-        assert isinstance(whole, tensor.EmptyOp)
-        for op in parts.dispatch.body.block.ops:
-            match op:
-                case Generic():
-                    self._add(op, self._element(op, root))
-                case tensor.EmptyOp():
-                    shape = op.tensor.type.get_shape()
-                    split = [*shape[:-1], self.groups, self.width]
-                    sizes = [self.inside[value] for value in whole.dynamic_sizes]
-                    self._add(
-                        op, tensor.EmptyOp(sizes, TensorType(op.tensor.type.element_type, split))
-                    )
-                case arith.ConstantOp():
-                    self._add(op, op.clone())
-                case _:
-                    continue
+        split = [*shape[:-1], self.groups, self.parts.count, self.width]
+        _retype([fill.outputs[0], fill.results[0], root.results[0]], split)
+        self.open_sizes = list(fill.outputs[0].owner.operands)  # pyright: ignore
 
-    def _element(self, op: Generic, root: SSAValue) -> Generic:
+    def _split_elements(self, op: Generic, root: Generic, numbers: dict[SSAValue, int]) -> None:
+        """Splits the columns of an operation on parts into blocks."""
         column, count = len(op.iterator_types) - 1, len(op.iterator_types) + 1
         maps: list[AffineMap] = []
-        for value, map in zip((*op.inputs, *op.outputs), op.get_indexing_maps(), strict=True):
-            results: list[AffineExpr] = list(map.data.results)
+        for at, (value, map) in enumerate(zip(op.operands, maps_of(op), strict=True)):
+            results: list[AffineExpr] = list(map.results)
             if results and results[-1] == AffineDimExpr(column):
-                blocks = AffineDimExpr(column)
-                part = (
-                    [AffineConstantExpr(self.parts.slices[value])]
-                    if value in self.parts.slices
-                    else []
-                )
-                results[-1:] = [blocks, *part, AffineDimExpr(column + 1)]
+                part = [AffineConstantExpr(numbers[value])] if value in numbers else []
+                results[-1:] = [AffineDimExpr(column), *part, AffineDimExpr(column + 1)]
             maps.append(AffineMap(count, 0, tuple(results)))
-            if value in self.parts.slices:
-                self.inside[value] = root
-            elif isinstance(value, BlockArgument):
-                self.inside[value] = self._argument(self.parts.dispatch.inputs[value.index])
-        copy = self._generic(op, maps, op.body.clone())
-        copy.attributes.update(op.attributes)
-        copy.attributes.pop(CONSIDERED, None)
-        return copy
+            if value in numbers:
+                op.operands[at] = root.results[0]
+        _set_loops(op, maps)
+        shape = tensor_type(op.results[0]).get_shape()
+        op.outputs[0].owner.operands = self.open_sizes  # pyright: ignore
+        _retype([op.outputs[0], op.results[0]], [*shape[:-1], self.groups, self.width])
 
     # The new dispatch in the place of both
 
@@ -474,6 +381,19 @@ class _Writer:
         old.replace_all_uses_with(whole.result)
         block.erase_op(dispatch)
         block.erase_op(product)
+
+
+def _retype(values: Sequence[SSAValue], shape: Sequence[int]) -> None:
+    for value in values:
+        type = TensorType(tensor_type(value).element_type, shape)
+        Rewriter.replace_value_with_new_type(value, type)
+
+
+def _set_loops(op: Generic, maps: Sequence[AffineMap]) -> None:
+    """Gives an operation other index maps, whose first new loops are parallel."""
+    more = [IteratorTypeAttr.parallel()] * (maps[0].num_dims - len(op.iterator_types))
+    op.properties["iterator_types"] = ArrayAttr([*more, *op.get_iterator_types()])
+    op.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, maps))
 
 
 def _with_loops(map: AffineMap, at: int, count: int) -> AffineMap:
