@@ -166,11 +166,11 @@ class ResidentWork(LoadedWork):
             for n, data in results.items():
                 self._read_pieces(n, data, timeout)
             return results
-        inside, outside = recorder.copies(moved)
-        for copy in inside:
+        commands = recorder.commands(numbers, moved)
+        for copy in recorder.inside:
             to_staging(self.staging, copy, views[copy.name])
-        self.device.submit([recorder.commands(numbers, moved)], timeout)
-        copied = {copy.name: bytearray(staged(self.staging, copy)) for copy in outside}
+        self.device.submit([commands], timeout)
+        copied = {copy.name: bytearray(staged(self.staging, copy)) for copy in recorder.outside}
         return {name: copied.get(name, bytearray()) for name in routine.outputs}
 
     def _write_pieces(self, name: str, view: memoryview, timeout: float) -> None:
@@ -230,6 +230,9 @@ class Recorder:
         self._name = f"routine {routine.first}"
         self._recorded: tuple[Numbers, Numbers] | None = None
         """The grids and moved bytes of the commands."""
+        self.inside: list[Copy] = []
+        self.outside: list[Copy] = []
+        """The commands' copies from and to the staging buffer."""
         self._empty: frozenset[int] = frozenset()
         """The steps whose grids are empty for the latest numbers."""
         self._listed: dict[frozenset[int], Listed] = {}
@@ -296,12 +299,12 @@ class Recorder:
             work.commands[name] = device.command_buffer()
         commands = work.commands[name]
         device.begin(commands)
-        inside, outside = self.copies(moved) if moved else ([], [])
-        work._record_copies(commands, inside, False)  # pyright: ignore[reportPrivateUsage]
+        self.inside, self.outside = self.copies(moved) if moved else ([], [])
+        work._record_copies(commands, self.inside, False)  # pyright: ignore[reportPrivateUsage]
         work._barrier(commands, CHANGED, READING)  # pyright: ignore[reportPrivateUsage]
         self._write_calls(commands)
         work._barrier(commands, COMPUTED, COPYING)  # pyright: ignore[reportPrivateUsage]
-        work._record_copies(commands, outside, True)  # pyright: ignore[reportPrivateUsage]
+        work._record_copies(commands, self.outside, True)  # pyright: ignore[reportPrivateUsage]
         work._barrier(commands, COPIED, READ_BY_HOST)  # pyright: ignore[reportPrivateUsage]
         device.call("vkEndCommandBuffer", commands)
         self._recorded = key
