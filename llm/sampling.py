@@ -18,7 +18,7 @@ from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 
 PART = 128
-"""Logits of which the highest bounds the likeliest tokens."""
+"""Tokens that are looked at together, by their highest logit or their sum."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,19 @@ class Sampler:
         if not self._sampling.temperature:
             return prediction.likeliest
         tokens, probabilities = distribution(prediction.read(), self._sampling)
-        below = np.cumsum(probabilities)
-        # Rounding may leave the last sum a little below the draw.
-        place = np.searchsorted(below, self._random.random() * below[-1], side="right")
-        return int(tokens[min(int(place), len(tokens) - 1)])
+        return int(tokens[_find_place(probabilities, self._random.random())])
+
+
+def _find_place(probabilities: Array, drawn: float) -> int:
+    """The first place up to which the probabilities reach the share `drawn` of their sum."""
+    starts = np.arange(0, len(probabilities), PART)
+    below = np.cumsum(np.add.reduceat(probabilities, starts))
+    # Rounding may leave the last sum a little below the draw.
+    part = min(int(np.searchsorted(below, drawn * below[-1], side="right")), len(starts) - 1)
+    inside = np.cumsum(probabilities[starts[part] : starts[part] + PART])
+    left = drawn * below[-1] - (below[part - 1] if part else 0.0)
+    place = min(int(np.searchsorted(inside, left, side="right")), len(inside) - 1)
+    return int(starts[part]) + place
 
 
 def distribution(logits: Array, sampling: Sampling) -> tuple[Array, Array]:
