@@ -103,7 +103,7 @@ class Session(Closing, ABC):
         self._refuse_unknown(chosen, [output])
         if self._is_lost or function not in self._ran:
             raise ProgramError(f"{function!r} has not run", f"result {output!r}", "run it first")
-        return self._read_output(chosen, output, self._ran[function], first, count)
+        return self._read_rows(chosen, output, slice(first, count and first + count))
 
     def _refuse_unknown(self, function: Program, outputs: Collection[str]) -> None:
         known = [b.name for b in function.manifest.outputs]
@@ -191,14 +191,7 @@ class Session(Closing, ABC):
     ) -> dict[str, Array]: ...
 
     @abstractmethod
-    def _read_output(
-        self,
-        function: Program,
-        output: str,
-        sizes: Mapping[str, int],
-        first: int,
-        count: int | None,
-    ) -> Array: ...
+    def _read_rows(self, function: Program, output: str, rows: slice) -> Array: ...
 
     @abstractmethod
     def _read(self) -> dict[str, Array]: ...
@@ -233,15 +226,7 @@ class InterpreterSession(Session):
         self._results[function.manifest.function] = results
         return {name: results[name] for name in outputs}
 
-    def _read_output(
-        self,
-        function: Program,
-        output: str,
-        sizes: Mapping[str, int],
-        first: int,
-        count: int | None,
-    ) -> Array:
-        rows = slice(first, None if count is None else first + count)
+    def _read_rows(self, function: Program, output: str, rows: slice) -> Array:
         return np.atleast_1d(self._results[function.manifest.function][output])[rows]
 
     def _read(self) -> dict[str, Array]:

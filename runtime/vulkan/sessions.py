@@ -384,14 +384,13 @@ class VulkanSession(Session):
             if output.buffer.name in outputs
         }
 
-    def _read_output(
-        self, function: Program, output: str, sizes: Sizes, first: int, count: int | None
-    ) -> Array:
+    def _read_rows(self, function: Program, output: str, rows: slice) -> Array:
         plan = self.functions[function.manifest.function]
         (known,) = (o for o in plan.outputs if o.buffer.name == output)
-        rows, *row = known.shape(plan.values(sizes)) or (1,)
+        sizes = self._ran[function.manifest.function]
+        whole, *row = known.shape(plan.values(sizes)) or (1,)
         size = prod(row) * known.dtype.itemsize
-        first, end, _ = slice(first, None if count is None else first + count).indices(rows)
+        first, end, _ = rows.indices(whole)
         data = self.loaded.read(known.name, self.device.timeout, first * size, (end - first) * size)
         return np.frombuffer(data, known.dtype).reshape(end - first, *row)
 
