@@ -7,10 +7,11 @@ Steps of language models of random weights: tokens, batches of tokens, and promp
 `prompt:N` a prompt of N tokens. A model is written as a GGUF file of `--format` (with `--blocks` of
 it only, where a whole one is too large), and compiled once for each number of texts. Times are
 medians: between two timestamps around a run (`run_ms`), summed over its dispatches (`device_ms`),
-and on the host's clock (`host_ms`). `bytes` are the weights that the step reads (of experts those
-that the tokens choose, as if by chance) and keys and values of the past; `of_bandwidth` is the time
-that they take at the bandwidth of a copy (`--bandwidth` TB/s, or measured by PyTorch), beside
-`run_ms`. `TFLOPS` counts two operations for each weight and token.
+on the host's clock (`host_ms`), and there without moving logits (`token_ms`). `bytes` are the
+weights that the step reads (of experts those that the tokens choose, as if by chance) and keys and
+values of the past; `of_bandwidth` is the time that they take at the bandwidth of a copy
+(`--bandwidth` TB/s, or measured by PyTorch), beside `run_ms`. `TFLOPS` counts two operations for
+each weight and token.
 """
 
 from __future__ import annotations
