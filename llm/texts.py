@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from xdsl_spirv.llm.sampling import Prediction
+from xdsl_spirv.llm.sliding import SlidingSession
 from xdsl_spirv.runtime.elements import Array
 
 PREFILL, DECODE, BATCH, VERIFY = "prefill", "decode", "decode_batch", "verify"
@@ -65,6 +66,7 @@ class Texts:
 
     def __init__(self, session: Session, context: int, slots: int = 1):
         self.session = session
+        self._sliding = session if isinstance(session, SlidingSession) else None
         self.context = context
         self.read: list[list[int]] = [[] for _ in range(slots)]
         self._lost = False
@@ -72,7 +74,9 @@ class Texts:
 
     def count_left(self, slot: int, tokens: Sequence[int]) -> int:
         """Returns how many tokens of a text are still to be read: at least the last one."""
-        return len(tokens) - min(common_start(tokens, self.read[slot]), len(tokens) - 1)
+        past = min(common_start(tokens, self.read[slot]), len(tokens) - 1)
+        holds = self._sliding is None or self._sliding.holds(slot, past)
+        return len(tokens) - (past if holds else 0)
 
     def read_part(self, slot: int, tokens: Sequence[int], work: Works) -> Prediction | None:
         """

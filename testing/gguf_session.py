@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import IntegerType, TensorType
 
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.signature import argument_name
@@ -33,14 +33,17 @@ class Session:
     def call(self, name: str, **inputs: Any) -> Array:
         """The logits of a function's inputs."""
         values: dict[str, Any] = {**inputs, **self.model.weights}
-        given: list[Any] = []
+        given, held = list[Any](), list[str]()
         for number, argument in enumerate(host_function(self.model.module, name).body.block.args):
             called = argument_name(argument, number)
             if called not in values:
                 assert isinstance(argument.type, TensorType)
-                empty = np.zeros(argument.type.get_shape(), f"f{argument.type.element_type.size}")  # pyright: ignore
+                element = argument.type.element_type
+                kind = "i" if isinstance(element, IntegerType) else "f"
+                empty = np.zeros(argument.type.get_shape(), f"{kind}{element.size}")  # pyright: ignore
                 values[called] = self.states.setdefault(called, empty)
+                held.append(called)
             given.append(values[called])
-        logits, _, _, *new = reference(self.model.module, given, name, options=Options())
-        self.states = dict(zip(self.states, new, strict=True))
-        return logits
+        results = reference(self.model.module, given, name, options=Options())
+        self.states |= dict(zip(held, results[len(results) - len(held) :], strict=True))
+        return results[0]

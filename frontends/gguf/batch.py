@@ -26,13 +26,16 @@ class BatchStep(Step):
     """The number of tokens of each text, in i32."""
     pasts: Sequence[Size] = ()
     """The number of tokens of each text, as a size that kernels get as a number."""
+    near_positions: Tensor | None = None
+    """As `positions`, of tokens in the states of blocks with a window."""
+    nears: Sequence[Size] = ()
+    """As `pasts`, of tokens in these states."""
     _masks: dict[bool, Tensor] = field(default_factory=dict[bool, Tensor])
 
     walked = (0, 1)
 
-    @property
-    def seen(self) -> Size:
-        return self.past + 1
+    def seen(self, local: bool) -> Size:
+        return self.past_in(local) + 1
 
     def outer(self, tokens: Size, heads: Size) -> list[Size]:
         return [tokens, heads]
@@ -51,17 +54,19 @@ class BatchStep(Step):
             def hides(s: Scalars, i: Number, key: Number, last: Number) -> Number:
                 return (key > last) | (key <= last - window) if local else key > last
 
-            assert self.positions is not None
-            sizes = [self.length, 1, 1, self.seen]
-            self._masks[local] = hidden_where(self.b, sizes, F32, hides, [self.positions])
+            near = self.near_positions if local else None
+            positions = near or self.positions
+            assert positions is not None
+            sizes = [self.length, 1, 1, self.seen(local)]
+            self._masks[local] = hidden_where(self.b, sizes, F32, hides, [positions])
         scores.masks = [self._masks[local]]
 
-    def remember(self, name: str, new: Tensor) -> Tensor:
+    def insert(self, name: str, new: Tensor, local: bool) -> Tensor:
         state = self.states[name]
         whole = self.b.value(state)
-        for text, past in enumerate(self.pasts):
+        for text, past in enumerate((local and self.nears) or self.pasts):
             part = self.b.slice(new, [text, 0, 0, 0], [1, *new.sizes[1:]], [1] * 4)
             whole = self.b.insert_slice(part, whole, [text, 0, past, 0], [1] * 4)
         self.states[name] = Tensor(state.element, state.sizes, whole)
-        sizes = [*state.sizes[:2], self.seen, state.sizes[3]]
+        sizes = [*state.sizes[:2], self.seen(local), state.sizes[3]]
         return self.b.slice(self.states[name], [0] * 4, sizes, [1] * 4)

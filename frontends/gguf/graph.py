@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from xdsl.dialects import math as scalar_math
@@ -28,6 +27,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.frontends.attention import Scores, attend
 from xdsl_spirv.frontends.blocks import FORMATS, BlockFormat, dequantize
+from xdsl_spirv.frontends.gguf.caches import CACHES, Cache
 from xdsl_spirv.frontends.gguf.experts import mixture
 from xdsl_spirv.frontends.gguf.file import File, StoredTensor
 from xdsl_spirv.frontends.gguf.parameters import Parameters
@@ -138,8 +138,12 @@ class Step:
     past: Size
     states: dict[str, Tensor]
     """States by name; replaced by their new values."""
+    cache: Cache = CACHES["f16"]
+    """How keys and values are stored."""
     slot: Size = 0
     """The number of this step's text among the texts of the states."""
+    near: Size | None = None
+    """Past tokens in the states of blocks with a window; None where these hold all of them."""
     _known: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     _angles: dict[bool, Sequence[Tensor]] = field(default_factory=dict[bool, Sequence[Tensor]])
 
@@ -147,20 +151,18 @@ class Step:
     def parameters(self) -> Parameters:
         return self.weights.parameters
 
-    @cached_property
-    def cache(self) -> Element:
-        """The type of keys and values."""
-        return self.states["k.0"].element
-
     @property
     def length(self) -> Size:
         """Number of new tokens."""
         return self.tokens.sizes[0]
 
-    @property
-    def seen(self) -> Size:
+    def past_in(self, local: bool) -> Size:
+        """Number of past tokens in the states of blocks with a window, or without one."""
+        return self.near if local and self.near is not None else self.past
+
+    def seen(self, local: bool) -> Size:
         """Number of tokens that are attended to: past ones and these."""
-        return self.past + self.length
+        return self.past_in(local) + self.length
 
     def logits(self, of_all: bool) -> Tensor:
         """Tokens x vocabulary, of the last token alone or of all."""
@@ -391,7 +393,7 @@ class Step:
         if p.architecture.normalized == "heads":
             q, k = self.normalized(q, name + "q_norm"), self.normalized(k, name + "k_norm")
         new = {"k": self.turned(k, number), "v": self.by_heads(v)}
-        k, v = (self.remember(f"{part}.{number}", new[part]) for part in STATES)
+        k, v = (self.remember(part, number, new[part]) for part in STATES)
         scores = Scores(
             p.score_scale,
             F32,
@@ -406,8 +408,8 @@ class Step:
 
     def limit(self, scores: Scores, local: bool) -> None:
         """Lets a token see none behind it and, in a block with a window, only the last ones."""
-        scores.causal = self.past
-        scores.first = self.past - (self.parameters.window - 1) if local else None
+        scores.causal = past = self.past_in(local)
+        scores.first = past - (self.parameters.window - 1) if local else None
 
     def heads(self, x: Tensor, count: int) -> Tensor:
         """Tokens x heads x head size."""
@@ -425,13 +427,13 @@ class Step:
         return self.b.reshape(x, [1, *x.sizes])
 
     def by_heads(self, x: Tensor) -> Tensor:
-        """Tokens x heads x some as texts x heads x tokens x some, in the type of the states."""
+        """Tokens x heads x some as texts x heads x tokens x some, in attention's type."""
         tokens, heads, size = x.sizes
         turned = self.b.mapped(
-            lambda s, x: x.to(self.cache),
+            lambda s, x: x.to(self.cache.element),
             [(x, [*self.walked, 2])],
             [*self.outer(tokens, heads), size],
-            self.cache,
+            self.cache.element,
         )
         return self.as_texts(turned)
 
@@ -442,7 +444,7 @@ class Step:
 
         (x, y) becomes (x cos - y sin, y cos + x sin).
         """
-        p, cache = self.parameters, self.cache
+        p, cache = self.parameters, self.cache.element
         period = p.architecture.unturned
         if period and number % period == period - 1:
             return self.by_heads(x)
@@ -488,10 +490,17 @@ class Step:
         """Slices some elements of each head."""
         return self.b.slice(x, [0, 0, start], [*x.sizes[:2], count], [1, 1, 1])
 
-    def remember(self, name: str, new: Tensor) -> Tensor:
-        """All keys, or values, up to the new ones, which are inserted behind the past."""
-        state = self.states[name]
-        whole = self.b.insert_slice(new, self.b.value(state), [self.slot, 0, self.past, 0], [1] * 4)
+    def remember(self, part: str, number: int, new: Tensor) -> Tensor:
+        """All keys, or values, of a block up to the new ones, in attention's type."""
+        local = self.parameters.pattern[number]
+        parts = self.cache.pack(self.b, new)
+        rows = {s: self.insert(f"{part}{s}.{number}", rows, local) for s, rows in parts.items()}
+        return self.cache.unpack(self.b, rows)
+
+    def insert(self, name: str, new: Tensor, local: bool) -> Tensor:
+        """Inserts rows behind the past ones of a state; returns the rows up to these."""
+        state, past = self.states[name], self.past_in(local)
+        whole = self.b.insert_slice(new, self.b.value(state), [self.slot, 0, past, 0], [1] * 4)
         self.states[name] = Tensor(state.element, state.sizes, whole)
-        sizes = [1, state.sizes[1], self.seen, state.sizes[3]]
+        sizes = [1, state.sizes[1], self.seen(local), state.sizes[3]]
         return self.b.slice(self.states[name], [self.slot, 0, 0, 0], sizes, [1] * 4)

@@ -11,12 +11,16 @@ and values of block N.
 With several slots, states hold as many texts: `prefill` and `decode` take the text's `slot`, and
 `decode_batch` computes one token of each text, of `position` i32 tokens each. It takes these
 numbers as `past_S`, too, and the largest as `past`.
+
+Where states of blocks with a window slide (`caches.Sliding`), all functions take these numbers
+twice: `near` is `past` without the tokens that such states have dropped. `slide` moves a text's
+rows from the `first` one on to the front.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import (
@@ -34,6 +38,7 @@ from xdsl_spirv.dialects.program import FLOATS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.gguf.batch import BatchStep
+from xdsl_spirv.frontends.gguf.caches import CACHES, CHUNK, Cache, Sliding
 from xdsl_spirv.frontends.gguf.file import read_file
 from xdsl_spirv.frontends.gguf.graph import STATES, Step, Weights
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
@@ -46,9 +51,10 @@ from xdsl_spirv.progress import stage
 from xdsl_spirv.upstream.collection import without_collection
 
 PREFILL, DECODE, BATCH, VERIFY = "prefill", "decode", "decode_batch", "verify"
+SLIDE = "slide"
 TOKEN, PAST, LOGITS = "token", "past", "logits"
 LIKELIEST, HIGHEST = "likeliest", "highest"
-SLOT, POSITION = "slot", "position"
+SLOT, POSITION, NEAR, FIRST = "slot", "position", "near", "first"
 
 CONTEXT = 2048
 """Tokens that states have room for unless the caller says, or the model knows fewer."""
@@ -69,16 +75,17 @@ def import_gguf(
     of_all: bool = False,
     slots: int = 1,
     ahead: int = 0,
+    chunk: int = CHUNK,
 ) -> ImportedModel:
     """
     Import the language model of a GGUF file.
 
-    `context` is how many tokens the states have room for, `cache` the type of keys and values,
-    `products` what `prefill`, and `decode_batch` of 8 texts or more, multiply by weights in (the
-    others do it in f32), f16 or f32.
+    `context` is how many tokens the states have room for, `cache` the type of keys and values (f16,
+    f32, f8E4M3FN, f8E5M2, or i8 with a scale in f16 for each row), `products` what `prefill`, and
+    `decode_batch` of 8 texts or more, multiply by weights in (the others do it in f32), f16 or f32.
     With `of_all`, `prefill` gives the logits after each token. States hold `slots` texts. With
     `ahead`, `verify` reads one token and so many proposals of the next ones, and gives the logits
-    after each.
+    after each. Where states slide, a run reads up to `chunk` tokens.
 
     Raises `FrontendError` for a file that is broken or not known, and for a context that the model
     was not trained on.
@@ -87,7 +94,12 @@ def import_gguf(
     parameters = parameters_of(file)
     context = context_of(parameters, context, file.place)
     weights = Weights(file, parameters, context)
-    common = _Common(weights, _float(cache), slots)
+    if cache not in CACHES:
+        raise FrontendError(
+            f"keys and values of the type {cache!r}", "", f"use {', '.join(CACHES)}"
+        )
+    sliding = Sliding.of(parameters, context, chunk)
+    common = _Common(weights, CACHES[cache], slots, sliding)
     prefill, names = _function(PREFILL, common, _float(products), None, of_all)
     functions = {PREFILL: prefill}
     functions[DECODE], more = _function(DECODE, common, F32, 1, False)
@@ -99,11 +111,15 @@ def import_gguf(
         wide = _float(products) if slots >= MANY else F32
         functions[BATCH], more = _batch_function(common, wide)
         names = {**names, **more}
+    if sliding is not None:
+        functions[SLIDE] = _slide_function(common, sliding)
     inputs = [Value(TOKEN, I32.name, (-1,)), Value(PAST, "index", ())]
     return ImportedModel(
         ModuleOp(list(functions.values())),
         names,
-        inputs + [Value(SLOT, "index", ())] * (slots > 1),
+        inputs
+        + [Value(NEAR, "index", ())] * (sliding is not None)
+        + [Value(SLOT, "index", ())] * (slots > 1),
         [
             Value(LOGITS, F32.name, (-1 if of_all else 1, parameters.vocabulary)),
             Value(LIKELIEST, I32.name, (-1 if of_all else 1,)),
@@ -146,8 +162,9 @@ class _Common:
     """The parts that all functions of a model share."""
 
     weights: Weights
-    cache: Element
+    cache: Cache
     slots: int
+    sliding: Sliding | None
 
 
 def _function(
@@ -159,6 +176,7 @@ def _function(
     length: Size = symbol(Extent(token, 0, "n")) if count is None else count
     arguments = [Value(TOKEN, I32.name, (count or -1,))]
     past, slot = _number(block, arguments, PAST), 0
+    near = _number(block, arguments, NEAR) if common.sliding is not None else None
     if common.slots > 1:
         slot = _number(block, arguments, SLOT)
     states = _states(block, common)
@@ -169,7 +187,9 @@ def _function(
         Tensor(I32, [length], token),
         past,
         dict(states),
+        common.cache,
         slot,
+        near,
     )
     return _finish(name, step, states, arguments, of_all)
 
@@ -177,12 +197,16 @@ def _function(
 def _batch_function(common: _Common, products: Element) -> tuple[FuncOp, Mapping[str, Array]]:
     """A function of one token of each text, and the values of its weights."""
     block, count = Block(), common.slots
-    given = [block.insert_arg(TensorType(I32.type, [count]), i) for i in range(2)]
-    arguments = [Value(name, I32.name, (count,)) for name in (TOKEN, POSITION)]
+    slides = common.sliding is not None
+    called = [TOKEN, POSITION, *([f"{NEAR}_{POSITION}"] if slides else [])]
+    given = [block.insert_arg(TensorType(I32.type, [count]), i) for i in range(len(called))]
+    arguments = [Value(name, I32.name, (count,)) for name in called]
     longest = _number(block, arguments, PAST)
     pasts = [_number(block, arguments, f"{PAST}_{i}") for i in range(count)]
+    near = _number(block, arguments, NEAR) if slides else None
+    nears = [_number(block, arguments, f"{NEAR}_{i}") for i in range(count if slides else 0)]
     states = _states(block, common)
-    tokens, positions = (Tensor(I32, [count], argument) for argument in given)
+    tokens, positions, *rest = (Tensor(I32, [count], argument) for argument in given)
     step = BatchStep(
         TensorBuilder(block),
         common.weights,
@@ -190,8 +214,12 @@ def _batch_function(common: _Common, products: Element) -> tuple[FuncOp, Mapping
         tokens,
         longest,
         dict(states),
+        common.cache,
+        near=near,
         positions=positions,
         pasts=pasts,
+        near_positions=rest[0] if rest else None,
+        nears=nears,
     )
     return _finish(BATCH, step, states, arguments, True)
 
@@ -206,22 +234,34 @@ def _finish(
     name: str, step: Step, states: Mapping[str, Tensor], arguments: list[Value], of_all: bool
 ) -> tuple[FuncOp, Mapping[str, Array]]:
     """Writes the graph behind a function's arguments."""
-    block = step.b.entry
-    arguments += [_value(name, t) for name, t in states.items()]
     logits = step.logits(of_all)
     likeliest, highest = step.likeliest(logits)
     results = {LOGITS: logits, LIKELIEST: likeliest, HIGHEST: highest, **step.states}
-    returned = [step.b.value(t) for t in results.values()]
+    sizes = {} if isinstance(step, BatchStep) else {TOKEN: ["n"]}
+    return _write_function(name, step.b, states, results, arguments, sizes), step.b.weights
+
+
+def _write_function(
+    name: str,
+    b: TensorBuilder,
+    states: Mapping[str, Tensor],
+    results: Mapping[str, Tensor],
+    arguments: list[Value],
+    sizes: Mapping[str, Sequence[str]],
+) -> FuncOp:
+    """A function of arguments, states and weights, with the names of all of them."""
+    block = b.entry
+    arguments += [_value(name, t) for name, t in states.items()]
+    returned = [b.value(t) for t in results.values()]
     block.add_op(ReturnOp(*returned))
     erase_unused(block)
-    arguments += [_value(n, Tensor.of(array)) for n, array in step.b.weights.items()]
+    arguments += [_value(n, Tensor.of(array)) for n, array in b.weights.items()]
     type = FunctionType.from_lists([a.type for a in block.args], [v.type for v in returned])
     function = FuncOp(name, type, Region(block))
-    sizes = {} if isinstance(step, BatchStep) else {TOKEN: ["n"]}
     annotate(function, arguments, [_value(n, t) for n, t in results.items()], sizes)
     tie_states(function, {name: name for name in states})
     function.attributes[FLOATS] = StringAttr(F32.name)
-    return function, step.b.weights
+    return function
 
 
 def _value(name: str, t: Tensor) -> Value:
@@ -229,10 +269,37 @@ def _value(name: str, t: Tensor) -> Value:
     return Value(name, t.element.name, tuple(sizes))
 
 
-def _states(block: Block, common: _Common) -> dict[str, Tensor]:
-    """Arguments for the keys and values of each block: slots x heads x context x head size."""
-    p, cache = common.weights.parameters, common.cache
-    sizes = [common.slots, p.shared, common.weights.context, p.head]
-    names = [f"{part}.{number}" for number in range(p.blocks) for part in STATES]
-    type = TensorType(cache.type, sizes)
-    return {n: Tensor(cache, sizes, block.insert_arg(type, len(block.args))) for n in names}
+def _states(block: Block, common: _Common, slide: bool = False) -> dict[str, Tensor]:
+    """
+    Arguments for the keys and values of blocks: slots x heads x rows x head size.
+
+    Of all blocks, or of those whose states `slide`.
+    """
+    p, states = common.weights.parameters, dict[str, Tensor]()
+    for number in range(p.blocks):
+        slides = common.sliding is not None and p.pattern[number]
+        if slide and not slides:
+            continue
+        rows = common.sliding.room if common.sliding and slides else common.weights.context
+        for part in STATES:
+            for suffix, (element, length) in common.cache.parts(p.head).items():
+                sizes = [common.slots, p.shared, rows, length]
+                argument = block.insert_arg(TensorType(element.type, sizes), len(block.args))
+                states[f"{part}{suffix}.{number}"] = Tensor(element, sizes, argument)
+    return states
+
+
+def _slide_function(common: _Common, sliding: Sliding) -> FuncOp:
+    """A function that moves the rows that are kept, from the first one on, to the front."""
+    block, arguments = Block(), list[Value]()
+    first, slot = _number(block, arguments, FIRST), 0
+    if common.slots > 1:
+        slot = _number(block, arguments, SLOT)
+    states = _states(block, common, slide=True)
+    b, moved = TensorBuilder(block), dict[str, Tensor]()
+    for name, state in states.items():
+        sizes = [1, state.sizes[1], sliding.keep, state.sizes[3]]
+        rows = b.slice(state, [slot, 0, first, 0], sizes, [1] * 4)
+        whole = b.insert_slice(rows, b.value(state), [slot, 0, 0, 0], [1] * 4)
+        moved[name] = Tensor(state.element, state.sizes, whole)
+    return _write_function(SLIDE, b, states, moved, arguments, {})

@@ -1,0 +1,106 @@
+"""
+The states that hold a model's keys and values: their types, and how many tokens of a text.
+
+Blocks with a window need its tokens only. Where that is less than the context, their states have
+`room` for the tokens that are kept and those of one run; a function moves the kept ones to the
+front before a run for which there is no room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects import math
+
+from xdsl_spirv.frontends.gguf.parameters import Parameters
+from xdsl_spirv.frontends.onnx.building import TensorBuilder
+from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
+from xdsl_spirv.frontends.onnx.values import ELEMENTS, F16, F32, I8, I32, Element, Tensor
+
+CHUNK = 512
+"""Tokens that are read in one run: temporaries of all of them take memory."""
+TAKEN_BACK = 16
+"""Tokens that a text may be shortened by (proposals that were wrong) and still goes on."""
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """The states of blocks with a window: rows of a text, and the rows that are kept."""
+
+    room: int
+    keep: int
+    window: int
+
+    @staticmethod
+    def of(p: Parameters, context: int, chunk: int = CHUNK) -> Sliding | None:
+        """None for a model without windows, or a context that needs no more room than they do."""
+        keep = p.window - 1 + TAKEN_BACK
+        has_room = not p.window or not any(p.pattern) or keep + chunk >= context
+        return None if has_room else Sliding(keep + chunk, keep, p.window)
+
+
+@dataclass(frozen=True)
+class Cache:
+    """How keys and values are stored: their type, and whether a row has a scale."""
+
+    stored: Element
+    scaled: bool = False
+
+    @property
+    def element(self) -> Element:
+        """The type that attention takes."""
+        return F16 if self.stored.bits == 8 else self.stored
+
+    def bytes(self, head: int) -> int:
+        """The bytes of one token of a head."""
+        return head * self.stored.dtype.itemsize + F16.dtype.itemsize * self.scaled
+
+    def parts(self, head: int) -> Mapping[str, tuple[Element, int]]:
+        """What a state consists of, by suffix: the type and the length of a row."""
+        rows = {"": (self.stored, head)}
+        return rows | ({"_scale": (F16, 1)} if self.scaled else {})
+
+    def pack(self, b: TensorBuilder, rows: Tensor) -> Mapping[str, Tensor]:
+        """The parts of new rows."""
+        if not self.scaled:
+            return {"": b.convert(rows, self.stored)}
+        largest = b.reduce(
+            lambda s, x, m: s.maximum(m, s.absolute(x)), 0, rows, [rows.rank - 1], element=F32
+        )
+        scale = b.elementwise(lambda s, m: (m / 127).to(F16), largest, element=F16)
+
+        def step(s: Scalars, d: Number, x: Number) -> Number:
+            steps = s.select(d.to(F32).equals(0), 0, x.to(F32) / d.to(F32))
+            whole = s.minimum(s.maximum(s.unary(math.RoundEvenOp, steps), -127.0), 127.0)
+            return whole.to(I32).to(I8)
+
+        return {"": b.elementwise(step, scale, rows, element=I8), "_scale": scale}
+
+    def unpack(self, b: TensorBuilder, parts: Mapping[str, Tensor]) -> Tensor:
+        """Rows in the type that attention takes."""
+        if not self.scaled:
+            return b.convert(parts[""], self.element)
+        return b.elementwise(
+            lambda s, d, q: (q.to(F32) * d.to(F32)).to(F16),
+            parts["_scale"],
+            parts[""],
+            element=F16,
+        )
+
+
+CACHES = {
+    "f16": Cache(F16),
+    "f32": Cache(F32),
+    "f8E4M3FN": Cache(ELEMENTS["f8E4M3FN"]),
+    "f8E5M2": Cache(ELEMENTS["f8E5M2"]),
+    "i8": Cache(I8, scaled=True),
+}
+"""By the name of the type of keys and values."""
+
+
+def state_bytes(p: Parameters, context: int, cache: str) -> int:
+    """Returns the bytes of the keys and values of a text."""
+    sliding = Sliding.of(p, context)
+    rows = sum(sliding.room if sliding and local else context for local in p.pattern)
+    return 2 * rows * p.shared * CACHES[cache].bytes(p.head)

@@ -1,0 +1,60 @@
+"""
+A session whose states of blocks with a window hold the last tokens of each text only.
+
+It takes the inputs of a session that holds all tokens, says in each run how many of the past tokens
+such states have, and moves the tokens that are kept to the front before a run that has no room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xdsl_spirv.runtime.elements import Array
+
+if TYPE_CHECKING:
+    from xdsl_spirv.frontends.gguf.caches import Sliding
+    from xdsl_spirv.llm.texts import Session
+
+SLIDE, NEAR, FIRST = "slide", "near", "first"
+
+
+class SlidingSession:
+    """`dropped` has for each slot the number of its first tokens that such states lack."""
+
+    def __init__(self, session: Session, sliding: Sliding, slots: int = 1):
+        self.session, self.sliding = session, sliding
+        self.dropped = [0] * slots
+
+    def holds(self, slot: int, past: int) -> bool:
+        """Whether the states hold the tokens that the next one sees behind `past` ones."""
+        return self.dropped[slot] <= max(0, past - self.sliding.window + 1)
+
+    def reset(self) -> None:
+        self.dropped = [0] * len(self.dropped)
+        self.session.reset()
+
+    def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]:
+        if f"past_{0}" in inputs:
+            pasts = [inputs[f"past_{slot}"] for slot in range(len(self.dropped))]
+            nears = [self._make_room(slot, past, 1) for slot, past in enumerate(pasts)]
+            inputs |= {f"{NEAR}_{slot}": near for slot, near in enumerate(nears)}
+            inputs |= {NEAR: max(nears), f"{NEAR}_position": np.array(nears, np.int32)}
+            return self.session.run(function, **inputs)
+        near = self._make_room(inputs.get("slot", 0), inputs["past"], len(inputs["token"]))
+        return self.session.run(function, **inputs, near=near)
+
+    def _make_room(self, slot: int, past: int, count: int) -> int:
+        """Makes room for so many tokens behind past ones; returns how many of these are there."""
+        if not past:
+            self.dropped[slot] = 0
+        near = past - self.dropped[slot]
+        if near + count <= self.sliding.room:
+            return near
+        first = near - self.sliding.keep
+        given = {FIRST: first} | ({"slot": slot} if len(self.dropped) > 1 else {})
+        self.session.run(SLIDE, **given)
+        self.dropped[slot] += first
+        return self.sliding.keep

@@ -1,0 +1,143 @@
+"""Keys and values of few bits, and states that hold a window of a text only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("gguf")
+
+from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.gguf.caches import CACHES, Sliding, state_bytes
+from xdsl_spirv.frontends.gguf.file import read_file
+from xdsl_spirv.frontends.gguf.importer import import_gguf
+from xdsl_spirv.frontends.gguf.parameters import parameters_of
+from xdsl_spirv.llm.sliding import SlidingSession
+from xdsl_spirv.llm.texts import DECODE, PREFILL, Texts, Work
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.testing.gguf_models import Shape, write_declared, write_model
+from xdsl_spirv.testing.gguf_session import Session
+
+VALUES: Mapping[str, Any] = {
+    "vocab_size": 80,
+    "block_count": 2,
+    "context_length": 96,
+    "embedding_length": 64,
+    "feed_forward_length": 96,
+    "attention.head_count": 4,
+    "attention.head_count_kv": 2,
+    "attention.key_length": 16,
+    "attention.value_length": 16,
+    "attention.layer_norm_rms_epsilon": 1e-5,
+    "attention.sliding_window": 5,
+    "rope.dimension_count": 16,
+    "rope.freq_base": 1000.0,
+}
+EXPERTS = {"expert_count": 4, "expert_used_count": 2, "expert_feed_forward_length": 32}
+MODELS = {"gemma2": VALUES, "gemma3": {**VALUES, "block_count": 7}, "gpt-oss": VALUES | EXPERTS}
+CONTEXT, CHUNK = 96, 8
+
+
+class Reference:
+    """The interpreter's reference as a session."""
+
+    def __init__(self, model: Any):
+        self.session = Session(model)
+
+    def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]:
+        return {"logits": self.session.call(function, **inputs)}
+
+    def reset(self) -> None:
+        raise AssertionError("a run has failed")
+
+
+def read(texts: Texts, slot: int, tokens: list[int]) -> Array:
+    work = {PREFILL: Work(), DECODE: Work()}
+    while (logits := texts.read_part(slot, tokens, work)) is None:
+        pass
+    return logits
+
+
+def sessions(path: Path, slots: int = 1) -> tuple[Texts, Texts, Session]:
+    """The texts of states that hold everything, and of those that slide."""
+    whole = import_gguf(path, context=CONTEXT, cache="f32", slots=slots)
+    cut = import_gguf(path, context=CONTEXT, cache="f32", slots=slots, chunk=CHUNK)
+    sliding = Sliding.of(parameters_of(read_file(path)), CONTEXT, CHUNK)
+    assert sliding is not None
+    inner = Reference(cut)
+    session = SlidingSession(inner, sliding, slots)
+    texts = Texts(Reference(whole), CONTEXT, slots), Texts(session, CONTEXT, slots)
+    return *texts, inner.session
+
+
+@pytest.mark.parametrize(
+    "name", [n if n == "gemma2" else pytest.param(n, marks=pytest.mark.long) for n in MODELS]
+)
+def test_states_that_slide_give_the_logits_of_whole_ones(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A long text in parts, token by token, cut by what is taken back, and begun again."""
+    monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", CHUNK)
+    path = tmp_path / "x.gguf"
+    write_declared(path, name, MODELS[name])
+    whole, cut, session = sessions(path)
+    tokens = np.random.default_rng(0).integers(0, 80, 90).tolist()
+    for count in (50, 51, 52, 60, 61, 58, 75, 20, 90):
+        text = tokens[:count] if count != 58 else [*tokens[:57], 3]
+        np.testing.assert_allclose(read(cut, 0, text), read(whole, 0, text), rtol=2e-5, atol=1e-5)
+    rows = {state.shape[2] for state in session.states.values()}
+    assert rows == {CONTEXT, 5 - 1 + 16 + CHUNK}
+
+
+def test_slots_slide_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", CHUNK)
+    path = tmp_path / "x.gguf"
+    write_declared(path, "gemma2", VALUES)
+    whole, cut, _ = sessions(path, slots=3)
+    draw = np.random.default_rng(0)
+    lists = {slot: draw.integers(0, 80, n).tolist() for slot, n in enumerate((24, 3, 40))}
+    for texts in (whole, cut):
+        for slot, tokens in lists.items():
+            read(texts, slot, tokens)
+    for _ in range(12):
+        logits: list[Mapping[int, Array]] = []
+        for slot in lists:
+            lists[slot].append(int(draw.integers(80)))
+        for texts in (whole, cut):
+            work = {PREFILL: Work(), DECODE: Work()}
+            logits.append(texts.read_last({slot: (lists[slot], work) for slot in (0, 2)}))
+            read(texts, 1, lists[1])
+        for slot in (0, 2):
+            np.testing.assert_allclose(logits[1][slot], logits[0][slot], rtol=2e-5, atol=1e-5)
+
+
+LEAST = {"f8E4M3FN": 0.98, "f8E5M2": 0.95, "i8": 0.9995}
+
+
+@pytest.mark.parametrize("cache", LEAST)
+def test_small_keys_and_values_give_nearly_the_logits_of_f16(cache: str, tmp_path: Path):
+    path = tmp_path / "x.gguf"
+    write_model(path, Shape())
+    tokens = np.random.default_rng(0).integers(0, 80, 40).astype(np.int32)
+    logits: list[Any] = []
+    for name in ("f16", cache):
+        session = Session(import_gguf(path, context=48, cache=name, of_all=True))
+        logits.append(np.concatenate([session.run(part) for part in np.split(tokens, [30, 31])]))
+    norms = np.linalg.norm(logits[0], axis=1) * np.linalg.norm(logits[1], axis=1)
+    cosine = ((logits[0] * logits[1]).sum(1) / norms).min()
+    print(cache, cosine)
+    assert LEAST[cache] <= cosine < 0.9999999
+    p = parameters_of(read_file(path))
+    assert state_bytes(p, 48, cache) < 0.57 * state_bytes(p, 48, "f16")
+
+
+def test_other_types_of_keys_and_values_are_refused(tmp_path: Path):
+    path = tmp_path / "x.gguf"
+    write_model(path, Shape())
+    with pytest.raises(FrontendError, match="keys and values of the type 'f64'") as refused:
+        import_gguf(path, cache="f64")
+    assert ", ".join(CACHES) in str(refused.value)
