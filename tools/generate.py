@@ -14,6 +14,7 @@ import sys
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, nullcontext
 from types import FrameType
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from xdsl_spirv.compiler import kept
 from xdsl_spirv.llm.loading import INTERPRETER, ModelFile, Place, find_place
 from xdsl_spirv.llm.model import Answer, LanguageModel
 from xdsl_spirv.llm.sampling import Sampling
+from xdsl_spirv.llm.sliding import NEAR
 from xdsl_spirv.llm.speculation import Speculation
 from xdsl_spirv.llm.texts import DECODE, PAST, PREFILL, PREFILLED, TOKEN
 from xdsl_spirv.progress import heard_by
@@ -51,7 +53,7 @@ def generate(arguments: argparse.Namespace) -> int:
     sampling = Sampling(arguments.temperature, arguments.top_k, arguments.top_p, arguments.seed)
     jobs = jobs_of(arguments)
     prompt = _prompt_of(arguments)
-    file = ModelFile.read(arguments.model, arguments.context)
+    file = ModelFile.read(arguments.model, arguments.context, arguments.kv_type)
     file.prompts.encode(prompt, file.context, system=arguments.system, raw=arguments.raw)
     ahead = arguments.ahead if arguments.draft is not None else 0
     small = None if arguments.draft is None else file.read_draft(arguments.draft, ahead)
@@ -67,10 +69,12 @@ def generate(arguments: argparse.Namespace) -> int:
 
         draft = None
         if small is not None:
-            model = LanguageModel(small.prompts, open_model(small, 0)[1], small.context)
+            texts = small.texts(open_model(small, 0)[1])
+            model = LanguageModel(small.prompts, texts, small.context)
             draft = Speculation(model, ahead)
         program, session = open_model(file, ahead)
-        answer = LanguageModel(file.prompts, session, file.context, speculation=draft).generate(
+        texts = file.texts(session)
+        answer = LanguageModel(file.prompts, texts, file.context, speculation=draft).generate(
             prompt,
             system=arguments.system,
             raw=arguments.raw,
@@ -144,8 +148,7 @@ def _report(answer: Answer, program: Program, file: ModelFile) -> None:
 
 def _report_times(program: Program, place: Place, past: int, runs: int) -> None:
     """Where the time of a token goes: by kind of kernel, the device's own medians of some runs."""
-    inputs = {TOKEN: np.zeros(1, np.int32), PAST: np.array(past)}
-    function = program.function(DECODE).at(inputs)
+    function, inputs = _place_tokens(program, DECODE, 1, past)
     if place.device == INTERPRETER:
         seconds: list[float] = []
         run(function, inputs, times=seconds)
@@ -169,11 +172,28 @@ def _report_times(program: Program, place: Place, past: int, runs: int) -> None:
     )
 
 
+def _place_tokens(
+    program: Program, name: str, count: int, past: int
+) -> tuple[Program, dict[str, np.ndarray[Any, Any]]]:
+    """A function at the sizes of so many tokens behind past ones, and its inputs."""
+    function = program.function(name)
+    inputs: dict[str, np.ndarray[Any, Any]] = {
+        TOKEN: np.zeros(count, np.int32),
+        PAST: np.array(past),
+    }
+    if any(buffer.name == NEAR for buffer in function.manifest.buffers):
+        room = min(
+            buffer.shape[2] for buffer in function.manifest.buffers if buffer.kind == "state"
+        )
+        inputs[NEAR] = np.array(min(past, room - count))
+    return function.at(inputs), inputs
+
+
 def _between_kernels(program: Program, prompt: int) -> int:
     """Bytes of the values between kernels where most tokens are read at once."""
     count = min(prompt, PREFILLED)
-    inputs = {TOKEN: np.zeros(count, np.int32), PAST: np.array(0)}
-    manifest = program.function(PREFILL if count > 1 else DECODE).at(inputs).manifest
+    function, _ = _place_tokens(program, PREFILL if count > 1 else DECODE, count, 0)
+    manifest = function.manifest
     temporaries = [buffer.bytes for buffer in manifest.buffers if buffer.kind == "temporary"]
     return sum(temporaries) if manifest.memory is None else manifest.memory
 

@@ -301,6 +301,7 @@ model MODEL.gguf optional  a language model, or a package that has one
 --device NAME  interpreter, vulkan or vulkan:N (the best there is)
 @target (the device's)
 --context N int  tokens of prompt and answer (2048, or fewer)
+--kv-type TYPE default=f16  keys and values in f16, f8E4M3FN, f8E5M2 or i8 (%(default)s)
 --max-tokens N int  end the answer after N tokens
 --draft MODEL.gguf  a small model of the same tokens, which proposes the next ones
 --ahead N int default=4  tokens that --draft proposes at a time (%(default)s)
@@ -325,6 +326,7 @@ model MODEL.gguf  a language model, or a package that has one
     answer N requests together, each with states of its own in memory (%(default)s)
 --waiting N int default=64  requests that may wait (%(default)s)
 --context N int  tokens of prompt and answer (2048, or fewer)
+--kv-type TYPE default=f16  keys and values in f16, f8E4M3FN, f8E5M2 or i8 (%(default)s)
 --device NAME  interpreter, vulkan or vulkan:N (the best there is)
 @target (the device's)
 @jobs

@@ -17,7 +17,6 @@ from xdsl_spirv.llm.model import LanguageModel
 from xdsl_spirv.llm.packages import needed
 from xdsl_spirv.llm.queueing import Queue
 from xdsl_spirv.llm.serving import Server
-from xdsl_spirv.llm.texts import Texts
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.tools.options import jobs_of
 
@@ -31,7 +30,7 @@ def serve(arguments: argparse.Namespace) -> int:
     uvicorn = needed("uvicorn", "serve")
     needed("starlette", "serve")
     jobs = jobs_of(arguments)
-    file = ModelFile.read(arguments.model, arguments.context)
+    file = ModelFile.read(arguments.model, arguments.context, arguments.kv_type)
     place = find_place(arguments.device, arguments.target)
     file.refuse_beyond(place, arguments.slots)
     _say(f"running on {place.description}")
@@ -39,7 +38,7 @@ def serve(arguments: argparse.Namespace) -> int:
     program = file.program(place, _say, kept=not arguments.no_cache, jobs=jobs, slots=slots)
     with ExitStack() as stack:
         session = program.session(place.device, isolated=not arguments.in_process)
-        texts = Texts(stack.enter_context(session), file.context, slots)
+        texts = file.texts(stack.enter_context(session), slots)
         models = [LanguageModel(file.prompts, texts, file.context, i) for i in range(slots)]
         queue = Queue(models, arguments.waiting)
         stack.callback(queue.close)

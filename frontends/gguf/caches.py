@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import math
 
+from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.gguf.parameters import Parameters
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
@@ -97,6 +98,14 @@ CACHES = {
     "i8": Cache(I8, scaled=True),
 }
 """By the name of the type of keys and values."""
+
+
+def cache_of(name: str) -> str:
+    """The name of a type of keys and values; raises `FrontendError` for another one."""
+    if name not in CACHES:
+        known = ", ".join(CACHES)
+        raise FrontendError(f"keys and values of the type {name!r}", "", f"use {known}")
+    return name
 
 
 def state_bytes(p: Parameters, context: int, cache: str) -> int:

@@ -38,14 +38,14 @@ from xdsl_spirv.dialects.program import FLOATS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, symbol
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.gguf.batch import BatchStep
-from xdsl_spirv.frontends.gguf.caches import CACHES, CHUNK, Cache, Sliding
+from xdsl_spirv.frontends.gguf.caches import CACHES, CHUNK, Cache, Sliding, cache_of
 from xdsl_spirv.frontends.gguf.file import read_file
 from xdsl_spirv.frontends.gguf.graph import STATES, Step, Weights
 from xdsl_spirv.frontends.gguf.parameters import Parameters, parameters_of
 from xdsl_spirv.frontends.model import ImportedModel, Value, annotate
 from xdsl_spirv.frontends.onnx.building import TensorBuilder
 from xdsl_spirv.frontends.onnx.functions import erase_unused
-from xdsl_spirv.frontends.onnx.values import ELEMENTS, F16, F32, I32, Array, Element, Tensor
+from xdsl_spirv.frontends.onnx.values import ELEMENTS, F16, F32, I8, I32, Array, Element, Tensor
 from xdsl_spirv.frontends.states import tie_states
 from xdsl_spirv.progress import stage
 from xdsl_spirv.upstream.collection import without_collection
@@ -99,7 +99,7 @@ def import_gguf(
             f"keys and values of the type {cache!r}", "", f"use {', '.join(CACHES)}"
         )
     sliding = Sliding.of(parameters, context, chunk)
-    common = _Common(weights, CACHES[cache], slots, sliding)
+    common = _Common(weights, CACHES[cache_of(cache)], slots, sliding)
     prefill, names = _function(PREFILL, common, _float(products), None, of_all)
     functions = {PREFILL: prefill}
     functions[DECODE], more = _function(DECODE, common, F32, 1, False)
@@ -265,8 +265,10 @@ def _write_function(
 
 
 def _value(name: str, t: Tensor) -> Value:
+    """A value of a function; floats of 8 bits are bytes."""
+    element = I8 if t.element.narrow else t.element
     sizes = (size if isinstance(size, int) else -1 for size in t.sizes)
-    return Value(name, t.element.name, tuple(sizes))
+    return Value(name, element.name, tuple(sizes))
 
 
 def _states(block: Block, common: _Common, slide: bool = False) -> dict[str, Tensor]:
