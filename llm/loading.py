@@ -157,7 +157,7 @@ class ModelFile:
 
     def texts(self, session: Session, slots: int = 1) -> Texts:
         """The texts that a program's session holds."""
-        sliding = Sliding.of(self.parameters, self.context)
+        sliding = Sliding.find(self.parameters, self.context)
         states = session if sliding is None else SlidingSession(session, sliding, slots)
         return Texts(states, self.context, slots)
 

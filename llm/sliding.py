@@ -7,7 +7,7 @@ such states have, and moves the tokens that are kept to the front before a run t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,15 +36,21 @@ class SlidingSession:
         self.dropped = [0] * len(self.dropped)
         self.session.reset()
 
-    def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]:
-        if f"past_{0}" in inputs:
+    def run(
+        self, function: str, inputs: Mapping[str, Any], /, *, outputs: Collection[str]
+    ) -> Mapping[str, Array]:
+        if "past_0" in inputs:
             pasts = [inputs[f"past_{slot}"] for slot in range(len(self.dropped))]
             nears = [self._make_room(slot, past, 1) for slot, past in enumerate(pasts)]
-            inputs |= {f"{NEAR}_{slot}": near for slot, near in enumerate(nears)}
-            inputs |= {NEAR: max(nears), f"{NEAR}_position": np.array(nears, np.int32)}
-            return self.session.run(function, **inputs)
-        near = self._make_room(inputs.get("slot", 0), inputs["past"], len(inputs["token"]))
-        return self.session.run(function, **inputs, near=near)
+            given = {f"{NEAR}_{slot}": near for slot, near in enumerate(nears)}
+            given |= {NEAR: max(nears), f"{NEAR}_position": np.array(nears, np.int32)}
+        else:
+            slot, count = inputs.get("slot", 0), len(inputs["token"])
+            given = {NEAR: self._make_room(slot, inputs["past"], count)}
+        return self.session.run(function, {**inputs, **given}, outputs=outputs)
+
+    def read(self, function: str, output: str, first: int, count: int) -> Array:
+        return self.session.read(function, output, first, count)
 
     def _make_room(self, slot: int, past: int, count: int) -> int:
         """Makes room for so many tokens behind past ones; returns how many of these are there."""
@@ -55,6 +61,6 @@ class SlidingSession:
             return near
         first = near - self.sliding.keep
         given = {FIRST: first} | ({"slot": slot} if len(self.dropped) > 1 else {})
-        self.session.run(SLIDE, **given)
+        self.session.run(SLIDE, given, outputs=())
         self.dropped[slot] += first
         return self.sliding.keep

@@ -34,7 +34,7 @@ class BatchStep(Step):
 
     walked = (0, 1)
 
-    def seen(self, local: bool) -> Size:
+    def count_seen(self, local: bool) -> Size:
         return self.past_in(local) + 1
 
     def outer(self, tokens: Size, heads: Size) -> list[Size]:
@@ -57,7 +57,7 @@ class BatchStep(Step):
             near = self.near_positions if local else None
             positions = near or self.positions
             assert positions is not None
-            sizes = [self.length, 1, 1, self.seen(local)]
+            sizes = [self.length, 1, 1, self.count_seen(local)]
             self._masks[local] = hidden_where(self.b, sizes, F32, hides, [positions])
         scores.masks = [self._masks[local]]
 
@@ -68,5 +68,5 @@ class BatchStep(Step):
             part = self.b.slice(new, [text, 0, 0, 0], [1, *new.sizes[1:]], [1] * 4)
             whole = self.b.insert_slice(part, whole, [text, 0, past, 0], [1] * 4)
         self.states[name] = Tensor(state.element, state.sizes, whole)
-        sizes = [*state.sizes[:2], self.seen(local), state.sizes[3]]
+        sizes = [*state.sizes[:2], self.count_seen(local), state.sizes[3]]
         return self.b.slice(self.states[name], [0] * 4, sizes, [1] * 4)

@@ -34,7 +34,7 @@ class Sliding:
     window: int
 
     @staticmethod
-    def of(p: Parameters, context: int, chunk: int = CHUNK) -> Sliding | None:
+    def find(p: Parameters, context: int, chunk: int = CHUNK) -> Sliding | None:
         """None for a model without windows, or a context that needs no more room than they do."""
         keep = p.window - 1 + TAKEN_BACK
         has_room = not p.window or not any(p.pattern) or keep + chunk >= context
@@ -58,7 +58,7 @@ class Cache:
         return head * self.stored.dtype.itemsize + F16.dtype.itemsize * self.scaled
 
     def parts(self, head: int) -> Mapping[str, tuple[Element, int]]:
-        """What a state consists of, by suffix: the type and the length of a row."""
+        """The parts of a state by suffix: the type and the length of a row."""
         rows = {"": (self.stored, head)}
         return rows | ({"_scale": (F16, 1)} if self.scaled else {})
 
@@ -110,6 +110,6 @@ def cache_of(name: str) -> str:
 
 def state_bytes(p: Parameters, context: int, cache: str) -> int:
     """Returns the bytes of the keys and values of a text."""
-    sliding = Sliding.of(p, context)
+    sliding = Sliding.find(p, context)
     rows = sum(sliding.room if sliding and local else context for local in p.pattern)
     return 2 * rows * p.shared * CACHES[cache].bytes(p.head)

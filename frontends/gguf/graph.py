@@ -139,7 +139,7 @@ class Step:
     states: dict[str, Tensor]
     """States by name; replaced by their new values."""
     cache: Cache = CACHES["f16"]
-    """How keys and values are stored."""
+    """The type of stored keys and values."""
     slot: Size = 0
     """The number of this step's text among the texts of the states."""
     near: Size | None = None
@@ -160,7 +160,7 @@ class Step:
         """Number of past tokens in the states of blocks with a window, or without one."""
         return self.near if local and self.near is not None else self.past
 
-    def seen(self, local: bool) -> Size:
+    def count_seen(self, local: bool) -> Size:
         """Number of tokens that are attended to: past ones and these."""
         return self.past_in(local) + self.length
 
@@ -502,5 +502,5 @@ class Step:
         state, past = self.states[name], self.past_in(local)
         whole = self.b.insert_slice(new, self.b.value(state), [self.slot, 0, past, 0], [1] * 4)
         self.states[name] = Tensor(state.element, state.sizes, whole)
-        sizes = [1, state.sizes[1], self.seen(local), state.sizes[3]]
+        sizes = [1, state.sizes[1], self.count_seen(local), state.sizes[3]]
         return self.b.slice(self.states[name], [self.slot, 0, 0, 0], sizes, [1] * 4)

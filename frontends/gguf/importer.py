@@ -98,7 +98,7 @@ def import_gguf(
         raise FrontendError(
             f"keys and values of the type {cache!r}", "", f"use {', '.join(CACHES)}"
         )
-    sliding = Sliding.of(parameters, context, chunk)
+    sliding = Sliding.find(parameters, context, chunk)
     common = _Common(weights, CACHES[cache_of(cache)], slots, sliding)
     prefill, names = _function(PREFILL, common, _float(products), None, of_all)
     functions = {PREFILL: prefill}
@@ -275,7 +275,7 @@ def _states(block: Block, common: _Common, slide: bool = False) -> dict[str, Ten
     """
     Arguments for the keys and values of blocks: slots x heads x rows x head size.
 
-    Of all blocks, or of those whose states `slide`.
+    With `slide`, only blocks whose states slide have some.
     """
     p, states = common.weights.parameters, dict[str, Tensor]()
     for number in range(p.blocks):

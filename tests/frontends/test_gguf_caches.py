@@ -21,6 +21,7 @@ from xdsl_spirv.llm.texts import DECODE, PREFILL, Texts, Work
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.testing.gguf_models import Shape, write_declared, write_model
 from xdsl_spirv.testing.gguf_session import Session
+from xdsl_spirv.testing.numpy_session import LogitsSession
 
 VALUES: Mapping[str, Any] = {
     "vocab_size": 80,
@@ -42,14 +43,14 @@ MODELS = {"gemma2": VALUES, "gemma3": {**VALUES, "block_count": 7}, "gpt-oss": V
 CONTEXT, CHUNK = 96, 8
 
 
-class Reference:
+class Reference(LogitsSession):
     """The interpreter's reference as a session."""
 
     def __init__(self, model: Any):
         self.session = Session(model)
 
-    def run(self, function: str, /, **inputs: Any) -> Mapping[str, Array]:
-        return {"logits": self.session.call(function, **inputs)}
+    def compute(self, function: str, /, **inputs: Any) -> Array:
+        return self.session.call(function, **inputs)
 
     def reset(self) -> None:
         raise AssertionError("a run has failed")
@@ -57,16 +58,16 @@ class Reference:
 
 def read(texts: Texts, slot: int, tokens: list[int]) -> Array:
     work = {PREFILL: Work(), DECODE: Work()}
-    while (logits := texts.read_part(slot, tokens, work)) is None:
+    while (prediction := texts.read_part(slot, tokens, work)) is None:
         pass
-    return logits
+    return prediction.read().copy()
 
 
 def sessions(path: Path, slots: int = 1) -> tuple[Texts, Texts, Session]:
     """The texts of states that hold everything, and of those that slide."""
     whole = import_gguf(path, context=CONTEXT, cache="f32", slots=slots)
     cut = import_gguf(path, context=CONTEXT, cache="f32", slots=slots, chunk=CHUNK)
-    sliding = Sliding.of(parameters_of(read_file(path)), CONTEXT, CHUNK)
+    sliding = Sliding.find(parameters_of(read_file(path)), CONTEXT, CHUNK)
     assert sliding is not None
     inner = Reference(cut)
     session = SlidingSession(inner, sliding, slots)
@@ -80,7 +81,7 @@ def sessions(path: Path, slots: int = 1) -> tuple[Texts, Texts, Session]:
 def test_states_that_slide_give_the_logits_of_whole_ones(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """A long text in parts, token by token, cut by what is taken back, and begun again."""
+    """A long text in parts, token by token, shortened, and begun again."""
     monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", CHUNK)
     path = tmp_path / "x.gguf"
     write_declared(path, name, MODELS[name])
@@ -109,7 +110,8 @@ def test_slots_slide_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             lists[slot].append(int(draw.integers(80)))
         for texts in (whole, cut):
             work = {PREFILL: Work(), DECODE: Work()}
-            logits.append(texts.read_last({slot: (lists[slot], work) for slot in (0, 2)}))
+            last = texts.read_last({slot: (lists[slot], work) for slot in (0, 2)})
+            logits.append({slot: prediction.read().copy() for slot, prediction in last.items()})
             read(texts, 1, lists[1])
         for slot in (0, 2):
             np.testing.assert_allclose(logits[1][slot], logits[0][slot], rtol=2e-5, atol=1e-5)
