@@ -8,7 +8,7 @@ such states have, and moves the tokens that are kept to the front before a run t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -16,9 +16,20 @@ from xdsl_spirv.runtime.elements import Array
 
 if TYPE_CHECKING:
     from xdsl_spirv.frontends.gguf.caches import Sliding
-    from xdsl_spirv.llm.texts import Session
 
 SLIDE, NEAR, FIRST = "slide", "near", "first"
+
+
+class Session(Protocol):
+    """Runs the functions of a program on states that stay, until one fails."""
+
+    def run(
+        self, function: str, inputs: Mapping[str, Any], /, *, outputs: Collection[str]
+    ) -> Mapping[str, Array]: ...
+
+    def read(self, function: str, output: str, first: int, count: int) -> Array: ...
+
+    def reset(self) -> None: ...
 
 
 class SlidingSession:

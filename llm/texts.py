@@ -12,15 +12,15 @@ behind each of them are given.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from xdsl_spirv.llm.sampling import Prediction
-from xdsl_spirv.llm.sliding import SlidingSession
+from xdsl_spirv.llm.sliding import Session, SlidingSession
 from xdsl_spirv.runtime.elements import Array
 
 PREFILL, DECODE, BATCH, VERIFY = "prefill", "decode", "decode_batch", "verify"
@@ -30,18 +30,6 @@ SLOT, POSITION = "slot", "position"
 
 PREFILLED = 512
 """Tokens that are read at once: what kernels hand on to each other of all of them takes memory."""
-
-
-class Session(Protocol):
-    """Runs the functions of a program on states that stay, until one fails."""
-
-    def run(
-        self, function: str, inputs: Mapping[str, Any], /, *, outputs: Collection[str]
-    ) -> Mapping[str, Array]: ...
-
-    def read(self, function: str, output: str, first: int, count: int) -> Array: ...
-
-    def reset(self) -> None: ...
 
 
 @dataclass

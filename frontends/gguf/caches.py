@@ -2,8 +2,8 @@
 The states that hold a model's keys and values: their types, and how many tokens of a text.
 
 Blocks with a window need its tokens only. Where that is less than the context, their states have
-`room` for the tokens that are kept and those of one run; a function moves the kept ones to the
-front before a run for which there is no room.
+`room` for the kept tokens and the tokens of one run; a function moves the kept ones to the front
+before a run for which there is no room.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Sliding:
 
 @dataclass(frozen=True)
 class Cache:
-    """How keys and values are stored: their type, and whether a row has a scale."""
+    """The type of stored keys and values, and whether a row has a scale."""
 
     stored: Element
     scaled: bool = False
