@@ -46,6 +46,13 @@ def maps_of(op: LinalgStructuredOperation) -> list[AffineMap]:
     return [attribute.data for attribute in op.get_indexing_maps()]
 
 
+def dimension_of(map: AffineMap, loop: int) -> int | None:
+    """The dimension whose index is a loop alone; None if the loop walks none, or others too."""
+    places = [at for at, e in enumerate(map.results) if loop in e.used_dims()]
+    plain = len(places) == 1 and map.results[places[0]] == AffineDimExpr(loop)
+    return places[0] if plain else None
+
+
 def yields_of(block: Block) -> Sequence[SSAValue]:
     """The values that the last operation of a block returns."""
     assert block.last_op is not None

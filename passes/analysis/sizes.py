@@ -8,7 +8,8 @@ Sizes that operations compute are expressed in terms of other sizes, so that kno
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from contextlib import suppress
+from typing import Any, TypeAlias
 
 from xdsl.builder import Builder
 from xdsl.dialects import affine, arith, bufferization, cf, gpu, linalg, memref, scf, tensor
@@ -25,14 +26,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.memref import DimOp as BufferDimOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
-from xdsl.ir.affine import (
-    AffineBinaryOpExpr,
-    AffineBinaryOpKind,
-    AffineConstantExpr,
-    AffineDimExpr,
-    AffineExpr,
-    AffineSymExpr,
-)
+from xdsl.ir.affine import AffineDimExpr
 from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule import (
@@ -50,6 +44,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     Quotient,
     Size,
     SymbolicSize,
+    UnknownSizeError,
     ceil_div,
     is_dynamic,
     least,
@@ -248,10 +243,11 @@ def number(value: SSAValue) -> Size:
             return number(op.input)
         case affine.ApplyOp() as op:
             function = op.map.data
-            operands = [number(operand) for operand in op.mapOperands]
-            size = _evaluate_expression(function.results[0], operands, function.num_dims)
-            if size is not None:
-                return size
+            operands: list[Any] = [number(operand) for operand in op.mapOperands]
+            dims, symbols = operands[: function.num_dims], operands[function.num_dims :]
+            # A product or quotient of which nothing is known stays a number of its own.
+            with suppress(UnknownSizeError, TypeError, ZeroDivisionError):
+                return function.results[0].eval(dims, symbols)
         case op if type(op) in OPERATIONS:
             return OPERATIONS[type(op)](*map(number, op.operands))  # pyright: ignore
         case arith.MinUIOp() | arith.MinSIOp() as op:
@@ -265,36 +261,6 @@ def number(value: SSAValue) -> Size:
         case _:
             pass
     return symbol(Extent(value, 0))
-
-
-def _evaluate_expression(expression: AffineExpr, operands: list[Size], dims: int) -> Size | None:
-    match expression:
-        case AffineConstantExpr(value=value):
-            return value
-        case AffineDimExpr(position=position):
-            return operands[position]
-        case AffineSymExpr(position=position):
-            return operands[dims + position]
-        case AffineBinaryOpExpr(kind=kind, lhs=left, rhs=right):
-            a, b = (
-                _evaluate_expression(left, operands, dims),
-                _evaluate_expression(right, operands, dims),
-            )
-            if a is None or b is None:
-                return None
-            match kind:
-                case AffineBinaryOpKind.Add:
-                    return a + b
-                case AffineBinaryOpKind.Mul:
-                    return a * b
-                case AffineBinaryOpKind.FloorDiv if isinstance(b, int) and b > 0:
-                    return a // b
-                case AffineBinaryOpKind.CeilDiv if isinstance(b, int) and b > 0:
-                    return ceil_div(a, b)
-                case _:
-                    return None
-        case _:
-            return None
 
 
 INDEX = IndexType()

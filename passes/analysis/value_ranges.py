@@ -23,6 +23,7 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
+from xdsl_spirv.dialects.host_loops import number_of
 from xdsl_spirv.dialects.program import RANGE
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.passes.analysis.linalg_code import tensor_type, yields_of
@@ -258,7 +259,7 @@ class ValueRanges:
         match owner:
             case arith.IndexCastOp() | arith.ExtSIOp():
                 self._assume(owner.operands[0], bounds)
-            case arith.AddiOp() if (shift := _constant(owner.rhs)) is not None:
+            case arith.AddiOp() if (shift := number_of(owner.rhs)) is not None:
                 self._assume(owner.lhs, Range(bounds.low - shift, bounds.high - shift))
             case arith.SelectOp():
                 counted = counted_from_the_end(owner)
@@ -282,13 +283,6 @@ class ValueRanges:
         dims = [result for result in map.results if isinstance(result, AffineDimExpr)]
         if len({result.position for result in dims}) == len(map.results):
             self._assume(parent.inputs[value.index], bounds)
-
-
-def _constant(value: SSAValue) -> int | None:
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None
 
 
 def _is_elementwise(op: linalg.ops.GenericOp) -> bool:
@@ -333,8 +327,8 @@ def counted_from_the_end(op: arith.SelectOp) -> tuple[SSAValue, int] | None:
         return None
     if compare.predicate.value.data != arith.CMPI_COMPARISON_OPERATIONS.index("slt"):
         return None
-    size = _constant(sum.rhs)
-    if size is None or size < 0 or _constant(compare.rhs) != 0:
+    size = number_of(sum.rhs)
+    if size is None or size < 0 or number_of(compare.rhs) != 0:
         return None
     if _element(compare.lhs) is not plain or _element(sum.lhs) is not plain:
         return None

@@ -52,6 +52,7 @@ from xdsl_spirv.passes.analysis.contraction import (
 from xdsl_spirv.passes.analysis.linalg_code import (
     Body,
     Code,
+    dimension_of,
     make_generic,
     maps_of,
     split_dimension,
@@ -163,7 +164,7 @@ def _cut_of(op: linalg.ops.GenericOp) -> _Cut | None:
         loops = [
             (size, loop)
             for loop, size in _reduced_loops(op)
-            if all(_indexes_one_dimension(op, i, loop) for i in (0, 1))
+            if all(dimension_of(map, loop) is not None for map in maps_of(op)[:2])
         ]
     else:
         loops = []
@@ -207,29 +208,6 @@ def _reduced_loops(op: linalg.ops.GenericOp) -> Iterator[tuple[int, int]]:
     for loop, (kind, size) in enumerate(zip(op.iterator_types, loop_extents(op), strict=True)):
         if kind == IteratorTypeAttr.reduction() and size is not None and not is_dynamic(size):
             yield loop, size
-
-
-def _dimension(map: AffineMap, loop: int) -> int | None:
-    """Returns the dimension whose index is this loop alone; None if there is none."""
-    for dim, expression in enumerate(map.results):
-        if isinstance(expression, AffineDimExpr) and expression.position == loop:
-            return dim
-    return None
-
-
-def _indexes_one_dimension(op: linalg.ops.GenericOp, operand: int, loop: int) -> bool:
-    """True if the loop is the index of one operand dimension, and used in no other."""
-    map = maps_of(op)[operand]
-    dim = _dimension(map, loop)
-    others = [e for at, e in enumerate(map.results) if at != dim]
-    return dim is not None and not any(_uses(e, loop) for e in others)
-
-
-def _uses(expression: object, loop: int) -> bool:
-    dfs = getattr(expression, "dfs", None)
-    return dfs is not None and any(
-        isinstance(e, AffineDimExpr) and e.position == loop for e in dfs()
-    )
 
 
 def _best(cut: _Cut, target: Target, limits: Limits) -> int:
@@ -352,7 +330,7 @@ def _parts_of(cut: _Cut, parts: int) -> tuple[Code, linalg.ops.GenericOp, SSAVal
     both[loop] = AffineDimExpr(0) * (cut.size // parts) + AffineDimExpr(loop + 1)
     *reads, write = maps_of(op)
     for number, (value, read) in enumerate(zip(op.inputs, reads, strict=True)):
-        dim = _dimension(read, loop)
+        dim = dimension_of(read, loop)
         is_cut = number == cut.unpacked
         if dim is None or not (is_cut or _is_static(value)):
             operands.append(value)

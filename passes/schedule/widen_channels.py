@@ -23,6 +23,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl_spirv.passes.analysis.contraction import padding_of
 from xdsl_spirv.passes.analysis.linalg_code import (
     Code,
+    dimension_of,
     make_generic,
     maps_of,
     merge_dimensions,
@@ -74,13 +75,6 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
     return tensor_type(value).get_shape()
 
 
-def _dimension(map: AffineMap, loop: int) -> int | None:
-    """The dimension that a loop walks by itself, if it walks no other one."""
-    places = [at for at, e in enumerate(map.results) if AffineDimExpr(loop) in e.dfs()]
-    plain = len(places) == 1 and isinstance(map.results[places[0]], AffineDimExpr)
-    return places[0] if plain else None
-
-
 def widen_contraction(op: linalg.ops.GenericOp, code: WideCode) -> linalg.ops.GenericOp | None:
     """Inserts a contraction with more channels before the operation; None if it needs none."""
     weight = weight_of(op)
@@ -88,7 +82,9 @@ def widen_contraction(op: linalg.ops.GenericOp, code: WideCode) -> linalg.ops.Ge
     if not is_weight(weight) or any(size < 0 for value in operands for size in _shape(value)):
         return None
     at = operands.index(weight)
-    places = [[_dimension(map, loop) for map in maps_of(op)] for loop in range(op.get_num_loops())]
+    places = [
+        [dimension_of(map, loop) for map in maps_of(op)] for loop in range(op.get_num_loops())
+    ]
     of = [(p[1 - at], p[at], p[2]) for p in places]
     groups = [loop for loop, (x, w, r) in enumerate(of) if None not in (x, w, r)]
     channels = [loop for loop, (x, w, r) in enumerate(of) if None not in (x, w) and r is None]
@@ -114,7 +110,7 @@ def _of_vectors(
     size = -(-count // VECTOR) * VECTOR
     inputs: list[SSAValue] = []
     for value, map in zip(op.inputs, maps_of(op), strict=False):
-        place = _dimension(map, channel)
+        place = dimension_of(map, channel)
         assert place is not None
         inputs.append(
             _inside_padding(
@@ -162,7 +158,7 @@ def _of_groups(
     inputs: list[SSAValue] = []
     new_maps: list[AffineMap] = []
     for value, map in zip(op.operands, maps, strict=True):
-        place = _dimension(map, group)
+        place = dimension_of(map, group)
         assert place is not None
         members = [made, read] if value is weight else [made] if value in op.outputs else [read]
         exprs: list[AffineExpr] = list(map.results)
@@ -190,7 +186,7 @@ def _of_groups(
     kinds = [*op.get_iterator_types(), IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()]
     new = make_generic(inputs[:2], inputs[2], new_maps, op.body.clone(), kinds)
     code.insert(new)
-    place = _dimension(maps[2], group)
+    place = dimension_of(maps[2], group)
     assert place is not None
     code.together(new.results[0], place, _shape(op.results[0]))
     return new
