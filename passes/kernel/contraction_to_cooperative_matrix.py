@@ -6,14 +6,13 @@ The schedule's instruction is `coopmat MxNxK`. See `collective` for the code aro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Condition
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
@@ -25,13 +24,6 @@ from xdsl_spirv.passes.schedule.plan import Plan
 
 if TYPE_CHECKING:
     from xdsl_spirv.passes.kernel.slices import SliceSums
-
-SIGNED = (
-    spv.CooperativeMatrixOperands.MatrixASignedComponentsKHR,
-    spv.CooperativeMatrixOperands.MatrixBSignedComponentsKHR,
-    spv.CooperativeMatrixOperands.MatrixCSignedComponentsKHR
-    | spv.CooperativeMatrixOperands.MatrixResultSignedComponentsKHR,
-)
 
 
 class CooperativeCore:
@@ -78,49 +70,26 @@ class CooperativeCore:
         self.tile.store(totals, numbers, mine)
 
     def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Writes the MulAdds of one K tile."""
-        for step in range(self.steps):
-            carried = self._multiply_step(*self._load_step(a, b, step), carried)
-        return carried
+        """Writes the MulAdds of one K tile; loads fragments where they are multiplied."""
+        return self.multiply_fragments(self.load(a, b), carried)
 
-    def load(self, a: Operand, b: Operand) -> Sequence[SSAValue]:
-        """Loads a K tile's fragments: for each instruction along K first A's, then B's."""
-        loaded = [self._load_step(a, b, step) for step in range(self.steps)]
-        return [fragment for rows, columns in loaded for fragment in (*rows, *columns)]
+    def load(self, a: Operand, b: Operand) -> Iterator[Sequence[SSAValue]]:
+        """Loads A's and B's fragments of a K tile for one instruction along K after the other."""
+        m, n, steps = self.plan.schedule.fragments
+        _, _, k = self.plan.schedule.instruction.sizes
+        type_a, type_b, _ = self.types
+        for step in range(steps):
+            rows = a.fragments(m, step * k, type_a)
+            yield [*rows, *b.fragments(n, step * k, type_b)]
 
     def multiply_fragments(
-        self, fragments: Sequence[SSAValue], carried: Sequence[SSAValue]
+        self, loaded: Iterable[Sequence[SSAValue]], carried: Sequence[SSAValue]
     ) -> Sequence[SSAValue]:
-        """Writes the MulAdds of one K tile whose fragments are loaded."""
-        count_m, count_n, _ = self.plan.schedule.fragments
-        for first in range(0, len(fragments), count_m + count_n):
-            middle = first + count_m
-            rows, columns = fragments[first:middle], fragments[middle : middle + count_n]
-            carried = self._multiply_step(rows, columns, carried)
+        """Writes the MulAdds of one K tile, whose fragments `load` gives."""
+        m, types = self.plan.schedule.fragments[0], self.plan.contraction.types
+        for step in loaded:
+            carried = multiply_matrices(self.builder, step[:m], step[m:], carried, types)
         return carried
-
-    @property
-    def steps(self) -> int:
-        """Instructions along K in a K tile."""
-        return self.plan.schedule.fragments[2]
-
-    def _load_step(
-        self, a: Operand, b: Operand, step: int
-    ) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
-        _, _, k = self.plan.schedule.instruction.sizes
-        count_m, count_n, _ = self.plan.schedule.fragments
-        type_a, type_b, _ = self.types
-        rows = a.fragments(count_m, step * k, type_a)
-        return rows, b.fragments(count_n, step * k, type_b)
-
-    def _multiply_step(
-        self, rows: Sequence[SSAValue], columns: Sequence[SSAValue], totals: Sequence[SSAValue]
-    ) -> Sequence[SSAValue]:
-        """Returns the accumulators after the MulAdds of one instruction along K."""
-        flags = spv.CooperativeMatrixOperands(0)
-        for name, flag in zip(self.plan.contraction.types, SIGNED, strict=True):
-            flags |= flag if name.startswith("s") else 0
-        return multiply_matrices(self.builder, rows, columns, totals, flags or None)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ then need no look at where K ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
@@ -43,11 +43,11 @@ class Multiplier(Protocol):
 class FragmentMultiplier(Multiplier, Protocol):
     """A multiplier that can load fragments before it multiplies them."""
 
-    def load(self, a: Operand, b: Operand) -> Values:
-        """Loads all fragments of one K tile."""
+    def load(self, a: Operand, b: Operand) -> Iterable[Values]:
+        """Loads the fragments of one K tile for each instruction along K."""
         ...
 
-    def multiply_fragments(self, fragments: Values, carried: Values) -> Values:
+    def multiply_fragments(self, loaded: Iterable[Values], carried: Values) -> Values:
         """Multiplies the fragments of a K tile onto the accumulators."""
         ...
 
@@ -86,6 +86,7 @@ class _KLoop:
         self.size, self.tile = plan.contraction.k, plan.schedule.tile[2]
         self.staged = [operand for operand in operands if isinstance(operand, TileInMemory)]
         self.per_tile = sum(operand.waiting for operand in self.staged)
+        self.per_step = sum(plan.schedule.fragments[:2])
         self.ahead = [
             operand
             for operand in operands
@@ -189,8 +190,10 @@ class _KLoop:
                     self._use(buffer)
                     loaded = self._fragments()
                 case Stage.MULTIPLY if pipeline.load:
-                    core = cast("FragmentMultiplier", self.core)
-                    totals = core.multiply_fragments(fragments, totals)
+                    core, size = cast("FragmentMultiplier", self.core), self.per_step
+                    steps = range(0, len(fragments), size)
+                    loaded_ahead = [fragments[at : at + size] for at in steps]
+                    totals = core.multiply_fragments(loaded_ahead, totals)
                 case Stage.MULTIPLY:
                     self._use(buffer)
                     self._enter(here, following)
@@ -212,7 +215,8 @@ class _KLoop:
             operand.within_k = within
 
     def _fragments(self) -> Values:
-        return cast("FragmentMultiplier", self.core).load(*self.operands)
+        steps = cast("FragmentMultiplier", self.core).load(*self.operands)
+        return [fragment for step in steps for fragment in step]
 
     def _load(self, k: Index) -> list[SSAValue]:
         return [value for operand in self.staged for value in operand.load_all(k)]

@@ -56,14 +56,30 @@ def put_together(b: KernelEmitter, components: Iterable[SSAValue], matrix: SSAVa
     return matrix
 
 
+SIGNED = (
+    spv.CooperativeMatrixOperands.MatrixASignedComponentsKHR,
+    spv.CooperativeMatrixOperands.MatrixBSignedComponentsKHR,
+    spv.CooperativeMatrixOperands.MatrixCSignedComponentsKHR
+    | spv.CooperativeMatrixOperands.MatrixResultSignedComponentsKHR,
+)
+
+
 def multiply_matrices(
     b: KernelEmitter,
     rows: Sequence[SSAValue],
     columns: Iterable[SSAValue],
     totals: Sequence[SSAValue],
-    signs: spv.CooperativeMatrixOperands | None = None,
+    names: Sequence[str] = (),
 ) -> list[SSAValue]:
-    """Adds the products of A's matrices by B's to totals, which are ordered row by row."""
+    """
+    Adds the products of A's matrices by B's to totals, which are ordered row by row.
+
+    `names` are the types of A, B and the totals, where integers may have signs.
+    """
+    flags = spv.CooperativeMatrixOperands(0)
+    for name, flag in zip(names, SIGNED, strict=False):
+        flags |= flag if name.startswith("s") else 0
+    signs = flags or None
     results, width = list(totals), len(totals) // len(rows)
     for j, column in enumerate(columns):
         for at, row in zip(range(j, len(results), width), rows, strict=True):

@@ -62,16 +62,8 @@ class Words:
         b, tile = self.builder, self.tile
         components = take_apart(b, fragment, tile.components)
         per_word = tile.components // tile.words
-        words: list[SSAValue] = []
-        for number in range(0, tile.components, per_word):
-            parts = components[number : number + per_word]
-            piece = parts[0]
-            if isinstance(self.piece, VectorType):
-                piece = b.add(spv.CompositeConstructOp(parts, self.piece))
-            words.append(b.add(spv.BitcastOp(piece, i32)))
-        if len(words) == 1:
-            return words[0]
-        return b.add(spv.CompositeConstructOp([words[n] for n in self.order], self.moved))
+        words = [components[n * per_word : (n + 1) * per_word] for n in self.order]
+        return as_one(b, [part for word in words for part in word], self.moved)
 
 
 class Share(Words):

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import IntAttr, VectorType, i8, i32
+from xdsl.dialects.builtin import IntAttr, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv
@@ -23,7 +23,7 @@ from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.elements import apply_prologue, pack_elements, unpack_elements
+from xdsl_spirv.passes.kernel.elements import apply_prologue, as_one, pack_elements, unpack_elements
 from xdsl_spirv.passes.kernel.matrix_values import COLUMN_MAJOR, ROW_MAJOR, load_matrix, moved_bits
 from xdsl_spirv.passes.kernel.result_tile import Address, address_along, origin
 from xdsl_spirv.passes.schedule.plan import UNROLLED, ceil_div
@@ -31,11 +31,6 @@ from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile
 
 if TYPE_CHECKING:
     from xdsl_spirv.passes.schedule.k_order import KOrder
-
-PACKED = 4
-"""Elements in a word of a packed operand."""
-
-FOUR_BYTES = VectorType(i8, [PACKED])
 
 CHUNK = 4
 """Number of moves in the body of the loop that moves larger tiles."""
@@ -335,17 +330,7 @@ class StagedOperand(TileInMemory):
             self._read(move, begin, (first, n), tile.extent[1], guarded, tile.shape[1])
             for n in range(tile.vector)
         ]
-        words = [
-            b.add(
-                spv.BitcastOp(
-                    b.add(spv.CompositeConstructOp(elements[n : n + PACKED], FOUR_BYTES)), i32
-                )
-            )
-            for n in range(0, tile.vector, PACKED)
-        ]
-        if len(words) == 1:
-            return words[0]
-        return b.add(spv.CompositeConstructOp(words, tile.moved_type))
+        return as_one(b, elements, tile.moved_type)
 
     def _read(
         self,

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
-from xdsl_spirv.dialects import spv, tile
+from xdsl_spirv.dialects import tile
 from xdsl_spirv.dialects.schedule import bit_width
+from xdsl_spirv.passes.analysis.contraction import type_name
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel.elements import convert_factor, multiply_add
 from xdsl_spirv.passes.kernel.matrix_values import load_matrix, multiply_matrices
@@ -35,13 +35,6 @@ from xdsl_spirv.passes.kernel.tile_values import (
     join_matrices,
 )
 
-_SIGNED = (
-    spv.CooperativeMatrixOperands.MatrixASignedComponentsKHR
-    | spv.CooperativeMatrixOperands.MatrixBSignedComponentsKHR
-    | spv.CooperativeMatrixOperands.MatrixCSignedComponentsKHR
-    | spv.CooperativeMatrixOperands.MatrixResultSignedComponentsKHR
-)
-
 
 @dataclass(frozen=True)
 class Product:
@@ -57,11 +50,10 @@ class Product:
         return *self.c.shape, self.a.shape[1]
 
 
-def name_of(element: Attribute, unsigned: bool) -> str:
-    """Returns the target's name of an element type."""
-    if isinstance(element, IntegerType):
-        return f"{'u' if unsigned else 's'}{element.width.data}"
-    return str(element)
+def types_of(op: tile.MultiplyAddOp) -> tuple[str, str, str]:
+    """Returns the target's names of the element types of A, B and the result."""
+    a, c = (type_name(tile.tile_of(value).element, op.unsigned is None) for value in (op.a, op.c))
+    return a, a, c
 
 
 def plan_product(
@@ -69,10 +61,9 @@ def plan_product(
 ) -> Product | None:
     """Plans a product's matrices; None for multiply-adds. Refuses tiles that do not fit."""
     a, c = tile.tile_of(op.a), tile.tile_of(op.c)
-    signed = op.unsigned is None
-    types = [name_of(type.element, not signed) for type in (a, a, c)]
+    types = types_of(op)
     target, grid = schedule.target, schedule.grid
-    known = target.properties_for((types[0], types[1], types[2]))
+    known = target.properties_for(types)
     asked = schedule.instruction
     if asked == "fma" or (asked is None and not known):
         return None
@@ -131,8 +122,7 @@ def _operand(value: TileValue, wanted: Matrices) -> Operand:
         return lambda i, j: held[i * wanted.counts[1] + j]
     turned = isinstance(value, Turned)
     source = value.source if isinstance(value, Turned) else value
-    corner = corner_of(b, wanted)
-    if isinstance(source, Box) and (found := _direct(source, wanted, corner, turned)):
+    if isinstance(source, Box) and (found := _direct(source, wanted, turned)):
         return found
     bits = bit_width(source.type.element)
     pad = 0 if b.target.processor else 128 // bits
@@ -141,12 +131,12 @@ def _operand(value: TileValue, wanted: Matrices) -> Operand:
 
     def load(i: int, j: int) -> SSAValue:
         b.will_read(place.memory)
-        return place.matrix(wanted, (i, j), corner, turned)
+        return place.matrix(wanted, (i, j), turned)
 
     return load
 
 
-def _direct(box: Box, wanted: Matrices, corner: Sequence[Index], turned: bool) -> Operand | None:
+def _direct(box: Box, wanted: Matrices, turned: bool) -> Operand | None:
     """Loads matrices from the buffer if no element is outside and rows are aligned."""
     b, view = box.b, box.view
     if view.is_written or not box.is_inside():
@@ -163,7 +153,7 @@ def _direct(box: Box, wanted: Matrices, corner: Sequence[Index], turned: bool) -
     type = wanted.type_of(box.type.element)
 
     def load(i: int, j: int) -> SSAValue:
-        places = [b.plus(c, n * s) for c, n, s in zip(corner, (i, j), wanted.shape, strict=True)]
+        places = corner_of(b, wanted, (i, j))
         at, _ = element_of(b, view, box.firsts, places[::-1] if turned else places)
         return load_matrix(b, type, view.buffer, [at], stride, LAYOUTS[turned])
 
@@ -179,12 +169,11 @@ def multiply(
     emitter = c.b
     accumulators = in_matrices(c, plan.c)
     left, right = operand(a, plan.a), operand(b, plan.b)
-    signs = _SIGNED if isinstance(c.type.element, IntegerType) and op.unsigned is None else None
     rows, columns = plan.c.counts
     for depth in range(plan.a.counts[1]):
         lefts = [left(i, depth) for i in range(rows)]
         factors = (right(depth, j) for j in range(columns))
-        accumulators = multiply_matrices(emitter, lefts, factors, accumulators, signs)
+        accumulators = multiply_matrices(emitter, lefts, factors, accumulators, types_of(op))
     return HeldMatrices(emitter, c.type, plan.c, accumulators)
 
 

@@ -33,7 +33,6 @@ from xdsl_spirv.passes.kernel.tile_values import (
     in_matrices,
     move,
     range_of,
-    scale,
 )
 
 HELD_MATRICES = 16
@@ -73,12 +72,7 @@ class ProgramCode:
         ]
         strides: list[Index] = [1]
         for size in reversed(sizes[1:]):
-            strides.insert(
-                0,
-                scale(b, strides[0], size)
-                if isinstance(strides[0], SSAValue)
-                else b.times(size, strides[0]),
-            )
+            strides.insert(0, b.times(size, strides[0]))
         written = number in self.stored
         return View(number, b.flat(given, type.element), 0, tuple(sizes), tuple(strides), written)
 
@@ -127,7 +121,7 @@ class ProgramCode:
             case arith.AddiOp():
                 return b.plus(*known)
             case arith.MuliOp():
-                return scale(b, *known)
+                return b.times(*known)
             case arith.SubiOp():
                 a, c = known
                 if isinstance(a, int) and isinstance(c, int):
@@ -174,7 +168,7 @@ class ProgramCode:
     ) -> list[Index]:
         """Numbers tiles in bands: rows of a group one after the other, then the next column."""
         b, (row, column), (rows, columns) = self.b, numbers, counts
-        number, area = b.plus(scale(b, row, columns), column), scale(b, columns, group)
+        number, area = b.plus(b.times(row, columns), column), b.times(columns, group)
         first = b.times(_quotient(b, number, area), group)
         within = _remainder(b, number, area)
         fits = isinstance(rows, int) and rows % group == 0
@@ -233,7 +227,7 @@ class ProgramCode:
         zero = zero_of(view_element(view))
 
         def element(spot: Spot) -> SSAValue:
-            number = scale(b, b.cast(numbers.at(spot), INDEX), view.strides[0])
+            number = b.times(b.cast(numbers.at(spot), INDEX), view.strides[0])
             inside = mask.at(spot) if mask else True
             return guarded_load(b, view, b.plus(view.offset, number), inside, zero)
 
@@ -281,10 +275,8 @@ class ProgramCode:
         if not aligned or not possible or view.strides[-1] != 1:
             return False
         assert isinstance(stride, int)
-        parts, corner = in_matrices(value, home), corner_of(b, home)
-        for part, number in zip(parts, all_numbers(home), strict=True):
-            first = [b.plus(c, n * s) for c, n, s in zip(corner, number, home.shape, strict=True)]
-            at, _ = element_of(b, view, box.firsts, first)
+        for part, number in zip(in_matrices(value, home), all_numbers(home), strict=True):
+            at, _ = element_of(b, view, box.firsts, corner_of(b, home, number))
             store_matrix(b, part, view.buffer, [at], stride)
         return True
 
@@ -295,7 +287,7 @@ class ProgramCode:
         mask = cast(TileValue, self.values[op.mask]) if op.mask else None
 
         def place(spot: Spot) -> tuple[Index, Any]:
-            number = scale(b, b.cast(numbers.at(spot), INDEX), view.strides[0])
+            number = b.times(b.cast(numbers.at(spot), INDEX), view.strides[0])
             return b.plus(view.offset, number), mask.at(spot) if mask else True
 
         self._write(value, view, place)

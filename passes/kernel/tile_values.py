@@ -136,12 +136,9 @@ class Stored:
         self.b.give_back(self.memory)
         return values
 
-    def matrix(
-        self, matrices: Matrices, number: tuple[int, int], corner: Sequence[Index], turned: bool
-    ) -> SSAValue:
+    def matrix(self, matrices: Matrices, number: tuple[int, int], turned: bool) -> SSAValue:
         """Loads one matrix of the tile, or of its transpose, after a call of `will_read`."""
-        b = self.b
-        first = [b.plus(c, n * s) for c, n, s in zip(corner, number, matrices.shape, strict=True)]
+        b, first = self.b, corner_of(self.b, matrices, number)
         place, type = first[::-1] if turned else first, matrices.type_of(self.value.type.element)
         stride, layout = self.shape[-1], LAYOUTS[turned]
         return load_matrix(b, type, self.memory, place, stride, layout, shared=True)
@@ -175,11 +172,8 @@ class HeldMatrices(TileValue):
         b, matrices = self.b, self.matrices
         place = Stored(self)
         b.will_write(place.memory)
-        corner = corner_of(b, matrices)
         for value, number in zip(self.values, all_numbers(matrices), strict=True):
-            first = [
-                b.plus(c, n * s) for c, n, s in zip(corner, number, matrices.shape, strict=True)
-            ]
+            first = corner_of(b, matrices, number)
             store_matrix(b, value, place.memory, first, place.shape[-1], shared=True)
         return place
 
@@ -190,11 +184,14 @@ def all_numbers(matrices: Matrices) -> list[tuple[int, int]]:
     return list(product(range(rows), range(columns)))
 
 
-def corner_of(b: TileEmitter, matrices: Matrices) -> tuple[Index, Index]:
-    """Returns the first row and column of a subgroup's matrices."""
+def corner_of(b: TileEmitter, matrices: Matrices, number: tuple[int, int]) -> list[Index]:
+    """Returns the first row and column of a subgroup's matrix at a position."""
     subgroup = b.subgroup_id(b.schedule.subgroups)
-    row, column = b.divided(subgroup, matrices.grid[1]), b.remainder(subgroup, matrices.grid[1])
-    return b.times(row, matrices.steps[0]), b.times(column, matrices.steps[1])
+    places = b.divided(subgroup, matrices.grid[1]), b.remainder(subgroup, matrices.grid[1])
+    return [
+        b.plus(b.times(place, step), n * size)
+        for place, step, n, size in zip(places, matrices.steps, number, matrices.shape, strict=True)
+    ]
 
 
 def in_matrices(value: TileValue, matrices: Matrices) -> list[SSAValue]:
@@ -210,8 +207,7 @@ def in_matrices(value: TileValue, matrices: Matrices) -> list[SSAValue]:
     if layout is None:
         place = Stored(value).fill()
         b.will_read(place.memory)
-        corner = corner_of(b, matrices)
-        parts = [place.matrix(matrices, n, corner, False) for n in all_numbers(matrices)]
+        parts = [place.matrix(matrices, number, False) for number in all_numbers(matrices)]
         b.give_back(place.memory)
         return parts
     return join_matrices(value, matrices, layout)
@@ -303,15 +299,8 @@ def element_of(
     for first, place, size, stride in zip(firsts, places, view.sizes, view.strides, strict=True):
         index = b.plus(first, place)
         inside = b.both(inside, b.below(index, size))
-        number = b.plus(number, scale(b, index, stride))
+        number = b.plus(number, b.times(index, stride))
     return number, inside
-
-
-def scale(b: TileEmitter, index: Index, stride: Index) -> Index:
-    """Computes index * stride; both may be dynamic."""
-    if isinstance(index, SSAValue) and isinstance(stride, SSAValue):
-        return b.pure(b.instructions.multiply, index, stride)
-    return b.times(index, stride)
 
 
 def guarded_load(

@@ -180,7 +180,7 @@ class _Distribution:
         place = b.delinearized(row, self.row_shape)
         total = prod(self.column_shape)
         if not self.columns:
-            self._stored_by_one([place])
+            self._store([place], alone=True)
         else:
             self.lanes.in_turn(total, lambda ns, inside: self._store_columns([place], ns, inside))
         code.group = None
@@ -214,19 +214,8 @@ class _Distribution:
                 lambda ns, stored: self._store_columns(places, ns, b.both(inside, stored)),
             )
         else:
-            self._stored_by_one(places, inside)
+            self._store(places, inside, alone=True)
         self.code.group = None
-
-    def _stored_by_one(self, places: Sequence[tuple[Index, ...]], inside: Condition = True) -> None:
-        values = [
-            [self.code.element(array, place) for array, _ in self.nest.results] for place in places
-        ]
-
-        def store() -> None:
-            for place, elements in zip(places, values, strict=True):
-                store_elements(self.code, self.nest, place, elements)
-
-        self.b.when(self.b.both(inside, self.b.below(self.lanes.lane, 1)), store)
 
     def _store_columns(
         self,
@@ -247,12 +236,19 @@ class _Distribution:
                 )
         self._store(points, inside)
 
-    def _store(self, points: Sequence[tuple[Index, ...]], inside: Condition = True) -> None:
-        """Computes the elements at all points, then stores them, so that stores are neighbours."""
+    def _store(
+        self, points: Sequence[tuple[Index, ...]], inside: Condition = True, alone: bool = False
+    ) -> None:
+        """
+        Compute the elements at all points before any is stored, so that neighbours stay so.
+
+        One invocation stores `alone` what its whole group has computed.
+        """
         values = [[self.code.element(a, p) for a, _ in self.nest.results] for p in points]
 
         def store() -> None:
             for point, elements in zip(points, values, strict=True):
                 store_elements(self.code, self.nest, point, elements)
 
-        self.b.when(inside, store)
+        b = self.b
+        b.when(b.both(inside, b.below(self.lanes.lane, 1)) if alone else inside, store)
