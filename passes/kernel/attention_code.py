@@ -39,7 +39,7 @@ from xdsl_spirv.passes.kernel.attention_numbers import (
     State,
     Words,
 )
-from xdsl_spirv.passes.kernel.attention_parts import PartsExchange
+from xdsl_spirv.passes.kernel.attention_parts import exchange_parts
 from xdsl_spirv.passes.kernel.attention_result import AttentionResult
 from xdsl_spirv.passes.kernel.attention_rows import Cell, ConvertedRows, LaneRows, MemoryRows, Place
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
@@ -127,10 +127,8 @@ class AttentionCode(Numbers):
             self._finish(state)
         else:
             at, held = (self.group, self.part, self.lane), self._in_cells(state)
-            exchange = PartsExchange(self.b, self.plan, at, held.flat())
-            self.b.when(
-                self.b.below(self.part, 1), lambda: self._finish(self._merge(state, exchange))
-            )
+            load = exchange_parts(self.b, self.plan, at, held.flat())
+            self.b.when(self.b.below(self.part, 1), lambda: self._finish(self._merge(state, load)))
 
     def _open_sources(self) -> None:
         """Prepares reading keys and values."""
@@ -523,11 +521,11 @@ class AttentionCode(Numbers):
         results = [[x for f in row for x in self.rows.cells(f)] for row in state.results]
         return State(state.maxima, state.sums, results)
 
-    def _merge(self, state: State, exchange: PartsExchange) -> State:
+    def _merge(self, state: State, load: Callable[[int], list[SSAValue]]) -> State:
         """Merges the states of all parts: brings two to one maximum, and adds them up."""
         empty, held = self.splat(0.0), self._in_cells(state)
         for part in range(1, self.key_parts):
-            other = held.like(exchange.load(part))
+            other = held.like(load(part))
             width = len(other.results[0]) // self.plan.columns
             other.results = [
                 [

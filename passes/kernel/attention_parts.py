@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
@@ -12,39 +12,30 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 
 
-class PartsExchange:
+def exchange_parts(
+    b: KernelEmitter,
+    plan: AttentionPlan,
+    at: tuple[Index, Index, SSAValue],
+    numbers: Sequence[SSAValue],
+) -> Callable[[int], list[SSAValue]]:
     """
-    The numbers of all subgroups but the first of each group, where their own invocation finds them
-    again; the constructor stores them, before a barrier.
+    Stores the numbers of all subgroups but the first of each group, before a barrier. Returns a
+    loader of another subgroup's numbers; an invocation loads those that its own stand for.
 
-    `at` is the number of the group, of the subgroup in it, and of the invocation.
+    `at` gives the numbers of the group, of the subgroup in it, and of the invocation.
     """
+    lanes, count, (group, own, lane) = plan.target.subgroup_size, len(numbers), at
+    memory = b.allocate(f32, [plan.workgroup_bytes // 4], "of_parts")
 
-    def __init__(
-        self,
-        b: KernelEmitter,
-        plan: AttentionPlan,
-        at: tuple[Index, Index, SSAValue],
-        numbers: Sequence[SSAValue],
-    ):
-        self.b, self.lanes, self.count = b, plan.target.subgroup_size, len(numbers)
-        self.group, part, self.lane = at
-        self.others = plan.schedule.key_parts.data - 1
-        self.memory = b.allocate(f32, [plan.workgroup_bytes // 4], "of_parts")
+    def places(part: Index) -> list[Index]:
+        slot = b.plus(b.times(group, plan.schedule.key_parts.data - 1), b.minus(part, 1))
+        first = b.plus(b.times(slot, count * lanes), lane)
+        return [b.plus(first, number * lanes) for number in range(count)]
 
-        def store() -> None:
-            for place, value in zip(self._places(part), numbers, strict=True):
-                b.store(value, self.memory, (place,))
+    def store() -> None:
+        for place, value in zip(places(own), numbers, strict=True):
+            b.store(value, memory, (place,))
 
-        b.when(b.below(0, part), store)
-        b.barrier()
-
-    def _places(self, part: Index) -> list[Index]:
-        b = self.b
-        slot = b.plus(b.times(self.group, self.others), b.minus(part, 1))
-        first = b.plus(b.times(slot, self.count * self.lanes), self.lane)
-        return [b.plus(first, number * self.lanes) for number in range(self.count)]
-
-    def load(self, part: int) -> list[SSAValue]:
-        """Loads the numbers of another subgroup of the group."""
-        return [self.b.load(self.memory, (at,)) for at in self._places(part)]
+    b.when(b.below(0, own), store)
+    b.barrier()
+    return lambda part: [b.load(memory, (place,)) for place in places(part)]

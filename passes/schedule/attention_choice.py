@@ -251,16 +251,14 @@ def _time_without_memory(plan: AttentionPlan) -> float:
 
 def _structure_of(plan: AttentionPlan) -> Structure:
     """Returns the structure of the target's model that a schedule has."""
-    schedule = plan.schedule
-
-    def describe(structure: Structure) -> tuple[object, ...]:
-        walk = structure.strips, structure.key_fragments, structure.ahead, structure.rescale
-        return *walk, structure.subgroups > 0, structure.buffers
-
+    schedule, structures = plan.schedule, plan.target.model.attention.structures
     walk = schedule.strips, plan.key_fragments, schedule.ahead.data, schedule.rescale.data
     own = *walk, schedule.staged, schedule.buffers.data
-    structures = plan.target.model.attention.structures
-    return next(structure for structure in structures if describe(structure) == own)
+    return next(
+        s
+        for s in structures
+        if (s.strips, s.key_fragments, s.ahead, s.rescale, s.subgroups > 0, s.buffers) == own
+    )
 
 
 def _rate(plan: AttentionPlan) -> float:

@@ -257,9 +257,8 @@ class _Match:
         if value is None:
             raise NotTraced("a mask that is not a tensor")
         operand = stored(value, place)
-        if not isinstance(
-            element_type(operand[0]), Float16Type | BFloat16Type | Float32Type
-        ) or _loops_of(operand[1]) & {"d", "e"}:
+        foreign = _loops_of(operand[1]) & {"d", "e"}
+        if foreign or not isinstance(element_type(operand[0]), FLOATS):
             raise NotTraced("a mask of another kind")
         self.mask = operand
         return x

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, UnitAttr, f32, i64
 from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
@@ -191,6 +191,26 @@ def test_rows_of_nan_may_be_zero():
     (result,) = run(compile_module(module, "lavapipe"), inputs).values()
     assert not result.any()
     assert not expected.any()
+
+
+@pytest.mark.parametrize("way", ["memory, rescale = late", "converted, rescale = seldom"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("window", IntegerAttr(-3, i64)), ("cap", FloatAttr(2.0, f32))],
+    ids=["window", "cap"],
+)
+def test_windows_and_caps_where_places_are_not_asked_for(name: str, value: Any, way: str):
+    module, (op,) = formed(SMALL.text(), "lavapipe")
+    op.properties[name] = value
+    schedule = "query_tile = 16, key_tile = 8, subgroups = 1, instruction = coopmat 8x8x8"
+    attribute = f"#schedule.attention<{schedule}, probabilities = {way}>"
+    op.attributes[SCHEDULE] = Parser(context(), attribute).parse_attribute()
+    inputs = SMALL.inputs(np.random.default_rng(7))
+    (expected,) = interpret(module, list(inputs.values()))
+    program = compile_module(module, "lavapipe")
+    judged(program, inputs)
+    (result,) = run(program, inputs).values()
+    np.testing.assert_allclose(result, expected, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("change", [{"d": 300}, {"type": "f32", "out": "f32"}], ids=str)
