@@ -21,10 +21,11 @@ Body: TypeAlias = Callable[[Sequence[Attribute]], Region]
 """From the element types of the operands to the body."""
 
 
-def multiply_add(types: Sequence[Attribute], signed: bool = True) -> Region:
+def multiply_add(types: Sequence[Attribute], signed: tuple[bool, bool] = (True, True)) -> Region:
     """`cast(a) * cast(b) + c` of three arguments of these types, in the order of xDSL."""
     block = Block(arg_types=types)
-    a, b = (cast_to(block, arg, types[-1], signed) for arg in block.args[:2])
+    given = zip(block.args, signed, strict=False)
+    a, b = (cast_to(block, arg, types[-1], has_sign) for arg, has_sign in given)
     of, result = arithmetic_of(types[-1]), types[-1:]
     product = of["mul"].create(operands=[a, b], result_types=result)
     total = of["add"].create(operands=[*product.results, block.args[2]], result_types=result)

@@ -375,7 +375,7 @@ def with_maps(parser: Parser, parse: Any) -> Any:
     if isinstance(function, TypeFunctionAttr) and function.data == TypeFunction.CAST_UNSIGNED:
         types = op.body_arg_types(op.operands)
         op.body.detach_block(op.body.block)
-        unsigned = multiply_add(types, signed=False)
+        unsigned = multiply_add(types, (False, False))
         unsigned.move_blocks(op.body)
     return op
 

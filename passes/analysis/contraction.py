@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import (
     i1,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import PackedViewOp, PackingAttr, PaddedViewOp
@@ -49,7 +49,7 @@ from xdsl_spirv.passes.analysis.epilogue import (
     prologue_of,
 )
 from xdsl_spirv.passes.analysis.layout import Layout, NotLinear, layout_of, linear
-from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, yields_of
+from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, product_body, yields_of
 from xdsl_spirv.passes.analysis.pointwise import NotAContraction, factors_of
 from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
 from xdsl_spirv.passes.analysis.values import is_zero
@@ -444,30 +444,6 @@ def _reorder_loops(map: AffineMap, order: Sequence[int]) -> AffineMap:
     return map.replace_dims_and_symbols(new, [], len(order), 0)
 
 
-def _canonical_body(contraction: Contraction) -> Region:
-    types = contraction.element_types
-    result = types[2]
-    block = Block(arg_types=types)
-    a = _extend(block, block.args[0], contraction.types[0], result)
-    b = _extend(block, block.args[1], contraction.types[1], result)
-    floating = not isinstance(result, IntegerType)
-    product = (arith.MulfOp if floating else arith.MuliOp)(a, b)
-    total = (arith.AddfOp if floating else arith.AddiOp)(block.args[2], product)
-    block.add_ops([product, total, linalg.ops.YieldOp(total)])
-    return Region(block)
-
-
-def _extend(block: Block, arg: BlockArgument, name: str, result: Attribute) -> SSAValue:
-    if arg.type == result:
-        return arg
-    if isinstance(result, IntegerType):
-        extension = (arith.ExtSIOp if name.startswith("s") else arith.ExtUIOp)(arg, result)
-    else:
-        extension = arith.ExtFOp(arg, result)  # pyright: ignore[reportArgumentType]
-    block.add_op(extension)
-    return extension.results[0]
-
-
 def canonical_form(
     contraction: Contraction, a: SSAValue, b: SSAValue, init: SSAValue
 ) -> linalg.ops.GenericOp:
@@ -476,4 +452,6 @@ def canonical_form(
 
     Loops in the order batch, M, N, K; A before B; body `init + ext(a) * ext(b)`.
     """
-    return make_generic([a, b], init, contraction.maps, _canonical_body(contraction))
+    a_sign, b_sign = (name.startswith("s") for name in contraction.types[:2])
+    body = product_body(contraction.element_types, (a_sign, b_sign))
+    return make_generic([a, b], init, contraction.maps, body)

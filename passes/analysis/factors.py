@@ -26,7 +26,13 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
-from xdsl_spirv.passes.analysis.linalg_code import Code, make_generic, maps_of, tensor_type
+from xdsl_spirv.passes.analysis.linalg_code import (
+    Code,
+    make_generic,
+    maps_of,
+    product_body,
+    tensor_type,
+)
 from xdsl_spirv.passes.analysis.pointwise import (
     Factor,
     NotAContraction,
@@ -50,20 +56,8 @@ def with_pure_factors(op: LinalgStructuredOperation) -> LinalgStructuredOperatio
     other = {id(x): y, id(y): x}
     prepared = [_Prepared(op, factor, other[id(factor)]) for factor in (x, y)]
     operands = [factor.build() for factor in prepared]
-    body = Block(
-        arg_types=[
-            *(tensor_type(value).element_type for value in operands),
-            op.body.block.args[-1].type,
-        ]
-    )
-    values = [
-        factor.extended(body, argument)
-        for factor, argument in zip(prepared, body.args, strict=False)
-    ]
-    floating = not isinstance(body.args[2].type, IntegerType)
-    product = (arith.MulfOp if floating else arith.MuliOp)(values[0], values[1])
-    total = (arith.AddfOp if floating else arith.AddiOp)(body.args[2], product)
-    body.add_ops([product, total, linalg.ops.YieldOp(total)])
+    types = [tensor_type(value).element_type for value in operands]
+    body = product_body([*types, op.body.block.args[-1].type], (x.signed, y.signed))
     maps = [*(factor.map for factor in prepared), maps_of(op)[-1]]
     generic = make_generic(operands, op.outputs, maps, body, op.get_iterator_types(), op)
     Rewriter.replace_op(op, generic)
@@ -122,17 +116,6 @@ class _Prepared:
         result = elementwise(inputs, self.maps, block, self.type, self.op)
         result.name_hint = main.name_hint
         return result
-
-    def extended(self, body: Block, value: SSAValue) -> SSAValue:
-        """The operand's element as the product takes it."""
-        type = self.factor.value.type
-        if value.type == type:
-            return value
-        signed = arith.ExtSIOp if self.factor.signed else arith.ExtUIOp
-        kind = signed if isinstance(type, IntegerType) else arith.ExtFOp
-        op = kind.create(operands=[value], result_types=[type])
-        body.add_op(op)
-        return op.results[0]
 
 
 _HALVES: dict[type[Attribute], int] = {Float16Type: 11, BFloat16Type: 8}

@@ -30,6 +30,7 @@ from xdsl.rewriter import InsertPoint
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.sizes import empty_of, extents
+from xdsl_spirv.upstream.linalg_bodies import cast_to
 
 Body: TypeAlias = Callable[[Builder, Sequence[SSAValue]], Operation | SSAValue]
 """Writes the operations on elements; returns the value that the body yields."""
@@ -105,6 +106,17 @@ def make_generic(
         generic.attributes |= like.attributes
         generic.attributes.pop("linalg.memoized_indexing_maps", None)
     return generic
+
+
+def product_body(types: Sequence[Attribute], signed: tuple[bool, bool]) -> Block:
+    """The body `c + cast(a) * cast(b)` of a contraction, casts as `signed` says for integers."""
+    block, floating = Block(arg_types=types), not isinstance(types[2], IntegerType)
+    given = zip(block.args, signed, strict=False)
+    a, b = (cast_to(block, arg, types[2], has_sign) for arg, has_sign in given)
+    product = (arith.MulfOp if floating else arith.MuliOp)(a, b)
+    total = (arith.AddfOp if floating else arith.AddiOp)(block.args[2], product)
+    block.add_ops([product, total, linalg.ops.YieldOp(total)])
+    return block
 
 
 def make_body(types: Sequence[Attribute], write: Body) -> Block:

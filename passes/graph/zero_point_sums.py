@@ -9,7 +9,7 @@ from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import IntegerType, TensorType, i8
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
@@ -176,13 +176,7 @@ class _Quantized:
         """The sum of a * b onto the output."""
         values = [self.values[operand.input] for operand in (self.a, self.b)]
         types = [self.block.args[operand.input].type for operand in (self.a, self.b)]
-        body = multiply_add([*types, self.type])
-        for operand, extension in zip((self.a, self.b), _extensions(body.block), strict=False):
-            if extension is not None and not operand.signed:
-                unsigned = arith.ExtUIOp.create(
-                    operands=extension.operands, result_types=[self.type]
-                )
-                Rewriter.replace_op(extension, unsigned)
+        body = multiply_add([*types, self.type], (self.a.signed, self.b.signed))
         maps = [self.maps[self.a.input], self.maps[self.b.input], self.out]
         return make_generic(
             values, self.op.outputs, maps, body, self.op.get_iterator_types(), self.op
@@ -241,15 +235,6 @@ class _Quantized:
         rank = len(self.out.results)
         place = AffineMap(rank, 0, tuple(AffineDimExpr(positions[d]) for d in kept))
         return code, sums.results[0], place
-
-
-def _extensions(block: Block) -> list[Operation | None]:
-    """For each of the first two arguments the operation that extends it."""
-    extensions: list[Operation | None] = []
-    for arg in block.args[:2]:
-        users = [use.operation for use in arg.uses]
-        extensions.append(users[0] if isinstance(users[0], arith.ExtSIOp) else None)
-    return extensions
 
 
 class _Correction(BodyCode):
