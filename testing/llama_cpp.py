@@ -33,7 +33,8 @@ class LlamaCpp:
         parameters.n_gpu_layers = 0
         self.model = _model_class(self.api)(os.fspath(path), parameters, verbose=False)
         options = self.api.LlamaContextParams()
-        options.n_ctx = options.n_batch = options.n_ubatch = context
+        options.n_ctx = context
+        options.n_batch = options.n_ubatch = min(context, 512)
         options.n_threads = options.n_threads_batch = 1
         options.type_k = options.type_v = 0
         options.flash_attn_type = 0

@@ -182,9 +182,8 @@ def _place_tokens(
         PAST: np.array(past),
     }
     if any(buffer.name == NEAR for buffer in function.manifest.buffers):
-        room = min(
-            buffer.shape[2] for buffer in function.manifest.buffers if buffer.kind == "state"
-        )
+        states = [buffer for buffer in function.manifest.buffers if buffer.kind == "state"]
+        room = min(int(buffer.shape[2]) for buffer in states)
         inputs[NEAR] = np.array(min(past, room - count))
     return function.at(inputs), inputs
 

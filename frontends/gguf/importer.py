@@ -92,7 +92,7 @@ def import_gguf(
     """
     file = read_file(path)
     parameters = parameters_of(file)
-    context = context_of(parameters, context, file.place)
+    context = context_of(parameters, context, file.place, slots)
     weights = Weights(file, parameters, context)
     if cache not in CACHES:
         raise FrontendError(
@@ -130,7 +130,7 @@ def import_gguf(
     )
 
 
-def context_of(p: Parameters, wanted: int | None, place: str) -> int:
+def context_of(p: Parameters, wanted: int | None, place: str, slots: int = 1) -> int:
     """
     Returns how many tokens the states have room for: `wanted`, or the default.
 
@@ -143,7 +143,7 @@ def context_of(p: Parameters, wanted: int | None, place: str) -> int:
             f"{place}, {p.architecture.name}.context_length",
             f"use 1 to {p.context}",
         )
-    elements = max(context * p.keys, p.vocabulary * p.width, p.hidden * p.width)
+    elements = max(slots * context * p.keys, p.vocabulary * p.width, p.hidden * p.width)
     if elements > LARGEST:
         raise FrontendError(
             f"a tensor of {elements:,} elements", place, f"use tensors of at most {LARGEST:,}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 pytest.importorskip("gguf")
 
+from xdsl_spirv.compiler.model import compile_model
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.gguf.caches import CACHES, Sliding, state_bytes
 from xdsl_spirv.frontends.gguf.file import read_file
@@ -135,6 +138,48 @@ def test_small_keys_and_values_give_nearly_the_logits_of_f16(cache: str, tmp_pat
     assert LEAST[cache] <= cosine < 0.9999999
     p = parameters_of(read_file(path))
     assert state_bytes(p, 48, cache) < 0.57 * state_bytes(p, 48, "f16")
+
+
+def test_states_beyond_the_largest_tensor_are_refused(tmp_path: Path):
+    path = tmp_path / "x.gguf"
+    write_declared(path, "gemma2", {**VALUES, "context_length": 1 << 20})
+    with pytest.raises(FrontendError, match="a tensor of 2,147,483,648 elements"):
+        import_gguf(path, context=1 << 20, slots=64)
+
+
+@pytest.mark.long
+@pytest.mark.vulkan
+def test_a_text_of_33_000_tokens_is_read_as_by_llama_cpp(lavapipe: Path, tmp_path: Path):
+    """In parts of 512 tokens, with a window of 200: 8 greedy tokens, and their logits."""
+    judging = pytest.importorskip("xdsl_spirv.testing.llama_cpp")
+    context, path = 40960, tmp_path / "x.gguf"
+    values = {**VALUES, "context_length": context, "attention.sliding_window": 200}
+    values |= {"attention.head_count": 1, "attention.head_count_kv": 1, "embedding_length": 32}
+    values |= {"feed_forward_length": 32, "rope.freq_base": 10000.0}
+    write_declared(path, "gemma2", values)
+    sliding = Sliding.find(parameters_of(read_file(path)), context)
+    assert sliding is not None
+    program = compile_model(import_gguf(path, context=context), "lavapipe")
+    inputs = {"token": np.zeros(512, np.int32), "past": np.array(context - 512)}
+    manifest = program.function("prefill").at({**inputs, "near": np.array(sliding.keep)}).manifest
+    rows = {buffer.shape[2] for buffer in manifest.buffers if buffer.kind == "state"}
+    assert rows == {context, 200 - 1 + 16 + 512}
+    assert manifest.memory is not None
+    assert manifest.memory < 1 << 20
+    program.save(tmp_path / "program")
+    tokens = np.random.default_rng(0).integers(0, 80, 33_000).astype(np.int32)
+    np.save(tmp_path / "tokens.npy", tokens)
+    script = Path(__file__).parent.parent / "llm" / "vulkan" / "read_long_text.py"
+    command = [sys.executable, script, tmp_path / "program", tmp_path / "tokens.npy", "8"]
+    command += map(str, (context, sliding.room, sliding.keep, sliding.window))
+    subprocess.run([lavapipe, *command, tmp_path / "result.npy"], check=True, timeout=1500)
+    judge = judging.LlamaCpp(path, context)
+    parts = np.split(tokens, list(range(512, len(tokens), 512)))
+    *_, last = (judge.run(part)[-1] for part in parts)
+    for ours in np.load(tmp_path / "result.npy"):
+        assert ours @ last >= 0.9999 * np.linalg.norm(ours) * np.linalg.norm(last)
+        assert ours.argmax() == last.argmax()
+        last = judge.run(last.argmax(keepdims=True).astype(np.int32))[-1]
 
 
 def test_other_types_of_keys_and_values_are_refused(tmp_path: Path):
