@@ -100,7 +100,7 @@ class Case:
         return ModuleOp([FuncOp("main", type, Region(entry))])
 
     def inputs(self, rng: np.random.Generator) -> tuple[Any, dict[str, Any]]:
-        """The rows, and the planes of one matrix: all matrices are equal, not the same."""
+        """The rows, and one matrix's planes; every matrix is a separate copy of these."""
         x = rng.normal(size=(self.rows, self.k)).astype(np.float16)
         arrays: dict[str, Any] = {}
         for name, (element, sizes) in self.planes.items():

@@ -51,11 +51,12 @@ Execute = Callable[[Program, Mapping[str, Array]], Mapping[str, Array]]
 @dataclass(frozen=True)
 class LayerComparison:
     """
-    A result of a dispatch beside the reference's.
+    A dispatch's result compared with the reference's.
 
-    `share` is the largest error as a part of the allowed one, `how` the source of that: `interval`
-    or `estimate`; `place` is where it is. `tensor` is the model's, where the reference's result is
-    compared with onnxruntime's, and nothing else with the kernel's.
+    `share` is the largest error divided by the allowed one; `how` says where the allowed one comes
+    from (`interval` or `estimate`), `place` where the largest one is. `tensor` names the model's
+    tensor if the reference was compared with onnxruntime; otherwise it was compared with the
+    kernel.
     """
 
     number: int

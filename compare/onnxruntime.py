@@ -91,7 +91,7 @@ def tolerance_of(module: Operation) -> Tolerance:
 
 
 def steps(quantized: int) -> float:
-    """The error that so many roundings to steps add, as a part of the largest element."""
+    """The error of rounding to steps this many times, relative to the largest element."""
     return float(STEP * np.sqrt(quantized))
 
 

@@ -20,10 +20,10 @@ def share_buffers(
     functions: Sequence[HostFunction], declared: Mapping[str, set[str]]
 ) -> list[HostFunction]:
     """
-    The functions, in which a name of a weight or a state stands for one value.
+    Lets functions that name the same weight or state share one value.
 
-    `declared` are the names that each function's source gives. Raises `ProgramError` for a name
-    that it gives to different things.
+    `declared` are the names in each function's source. Raises `ProgramError` if one name means
+    different things.
     """
     buffers: dict[str, Buffer] = {}
     values: dict[str, Array] = {}

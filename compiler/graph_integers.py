@@ -122,7 +122,7 @@ TO_INTEGERS = {"arith.fptosi", "arith.fptoui", "arith.trunci"}
 
 
 def quantization(op: GenericOp) -> Quantization | None:
-    """The quantization to bytes that an elementwise operation is; None for any other."""
+    """Returns an elementwise operation's quantization to bytes; None for any other."""
     block = op.body.block
     body = [o for o in block.ops if not isinstance(o, arith.ConstantOp)]
     if len(op.inputs) != 1 or len(op.results) != 1 or block.args[-1].type != IntegerType(8):
@@ -189,10 +189,7 @@ def _known_operand(b: GraphBuilder, op: tosa.TosaOp) -> tuple[SSAValue, Array] |
 
 
 def _rescale(b: GraphBuilder, x: SSAValue, step: float, zero: int) -> Value | None:
-    """
-    Sums of products with a scale, and a bias of whole steps of the sums, as bytes; None if `x` is
-    anything else.
-    """
+    """Converts sums of products to bytes, with a scale and a bias; None if `x` has another form."""
     shape = b.shape(x)
     bias: Array = np.zeros([1] * len(shape), np.float64)
     scale: Array = np.full([1] * len(shape), 1.0)

@@ -29,7 +29,7 @@ VARIABLE = "XDSL_SPIRV_CACHE"
 NAME = "programs"
 
 MOST, MOST_BYTES = 32, 32 << 30
-"""Programs that are kept, and their bytes: beyond them the one unused for longest goes."""
+"""Number and bytes of the kept programs; beyond either, the least recently used goes."""
 
 HEAD = 16 << 20
 """Bytes at the start of a file that tell it from others, beside its size and time."""

@@ -98,9 +98,10 @@ def _lower_kernels(
 
 def parts_of(functions: Sequence[gpu.FuncOp], jobs: int) -> list[list[gpu.FuncOp]]:
     """
-    Kernels in at most so many parts of about the same work, those that are alike in one.
+    Splits kernels into at most this many parts of about equal work; equal kernels go into one
+    part.
 
-    Few kernels are one part: a process costs as much as lowering a few of them.
+    A few kernels are one part: starting a process takes as long as lowering a few of them.
     """
     if len(functions) < FEW:
         return [list(functions)]

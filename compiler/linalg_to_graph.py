@@ -225,7 +225,7 @@ class _Translator:
         return result
 
     def _insert(self, whole: Value, offsets: Sequence[int], piece: Value, axis: int = 0) -> Value:
-        """`whole` with a piece in its place, dimension by dimension."""
+        """Returns `whole` with a piece replaced, built up dimension by dimension."""
         b, shape = self.b, self.b.shape(whole)
         if axis == len(shape):
             return piece

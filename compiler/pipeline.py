@@ -113,7 +113,7 @@ def split_after(
 
 @dataclass(frozen=True)
 class LinalgToSPIRVPass(ModulePass):
-    """lift-weights ... spirv-update-vce for one target: what a program's kernels are made by."""
+    """All passes from lift-weights to spirv-update-vce, for one target."""
 
     name = "linalg-to-spirv"
 

@@ -160,7 +160,7 @@ def integers(
     least: int | None = None,
     **printed: bool,
 ) -> Any:
-    """Declares a list of integers in brackets, as many as one of `counts` if given."""
+    """Declares a list of integers in brackets; `counts` are the lengths that are allowed."""
 
     def refusal(value: ArrayAttr[IntAttr]) -> str | None:
         if counts and len(value) not in counts:

@@ -179,7 +179,7 @@ def _softmax(b: TensorBuilder, x: Tensor, scores: Scores) -> Tensor:
 
 
 def additive(b: TensorBuilder, mask: Tensor, element: Element, hidden: float = MASKED) -> Tensor:
-    """Returns the addend of scores for a mask: one of truth values or ones hides where it is 0."""
+    """Makes a mask something to add to the scores: a boolean mask hides the keys where it is 0."""
     if mask.element.is_float:
         return mask
     return b.elementwise(

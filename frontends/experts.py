@@ -87,7 +87,7 @@ def choose_experts(
 
 
 def normalize_weights(b: TensorBuilder, weights: Tensor, least: float) -> Tensor:
-    """Divides the weights of a token's experts by their sum, or `least` where that is smaller."""
+    """Divides the weights of a token's experts by their sum, but at least by `least`."""
     total = b.reduce(lambda s, x, total: total + x, 0, weights, [1])
     return b.elementwise(lambda s, t, x: x / s.maximum(t, least), total, weights)
 
@@ -162,8 +162,8 @@ class Mixture:
         """
         Sorts tokens into blocks of `ROWS` rows, each of one expert.
 
-        A token's place in an expert's rows is how many tokens before it took the expert: as many as
-        groups of tokens before its own have, and as many as come before it in its group.
+        A token's place among an expert's rows is the number of earlier tokens that chose the
+        expert: the tokens of earlier groups, and the earlier ones of its own group.
         """
         b, chosen, count = self.b, self.chosen, self.count
         tokens, used = chosen.sizes
@@ -221,9 +221,7 @@ class Mixture:
             return start.read(s, [expert]) * ROWS + counted.read(s, [s.index(0), expert])
 
         def token_of(s: Scalars, expert: Number) -> Number:
-            """
-            The last token before which no more tokens took the expert than there are rows
-            before."""
+            """Finds the token of a row: the last with at most `row` earlier ones of the expert."""
             row = (s.index(0, I32) - start.read(s, [expert])) * ROWS + s.index(1, I32)
             token = s.number(0, I32)
             for bit in reversed(range((self.most - 1).bit_length())):

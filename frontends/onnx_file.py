@@ -154,7 +154,7 @@ def _move_to_own_domain(model: Model) -> None:
 
 
 def _refuse_repeated(model: Model, place: str) -> None:
-    """Refuses names that stand for two buffers of a program; raises `FrontendError`."""
+    """Refuses a name that two buffers of a program would have; raises `FrontendError`."""
     taken: dict[str, str] = {}
     for kind, values in (("input", inputs_of(model)), ("output", model.graph.output)):
         for value in values:
@@ -214,9 +214,9 @@ def inputs_of(model: Model) -> list[Any]:
 
 def fix_inputs(model: Model, values: Mapping[str, Any]) -> None:
     """
-    Turn inputs into constants.
+    Turns inputs into constants.
 
-    Raises `FrontendError` for a name that is not an input's, and for a value that is none of its
+    Raises `FrontendError` for a name that is not an input's, and for a value that does not fit its
     type.
     """
     if not values:

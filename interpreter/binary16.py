@@ -49,10 +49,10 @@ def _to_float32(op: Operation) -> bool:
 
 class WidenedValues:
     """
-    The held values of one function; without `enabled` there are none.
+    The binary16 values of a function that are held as binary32; none unless `enabled`.
 
-    A value is held if some arithmetic reads it, and nothing else in its own block does: what reads
-    it elsewhere (a store after a loop) gets it narrowed.
+    A value is held if arithmetic reads it and nothing else in its own block does. Other readers
+    elsewhere (a store after a loop) get it narrowed.
     """
 
     def __init__(self, context: Context, enabled: bool = True):
@@ -120,7 +120,7 @@ class WidenedValues:
         return widener(F16) if wanted else narrow
 
     def adapt(self, op: Operation, function: Function, first: int) -> Function:
-        """The meaning of `op` on values that may be held; `first` arguments are not operands."""
+        """Makes a function accept held operands; they follow its `first` other arguments."""
         computed = COMPUTED.get(type(op))
         result = self.held(op.results[0]) if len(op.results) == 1 else False
         if computed is not None and self._is_half(op.results[0]) and self.enabled:

@@ -203,7 +203,7 @@ class Compiler:
         return tuple(self._slots[value] for value in values)
 
     def keep(self, value: SSAValue) -> int:
-        """A slot for a block argument, which several edges write and no other value may reuse."""
+        """A slot for a block argument: several edges write it, so no other value may reuse it."""
         self._escaping.add(value)
         return self.define(value, lasting=True)
 

@@ -136,7 +136,7 @@ class Debug:
         return terminate
 
     def _begins(self, op: Operation) -> Begins:
-        """The lines that an operation is the first of, asked in the order of its block."""
+        """The lines that start at this operation; must be called in the order of the block."""
         place, line = source_of(op), places.line_of(op)
         now = (line, None if place is None else (place.file, place.line))
         begun: list[bool] = []

@@ -204,7 +204,7 @@ class Flow:
     def _run_parted(
         self, env: Env, batch: Batch, leaving: list[tuple[int, Mask]], whole: Mask
     ) -> int:
-        """Run until all lanes (`whole`) that are left agree on a block again; its number."""
+        """Runs parted lanes until all that are left are at the same block; returns its number."""
         departures = batch.departures
         waiting: dict[int, Mask] = {}
         batch.partial = True

@@ -248,9 +248,8 @@ class Scene:
 
     def variables(self, built_in: bool) -> Iterator[View]:
         """
-        The module's variables: built-ins, or buffers and memory. Members of a block without a name
-        stand for themselves, as in the source.
-        """
+        The module's variables: either built-ins, or buffers and memory. Members of a block
+        without a name are listed as variables, as the source uses them."""
         source = map_of(self.context.module)
         for symbol, slot in self.context.global_slots.items():
             op = self.context.symbols[symbol]

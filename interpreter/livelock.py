@@ -57,7 +57,7 @@ class Described:
         return [f"  it reads byte {byte} of {name}{shown} at {where}", *self.writers(op)]
 
     def writers(self, read: Operation) -> list[str]:
-        """The other instructions that write what is read, where that can be seen."""
+        """The other instructions that write the memory that is read, if they can be found."""
         pointer = next(operand for operand in read.operands if is_shared(operand))
         root, path = _path(pointer)
         if root is None:

@@ -31,8 +31,8 @@ UNWRITTEN = 0xFF
 
 ROOM = 16
 """
-Rows are a multiple of so many bytes, so that a row is a whole number of scalars of any kind. A
-buffer of no elements has so many that are not its own: a lane that reads nothing looks there.
+Rows are a multiple of this many bytes, so that any scalar type fits a whole number of times. An
+empty buffer gets this many bytes, too: lanes that read nothing look there.
 """
 
 PIECES = (32, 16, 8)
@@ -232,8 +232,8 @@ def by_case(
     merge: Callable[[Mask, Any, Any], Any] = np.where,
 ) -> Any:
     """
-    Applies a function to a pointer, and merges the results where it leads into several memories.
-    """
+    Applies a function to a pointer; if lanes point into several memories, once for each, and
+    merges the results."""
     if isinstance(pointer, Pointer):
         return function(pointer, mask)
     (first, lanes), *others = cases(pointer, mask)
@@ -279,8 +279,8 @@ class Access:
     """
     The elements that a load or store of a plain, tightly packed value moves.
 
-    Where the pointer's steps are whole values, a vector is moved as one element of its size; else
-    component by component, with `count` of them.
+    If the pointer's steps are whole values, a vector is moved as one element of its size; otherwise
+    each of its `count` components is moved separately.
     """
 
     def __init__(self, pointer: Pointer, form: Plain, mask: Mask, what: str):
@@ -487,7 +487,7 @@ class Tiles:
         return elements.view(dtype)
 
     def store(self, dtype: DType, value: Array, mask: Mask) -> None:
-        """Write (w, s, lines, width) to the tiles' places, whole matrices in order."""
+        """Writes (w, s, lines, width) to the tiles' places. Whole matrices are written in order."""
         memory = self.memory
         raw = raw_dtype(dtype)
         view = memory.view(raw)

@@ -75,7 +75,7 @@ def _parts(
 
 
 def _dealt(random: np.random.Generator, count: int) -> list[Array]:
-    """Deals the numbers below `count` to at most PARTS sorted lists, none of them empty."""
+    """Deals the numbers below `count` at random to at most PARTS sorted, nonempty lists."""
     numbers = random.permutation(count)
     return [np.sort(chosen) for chosen in np.array_split(numbers, min(PARTS, count))]
 

@@ -129,7 +129,7 @@ class Stepper:
     listen: Callable[[Moment | End, str], None]
     breaks_on_findings: bool = True
     at_instructions: bool = False
-    """True if the wish is asked before every instruction, not only when line or frame changes."""
+    """Whether the run may stop at every instruction, not only where the line or frame changes."""
     _count: int = 0
     _calls: list[Frame] = field(default_factory=list[Frame])
     _now: Frame | None = None

@@ -60,10 +60,9 @@ class CallFrame:
 @dataclass(frozen=True)
 class FlowFrame:
     """
-    A region that is being executed: block `number`, from step `at` on (past the last one: the
-    terminator); with `abandoned` none of the block's lanes are left. `waiting` is None while the
-    region's lanes agree.
-    """
+    A region in execution: block `number`, from step `at` on (one past the last: the terminator).
+    If `abandoned`, no lanes of the block are left. `waiting` is None while the region's lanes
+    agree."""
 
     flow: RunningRegion
     env: Env
@@ -183,7 +182,7 @@ class Stopped:
 def _part_of(
     frame: CallFrame | FlowFrame, env: Env, lanes: Array, stay: bool
 ) -> CallFrame | FlowFrame | None:
-    """The part of a frame for some lanes; None if it has none. `stay`: some are further in."""
+    """The part of a frame for some lanes, if any. With `stay`, some are in deeper frames."""
     if isinstance(frame, CallFrame):
         mask = within(frame.mask, lanes)
         if not mask.any():

@@ -84,7 +84,7 @@ def chunk_size(context: Context, code: Runnable) -> int:
 
 
 class Turn:
-    """A batch of a chunk that has not ended: `stopped` is None before it begins."""
+    """A batch of a chunk that has not ended; `stopped` is None if it has not begun."""
 
     def __init__(self, chunk: Batch, batch: Batch, stopped: Stopped | None = None):
         self.chunk = chunk
@@ -107,7 +107,7 @@ class Turn:
         return self.reason if isinstance(self.reason, Operation) else None
 
     def workgroups(self) -> Array:
-        """The workgroups of the chunk of which it has any invocations, (w,)."""
+        """The chunk's workgroups with lanes in this batch, (w,)."""
         if self.stopped is None:
             return np.ones(self.batch.workgroups, np.bool_)
         return self.stopped.alive().any(axis=(1, 2))
@@ -195,7 +195,7 @@ class Turns:
         return True
 
     def _report_release(self, watch: Watch | None, lanes: Array | None) -> None:
-        """Tells the checker of lanes that stopped waiting though their workgroups have not run."""
+        """Tells the checker of lanes that stopped waiting before all their workgroups had run."""
         checker = self.context.checker
         if checker is None or watch is None or lanes is None or not watch.decisive.for_workgroups():
             return

@@ -145,7 +145,7 @@ class Slice:
         return behind
 
     def _call(self, op: spv.FunctionCallOp) -> None:
-        """Treats a call as reading anything; its result stands for that."""
+        """A call may read anything, and so may everything that uses its result."""
         self.sources.append(op)
         for result in op.results:
             self.reads[result] = None

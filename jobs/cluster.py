@@ -270,7 +270,7 @@ class _Run:
                 )
 
     def _pull(self, jobs: Iterator[Job]) -> bool:
-        """Take the next job of the caller, if there is one and not too many are held."""
+        """Takes the caller's next job unless too many are held; returns whether it took one."""
         if len(self.open) + len(self.engine.dealer.held(self)) + self._held >= OPEN:
             return False
         for job in jobs:
@@ -291,7 +291,7 @@ class _Run:
         return sum(map(len, self.held.values()))
 
     def _attended(self, capacity: Counter[str], waiting: Sequence[Job]) -> bool:
-        """Whether there are workers for something that is open or held."""
+        """Whether any worker can perform any job that is open or held."""
         needed = {
             *(task.needs for task in list(self.open.values())),
             *(needs for _, needs in self.held),
@@ -364,7 +364,7 @@ class _Run:
         return numbers
 
     def _settled(self, numbers: Iterable[int]) -> Iterator[tuple[Job, Result]]:
-        """The results of jobs that ended; those that have none are held again."""
+        """The results of jobs that ended; jobs that ended without one are held again."""
         ended = {number: self.open.pop(number) for number in numbers if number in self.open}
         done = [task.future for task in ended.values() if task.future.status == "finished"]
         answers = dict(zip((f.key for f in done), self._gathered(done), strict=True))

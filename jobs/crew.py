@@ -128,7 +128,7 @@ class Crew:
         )
 
     def _attempt(self, job: Job, place: Place) -> Result:
-        """A process that was killed from outside is not the job's fault: it is tried once more."""
+        """Performs a job; tries once more if its process was killed from outside."""
         try:
             return self._once(job, place)
         except ProcessDied as error:

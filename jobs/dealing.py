@@ -42,7 +42,7 @@ class Dealer:
         """Number of devices that a worker has, by resource and worker."""
         self._waiting: dict[str, list[Waiting]] = defaultdict(list)
         self._ages: dict[str, int] = {}
-        """Keys of groups of jobs (`near`), by the time of arrival."""
+        """The order of arrival of groups of jobs (`near`)."""
         self._taken: Counter[tuple[str, str]] = Counter()
         """Jobs that a worker has for its devices, by resource and worker."""
         self._sent: dict[int, tuple[str, str]] = {}

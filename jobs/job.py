@@ -40,7 +40,7 @@ SECONDS = 60.0
 
 
 class Wrong(Exception):
-    """A result is not the expected one; `value` is kept beside the cause."""
+    """A result is not the expected one; `value` keeps it."""
 
     def __init__(self, cause: str, value: Any = None):
         super().__init__(cause)
@@ -50,10 +50,10 @@ class Wrong(Exception):
 @dataclass(frozen=True)
 class Kind:
     """
-    A kind of job: `function` is `module:name`, importable wherever its jobs run.
+    A kind of job: `function` is `module:name`, importable on all workers.
 
-    The result of one that is `measured` follows from its data, device and driver; that of another
-    one also from this package's code, so that it is not taken from a store of other code.
+    The result of a `measured` kind depends on its data, device and driver. Other results depend on
+    this package's code, too, so other code's stored results are not used.
     """
 
     function: str

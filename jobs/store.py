@@ -197,7 +197,7 @@ def _record(row: Sequence[Any]) -> Record:
 
 
 def _shorten_bytes(data: Any) -> Any:
-    """Data in which long bytes are their digest: the key stands for all of it."""
+    """Replaces long bytes in data by their digest, so that keys stay short."""
     if isinstance(data, bytes) and len(data) > SHORT:
         return {"sha256": hashlib.sha256(data).hexdigest(), "length": len(data)}
     if isinstance(data, Mapping):

@@ -63,7 +63,7 @@ def resources(cores: int, devices: Iterable[Place]) -> dict[str, float]:
 
 
 def turns(resource: str) -> str:
-    """Returns the resource of turns at a GPU, of which a job takes one to have the GPU alone."""
+    """Returns the name of the resource for a GPU's turns; a job takes one to have the GPU alone."""
     return f"turns {resource}"
 
 

@@ -129,7 +129,7 @@ class Kernel(HasBinary):
         return given
 
     def __call__(self, *arguments: Any, **named: Any) -> NoReturn:
-        """A kernel is launched, on so many workgroups, not called."""
+        """Refuses the call: a kernel is launched."""
         raise KernelError("a kernel is called", self.name, f"write {self.name}.launch(grid, ...)")
 
     def __repr__(self) -> str:

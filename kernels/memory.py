@@ -84,8 +84,8 @@ def buffer(element: Type, *sizes: int | None, read_only: bool = False) -> Memory
     """
     A parameter that is a storage buffer of elements: `x=buffer(f32)`.
 
-    Sizes are constants; the first may be None, for as many as the launch binds, and without sizes
-    it is.
+    Sizes are constants, except that the first may be None: the bound array gives it. Without sizes,
+    there is one such dimension.
     """
     if not isinstance(element, Type) or element.is_boolean:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise KernelError(f"{element!r} is not a type of a buffer's elements", "", "write k.f32")

@@ -127,10 +127,10 @@ def place(
     view: View, *sizes: int, axes: tuple[int, ...] | None = None, group: int | None = None
 ) -> Any:
     """
-    The first indices of the workgroup's tile of a view: one for each of `axes`, the slowest first.
+    The first indices of the workgroup's tile of a view, one for each of `axes`, slowest first.
 
-    The grid covers the view by tiles of these sizes; axes without a size have tiles of 1. `group`
-    covers so many tiles of the first axis before the next of the last one.
+    The grid covers the view with tiles of these sizes; axes without a size have tiles of 1. With
+    `group`, this many tiles of the first axis come before the last axis moves on.
     """
     rank = len(view.type.shape)
     chosen = tuple(axes) if axes is not None else tuple(_integers(len(sizes)))

@@ -16,7 +16,7 @@ from xdsl_spirv.llm.vocabulary import Kind, Vocabulary
 
 
 def _characters() -> dict[int, str]:
-    """The character for each byte: itself where it can be seen, and else one from U+0100 on."""
+    """The character that stands for each byte: itself if it is visible, else one from U+0100 on."""
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = sorted(set(range(0x100)) - set(visible))
     return {

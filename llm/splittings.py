@@ -35,7 +35,7 @@ BEFORE = r"[^\r\n\p{L}\p{N}]?"
 
 
 def _letters(digits: str) -> str:
-    """Words of letters, and so many digits together."""
+    """A pattern that splits into words of letters, and digits as `digits` says."""
     return rf"{ENDINGS}|{BEFORE}\p{{L}}+|{digits}|{REST}"
 
 

@@ -70,7 +70,7 @@ class Texts:
         """
         Read the next tokens of a text, up to `PREFILLED`.
 
-        Predicts the token that follows; None where the text goes on.
+        Predicts the token that follows; None if more of the text must be read.
         """
         past = len(tokens) - self.count_left(slot, tokens)
         part = tokens[past : past + PREFILLED]

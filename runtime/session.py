@@ -116,10 +116,9 @@ class Session(Closing, ABC):
 
     def reserve(self, function: str | None = None, /, **sizes: int) -> None:
         """
-        Make room for runs of a function at sizes of inputs by their names, numbers being 0.
+        Reserve memory for runs of a function at the named sizes. Numbers default to 0.
 
-        A later run at these sizes finds its memory. Raises `ProgramError` for a size that is not
-        named or beyond a limit, and for memory that is not there.
+        Raises `ProgramError` for an unknown, missing or too large size, and if memory is lacking.
         """
         chosen = self.program.function(function)
         names = {n for b in chosen.manifest.inputs for size in b.shape for n in names_in(size)}

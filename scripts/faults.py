@@ -76,7 +76,7 @@ READERS: Mapping[str, tuple[str, ...]] = {
 
 
 def hostile_inputs() -> Iterator[Case]:
-    """Every reader with every file that is none of its kind."""
+    """Every reader with every kind of file that it cannot read."""
     for name, arguments in READERS.items():
         for kind, make in bad_files(name):
 

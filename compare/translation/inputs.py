@@ -27,7 +27,7 @@ class Input:
     dtype: DType
     shape: tuple[int, ...]
     is_size: bool = False
-    """A number that sizes and offsets follow from: a small one, which lies in every tensor."""
+    """Whether sizes or offsets follow from this number; it must fit every tensor."""
 
     def __str__(self) -> str:
         return f"{self.name}: {'x'.join([*map(str, self.shape), self.dtype.name])}"
@@ -99,7 +99,7 @@ def _uniform(generator: np.random.Generator, like: Input) -> Array:
 
 
 def _sprinkle_edges(generator: np.random.Generator, like: Input) -> Array:
-    """Random values, an eighth of which are edge values that no product overflows with."""
+    """Random values, an eighth of them edge values. Products of the edge values do not overflow."""
     plain = _uniform(generator, like).astype(like.dtype)
     chosen = generator.random(like.shape) < 0.125
     return np.where(chosen, generator.choice(edges(like.dtype, finite=True), like.shape), plain)

@@ -94,7 +94,7 @@ class PackingAttr(KeyedAttr):
 
     @property
     def is_panels(self) -> bool:
-        """Whether elements lie in order: no instruction takes a fragment of one row."""
+        """Whether elements keep their order: a fragment is one row, which no instruction uses."""
         return self.fragment_sizes[0] == 1
 
     @property

@@ -219,7 +219,7 @@ class CompositeInsertOp(SPIRVOp):
 
 
 def _part(value: SSAValue, path: Sequence[int]) -> SSAValue | Attribute | None:
-    """The member at a path, if a constant or the operations that made the whole tell it."""
+    """The member at a path; None unless a constant or the composite's construction shows it."""
     while path:
         constant, producer = ConstantLike.get_constant_value(value), value.owner
         if constant is not None:

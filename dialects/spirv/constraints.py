@@ -284,7 +284,7 @@ class TypeAndDerived(CustomDirective, ABC):
 
     @abstractmethod
     def derive(self, type: Attribute, state: ParsingState) -> Sequence[Attribute]:
-        """The types that are not written. Raises `VerifyException` where there are none."""
+        """Returns the types that the text leaves out. Raises `VerifyException` if it cannot."""
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         start = parser.pos

@@ -34,7 +34,7 @@ class ExitOp(SPIRVOp, ABC):
 
     @property
     def construct(self) -> Construct | None:
-        """The construct whose block is reached; None if there are not so many around."""
+        """The construct that is left, `levels` further out; None if there are fewer."""
         region = self.parent_op()
         for _ in range(self.levels.value.data):
             if not isinstance(region, Construct):

@@ -187,7 +187,7 @@ class ReadClockOp(SPIRVOp, name="spirv.KHR.ReadClock"):
 
 
 class AbortOp(SPIRVOp, name="spirv.KHR.Abort"):
-    """OpAbortKHR: `spirv.KHR.Abort %message : !spirv.struct<(i32, f32)>`; nothing goes on."""
+    """OpAbortKHR: `spirv.KHR.Abort %message : !spirv.struct<(i32, f32)>`; ends the launch."""
 
     message_type = prop_def(TypeAttribute)
     message = operand_def()

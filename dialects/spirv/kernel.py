@@ -46,7 +46,7 @@ from xdsl_spirv.dialects.spirv.types import PointerType
 
 
 class GenericCastToPtrExplicitOp(PointerCast):
-    """A Generic pointer into the result's storage class, null where it points elsewhere."""
+    """Converts a Generic pointer to the result's storage class; null if it points elsewhere."""
 
     @property
     def storage(self) -> StorageClassAttr:

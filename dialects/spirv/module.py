@@ -262,7 +262,7 @@ def cm_10_into_array(pointer: SSAValue) -> None:
 
 
 def points_into_array(pointer: SSAValue) -> bool | None:
-    """Whether an array holds what the pointer points to; None where that is not known."""
+    """Whether the pointer points into an array; None if that is not known."""
     op = pointer.owner
     if not isinstance(op, Operation):
         return None

@@ -162,11 +162,11 @@ class SizeOp(IRDLOperation):
 @irdl_op_definition
 class ViewOp(IRDLOperation):
     """
-    Another view of a view's buffer, which starts `offset` elements behind its start.
+    Another view of a view's buffer, starting `offset` elements after its start.
 
         %v = tile.view %x[%offset] sizes [%m, %n] strides [%s, %one] : view<?xf16> -> view<?x?xf16>
 
-    The elements that it reaches must lie in the buffer.
+    All elements of the new view must lie in the buffer.
     """
 
     name = "tile.view_of"

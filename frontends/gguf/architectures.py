@@ -75,7 +75,7 @@ class Architecture:
     root_of_width: bool = False
     """Whether the embedding is multiplied by the root of its width."""
     wide_scores: int = 0
-    """With so many blocks, scores are divided by the root of width / heads, not of a head."""
+    """From this many blocks on, scores are divided by the root of width / heads."""
     router: Router | None = None
     keys: frozenset[str] = frozenset()
     """Values that this architecture has beside the common ones."""

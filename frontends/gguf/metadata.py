@@ -122,7 +122,7 @@ class Header:
         )
 
     def numbers(self, letter: str, count: int) -> tuple[Any, ...]:
-        """So many numbers of a type; raises `struct.error` beyond the file's end."""
+        """Reads `count` numbers of one type; raises `struct.error` at the end of the file."""
         size = struct.calcsize(f"<{letter}")
         # Before `struct` sees the count: it may be any number of 64 bits.
         if count > (len(self.data) - self.offset) // size:

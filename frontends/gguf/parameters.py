@@ -176,7 +176,7 @@ class Values:
             )
 
     def number(self, key: str, default: float | None = None) -> float:
-        """A number above 0, for all blocks alike."""
+        """A number above 0 that is the same in all blocks."""
         value = self.file.values.get(self.prefix + key, default)
         if isinstance(value, list) and value:
             if any(v != value[0] for v in value):  # pyright: ignore[reportUnknownVariableType]
@@ -195,7 +195,7 @@ class Values:
         return value
 
     def optional(self, key: str, default: float = 0.0) -> float:
-        """A number that may be missing or 0, which says that there is none."""
+        """A number that may be missing; 0 means missing, too."""
         value = self.file.values.get(self.prefix + key)
         return default if value is None or (_is_number(value) and not value) else self.number(key)
 

@@ -452,7 +452,7 @@ class TensorBuilder:
     def slice(
         self, t: Tensor, starts: Sequence[Size], sizes: Sequence[Size], steps: Sequence[int]
     ) -> Tensor:
-        """Every `step`-th element from a start on, as many as `sizes` says; steps are positive."""
+        """Takes every `step`-th element, `sizes` of them from `starts` on; steps are positive."""
         if all(s == 0 for s in starts) and tuple(sizes) == t.sizes and set(steps) <= {1}:
             return t
         if 0 in sizes:

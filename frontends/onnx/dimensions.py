@@ -12,9 +12,9 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, SymbolicSize, exac
 
 def broadcast(*shapes: Sequence[Size]) -> tuple[Size, ...]:
     """
-    The shape that shapes are broadcast to; raises `ValueError` for sizes that differ.
+    The shape that shapes are broadcast to; raises `ValueError` if sizes differ.
 
-    A size that is known only at run time is taken to be the other one, unless that is 1.
+    A size that is known only at run time is assumed to equal the other one, unless that is 1.
     """
     rank = max(map(len, shapes), default=0)
     sizes: list[Size] = [1] * rank

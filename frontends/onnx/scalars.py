@@ -180,7 +180,7 @@ class Scalars:
         return self._insert(arith.CmpiOp(x.value, other.value, predicate), BOOL)
 
     def select(self, condition: Number, then: Operand, otherwise: Operand) -> Number:
-        """Selects one of two numbers, of which at least one is a `Number`."""
+        """Selects one of two numbers; at least one of them must be a `Number`."""
         element = next(v.element for v in (then, otherwise) if isinstance(v, Number))
         a, b = self.number(then, element), self.number(otherwise, element)
         return self._insert(arith.SelectOp(condition.value, a.value, b.value), element)

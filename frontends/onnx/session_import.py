@@ -164,7 +164,7 @@ def _derive_from_past(nodes: Nodes, value: Any, past: Size, length: Size) -> Ten
 def _next(
     nodes: Nodes, session: Session, fronts: Mapping[str, Front], output: str, t: Tensor
 ) -> Tensor:
-    """An output; for a state, all of it with its new part."""
+    """Returns an output's tensor; for a state, the whole state with the new part written."""
     state = next((s for s in session.held.values() if s.output == output), None)
     if state is None or state.axis is None:
         return t

@@ -37,7 +37,7 @@ TOKENS = ("input_ids", "inputs_embeds")
 
 FOLLOWING = (("past_key_values", "present"), ("past_key_values", "present_key_values"),
              ("past", "present"))  # fmt: skip
-"""Parts of names of inputs, and the parts that replace them in the outputs they go on as."""
+"""Parts of inputs' names, and their replacements in the names of continuing outputs."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def session_of(model: Any, context: int | None, pairs: Mapping[str, str] | None)
 
 
 def _following(name: str, outputs: Mapping[str, Any]) -> str:
-    """The output as which an input goes on; nothing if there is none."""
+    """The output that continues an input; empty if there is none."""
     candidates = (name.replace(past, present, 1) for past, present in FOLLOWING if past in name)
     return next((one for one in candidates if one in outputs and one != name), "")
 

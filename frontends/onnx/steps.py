@@ -33,10 +33,10 @@ def repeat(
     collected: Collected | None = None,
 ) -> list[Tensor]:
     """
-    Returns the tensors that `steps` steps make of `carried`, then the collected tensors.
+    Repeats a step on `carried`; returns the final tensors, then the collected ones.
 
-    A step takes its number and the tensors. Raises `ValueError` where it changes the type or the
-    shape of a tensor.
+    A step is called with its number and the tensors. Raises `ValueError` if it changes a tensor's
+    type or shape.
     """
     if steps == 0 and collected is None:
         return list(carried)

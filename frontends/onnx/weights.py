@@ -49,7 +49,7 @@ class Weights:
 
 
 def array_of(tensor: Any) -> Array:
-    """The elements of a tensor in the model; raises `FrontendError` where they do not fit."""
+    """The elements of a tensor in the model; raises `FrontendError` if their number is wrong."""
     if tensor.data_type == STRING:
         raise _refusal(tensor, "is text", "number it on the host: kernels read numbers only")
     try:

@@ -111,7 +111,7 @@ def while_(b: Importer, op: Any, *carried: Tensor) -> Sequence[Tensor]:
 
 
 def _find_kept(body: Any, place: int) -> list[bool]:
-    """For each carried value, without the counter, whether a round gives it on as it is."""
+    """Whether a round leaves each carried value (all but the counter) unchanged."""
     last = list(body.operations)[-1].operation
     pairs = zip(body.arguments, last.operands, strict=True)
     kept = [argument == operand for argument, operand in pairs]

@@ -115,7 +115,7 @@ class Converter:
     # Operations
 
     def blocks(self, block: Block) -> None:
-        """Writes a block and those it goes on to: a branch to `return` leaves the rest out."""
+        """Writes a block and the blocks after it. Branches to `return` are left out."""
         for op in block.ops:
             self.writer.at(op)
             match op.name:
@@ -144,7 +144,7 @@ class Converter:
         w.insert(scf.IfOp(condition, [], Region(rest)))
 
     def convert(self, op: Operation) -> None:
-        """Writes one operation; one that Triton would not write is refused where it stands."""
+        """Writes one operation; refuses one that Triton itself would not write here."""
         handler = HANDLERS.get(op.name)
         try:
             if handler is not None:

@@ -39,7 +39,7 @@ Types: TypeAlias = tuple[Sequence[Attribute], Sequence[Attribute]]
 """The types of operands, and the types of results."""
 
 Typing: TypeAlias = Callable[[int, list[Attribute]], Types]
-"""The types of so many operands and of results, from the types that the text has."""
+"""Makes the types of all operands (the number is given) and results from the types in the text."""
 
 
 @irdl_attr_definition

@@ -37,7 +37,7 @@ def check_element(writer: Writer, type: Attribute) -> None:
 
 
 def compute(writer: Writer, op: Operation, values: Sequence[SSAValue], type: Attribute) -> SSAValue:
-    """The result of an operation on scalars; refused where it is not a function of elements."""
+    """Writes a scalar operation, if it works element by element; refuses any other."""
     check_element(writer, type)
     for value in values:
         check_element(writer, value.type)

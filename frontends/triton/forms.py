@@ -116,9 +116,8 @@ class Affine:
 @dataclass(frozen=True)
 class Pointer:
     """
-    Pointers into an argument's buffer: `offset` elements behind its start, plus what the tile
-    `rest` says where it is not a sum.
-    """
+    Pointers into an argument's buffer: `offset` elements after its start, plus a tile `rest`
+    that is not affine."""
 
     argument: int
     offset: Affine
@@ -195,7 +194,7 @@ def bounds_of(mask: Mask) -> tuple[list[Bounds], list[SSAValue], list[Compare]] 
 
 
 def _as_less(part: Compare) -> Affine | None:
-    """A sum that is negative exactly where the comparison holds; None where there is none."""
+    """A sum that is negative exactly if the comparison holds; None if there is no such sum."""
     a, b = (part.a, part.b) if part.predicate[1] == "l" else (part.b, part.a)
     if part.predicate not in ("slt", "sle", "sgt", "sge"):
         return None

@@ -80,7 +80,7 @@ class Writer:
 
     @contextmanager
     def inside(self, block: Block) -> Generator[None]:
-        """Writes to a block meanwhile."""
+        """Within the `with` block, operations are written to this block."""
         before, self.block = self.block, block
         self._known.append({})
         try:

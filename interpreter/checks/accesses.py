@@ -14,7 +14,7 @@ from xdsl_spirv.interpreter.memory import Memory
 from xdsl_spirv.interpreter.numbers import Array
 
 Layout: TypeAlias = tuple[tuple[int, ...], Mask, tuple[int, ...]]
-"""An instruction's granules over (w, s, l): their shape, the active ones, and further axes."""
+"""The shape of accesses over (w, s, l), the active ones, and the shape of further axes."""
 
 
 class Access:

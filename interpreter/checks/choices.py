@@ -203,7 +203,7 @@ class Choices:
         return different
 
     def _beyond(self, rule: str, own: Array, other: Array, magnitude: Array) -> Array:
-        """Floats of which one or both lie outside of the derived interval."""
+        """Where two floats differ by more than the derived interval allows."""
         dtype = own.dtype
         own, other, magnitude = (x.astype(np.float64) for x in (own, other, magnitude))
         allowed = self._allowed(rule, own, np.abs(magnitude), dtype)
@@ -373,7 +373,7 @@ def _makes_bfloat16(op: Operation) -> bool:
 
 
 def _leaves_floats(op: Operation) -> bool:
-    """Whether something else than a float is made of floats, be it by way of memory."""
+    """Whether an operation makes something other than floats out of floats, also through memory."""
     if any(isinstance(operand.type, UntypedPointerType) for operand in op.operands):
         return True
     if isinstance(op, matrices.CooperativeMatrixStoreOp):

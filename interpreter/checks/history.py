@@ -98,10 +98,8 @@ class Region:
 
     def keep_last(self, index: Array, now: Array, earlier: Array, fresh: Array) -> Array | None:
         """
-        Records the last reader, and the last one before it that differs, for reports.
-
-        Returns where there are two.
-        """
+        Records the last reader and the last different one before it, for reports. Returns where
+        there are both."""
         if not fresh.any():
             return None
         several = fresh & ((earlier ^ now) & IDENTITY != 0)

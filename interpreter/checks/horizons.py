@@ -39,9 +39,8 @@ class Snapshot:
 
 class Horizons:
     """
-    The horizons of one chunk: `groups` (storage, kind, w) and `near` (storage, kind, w, s), and
-    `low`, the least of a storage's and kind's.
-    """
+    The horizons of one chunk: `groups` (storage, kind, w), `near` (storage, kind, w, s), and
+    `low`, the lowest one for each storage and kind."""
 
     def __init__(self, accessors: Accessors, start: int):
         workgroups, subgroups, _ = accessors.lanes.shape

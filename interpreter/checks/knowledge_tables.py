@@ -329,7 +329,7 @@ class Tables:
         return _rebuild(tree or PARTS, parts)
 
     def _row(self, tree: Tree, code: int, storage: int) -> Array:
-        """The times of one party by itself; zeros if there is no column."""
+        """The times that one party has by itself; zeros if it is in no table."""
         if code & KIND == SEVERAL:
             return self.zeros[storage]
         tree, size, number = tree[KINDS.index(code & KIND)], self.size, code & NUMBER
@@ -389,7 +389,7 @@ def pull(column: Array, level: int, semantics: Semantics) -> None:
 
 
 def pass_over(column: Array, _: int, how: tuple[int, int]) -> None:
-    """Leaves the times that another invocation, a level away, hears of in a message."""
+    """Clears the times that a message does not pass on to an invocation that is a level away."""
     storages, level = how
     for storage in range(STORAGES):
         if not storages & 1 << storage:
@@ -425,7 +425,7 @@ def _add_local(column: Array, _: int, how: tuple[int, bytes]) -> None:
 
 
 def _passing(node: Heard) -> int:
-    """The storage, as bits, for which a release synchronizes with an acquire."""
+    """The storage kinds (as bits) for which a release synchronizes with an acquire."""
     semantics = node.link.release.semantics
     if node.level > min(semantics.scope, node.scope):
         return 0

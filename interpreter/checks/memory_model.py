@@ -65,9 +65,10 @@ def level_of(scope: Scope) -> int:
 @dataclass(frozen=True)
 class Facts:
     """
-    One access of an instruction: its privacy, an atomic's scope, and its variable.
+    One access of an instruction: whether it is private, an atomic's scope, and its variable.
 
-    `available` and `visible` are the levels for which it makes a write available or a read visible.
+    `available` and `visible` are the levels to which it makes a write available or for which it
+    makes it visible.
     """
 
     private: bool = False
@@ -82,9 +83,8 @@ class Facts:
 @dataclass(frozen=True)
 class Semantics:
     """
-    The order that a barrier or an atomic makes: the storage (a bit for each kind) that it releases
-    and acquires, the levels for which it makes that available and visible, and its scope's level.
-    """
+    The ordering by a barrier or an atomic: storage kinds (as bits) that it releases and
+    acquires, the levels to which it makes them available and visible, and its scope's level."""
 
     release: int = 0
     acquire: int = 0

@@ -98,7 +98,7 @@ class RaceReports:
         self._known: dict[Operation, str] = {}
 
     def repeats(self, op: Operation) -> bool:
-        """True if an instruction has a finding already; counts it once more."""
+        """Whether an instruction already has a finding; if so, counts a repetition."""
         rule = self._known.get(op)
         return rule is not None and self.checker.report.seen(rule, op)
 

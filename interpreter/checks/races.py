@@ -98,7 +98,7 @@ class Races:
         self.started = False
 
     def _needs_knowledge(self, ops: list[Operation]) -> bool:
-        """Whether a module has what releases and what acquires beside whole control barriers."""
+        """Whether a module has releases and acquires other than barriers of whole workgroups."""
         model = self.model
         atomics = [op for op in ops if isinstance(op, AtomicOperation | kernel.AtomicFlag)]
         fences = [op for op in ops if self._is_fence(op)]
@@ -279,7 +279,7 @@ class Races:
         return int(horizons.low[storage, kinds.EXECUTION]) == int(groups.max())
 
     def _store_held(self, region: Region) -> None:
-        """Stores the reads that are held back, unless a barrier has ended their concern."""
+        """Records the reads that were held back, except those that a barrier has settled."""
         held, region.held = region.held, []
         for stamp, history, access in held:
             if stamp < self.horizons.low[WORKGROUPS, kinds.EXECUTION]:
@@ -555,7 +555,7 @@ class Races:
         region.join("writes", index, now, earlier, fresh, self.accessors, self.knowledge.active)
 
     def _read_coarsely(self, region: Region, index: Array, now: Array, layout: Layout) -> None:
-        """As `_read` where nothing but barriers of whole workgroups orders accesses."""
+        """Like `_read`, if only barriers of whole workgroups order accesses."""
 
         def whole_groups(where: Array) -> Array:
             lead, chosen, tail = layout

@@ -95,7 +95,7 @@ def _undefined_component(op: composite.VectorShuffleOp, context: Context) -> Tes
 
 
 def _wraps(op: Operation, context: Context) -> Test | None:
-    """Overflow where a decoration says that there is none."""
+    """A test for overflow in an operation that is decorated as never overflowing."""
     signed_too = "no_signed_wrap" in op.attributes
     unsigned_too = "no_unsigned_wrap" in op.attributes
     ufunc = _WRAPPING[type(op)]

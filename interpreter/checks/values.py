@@ -203,7 +203,7 @@ def _move_shadow(op: Operation, compiler: CheckedCompiler, function: Function) -
 
 
 def moved_action(op: Operation, compiler: CheckedCompiler, function: Function) -> Checked:
-    """Checks an instruction that only moves parts of its operands: their shadows move alike."""
+    """Checks an instruction that only moves parts of its operands: shadows move along."""
     context = compiler.context
     forms = [shadow_form(context.form(operand.type)) for operand in op.operands]
 

@@ -64,7 +64,7 @@ def launch_func(machine: Host, op: gpu.LaunchFuncOp, operands: Sequence[Any]) ->
 
 
 def _size(argument: Array, dimension: int) -> int:
-    """The size of a dimension, or the number that stands for it."""
+    """The size of an array's dimension; a scalar argument is the size itself."""
     return argument.shape[dimension] if argument.ndim else int(argument)
 
 

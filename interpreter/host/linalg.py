@@ -40,7 +40,7 @@ PARALLEL = "parallel"
 
 
 class Points:
-    """The index space of the loops, which stands in the place of the batch while a body runs."""
+    """The index space of the loops. While a body runs, it takes the place of the batch."""
 
     def __init__(self, indexes: Sequence[Array]):
         self.indexes = indexes

@@ -32,7 +32,7 @@ def _shape_and_dtype(type: Attribute, sizes: Sequence[Array] = ()) -> tuple[tupl
 
 
 def _numbers(static: Sequence[int], dynamic: Any) -> tuple[int, ...]:
-    """An operation's numbers; dynamic ones are taken from an iterator over its operands."""
+    """An operation's numbers; the next operand gives each dynamic one."""
     return tuple(int(next(dynamic)) if n == DYNAMIC_INDEX else int(n) for n in static)
 
 

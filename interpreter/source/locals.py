@@ -21,7 +21,7 @@ from xdsl_spirv.interpreter.source.source_map import map_of
 
 @dataclass(frozen=True)
 class Local:
-    """A variable: the value it has, or the pointer to where it is."""
+    """A variable of the source: its value, or a pointer to it."""
 
     name: str
     value: SSAValue
@@ -42,7 +42,7 @@ def locals_at(op: Operation) -> list[Local]:
 
 
 def assigned_by(op: Operation) -> str:
-    """The variable that an operation gives a value to, whole or in part; empty if there is none."""
+    """The variable that an operation writes, entirely or in part; empty if it writes none."""
     source, function = map_of(op), _function(op)
     if source is None or function is None:
         return ""

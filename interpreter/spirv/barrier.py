@@ -37,9 +37,8 @@ def control_barrier(op: ops.ControlBarrierOp | ControlBarrierWaitOp, context: Co
 
 def meet(batch: Batch, op: Operation) -> Array:
     """
-    Suspend a batch until the other batches of its workgroups have arrived. Returns the lanes for
-    which this batch executes the barrier: all that wait at it, or none.
-    """
+    Suspends a batch until the other batches of its workgroups have arrived. Returns the lanes
+    that pass the barrier now: all that wait there, or none."""
     meets, batch.meets = batch.meets, None
     if meets is None:
         raise Suspended(op)
@@ -47,7 +46,7 @@ def meet(batch: Batch, op: Operation) -> Array:
 
 
 def nothing(batch: Batch) -> None:
-    """All have come already."""
+    """Does nothing: all batches have arrived already."""
 
 
 nothing_happens(ops.MemoryBarrierOp)  # Every store is in memory when it returns.

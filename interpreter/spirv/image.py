@@ -123,7 +123,7 @@ def image_memory(
 
 
 def _misfit(type: ImageType, given: Image) -> str | None:
-    """The difference of an image from a type; None if there is none."""
+    """Says how an image does not fit its type; None if it fits."""
     dimensions, texel, format = DIMENSIONS[type.dim.data], given.texel, type.format.data
     if len(given.size) != dimensions:
         return f"has {dimensions} dimensions, but is described by {given.size}"

@@ -30,7 +30,7 @@ from xdsl_spirv.interpreter.spirv.image import (
 
 
 def wrap(index: Array, size: Array, mode: str) -> tuple[Array, Array]:
-    """The texel that an index beyond an image stands for, and where that is the border."""
+    """The texel to read for each index, and whether the border color is read instead."""
     outside = (index < 0) | (index >= size)
     nowhere = np.zeros_like(outside)
     match mode:

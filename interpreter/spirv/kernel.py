@@ -41,7 +41,7 @@ _SEMANTICS = {
 
 
 def storage_of(pointer: Pointer) -> StorageClass:
-    """The storage class of the memory that a pointer leads into, which has none of its own."""
+    """The storage class of the memory that a Generic pointer points to."""
     return _CLASSES[pointer.memory.rows]
 
 

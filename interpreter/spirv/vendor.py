@@ -91,7 +91,7 @@ def _by_columns(form: CooperativeMatrix) -> bool:
 
 @action(ops.CompositeConstructCoopMatOp)
 def construct(op: ops.CompositeConstructCoopMatOp, context: Context) -> Function:
-    """Lane i's array is row i, or column i of B; further lanes' are ignored."""
+    """Row i (of B, column i) is lane i's array; the arrays of surplus lanes are ignored."""
     form = matrix_form(op.result.type, context)
     count = form.columns if _by_columns(form) else form.rows
 
@@ -106,7 +106,7 @@ def construct(op: ops.CompositeConstructCoopMatOp, context: Context) -> Function
 
 @action(ops.CompositeExtractCoopMatOp)
 def extract(op: ops.CompositeExtractCoopMatOp, context: Context) -> Function:
-    """Row i, or column i of B, to lane i; 0 to further lanes."""
+    """Lane i gets row i (of B, column i); surplus lanes get 0."""
     form, result = matrix_form(op.source.type, context), context.plain(op.result.type)
 
     def call(batch: Batch, matrix: Array) -> Array:

@@ -119,7 +119,7 @@ class _Prepared:
 
 
 _HALVES: dict[type[Attribute], int] = {Float16Type: 11, BFloat16Type: 8}
-"""Bits of the numbers that a 16-bit float holds exactly, whatever they are."""
+"""Bits of the integers that a 16-bit float always holds exactly."""
 
 
 def _narrow(factor: Factor, other: Factor) -> Attribute | None:

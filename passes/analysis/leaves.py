@@ -76,7 +76,7 @@ class Leaf:
     def _taken(
         self, sizes: Sequence[Size], loops: Collection[int], count: int
     ) -> dict[int, int] | None:
-        """Iterations by loop of an aligned piece of `count` elements; None if there is none."""
+        """The iterations of each loop in an aligned piece; None if loops cannot be so divided."""
         taken: dict[int, int] = {}
         left, stride = count, 1
         while left > 1:

@@ -208,7 +208,7 @@ FAR = 128
 
 
 def _siblings(first: DispatchOp) -> Iterator[DispatchOp]:
-    """Later dispatches that are independent of this one, up to where it and its users can move."""
+    """Later dispatches that do not depend on this one, as far as it and its users can be moved."""
     needing: set[SSAValue] = set(first.results)
     read = {source(value) for value in first.inputs}
     op, seen = first.next_op, 0

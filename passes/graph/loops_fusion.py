@@ -61,7 +61,7 @@ CHEAP = 8
 """Instructions that may be repeated for every element that reads their result."""
 
 FUNCTION = 16
-"""Instructions that a function of `math` stands for."""
+"""The number of instructions that a function of `math` counts as."""
 
 ROUND = (math.FloorOp, math.CeilOp, math.TruncOp, math.RoundEvenOp, math.AbsFOp, math.FmaOp)
 """Functions of `math` that are one instruction."""

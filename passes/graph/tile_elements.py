@@ -352,7 +352,7 @@ class Elements(Nodes):
 
 
 def extent_of(upper: Node) -> tuple[int | None, Node | None]:
-    """Splits `min(number, node)` into number and node; each is None if missing."""
+    """Splits `min(number, node)` into number and node; a missing one is None."""
     if (known := number_of(upper)) is not None:
         return int(known), None
     if upper.kind != "arith.minsi":

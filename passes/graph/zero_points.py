@@ -114,7 +114,7 @@ def _fits(argument: SSAValue, signed: bool, zero: SSAValue, number: int | None) 
 
 
 def number_in_body(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> int | None:
-    """The number that a value of the body is known to be, extended from a constant operand even."""
+    """The known number that a body's value is, also if it extends a constant operand; else None."""
     known = known_integer(value)
     if known is not None:
         return known

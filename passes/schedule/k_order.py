@@ -2,8 +2,7 @@
 The order of elements along K where invocations compute fragments from units of packed numbers.
 
 The invocations that share a row of A, or a column of B, hold different places along K of each
-fragment. So that each of them reads whole units, it takes one unit of as many neighbours, and of
-that the next few elements for each instruction:
+fragment. Each of them reads one whole unit, and takes its next few elements for each instruction:
 
     NVIDIA, 16 along K       four invocations hold places 2 p, 2 p + 1, 2 p + 8, 2 p + 9
     instruction s            elements 4 s ... 4 s + 3 of units p = 0 ... 3

@@ -495,7 +495,7 @@ class ConstantTable:
         return number
 
     def replicated(self, value: Attribute, types: Sequence[Attribute], op: Operation | None) -> int:
-        """A composite of types from outside to that of `value`, each repeated in the one before."""
+        """A nested composite that repeats `value`; `types` go from the outermost to the value's."""
         constituent = self.id(value, types[-1], op)
         for t in reversed(types[:-1]):
             type_id = self._types.id(t, op)

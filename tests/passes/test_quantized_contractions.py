@@ -508,7 +508,7 @@ def test_signs_turn_in_words_on_the_way():
 @pytest.mark.parametrize("pad", [False, True])
 @pytest.mark.parametrize("zero", ["", "1x3x"])
 def test_integers_less_a_zero_point(zero: str, pad: bool, same_signs: bool):
-    """Bytes are multiplied, but where a padding would have to be of other numbers a channel."""
+    """Multiplies bytes, unless the padding's number would differ between channels."""
     text = centred(zero, pad)
     module = rewritten(text, same_signs=same_signs)
     image = "s8" if same_signs else "u8"

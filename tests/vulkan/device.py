@@ -35,7 +35,7 @@ from xdsl_spirv.testing.dispatches import SECONDS, Dispatch, load_jobs, loaded, 
 
 
 def run_job(device: VulkanDevice, job: Dispatch, table: dict[str, Any], base: Path) -> None:
-    """Run one job; `base` is its files' path without what follows the first full stop."""
+    """Run one job; `base` is its files' path without the suffixes."""
     with loaded(device, job) as work:
         seconds: list[float] = []
         for _ in range(table.get("repeat", 1)):

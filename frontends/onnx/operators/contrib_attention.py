@@ -185,9 +185,8 @@ def _stacked_past(
     b: Nodes, k: Tensor, v: Tensor, past: Tensor | None
 ) -> tuple[Tensor, Tensor, list[Tensor], Size]:
     """
-    Past and new keys and values, with the new ones also as one tensor if asked; the past ones are
-    one tensor.
-    """
+    Puts new keys and values after the past ones, which are one tensor; if asked, also stacks the
+    new ones into one tensor."""
     before: list[Tensor | None] = [None, None]
     if past is not None:
         before = [b.reshape(part(b, past, 0, i, 1), past.sizes[1:]) for i in (0, 1)]

@@ -37,7 +37,7 @@ class Filter:
     cubic: float
     """The coefficient of cubic shares."""
     antialias: bool
-    """Smaller images are made of as many more elements."""
+    """When an image becomes smaller, each element is made of proportionally more elements."""
     exclude: bool
     """Elements outside of the image have no share."""
 

@@ -250,7 +250,7 @@ def reverse_sequence(
 
 @operator("NonZero")
 def non_zero(b: Nodes, x: Tensor, /) -> Tensor:
-    """The places of all elements, of which data chooses; of as many as are declared, a tensor."""
+    """The places of all elements that are not 0; a tensor if their number is declared."""
     flat, declared = b.reshape(x, [total_of(x.sizes)] if x.rank else [1]), b.declared_result
     rests = [b.integer(total_of(x.sizes[axis + 1 :])) for axis in range(x.rank)]
     extents = [b.integer(size) for size in x.sizes]
@@ -273,7 +273,7 @@ def non_zero(b: Nodes, x: Tensor, /) -> Tensor:
 
 @operator("Compress")
 def compress(b: Nodes, x: Tensor, condition: Tensor, /, *, axis: int | None = None) -> Tensor:
-    """Selects the slices where the condition is true; the declared size may tell their number."""
+    """Selects the slices where the condition is true; the declared size may be their number."""
     known, sizes, count = condition.numbers, b.declared_result, condition.sizes[0]
     if axis is None:
         x, axis = b.reshape(x, [total_of(x.sizes)]), 0

@@ -40,7 +40,7 @@ from xdsl_spirv.frontends.onnx.values import F32, I32, U8, Element, Tensor
 MICROSOFT = "com.microsoft"
 
 Placed = tuple[Tensor, Map]
-"""A scale or zero point, and where its dimensions lie in the tensor that it is for."""
+"""A scale or zero point, and the tensor's dimension for each of its own."""
 
 
 def along(b: Nodes, t: Tensor, x: Tensor, axis: int) -> Placed:
@@ -253,7 +253,7 @@ def dequantize_linear(
 def _known_blocks(
     x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, size: int
 ) -> Blocks | None:
-    """The planes of a known matrix in whole blocks, whose rows lie along the axis; else None."""
+    """The planes of a known matrix if it divides into blocks along the axis, in rows; else None."""
     bits, columns = x.element.bits, x.sizes[axis]
     if x.element.is_float or x.element.is_narrow_float or bits not in (2, 4, 8):
         return None

@@ -163,10 +163,10 @@ class Samples:
     parts: tuple[int, int]
     """Parts of a region, along each axis."""
     ratio: int
-    """Samples of a part along an axis; 0: as many as it has elements."""
+    """Samples of a part along an axis; with 0, one for each element of the part."""
 
     def along(self, s: Scalars, axis: int) -> tuple[Number, Number, Number, Number]:
-        """The place of a sample, if it exists and lies in the image, and the number of samples."""
+        """A sample's place, whether it exists, whether it is inside, and the number of samples."""
         region = s.index(0)
         start, end = (
             self.regions.read(s, [region, s.number(k, I64)]).to(self.element) * self.scale

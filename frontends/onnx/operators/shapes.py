@@ -362,9 +362,9 @@ NO_END = ((1 << 31) - 1, (1 << 63) - 1)
 
 def _end_of(end: Size, step: int) -> Size:
     """
-    Where a slice ends; backwards from the largest number on it ends at the first element.
+    The end of a slice. With a negative step, the largest number means past the first element.
 
-    onnxruntime has it so. ONNX's text would make it empty, which no exporter means.
+    onnxruntime does this. By ONNX's text the slice would be empty, which no exporter means.
     """
     return -(1 << 63) if step < 0 and end in NO_END else end
 

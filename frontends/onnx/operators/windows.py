@@ -53,7 +53,7 @@ class StepAttributes:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowAttributes(StepAttributes):
-    """Attributes of a window over an image, of which padding may follow from sizes."""
+    """Attributes of a window over an image; the padding may be derived from sizes."""
 
     auto_pad: str = "NOTSET"
 
@@ -137,9 +137,8 @@ def window_of(
 
 def _missing(size: Size, count: Size, step: int, reach: int, inside: int) -> Size:
     """
-    Number of elements that windows have beyond `size`, of which at most `step - inside` are in
-    no window.
-    """
+    The number of elements that windows need beyond `size`. Up to `step - inside` elements at the
+    end may lie in no window."""
     spare = max(0, step - inside)
     rest = (count - 1) * step + reach + spare - size
     return rest - least(rest, spare) if isinstance(rest, SymbolicSize) else max(0, rest - spare)
