@@ -41,7 +41,7 @@ U = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": 2.0**-23}
 
 
 IN_GRAPH = 10
-"""Kernels of a CUDA graph: what its launch takes is shared by so many."""
+"""Kernels in a CUDA graph; they share the time that a launch takes."""
 
 
 def name_of(case: AttentionWorkload) -> str:
@@ -143,7 +143,7 @@ def within(case: AttentionWorkload, result: Any, inputs: dict[str, Any]) -> tupl
 
 
 def torch_ms(case: AttentionWorkload, inputs: dict[str, Any]) -> float | None:
-    """PyTorch's own kernel for the same, by its events; None where it has none."""
+    """Time of PyTorch's own kernel by its events; None if PyTorch has none."""
     if not CUDA:
         return None
     kind = {"f16": torch.float16, "bf16": torch.bfloat16}[case.type]

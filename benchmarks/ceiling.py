@@ -48,7 +48,7 @@ CACHE = 100_000_000
 RUNS = 15
 
 COPIES = 12
-"""Products in a graph of PyTorch's: what launching the graph takes is shared by so many."""
+"""Products in a graph of PyTorch's; they share the time that a launch takes."""
 
 
 @dataclass(frozen=True)

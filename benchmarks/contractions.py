@@ -253,7 +253,7 @@ def within(case: Case, result: Any, inputs: dict[str, Any]) -> bool:
 
 
 def torch_ms(case: Case, inputs: dict[str, Any]) -> float | None:
-    """PyTorch's own kernel for the same, by its events; None where it has none."""
+    """Time of PyTorch's own kernel by its events; None if PyTorch has none."""
     if not CUDA:
         return None
     kinds = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "s8": torch.int8}

@@ -91,7 +91,7 @@ class Row:
 
 
 def module_of(case: str, parts: int) -> ModuleOp | None:
-    """A program of one such product; None for names that are none."""
+    """A program of one such product; None if the name has another form."""
     ctx = context()
     packed = re.fullmatch(r"(\d+)x(\d+)x(\d+) (Q\w+)( of any rows)?", case)
     if packed is not None:

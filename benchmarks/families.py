@@ -49,7 +49,7 @@ class Family:
 
     @property
     def bytes(self) -> int:
-        """The bytes that must be moved; of a table that is indexed, the rows that are taken."""
+        """The bytes that must be moved; of an indexed table, only the rows that are read."""
         read = self.arguments if not self.below else (self.result, self.arguments[1])
         return sum(
             math.prod(shape) * np.dtype(DTYPES[type]).itemsize

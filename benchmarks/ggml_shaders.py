@@ -58,7 +58,7 @@ BARRIER = re.compile(r"barrier\(\);")
 
 
 def kind(module: Module) -> tuple[str, ...]:
-    """Returns the key of modules of which one may stand for all."""
+    """Returns a key that is equal for modules of the same kind: one may stand for all."""
     return module.source, *(d[2:] for d in module.defines if d[2:].startswith(APART))
 
 

@@ -20,7 +20,7 @@ EPSILON = 1e-5
 BASE = 500000.0
 
 Blocks = Callable[[Any, int, float], Any]
-"""The distinct blocks of a tensor of a format, of so many and of a deviation."""
+"""Makes the distinct blocks of a tensor: of a format, of this number and deviation."""
 
 
 class Reference:

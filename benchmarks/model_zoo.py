@@ -69,7 +69,7 @@ class Model:
 
 
 def with_shapes(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> Any:
-    """The model with other input sizes, whatever it said before; results' sizes are found anew."""
+    """Sets the inputs' sizes, and infers the results' sizes anew."""
     known = {tensor.name for tensor in model.graph.initializer}
     for value in [v for v in model.graph.input if v.name in known]:
         model.graph.input.remove(value)
@@ -177,7 +177,7 @@ def orientation(results: Results) -> str:
 
 
 def face(results: Results) -> str:
-    """Returns where the most likely face is, in steps of four pixels, if there is one."""
+    """Returns the place of the most likely face, in steps of four pixels, or "no face"."""
     heat = results["537"][0, 0]
     row, column = np.unravel_index(int(heat.argmax()), heat.shape)
     return f"face at {row}, {column}" if heat.max() > 0.5 else "no face"

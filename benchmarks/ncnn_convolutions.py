@@ -57,7 +57,7 @@ class Ncnn:
         return name
 
     def split(self, x: str, count: int) -> list[str]:
-        """Returns names for each reader of a value: one name has one."""
+        """Copies a value; returns a name for each of its `count` readers."""
         names = [f"{x}_{i}" for i in range(count)]
         self.lines.append(f"Split split 1 {count} {x} {' '.join(names)}")
         self.blobs += count
@@ -84,7 +84,7 @@ class Ncnn:
 
 
 def sum_of(count: int, case: str) -> tuple[Shape, Network]:
-    """Returns an image's shape, and the sum of so many convolutions of it."""
+    """Returns an image's shape, and a network that adds up `count` convolutions of it."""
     shape, (o, k, *rest) = CONVOLUTIONS[case]
     s, p, d, g, t = (*rest, *(1, 0, 1, 1, 0)[len(rest) :])
 

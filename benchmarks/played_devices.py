@@ -106,7 +106,7 @@ def search(engine: Cluster, number: int, candidates: int) -> list[tuple[str, lis
 
 
 def measured(count: int, options: argparse.Namespace) -> dict[str, Any]:
-    """How long so many devices take, how busy they are, and how often a reference was loaded."""
+    """The time on `count` devices, how busy they are, and how often a reference was loaded."""
     with workers(count, options.cores) as engine:
         begun = time.perf_counter()
         with ThreadPoolExecutor(options.at_once) as threads:

@@ -37,7 +37,7 @@ from xdsl_spirv.targets import load
 LIKELY, OTHERS = 12, 6
 """Schedules of a contraction: of the least estimates, and drawn from the rest."""
 FAR = 3.0
-"""Schedules whose estimate is so many times the least are not drawn."""
+"""Schedules whose estimate exceeds the least one by this factor are not drawn."""
 WARM_UP = 0.01
 RUNS = 9
 

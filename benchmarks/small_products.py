@@ -31,7 +31,7 @@ from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.runtime.vulkan import open_isolated
 
 COUNT = 3
-"""Products of a program: of 4096 x 4096 weights no cache holds so many."""
+"""Number of products in a program: their 4096 x 4096 weights exceed every cache."""
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,7 @@ class Chains:
 
 
 class Random(dict[str, Any]):
-    """Bytes of weights by name, made when they are asked for: of so many there are no copies."""
+    """Random bytes of weights by name, made on demand: copies of all would need too much memory."""
 
     def __init__(self, sizes: Mapping[str, int]):
         super().__init__()

@@ -63,7 +63,7 @@ def benchmark_products() -> list[Product]:
 
 
 def network_products() -> list[Product]:
-    """The families in turn, so that the first of them are of all kinds."""
+    """One product of each family in turn, so that the first ones are of all families."""
     rows = zip_longest(*families().values())
     return [product for row in rows for product in row if product is not None]
 

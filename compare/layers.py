@@ -223,11 +223,11 @@ def _compare_tensor(
     interval: Callable[[], Array | None],
 ) -> LayerComparison:
     """
-    The reference's result beside onnxruntime's, whose own error is as large as any other's.
+    Compares the reference's result with onnxruntime's, which has rounding errors of its own.
 
-    An estimate does not see differences of large numbers. Elements beyond the estimate must be
-    within twice the interval, if there is one, and else within `COARSE`: it is a wrong node that is
-    looked for.
+    An estimate does not cover differences of large numbers. So elements beyond it may still lie
+    within twice the interval, if there is one, else within `COARSE`: the aim is to find wrong
+    nodes.
     """
     tensor, theirs = own
     rough = difference(name, truth, theirs, tolerance)

@@ -137,8 +137,7 @@ def _moved_types(dispatch: DispatchOp) -> list[Attribute]:
     """
     The types of the values that a dispatch reads and writes.
 
-    For a tensor that it updates in place, these are the inserted slices; for a tensor that it reads
-    a slice of dynamic sizes of, the slice.
+    If it updates a tensor in place, or reads a slice of dynamic sizes, only the slices count.
     """
     moved: list[Attribute] = []
     for value, argument in zip(dispatch.inputs, dispatch.body.block.args, strict=True):

@@ -95,11 +95,12 @@ def normalize_weights(b: TensorBuilder, weights: Tensor, least: float) -> Tensor
 @dataclass(frozen=True)
 class Mixture:
     """
-    The experts of each token, and the network of which each of `count` experts has its own weights.
+    The experts chosen for each token, and the network that each of `count` experts runs on its
+    own weights.
 
-    `chosen` (tokens x used) has their numbers, all different in a row, and `weights` the factors of
-    their results. `network` takes blocks of rows and the expert of each block. There are at most
-    `most` tokens. `constant` makes an array a named constant; rows move in type `element`.
+    `chosen` (tokens x used) has the experts' numbers, different within a row, and `weights` the
+    factors of their results. `network` takes blocks of rows and the expert of each block. There are
+    at most `most` tokens. `constant` makes an array a named constant; rows move in type `element`.
     """
 
     b: TensorBuilder

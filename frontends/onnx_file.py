@@ -183,7 +183,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def name_nodes(model: Model) -> None:
-    """Give every node a name of its own, by its first output where it has none."""
+    """Gives every node a unique name, made of its first output if it has none."""
     taken: set[str] = set()
     for node in nodes(model.graph):
         name = node.name or f"{node.op_type}_{next(filter(None, node.output), 'x')}"

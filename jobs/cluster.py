@@ -427,7 +427,7 @@ def _cause(error: BaseException | None) -> str:
 
 
 class LocalWorkers:
-    """A scheduler in this process, and workers beside it that are started again when they die."""
+    """A scheduler in this process, and workers beside it that are restarted if they die."""
 
     def __init__(self, count: int | None, cores: int, page: bool):
         gpus = [place for place in here() if place.is_gpu]

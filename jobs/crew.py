@@ -86,7 +86,7 @@ class Crew:
         return self.places[resource]
 
     def perform(self, job: Job) -> Result:
-        """The result of a job, whatever it does to its process; waits for a GPU."""
+        """The result of a job, also if its process dies; waits for a GPU."""
         place = self._enter(job)
         try:
             return self._perform(job, place)

@@ -85,7 +85,7 @@ def _empty_pairs(pairs: deque[tuple[Job, Result]]) -> Iterator[tuple[Job, Result
 
 
 class Here(Engine):
-    """This machine: `cores` jobs at a time, and one on each of its GPUs beside them."""
+    """This machine: it runs `cores` jobs at a time, plus one on each GPU."""
 
     def __init__(self, cores: int = 1, devices: Sequence[Place] | None = None):
         self.crew = Crew(devices)

@@ -377,7 +377,7 @@ def _push(interface: Interface, given: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """A number of numpy's as Python's; a negative one of an integer's bits stays as it is."""
+    """A numpy number as Python's; the bits of a negative integer stay the same."""
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -33,7 +33,7 @@ class Prompts:
         self, prompt: Prompt, context: int, *, system: str | None = None, raw: bool = False
     ) -> list[int]:
         """
-        The tokens of a prompt, at most `context`; with `raw` of the text as it is.
+        The tokens of a prompt, at most `context`; with `raw`, the text is taken as it is.
 
         Raises `FrontendError` for messages that the template refuses, `ProgramError` for a prompt
         that is empty or too long.

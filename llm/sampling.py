@@ -36,7 +36,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to choose; at temperature 0 the likeliest token, and nothing else has a meaning."""
+    """How to choose a token: at temperature 0 the likeliest, whatever the other fields are."""
 
     temperature: float = 0.0
     top_k: int | None = None

@@ -194,7 +194,7 @@ class Kernel(AddressExecutor):
         self.facts += [self.consecutive] * given
 
     def _number_places(self, name: str, level: int, sizes: Iterable[int | None]) -> list[Term]:
-        """Makes a symbol of the place along each axis; it is 0 if there is one place."""
+        """Makes a symbol for the place along each axis; 0 if the axis has one place."""
         return [
             z3.BitVecVal(0, 32) if size == 1 else self._number(f"{name}.{axis}", level)
             for axis, size in zip("xyz", sizes, strict=True)

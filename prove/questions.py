@@ -293,7 +293,7 @@ def _find_needed(
 def _ask(
     question: Question, ways: Sequence[Sequence[Term]], kernel: Kernel, limits: Limits
 ) -> None:
-    """Looks for launches that may show a bug, under each set of conditions in turn."""
+    """Looks for launches that may show a bug, under one set of conditions after the other."""
     for held in ways:
         answer = ask([*held, question.wrong], _unknown_numbers(kernel), limits)
         question.reason = answer.reason

@@ -37,10 +37,8 @@ class Folder:
 
     def read(self, name: str, most: int) -> bytes:
         """
-        The contents of a file of at most so many bytes.
-
-        Raises `ProgramError` for a file that is missing, not regular, behind a link, or larger.
-        """
+        The contents of a file. Raises `ProgramError` if it is missing, not regular, a link, or
+        too large."""
         try:
             return self._read(name, most)
         except OSError as error:

@@ -455,7 +455,7 @@ class Manifest:
     requires: Requires | None = None
     """Requirements on a device; None in programs of older versions."""
     padding: int | None = None
-    """The memory behind a binding is a multiple of so many bytes, which kernels may read."""
+    """The memory behind a binding is a multiple of this many bytes; kernels may read them."""
 
     def of(self, function: Function) -> Manifest:
         """The manifest of a program with that function alone."""
@@ -560,7 +560,7 @@ class Manifest:
             end = loop.numbers.stop
 
     def _check_functions(self, place: str) -> None:
-        """Checks every function by itself, and that shared buffers are the same in all."""
+        """Checks every function, and that shared buffers are the same in all of them."""
         shared: dict[str, Buffer] = {}
         for i, function in enumerate((self, *self.functions)):
             where = place if function is self else f"{place}.functions[{i - 1}]"

@@ -80,7 +80,7 @@ ARITHMETIC = {
 
 @dataclass(frozen=True, order=True)
 class Use:
-    """Use that needs features: what is done, in words, and the features of which one must be on."""
+    """A use of the device, in words, and the features one of which it needs."""
 
     what: str
     features: tuple[Feature, ...]

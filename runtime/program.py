@@ -457,7 +457,7 @@ def _check_weights(buffers: Iterable[Buffer], weights: Mapping[str, Array], path
 
 
 WORD = 4
-"""Vulkan's block of push constants is a multiple of so many bytes."""
+"""Vulkan's block of push constants is a multiple of this many bytes."""
 
 
 def program_requires(manifest: Manifest, binaries: Mapping[str, bytes]) -> Requires:

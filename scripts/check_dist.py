@@ -68,7 +68,7 @@ def build(source: Path, folder: Path) -> tuple[Path, Path]:
 
 
 def check_names(sdist: Path, wheel: Path) -> None:
-    """Both have every module and data file, and the wheel nothing else."""
+    """Checks that both have every module and data file, and the wheel nothing else."""
     wanted = {
         f"xdsl_spirv/{room}/{path.relative_to(ROOT / room).as_posix()}"
         for room in ROOMS

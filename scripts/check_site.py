@@ -44,7 +44,7 @@ OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clie
 
 
 class Files(Quiet):
-    """Serves the site, whose files do not change meanwhile, with an index of no words."""
+    """Serves the site; browsers cache it, and its search index is empty."""
 
     def do_GET(self) -> None:
         with suppress(BrokenPipeError, ConnectionResetError):

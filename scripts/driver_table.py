@@ -89,7 +89,7 @@ def _compile_cases(
 
 
 def _cells(code: Code) -> list[str]:
-    """Seconds and statistics of a kernel, or why it has none."""
+    """The seconds and statistics of a kernel, or the reason that it has none."""
     r = code.resources
     numbers = (r.instructions, r.matrix_instructions, r.registers, r.spilled, r.scratch_bytes)
     numbers += (r.workgroup_bytes, r.subgroups, r.cycles)

@@ -1,5 +1,5 @@
 """
-Cases of `faults.py`, and files that are none of their kind.
+The cases of `faults.py`, and the bad files for them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Case:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     limits: Mapping[int, int] = field(default_factory=dict[int, int])
     signal: tuple[int, float] | None = None
-    """Sent after so many seconds."""
+    """The signal is sent after this many seconds."""
     output: str = "tail"
     """Where standard output goes: it is kept, or goes to a full disk, a closed pipe, nowhere."""
     command: Callable[[], Sequence[str]] = lambda: COMMAND
@@ -54,7 +54,7 @@ def link(name: str, to: str) -> Callable[[Path], object]:
 
 
 def bad_files(name: str) -> Iterator[tuple[str, Callable[[Path], object]]]:
-    """Files of a name that are none of their kind."""
+    """Bad files with a given name: none has the contents that the name promises."""
     yield "missing", lambda folder: None
     yield "empty", write(name, b"")
     yield "a folder", lambda folder: (folder / name).mkdir()

@@ -123,7 +123,7 @@ def requirements() -> Iterator[Case]:
 
 
 def stores() -> Iterator[Case]:
-    """Stores of results that are none, or somebody else's, or hold what no job gave."""
+    """Stores that are damaged, foreign, or hold results of no job."""
     for kind, make in bad_files("x.db"):
         statuses = ANY if kind == "empty" else FAILED
         yield Case(f"results x.db, {kind}", ("results", "x.db"), statuses, make)
@@ -185,7 +185,7 @@ def stores() -> Iterator[Case]:
 
 
 def workers() -> Iterator[Case]:
-    """Schedulers that are not there, and addresses that are none."""
+    """Schedulers that do not run, and malformed addresses."""
     for address in (NO_SCHEDULER, "nonsense", "http://x", "tcp://", "tcp://127.0.0.1:99999", ""):
         words = ("worker", "--scheduler", address)
         yield Case(f"worker, scheduler {address!r}", words)
@@ -206,7 +206,7 @@ def workers() -> Iterator[Case]:
 
 
 def conversions() -> Iterator[Case]:
-    """Models, calibrations and places that are none."""
+    """Models, calibrations and places that do not exist or are malformed."""
 
     def model(folder: Path) -> None:
         import onnx
@@ -326,7 +326,7 @@ SOUND = "@k.kernel(workgroup=1)\ndef f(x=k.buffer(k.f32)): x[k.global_id()] = 1.
 
 
 def kernels() -> Iterator[Case]:
-    """Kernels in Python that are none: what is wrong is said by the package's own errors."""
+    """Faulty kernels in Python: the package's own errors say what is wrong."""
     python = (sys.executable, "-c", SCRIPT)
     for kind, text in KERNELS.items():
         code = text.replace("{ok}", SOUND)

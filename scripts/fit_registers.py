@@ -85,7 +85,7 @@ def main() -> int:
 
 
 def _write_trial(folder: Path, fields: dict[str, Any], times: int) -> str:
-    """A target without the section `registers`, whose schedules stage so many times the bytes."""
+    """Writes a target without `registers`, whose schedules stage this multiple of the bytes."""
     schedules = [s | {"k_bytes": times * s["k_bytes"]} for s in fields["schedules"]]
     trial = {k: v for k, v in fields.items() if k != "registers"} | {"schedules": schedules}
     path = folder / f"registers-{times}.json"

@@ -201,7 +201,7 @@ def made_up(element: str, shape: Sequence[int], salt: int) -> Array:
 
 
 def reference(text: str, function: FuncOp, arrays: Sequence[Array]) -> list[Array] | str:
-    """The results of MLIR's own lowering, or why there are none."""
+    """The results of MLIR's own lowering, or the reason that there are none."""
     driver: list[str] = []
     names: list[str] = []
     for number, (kind, array) in enumerate(zip(function.function_type.inputs, arrays, strict=True)):

@@ -68,7 +68,7 @@ def draw(inputs: Sequence[Input], seed: int, number: int) -> list[Array]:
 
 
 SIZES = 3
-"""Numbers that a size is in turn: 0, 1, ..."""
+"""Number of values that are tried for a size: 0, 1, 2."""
 
 
 Kind = Callable[[np.random.Generator, Input], Array]

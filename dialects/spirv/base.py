@@ -86,7 +86,7 @@ class SPIRVOp(PlacedOperation, ABC):
     def __init_subclass__(
         cls, *, name: str | None = None, commutative: bool = False, **facts: Unpack[Facts]
     ) -> None:
-        """Defines an operation by its class's header and body. A family is left as it is."""
+        """Defines an operation from its class's header and body; leaves families alone."""
         super().__init_subclass__()
         for fact, value in facts.items():
             constant = fact.upper()

@@ -59,11 +59,10 @@ from xdsl_spirv.upstream.symbols import find_symbol
 
 def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
     """
-    The types of a composite's constituents in order; None where `composite` is not a composite.
+    The types of a composite's constituents in order; None if `composite` is not one.
 
-    A cooperative matrix has one constituent (CM-08), a tensor has those along its first dimension;
-    an array of specialized length has none that
-    can be listed and gives its element type once.
+    A cooperative matrix has one constituent (CM-08), a tensor has those along its first dimension.
+    An array of specialized length gives its element type once, since they cannot be listed.
     """
     match composite:
         case VectorType():
@@ -503,7 +502,7 @@ class SpecConstantOperationOp(SPIRVOp, HasFolderInterface):
         return first
 
     def fold(self) -> Sequence[Attribute] | None:
-        """Returns the wrapped operation's result, once none of its operands can be specialized."""
+        """Returns the wrapped operation's result if all operands are fixed constants."""
         wrapped = self.wrapped
         constants = [ConstantLike.get_constant_value(operand) for operand in wrapped.operands]
         if not isinstance(wrapped, Foldable) or None in constants:

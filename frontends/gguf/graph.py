@@ -37,7 +37,7 @@ from xdsl_spirv.frontends.onnx.scalars import Number, Scalars
 from xdsl_spirv.frontends.onnx.values import F32, I32, Array, Element, Tensor
 
 PART = 256
-"""Logits of which one invocation or a group of them finds the highest."""
+"""Number of logits whose maximum one invocation or one group finds."""
 STATES = ("k", "v")
 """States of a block: its keys and its values."""
 

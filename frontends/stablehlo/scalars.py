@@ -92,14 +92,14 @@ def count_ones(s: Scalars, x: Number) -> Number:
 
 
 def log_plus_one(s: Scalars, x: Number) -> Number:
-    """log(1 + x), of which a small x keeps its digits."""
+    """log(1 + x), exact also for small x."""
     whole = 1 + x
     exact = s.unary(math.LogOp, whole) * x / (whole - 1)
     return s.select(whole.equals(1) | s.is_infinite(whole), x, exact)
 
 
 def exponential_minus_one(s: Scalars, x: Number) -> Number:
-    """e^x - 1, of which a small x keeps its digits."""
+    """e^x - 1, exact also for small x."""
     series = x * (1 + x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6)))))
     return s.select(s.absolute(x) < 0.35, series, s.exp(x) - 1)
 

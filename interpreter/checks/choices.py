@@ -295,9 +295,8 @@ def mappings_of(modules: Sequence[Operation], lanes: int) -> list[ComponentMappi
     """
     Returns the mappings that cover every matrix of the modules in subgroups of `lanes`.
 
-    Where a mapping gives an invocation
-    more components than its share, as for several that hold the same, it is left out for modules
-    that do not ask how many there are: those are made for devices with a share each.
+    Some mappings give an invocation more components than its share, because several hold the same
+    one. They are left out for modules that never ask for the number of components.
     """
     operations = [op for module in modules for op in module.walk()]
     asks = any(isinstance(op, matrices.CooperativeMatrixLengthOp) for op in operations)

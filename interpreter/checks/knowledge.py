@@ -43,7 +43,7 @@ from xdsl_spirv.interpreter.checks.memory_model import Semantics
 from xdsl_spirv.interpreter.numbers import Array
 
 LOGGED = 1 << 23
-"""After so many logged atomic accesses the log is read, so that it can be forgotten."""
+"""When this many atomic accesses are logged, the log is read and emptied."""
 
 
 @dataclass

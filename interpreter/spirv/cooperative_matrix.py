@@ -246,7 +246,7 @@ def integer_multiply_add(
 
 
 def _saturating_mixed_add(a: Array, b: Array, sign: bool) -> Array:
-    """a + b, where a and the result have a sign and b has none, or (not `sign`) the other way."""
+    """a + b, saturating. With `sign`, a and the result are signed and b is not; else only b is."""
     total = a + b
     zero, ones = total.dtype.type(0), total.dtype.type(-1)
     if sign:

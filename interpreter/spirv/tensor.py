@@ -104,7 +104,7 @@ def set_block_size(op: spv.TensorLayoutSetBlockSizeOp, context: Context) -> Func
 
 @value(spv.TensorLayoutSetDimensionOp)
 def set_dimension(op: spv.TensorLayoutSetDimensionOp, context: Context) -> Function:
-    """Sets the tensor's extents, as a packed tensor of which all is selected."""
+    """Sets the extents of a packed tensor, and selects all of it."""
 
     def call(layout: TensorLayout, *sizes: Array) -> TensorLayout:
         extents = _unsigned_numbers(sizes)

@@ -112,7 +112,7 @@ def _updates(value: SSAValue, state: SSAValue) -> list[Update] | None:
 
 
 def _inserted_into(dispatch: DispatchOp, number: int) -> int | None:
-    """The operand that a dispatch inserts into, and does nothing else with, to make a result."""
+    """The operand that a dispatch inserts into to make a result, and does not otherwise use."""
     value = dispatch.yielded[number]
     while isinstance(value, OpResult) and isinstance(value.op, tensor.InsertSliceOp):
         uses = list(value.uses)

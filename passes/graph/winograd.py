@@ -93,7 +93,7 @@ def _contract(
     shape: list[int],
     out: SSAValue | None,
 ) -> SSAValue:
-    """A contraction with a matrix, added to `out` if there is one."""
+    """A contraction with a matrix; its result is added to `out` if that is given."""
     element = element_type(x)
     assert isinstance(element, AnyFloat)
     first, second, result = contraction.replace("->", ",").split(",")

@@ -102,7 +102,7 @@ class Numbers:
         return self.b.pure(_as_i32, self.b.index(number))
 
     def has_sum(self, total: SSAValue) -> SSAValue:
-        """Whether a row has a sum: one of which every score is -inf has none."""
+        """Whether a row has a sum; a row has none if every score is -inf."""
         return self.b.pure(_is_positive, total, self.number(0.0))
 
     def quotient(self, value: SSAValue, total: SSAValue, guarded: bool) -> SSAValue:

@@ -62,7 +62,7 @@ class LaneRows:
     """The place of each cell."""
 
     groups: Sequence[Sequence[int]]
-    """The cells of each row of which the invocation has numbers of its own."""
+    """The cells of each row for which the invocation has numbers of its own."""
 
     def __init__(self, b: KernelEmitter, plan: AttentionPlan, lane: SSAValue, subgroup: Index):
         self.b, self.plan, self.lane = b, plan, lane

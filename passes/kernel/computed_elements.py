@@ -97,7 +97,7 @@ class LeafCode:
         return self.b.select(inside, vector, self.b.number(self._fill(), vector.type)), place
 
     def _inside(self, point: Point) -> Condition:
-        """Whether memory has an element at a point: a point in the padding has none."""
+        """Whether a point is in memory; a point in the padding is not."""
         b = self.b
         inside: Condition = True
         for index, size in self.leaf.guards:

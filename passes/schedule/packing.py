@@ -154,7 +154,7 @@ def _plan_panels(source: SSAValue, packing: PackingAttr, target: Target) -> Pane
 
 
 def _reaching(tile: StagedTile, outer: Size, inner: Size) -> StagedTile:
-    """The operand's tile if so many fragments are packed along M or N, and K, with zeros."""
+    """The operand's tile if this many fragments are packed along M or N, and K, with zeros."""
     counts = (inner, outer) if tile.k_axis == 0 else (outer, inner)
     rows, columns = (
         not surely_below(count, ceil_div(size, own) + 1)

@@ -57,7 +57,7 @@ class Pipeline:
 
     @property
     def unroll(self) -> int:
-        """Tiles of an iteration: each names its buffer, and registers are used in turn."""
+        """The number of tiles in an iteration: each names its buffer; registers alternate."""
         return lcm(self.buffers, max(1, self.read - self.write))
 
 

@@ -165,7 +165,7 @@ class WindowPlan(ContractionPlan):
 
     @property
     def filters(self) -> int | None:
-        """The loop of which an invocation takes `outputs` values: the innermost of M."""
+        """The loop along which an invocation takes `outputs` values: the innermost of M."""
         m = self.contraction.groups[1]
         return m[-1] if m else None
 

@@ -42,7 +42,7 @@ class Descriptors:
             raise
 
     def _make_pool(self, count: int) -> int:
-        """A pool with room for so many sets; 0 without sets."""
+        """A pool with room for this many sets; 0 without sets."""
         if not count:
             return 0
         wanted = Counter[DescriptorType]({DescriptorType.STORAGE_BUFFER: 1})

@@ -309,7 +309,7 @@ def staged(staging: Staging, copy: Copy) -> memoryview:
 
 
 def memory_type(device: LogicalDevice, allowed: int, preferred: int, required: int = 0) -> int:
-    """A kind of memory with all required properties, and the preferred ones if there is one."""
+    """A kind of memory with all required properties, and the preferred ones if possible."""
     types = device.info.memory_types
     for wanted in (preferred | required, required):
         for index, kind in enumerate(types):

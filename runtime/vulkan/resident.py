@@ -288,7 +288,7 @@ class Recorder:
         return inside, outside
 
     def commands(self, numbers: Numbers, moved: Numbers) -> int:
-        """The commands of a run that moves so many bytes of each input and output, if any."""
+        """The commands of a run that moves this many bytes of each input and output."""
         work, device, name = self.work, self.work.device, self._name
         key = tuple(numbers[number] for *_, number in self.routine.grids), moved
         if key == self._recorded:

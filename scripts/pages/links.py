@@ -49,7 +49,7 @@ TOKEN = re.compile(
     r"|`[^`\n]+`",
     re.MULTILINE | re.DOTALL,
 )
-"""A block of code, a link, or code in a line: links in code are none."""
+"""A block of code, a link, or code in a line: a link inside code does not count."""
 
 
 def repository_place(place: str) -> str:

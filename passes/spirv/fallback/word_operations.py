@@ -17,7 +17,7 @@ from xdsl_spirv.passes.spirv.fallback.word_conversions import from_float, to_flo
 from xdsl_spirv.passes.spirv.fallback.words import WORDS, Pair, Words
 
 Part: TypeAlias = Pair | SSAValue
-"""A scalar: the words of a 64-bit one, any other as it is."""
+"""A scalar: two words if it has 64 bits, otherwise itself."""
 
 Parts: TypeAlias = Sequence[Part]
 
