@@ -45,7 +45,7 @@ def from_jax(function: Callable[..., Any], *examples: Any) -> ImportedModel:
     except Exception as error:
         said = str(error).strip().partition("\n")[0]
         raise FrontendError(
-            f"JAX does not lower the function: {said}", "jax.jit", "write it in other words"
+            f"JAX does not lower the function: {said}", "jax.jit", "write it differently"
         ) from error
     from xdsl_spirv.frontends.stablehlo import import_module_of
 

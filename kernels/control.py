@@ -135,5 +135,5 @@ def otherwise() -> AbstractContextManager[None]:
     """`with otherwise():` directly behind a `when`: what the other invocations do."""
     branch: Any = current().branch
     if branch is None:
-        raise KernelError("an otherwise() stands behind no when()", "", "put it directly behind")
+        raise KernelError("an otherwise() does not follow a when()", "", "put it after one")
     return _Otherwise(branch[0])

@@ -113,7 +113,7 @@ class Winograd(OfOneTensor):
     def verify_(self) -> None:
         tiles, image = self.windows()
         if not 0 <= self.fmr.value.data < len(WINOGRAD):
-            raise VerifyException("there is no such fmr")
+            raise VerifyException("the fmr is not known")
         m, r = self.sizes
         made = self.tile_sizes(image)
         pairs = [pair for pair in zip(made, tiles, strict=True) if DYNAMIC_INDEX not in pair]

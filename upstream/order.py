@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 
 
 def verify_order(op: Operation) -> None:
-    """Raises `VerifyException` for a function with a value that is used before it is made."""
+    """Raises `VerifyException` for a function with a value that is used before it is computed."""
     for function in op.walk():
         if isinstance(function, FuncOp):
             for block in function.body.blocks:
@@ -39,7 +39,7 @@ def _verify(block: Block, before: set[Operation], around: set[Block], regions: s
             home = owner.parent if isinstance(owner, Operation) else owner
             if home in around:
                 if isinstance(owner, Operation) and owner not in before:
-                    raise VerifyException(f"{_use(op, operand)} before it is made")
+                    raise VerifyException(f"{_use(op, operand)} before it is computed")
             elif home is not None and home.parent not in regions:
                 raise VerifyException(f"{_use(op, operand)}, which is inside of another operation")
         check = CHECKS.get(type(op))

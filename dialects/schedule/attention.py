@@ -419,7 +419,7 @@ def _check_map(
     never: set[int],
 ) -> None:
     if map.num_dims != len(sizes) or len(map.results) != len(shape):
-        raise VerifyException(f"{map} does not lead from {len(sizes)} loops to {type}")
+        raise VerifyException(f"{map} is not a map from {len(sizes)} loops to {type}")
     used = {loop for loop, yes in enumerate(map.used_dims_bit_vector()) if yes}
     if used & never:
         loops = ", ".join(LOOPS[loop - len(sizes) + len(LOOPS)] for loop in sorted(never))
@@ -487,5 +487,5 @@ class AttentionMergeOp(IRDLOperation):
         if len(loops) < 2 or len(shape) != len(loops) + 1 or shape[-1] != loops[-1] + 2:
             raise VerifyException(f"parts of {tuple(loops)} do not fit {self.parts.type}")
         if self.map.data.num_dims != len(loops):
-            raise VerifyException(f"{self.map.data} does not lead from {len(loops)} loops")
+            raise VerifyException(f"{self.map.data} is not a map from {len(loops)} loops")
         check_result(self.result, self.out)

@@ -368,7 +368,7 @@ def _check_yielded(op: Operation, body: Region, element: Attribute) -> None:
     last = body.block.last_op
     yielded = tuple(value.type for value in last.operands) if isinstance(last, YieldOp) else ()
     if yielded != (element,):
-        raise VerifyException(f"{op.name} ends with a schedule.yield of one {element}")
+        raise VerifyException(f"{op.name} must end with a schedule.yield of one {element}")
 
 
 @irdl_op_definition
@@ -410,7 +410,7 @@ class EachElementOp(IRDLOperation):
         before, after = self.matrix.type, self.result.type
         assert isinstance(before, CooperativeMatrixType)
         if before != after:
-            raise VerifyException(f"{self.name} keeps the type, not {before} to {after}")
+            raise VerifyException(f"{self.name} keeps the type: {before} cannot be {after}")
         seen = [seen_by_function(before, argument.type) for argument in self.arguments]
         index = IndexType()
         if tuple(self.body.block.arg_types) != (index, index, before.element_type, *seen):
@@ -454,7 +454,7 @@ class ReduceRowsOp(IRDLOperation):
         before, after = self.matrix.type, self.result.type
         assert isinstance(before, CooperativeMatrixType)
         if before != after:
-            raise VerifyException(f"{self.name} keeps the type, not {before} to {after}")
+            raise VerifyException(f"{self.name} keeps the type: {before} cannot be {after}")
         element = before.element_type
         if tuple(self.body.block.arg_types) != (element, element):
             raise VerifyException(f"the function of {self.name} takes two {element}")

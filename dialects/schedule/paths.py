@@ -69,7 +69,7 @@ class LoopsAttr(KeyedAttr):
             raise VerifyException(f"tile = {tile} needs reduce = invocation, without rows")
         if tile > 1 and (workgroup % tile or tile * tile % workgroup):
             raise VerifyException(
-                f"workgroup = {workgroup} is not some rows of a tile of {tile} by {tile}"
+                f"workgroup = {workgroup} is not a number of whole rows of a {tile} by {tile} tile"
             )
         if rows == 1:
             return

@@ -241,7 +241,7 @@ class PointerCast(SPIRVOp, ABC):
                     f"{'' if generic else 'not '}be Generic"
                 )
         if before.pointee != after.pointee:
-            raise VerifyException(f"{self.name} keeps the pointee, not {before} to {after}")
+            raise VerifyException(f"{self.name} keeps the pointee: {before} cannot be {after}")
 
 
 class PtrCastToGenericOp(PointerCast):

@@ -205,7 +205,7 @@ class CooperativeMatrixPerElementOp(SPIRVOp, name="spirv.NV.CooperativeMatrixPer
     def verify_(self) -> None:
         before, after = self.matrix.type, self.result.type
         if before != after:
-            raise VerifyException(f"{self.name} keeps the type, not {before} to {after}")
+            raise VerifyException(f"{self.name} keeps the type: {before} cannot be {after}")
         assert isinstance(before, CooperativeMatrixType)  # the operand's constraint
         function = called(self, self.func)
         if function is None:

@@ -105,12 +105,12 @@ class GraphOp(SPIRVOp, name="spirv.ARM.Graph"):
         if not all(isinstance(t, TensorArmType) for t in types):
             raise VerifyException(f"{self.name}: inputs and outputs are tensors")
         if not self.function_type.outputs.data:
-            raise VerifyException(f"{self.name}: a graph has an output")
+            raise VerifyException(f"{self.name}: a graph must have an output")
         if self.body.block.arg_types != self.function_type.inputs.data:
             raise VerifyException(f"{self.name}: the block's arguments are the graph's inputs")
         last = self.body.block.last_op
         if not isinstance(last, GraphOutputsOp):
-            raise VerifyException(f"{self.name} ends with spirv.ARM.GraphOutputs")
+            raise VerifyException(f"{self.name} must end with spirv.ARM.GraphOutputs")
         if last.operand_types != self.function_type.outputs.data:
             raise VerifyException(
                 f"{last.name} gives {[str(t) for t in last.operand_types]}, "

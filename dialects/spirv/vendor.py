@@ -284,7 +284,7 @@ class ExtractSubArrayOp(SPIRVOp, name="spirv.QCOM.ExtractSubArray"):
         assert isinstance(before, ArrayType)  # the constraints
         assert isinstance(after, ArrayType)
         if before.element_type != after.element_type:
-            raise VerifyException(f"{self.name} keeps the elements, not {before} to {after}")
+            raise VerifyException(f"{self.name} keeps the element type: {before} cannot be {after}")
         if not is_integer(self.index.type):
             raise VerifyException(f"{self.name}: the index is an integer, not {self.index.type}")
 

@@ -156,7 +156,7 @@ class Scalars:
     def unary(self, op: type[Operation], x: Number) -> Number:
         """An operation of `arith` or `math` on one number of its type."""
         if x.element.narrow:
-            raise TypeError(f"{x.element} is converted and moved alone")
+            raise TypeError(f"{x.element} can only be converted and moved")
         return self._insert(op(x.value), x.element)  # pyright: ignore[reportCallIssue]
 
     def binary(
@@ -166,7 +166,7 @@ class Scalars:
         other = self.number(y, x.element)
         op = float_op if x.element.is_float else integer_op
         if x.element.narrow:
-            raise TypeError(f"{x.element} is converted and moved alone")
+            raise TypeError(f"{x.element} can only be converted and moved")
         if op is None or other.element != x.element:
             raise TypeError(f"no operation takes {x.element} and {other.element}")
         return self._insert(op(x.value, other.value), x.element)  # pyright: ignore

@@ -231,7 +231,7 @@ class Listed(Tensor):
         self.kind = "an empty optional value" if items is None else "a sequence"
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise TypeError(f"{self.kind} stands where a tensor has to be")
+        raise TypeError(f"{self.kind} is used as a tensor")
 
 
 class Chosen(Listed):

@@ -72,9 +72,9 @@ class Importer(TensorBuilder):
                 try:
                     results = self._results(operation, operands)
                 except UNFORESEEN as error:
-                    self.refuse(str(error), "write the function in other words")
+                    self.refuse(str(error), "write the function differently")
                 self.values.update(zip(operation.results, results, strict=True))
-            raise FrontendError(f"{self.name} ends a block", "", "")
+            raise FrontendError(f"{self.name} cannot end a block", "", "")
         finally:
             self.values = around
 
@@ -121,10 +121,10 @@ class Importer(TensorBuilder):
             element, _ = type_of(op.results[0])
             return lambda s, x: convert_number(s, x, element)
         if op.name == "chlo.constant":
-            self.refuse("it is not imported", "write the function in other words")
+            self.refuse("it is not imported", "write the function differently")
         body = BODIES.get(op.name)
         if body is None:
-            self.refuse("the operation is not imported", "write the function in other words")
+            self.refuse("the operation is not imported", "write the function differently")
         return body
 
     def scalars(self, block: Any, s: Scalars, numbers: Sequence[Number]) -> list[Number]:

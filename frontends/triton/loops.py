@@ -174,7 +174,7 @@ class Loop:
             if isinstance(now, Pointer) and (
                 not isinstance(then, Pointer) or then.argument != now.argument
             ):
-                self.w.refuse("a loop that goes from one buffer to another is not read")
+                self.w.refuse("a pointer that a loop moves to another buffer is not read")
             if carried.form is None:
                 continue
             a, b = _affine(now), _affine(then)

@@ -104,7 +104,7 @@ def cut(index: Index, shape: Sequence[Size]) -> list[Index]:
             raise NotTraced("a reshape cuts a loop into open sizes")
         while size > 1:
             if not rest:
-                raise NotTraced("a constant index is reshaped")
+                raise NotTraced("a reshape has more elements than its loops")
             last = rest.pop()
             width = last.size
             if is_dynamic(width):

@@ -266,7 +266,7 @@ class _Placed:
         if total is not None:
             return total if value.type == INDEX else self._add(arith.IndexCastOp(total, value.type))
         if not isinstance(op, Operation) or isinstance(op, tile.ProgramIdOp):
-            raise NotRaised("a workgroup's number is used for more than places")
+            raise NotRaised("a workgroup's number is used for something other than a tile's place")
         operands = [self.value(operand) for operand in op.operands]
         types = [value.type]
         return self._add(op.create(operands=operands, result_types=types, properties=op.properties))

@@ -162,7 +162,7 @@ class _Function:
     def _size(self, axis: str | None) -> int:
         extent = 1 if axis is None else self.elements.dimensions[axis].extent
         if extent is None:
-            raise NotRaised("the size of an axis is not told")
+            raise NotRaised("the size of an axis is not known")
         return extent
 
     def _generic(

@@ -80,7 +80,7 @@ def _check(function: FuncOp, state: BlockArgument, number: int, last: func.Retur
     """Refuses a state whose argument and result cannot share memory."""
     what = f"argument {state.index}"
     if not 0 <= number < len(last.operands):
-        refuse(PASS, function, f"{what} is the state of result {number}, which there is not")
+        refuse(PASS, function, f"{what} is the state of result {number}, which is missing")
     open_sizes = isinstance(state.type, TensorType) and not state.type.has_static_shape()
     if not isinstance(state.type, TensorType) or (open_sizes and not is_step(function)):
         refuse(PASS, function, f"{what} is a state of type {state.type}: its sizes must be static")

@@ -189,7 +189,7 @@ class KernelBody:
             if not isinstance(asked.value, BlockArgument):
                 owner = asked.value.owner
                 assert isinstance(owner, Operation)
-                raise Unplaced(owner, "the size of its result is known only when it is done")
+                raise Unplaced(owner, "the size of its result is known only after it has run")
         values = {asked.value: self._given(asked.value) for asked in extents}
         return SizeCode(self.ops.append, values).value(size)
 

@@ -146,7 +146,7 @@ class _Match:
         self.last, self.normal = last, normal
         batch, m, e, n = last.groups
         if len(m) < 1 or [len(group) for group in (e, n)] != [1, 1]:
-            raise NotTraced("not one loop each of keys and values, and one of queries")
+            raise NotTraced("keys and values do not have one loop each, or queries have none")
         if not is_zero(last.init):
             raise NotTraced("something is added to the result")
         # If there are several loops of rows, the loops of heads that share keys come first.
@@ -193,7 +193,7 @@ class _Match:
             self.narrow,
         )
         if self.finite and not self._sees_some(queries):
-            raise NotTraced("a row may see nothing, and its mask is not infinity")
+            raise NotTraced("a row may see no key, and the mask is not infinity")
         return attention.renamed({queries: "m"})
 
     def _queries(self) -> str:
@@ -366,7 +366,7 @@ class _Match:
                 if user is self.last.op or user in seen:
                     continue
                 if user not in self.trees.visited:
-                    raise NotTraced("somebody else reads the scores")
+                    raise NotTraced("another operation reads the scores")
                 seen.add(user)
                 waiting += user.results
         return seen

@@ -352,7 +352,7 @@ class RowsPlan(ContractionPlan):
         from xdsl_spirv.passes.analysis.epilogue import NotFused
 
         if is_dynamic(self.operands.columns):
-            raise NotFused("it is known only at run time how many columns there are")
+            raise NotFused("the number of columns is known only at run time")
         return column_readers(source.value)
 
     @property

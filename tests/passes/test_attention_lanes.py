@@ -224,7 +224,7 @@ def test_a_softmax_whose_attention_has_another_form_says_why():
     module = parse_text(text)
     assert form_attention(module) == []
     notes = [str(note.reason.data) for op in module.walk() for note in considered_before(op)]
-    assert notes == ["somebody else reads the scores"]
+    assert notes == ["another operation reads the scores"]
 
 
 def test_an_attention_that_is_not_formed_says_why():

@@ -165,7 +165,7 @@ def center_crop_pad(
     for axis, new in wanted.items():
         size = x.sizes[axis]
         if not isinstance(new, int):
-            b.refuse("a size that is open is asked for", "give it: --dim")
+            b.refuse("the size of the result is open", "give it: --dim")
         if not isinstance(size, int):
             # First as much is added as may lack, then the middle is taken.
             lacks = new - least(size, new)

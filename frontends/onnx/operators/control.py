@@ -147,7 +147,7 @@ def _repeat_rounds(
         iteration = Tensor(I64, (), known=np.array(number, object))
         proceed, *results = run_graph(b, body, [iteration, Tensor.of(np.array(True)), *values])
         if proceed.numbers is None or not proceed.numbers.all():
-            raise ValueError("data decides whether there is another round")
+            raise ValueError("data decides whether the loop goes on")
         return results
 
     added = len(body.output) - 1 - len(carried)

@@ -27,7 +27,7 @@ def _checked_places(b: Nodes, indices: Tensor, sizes: Sequence[Size]) -> None:
 @operator("GatherElements")
 def gather_elements(b: Nodes, x: Tensor, indices: Tensor, /, *, axis: int = 0) -> Tensor:
     if not x.rank or indices.rank != x.rank:
-        b.refuse(f"{indices} indices of {x}", "give operands as many dimensions, one at least")
+        b.refuse(f"{indices} indices of {x}", "give both equally many dimensions")
     axis = axis_of(b, axis, x.rank)
     checked(b, indices, x.sizes[axis])
     source = Reader(b, x)

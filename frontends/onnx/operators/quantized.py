@@ -75,7 +75,7 @@ def placed(
     axis = axis_of(b, axis, x.rank)
     count = parameters[0].sizes[axis] if parameters[0].rank == x.rank else 0
     if any(t.rank not in (0, x.rank) for t in parameters):
-        b.refuse(f"scales of rank {parameters[0].rank} for blocks of {x}", "use a scale a block")
+        b.refuse(f"scales of rank {parameters[0].rank} for blocks of {x}", "use a scale per block")
     if count * block_size == x.sizes[axis]:
         apart = b.reshape(x, [*x.sizes[:axis], count, block_size, *x.sizes[axis + 1 :]])
         dimensions = [i for i in range(apart.rank) if i != axis + 1]

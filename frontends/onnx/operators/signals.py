@@ -83,7 +83,7 @@ def _dft(
     along = axis_of(b, axis, x.rank)
     components = x.sizes[-1]
     if along == x.rank - 1 or components not in (1, 2):
-        b.refuse(f"axis {axis} of {x}", "transform one before the last, which is 1 or 2")
+        b.refuse(f"axis {axis} of {x}", "use one before the last (of size 1 or 2)")
     if onesided and not inverse and components != 1:
         b.refuse("one side of the transform of complex numbers", "set onesided to 0")
     default = x.sizes[along]

@@ -250,7 +250,7 @@ class Lowering:
         elif isinstance(op, spv.CooperativeMatrixLoadOp | spv.CooperativeMatrixStoreOp):
             self.memories[op] = MatrixMemory(NAME, op, self.forms[op])
         elif type(op) not in REWRITES and op.name not in MOVES:
-            refuse(NAME, op, "it takes or gives cooperative matrices in a way that arrays have not")
+            refuse(NAME, op, "arrays cannot replace its cooperative matrices")
 
     def _check_flow(self) -> None:
         """Checks that every workgroup barrier is in uniform control flow."""

@@ -76,5 +76,5 @@ builtin.module attributes {a = #schedule.loops<workgroup = 24, workgroups = 1, r
 
 // -----
 
-// CHECK: workgroup = 24 is not some rows of a tile of 8 by 8
+// CHECK: workgroup = 24 is not a number of whole rows of a 8 by 8 tile
 builtin.module attributes {a = #schedule.loops<workgroup = 24, workgroups = 1, tile = 8>} {}

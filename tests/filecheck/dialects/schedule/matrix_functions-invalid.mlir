@@ -11,7 +11,7 @@ func.func @f(%m: !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>, %i: index) {
 
 // -----
 
-// CHECK: schedule.each_element ends with a schedule.yield of one f32
+// CHECK: schedule.each_element must end with a schedule.yield of one f32
 func.func @f(%m: !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>) {
   %0 = schedule.each_element %m() : !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>() -> !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc> {
   ^bb0(%row: index, %column: index, %x: f32):
@@ -22,7 +22,7 @@ func.func @f(%m: !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>) {
 
 // -----
 
-// CHECK: schedule.each_element keeps the type, not !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<8x8xf16, Subgroup, MatrixAcc>
+// CHECK: schedule.each_element keeps the type: !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc> cannot be !spirv.coopmatrix<8x8xf16, Subgroup, MatrixAcc>
 func.func @f(%m: !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>) {
   %0 = schedule.each_element %m() : !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>() -> !spirv.coopmatrix<8x8xf16, Subgroup, MatrixAcc> {
   ^bb0(%row: index, %column: index, %x: f32):
@@ -44,7 +44,7 @@ func.func @f(%m: !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>) {
 
 // -----
 
-// CHECK: schedule.reduce_rows keeps the type, not !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc> to !spirv.coopmatrix<8x8xf32, Subgroup, MatrixA>
+// CHECK: schedule.reduce_rows keeps the type: !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc> cannot be !spirv.coopmatrix<8x8xf32, Subgroup, MatrixA>
 func.func @f(%m: !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>) {
   %0 = schedule.reduce_rows %m : !spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc> -> !spirv.coopmatrix<8x8xf32, Subgroup, MatrixA> {
   ^bb0(%x: f32, %y: f32):

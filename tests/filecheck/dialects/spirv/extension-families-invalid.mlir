@@ -359,7 +359,7 @@ spirv.NV.CooperativeMatrixStoreTensor %a, %b, %c decode(@f) : !spirv.ptr<i32, St
 
 %a = "test.op"() : () -> (!spirv.ptr<f32, Generic>)
 %0 = spirv.GenericCastToPtrExplicit %a : !spirv.ptr<f32, Generic> to !spirv.ptr<i32, CrossWorkgroup>
-// CHECK: spirv.GenericCastToPtrExplicit keeps the pointee, not !spirv.ptr<f32, Generic> to !spirv.ptr<i32, CrossWorkgroup>
+// CHECK: spirv.GenericCastToPtrExplicit keeps the pointee: !spirv.ptr<f32, Generic> cannot be !spirv.ptr<i32, CrossWorkgroup>
 
 // -----
 
