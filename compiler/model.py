@@ -11,12 +11,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, ModuleOp, TensorType, i8
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from xdsl_spirv.compiler.compiler import Observer, compile_module
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.signature import (
     argument_name,
@@ -29,7 +29,6 @@ from xdsl_spirv.compiler.weights import lift_weights, weights_of
 from xdsl_spirv.dialects.program import state_of, states_of
 from xdsl_spirv.frontends import is_gguf, is_onnx, is_stablehlo
 from xdsl_spirv.frontends.model import FUNCTION, ImportedModel, Value
-from xdsl_spirv.interpreter import Options, reference
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.schedule.paths import UNLIMITED, Limits
 from xdsl_spirv.progress import stage
@@ -40,6 +39,9 @@ from xdsl_spirv.runtime.modules import parse
 from xdsl_spirv.runtime.program import INDEX, Buffer, Program
 from xdsl_spirv.runtime.weights import load_weights
 from xdsl_spirv.targets import load
+
+if TYPE_CHECKING:
+    from xdsl_spirv.compiler.compiler import Observer
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -174,6 +176,8 @@ def compile_model(
     jobs: int = 1,
 ) -> Program:
     """Compile a model, which is consumed, by so many `jobs`. Raises what `compile_module` does."""
+    from xdsl_spirv.compiler.compiler import compile_module
+
     return compile_module(
         model.module,
         target,
@@ -217,6 +221,8 @@ def run_reference(model: ImportedModel, inputs: Mapping[str, Array]) -> dict[str
         _store_array(values[argument_name(argument, i)], argument.type)
         for i, argument in enumerate(function.body.block.args)
     ]
+    from xdsl_spirv.interpreter import Options, reference
+
     results = reference(model.module, arguments, model.function, options=Options())
     outputs: dict[str, Array] = {}
     for value, result in zip(model.outputs, results, strict=True):

@@ -10,7 +10,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from xdsl_spirv.compiler.compiler import pipeline_of
 from xdsl_spirv.compiler.signature import argument_name
 from xdsl_spirv.frontends import is_model
 from xdsl_spirv.runtime.errors import ProgramError
@@ -143,6 +142,8 @@ def _lower_file(path: str, pipeline: str, ctx: Context, parser: type[Parser] = P
     """The module of an MLIR file or of a binary after a pass pipeline."""
     module = read_binary(path) if is_binary(path) else parse(path, ctx, parser)
     if pipeline:
+        from xdsl_spirv.compiler.compiler import pipeline_of
+
         pipeline_of(pipeline).apply(ctx, module)
         verify(module)
     return module

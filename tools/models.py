@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xdsl_spirv.compare.onnxruntime import (
     Tolerance,
@@ -17,7 +18,6 @@ from xdsl_spirv.compare.onnxruntime import (
     tolerance_of,
 )
 from xdsl_spirv.compiler import kept
-from xdsl_spirv.compiler.kernel_jobs import Observer
 from xdsl_spirv.compiler.model import Shapes, buffers_of, compile_model, load_model, run_reference
 from xdsl_spirv.frontends import is_onnx
 from xdsl_spirv.frontends.model import ImportedModel
@@ -41,6 +41,9 @@ from xdsl_spirv.tools.options import functions_of, jobs_of, limits_of
 from xdsl_spirv.tools.report import note
 from xdsl_spirv.tools.running import INTERPRETER, execute_checked, limited
 from xdsl_spirv.tools.tracing import tracing
+
+if TYPE_CHECKING:
+    from xdsl_spirv.compiler.kernel_jobs import Observer
 
 WORTH_KEEPING = 1.0
 """Seconds of compiling from which a program is kept."""

@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 MOST = 1 << 16
 """The largest number of elements of a nest that is analysed."""
 
-COUNTS = (1, 2, 4, 8)
+COUNTS = (1, 2, 3, 4, 8)
 """Numbers of columns that may decide an element together."""
 
-PARTS = (1, 2)
+PARTS = (1, 2, 3, 4)
 """Parts of the columns that a kernel takes in turns."""
 
 

@@ -116,17 +116,19 @@ class MatrixAccess:
     stride: Size
 
 
-def matrix_access(layout: Layout, parts: int = 1) -> MatrixAccess | None:
+def matrix_access(layout: Layout, fragment: tuple[int, int]) -> MatrixAccess | None:
     """
     The way to load and store fragments of a result; None if its layout has none.
 
-    With several parts the last axis is as long as a fragment.
+    The last axis of a walk is whole fragments where there are others, such as images of a batch.
     """
-    _, rows, columns = layout.walks
-    if len(rows) > 1 or (len(columns) > 1 and parts == 1):
+    _, *walks = layout.walks
+    if any(
+        len(walk) > 1 and not is_multiple(walk[-1].size, size)
+        for walk, size in zip(walks, fragment, strict=True)
+    ):
         return None
-    down = rows[0].stride if rows else 0
-    along = columns[-1].stride if columns else 0
+    down, along = (walk[-1].stride if walk else 0 for walk in walks)
     if along == 1:
         return MatrixAccess(True, down)
     return MatrixAccess(False, along) if down == 1 else None
@@ -183,13 +185,15 @@ class _MatrixMoves:
         """True if each fragment of a value in memory begins where the device can move it."""
         m, n, _ = self.sizes
         layout = self.contraction.layout_of_result(placed.map, placed.shape)
-        access = matrix_access(layout, self.contraction.epilogue.parts)
+        access = matrix_access(layout, (m, n))
         if access is None or (stored and access.stride == 0):
             return False
         size = bit_width(placed.element_type) // 8
         minor = n if access.by_rows else m
         needed = min(self.target.cooperative_matrix_alignment, minor * size)
-        steps = [access.stride, layout.start, *(axis.stride for axis in layout.walks[0])]
+        batch, rows, columns = layout.walks
+        outer = (*batch, *rows[:-1], *columns[:-1])
+        steps = [access.stride, layout.start, *(axis.stride for axis in outer)]
         return all(is_multiple(step * size, needed) for step in (minor, *steps))
 
 

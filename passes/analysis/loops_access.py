@@ -15,7 +15,13 @@ from typing import TypeAlias
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_multiple, typical
+from xdsl_spirv.dialects.schedule.symbolic_sizes import (
+    Size,
+    ceil_div,
+    is_multiple,
+    surely_below,
+    typical,
+)
 from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
@@ -119,8 +125,13 @@ def _reshape_axes(array: Reshaped, at: tuple[Axis, ...]) -> tuple[Axis, ...]:
     return tuple(None if size == 1 else next(left) for size in array.source.shape)
 
 
-def crossing(nest: Nest) -> tuple[int, int] | None:
-    """The loops along which reads and results are contiguous; None unless they differ."""
+def crossing(nest: Nest, tile: int = 1) -> tuple[tuple[int, ...], int] | None:
+    """
+    The loops along which all that a nest reads lies, and the one along which its results do: None
+    if there are none.
+
+    There are several of the former, counted as one, where a single one is shorter than a tile.
+    """
     wide = [axis for axis, size in enumerate(nest.shape) if size != 1]
     if not wide or all_reductions_of(nest):
         return None
@@ -129,7 +140,12 @@ def crossing(nest: Nest) -> tuple[int, int] | None:
     size = prod(nest.shape)
     fast = {axis for array, _ in nest.results for axis in fast_axes(array, size)}
     first = next(iter(fast)) if len(fast) == 1 else None
-    return None if first is None or first == wide[-1] else (first, wide[-1])
+    if first is None or first == wide[-1]:
+        return None
+    begin = first
+    while begin > 0 and surely_below(prod(nest.shape[begin : first + 1]), tile):
+        begin -= 1
+    return tuple(range(begin, first + 1)), wide[-1]
 
 
 def is_run(shape: Sequence[Size], width: int) -> bool:
@@ -142,8 +158,9 @@ def is_run(shape: Sequence[Size], width: int) -> bool:
     return is_multiple(shape[-2], width // last)
 
 
-def tile_grid(nest: Nest, axes: tuple[int, int], size: int) -> list[Size]:
+def tile_grid(nest: Nest, axes: tuple[tuple[int, ...], int], size: int) -> list[Size]:
     """Number of tiles, along the other loops first."""
-    shape = nest.shape
-    others = [shape[axis] for axis in range(len(shape)) if axis not in axes]
-    return [*others, *(ceil_div(shape[axis], size) for axis in axes)]
+    shape, (first, last) = nest.shape, axes
+    others = [extent for axis, extent in enumerate(shape) if axis not in (*first, last)]
+    ends = prod(shape[axis] for axis in first), shape[last]
+    return [*others, *(ceil_div(extent, size) for extent in ends)]

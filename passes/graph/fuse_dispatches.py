@@ -10,18 +10,18 @@ Passes that fuse decide which dispatches and whether the kernel of both fits; th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, i64
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, UPDATES, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.linalg_code import tensor_type
 from xdsl_spirv.passes.analysis.sizes import extents, listed_sizes
-from xdsl_spirv.passes.graph.own_results import VIEWS
+from xdsl_spirv.passes.graph.own_results import VIEWS, source
 
 
 def views_of(value: SSAValue) -> list[Operation]:
@@ -38,32 +38,35 @@ def fuse(first: DispatchOp, second: DispatchOp, read: SSAValue | None = None) ->
     Builds one dispatch of two, without inserting it.
 
     `read` is the operand of the second dispatch that is the first one's only result, or a view of
-    it: that result then stays inside the kernel. Without `read` the dispatch has all results.
+    it: that result then stays inside the kernel. Without `read` the dispatch has the first one's
+    `stored_results`, too.
     """
-    inputs = [*first.inputs, *(value for value in second.inputs if value is not read)]
+    between = [value for value in second.inputs if source(value).owner is first]
+    inputs = [*first.inputs, *(value for value in second.inputs if value not in between)]
     inputs = list(dict.fromkeys(inputs))
     block, inside = DispatchOp.open_body(inputs)
-    results = _clone_body(first, block, inside)
-    if read is not None:
-        (inside[read],) = results
-        for view in reversed(views_of(read)):
-            copy = view.clone({view.operands[0]: inside[read]})
-            block.add_op(copy)
-            inside[read] = copy.results[0]
+    inside |= zip(first.results, _clone_body(first, block, inside), strict=True)
+    for value in between:
+        for view in reversed(views_of(value)):
+            if view.results[0] not in inside:
+                copy = view.clone(inside)
+                block.add_op(copy)
+                inside[view.results[0]] = copy.results[0]
+    kept = [] if read is not None else stored_results(first, second)
     last = _clone_body(second, block, inside)
-    block.add_op(YieldOp(*(last if read is not None else [*results, *last])))
-    stored = (first, second) if read is None else (second,)
-    types = [result.type for dispatch in stored for result in dispatch.results]
-    fused = DispatchOp(inputs, types, Region(block))
+    block.add_op(YieldOp(*(inside[value] for value in kept), *last))
+    stored = *kept, *second.results
+    fused = DispatchOp(inputs, [result.type for result in stored], Region(block))
     # The dispatch of a product has no schedule of loops: it says what both are.
     main = second if SCHEDULE in first.attributes else first
     fused.attributes.update(main.attributes)
     fused.location = main.location
-    updates = [
-        inputs.index(dispatch.inputs[dispatch.updates[n]]) if n in dispatch.updates else -1
-        for dispatch in stored
-        for n in range(len(dispatch.results))
-    ]
+    updated = {
+        dispatch.results[number]: inputs.index(dispatch.inputs[operand])
+        for dispatch in (first, second)
+        for number, operand in dispatch.updates.items()
+    }
+    updates = [updated.get(result, -1) for result in stored]
     fused.attributes[UPDATES] = DenseArrayBase.from_list(i64, updates)
     if max(updates) < 0:
         del fused.attributes[UPDATES]
@@ -72,6 +75,24 @@ def fuse(first: DispatchOp, second: DispatchOp, read: SSAValue | None = None) ->
             if SCHEDULE not in op.attributes:
                 op.attributes.pop(CONSIDERED, None)
     return fused
+
+
+def stored_results(first: DispatchOp, second: DispatchOp) -> list[OpResult]:
+    """Returns the results of the first dispatch that are states, or that others read, too."""
+    return [
+        result
+        for number, result in enumerate(first.results)
+        if number in first.updates or set(_readers(result)) != {second}
+    ]
+
+
+def _readers(value: SSAValue) -> Iterator[Operation]:
+    """Lists the operations that read a value, or views of it."""
+    for use in value.uses:
+        if isinstance(use.operation, VIEWS):
+            yield from _readers(use.operation.results[0])
+        else:
+            yield use.operation
 
 
 def _clone_body(

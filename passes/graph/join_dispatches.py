@@ -24,17 +24,18 @@ from typing import TYPE_CHECKING
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.dialects.tensor import PadOp
+from xdsl.dialects.tensor import InsertSliceOp, PadOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.sizes import is_size_op
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
-from xdsl_spirv.passes.analysis.values import operands_of
-from xdsl_spirv.passes.graph.fuse_dispatches import fuse
+from xdsl_spirv.passes.analysis.values import erase_unused_ops, operands_of
+from xdsl_spirv.passes.graph.fuse_dispatches import fuse, stored_results
 from xdsl_spirv.passes.graph.own_results import VIEWS, source
 
 if TYPE_CHECKING:
@@ -208,13 +209,17 @@ FAR = 128
 
 
 def _siblings(first: DispatchOp) -> Iterator[DispatchOp]:
-    """Later dispatches that do not depend on this one, as far as it and its users can be moved."""
+    """
+    Later dispatches that do not depend on this one, or only insert its results into tensors, as far
+    as it and its users can be moved.
+    """
     needing: set[SSAValue] = set(first.results)
     read = {source(value) for value in first.inputs}
     op, seen = first.next_op, 0
     while op is not None and seen < FAR:
         seen += isinstance(op, DispatchOp)
-        if not needing.isdisjoint(_reads(op)):
+        needed = needing.intersection(_reads(op))
+        if needed and not (_only_inserts(op) and all(source(v).owner is first for v in needed)):
             if not isinstance(op, (DispatchOp, *VIEWS)):
                 return
             needing.update(op.results)
@@ -225,6 +230,14 @@ def _siblings(first: DispatchOp) -> Iterator[DispatchOp]:
                 return
             yield op
         op = op.next_op
+
+
+def _only_inserts(op: Operation) -> bool:
+    """Whether an operation is a dispatch that moves elements into other tensors."""
+    moves = InsertSliceOp, YieldOp, *VIEWS
+    return isinstance(op, DispatchOp) and all(
+        isinstance(inner, moves) or is_size_op(inner) for inner in op.body.block.ops
+    )
 
 
 def _reads(op: Operation) -> Sequence[SSAValue]:
@@ -256,11 +269,12 @@ def _replace(first: DispatchOp, second: DispatchOp, joined: DispatchOp) -> None:
             moved.append(op)
         op = op.next_op
     block.insert_op_after(joined, second)
-    results = [*first.results, *second.results]
+    results = [*stored_results(first, second), *second.results]
     for old, new in zip(results, joined.results, strict=True):
         old.replace_all_uses_with(new)
     for op in moved:
         op.detach()
     block.insert_ops_after(moved, joined)
-    for dispatch in (first, second):
-        block.erase_op(dispatch)
+    block.erase_op(second)
+    erase_unused_ops(block, lambda op: isinstance(op, VIEWS))
+    block.erase_op(first)

@@ -20,7 +20,7 @@ from math import prod
 from xdsl.dialects import arith, linalg, math, tensor
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
@@ -234,6 +234,9 @@ def _is_candidate(op: Operation, group: Group) -> bool:
     if not isinstance(op, (LinalgStructuredOperation, *MOVES)) or _is_cheap(op):
         return False
     if not all(isinstance(value.type, TensorType) for value in op.results):
+        return False
+    if isinstance(op, tensor.InsertSliceOp) and isinstance(op.dest, BlockArgument):
+        # It updates a state in its place, by itself or beside the inserted elements.
         return False
     members = set(group.members)
     return all(users_of(value, group.block) <= members for value in op.results)

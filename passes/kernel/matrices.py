@@ -71,7 +71,7 @@ class MatrixCode:
     def _place(
         self, access: Access, row: Index, column: Index
     ) -> tuple[SSAValue, Sequence[Index], Size, spv.CooperativeMatrixLayout]:
-        matrix = matrix_access(access.layout, self.code.epilogue.parts)
+        matrix = matrix_access(access.layout, (self.tile.m, self.tile.n))
         assert matrix is not None, "asked of is_componentwise"
         place = (self.tile.offset(row, column, access.layout),)
         return access.memory, place, matrix.stride, ROW_MAJOR if matrix.by_rows else COLUMN_MAJOR

@@ -31,7 +31,7 @@ class Tiles:
     def __init__(self, code: LoopsCode, schedule: LoopsAttr, nest: Nest, op: Operation):
         self.code, self.b, self.nest = code, code.b, nest
         self.size, self.workgroup = schedule.tile.data, schedule.workgroup.data
-        axes = crossing(nest)
+        axes = crossing(nest, self.size)
         if axes is None:
             raise NotLoops(
                 op,
@@ -39,7 +39,8 @@ class Tiles:
                 "reads along several; leave tile out",
             )
         self.first, self.last = axes
-        self.others = [axis for axis in range(len(nest.shape)) if axis not in axes]
+        along = (*self.first, self.last)
+        self.others = [axis for axis in range(len(nest.shape)) if axis not in along]
         self.grid = tile_grid(nest, axes, self.size)
         self.memory = [
             self.b.allocate(array.element, [self.size * (self.size + 1)], "tile")
@@ -82,12 +83,15 @@ class Tiles:
         point: list[Index] = [0] * len(shape)
         for axis, index in zip(self.others, indices, strict=False):
             point[axis] = index
-        places = zip((self.first, self.last), indices[-2:], (first, last), strict=True)
-        for axis, block, place in places:
+        places = zip((self.first, (self.last,)), indices[-2:], (first, last), strict=True)
+        for axes, block, place in places:
+            sizes = [shape[axis] for axis in axes]
             index = b.plus(b.times(block, self.size), place)
-            below = b.below(index, shape[axis])
+            below = b.below(index, prod(sizes))
             inside = b.both(inside, below)
             if isinstance(below, SSAValue):
                 index = b.select(below, index, 0)
-            point[axis] = b.assume(index, shape[axis])
+            index = b.assume(index, prod(sizes))
+            for axis, index in zip(axes, b.delinearized(index, sizes), strict=True):
+                point[axis] = index
         return tuple(point), inside

@@ -256,10 +256,18 @@ def decide(contraction: Contraction, target: Target, decisions: Decisions) -> Sc
     if not decisions.bars(op, ROWS):
         rows = choose_rows(contraction, target, decisions)
         if not isinstance(rows, str):
+            _note_missing_matrices(contraction, target, decisions)
             decisions.note(op, ROWS, why_rows(contraction), taken=True)
             return rows.schedule
         decisions.note(op, ROWS, rows)
     return cheapest(contraction, target, decisions).schedule
+
+
+def _note_missing_matrices(contraction: Contraction, target: Target, decisions: Decisions) -> None:
+    """Notes that a target has no cooperative matrices of a contraction's types, if that is so."""
+    if not target.properties_for(contraction.types):
+        reason = not_listed(contraction.types, target)
+        decisions.note(contraction.op, COOPERATIVE_MATRIX, reason)
 
 
 def window_or_reason(contraction: Contraction, target: Target) -> WindowPlan | str:
@@ -312,8 +320,7 @@ def cheapest(contraction: Contraction, target: Target, decisions: Decisions) -> 
     Raises `ScheduleDoesNotFit` where none fits.
     """
     op = contraction.op
-    if not target.properties_for(contraction.types):
-        decisions.note(op, COOPERATIVE_MATRIX, not_listed(contraction.types, target))
+    _note_missing_matrices(contraction, target, decisions)
     rejected: list[Plan] = []
     excluded: dict[str, None] = {}
     for path, candidates in candidates_of(contraction, target):

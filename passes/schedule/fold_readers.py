@@ -19,16 +19,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, LoopsAttr, YieldOp
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, LoopsAttr, RowsAttr, YieldOp
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.layout import NotLinear
+from xdsl_spirv.passes.analysis.sizes import is_size_op
 from xdsl_spirv.passes.graph.fuse_dispatches import fuse, views_of
 from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
 from xdsl_spirv.passes.graph.own_results import source
-from xdsl_spirv.passes.schedule.rows import dispatches_beside_rows, rows_plan
+from xdsl_spirv.passes.schedule.kinds import root_of
+from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows, rows_plan
 from xdsl_spirv.targets import Target
 
 Generic = linalg.ops.GenericOp
@@ -43,10 +47,9 @@ COMPUTED = (
     tensor.InsertSliceOp,
     tensor.ExpandShapeOp,
     tensor.CollapseShapeOp,
-    arith.ConstantOp,
     YieldOp,
 )
-"""Operations of a reader."""
+"""Operations of a reader, beside those that compute sizes."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class FoldReadersPass(ModulePass):
 
 def _fold(reader: DispatchOp, target: Target) -> None:
     """Moves a reader into the product if it is the only user, or changes nothing."""
-    if not all(isinstance(op, COMPUTED) for op in reader.body.block.ops):
+    if not all(isinstance(op, COMPUTED) or is_size_op(op) for op in reader.body.block.ops):
         return
     for value in reader.inputs:
         views = views_of(value)
@@ -118,5 +121,20 @@ def _fits(folded: DispatchOp, target: Target) -> bool:
     read = [value for value in folded.inputs if isinstance(value.type, TensorType)]
     if len(read) + len(folded.results) - len(folded.updates) > most:
         return False
+    try:
+        _take_whole_groups(folded, target)
+    except (NotAContraction, NotLinear):
+        return False
     plan = rows_plan(folded, target)
     return plan is not None and plan.readers is not None
+
+
+def _take_whole_groups(folded: DispatchOp, target: Target) -> None:
+    """Takes fewer subgroups, where only those have whole groups of columns that are read."""
+    root = root_of(folded)
+    schedule = None if root is None else root.attributes.get(SCHEDULE)
+    if isinstance(root, Generic) and isinstance(schedule, RowsAttr):
+        along_k, across = schedule.grid
+        whole = across - across % RowsPlan(contraction_of(root), schedule, target).together
+        subgroups = along_k, whole or across
+        root.attributes[SCHEDULE] = schedule.replace_values(subgroups=subgroups)

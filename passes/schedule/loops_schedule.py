@@ -224,8 +224,7 @@ def _of_single_subgroups(schedule: LoopsAttr, target: Target) -> LoopsAttr:
 
 def _tile_schedule(nest: Nest, target: Target) -> LoopsAttr | None:
     """For elements that lie along one loop where they are read, along another where stored."""
-    axes, total = crossing(nest), typical(prod(nest.shape))
-    if axes is None or total < MANY * BUSY * target.compute_units:
+    if typical(prod(nest.shape)) < MANY * BUSY * target.compute_units:
         return None
     if target.processor or target.max_invocations < LARGE_WORKGROUP:
         return None
@@ -237,7 +236,12 @@ def _tile_schedule(nest: Nest, target: Target) -> LoopsAttr | None:
         return None
     # A subgroup's row of small elements would be less than one memory transfer.
     tile = 32 if max(map(bit_width, elements)) >= 32 else 64
-    if any(typical(nest.shape[axis]) < tile // 2 for axis in axes):
+    axes = crossing(nest, tile)
+    if axes is None:
+        return None
+    first, last = axes
+    along = prod(nest.shape[axis] for axis in first), nest.shape[last]
+    if any(typical(extent) < tile // 2 for extent in along):
         return None
     tiles = typical(prod(tile_grid(nest, axes, tile)))
     return LoopsAttr(LARGE_WORKGROUP, _groups(tiles, 1, target), tile=tile)
@@ -455,9 +459,10 @@ def busy_workgroups(results: Sequence[Result], schedule: LoopsAttr, target: Targ
         rows = prod(size for axis, size in enumerate(nest.shape) if axis not in columns)
         if not is_dynamic(rows):
             return schedule.workgroups.data
-        axes = crossing(nest) if schedule.tile.data > 1 else None
+        tile = schedule.tile.data
+        axes = crossing(nest, tile) if tile > 1 else None
         if axes is not None:
-            total += prod(tile_grid(nest, axes, schedule.tile.data))
+            total += prod(tile_grid(nest, axes, tile))
             continue
         wide = [s for axis, s in enumerate(nest.shape) if axis not in columns and s != 1]
         beside = schedule.elements.data if schedule.rows.data > 1 else 1

@@ -55,3 +55,28 @@ def test_an_open_number_of_steps(text: str):
         assert not checks.report, str(checks.report)
         for result, expected in zip(results.values(), session.run(None, inputs), strict=True):
             np.testing.assert_allclose(result, expected, 1e-4, 1e-5)
+
+
+STEPS = """agraph (float[{steps}, 1, 8] x, float[1, 48, 8] w, float[1, 48, 16] r, float[1, 96] b)
+    => (float[{steps}, 1, 1, 16] y, float[1, 1, 16] h) {{
+    y, h = GRU<hidden_size = 16, linear_before_reset = 1>(x, w, r, b) }}"""
+
+
+@pytest.mark.parametrize("steps", [40, 41])
+def test_one_dispatch_a_step(steps: int):
+    """The gates of one sequence are computed in the kernel of the state's product on a GPU."""
+    model: Any = onnx.parser.parse_model(HEAD + STEPS.format(steps=steps))
+    program = compile(model, "nvidia-h200")
+    (loop,) = program.manifest.loops
+    assert (loop.steps, loop.dispatches) == (20, 2)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    generator = np.random.default_rng(steps)
+    inputs = {
+        value.name: generator.uniform(-1, 1, value.shape).astype(np.float32)
+        for value in session.get_inputs()
+    }
+    checks = Checks.all()
+    results = run(program, inputs, checks=checks)
+    assert not checks.report, str(checks.report)
+    for result, expected in zip(results.values(), session.run(None, inputs), strict=True):
+        np.testing.assert_allclose(result, expected, 1e-4, 1e-5)

@@ -23,6 +23,14 @@ from xdsl_spirv.frontends.onnx.values import Tensor
 Function = Callable[[Scalars, Number], Number]
 
 
+def total_of(s: Scalars, *numbers: Number) -> Number:
+    """The sum of numbers, the first ones first."""
+    total = numbers[0]
+    for number in numbers[1:]:
+        total = total + number
+    return total
+
+
 def activation(b: Nodes, name: str, alpha: float | None, beta: float | None) -> Function:
     """The function of that name, in upper or lower case."""
 
@@ -135,18 +143,18 @@ class Recurrence:
         starts = [first * self.hidden, *[0] * (t.rank - 1)]
         return self.b.slice(t, starts, [count * self.hidden, *t.sizes[1:]], [1] * t.rank)
 
-    def biases(self, direction: int) -> tuple[Tensor, Tensor] | None:
-        """The biases of the input and of the state."""
+    def biases(self, direction: int, first: int) -> list[Tensor]:
+        """The bias of all gates of the input (`first` is 0) or of the state; none if not given."""
         if self.bias is None:
-            return None
-        whole = self.part(self.bias, direction)
-        return self.columns(whole, 0, self.gates), self.columns(whole, self.gates, self.gates)
+            return []
+        return [self.columns(self.part(self.bias, direction), first, self.gates)]
 
     def projected(self, direction: int) -> Tensor:
-        """The input of all steps by the weights: steps x batch x gates."""
+        """The input of all steps by the weights, with its bias: steps x batch x gates."""
         w = self.part(self.w, direction)
         sizes = [self.steps, self.batch, self.gates * self.hidden]
-        return self.b.contract(self.x, [0, 1, 3], w, [2, 3], sizes, 4)
+        product = self.b.contract(self.x, [0, 1, 3], w, [2, 3], sizes, 4)
+        return self.b.elementwise(total_of, *self.biases(direction, 0), product)
 
     def times_state(self, state: Tensor, weights: Tensor) -> Tensor:
         sizes = [self.batch, weights.sizes[0]]
@@ -191,8 +199,16 @@ class Recurrence:
                 whole = Tensor(self.element, sizes, value)
             return [whole, *states]
 
-        flat = [state for states in held for state in states]
-        whole, *flat = repeat(b, self.steps, [whole, *flat], one)
+        def two(n: Size, *carried: Tensor) -> list[Tensor]:
+            return one(2 * n + 1, *one(2 * n, *carried))
+
+        # The second of two steps may write the states that the first one reads.
+        carried = [whole, *(state for states in held for state in states)]
+        if isinstance(self.steps, int):
+            carried = repeat(b, self.steps // 2, carried, two)
+            whole, *flat = one(self.steps - 1, *carried) if self.steps % 2 else carried
+        else:
+            whole, *flat = repeat(b, self.steps, carried, one)
         each = len(flat) // count
         last = [self._stacked(flat[i::each], 0) for i in range(each)]
         if self.layout:
@@ -242,13 +258,10 @@ def rnn(
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
         (f,) = n.functions(direction)
         product = n.times_state(held[0], n.part(n.r, direction))
-        biases = n.biases(direction) or ()
+        biases = n.biases(direction, 1)
 
         def body(s: Scalars, *numbers: Number) -> Number:
-            total = numbers[-1]
-            for number in numbers[:-1]:
-                total = total + number
-            return f(s, n.clipped(s, total))
+            return f(s, n.clipped(s, total_of(s, *numbers)))
 
         return [b.elementwise(body, *biases, product, given)]
 
@@ -274,39 +287,30 @@ def gru(
 
     def step(direction: int, given: Tensor, held: list[Tensor]) -> list[Tensor]:
         f, g = n.functions(direction)
-        state, weights, biases = held[0], n.part(n.r, direction), n.biases(direction)
-        given_bias = biases[0] if biases is not None else None
-        if given_bias is not None:
-            given = b.elementwise(lambda s, c, x: x + c, given_bias, given)
+        state, weights, biases = held[0], n.part(n.r, direction), n.biases(direction, 3)
+        # The reset gate fades either the state or its product, which is then one of all gates.
+        products = n.times_state(state, weights if linear_before_reset else n.rows(weights, 0, 2))
 
         def gate(number: int, product: Tensor, f: Function) -> Tensor:
-            parts = [n.columns(given, number), product]
-            if biases is not None:
-                parts.insert(0, n.columns(biases[1], number))
+            parts = [*(n.columns(t, number) for t in (*biases, given)), product]
 
             def body(s: Scalars, *numbers: Number) -> Number:
-                total = numbers[0]
-                for one in numbers[1:]:
-                    total = total + one
-                return f(s, n.clipped(s, total))
+                return f(s, n.clipped(s, total_of(s, *numbers)))
 
             return b.elementwise(body, *parts)
 
-        products = n.times_state(state, n.rows(weights, 0, 2))
         update = gate(0, n.columns(products, 0), f)
         reset = gate(1, n.columns(products, 1), f)
-        last = n.rows(weights, 2, 1)
         if linear_before_reset:
-            product = n.times_state(state, last)
-            if biases is not None:
-                product = b.elementwise(lambda s, c, x: x + c, n.columns(biases[1], 2), product)
+            last = [n.columns(t, 2) for t in (*biases, products)]
+            product = b.elementwise(total_of, *last)
             product = b.elementwise(lambda s, r, x: x * r, reset, product)
             new = b.elementwise(
                 lambda s, p, x: g(s, n.clipped(s, x + p)), product, n.columns(given, 2)
             )
         else:
             faded = b.elementwise(lambda s, r, h: h * r, reset, state)
-            new = gate(2, n.times_state(faded, last), g)
+            new = gate(2, n.times_state(faded, n.rows(weights, 2, 1)), g)
         return [b.elementwise(lambda s, z, h, new: new * (1 - z) + h * z, update, state, new)]
 
     return n.run(lambda d: [n.initial(initial_h, d)], step)
@@ -346,15 +350,7 @@ def run_lstm(
         f, g, h = n.functions(direction)
         state, cell = held
         product = n.times_state(state, n.part(n.r, direction))
-        biases = n.biases(direction) or ()
-
-        def sum_of(s: Scalars, *numbers: Number) -> Number:
-            total = numbers[0]
-            for one in numbers[1:]:
-                total = total + one
-            return total
-
-        total = b.elementwise(sum_of, *biases, product, given)
+        total = b.elementwise(total_of, *n.biases(direction, 4), product, given)
         weights = None if peepholes is None else n.part(peepholes, direction)
 
         def gate(number: int, function: Function, seen: Tensor | None, peephole: int) -> Tensor:
@@ -364,7 +360,7 @@ def run_lstm(
                 parts = [b.elementwise(lambda s, p, c: c * p, own, seen), *parts]
 
             def body(s: Scalars, *numbers: Number) -> Number:
-                return function(s, n.clipped(s, sum_of(s, *numbers)))
+                return function(s, n.clipped(s, total_of(s, *numbers)))
 
             return b.elementwise(body, *parts)
 

@@ -225,3 +225,21 @@ func.func @norms(%q: tensor<8x16xf32>, %k: tensor<2x16xf32>, %y: tensor<4x32xf32
   %r = linalg.matmul ins(%s, %w : tensor<4x16xf32>, tensor<16x8xf32>) outs(%fr : tensor<4x8xf32>) -> tensor<4x8xf32>
   func.return %a, %b, %d, %r : tensor<8xf32>, tensor<2xf32>, tensor<4xf32>, tensor<4x8xf32>
 }
+
+// -----
+
+// What is inserted into a state is computed there, and stored by itself only for another reader.
+
+// CHECK-LABEL: func.func @inserts
+// CHECK: %[[A:.*]], %{{.*}} = schedule.dispatch(%x, %k, %past) attributes {schedule.updates = array<i64: -1, 1>}
+// CHECK: math.exp
+// CHECK: %[[V:.*]] = tensor.expand_shape
+// CHECK: tensor.insert_slice %[[V]] into
+// CHECK-NOT: schedule.dispatch
+func.func @inserts(%x: tensor<4xf32>, %past: index, %k: tensor<8x4xf32> {program.state = 1 : i64, program.value = dense<0.0> : tensor<8x4xf32>}) -> (tensor<4xf32>, tensor<8x4xf32>) {
+  %e = tensor.empty() : tensor<4xf32>
+  %a = linalg.exp ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %r = tensor.expand_shape %a [[0, 1]] output_shape [1, 4] : tensor<4xf32> into tensor<1x4xf32>
+  %k1 = tensor.insert_slice %r into %k[%past, 0] [1, 4] [1, 1] : tensor<1x4xf32> into tensor<8x4xf32>
+  func.return %a, %k1 : tensor<4xf32>, tensor<8x4xf32>
+}
