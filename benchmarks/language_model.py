@@ -56,7 +56,7 @@ REPEATED = 1 << 20
 
 
 def drawn_blocks(type: Type, count: int, deviation: float) -> Any:
-    """The distinct ones of random blocks whose weights are about normal with this deviation."""
+    """Random blocks, at most `REPEATED` different ones, with about this deviation of weights."""
     draw = np.random.default_rng(1)
     _, size = gguf.GGML_QUANT_SIZES[type]
     drawn = min(count, REPEATED)

@@ -223,10 +223,7 @@ def _argument_names(host: FuncOp) -> set[str]:
 
 
 def _give(module: ModuleOp, chosen: Sequence[str], weights: Mapping[str, Array]) -> None:
-    """
-    Give each function the weights that are its arguments; the first one refuses names of no
-    argument.
-    """
+    """Gives each function its weights; refuses names that are not arguments of the first one."""
     if not weights:
         return
     from xdsl_spirv.compiler.weights import give_weights

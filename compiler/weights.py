@@ -198,7 +198,7 @@ def constant_array(value: Attribute) -> Array:
                 "add it to the dialect_resources at the end of the file, or give --weights",
             )
     else:
-        raise ProgramError(f"a constant of the form {value.name} has no elements", "arith.constant")
+        raise ProgramError(f"a constant cannot be a {value.name}", "arith.constant")
     kind = value.get_type()
     if not isinstance(kind, TensorType):
         raise ProgramError(f"a constant has the type {kind}, not a tensor", "arith.constant")

@@ -197,7 +197,7 @@ class Terms:
     """The instructions so far of which only equal operands, equal results is known."""
 
     def fresh(self, name: str, type: Attribute) -> Term:
-        """An unknown number of its own."""
+        """Returns a new unknown number."""
         self.count += 1
         return variable_term(f"{name}!{self.count}", type)
 

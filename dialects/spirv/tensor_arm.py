@@ -127,7 +127,7 @@ class TensorReadOp(TensorAccess, name="spirv.ARM.TensorRead"):
             element = getattr(self.result.type, "element_type", self.result.type)
             if element != outside.type:
                 raise VerifyException(
-                    f"{self.name}: what is outside is an element, not {outside.type}"
+                    f"{self.name}: the value outside must be an element, not {outside.type}"
                 )
 
 

@@ -176,7 +176,7 @@ class ReduceOp(IRDLOperation):
           tile.yield %c : f32
         }
 
-    The function is associative and commutative: the order is not told.
+    The function is associative and commutative: the order is unspecified.
     """
 
     name = "tile.reduce"

@@ -192,7 +192,7 @@ def parts(op: Operation, context: Context) -> Function:
 
 @action(spv.GLModfOp, spv.GLFrexpOp)
 def parts_by_pointer(op: spv.GLPointerForm, context: Context) -> Function:
-    """The first one; the second is stored."""
+    """Returns the fraction or significand; stores the other part through the pointer."""
     split, type = PARTS[op.__class__], pointer_type(op.pointer)
     write = storer(placed(op.pointer, type.pointee, context), Layout(context))
 

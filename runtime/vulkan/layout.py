@@ -74,7 +74,7 @@ def ctype_of(annotation: Any) -> Any:
 
 
 def structure(number: int | None = None) -> Callable[[type[S]], type[S]]:
-    """Lay a class out as its annotations say, behind sType and pNext if it has such a number."""
+    """Gives a class the members of its annotations; with `number`, sType and pNext first."""
 
     def lay_out(kind: type[S]) -> type[S]:
         members = [(name, ctype_of(a)) for name, a in kind.__annotations__.items()]

@@ -150,7 +150,7 @@ class Commands:
             result = self(name, *arguments, layout.pointer(count), layout.pointer(entries))
             if result != Result.INCOMPLETE:
                 return list(entries)[: count.value]
-        raise VulkanError(f"{name} does not settle on a number", "", "try again")
+        raise VulkanError(f"{name} gives another number at every call", "", "try again")
 
 
 class Loader:

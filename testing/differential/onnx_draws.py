@@ -327,7 +327,7 @@ def _extremes(dtype: np.dtype[Any]) -> Array:
 
 
 def computed_sizes(g: RandomGraph, numbers: Array) -> Value:
-    """A list of numbers, those that are open sizes or multiples computed from inputs' shapes."""
+    """A list of numbers; open sizes and their multiples are computed from inputs' shapes."""
     flat = [int(n) for n in numbers.ravel()]
     if not any(_open_factor(n) for n in flat):
         return g.constant(numbers)

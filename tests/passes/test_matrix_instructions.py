@@ -1,6 +1,6 @@
 """
 Attention and epilogues by instructions that reduce, convert and place matrices' elements: on the
-interpreter with every check, asked for and by default, and refused where a target has them not.
+interpreter with every check, asked for and by default; refused if the target lacks them.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def prove_test(test: KernelTest) -> Outcome:
 
 
 def _expect_asked(test: KernelTest) -> KernelTest:
-    """The test with those expected findings that may answer its questions."""
+    """Keeps only the expected findings that the test's questions ask for."""
     prefixes = tuple(prefix for name in (*test.prove, "barriers") for prefix in QUESTIONS[name])
     asked = (t for t in test.findings if any(r.startswith(prefixes) for r in t.split("|")))
     return replace(test, findings=tuple(asked), error=None)

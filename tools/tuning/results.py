@@ -232,7 +232,7 @@ def gain_of(tried: Sequence[Outcome]) -> float | None:
 
 
 def time_of(tried: Sequence[Outcome]) -> float:
-    """Microseconds of the best: the default's time by the gain, or its own."""
+    """Microseconds of the best candidate, from the default's time and the gain if known."""
     best, gain = best_of(tried), gain_of(tried)
     if best is None:
         return 0.0

@@ -146,7 +146,7 @@ class _Lowering:
                 refuse(NAME, op, f"{type_} has components of its own: use another type")
             if isinstance(type_, spv.PointerType) and not self._is_stored(type_):
                 if has_layout(type_.pointee):
-                    refuse(NAME, op, f"{type_} lays small integers out: leave the layout away")
+                    refuse(NAME, op, f"{type_} has a layout of small integers: remove the layout")
         if isinstance(op, spv.LoadOp | spv.StoreOp):
             value = op.result if isinstance(op, spv.LoadOp) else op.object
             if not self._is_small(value.type) and self._reads_buffer(op):
