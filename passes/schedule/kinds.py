@@ -110,11 +110,11 @@ class KernelPlan(ABC):
     def launch_problems(self) -> Iterator[str]:
         """Lists the limits of the target that a workgroup, or the number of them, exceeds."""
         target, size = self.target, self.target.subgroup_size
-        if self.invocations > target.max_invocations:
+        most = min(target.max_invocations, target.max_workgroup_size[0])
+        if self.invocations > most:
             yield (
                 f"{self.invocations // size} subgroups of {size} are {self.invocations} "
-                f"invocations, {target.name} allows {target.max_invocations}: at most "
-                f"{target.max_invocations // size} subgroups"
+                f"invocations, {target.name} allows {most}: at most {most // size} subgroups"
             )
         if self.workgroup_bytes > target.workgroup_memory_bytes:
             yield (
