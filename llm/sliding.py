@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
 
 if TYPE_CHECKING:
     from xdsl_spirv.frontends.gguf.caches import Sliding
@@ -70,6 +71,12 @@ class SlidingSession:
         near = past - self.dropped[slot]
         if near + count <= self.sliding.room:
             return near
+        if self.sliding.keep + count > self.sliding.room:
+            raise ProgramError(
+                f"{count} tokens in one run",
+                "states of blocks with a window",
+                f"read at most {self.sliding.room - self.sliding.keep} at once",
+            )
         first = near - self.sliding.keep
         given = {FIRST: first} | ({"slot": slot} if len(self.dropped) > 1 else {})
         self.session.run(SLIDE, given, outputs=())

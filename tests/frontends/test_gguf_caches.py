@@ -22,6 +22,7 @@ from xdsl_spirv.frontends.gguf.parameters import parameters_of
 from xdsl_spirv.llm.sliding import SlidingSession
 from xdsl_spirv.llm.texts import DECODE, PREFILL, Texts, Work
 from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.testing.gguf_models import Shape, write_declared, write_model
 from xdsl_spirv.testing.gguf_session import Session
 from xdsl_spirv.testing.numpy_session import LogitsSession
@@ -95,6 +96,9 @@ def test_states_that_slide_give_the_logits_of_whole_ones(
         np.testing.assert_allclose(read(cut, 0, text), read(whole, 0, text), rtol=2e-5, atol=1e-5)
     rows = {state.shape[2] for state in session.states.values()}
     assert rows == {CONTEXT, 5 - 1 + 16 + CHUNK}
+    monkeypatch.setattr("xdsl_spirv.llm.texts.PREFILLED", 2 * CHUNK + 16)
+    with pytest.raises(ProgramError, match="32 tokens in one run"):
+        read(cut, 0, tokens[50:])
 
 
 def test_slots_slide_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
