@@ -144,6 +144,31 @@ def test_small_keys_and_values_give_nearly_the_logits_of_f16(cache: str, tmp_pat
     assert state_bytes(p, 48, cache) < 0.57 * state_bytes(p, 48, "f16")
 
 
+@pytest.mark.long
+@pytest.mark.vulkan
+@pytest.mark.parametrize("cache", LEAST)
+def test_lavapipe_keeps_small_keys_and_values(cache: str, lavapipe: Path, tmp_path: Path):
+    """A prompt's logits are near those of f16, and tokens follow one by one."""
+    path, result = tmp_path / "x.gguf", tmp_path / "result.npz"
+    write_model(path, Shape())
+    tokens = np.random.default_rng(0).integers(0, 80, 40).astype(np.int32)
+    np.save(tmp_path / "tokens.npy", tokens)
+    model = import_gguf(path, context=48, cache=cache, of_all=True)
+    compile_model(model, "lavapipe").save(tmp_path / "program")
+    script = Path(__file__).parent.parent / "llm" / "vulkan" / "logits_and_answer.py"
+    command = [sys.executable, script, tmp_path / "program", tmp_path / "tokens.npy", "30", "8"]
+    subprocess.run([lavapipe, *command, result], check=True, timeout=1000)
+    there = np.load(result)
+    for name, least in (("f16", LEAST[cache]), (cache, 0.998)):
+        session = Session(import_gguf(path, context=48, cache=name, of_all=True))
+        logits = session.run(tokens)
+        norms = np.linalg.norm(logits, axis=1) * np.linalg.norm(there["logits"], axis=1)
+        cosine = ((logits * there["logits"]).sum(1) / norms).min()
+        print(cache, name, cosine)
+        assert cosine >= least
+    assert len(there["following"]) == 8
+
+
 def test_states_beyond_the_largest_tensor_are_refused(tmp_path: Path):
     path = tmp_path / "x.gguf"
     write_declared(path, "gemma2", {**VALUES, "context_length": 1 << 20})
