@@ -148,7 +148,7 @@ def test_small_keys_and_values_give_nearly_the_logits_of_f16(cache: str, tmp_pat
 @pytest.mark.vulkan
 @pytest.mark.parametrize("cache", LEAST)
 def test_lavapipe_keeps_small_keys_and_values(cache: str, lavapipe: Path, tmp_path: Path):
-    """A prompt's logits are near those of f16, and tokens follow one by one."""
+    """A prompt's logits are near the logits with f16, and tokens follow one by one."""
     path, result = tmp_path / "x.gguf", tmp_path / "result.npz"
     write_model(path, Shape())
     tokens = np.random.default_rng(0).integers(0, 80, 40).astype(np.int32)
