@@ -10,12 +10,14 @@ one for the number, both exact, where shifts, a mask, a widening and a conversio
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from xdsl.dialects import arith, math
+from typing_extensions import TypeIs
+from xdsl.dialects import arith, linalg, math
 from xdsl.dialects.builtin import (
+    BFloat16Type,
     FixedBitwidthType,
     IntegerAttr,
     IntegerType,
@@ -27,8 +29,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.kernel.elements import components_of, constant_of
+from xdsl_spirv.passes.analysis.pointwise import body_ops
+from xdsl_spirv.passes.emit.emitter import Index
+from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.kernel.elements import bfloat16_of_bits, components_of, constant_of
 
 Known: TypeAlias = dict[Hashable, Any]
 """Values already computed at this place, by operation and operands."""
@@ -103,10 +107,54 @@ def fields_of(word: SSAValue, width: int) -> list[Bits]:
 class ScalarCode:
     """Writes operations on scalars; with `keeps`, floats stay bits as long as possible."""
 
-    def __init__(self, b: HoistingEmitter, known: Known, keeps: bool = False):
+    def __init__(self, b: KernelEmitter, known: Known, keeps: bool = False):
         self.b, self.known, self.keeps = b, known, keeps
         self.shared: set[SSAValue] = known.setdefault("shared", set[SSAValue]())
         """Values that neighbouring elements have in common."""
+
+    def body(
+        self,
+        op: linalg.ops.GenericOp,
+        inputs: Sequence[Scalar],
+        index: Callable[[int], Index],
+        wanted: SSAValue | None = None,
+    ) -> Scalar:
+        """
+        The result of an element-wise operation on one element of each input, or the `wanted` value
+        of its body; `index` gives its loops.
+        """
+        b, block = self.b, op.body.block
+        last = block.last_op
+        assert last is not None
+        wanted = wanted or last.operands[0]
+        values: dict[SSAValue, Scalar] = dict(zip(block.args, inputs, strict=False))
+
+        def scalar_of(value: SSAValue) -> Scalar:
+            return values[value] if value in values else known_number(b, value)
+
+        for body_op in body_ops(block):
+            if wanted in values:
+                break
+            if isinstance(body_op, arith.ConstantOp):
+                continue
+            if isinstance(body_op, linalg.ops.IndexOp):
+                place = index(body_op.dim.value.data)
+                values[body_op.result] = place if isinstance(place, int) else b.index(place)
+                continue
+            operands = [scalar_of(value) for value in body_op.operands]
+            first = operands[0]
+            if isinstance(body_op, arith.ExtFOp) and _is_bfloat16(first):
+                values[body_op.result] = bfloat16_of_bits(b, first, body_op.result.type)
+            else:
+                floats = map(self._as_float, operands, body_op.operands)
+                values[body_op.results[0]] = self.copied(body_op, list(floats))
+        return scalar_of(wanted)
+
+    def _as_float(self, scalar: Scalar, operand: SSAValue) -> Scalar:
+        """A bfloat16 that is given as its bits, for an operation that takes no bits."""
+        if isinstance(operand.type, BFloat16Type) and _is_bfloat16(scalar):
+            return self.b.add(arith.BitcastOp(scalar, operand.type))
+        return scalar
 
     def copied(self, op: Operation, operands: Sequence[Scalar]) -> Scalar:
         """Copies an operation to other operands; equal copies are written once."""
@@ -154,13 +202,22 @@ class ScalarCode:
             addend = shared if addend is None else self._shared(arith.SubfOp, shared, addend)
         return Affine(apart.value, scale, addend)
 
-    def _shared(self, kind: type[Any], x: SSAValue, y: SSAValue) -> SSAValue:
-        """Writes an operation on shared numbers, once."""
-        key = (kind, x, y)
+    def once(self, kind: type[Any], *operands: SSAValue | Attribute) -> SSAValue:
+        """An operation on these operands, which is written once."""
+        key = (kind, *operands)
         if key not in self.known:
-            self.known[key] = self.b.add(kind(x, y))
-            self.shared.add(self.known[key])
+            self.known[key] = self.b.add(kind(*operands))
         return self.known[key]
+
+    def _shared(self, kind: type[Any], x: SSAValue, y: SSAValue) -> SSAValue:
+        """An operation on shared numbers; the difference of constants is one."""
+        constants = [value.owner for value in (x, y)]
+        if kind is arith.SubfOp and all(isinstance(c, arith.ConstantOp) for c in constants):
+            first, second = (float(c.value.value.data) for c in constants)  # pyright: ignore
+            return self.b.number(first - second, f32)
+        result = self.once(kind, x, y)
+        self.shared.add(result)
+        return result
 
     def whole(self, number: Affine) -> SSAValue:
         """Computes `value * scale + addend` as a float."""
@@ -203,10 +260,7 @@ class ScalarCode:
         """Writes an operation on a word and a number, once; shifts by 0 are dropped."""
         if number == 0 and kind in (arith.ShRUIOp, arith.ShLIOp):
             return x
-        key = (kind, x, number)
-        if key not in self.known:
-            self.known[key] = self.b.add(kind(x, self.b.number(number, i32)))
-        return self.known[key]
+        return self.once(kind, x, self.b.number(number, i32))
 
     def _copied(self, op: Operation, operands: Sequence[Scalar]) -> Scalar:
         numbers = [x for x in operands if isinstance(x, int)]
@@ -264,10 +318,8 @@ class ScalarCode:
         lower, upper = (x, y) if x.up < y.up else (y, x)
         if lower.end > upper.up or x.width != BYTE or y.width != BYTE or x.begin != y.begin:
             return None
-        words = self.in_cells(lower), self.in_cells(upper)
-        if words not in self.known:
-            self.known[words] = self.b.add(arith.OrIOp(*words))
-        return Bits(self.known[words], lower.begin, upper.end, BYTE)
+        word = self.once(arith.OrIOp, self.in_cells(lower), self.in_cells(upper))
+        return Bits(word, lower.begin, upper.end, BYTE)
 
     def in_cells(self, bits: Bits, size: int = BYTE) -> SSAValue:
         """Returns a word with this bit field of each of its bytes, or of its cells of `size`."""
@@ -328,6 +380,11 @@ class ScalarCode:
         return b.add(math.FmaOp(number, b.number(2.0**-low, f32), offset))
 
 
+def _is_bfloat16(scalar: Scalar) -> TypeIs[SSAValue]:
+    """True if an operation's float operand is a bfloat16 that is given as its bits."""
+    return isinstance(scalar, SSAValue) and scalar.type == IntegerType(16)
+
+
 def _is_run_of_ones(mask: int) -> bool:
     return mask > 0 and (above := mask + (mask & -mask)) & above - 1 == 0
 
@@ -362,7 +419,7 @@ def _fold_integers(op: Operation, numbers: Sequence[int]) -> int | None:
             return None
 
 
-def known_number(b: HoistingEmitter, value: SSAValue) -> Scalar:
+def known_number(b: KernelEmitter, value: SSAValue) -> Scalar:
     """Returns a body's constant: an integer as an unsigned number, a float as a value."""
     owner = value.owner
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):

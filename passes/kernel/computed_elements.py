@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from typing_extensions import TypeIs
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import BFloat16Type, IndexType, IntegerType, f32, i32
 from xdsl.ir import Attribute, SSAValue
@@ -22,7 +21,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Linear, linear
 from xdsl_spirv.passes.analysis.leaves import Leaf, read_through_padding
-from xdsl_spirv.passes.analysis.pointwise import body_ops, loops_of
+from xdsl_spirv.passes.analysis.pointwise import loops_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.bit_fields import (
@@ -34,10 +33,8 @@ from xdsl_spirv.passes.kernel.bit_fields import (
     ScalarCode,
     Whole,
     fields_of,
-    known_number,
 )
 from xdsl_spirv.passes.kernel.elements import (
-    bfloat16_of_bits,
     components_of,
     constant_of,
     convert_factor,
@@ -250,34 +247,14 @@ class ComputedOperand:
         The body of an element-wise operation on one element of each input; `places` are its loops
         by the contraction's.
         """
-        block = op.body.block
         code = ScalarCode(self.b, known, self.keeps)
-        values: dict[SSAValue, Scalar] = dict(zip(block.args, inputs, strict=False))
-
-        def scalar_of(value: SSAValue) -> Scalar:
-            return values[value] if value in values else known_number(self.b, value)
-
-        for body_op in body_ops(block):
-            if isinstance(body_op, arith.ConstantOp):
-                continue
-            if isinstance(body_op, linalg.ops.IndexOp):
-                index = self._index(places[body_op.dim.value.data], point)
-                values[body_op.result] = index if isinstance(index, int) else self.b.index(index)
-                continue
-            operands = [scalar_of(value) for value in body_op.operands]
-            first = operands[0]
-            if isinstance(body_op, arith.ExtFOp) and _is_bfloat16(first):
-                values[body_op.result] = bfloat16_of_bits(self.b, first, body_op.result.type)
-            else:
-                floats = map(self._as_float, operands, body_op.operands)
-                values[body_op.results[0]] = code.copied(body_op, list(floats))
-        last = block.last_op
-        assert last is not None
-        result = scalar_of(last.operands[0])
+        result = code.body(op, inputs, lambda loop: self._index(places[loop], point))
         if isinstance(result, Affine):
             return result
         if isinstance(result, Whole):
             return Affine(result)
+        last = op.body.block.last_op
+        assert last is not None
         return code.value(result, last.operands[0].type)
 
     def _index(self, place: AffineExpr | None, point: Point) -> Index:
@@ -290,12 +267,6 @@ class ComputedOperand:
         """A number in the type of the sums."""
         return convert_factor(self.b, value, self.type, self.signed)
 
-    def _as_float(self, scalar: Scalar, operand: SSAValue) -> Scalar:
-        """A bfloat16 that is given as its bits, for an operation that takes no bits."""
-        if isinstance(operand.type, BFloat16Type) and _is_bfloat16(scalar):
-            return self.b.add(arith.BitcastOp(scalar, operand.type))
-        return scalar
-
 
 def index_at(b: HoistingEmitter, index: Linear, point: Point) -> Index:
     """A linear function of loops at a point."""
@@ -303,8 +274,3 @@ def index_at(b: HoistingEmitter, index: Linear, point: Point) -> Index:
     for loop, (first, added) in point.items():
         total = b.plus(total, b.times(b.plus(first, added), index.factors[loop]))
     return total
-
-
-def _is_bfloat16(scalar: Scalar) -> TypeIs[SSAValue]:
-    """True if an operation's float operand is a bfloat16 that is given as its bits."""
-    return isinstance(scalar, SSAValue) and scalar.type == IntegerType(16)

@@ -53,7 +53,7 @@ builtin.module attributes {schedule.target = "nvidia-h200"} {
 // CHECK: spirv.KHR.CooperativeMatrixLoad %{{.*}}, %{{.*}}, <RowMajor>, <NonPrivatePointer> : !spirv.ptr<vector<2xf16>, Workgroup>, i32 -> !spirv.coopmatrix<16x16xf16, Subgroup, MatrixA>
 // CHECK: [[BIASED:%.*]] = arith.ori %{{.*}}, %{{.*}} : i32
 // CHECK-NEXT: [[PAIR:%.*]] = spirv.Bitcast [[BIASED]] : i32 to vector<2xf16>
-// CHECK-NEXT: arith.subf [[PAIR]], %{{.*}} : vector<2xf16>
+// CHECK-NEXT: arith.addf [[PAIR]], %{{.*}} : vector<2xf16>
 // CHECK: [[FIRST:%.*]] = spirv.CompositeInsert %{{.*}}, %none[0 : i32] : f16 into !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB>
 // CHECK-NEXT: spirv.CompositeInsert %{{.*}}, [[FIRST]][1 : i32]
 // CHECK: [[B:%.*]] = spirv.CompositeInsert %{{.*}}, %{{.*}}[7 : i32] : f16 into !spirv.coopmatrix<16x16xf16, Subgroup, MatrixB>
