@@ -231,6 +231,7 @@ class Denoiser(nn.Module):
     def __init__(self, width: int = 64, hidden: int = 256):
         super().__init__()
         self.first = nn.Conv2d(1, width, 3, padding=(2, 1))
+        kinds: Any = (nn.Conv2d, {}), (nn.ConvTranspose2d, {"output_padding": (0, 1)})
         self.encoders, self.decoders = (
             nn.ModuleList(
                 nn.Sequential(
@@ -241,7 +242,7 @@ class Denoiser(nn.Module):
                 )
                 for _ in range(3)
             )
-            for kind, more in ((nn.Conv2d, {}), (nn.ConvTranspose2d, {"output_padding": (0, 1)}))
+            for kind, more in kinds
         )
         self.recurrences = nn.ModuleList(
             (
