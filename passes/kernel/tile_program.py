@@ -190,8 +190,8 @@ class ProgramCode:
         """Writes the code of `size`."""
         self.values[op.result] = cast(View, self.values[op.view]).sizes[op.axis.value.data]
 
-    def write_view(self, op: tile.ViewOp) -> None:
-        """Writes the code of `view`."""
+    def write_view_of(self, op: tile.ViewOp) -> None:
+        """Writes the code of `view_of`."""
         source = cast(View, self.values[op.source])
         self.values[op.result] = View(
             source.argument,
