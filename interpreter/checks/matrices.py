@@ -159,13 +159,12 @@ class Matrices:
         shadow = self.checker.shadow_of(pointer.memory)
         if shadow.tracked is False:
             return
-        size = self.place.size
+        granule = size = self.place.size
         if tiles.stride.size == 1 and outside is None:
             start = leaders(pointer, batch.mask, self.place.axes)
-            step = int(tiles.stride.item()) * size
-            granule = step_of(start, step, self.line_bytes)
-        else:
-            granule = size
+            step = step_of(start, int(tiles.stride.item()) * size, self.line_bytes)
+            # A step may say less than the elements: of a pointer chosen in a branch it is 1.
+            granule = step if step % size == 0 else size
         history = shadow.history(order.histories, granule)
         if history is None:
             return

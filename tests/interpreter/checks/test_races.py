@@ -324,6 +324,44 @@ def test_matrices(kernel: Any, request: Any, ordered: bool) -> None:
         request.getfixturevalue("find")(kernel, local=(8, 1, 1), subgroup_size=8)
 
 
+def test_a_matrix_loaded_by_some_subgroups_of_a_later_turn(kernel: Any, clean: Any) -> None:
+    """The second turn has no first subgroup, whose pointers stay those of the first turn."""
+    tile, eight = Tile(kernel), kernel.constant(8)
+    mine = tile.part("%local")
+    first = kernel.op(f"spirv.BitwiseAnd %local, {eight} : i32")
+    kernel(f"""
+      spirv.mlir.loop {{
+        spirv.Branch ^header(%zero : i32)
+      ^header(%turn: i32):
+        %more = spirv.SLessThan %turn, {kernel.constant(16)} : i32
+        spirv.BranchConditional %more, ^body, ^merge
+      ^body:
+        %here = spirv.SLessThanEqual %turn, {first} : i32
+        spirv.mlir.selection {{
+          spirv.BranchConditional %here, ^then, ^behind
+        ^then:
+          spirv.Store "Workgroup" {mine}, %turn {SHARED} : i32
+          {barrier(scope="Subgroup")}
+          %row = spirv.AccessChain {tile.tile}[{first}] : {TILE}, i32 -> {PART}
+          spirv.Branch ^load
+        ^load:
+          %matrix = {OPS}Load %row, %zero, <ColumnMajor>, <NonPrivatePointer>
+            : {PART}, i32 -> {MATRIX}
+          {barrier(scope="Subgroup")}
+          spirv.Branch ^behind
+        ^behind:
+          spirv.mlir.merge
+        }}
+        spirv.Branch ^continue
+      ^continue:
+        %next = spirv.IAdd %turn, {eight} : i32
+        spirv.Branch ^header(%next : i32)
+      ^merge:
+        spirv.mlir.merge
+      }}""")
+    clean(kernel, local=(16, 1, 1), subgroup_size=8)
+
+
 @pytest.mark.parametrize(("before", "behind"), list(product(range(3), range(3))))
 def test_a_report_names_the_read_of_the_other_invocation(
     kernel: Any, before: int, behind: int
