@@ -93,7 +93,7 @@ def test_sequences_are_lists_while_importing(name: str) -> None:
             "float[a, b] z",
             "position 2 of a sequence whose last is 1",
         ),
-        ("s = SequenceEmpty() z = Add(s, x)", "float[a, b] z", "a sequence stands where a tensor"),
+        ("s = SequenceEmpty() z = Add(s, x)", "float[a, b] z", "a sequence is used as a tensor"),
     ],
 )
 def test_sequences_as_results_are_refused(body: str, result: str, message: str) -> None:

@@ -325,7 +325,7 @@ def test_matrices(kernel: Any, request: Any, ordered: bool) -> None:
 
 
 def test_a_matrix_loaded_by_some_subgroups_of_a_later_turn(kernel: Any, clean: Any) -> None:
-    """The second turn has no first subgroup, whose pointers stay those of the first turn."""
+    """The second turn has no first subgroup, whose pointers keep their places of the first turn."""
     tile, eight = Tile(kernel), kernel.constant(8)
     mine = tile.part("%local")
     first = kernel.op(f"spirv.BitwiseAnd %local, {eight} : i32")
