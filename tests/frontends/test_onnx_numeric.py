@@ -209,6 +209,12 @@ ROWS: list[Row] = [
          {"coordinate_transformation_mode": c, "nearest_mode": "floor"}, (2,))
         for c in ("half_pixel", "pytorch_half_pixel", "asymmetric")
     ),
+    # Place 14 of 29 is element 5 of 11: a rounding of the ratio would take element 4.
+    *(
+        ("Resize", 19, [normal(1, 1, 17, 11), None, None, integers(1, 1, 10, 29)],
+         {"coordinate_transformation_mode": c, "nearest_mode": "floor"}, (3,))
+        for c in ("align_corners", "half_pixel_symmetric")
+    ),
     *(("Resize", 10, [IMAGE, SMALLER], {"mode": m}, (1,)) for m in ("nearest", "linear")),
     ("Upsample", 7, [IMAGE], {"mode": "linear", "scales": [1.0, 1.0, 2.5, 1.3]}, ()),
     ("GroupNormalization", 18, [CHANNELS, normal(2), normal(2)], {"num_groups": 2}, ()),

@@ -401,17 +401,18 @@ def _coordinates(
     """The place in the old image of each new element."""
     # In f32, as others compute them: what lies halfway between elements must do so here, too.
     at = np.arange(new, dtype=np.float32)
+    # A ratio of sizes by the size is the other size, which f32 misses by a rounding.
+    length = np.float32(scale * size)
     scale, size = np.float32(scale), np.float32(size)  # pyright: ignore[reportAssignmentType]
     match mode:
         case "half_pixel":
             return (at + 0.5) / scale - 0.5
         case "half_pixel_symmetric":
-            adjusted = new / (scale * size)
+            adjusted = new / length
             return size / 2 * (1 - adjusted) + (at + 0.5) / scale - 0.5
         case "pytorch_half_pixel":
             return (at + 0.5) / scale - 0.5 if new > 1 else np.zeros(new)
         case "align_corners":
-            length = scale * size
             return at * (size - 1) / (length - 1) if length != 1 and new > 1 else np.zeros(new)
         case "asymmetric":
             return at / scale
