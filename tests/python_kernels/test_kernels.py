@@ -522,7 +522,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "undescribed": (_bad(_undescribed), "'y' is not described"),
     "no buffer": (_bad(_nothing), "has no buffer"),
     "result": (_bad(_result), "store it in a buffer"),  # pyright: ignore
-    "otherwise alone": (_bad(_alone), "behind no when"),
+    "otherwise alone": (_bad(_alone), "does not follow a when()"),
     "shapes": (_bad(_shapes), "cannot be multiplied"),
     "workgroup": (lambda: k.kernel(workgroup=0), "is not a size of a workgroup"),
     "outside": (lambda: k.barrier(), "no kernel here"),

@@ -122,6 +122,7 @@ def compile_slowly(heard: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_the_reference_slowly(heard: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    from xdsl_spirv import interpreter
     from xdsl_spirv.compiler import model
     from xdsl_spirv.compiler.host import host_function
     from xdsl_spirv.runtime.modules import parse_text
@@ -130,7 +131,7 @@ def run_the_reference_slowly(heard: Listener, monkeypatch: pytest.MonkeyPatch) -
         heard.wait(60)
         return arguments
 
-    monkeypatch.setattr(model, "reference", slow)
+    monkeypatch.setattr(interpreter, "reference", slow)
     imported = model.model_of(host_function(parse_text(EXP)), {})
     model.run_reference(imported, {"x": np.zeros(4, np.float32)})
 
