@@ -100,23 +100,21 @@ def import_gguf(
         )
     sliding = Sliding.find(parameters, context, chunk)
     common = _Common(weights, CACHES[cache_of(cache)], slots, sliding)
-    prefill, names = _function(PREFILL, common, _float(products), None, of_all)
-    functions = {PREFILL: prefill}
-    functions[DECODE], more = _function(DECODE, common, F32, 1, False)
-    names = {**names, **more}
+    built = {
+        PREFILL: _function(PREFILL, common, _float(products), None, of_all),
+        DECODE: _function(DECODE, common, F32, 1, False),
+    }
     if ahead:
-        functions[VERIFY], more = _function(VERIFY, common, F32, ahead + 1, True)
-        names = {**names, **more}
+        built[VERIFY] = _function(VERIFY, common, F32, ahead + 1, True)
     if slots > 1:
-        wide = _float(products) if slots >= MANY else F32
-        functions[BATCH], more = _batch_function(common, wide)
-        names = {**names, **more}
+        built[BATCH] = _batch_function(common, _float(products) if slots >= MANY else F32)
+    functions = {name: function for name, (function, _) in built.items()}
     if sliding is not None:
         functions[SLIDE] = _slide_function(common, sliding)
     inputs = [Value(TOKEN, I32.name, (-1,)), Value(PAST, "index", ())]
     return ImportedModel(
         ModuleOp(list(functions.values())),
-        names,
+        {name: weight for _, names in built.values() for name, weight in names.items()},
         inputs
         + [Value(NEAR, "index", ())] * (sliding is not None)
         + [Value(SLOT, "index", ())] * (slots > 1),

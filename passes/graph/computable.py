@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from xdsl.dialects.builtin import ComplexType, IndexType, IntegerType, MemRefType, TensorType
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    ComplexType,
+    DictionaryAttr,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    TensorType,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -28,6 +36,23 @@ def values_of(op: Operation) -> Iterator[SSAValue]:
     for region in op.regions:
         for block in region.blocks:
             yield from block.args
+
+
+def change_notes(
+    function: FuncOp, change: Callable[[Attribute, dict[str, Attribute]], None]
+) -> None:
+    """Changes the notes of each argument and result of a function by its type."""
+    kinds = function.function_type
+    for key, types in (("arg_attrs", kinds.inputs), ("res_attrs", kinds.outputs)):
+        known = function.properties.get(key)
+        entries = known.data if isinstance(known, ArrayAttr) else [DictionaryAttr({})] * len(types)
+        notes: list[DictionaryAttr] = []
+        for type, entry in zip(types, entries, strict=False):
+            assert isinstance(entry, DictionaryAttr)
+            note = dict(entry.data)
+            change(type, note)
+            notes.append(DictionaryAttr(note))
+        function.properties[key] = ArrayAttr(notes)
 
 
 def _remedy(type: Attribute) -> str | None:

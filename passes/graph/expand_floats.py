@@ -13,14 +13,10 @@ rounded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from xdsl.builder import Builder
 from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     DenseIntOrFPElementsAttr,
-    DictionaryAttr,
     FloatAttr,
     IntegerAttr,
     ReducedPrecisionFloatType,
@@ -41,6 +37,7 @@ from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_
 from xdsl_spirv.passes.analysis.linalg_code import Code
 from xdsl_spirv.passes.analysis.pointwise import as_generic
 from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.graph.computable import change_notes, values_of
 from xdsl_spirv.targets import Target
 from xdsl_spirv.upstream.narrow_floats import NARROW_FLOATS, Bits, extend, is_part_of_half, truncate
 
@@ -61,11 +58,11 @@ def expand(function: FuncOp, target: Target | None) -> None:
 
     They stay where only contractions read them that the target has matrices for.
     """
-    readers = [op for op in function.walk() if any(map(_is_narrow, _values(op)))]
+    readers = [op for op in function.walk() if any(map(_is_narrow, values_of(op)))]
     readers += [op for op in function.walk() if any(map(_is_narrow, op.operands))]
     if not readers or (target is not None and all(_is_native(op, target) for op in readers)):
         return
-    _note_types(function)
+    change_notes(function, _note_type)
     for op in list(function.walk()):
         if isinstance(op, LinalgStructuredOperation) and any(map(_is_narrow, op.operands)):
             if not isinstance(op, linalg.ops.GenericOp | linalg.ops.FillOp):
@@ -73,7 +70,7 @@ def expand(function: FuncOp, target: Target | None) -> None:
             if isinstance(op, linalg.ops.GenericOp):
                 _extend_before(op)
     formats: dict[SSAValue, ReducedPrecisionFloatType] = {}
-    for value in [v for op in function.walk() for v in _values(op)]:
+    for value in [v for op in function.walk() for v in values_of(op)]:
         if (element := narrow_element(value.type)) is not None:
             type = _in_bytes(value.type)
             formats[Rewriter.replace_value_with_new_type(value, type)] = element
@@ -96,13 +93,6 @@ def _is_native(op: Operation, target: Target) -> bool:
         return False
 
 
-def _values(op: Operation) -> Iterator[SSAValue]:
-    yield from op.results
-    for region in op.regions:
-        for block in region.blocks:
-            yield from block.args
-
-
 def _is_narrow(value: SSAValue) -> bool:
     return narrow_element(value.type) is not None
 
@@ -113,23 +103,12 @@ def _in_bytes(type: Attribute) -> Attribute:
     return i8
 
 
-def _note_types(function: FuncOp) -> None:
-    """Note the types that arguments and results have outside, and write weights as bytes."""
-    kinds = function.function_type
-    for key, types in (("arg_attrs", kinds.inputs), ("res_attrs", kinds.outputs)):
-        known = function.properties.get(key)
-        none = [DictionaryAttr({})] * len(types)
-        entries = list(known.data) if isinstance(known, ArrayAttr) else none
-        notes: list[DictionaryAttr] = []
-        for type, entry in zip(types, entries, strict=False):
-            assert isinstance(entry, DictionaryAttr)
-            note = dict(entry.data)
-            if (element := narrow_element(type)) is not None:
-                note[TYPE] = StringAttr(str(element))
-            if VALUE in note:
-                note[VALUE] = _constant(note[VALUE])
-            notes.append(DictionaryAttr(note))
-        function.properties[key] = ArrayAttr(notes)
+def _note_type(type: Attribute, note: dict[str, Attribute]) -> None:
+    """Note the type that an argument or a result has outside, and write weights as bytes."""
+    if (element := narrow_element(type)) is not None:
+        note[TYPE] = StringAttr(str(element))
+    if VALUE in note:
+        note[VALUE] = _constant(note[VALUE])
 
 
 def _constant(value: Attribute) -> Attribute:

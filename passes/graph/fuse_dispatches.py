@@ -10,7 +10,7 @@ Passes that fuse decide which dispatches and whether the kernel of both fits; th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, i64
@@ -21,7 +21,7 @@ from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, UPDATES, Dispatch
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.linalg_code import tensor_type
 from xdsl_spirv.passes.analysis.sizes import extents, listed_sizes
-from xdsl_spirv.passes.graph.own_results import VIEWS, source
+from xdsl_spirv.passes.graph.own_results import VIEWS, readers_of, source
 
 
 def views_of(value: SSAValue) -> list[Operation]:
@@ -82,17 +82,8 @@ def stored_results(first: DispatchOp, second: DispatchOp) -> list[OpResult]:
     return [
         result
         for number, result in enumerate(first.results)
-        if number in first.updates or set(_readers(result)) != {second}
+        if number in first.updates or set(readers_of(result)) != {second}
     ]
-
-
-def _readers(value: SSAValue) -> Iterator[Operation]:
-    """Lists the operations that read a value, or views of it."""
-    for use in value.uses:
-        if isinstance(use.operation, VIEWS):
-            yield from _readers(use.operation.results[0])
-        else:
-            yield use.operation
 
 
 def _clone_body(

@@ -8,6 +8,7 @@ function leaves as it is stays where it is.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -24,6 +25,15 @@ from xdsl_spirv.passes.analysis.pointwise import empty_like
 
 VIEWS = (tensor.CastOp, tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ReshapeOp)
 """Operations whose result is their operand's elements in the same order."""
+
+
+def readers_of(value: SSAValue) -> Iterator[Operation]:
+    """Lists the operations that read a value, or views of it."""
+    for use in value.uses:
+        if isinstance(use.operation, VIEWS):
+            yield from readers_of(use.operation.results[0])
+        else:
+            yield use.operation
 
 
 @dataclass(frozen=True)

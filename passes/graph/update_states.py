@@ -14,7 +14,6 @@ it was computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -29,7 +28,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -37,7 +36,7 @@ from xdsl_spirv.dialects.program import first_value_of, functions_of, is_step, s
 from xdsl_spirv.dialects.schedule import UPDATES, DispatchOp, YieldOp
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.linalg_code import tensor_type
-from xdsl_spirv.passes.graph.own_results import VIEWS, source
+from xdsl_spirv.passes.graph.own_results import readers_of, source
 
 PASS = "update-states"
 
@@ -136,19 +135,11 @@ def _is_last_reader(dispatch: DispatchOp, value: SSAValue) -> bool:
     """True if no operation behind the dispatch reads the tensor, not even reshaped."""
     block = dispatch.parent_block()
     assert block is not None
-    readers = {block.find_ancestor_op_in_block(op) for op in _readers(value)} - {dispatch}
+    readers = {block.find_ancestor_op_in_block(op) for op in readers_of(value)} - {dispatch}
     following = dispatch.next_op
     while following is not None and following not in readers:
         following = following.next_op
     return following is None
-
-
-def _readers(value: SSAValue) -> Iterator[Operation]:
-    for use in value.uses:
-        if isinstance(use.operation, VIEWS):
-            yield from _readers(use.operation.results[0])
-        else:
-            yield use.operation
 
 
 def _mark(dispatch: DispatchOp, result: int, operand: int) -> None:

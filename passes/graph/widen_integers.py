@@ -17,9 +17,7 @@ from collections.abc import Callable
 from xdsl.builder import Builder
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     DenseIntOrFPElementsAttr,
-    DictionaryAttr,
     IndexType,
     IntegerAttr,
     IntegerType,
@@ -37,7 +35,7 @@ from xdsl_spirv.dialects.program import TYPE, VALUE
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.linalg_code import Code
 from xdsl_spirv.passes.analysis.pointwise import as_generic
-from xdsl_spirv.passes.graph.computable import WIDTHS, values_of
+from xdsl_spirv.passes.graph.computable import WIDTHS, change_notes, values_of
 from xdsl_spirv.upstream.scalar_extensions import IndexCastUIOp
 
 NAME = "decompose-linalg"
@@ -93,7 +91,7 @@ class _Widener:
             if isinstance(op, LinalgStructuredOperation) and any(map(_is_narrow, op.operands)):
                 if not isinstance(op, linalg.ops.GenericOp | linalg.ops.FillOp):
                     as_generic(op)
-        self._note_types()
+        change_notes(self.function, _note_type)
         operations = [op for op in self.function.walk() if op is not self.function]
         for value in [v for op in [self.function, *operations] for v in values_of(op)]:
             self._retype(value)
@@ -105,26 +103,6 @@ class _Widener:
         for argument in list(self.function.body.block.args):
             self._repeat_sign(argument)
         self.function.update_function_type()
-
-    def _note_types(self) -> None:
-        """Note the types that arguments and results have outside, and widen weights."""
-        kinds = self.function.function_type
-        for key, types in (("arg_attrs", kinds.inputs), ("res_attrs", kinds.outputs)):
-            known = self.function.properties.get(key)
-            none = [DictionaryAttr({})] * len(types)
-            entries = list(known.data) if isinstance(known, ArrayAttr) else none
-            notes: list[DictionaryAttr] = []
-            for type, entry in zip(types, entries, strict=False):
-                assert isinstance(entry, DictionaryAttr)
-                note = dict(entry.data)
-                element = _element(type)
-                if (wider := wider_type(type)) is not None:
-                    outside = element if element in KEPT_IN_BYTES else _element(wider)
-                    note[TYPE] = StringAttr(outside)
-                if isinstance(value := note.get(VALUE), DenseIntOrFPElementsAttr):
-                    note[VALUE] = _constant(value)
-                notes.append(DictionaryAttr(note))
-            self.function.properties[key] = ArrayAttr(notes)
 
     def _retype(self, value: SSAValue) -> None:
         type = wider_type(value.type)
@@ -275,6 +253,15 @@ def _is_narrow(value: SSAValue) -> bool:
 def _is_constant_tensor(op: arith.ConstantOp) -> bool:
     kind = op.value.get_type() if isinstance(op.value, DenseIntOrFPElementsAttr) else None
     return kind is not None and wider_type(kind) is not None
+
+
+def _note_type(type: Attribute, note: dict[str, Attribute]) -> None:
+    """Note the type that an argument or a result has outside, and widen weights."""
+    if (wider := wider_type(type)) is not None:
+        element = _element(type)
+        note[TYPE] = StringAttr(element if element in KEPT_IN_BYTES else _element(wider))
+    if isinstance(value := note.get(VALUE), DenseIntOrFPElementsAttr):
+        note[VALUE] = _constant(value)
 
 
 def _constant(value: Attribute) -> Attribute:
