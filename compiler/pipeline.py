@@ -44,6 +44,7 @@ def lowering(target: str, limits: Limits = UNLIMITED) -> tuple[PassOnDemand, ...
         _pass("lift-weights"),
         _pass("unroll-host-loops"),
         _pass("decompose-linalg", target=target),
+        *([_pass("split-products", target=target)] if limits.allowed else []),
         _pass("fold-constants"),
         _pass("linalg-quantized-to-contraction", target=target),
         # The sums of weights that quantized contractions ask for.
@@ -126,15 +127,18 @@ class LinalgToSPIRVPass(ModulePass):
     barred: tuple[str, ...] = ()
     """The layers that may not take a path, each as PATH=PATTERN."""
 
+    allow: str = ""
+    """`bf16x3`: products of f32 may be three of bf16 parts."""
+
     @property
     def passes(self) -> tuple[ModulePass, ...]:
         """Returns the passes of the pipeline, in their order."""
-        return linalg_to_spirv(self.target, Limits(self.only, self.barred))
+        return linalg_to_spirv(self.target, Limits(self.only, self.barred, self.allow))
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.target:
             load_target(self.target, op, self.name)
-        run(lowering(self.target, Limits(self.only, self.barred)), ctx, op)
+        run(lowering(self.target, Limits(self.only, self.barred, self.allow)), ctx, op)
 
 
 def expanded(passes: Sequence[ModulePass]) -> list[ModulePass]:

@@ -83,7 +83,7 @@ def _other(arguments: argparse.Namespace) -> argparse.Namespace:
     other.target = arguments.against_target
     other.profile = arguments.against_profile
     if Path(other.input).is_dir():
-        other.dims, other.only, other.excluded = [], [], []
+        other.dims, other.only, other.excluded, other.allow = [], [], [], None
     elif other.target is None:
         # A program's target has no name that a model could be compiled for.
         other.target = arguments.target
@@ -190,7 +190,7 @@ def explanation(arguments: argparse.Namespace) -> Explanation:
 
 
 def _of_program(path: str, arguments: argparse.Namespace) -> Explanation:
-    if arguments.only or arguments.excluded or arguments.dims:
+    if arguments.only or arguments.excluded or arguments.dims or arguments.allow:
         raise ProgramError(
             "the program is compiled already", path, "explain the model, or leave the option out"
         )

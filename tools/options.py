@@ -90,6 +90,9 @@ GROUPS = {
     let only these layers (ONNX nodes, or names in MLIR) take a path: cooperative-matrix, rotate,
     rows, dot or fma (repeat)
 --except PATH=LAYER,... repeat dest=excluded  do not let these layers take a path (repeat)
+--allow [bf16x3]
+    compute products of f32 by three products of bf16 parts, if the target has matrices of bf16:
+    each is off by 3 * 2^-16 of itself at most, sums stay in f32
 """,
     "target": """
 --target NAME|FILE
@@ -349,7 +352,7 @@ def limits_of(arguments: argparse.Namespace) -> Limits:
 
     only = _patterns("--only", arguments.only)
     excluded = _patterns("--except", arguments.excluded)
-    return Limits(only, excluded)
+    return Limits(only, excluded, arguments.allow or "")
 
 
 def _patterns(option: str, given: list[str]) -> tuple[str, ...]:

@@ -107,8 +107,14 @@ class Limits:
 
     only: tuple[str, ...] = ()
     barred: tuple[str, ...] = ()
+    allowed: str = ""
+    """The arithmetic that the caller allows for products of f32: `bf16x3`, or none but f32."""
 
     def __post_init__(self) -> None:
+        if self.allowed not in ("", "bf16x3"):
+            raise DiagnosticException(
+                f"{self.allowed!r} is not an arithmetic for products of f32: write bf16x3"
+            )
         for limit in (*self.only, *self.barred):
             path, _, pattern = limit.partition("=")
             if path not in PATHS or not pattern:

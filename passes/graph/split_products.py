@@ -1,0 +1,115 @@
+"""
+Products of f32 by matrices of bf16, where a user allows it.
+
+    %r = linalg.matmul %a, %b    ->    %x = high, high and low part of %a : tensor<3x...xbf16>
+                                       %y = high, low and high part of %b : tensor<3x...xbf16>
+                                       %r = sum over the three and over k of %x * %y
+
+The high part of a number is the nearest bf16, the low part the nearest bf16 of the rest. The
+product of two low parts is left out, so a product is off by 3 * 2^-16 of itself at most (in f32 by
+2^-24, in TF32 by 2^-10). Sums stay in f32. Numbers beyond bf16's largest, and infinite ones, give
+NaN. XLA calls this algorithm BF16_BF16_F32_X3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.context import Context
+from xdsl.dialects import arith, linalg
+from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, bf16, f32
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
+from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.linalg_code import Code, make_generic, product_body
+from xdsl_spirv.passes.analysis.sizes import extents
+from xdsl_spirv.passes.analysis.target import find_target
+
+PARTS = 3
+"""Products of parts in place of one of f32."""
+LEAST = 16
+"""Rows and columns of a result that fill a matrix; smaller products wait for memory."""
+TYPES = ("bf16", "bf16", "f32")
+
+
+@dataclass(frozen=True)
+class SplitProductsPass(ModulePass):
+    """Computes products of f32 by three products of bf16 parts."""
+
+    name = "split-products"
+
+    target: str = ""
+    """A device's name or target file; without it the module's, or none: all products are split."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = find_target(self.target, op, self.name)
+        if target is not None and not target.properties_for(TYPES):
+            refuse(
+                self.name,
+                op,
+                f"{target.name} has no cooperative matrices of bf16 x bf16 -> f32: leave out "
+                "`--allow bf16x3`",
+            )
+        products = [o for o in op.walk() if isinstance(o, LinalgStructuredOperation)]
+        if not any([_split(product) for product in products]):
+            remedy = "leave out `--allow bf16x3`"
+            refuse(self.name, op, f"no product of f32 has {LEAST} rows and columns: {remedy}")
+
+
+def _split(op: LinalgStructuredOperation) -> bool:
+    """Replaces a product of f32; the loop over the parts is the first of K."""
+    try:
+        contraction = contraction_of(op)
+    except NotAContraction:
+        return False
+    sizes = (contraction.m, contraction.n)
+    if contraction.types != ("f32",) * 3 or min(map(typical, sizes)) < LEAST:
+        return False
+    code, place, count = Code(op), contraction.groups[3].start, len(contraction.sizes)
+    loops = [AffineExpr.dimension(n + (n >= place)) for n in range(count)]
+    part = AffineExpr.dimension(place)
+
+    def move_loops(map: AffineMap, *first: AffineExpr) -> AffineMap:
+        results = (e.replace_dims_and_symbols(loops, []) for e in map.results)
+        return AffineMap(count + 1, 0, (*first, *results))
+
+    a, b, out = contraction.maps
+    product = make_generic(
+        [_parts(code, contraction.a, low=2), _parts(code, contraction.b, low=1)],
+        contraction.init,
+        [move_loops(a, part), move_loops(b, part), move_loops(out)],
+        product_body([bf16, bf16, f32], (False, False)),
+    )
+    product.location = op.location
+    for name, value in op.attributes.items():
+        product.attributes.setdefault(name, value)
+    Rewriter.replace_op(op, product)
+    return True
+
+
+def _parts(code: Code, value: SSAValue, low: int) -> SSAValue:
+    """Writes the three parts of every element: the one numbered `low` is the low one."""
+    sizes = extents(value)
+
+    def body(b: Builder, elements: list[SSAValue]) -> Operation:
+        x = elements[0]
+        high = b.insert(arith.TruncFOp(x, bf16)).result
+        rest = b.insert(arith.SubfOp(x, b.insert(arith.ExtFOp(high, f32)).result)).result
+        missing = b.insert(arith.TruncFOp(rest, bf16)).result
+        number = b.insert(linalg.ops.IndexOp(0)).result
+        wanted = b.insert(arith.ConstantOp(IntegerAttr(low, IndexType()))).result
+        is_low = b.insert(arith.CmpiOp(number, wanted, "eq")).result
+        return b.insert(arith.SelectOp(is_low, missing, high))
+
+    rank = len(sizes)
+    whole = AffineMap.identity(rank + 1)
+    inside = AffineMap(rank + 1, 0, whole.results[1:])
+    out = code.empty([PARTS, *sizes], bf16)
+    return code.generic([value], out, [inside, whole], body)  # pyright: ignore[reportArgumentType]
