@@ -405,7 +405,7 @@ class Epilogued:
         return np.broadcast_to(wide, self._shape)
 
     def _interval(self, inputs: Mapping[str, Array]) -> Interval:
-        """What the contraction alone may be."""
+        """Returns the least and the greatest result of the contraction alone."""
         module = parse_text(self.contraction.text())
         names = [name for name in ("A", "B", "C") if name in inputs]
         arguments = [inputs[name] for name in names]

@@ -128,7 +128,7 @@ def _sigmoid(x: Array, _: Array | None) -> Array:
 
 
 def _integer_step(rank: int, generator: Generator) -> Step:
-    """Of a sum of integers: a bias, or what requantizes it to bytes."""
+    """Draws a step behind a sum of integers: a bias, or its requantization to bytes."""
     dims = tuple(sorted(int(x) for x in generator.permutation(rank)[:1]))
     scale = float(np.float32(generator.uniform(0.0001, 0.1)))
     zero = float(generator.integers(-20, 21))

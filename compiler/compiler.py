@@ -322,8 +322,15 @@ def _run_until(
     return rest
 
 
-def refuse_unmet(limits: Limits, layers: Iterable[Layer]) -> None:
-    """Raises `ProgramError` for a pattern of `--only` or `--except` that no layer matched."""
+def refuse_unmet(limits: Limits, layers: Sequence[Layer]) -> None:
+    """
+    Raises `ProgramError` for a pattern of `--only` or `--except` that no layer matched, and for
+    arithmetic that is allowed and that no layer computes in.
+    """
+    paths = {considered.path for layer in layers for considered in layer.considered}
+    if limits.allowed and limits.allowed not in paths:
+        remedy = f"leave out --allow {limits.allowed}"
+        raise ProgramError("no product of f32 has 16 rows and columns", "the model", remedy)
     names = [node for layer in layers if layer.path in PATHS for node in layer.nodes]
     if unmet := limits.unmet(names):
         raise UnknownLayerError(

@@ -21,20 +21,13 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import ArrayAttr, DenseResourceAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import DenseResourceAttr, ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import functions_of
-from xdsl_spirv.dialects.schedule import (
-    CONSIDERED,
-    SCHEDULE,
-    ConsideredAttr,
-    DispatchOp,
-    YieldOp,
-    bit_width,
-)
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, YieldOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
@@ -63,7 +56,7 @@ from xdsl_spirv.passes.graph.layouts import (
 )
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows, window_or_reason
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.paths import LAYOUT, Decisions, Limits
+from xdsl_spirv.passes.schedule.paths import LAYOUT, Decisions, Limits, note_before_schedules
 from xdsl_spirv.passes.schedule.plan import packs
 from xdsl_spirv.targets import Target
 
@@ -184,8 +177,8 @@ def choose(block: Block, estimates: Estimates) -> None:
             continue
         reads = f"reads dimensions {_format_order(image)}" if image else "reads the model's order"
         writes = f"writes {_format_order(result)}" if result else "writes the model's order"
-        entry = ConsideredAttr(LAYOUT, True, f"faster by estimate where it {reads}, {writes}")
-        op.attributes[CONSIDERED] = ArrayAttr([entry])
+        reason = f"faster by estimate where it {reads}, {writes}"
+        note_before_schedules(op, LAYOUT, reason, taken=True)
         if not estimates.contraction(op, image, result).packs:
             weights[op] = _weight_order(op, image, result)
     Rearrangement(block, orders, weights).apply()

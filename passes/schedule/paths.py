@@ -96,6 +96,10 @@ def no_window(contraction: Contraction) -> str:
     return ""
 
 
+BF16X3 = "bf16x3"
+"""Products of f32 as three of bf16 parts."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """
@@ -111,9 +115,9 @@ class Limits:
     """The arithmetic that the caller allows for products of f32: `bf16x3`, or none but f32."""
 
     def __post_init__(self) -> None:
-        if self.allowed not in ("", "bf16x3"):
+        if self.allowed not in ("", BF16X3):
             raise DiagnosticException(
-                f"{self.allowed!r} is not an arithmetic for products of f32: write bf16x3"
+                f"{self.allowed!r} is not an arithmetic for products of f32: write {BF16X3}"
             )
         for limit in (*self.only, *self.barred):
             path, _, pattern = limit.partition("=")
@@ -165,10 +169,12 @@ def considered_before(op: Operation) -> list[ConsideredAttr]:
     return [entry for entry in entries if isinstance(entry, ConsideredAttr)]
 
 
-def note_before_schedules(op: Operation | Block, path: str, reason: str) -> None:
-    """Record on an operation why a pass before assign-schedule did not take a path for it."""
+def note_before_schedules(
+    op: Operation | Block, path: str, reason: str, taken: bool = False
+) -> None:
+    """Record on an operation why a pass before assign-schedule took a path for it or did not."""
     if isinstance(op, Operation):
-        entries = [*considered_before(op), ConsideredAttr(path, False, reason)]
+        entries = [*considered_before(op), ConsideredAttr(path, taken, reason)]
         op.attributes[CONSIDERED] = ArrayAttr(entries)
 
 

@@ -41,7 +41,7 @@ PASSES: dict[str, str] = {
     "note-ranges": "compiler.weights:NoteRangesPass",
     "own-results": "passes.graph.own_results:OwnResultsPass",
     "decompose-linalg": "passes.graph.decompose_linalg:DecomposeLinalgPass",
-    "split-products": "passes.graph.split_products:SplitProductsPass",
+    "split-products": "passes.schedule.split_products:SplitProductsPass",
     "unroll-host-loops": "passes.graph.unroll_host_loops:UnrollHostLoopsPass",
     "attention-to-cooperative-matrix": (
         "passes.kernel.attention_to_cooperative_matrix:AttentionToCooperativeMatrixPass"

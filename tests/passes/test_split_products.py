@@ -9,6 +9,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule.paths import Limits
+from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import parse_text
 
@@ -65,6 +66,20 @@ def test_a_convolution_is_split_as_a_product_is() -> None:
     exact = np.einsum("nijcrs,rscf->nijf", windows, w.astype(np.float64)) + c
     total = np.einsum("nijcrs,rscf->nijf", abs(windows), abs(w.astype(np.float64))) + abs(c)
     assert (abs(results(CONVOLUTION, x, w, c) - exact) <= (PRODUCT + 500 * SUM) * total).all()
+
+
+@pytest.mark.parametrize("m", [1, 15])
+def test_few_rows_are_not_split_and_the_caller_hears_of_it(m: int) -> None:
+    with pytest.raises(ProgramError, match="no product of f32 has 16 rows and columns"):
+        compile_module(parse_text(MATMUL.format(m=m, n=64, k=64)), "nvidia-h200", limits=ALLOWED)
+
+
+def test_a_layer_says_that_it_is_split() -> None:
+    program = compile_module(
+        parse_text(MATMUL.format(m=64, n=64, k=64)), "nvidia-h200", limits=ALLOWED
+    )
+    (product,) = (layer for layer in program.layers if layer.path == "cooperative-matrix")
+    assert ("bf16x3", True) in [(c.path, c.taken) for c in product.considered]
 
 
 def test_another_arithmetic_is_refused() -> None:

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg
-from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, bf16, f32
+from xdsl.dialects.builtin import IndexType, ModuleOp, bf16, f32
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -28,9 +27,10 @@ from xdsl.rewriter import Rewriter
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
-from xdsl_spirv.passes.analysis.linalg_code import Code, make_generic, product_body
+from xdsl_spirv.passes.analysis.linalg_code import BodyCode, Code, make_generic, product_body
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.analysis.target import find_target
+from xdsl_spirv.passes.schedule.paths import BF16X3, note_before_schedules
 
 PARTS = 3
 """Products of parts in place of one of f32."""
@@ -46,10 +46,7 @@ class SplitProductsPass(ModulePass):
     name = "split-products"
 
     target: str = ""
-    """
-    A device's name or target file, which refuses a module without such products; without it the
-    module's, or none.
-    """
+    """A device's name or target file; without it the module's, or none: all products are split."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = find_target(self.target, op, self.name)
@@ -58,23 +55,21 @@ class SplitProductsPass(ModulePass):
                 self.name,
                 op,
                 f"{target.name} has no cooperative matrices of bf16 x bf16 -> f32: leave out "
-                "`--allow bf16x3`",
+                f"`--allow {BF16X3}`",
             )
-        products = [o for o in op.walk() if isinstance(o, LinalgStructuredOperation)]
-        if not any([_split(product) for product in products]) and self.target:
-            remedy = "leave out `--allow bf16x3`"
-            refuse(self.name, op, f"no product of f32 has {LEAST} rows and columns: {remedy}")
+        for product in [o for o in op.walk() if isinstance(o, LinalgStructuredOperation)]:
+            _split(product)
 
 
-def _split(op: LinalgStructuredOperation) -> bool:
+def _split(op: LinalgStructuredOperation) -> None:
     """Replaces a product of f32; the loop over the parts is the first of K."""
     try:
         contraction = contraction_of(op)
     except NotAContraction:
-        return False
+        return
     sizes = (contraction.m, contraction.n)
     if contraction.types != ("f32",) * 3 or min(map(typical, sizes)) < LEAST:
-        return False
+        return
     code, place, count = Code(op), contraction.groups[3].start, len(contraction.sizes)
     loops = [AffineExpr.dimension(n + (n >= place)) for n in range(count)]
     part = AffineExpr.dimension(place)
@@ -93,26 +88,19 @@ def _split(op: LinalgStructuredOperation) -> bool:
     product.location = op.location
     for name, value in op.attributes.items():
         product.attributes.setdefault(name, value)
+    note_before_schedules(product, BF16X3, f"three products of bf16 parts: --allow {BF16X3}", True)
     Rewriter.replace_op(op, product)
-    return True
 
 
 def _parts(code: Code, value: SSAValue, low: int) -> SSAValue:
     """Writes the three parts of every element: the one numbered `low` is the low one."""
-    sizes = extents(value)
-
-    def body(b: Builder, elements: list[SSAValue]) -> Operation:
-        x = elements[0]
-        high = b.insert(arith.TruncFOp(x, bf16)).result
-        rest = b.insert(arith.SubfOp(x, b.insert(arith.ExtFOp(high, f32)).result)).result
-        missing = b.insert(arith.TruncFOp(rest, bf16)).result
-        number = b.insert(linalg.ops.IndexOp(0)).result
-        wanted = b.insert(arith.ConstantOp(IntegerAttr(low, IndexType()))).result
-        is_low = b.insert(arith.CmpiOp(number, wanted, "eq")).result
-        return b.insert(arith.SelectOp(is_low, missing, high))
-
-    rank = len(sizes)
-    whole = AffineMap.identity(rank + 1)
-    inside = AffineMap(rank + 1, 0, whole.results[1:])
-    out = code.empty([PARTS, *sizes], bf16)
-    return code.generic([value], out, [inside, whole], body)  # pyright: ignore[reportArgumentType]
+    sizes, body = extents(value), BodyCode()
+    whole = AffineMap.identity(len(sizes) + 1)
+    x = body.read(value, AffineMap(len(sizes) + 1, 0, whole.results[1:]))
+    high = body.add(arith.TruncFOp(x, bf16))
+    rest = body.add(arith.SubfOp(x, body.add(arith.ExtFOp(high, f32))))
+    missing = body.add(arith.TruncFOp(rest, bf16))
+    number, wanted = body.add(linalg.ops.IndexOp(0)), body.constant(low, IndexType())
+    is_low = body.add(arith.CmpiOp(number, wanted, "eq"))
+    part = body.add(arith.SelectOp(is_low, missing, high))
+    return body.write(code, code.empty([PARTS, *sizes], bf16), whole, lambda _: part).results[0]
