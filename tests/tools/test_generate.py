@@ -26,6 +26,7 @@ from xdsl_spirv.llm.model import LanguageModel
 from xdsl_spirv.testing.gguf_models import Shape, write_model
 from xdsl_spirv.testing.numpy_session import NumpySession
 from xdsl_spirv.testing.reports import json_and_text, missing_figures
+from xdsl_spirv.testing.terminals import read_terminal
 from xdsl_spirv.testing.vocabularies import byte_pair_metadata
 from xdsl_spirv.tools import progress as tools_progress
 from xdsl_spirv.tools.main import main
@@ -137,10 +138,8 @@ def test_the_answer_stays_on_a_terminal(
         monkeypatch.setattr(sys, "stdout", terminal)
         monkeypatch.setattr(sys, "stderr", terminal)
         assert main(["generate", model, *OPTIONS, "--max-tokens", "4"]) == 0
-        shown = os.read(master, 1 << 16).decode(errors="replace")
         monkeypatch.undo()
-    os.close(master)
-    assert answer_to("Hi", model, max_tokens=4).replace("\n", "\r\n") in shown
+    assert answer_to("Hi", model, max_tokens=4).replace("\n", "\r\n") in read_terminal(master)
 
 
 def test_an_answer_as_json(

@@ -16,6 +16,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.progress import Ticker, heard_by, noted, shown_on, stage
+from xdsl_spirv.testing.terminals import read_terminal
 
 EXP = """
 func.func @main(%x: tensor<4xf32> {program.name = "x"}) -> tensor<4xf32> {
@@ -224,8 +225,7 @@ def test_a_terminal_sees_a_line_that_is_taken_away(tmp_path: Path):
         text=True,
     )
     os.close(theirs)
-    said = os.read(ours, 1 << 16).decode()
-    os.close(ours)
+    said = read_terminal(ours)
     assert re.search(r"compiling \([a-z-]+\), \d+ s", said)
     assert said.endswith("\r\x1b[K")
     assert "compiling" not in done.stdout

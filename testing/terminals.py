@@ -1,0 +1,22 @@
+"""What a command wrote to a pseudo-terminal."""
+
+from __future__ import annotations
+
+import os
+
+
+def read_terminal(master: int) -> str:
+    """
+    Reads all that was written to a pseudo-terminal whose other side is closed, and closes it.
+
+    The system hands the text on in pieces, so that one read may return a part of it.
+    """
+    pieces: list[bytes] = []
+    try:
+        while piece := os.read(master, 1 << 16):
+            pieces.append(piece)
+    except OSError:  # Linux ends a closed terminal by EIO (pty(7)).
+        pass
+    finally:
+        os.close(master)
+    return b"".join(pieces).decode(errors="replace")
