@@ -46,7 +46,7 @@ def test_the_map_of_tests_names_every_test_of_a_pass():
     text = (ROOT / "tests" / "README.md").read_text()
     named = {name for name in re.findall(r"`(?:passes/)?(test_\w+\.py)`", text)}
     top = {path.name for path in (ROOT / "tests").glob("test_*.py")}
-    passes = {path.name for path in (ROOT / "tests" / "passes").glob("test_*.py")}
+    passes = {path.name for path in (ROOT / "tests" / "passes").rglob("test_*.py")}
     assert passes - named == set(), "add them to the table in tests/README.md"
     assert named - passes - top == set(), "the table in tests/README.md names files that are gone"
     folders = set(re.findall(r"`((?!passes/__init__|\w+\.py)[a-z_]+/)[\w/*.]*`", text))

@@ -38,13 +38,16 @@ FILECHECKS = sorted((ROOT / "tests" / "filecheck" / "passes").glob("*.mlir"))
 Validate = Callable[..., None]
 
 ELSEWHERE = {
-    "form-attention": ("test_attention.py", "test_every_stage_computes_it"),
-    "attention-to-cooperative-matrix": ("test_attention.py", "test_every_stage_computes_it"),
+    "form-attention": ("schedule/test_attention.py", "test_every_stage_computes_it"),
+    "attention-to-cooperative-matrix": (
+        "schedule/test_attention.py",
+        "test_every_stage_computes_it",
+    ),
 }
 """Passes that are validated where their programs are made: file and test."""
 
 WITHOUT_VALIDATE = {
-    "raise-tiles": ("test_raise_tiles.py", "test_the_function_computes_what_whole_tiles_do"),
+    "raise-tiles": ("graph/test_raise_tiles.py", "test_the_function_computes_what_whole_tiles_do"),
 }
 """A pass that makes results of buffers, which `check-passes` does not compare: file and test."""
 

@@ -19,7 +19,7 @@ from xdsl_spirv.tools.tune import SOURCE
 from xdsl_spirv.tools.tuning.candidates import contractions_of
 from xdsl_spirv.tools.tuning.proposals import Pricing
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FILE = ROOT / "targets/nvidia-h200.json"
 PLAIN = replace(load("nvidia-h200"), corrections={})
 

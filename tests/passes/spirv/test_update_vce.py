@@ -23,7 +23,7 @@ from xdsl_spirv.passes.spirv.update_vce import missing, update
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.tools import khronos
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FILECHECK = ROOT / "tests" / "filecheck"
 RULES = re.findall(r"^\| ([A-Z]+-\d+) \| C \|", (ROOT / "docs" / "rules.md").read_text(), re.M)
 FILES = [

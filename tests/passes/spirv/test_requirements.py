@@ -18,7 +18,7 @@ from xdsl_spirv.runtime.needs import tables
 from xdsl_spirv.runtime.vulkan.describe import NAMES, OPERATIONS
 from xdsl_spirv.targets import load
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 ROUNDED = """
 func.func @main(%a: tensor<8x4xf32>, %b: tensor<4x8xf32>) -> tensor<8x8xf16> {
