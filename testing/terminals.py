@@ -1,4 +1,4 @@
-"""What a command wrote to a pseudo-terminal."""
+"""Reads the text that a command wrote to a pseudo-terminal."""
 
 from __future__ import annotations
 
