@@ -1,5 +1,5 @@
 """
-Where the results of an attention may lie: docs/numerics.md's bound, element by element.
+Computes an interval for each element of an attention's result, by the bound of docs/numerics.md.
 
 It holds for the formula computed in one piece, with powers rounded before they are divided by their
 sum, and for the separate operations of the source, which round probabilities to the type of
@@ -44,16 +44,19 @@ TANH_ROUNDINGS = 16
 """Error of a hyperbolic tangent times a cap, in units of 1's last place."""
 
 TILE = 8
-"""The fewest keys between two changes of a row's maximum."""
+"""Fewest keys that a kernel handles between two updates of a row's maximum."""
 
 
 Scatter = Callable[[Array], Array]
-"""Puts a result of batch x m x e in its place."""
+"""Reshapes and transposes a result of batch x m x e to the operation's own result."""
 
 
 @dataclass(frozen=True)
 class Parts(Interval):
-    """Numbers of an attention's parts, which only their merge has a bound for; and the owner."""
+    """
+    Partial results of an attention that is split over keys, and the operation they come from. Only
+    the merge of the parts has an error bound; a part alone has none.
+    """
 
     op: AttentionOp
     operands: Sequence[Interval]
@@ -146,7 +149,7 @@ def _score_errors(
     off = (off + 2 * u * np.abs(product)) * scale
     finite = np.where(np.isfinite(scores), np.abs(scores), 0.0)
     if op.cap is not None:
-        # tanh moves what it is given no further apart; its own error is a few roundings of it.
+        # tanh does not increase distances; its own error is a few roundings of its result.
         off = abs(float(op.cap.value.data)) * (np.minimum(off, 2.0) + TANH_ROUNDINGS * u)
     off = off + SCORE_ROUNDINGS * u * finite
     if mask:

@@ -69,7 +69,7 @@ class Bound:
     v: float
     absolute: float
     largest: float
-    """Beyond this an accumulator may have overflowed, and anything may come of it."""
+    """Magnitude up to which the bound holds: beyond it an accumulator may have overflowed."""
 
     def evaluate(self, expected: Array, magnitude: Array) -> Array:
         """The bound of each element; `magnitude` is the computation on absolute values."""

@@ -1,5 +1,5 @@
 """
-Whether a program's results are as close to the reference as its types allow.
+Checks that a program's results are as close to the reference as its types allow.
 
 The reference is the source module, evaluated in binary64 and rounded once. The allowed difference
 of a device is derived, not tuned (docs/numerics.md): `bounds` for contractions, `intervals` for the
@@ -75,12 +75,16 @@ def check_module(
         multiplied = contractions(host)
         depths = [limit.k for limit in multiplied if isinstance(limit.k, int)]
         if len(depths) != len(multiplied):
-            raise ProgramError("the depth of a contraction is known only when it runs", "")
+            raise ProgramError(
+                "the number of products that a contraction adds up is known only when it runs", ""
+            )
         if any(isinstance(v.owner, ConstantOp) for c in multiplied for v in (c.a, c.b)):
-            # The magnitudes below are the arguments': a constant keeps its signs.
+            # The magnitudes below are taken of the arguments only: constants would keep their
+            # signs.
             raise ProgramError("a contraction multiplies a constant", "")
     except ProgramError:
-        # Not contractions only: intervals are wider, but take everything that is fused to one.
+        # The function is more than contractions: intervals are wider, but cover fused operations
+        # too.
         allowed = tolerances(module, function, arguments, expected, outputs)
         return [
             compare_result(name, results[name], centre, limit)

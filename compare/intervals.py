@@ -1,10 +1,10 @@
 """
-Where the results of a host function may lie: an interval for every element, by interval arithmetic.
+Bounds the results of a host function by interval arithmetic: an interval for every element.
 
 A contraction followed by other operations has no single formula for its error. Here every operation
 takes intervals to an interval that holds whatever a device may legally compute from any of their
-points: a contraction by the bound of docs/numerics.md, a scalar operation by its monotony and by
-its precision in Vulkan, data movement element by element. A comparison that may go either way
+points: a contraction by the bound of docs/numerics.md, a scalar operation by its monotonicity and
+by its precision in Vulkan, data movement element by element. A comparison that may go either way
 allows both. Exact values stay exact.
 """
 
@@ -91,7 +91,7 @@ class Intervals:
             if contraction is not None:
                 return [self._contract(contraction, operands)]
             if reduces(op) and not in_any_order(op) and all(item.is_point for item in operands):
-                # Nobody may reorder it, so it has one result.
+                # Only a reduction that rounds may be reordered; this one has a single legal result.
                 return self._moved(op, operands, {v: x.low for v, x in env.items()})
             return [self._structured(op, operands, env)]
         if not all(isinstance(v.type, TensorType) for v in op.results) and any(
@@ -207,15 +207,15 @@ class Intervals:
     def _multiplied_up(
         self, op: LinalgStructuredOperation, operands: Sequence[Interval]
     ) -> Interval:
-        """A product of floats, in any order, each factor as far from its middle as it may be."""
+        """Bounds a product of floats in any order; each factor may lie anywhere in its interval."""
         dtype = _dtype(op.results[0].type)
         sizes = [item.magnitude for item in operands]
         middle = self._evaluate_wide(op, [item.middle for item in operands])
         size = self._evaluate_wide(op, sizes)
         greatest = self._evaluate_wide(op, [np.maximum(item, 1) for item in sizes])
         bound = contraction_bound(_depth(op, operands), NAMES[dtype.itemsize])
-        # Part of the product may be this large on the way, whatever the whole is: what it lost
-        # below the smallest number is as much larger, and beyond the largest nothing holds.
+        # A partial product may be as large as `greatest`, even if the whole product is small. Its
+        # loss below the smallest number is scaled up with it; if it may overflow, no bound holds.
         off = size - np.abs(middle) + bound.evaluate(middle, size) + bound.absolute * greatest
         return spread(middle, np.where(greatest < bound.largest, off, np.inf), dtype)
 
@@ -235,7 +235,8 @@ class Intervals:
             Interval(space.operand(x.low, map, {}), space.operand(x.high, map, {}), x.dtype)
             for x, map in zip(read, maps, strict=False)
         ]
-        # A term is what the body makes of 0; rounding that once more is nothing beside the sum.
+        # A term is the body's result with 0 as accumulator. The rounding of that addition is
+        # ignored: it is small beside the error of the sum.
         terms = _body(op, [*inputs, exact(np.zeros((), dtype))], env, space)
         kept = [e.position for e in maps[-1].results if isinstance(e, AffineDimExpr)]
         summed = tuple(axis for axis in range(len(sizes)) if axis not in kept)
@@ -290,7 +291,7 @@ def in_any_order(op: LinalgStructuredOperation) -> bool:
 
 
 def _reduces_by(op: LinalgStructuredOperation, kinds: tuple[type[Operation], ...]) -> bool:
-    """Whether a reduction combines its first operand by such an operation alone."""
+    """True if a reduction combines its first operand and the accumulator by one such operation."""
     block, outputs = op.body.block, len(op.outputs)
     first = block.first_op
     if outputs != 1 or not isinstance(first, kinds) or first.next_op is not block.last_op:
@@ -301,12 +302,15 @@ def _reduces_by(op: LinalgStructuredOperation, kinds: tuple[type[Operation], ...
 
 
 def _adds_up(op: LinalgStructuredOperation) -> bool:
-    """Whether a reduction adds its first operand to floats (a second one may say the window)."""
+    """
+    True if a reduction adds its first operand, of floats. Another operand only gives a window's
+    shape.
+    """
     return _is_of_floats(op) and _reduces_by(op, (arith.AddfOp,))
 
 
 def _multiplies_up(op: LinalgStructuredOperation) -> bool:
-    """Whether a reduction multiplies floats by its first operand."""
+    """True if a reduction multiplies the accumulator, a float, by its first operand."""
     return _is_of_floats(op) and _reduces_by(op, (arith.MulfOp,))
 
 
@@ -315,7 +319,10 @@ def _is_of_floats(op: LinalgStructuredOperation) -> bool:
 
 
 def _adds_up_computed(op: LinalgStructuredOperation) -> bool:
-    """Whether a reduction adds something to floats that does not depend on the sum."""
+    """
+    True if a reduction adds a computed term to a float sum, and the term does not depend on the
+    sum.
+    """
     block = op.body.block
     last, carried = block.last_op, block.args[-1]
     if len(op.outputs) != 1 or str(carried.type) not in ("f16", "f32", "f64") or last is None:
@@ -332,7 +339,7 @@ def _adds_up_computed(op: LinalgStructuredOperation) -> bool:
 
 
 def _is_monotone(op: LinalgStructuredOperation) -> bool:
-    """Whether a reduction takes the greatest or the least, of numbers as they are ordered."""
+    """True if a reduction is a maximum or minimum in the numbers' own order, signed or unsigned."""
     return _reduces_by(op, EXTREMES)
 
 

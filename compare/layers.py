@@ -5,12 +5,12 @@ The source is executed dispatch by dispatch on whole arrays. Every dispatch of t
 run by itself on exactly what the reference has for its buffers, so that a layer's error is its own
 and no tolerance grows with depth. The allowed error is an interval where every operation of the
 dispatch has one (docs/numerics.md), else the estimate for models (docs/onnx.md) for its operations.
-A packed operand or a turned weight has no reference: it is made on the device, and checked by who
-multiplies it.
+A packed operand or a transposed weight has no reference: the device makes it, and an error in it
+shows in the contraction that reads it.
 
-Where onnxruntime's own intermediate values are given, the reference's results are compared with
-them, too, and the layers behind start from them. So a node that was imported or rewritten wrongly
-is found, too, and nothing is carried along from one of its layers to the next.
+If onnxruntime's own intermediate values are given, the reference's results are compared with them,
+too, and later layers start from them. So a node that was imported or rewritten wrongly is found,
+too, and its error does not spread to later layers.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class LayerComparison:
         return (
             f"the model differs at layer {self.number}: {text} is {self.share:.3g} times its "
             f"{self.how}; at {list(self.place)} it is {self.actual} instead of {self.expected}: "
-            "its import or a rewriting is wrong, for no kernel was asked\n"
+            "its import or a rewrite is wrong; no kernel took part in this comparison\n"
             f"  node:     {self.layer.name}\n"
             f"  dispatch: {self.number}, {self.layer.computes}\n"
             f"  kernel:   {self.layer.entry_point}, path {self.layer.path}"
@@ -154,7 +154,7 @@ def compare_layers(
                 yield _compare_tensor(number, layer, name, truth, own, tolerance, interval)
                 # The next layers start from onnxruntime's value, so that no error is carried along.
                 carried.known(op.outputs[position])
-                # In the same order in memory: sums of numpy's depend on it.
+                # The copy has the same order in memory, because numpy's sums depend on it.
                 truth = np.empty_like(truth)
                 np.copyto(truth, own[1])
                 arguments[op.outputs[position]] = truth
@@ -210,7 +210,7 @@ class _Carried:
 NONE = Tolerance(0.0, 0, 0, 0)
 
 COARSE = 2.0**-8
-"""Share of the largest element beyond which a node must compute something else."""
+"""Error, as a share of the largest element, beyond which a node is reported as wrong."""
 
 
 def _compare_tensor(
@@ -269,7 +269,7 @@ def _references(program: Program, target: str) -> _References:
     manifest = program.manifest
     if program.source is None or not program.layers:
         raise ProgramError(
-            "the program does not hold what its layers are compared with",
+            "the program holds no source to compare its layers with",
             "program.json",
             "compile it again",
         )
@@ -381,7 +381,10 @@ def single(program: Program, number: int) -> Program:
 
 
 def _alone(buffer: Buffer, is_written: bool) -> Buffer:
-    """A dispatch's buffer by itself; a state that it writes has initial contents, too."""
+    """
+    A buffer of a program of one dispatch: an output if the dispatch writes it, else an input. A
+    state that it writes stays a state, whose initial contents the caller gives.
+    """
     if buffer.kind == "state" and is_written:
         return replace(buffer, first=None)
     return replace(buffer, kind="output" if is_written else "input", offset=None, first=None)

@@ -1,9 +1,9 @@
 """
-onnxruntime's own intermediate values, and which results of dispatches they are.
+Matches onnxruntime's intermediate values with results of dispatches.
 
 The tensors that an ONNX file computes on its way become outputs of it. A dispatch's result is one
 of them if the last operation of a node makes it (`Layer.ends`) and it has that tensor's shape and
-type: what was transposed, packed or moved by 128 has no counterpart.
+type: a result that was transposed, packed or offset by 128 has no counterpart.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def onnxruntime_values(
 def intermediates(
     path: str | os.PathLike[str] | bytes, inputs: Mapping[str, Array], names: Sequence[str]
 ) -> dict[str, Array]:
-    """The tensors of these names; those that the file does not compute at its top are left out."""
+    """
+    Returns the tensors of these names. Leaves out names that the file's main graph does not
+    compute.
+    """
     onnx: Any = import_module("onnx")
     model = onnx.load_from_string(path) if isinstance(path, bytes) else onnx.load(os.fspath(path))
     computed = {name for node in model.graph.node for name in node.output}

@@ -1,15 +1,15 @@
 """
-A model's results against onnxruntime's, within a tolerance that follows from the model.
+Compares a model's results with onnxruntime's, within a tolerance that follows from the model.
 
 Both sides round. To first order, and if no layer makes a relative error larger than it was, the
 largest error of a result is at most
 
     2 (sum over contractions of ((K + 1) u + v)  +  4 v * number of other operations) max|result|
 
-u and v being the unit roundoffs of accumulators and result (docs/numerics.md), 4 v what an
-exponential or another function of the devices' libraries may be off by. The 2 stands for the two
-sides. Integers are equal; where a model quantizes on its way, a value that lies between two steps
-may be rounded to either: see `Tolerance`.
+u and v being the unit roundoffs of accumulators and result (docs/numerics.md), and 4 v the largest
+error of an exponential or another library function of a device. The 2 stands for the two sides.
+Integers are equal; where a model quantizes on its way, a value that lies between two steps may be
+rounded to either: see `Tolerance`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class Tolerance:
     others: int
     quantized: int
     results: tuple[float, ...] = ()
-    """The step of each result, by the model's scales: a rounding may go the other way."""
+    """
+    Quantization step of each result, from the model's scales: results may differ by a step, because
+    a value between two steps may be rounded to either.
+    """
 
     def __str__(self) -> str:
         steps = f", {self.quantized} roundings to steps" if self.quantized else ""

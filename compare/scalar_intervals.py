@@ -1,5 +1,5 @@
 """
-Intervals of scalars: what `arith` and `math` make of them, at the precision that Vulkan asks for.
+Evaluates operations of `arith` and `math` on intervals, at the precision that Vulkan requires.
 
 Floats are held in binary64, integers in 64 bits. An operation on floats may be wrong by an ulp of
 its type, which also covers two operations contracted into one; the error of a function of `math` is

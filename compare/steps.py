@@ -1,9 +1,9 @@
 """
-The quantization step of a result: how far it moves if its last rounding goes the other way.
+Computes the quantization step of a result: how far it moves if a rounding goes the other way.
 
-A rounding may be off by 1. Casts, moves, selections and clamps pass that on, sums add, and a
-product with a constant, the scale by which a model dequantizes, multiplies. Behind any other
-operation nothing is claimed.
+A rounding may be off by 1. Casts, moves, selections and clamps pass the step on, sums add steps,
+and a product with a constant (a model's scale) multiplies it. After any other operation the step is
+unknown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def result_steps(module: Operation) -> tuple[float, ...]:
 
 
 def _step(value: SSAValue, steps: dict[SSAValue, float]) -> float:
-    """The step of a value outside of bodies; by a worklist, as chains are long."""
+    """
+    Computes the step of a value outside of bodies. Uses a worklist, because chains may be longer
+    than Python's recursion limit.
+    """
     pending = [value]
     while pending:
         current = pending[-1]

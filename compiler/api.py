@@ -1,4 +1,7 @@
-"""The interface for Python programs: a model in, a program out, numpy arrays through it."""
+"""
+The interface for Python programs: `compile` makes a program of a model; calling the program runs it
+on numpy arrays.
+"""
 
 from __future__ import annotations
 
@@ -72,20 +75,19 @@ def compile(
     for the device that the environment's XDSL_SPIRV_DEVICE names, or the best of this machine.
 
     `source` is an ONNX file or `ModelProto` (whose open dimensions `dims` gives sizes, by name, or
-    None where they stay open, and whose inputs `constants` may fix), a program of `torch.export`,
-    a file of StableHLO, an MLIR file or module of `linalg` on tensors (whose arguments `weights`
-    may fill, by name, and which stays as it is), or an imported model, or a GGUF file, a language
-    model that becomes `prefill` and `decode` with states of `context` tokens.
-    `context` makes what an ONNX model with a past takes and gives on state of a session, with room
-    for so many tokens; `state` names such
-    inputs and their outputs, also of a program of `torch.export`.
-    With several `functions` of a module the program has all of them, for runs of a `session`.
+    None where they stay open, and whose inputs `constants` may fix), a program of `torch.export`, a
+    file of StableHLO, an MLIR file or module of `linalg` on tensors (whose arguments `weights` may
+    fill, by name, and which stays as it is), or an imported model, or a GGUF file, a language model
+    that becomes `prefill` and `decode` with states of `context` tokens. `context` turns the past of
+    an ONNX model (key and value tensors that it takes and returns) into state of a session, with
+    room for that many tokens; `state` names such inputs and their outputs, also of a program of
+    `torch.export`. With several `functions` of a module the program has all of them, for runs of a
+    `session`.
 
     With `form="graph"` the model becomes one graph of TOSA operators, for no target in particular.
 
     The program is called with numpy arrays: `program(x)`. With more than one of `jobs`, kernels are
-    lowered by so many forks of this process (Linux), which has to be in a state to be forked: other
-    threads hold no locks.
+    lowered by that many forks of this process (Linux only). No other thread may hold a lock then.
 
     Raises `FrontendError`, `ProgramError`, `TargetError` and xDSL's errors.
     """

@@ -1,6 +1,6 @@
 """
-Compiles a module to a program: constants out, the lowering of the target, the host program, the
-bytes.
+Compiles a module to a program: lifts constants, runs the target's passes, reads the host function
+and encodes the kernels.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def compile_module(
     Compile host functions of `linalg` on tensors for a target (a name or a target file's path).
 
     `source` is a module, which is consumed, or an .mlir file. With several `functions` the program
-    has all of them; their weights and states of one name are one. `weights` gives values to
+    has all of them; weights and states of the same name are shared. `weights` gives values to
     arguments by name; constants that kernels read become weights too. `operators` maps names of
     nodes to the model's operators, for `layers`; `limits` bars paths for some layers; `observe` is
     called before the first pass and after each one, with its name and the module. With `jobs` above
@@ -287,7 +287,10 @@ def _record(function: HostFunction, names: Names, values: dict[str, Array]) -> F
 
 
 def _fill_buffer(buffer: Buffer, given: Mapping[str, Array], values: dict[str, Array]) -> Buffer:
-    """A buffer, its contents among the `values` where it is a weight or a state of several."""
+    """
+    Checks the contents of a weight or a state that functions share, and adds them to `values`. A
+    state whose elements are all equal keeps that number in the manifest instead.
+    """
     if buffer.kind not in SHARED:
         return buffer
     array = buffer.accept(given[buffer.name])
@@ -367,11 +370,11 @@ def pipeline_of(text: str) -> PassPipeline:
 
 @contextmanager
 def said_of_passes(known: Iterable[str]) -> Generator[None]:
-    """Turns what xDSL raises for a wrong pipeline into `ProgramError`; `known` are the passes."""
+    """Turns xDSL's errors about a wrong pipeline into `ProgramError`; `known` are the passes."""
     try:
         yield
     except ValueError as error:
-        # xDSL says a mistake of the user's as it says its own.
+        # xDSL raises the same exceptions for a user's mistake as for a fault of its own.
         message = str(error)
         unknown = re.match(r"Unrecognized passes: \['([^']*)'", message)
         if unknown is None:

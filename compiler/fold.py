@@ -38,7 +38,9 @@ class FoldConstantsPass(ModulePass):
 
 
 def may_fold(function: FuncOp) -> bool:
-    """Whether some operation may have known operands: `Folder`, which looks closer, is costly."""
+    """
+    True if some operation may have known operands. A cheap test, made before the costly `Folder`.
+    """
     known: set[SSAValue] = set()
     for argument in function.body.block.args:
         if value_of(function, argument.index) is not None:

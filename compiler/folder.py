@@ -31,7 +31,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.compiler.signature import add_weight, argument_name, result_name
-from xdsl_spirv.compiler.weights import constant_array, held, known_weights
+from xdsl_spirv.compiler.weights import constant_array, hold_array, known_weights
 from xdsl_spirv.passes.analysis.values import MAKERS, operands_of
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.upstream.held_tensors import has_data
@@ -218,7 +218,7 @@ class Folder:
             name = f"{base}.folded{number}"
         assert isinstance(result.type, TensorType)
         known = TensorType(result.type.element_type, array.shape)
-        value = held(self.function, name, known, np.asarray(array, order="C"))
+        value = hold_array(self.function, name, known, np.asarray(array, order="C"))
         weight = add_weight(self.function, name, "folded", known, value)
         if known == result.type:
             return weight

@@ -77,7 +77,10 @@ class GraphBuilder:
         element: np.dtype[Any] | type | None = None,
         **parameters: object,
     ) -> Value:
-        """An operator's result, of the first value's elements without `element`."""
+        """
+        Appends an operator and returns its result, or computes it if all operands are known. The
+        result has elements of type `element`; without it, of the first value's type.
+        """
         dtype = np.dtype(self.dtype(values[0]) if element is None else element)
         type_ = TensorArmType(list(shape), ELEMENTS[dtype.name])
         known = [v for v in values if isinstance(v, np.ndarray)]

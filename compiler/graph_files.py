@@ -1,5 +1,6 @@
 """
-Graph programs: run on arrays, and on disk, a folder of ours, or a VGF file, which Arm's tools run.
+Runs graph programs on arrays, and stores them as a folder of our own or as a VGF file, which Arm's
+tools run.
 
 The folder has `graph.spv`, `constants.npz` (arrays of OpGraphConstantARM by their ids) and
 `graph.json` (names of inputs and outputs, in the order of the variables' bindings). VGF files are
@@ -75,7 +76,9 @@ class GraphProgram:
         ]
 
     def narrow(self, given: Mapping[str, Array]) -> dict[str, Array]:
-        """Inputs as the graph has them. Raises `ProgramError` for numbers beyond 32 bits."""
+        """
+        Converts inputs to the graph's types. Raises `ProgramError` for numbers beyond 32 bits.
+        """
         narrow = {name: given[name].astype(np.int32) for name in self.wide}
         for name, array in narrow.items():
             if (array != given[name]).any():

@@ -1,6 +1,4 @@
-"""
-Reads `linalg.generic` as TOSA: the loops of a map, windows, and operators of scalar operations.
-"""
+"""Reads the indexing maps and scalar operations of `linalg.generic` in the terms of TOSA."""
 
 from __future__ import annotations
 
@@ -28,14 +26,14 @@ def refusal(op: Operation, cause: str) -> ProgramError:
 
 
 def loop_numbers(sizes: Sequence[int], loop: int) -> Array:
-    """The number of a loop's iteration, with a dimension for each loop."""
+    """The index of one loop as an array with a dimension for each loop, to be broadcast."""
     shape = [size if k == loop else 1 for k, size in enumerate(sizes)]
     return np.arange(sizes[loop], dtype=np.int32).reshape(shape)
 
 
 @dataclass(frozen=True)
 class Windows:
-    """The dimensions of an operand along which windows move; one window is two, the first of 1."""
+    """Sliding windows over an operand: the dimensions they move along, and their geometry."""
 
     dimensions: list[int]
     outer: list[int]
@@ -54,7 +52,9 @@ class Windows:
         return [(p - 1) * s + (k - 1) * d + 1 for p, s, k, d in numbers]
 
     def of_two(self, shape: Sequence[int]) -> list[int]:
-        """Returns the windows' extents in two dimensions: 1 comes first if there is one window."""
+        """
+        Returns the extents for TOSA's two-dimensional windows: a single extent gets a 1 before it.
+        """
         extents = [shape[k] for k in self.dimensions]
         return [1] * (2 - len(extents)) + extents
 
@@ -104,7 +104,7 @@ class Access:
         """Returns the loop that indexes dimension k; refuses any other expression."""
         used = [i for i, c in enumerate(self.rows[k]) if c]
         if len(used) != 1 or self.rows[k][used[0]] != 1 or self.constant[k]:
-            raise refusal(op, f"dimension {k} of the map {self.map}")
+            raise refusal(op, f"dimension {k} of the map {self.map} is not one loop")
         return used[0]
 
     def windows(self, op: GenericOp, sizes: Sequence[int]) -> Windows:

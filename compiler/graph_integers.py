@@ -93,7 +93,7 @@ def as_signed(b: GraphBuilder, value: Value, factor: Shifted) -> tuple[Value, Ar
 
 
 def flip_sign(b: GraphBuilder, value: Value) -> Value:
-    """Bytes with the highest bit flipped; twice is never."""
+    """Flips the highest bit of bytes. Flipping twice is undone instead."""
     if isinstance(value, SSAValue) and isinstance(value.owner, tosa.TosaBitwiseXorOp):
         known = b.arrays.get(value.owner.operands[1])
         if known is not None and known.dtype == np.int8 and (known == -128).all():

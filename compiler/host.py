@@ -1,5 +1,5 @@
 """
-The host function as a list of dispatches: who reads and writes which buffer, in which order.
+Reads the host function as a list of dispatches: which buffers each one reads and writes, in order.
 
 After lowering, the host function only makes buffers and launches kernels. That is read off here; an
 operation that computes anything on the host is refused, since no runner would execute it. A reshape
@@ -228,7 +228,7 @@ def _refuse_others(function: func.FuncOp) -> None:
 
 
 def _call_of(op: Operation) -> func.CallOp | None:
-    """The call of a loop's step, if an operation is a loop of such."""
+    """Returns the call in a loop that only calls a step; None for any other operation."""
     inside = list(op.body.block.ops) if isinstance(op, scf.ForOp) else []
     return inside[0] if len(inside) == 2 and isinstance(inside[0], func.CallOp) else None
 
@@ -287,7 +287,7 @@ class _HostReader:
             case func.ReturnOp():
                 pass
             case _:
-                # What is left says sizes, or has no effect: `_refuse_others` knows.
+                # The rest computes sizes or has no effect: `_refuse_others` refuses anything else.
                 pass
 
     def _loop(self, op: scf.ForOp) -> None:
@@ -322,7 +322,7 @@ class _HostReader:
             self.loops.append(Loop(first, count, steps, counter, carried))
 
     def _operand(self, value: SSAValue) -> str:
-        """The buffer of a value that a loop is given: memory that no kernel wrote yet, too."""
+        """The buffer of a loop's operand, which may be memory that no kernel wrote yet."""
         if value not in self.names:
             if isinstance(value.owner, arith.ConstantOp):
                 self._constant(value.owner)
@@ -331,7 +331,7 @@ class _HostReader:
         return self.names[value]
 
     def _write(self, size: Size) -> Number:
-        """A size in terms of the function's own sizes."""
+        """Expresses a size in terms of the function's own sizes."""
         return written(size, self._name)
 
     def _name(self, extent_: Extent) -> Number:
@@ -353,7 +353,10 @@ class _HostReader:
         element: str | None = None,
         shaped: SSAValue | None = None,
     ) -> None:
-        """A buffer; its sizes are taken from `shaped` if that is the same memory."""
+        """
+        Declares a buffer. Its sizes are taken from `shaped`, another value of the same memory, if
+        given.
+        """
         shaped = shaped or value
         type = shaped.type
         if not isinstance(type, TensorType | MemRefType):
@@ -382,7 +385,7 @@ class _HostReader:
         self.names[op.results[0]] = self.names[source]
 
     def _constant(self, op: arith.ConstantOp) -> None:
-        """A constant that somebody reads is a weight."""
+        """Declares a constant that a kernel reads as a weight."""
         if op.result in self.names:
             return
         name = self._unused("constant", len(self.constants))

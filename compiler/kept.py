@@ -1,5 +1,5 @@
 """
-Compiled programs on disk: a model is compiled once for a device and its options.
+Keeps compiled programs on disk, so that a model is compiled once for a device and its options.
 
 A program is a folder in $XDG_CACHE_HOME/xdsl-spirv/programs, or in `programs` of the folder that
 XDSL_SPIRV_CACHE names; XDSL_SPIRV_CACHE=0 keeps nothing. Its name is a digest of the inputs of its
@@ -34,7 +34,9 @@ MOST, MOST_BYTES = 32, 32 << 30
 HEAD = 16 << 20
 """Bytes at the start of a file that tell it from others, beside its size and time."""
 SAMPLES, SAMPLE = 64, 4 << 10
-"""Parts of the rest that are looked at, and their bytes: models that were tuned differ in all."""
+"""
+Number and bytes of samples from the rest of a file: tuned variants of a model differ everywhere.
+"""
 
 
 def folder(name: str = NAME) -> Path | None:

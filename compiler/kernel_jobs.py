@@ -1,5 +1,5 @@
 """
-The second half of a lowering: from outlined dispatches to the bytes of their kernels.
+Lowers outlined dispatches to the bytes of their kernels, in several processes if asked.
 
 Up to `outline-dispatches` a module is looked at as a whole. The rest takes one kernel at a time,
 and may be done by several processes: each is a fork that keeps its part of the kernels, runs the
@@ -165,7 +165,7 @@ def _in_forks(
             forks.append(_fork(module, ctx, passes, part))
         while forks:
             child, answer = forks[0]
-            # All that a fork says comes at its end.
+            # A fork writes its whole answer at its end.
             data = answer.read()
             _, status = os.waitpid(child, 0)
             answer.close()
@@ -180,7 +180,7 @@ def _in_forks(
             kernels |= lowered
             changes += changed
     except OSError:
-        # No more processes or memory for them: one has to do.
+        # There are no more processes or no memory for them: this process lowers all kernels.
         return None
     finally:
         waiting.close()
@@ -202,7 +202,9 @@ def _in_forks(
 def _fork(
     module: ModuleOp, ctx: Context, passes: Passes, part: Sequence[gpu.FuncOp]
 ) -> tuple[int, BinaryIO]:
-    """A process that lowers a part, and where its answer comes from."""
+    """
+    Forks a process that lowers a part. Returns its id, and the pipe that its answer comes through.
+    """
     reading, writing = os.pipe()
     try:
         child = os.fork()
@@ -228,7 +230,7 @@ def _fork(
 def _part(
     module: ModuleOp, ctx: Context, passes: Passes, part: Sequence[gpu.FuncOp]
 ) -> tuple[dict[str, LoweredKernel], Changed]:
-    """Lower some of the kernels: they, and the launches of them."""
+    """Lowers some of the kernels. Returns them, and the changes of the launches of them."""
     mine = {function.sym_name.data for function in part}
     for function in _functions(module):
         if function.sym_name.data not in mine:

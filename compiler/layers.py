@@ -1,5 +1,5 @@
 """
-Describes what each dispatch of a program computes, its nodes, and why it runs as it does.
+Describes each dispatch of a program: what it computes, its nodes, and the reasons for its path.
 
 A layer is a dispatch. Its record is read off the dispatch right before it leaves the host function,
 when schedules are known and operations still stand on tensors; the reasons are those that

@@ -1,5 +1,5 @@
 """
-A host function of `linalg.generic` as a graph of TOSA operators.
+Translates a host function of `linalg.generic` to a graph of TOSA operators.
 
 A generic operation is one of three: elementwise (its body becomes an operator for each operation),
 a contraction (MatMul, Conv2D or DepthwiseConv2D, by which dimensions stand in which operand), or a
@@ -83,7 +83,7 @@ def graph_of_model(model: ImportedModel) -> GraphProgram:
     for name, argument in zip(names, block.args, strict=True):
         if name not in inputs:
             weight = np.asarray(model.weights[name])
-            if weight.dtype.kind == "u":  # operations say how they read the bits
+            if weight.dtype.kind == "u":  # an operation says if it reads the bits as unsigned
                 weight = weight.view(f"i{weight.itemsize}")
             translator.values[argument] = _add_rank(weight)
     for op in host.body.block.ops:

@@ -1,5 +1,5 @@
 """
-A model from a user's file: ONNX, or MLIR with the weights beside it or in it.
+Loads a model from a user's file: ONNX, GGUF, or MLIR with the weights beside it or in it.
 
 Commands that compile, run and explain take an `ImportedModel`, so that no command knows the
 formats.
@@ -59,10 +59,12 @@ def load_model(
     target: str | None = None,
 ) -> ImportedModel:
     """
-    Import a `.gguf` file, with states of `context` tokens and products that the `target` is good
-    at, or an `.onnx` file, whose inputs `constants` may fix, and `context` and `state` make what
-    lives between runs (see `import_onnx`), or parse an `.mlir` file whose arguments `weights` may
-    hold, with one function or several.
+    Import a `.gguf` or `.onnx` file, or parse an `.mlir` file.
+
+    A GGUF file gets states of `context` tokens and products that suit the `target`. For an ONNX
+    file, `constants` fixes inputs, and `context` and `state` say which tensors stay between runs
+    (see `import_onnx`). An MLIR file has one function or several, and `weights` may give its
+    arguments.
 
     Raises `FrontendError` or `ProgramError`.
     """
@@ -192,7 +194,7 @@ def compile_model(
 
 
 def buffers_of(model: ImportedModel) -> list[Buffer]:
-    """The inputs that `--input` has to give."""
+    """Returns the input buffers that the user has to fill (with `--input`)."""
     function = host_function(model.module, model.function)
     names = names_of(function)
     shapes = {

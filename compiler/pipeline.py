@@ -141,8 +141,8 @@ class LinalgToSPIRVPass(ModulePass):
         run(lowering(self.target, Limits(self.only, self.barred, self.allow)), ctx, op)
 
 
-def expanded(passes: Sequence[ModulePass]) -> list[ModulePass]:
-    """The passes, and in the place of `linalg-to-spirv` its own."""
+def expand_pipelines(passes: Sequence[ModulePass]) -> list[ModulePass]:
+    """Returns the passes, with `linalg-to-spirv` replaced by the passes that it runs."""
     members: list[ModulePass] = []
     for member in passes:
         members += member.passes if isinstance(member, LinalgToSPIRVPass) else [member]

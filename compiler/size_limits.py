@@ -63,7 +63,9 @@ def _needed_limits(function: FuncOp) -> Iterator[AtMost]:
 
 
 def _of_windows(op: LinalgStructuredOperation) -> Iterator[AtMost]:
-    """The last step of the loops reads inside: an index by several loops is below its dimension."""
+    """
+    Limits of an operation's reads: the largest index that its loops reach lies inside a tensor.
+    """
     reads = [
         (expression, extent(value, axis))
         for value, map in zip((*op.inputs, *op.outputs), op.get_indexing_maps(), strict=True)
@@ -91,7 +93,7 @@ def _is_linear(expression: AffineExpr) -> bool:
 def _of_slice(
     op: tensor.ExtractSliceOp | tensor.InsertSliceOp, whole: SSAValue
 ) -> Iterator[AtMost]:
-    """A slice begins and ends inside."""
+    """Limits of a slice: it begins and ends inside the tensor."""
     offsets = listed_sizes(op.static_offsets, op.offsets)
     sizes = listed_sizes(op.static_sizes, op.sizes)
     strides = op.static_strides.get_values()
@@ -102,7 +104,9 @@ def _of_slice(
 
 
 def _of_comparison(op: arith.CmpiOp, insisted: cf.AssertOp) -> Iterator[AtMost]:
-    """`slt`, `sle`, `sgt`, `sge` and the same without a sign, which sizes do not have."""
+    """
+    The limit that a comparison states. Sizes have no sign, so signed and unsigned forms are equal.
+    """
     left, right = number(op.lhs), number(op.rhs)
     match op.predicate.value.data:
         case 2 | 6:

@@ -1,5 +1,6 @@
 """
-Weights never pass through text: constants of a host function become arguments that have a value.
+Turns constants of a host function into arguments that have a value, so that weights are never
+written as text.
 
 A constant that a kernel reads is lifted before lowering, so that every pass sees an argument like
 any other. One that only starts an accumulator stays: the lowering knows what to do with a zero.
@@ -42,7 +43,7 @@ from xdsl_spirv.upstream.held_tensors import (
 )
 
 LITERAL = 16
-"""Elements up to which a lifted constant stays the literal that it was."""
+"""Most elements of a lifted constant that stays a literal; larger ones become resources."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +86,12 @@ def give_weights(function: FuncOp, weights: Mapping[str, Array]) -> None:
                 f"arguments: {', '.join(indices)}",
                 "rename the tensor or the argument",
             )
-        values[indices[name]] = held(function, name, arguments[indices[name]].type, array)
+        values[indices[name]] = hold_array(function, name, arguments[indices[name]].type, array)
     note_attributes(function, VALUE, values)
 
 
-def held(function: FuncOp, name: str, type: Attribute, array: Array) -> HeldTensorAttr:
-    """The value of a function's weight, by reference."""
+def hold_array(function: FuncOp, name: str, type: Attribute, array: Array) -> HeldTensorAttr:
+    """Makes the value of a function's weight, which refers to the array and does not copy it."""
     return HeldTensorAttr(HeldTensor(f"{function.sym_name.data}.{name}", type, array))
 
 
@@ -160,7 +161,7 @@ def _value(function: FuncOp, name: str, op: ConstantOp) -> Attribute:
     is_short = isinstance(op.value, DenseIntOrFPElementsAttr) and prod(type.get_shape()) <= LITERAL
     if is_short or not has_data(op.value):
         return op.value
-    return held(function, name, type, constant_array(op.value))
+    return hold_array(function, name, type, constant_array(op.value))
 
 
 def is_splat(value: Attribute) -> bool:

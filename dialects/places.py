@@ -1,4 +1,4 @@
-"""Where an operation stands, in words and by the names of a model's nodes."""
+"""Describes where an operation stands: in words, and by the names of a model's nodes."""
 
 from __future__ import annotations
 

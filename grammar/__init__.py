@@ -1,10 +1,10 @@
 """
 The facts of the SPIR-V grammar, looked up by name.
 
-Nothing in the project knows an opcode, an operand's place, a capability or a version by heart: all
-of it comes from `core.json` (written by scripts/generate_grammar.py from Khronos' own tables).
-The table is read on the first question, and an entry becomes an object only when it is asked for,
-so starting up costs a few milliseconds and importing this module costs nothing.
+No other code states an opcode, an operand's position, a capability or a version: all of it comes
+from `core.json` (written by scripts/generate_grammar.py from Khronos' own tables). The table is
+read at the first look-up, and entries become objects one by one, when they are looked up. So
+starting up costs a few milliseconds, and importing this module costs nothing.
 
     grammar().instruction("OpSDot").opcode
     grammar().kind("Capability")["DotProduct"].extensions
@@ -32,7 +32,7 @@ EXTENDED = Path(__file__).with_name("extended.json")
 
 
 class Category(StrEnum):
-    """The kinds of operand kinds: how the words of one are made."""
+    """The categories of operand kinds, which tell how an operand is encoded in words."""
 
     ID = "Id"
     LITERAL = "Literal"
@@ -182,7 +182,10 @@ class Kind:
         return {a: name for name, row in self._rows.items() for a in row.get("a", ())}
 
     def __getitem__(self, key: str | int) -> Enumerant:
-        """By name, alias or value (so also by a member of `enums`); KeyError if there is none."""
+        """
+        Returns an enumerant by name, alias or value (also a member of `enums`). Raises KeyError if
+        there is none.
+        """
         name = key if isinstance(key, str) else self._by_value[key]
         name = self._by_alias.get(name, name)
         enumerant = self._made.get(name)
@@ -393,4 +396,7 @@ WRITTEN_FOR: Mapping[str, Version] = {
     "SPV_KHR_subgroup_rotate": (1, 3),
     "SPV_NV_cooperative_matrix2": (1, 6),
 }
-"""Versions that extensions are written against. Compilers use them below, and drivers take it."""
+"""
+Versions that extensions are written against. Compilers use an extension in lower versions, too, and
+drivers accept that.
+"""

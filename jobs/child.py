@@ -1,5 +1,6 @@
 """
-The process that runs jobs one after another, and may die of any: `python -m xdsl_spirv.jobs.child`.
+The process that runs jobs one after another, and that a job may crash: `python -m
+xdsl_spirv.jobs.child`.
 
 It imports what a kind needs once and keeps its device open, so that a small job costs little.
 """
@@ -58,7 +59,7 @@ def opened() -> VulkanDevice:
 
 @cache
 def function_of(place: str) -> Callable[[Any], Any]:
-    """The function `module:name`."""
+    """Imports the function that `module:name` names."""
     module, _, name = place.partition(":")
     try:
         return getattr(import_module(module), name)
@@ -72,7 +73,7 @@ def function_of(place: str) -> Callable[[Any], Any]:
 
 @contextmanager
 def memory_limit(limit: int | None) -> Generator[None]:
-    """A limit of the memory that this process may write to."""
+    """Limits the memory that this process may write to."""
     if limit is None:
         yield
         return
@@ -87,7 +88,7 @@ def memory_limit(limit: int | None) -> Generator[None]:
 
 
 def ready(function: str) -> Result | None:
-    """Import a kind's function, or say why that cannot be."""
+    """Imports a kind's function. Returns the error if that fails."""
     try:
         function_of(function)
     except Exception as error:
@@ -96,7 +97,7 @@ def ready(function: str) -> Result | None:
 
 
 def perform(job: Job) -> tuple[Result, bool]:
-    """The result, and whether this process can go on."""
+    """Runs a job. Returns the result, and whether this process can run further jobs."""
     try:
         with memory_limit(job.memory):
             value = function_of(KINDS[job.kind].function)(job.data)
@@ -120,7 +121,7 @@ def answer(message: str | bytes) -> Any:
 
 
 def main() -> None:
-    """Answer until the caller is gone."""
+    """Answers messages until the calling process is gone."""
     serve(answer)
 
 

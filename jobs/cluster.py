@@ -7,7 +7,7 @@ Jobs on Dask's workers, of this machine or of many.
 Dask places the jobs, except those that want a device for themselves (`dealing.py`). This side keeps
 the list of open ones: when the scheduler is lost it looks for a new one at the same address and
 submits them again. When a worker dies, each of its jobs may have been the cause: they are tried
-once more, one at a time, so that what dies then has itself to blame.
+once more, one at a time, so that a second death has only one possible cause.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ Future: TypeAlias = Any
 
 
 def report_deaths(dask_scheduler: Any) -> None:
-    """The scheduler says at once which tasks a dead worker had, running or waiting."""
+    """Has the scheduler report at once which tasks a dead worker had, running or waiting."""
     dask_scheduler.allowed_failures = 0
 
 
@@ -135,7 +135,7 @@ class Cluster(Engine):
             time.sleep(0.05)
         for worker, described in self.client.run(describe, on_error="return").items():
             if isinstance(described, OSError):
-                continue  # It died just now.
+                continue  # The worker died just now.
             if not isinstance(described, dict) or not described:
                 raise ProgramError(
                     f"the worker {worker} is not one of xdsl-spirv's",
@@ -149,7 +149,7 @@ class Cluster(Engine):
         self._looked = 0.0
 
     def agree(self, resource: str, device: str, driver: str) -> None:
-        """Refuse a second driver for a resource, whose results would be mixed with the first's."""
+        """Refuses a resource that workers offer with two drivers, whose results would be mixed."""
         known = self._places.setdefault(resource, Place(resource, device, driver))
         if (known.device, known.driver) != (device, driver):
             raise ProgramError(
@@ -257,7 +257,7 @@ class _Run:
             waiting = self.engine.dealer.held(self)
             if not (pulled or waiting or self.open or self.suspects or self._held):
                 return
-            # The next job may be long in coming: those that are known are under way meanwhile.
+            # The caller's next job may take long to come: known jobs are sent meanwhile.
             numbers = self._ended() if pulled else self._wait()
             yield from self._settled(numbers)
             if numbers or pulled or self._attended(capacity, waiting):
@@ -318,7 +318,7 @@ class _Run:
         return max(1, min(TOGETHER, int(TOGETHER_SECONDS / self.seconds[job.kind])))
 
     def _send_to(self, job: Job, worker: str) -> int:
-        """Submit a job to a worker; another one takes it if that is gone by then."""
+        """Submits a job to a worker, or to any other one if that worker is gone."""
         return self._send([job], workers=[worker], allow_other_workers=True)
 
     def _send(self, jobs: list[Job], **where: Any) -> int:
@@ -336,7 +336,7 @@ class _Run:
         )
         self.open[number] = _Task(jobs, future, self.engine.scheduler)
         if not jobs[0].alone:
-            # Other threads send those that are alone.
+            # Other threads send jobs that want a device for themselves.
             self.sent += 1
         future.add_done_callback(partial(self._tell, number))
         return number
@@ -350,7 +350,7 @@ class _Run:
         try:
             numbers = [self.ended.get(timeout=LOOK_SECONDS)]
         except Empty:
-            # A scheduler that is gone took these with it, whatever their futures say.
+            # A scheduler that is gone has lost these tasks, whatever state their futures have.
             open_tasks, scheduler = list(self.open.items()), self.engine.scheduler
             return [number for number, task in open_tasks if task.scheduler != scheduler]
         return numbers + self._ended()
@@ -435,7 +435,7 @@ class LocalWorkers:
         number = count or max(1, len(gpus))
         address: Any = ":8787" if page and find_spec("bokeh") else None
         with warnings.catch_warnings():
-            # Where the port is taken another one is.
+            # If the port is taken, another port is chosen.
             warnings.simplefilter("ignore")
             self._cluster = LocalCluster(
                 n_workers=0, dashboard_address=address, silence_logs=logging.CRITICAL

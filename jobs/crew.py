@@ -20,8 +20,8 @@ from xdsl_spirv.runtime.processes import Process, ProcessDied, ProcessLate
 START_SECONDS = 60.0
 """Seconds that a process may take to start and to import the code for a kind of job."""
 CAUSES = {
-    "SIGKILL": ": somebody ended it, or the system did for want of memory",
-    "SIGABRT": ": it ended itself, for want of memory or by a failed assertion",
+    "SIGKILL": ": a user ended it, or the system, which was out of memory",
+    "SIGABRT": ": it aborted, out of memory or at a failed assertion",
 }
 
 
@@ -34,7 +34,9 @@ class Child(Process):
         self.kinds: set[str] = set()
 
     def perform(self, job: Job) -> Result:
-        """The job's result; raises `ProcessDied`. The process may be ended."""
+        """
+        Returns the job's result. Kills the process if the job takes too long; raises `ProcessDied`.
+        """
         try:
             if job.kind not in self.kinds:
                 refusal = self.ask(KINDS[job.kind].function, START_SECONDS)
@@ -86,7 +88,7 @@ class Crew:
         return self.places[resource]
 
     def perform(self, job: Job) -> Result:
-        """The result of a job, also if its process dies; waits for a GPU."""
+        """Returns the result of a job, also if its process dies. Waits until a GPU has room."""
         place = self._enter(job)
         try:
             return self._perform(job, place)
@@ -94,7 +96,10 @@ class Crew:
             self._leave(job, place)
 
     def _enter(self, job: Job) -> Place:
-        """The place with the fewest jobs; for one that is alone, one without any."""
+        """
+        Reserves the place with the least load; a job that wants a GPU for itself waits for an idle
+        one.
+        """
         places = self.at(job.needs)
         if not places[0].is_gpu:
             return places[0]
@@ -177,6 +182,6 @@ class Crew:
 
 
 def nobody_offers(resource: str, offered: Iterable[str]) -> ProgramError:
-    """The error of a resource that is not there."""
+    """Makes the error for a resource that no worker offers."""
     names = ", ".join(sorted({CORES, INTERPRETER, *offered}))
     return ProgramError(f"no worker offers {resource!r}", f"offered: {names}", "name one of them")

@@ -1,12 +1,11 @@
 """
 Chooses the worker whose device gets the next job that wants a device for itself.
 
-Dask places a task by the load of a worker's cores, so that one device waits while another one has a
-queue. So each device is sent one job and another one to go on with; the rest waits here. A job goes
-where jobs `near` it went, as they left loaded what it needs; another device takes it if it had
-nothing to do otherwise. A search's first job goes before others, as it has to have ended before the
-rest of them come; then those near the oldest ones, so that one search after the other ends, instead
-of all at the same time.
+Dask places a task by the load of a worker's cores, so one device may be idle while another has a
+queue. Therefore each device is sent one job to run and one in reserve; the rest waits here. A job
+goes to the device that ran jobs `near` it, because their data is loaded there; an idle device takes
+it otherwise. The first job of a search goes first, because the search waits for it. Then come jobs
+near the oldest ones, so that searches end one after the other, and not all at the same time.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Dealer:
         """For each worker, the groups that it had jobs of."""
 
     def update(self, devices: Mapping[str, Mapping[str, int]]) -> None:
-        """Take over how many devices workers have, and deal."""
+        """Takes over how many devices each worker has, and sends jobs."""
         with self._lock:
             self._devices = devices
             for resource in list(self._waiting):
@@ -75,18 +74,18 @@ class Dealer:
                 self._deal(place[0])
 
     def held(self, owner: object) -> list[Job]:
-        """Jobs of a caller that wait."""
+        """Returns the waiting jobs of a caller."""
         with self._lock:
             return [w.job for listed in self._waiting.values() for w in listed if w.owner is owner]
 
     def withdraw(self, owner: object) -> None:
-        """Forget the jobs of a caller that wait."""
+        """Forgets the waiting jobs of a caller."""
         with self._lock:
             for resource, listed in self._waiting.items():
                 self._waiting[resource] = [w for w in listed if w.owner is not owner]
 
     def _deal(self, resource: str) -> None:
-        """Send what workers have room for, one job to the least busy worker at a time."""
+        """Sends as many jobs as workers have room for, each to the least busy worker."""
         while self._waiting[resource] and self._is_open():
             if not any(self._deal_to(resource, worker) for worker in self._by_work(resource)):
                 return
@@ -111,7 +110,10 @@ class Dealer:
         return True
 
     def _choose(self, resource: str, worker: str, is_idle: bool) -> Waiting | None:
-        """The first job that is at home nowhere or with this worker; an idle device gets any."""
+        """
+        Returns the first job of a group that has no worker yet or this one; an idle device takes
+        any job.
+        """
         listed, devices = self._waiting[resource], self._devices[resource]
         homes = [self._homes.get((resource, w.job.near)) for w in listed]
         for waiting, home in zip(listed, homes, strict=True):

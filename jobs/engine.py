@@ -47,13 +47,14 @@ class Engine(Closing, ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End what was started; closing twice does nothing."""
+        """Ends everything that was started. Closing twice does nothing."""
 
     def run(
         self, jobs: Iterable[Job], store: Store | None = None, anew: Container[str] = ()
     ) -> Iterator[tuple[Job, Result]]:
         """
-        Each job with its result: the store's where it has one, else a new one, which it gets.
+        Yields each job with its result: the stored result if there is one, else a new one, which is
+        stored.
 
         Stored results of jobs whose keys are in `anew` are not used. Raises `ProgramError` for a
         resource that no worker offers and a store that cannot be written.
@@ -103,7 +104,7 @@ class Here(Engine):
         places = self.crew.at(job.needs)
         if not places[0].is_gpu or job.shared:
             return self._cores
-        # Jobs that run nothing on the GPU wait for one another, and must not take cores meanwhile.
+        # Jobs that do not run on the GPU wait for one another, and must not take cores meanwhile.
         count = len(places) if job.runs else min(self._count, round(len(places) / job.share))
         return self._gpus.setdefault((job.needs, job.runs), ThreadPoolExecutor(count, job.needs))
 
@@ -124,13 +125,13 @@ class Here(Engine):
         try:
             for job in jobs:
                 begin(job)
-                # The next job may be long in coming.
+                # The caller's next job may take long to come.
                 while len(begun) >= OPEN or not finished.empty():
                     yield next_finished()
             while begun:
                 yield next_finished()
         finally:
-            # The caller has heard enough, or an error ends it.
+            # The caller stopped reading results, or an error ends the run.
             for future in begun:
                 future.cancel()
 

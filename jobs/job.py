@@ -1,5 +1,5 @@
 """
-A job and its result as data: what may travel to another machine, and into a file.
+A job and its result as data, which can be sent to another machine and stored in a file.
 
 A job names its `kind`; the kind's function turns the job's data into a value. A function raises
 `Wrong` for a wrong result, and `ProgramError` for data that it refuses.
@@ -80,9 +80,10 @@ class Job:
 
     `needs` is a resource: `cores`, `interpreter`, `lavapipe`, or a GPU as `vulkan:nvidia-h200`. A
     GPU runs one job at a time unless jobs say that they may be `shared`, such as jobs that are not
-    timed. One that `runs` nothing on the GPU, but has the driver compile, may be beside one that is
-    alone. The job may take `seconds`, and `memory` bytes where that is given. Jobs that are `near`
-    each other share what a device's process keeps loaded. `note` comes back with it.
+    timed. A job that `runs` nothing on the GPU, but has the driver compile, may share it with a job
+    that runs alone. The job may take `seconds`, and write to `memory` bytes if that is given. Jobs
+    that are `near` each other share what a device's process keeps loaded. `note` comes back with
+    it.
     """
 
     kind: str
@@ -101,7 +102,7 @@ class Job:
 
     @property
     def alone(self) -> bool:
-        """Whether it takes a whole GPU, and not one of the cores."""
+        """True if the job needs a whole GPU, and not one of the cores."""
         return self.needs.startswith(GPU) and self.runs and not self.shared
 
     @property
@@ -166,14 +167,14 @@ def _decode_table(table: dict[str, Any]) -> Any:
 
 
 def job_to_bytes(job: Job) -> bytes:
-    """The job for another process, with its kind's function and without its note."""
+    """Encodes the job for another process, with its kind's function and without its note."""
     table = asdict(job) | {"function": KINDS[job.kind].function}
     del table["note"]
     return to_bytes(table)
 
 
 def job_from_bytes(data: bytes) -> Job:
-    """The job; its kind is known from here on."""
+    """Decodes a job, and registers its kind in this process."""
     table = from_bytes(data)
     function = table.pop("function")
     KINDS.setdefault(table["kind"], Kind(function))

@@ -1,4 +1,4 @@
-"""The kind of job that costs nothing: an engine's own overhead is measured with it."""
+"""Defines a kind of job that does nothing. It measures an engine's own overhead."""
 
 from __future__ import annotations
 

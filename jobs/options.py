@@ -16,7 +16,7 @@ from xdsl_spirv.speech import as_command
 LOCAL = "local"
 VULKAN = "vulkan"
 MOST_LOCAL = 256
-"""Workers of this machine."""
+"""Largest number of workers that are started on this machine."""
 
 
 def open_engine(scheduler: str | None, cores: int, device: str | None = None) -> Engine:
@@ -31,14 +31,14 @@ def open_engine(scheduler: str | None, cores: int, device: str | None = None) ->
         return Here(cores, only(here(), [int(number)]) if number.isdecimal() else None)
     if number.isdecimal():
         raise ProgramError(
-            f"{device} is a device of one machine",
+            f"{device} names a GPU by its number on one machine",
             "--scheduler",
             "name a model: vulkan:nvidia-h200",
         )
     base, colon, number = scheduler.partition(":")
     if base == LOCAL and colon and not (number.isdecimal() and 0 < int(number) <= MOST_LOCAL):
         raise ProgramError(
-            f"{scheduler!r} names no workers",
+            f"{scheduler!r} does not say how many workers",
             "--scheduler",
             f"write local or local:N, at most {MOST_LOCAL}",
         )
@@ -60,7 +60,10 @@ def open_engine(scheduler: str | None, cores: int, device: str | None = None) ->
 
 
 def resource(engine: Engine, device: str | None) -> str:
-    """The resource that `--device` means: lavapipe unless it is given, `vulkan` the one GPU's."""
+    """
+    Returns the resource that `--device` names: lavapipe without it; for `vulkan`, the model of the
+    GPU, of which there must be only one.
+    """
     if device is None:
         return LAVAPIPE
     number = device.removeprefix(f"{VULKAN}:")
@@ -72,12 +75,16 @@ def resource(engine: Engine, device: str | None) -> str:
         return LAVAPIPE
     if len(gpus) != 1:
         offered = ", ".join(gpus) or "none"
-        raise ProgramError(f"{device} is not one model", f"offered: {offered}", "name a model")
+        raise ProgramError(
+            f"{device} does not say which GPU: workers offer none or several",
+            f"offered: {offered}",
+            "name a model",
+        )
     return gpus[0]
 
 
 def status_of(main: Callable[[], int]) -> int:
-    """The exit status of a script; an error is printed as one message, as commands do."""
+    """Runs `main`; returns a script's exit status. Prints an error as commands do."""
     with as_command():
         try:
             return main()

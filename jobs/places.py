@@ -45,7 +45,7 @@ class Place:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether a job may have it for itself."""
+        """True if a job may have the place for itself."""
         return self.resource.startswith(GPU)
 
 
@@ -88,7 +88,10 @@ def here() -> tuple[Place, ...]:
 
 
 def only(places: Iterable[Place], chosen: Sequence[int]) -> list[Place]:
-    """The places, of GPUs only those `chosen` by number; refuses a number that is not there."""
+    """
+    Returns the places without GPUs that are not `chosen` by number; refuses a number that is not
+    there.
+    """
     places = list(places)
     names = {f"vulkan:{number}" for number in chosen}
     missing = names - {place.opens for place in places}

@@ -1,5 +1,5 @@
 """
-Results in a file: every one that ever came of a job, found by the job's key, device and driver.
+Stores all results of jobs in a file. A result is found by the job's key, device and driver.
 
 The file is SQLite's, and only ever added to. Jobs whose results are stored are not run again, so an
 interrupted run continues; several processes may write to one file; files of several machines are
@@ -57,7 +57,7 @@ ADD = f"INSERT OR IGNORE INTO results ({COLUMNS}) VALUES ({', '.join('?' * 13)})
 
 @dataclass(frozen=True)
 class Record:
-    """A line of the store: a result, the kind and data of its job, and when it came."""
+    """A row of the store: a result, the kind and data of its job, and the time of the result."""
 
     key: str
     kind: str
@@ -73,7 +73,7 @@ class Store(Closing):
     """
     A file of results; a context manager.
 
-    Raises `ProgramError` for a file that cannot be read or written, or is something else.
+    Raises `ProgramError` for a file that cannot be read or written, or is not a store.
     """
 
     def __init__(self, path: str | Path):
@@ -87,7 +87,7 @@ class Store(Closing):
             self._prepare()
 
     def _prepare(self) -> None:
-        """Make the tables of a new file; refuse one that is something else."""
+        """Creates the tables of a new file. Refuses a file that is not a store."""
         execute = self.connection.execute
         execute("BEGIN IMMEDIATE")
         if not self._pragma("schema_version"):
@@ -111,7 +111,7 @@ class Store(Closing):
 
     @contextmanager
     def _guarded(self) -> Generator[None]:
-        """Lets one thread in at a time; errors of the file become one message."""
+        """Lets one thread at a time use the file, and turns the file's errors into one message."""
         try:
             with self._lock:
                 yield
@@ -165,7 +165,7 @@ class Store(Closing):
             ) from error
 
     def merge(self, other: Store) -> int:
-        """Take over what another store has and this one has not; returns how many results."""
+        """Copies the results of another store that this one lacks. Returns their number."""
         with other._guarded():
             rows = other.connection.execute(f"SELECT {COLUMNS} FROM results").fetchall()
         for row in rows:

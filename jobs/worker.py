@@ -1,9 +1,9 @@
 """
-A worker of Dask's: announces this machine's cores and devices, and performs what it is sent.
+Runs a worker of Dask, which announces this machine's cores and devices and performs jobs.
 
-As many jobs run at a time as there are cores, and one on each device (`crew.py` sees to it). Jobs
-run in processes of their own (`crew.py`), so the worker outlives what they do. It outlives its
-scheduler, too: it registers again with one that is started anew at the same address.
+As many jobs run at a time as there are cores, and one on each device (`crew.py` enforces it). Jobs
+run in processes of their own (`crew.py`), so the worker survives their crashes. It survives the end
+of its scheduler, too: it registers again with a scheduler that is started at the same address.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 TURNS = 8
 """
-Jobs for each of its GPUs that a worker takes: one is at it, the others wait in the worker. Dask's
-own queue has one order for all resources, so that a job that waits there holds up all behind it.
+Jobs for each GPU that a worker accepts: one runs, the others wait in the worker. If they waited in
+Dask's own queue, which has one order for all resources, they would hold up the jobs behind them.
 """
 URGENT = 1
-"""Dask's priority of jobs for GPUs: one that may begin shall not wait behind others for cores."""
+"""Dask's priority of jobs for GPUs: a job that may begin must not wait behind jobs for cores."""
 PATIENCE_SECONDS = 60.0
 """Seconds to wait for a scheduler that is gone."""
 FIRST_SECONDS = 10.0
@@ -68,19 +68,28 @@ def turns(resource: str) -> str:
 
 
 def demand(job: Job) -> dict[str, float]:
-    """A job's demand of its worker: a turn at a GPU, or a core besides the resource it needs."""
+    """
+    The resources that a job takes of its worker: a turn at a GPU, or a core and the resource it
+    needs.
+    """
     if job.alone:
         return {turns(job.needs): 1}
     return {job.needs: job.share if job.needs.startswith(GPU) else 1, CORES: 1}
 
 
 def describe() -> dict[str, Any]:
-    """This worker's code and devices, for a client that asks; empty if it is none of ours."""
+    """
+    Describes this worker's code and devices for a client. Empty if it was not started by this
+    package.
+    """
     return _described
 
 
 def perform(jobs: Sequence[bytes], code: str) -> bytes:
-    """Jobs' results for a client with the same code, or why there are none; runs in a thread."""
+    """
+    Performs jobs of a client and returns their results, or an error text if the client's code
+    differs. Runs in a thread.
+    """
     if _crew is None:
         return to_bytes("a worker was not started by `xdsl-spirv worker`")
     if code != code_digest():
@@ -101,7 +110,10 @@ def differ(theirs: str, ours: str) -> str:
 
 
 class _EndsProcesses(WorkerPlugin):
-    """A worker that closes waits for its threads; they end with their processes."""
+    """
+    Lets a closing worker end its jobs' processes, so that its threads, which wait for them, end
+    too.
+    """
 
     def teardown(self, worker: Worker) -> None:
         if _crew is not None:
@@ -129,7 +141,7 @@ async def _serve(address: str, cores: int, devices: Sequence[Place], patience: f
             except Exception as error:
                 with suppress(Exception):
                     await worker.close()
-                # Dask has one of its own around most of them.
+                # Dask wraps most exceptions in one of its own.
                 cause = error.__cause__ or error
                 if isinstance(cause, (OSError, asyncio.TimeoutError, ValueError)):
                     raise no_scheduler(address, "start one with `dask scheduler`") from error
@@ -157,7 +169,10 @@ def work(
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`ADDRESS CORES DEVICES`: a worker of a scheduler in the process that started this one."""
+    """
+    Runs a worker for `ADDRESS CORES DEVICES`, whose scheduler is in the process that started this
+    one.
+    """
     address, cores, devices = arguments
     places = [Place(**table) for table in json.loads(devices)]
     try:

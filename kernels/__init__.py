@@ -13,9 +13,9 @@ Kernels written in Python.
 
 The function runs once, when it is decorated; its operations on the parameters become a module of
 the `spirv` dialect (`scale.module`, `scale.text`, `scale.binary`). Python's `for`, `if` and
-functions work as ever and decide what is written; `k.range`, `k.when` and `k.otherwise` are loops
-and branches of the kernel. Types are inferred: a number takes the type of the value that it is
-combined with, and two types that differ are refused rather than converted.
+functions run while the kernel is traced, and so decide which operations it has; `k.range`, `k.when`
+and `k.otherwise` are loops and branches of the kernel. Types are inferred: a number takes the type
+of the value that it is combined with, and two types that differ are refused rather than converted.
 """
 
 from xdsl_spirv.kernels.control import otherwise, range, when

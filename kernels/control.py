@@ -7,8 +7,8 @@ Loops and branches of a kernel.
         with k.otherwise():
             y[i] = 0.0
 
-Values that a loop changes are variables (`k.variable`). The bodies are written down once, so
-`break`, `continue` and `return` cannot depend on values of the device; `kernel` refuses them.
+Values that a loop changes are variables (`k.variable`). A body is traced once, so `break`,
+`continue` and `return` cannot depend on values of the device; `kernel` refuses them.
 """
 
 from __future__ import annotations
@@ -41,12 +41,15 @@ def range(start: Number, stop: Number | None = None, step: int | Value = 1) -> I
     known = next((v for v in (start, stop, step) if isinstance(v, Value)), None)
     kind = u32 if known is None else known.type
     if kind.is_float or kind.is_boolean or kind.lanes != 1:
-        raise KernelError(f"a loop counts in {kind}", "", "convert the bounds to u32 or i32")
+        raise KernelError(f"a loop cannot count in {kind}", "", "convert the bounds to u32 or i32")
     return _loop(value_of(start, kind), value_of(stop, kind), value_of(step, kind))
 
 
 def _loop(lower: Value, upper: Value, step: Value) -> Iterator[Value]:
-    """entry -> header(i): i < upper ? body : merge; body -> back: i + step -> header."""
+    """
+    Blocks of the loop: entry -> header(i): i < upper ? body : merge; body -> back: i + step ->
+    header.
+    """
     tracer = current()
     entry, body, back, merge = Block(), Block(), Block(), Block()
     header = Block(arg_types=[lower.type.attribute])
@@ -59,7 +62,7 @@ def _loop(lower: Value, upper: Value, step: Value) -> Iterator[Value]:
             yield Value(index, lower.type)
             tracer.insert(spv.BranchOp(back))
     except GeneratorExit:
-        tracer.fault = "a loop over kernels.range is left early"
+        tracer.fault = "a loop over kernels.range cannot be left early"
         return
     following = spv.IAddOp(index, step.ssa)
     back.add_ops([following, spv.BranchOp(header, [following.result])])
@@ -127,13 +130,13 @@ class _Otherwise(_Arm):
 
 
 def when(condition: Number) -> AbstractContextManager[None]:
-    """`with when(condition):` a branch that invocations take for which the condition holds."""
+    """`with when(condition):` is a branch for the invocations in which the condition holds."""
     return _When(condition)
 
 
 def otherwise() -> AbstractContextManager[None]:
-    """`with otherwise():` directly behind a `when`: what the other invocations do."""
+    """`with otherwise():`, directly after a `when`, is the branch for the other invocations."""
     branch: Any = current().branch
     if branch is None:
-        raise KernelError("an otherwise() does not follow a when()", "", "put it after one")
+        raise KernelError("otherwise() must follow a when()", "", "put it after one")
     return _Otherwise(branch[0])

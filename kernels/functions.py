@@ -203,12 +203,16 @@ def _exchange_value(kind: Any, value: Number, which: Number) -> Value:
 def subgroup_broadcast(value: Number, lane: int) -> Value:
     """The value of one invocation of the subgroup, the same for all."""
     if type(lane) is not int:
-        raise KernelError("the invocation is not a number", "", "use subgroup_shuffle")
+        raise KernelError(
+            "the invocation to read from must be a Python integer", "", "use subgroup_shuffle"
+        )
     return _exchange_value(spv.GroupNonUniformBroadcastOp, value, lane)
 
 
 def subgroup_shuffle(value: Number, lane: Number) -> Value:
-    """The value of the invocation whose number each one says, a u32."""
+    """
+    The value of the invocation with the number `lane`, a u32 that may differ between invocations.
+    """
     return _exchange_value(spv.GroupNonUniformShuffleOp, value, lane)
 
 
@@ -258,18 +262,18 @@ def _atomic(memory: Memory, index: Any, value: Number, kind: Any) -> Value:
 
 
 def atomic_add(memory: Memory, index: Any, value: Number) -> Value:
-    """Add to an element in one step; gives what it held."""
+    """Adds to an element atomically; returns the old value."""
     kind = atomic.AtomicFAddEXTOp if memory.element.is_float else atomic.AtomicIAddOp
     return _atomic(memory, index, value, kind)
 
 
 def atomic_max(memory: Memory, index: Any, value: Number) -> Value:
-    """The maximum of an element and a value, in one step; gives what it held."""
+    """Raises an element to at least `value`, atomically; returns the old value."""
     return _atomic(memory, index, value, _extreme(memory.element, "Max"))
 
 
 def atomic_min(memory: Memory, index: Any, value: Number) -> Value:
-    """The minimum of an element and a value, in one step; gives what it held."""
+    """Lowers an element to at most `value`, atomically; returns the old value."""
     return _atomic(memory, index, value, _extreme(memory.element, "Min"))
 
 

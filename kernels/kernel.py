@@ -1,4 +1,4 @@
-"""A Python function becomes a kernel."""
+"""Turns a Python function into a kernel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HERE = Path(__file__).parent
 
 
 PUSHED = "push_constants"
-"""The variable of all push constants."""
+"""The variable that holds all push constants."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Kernel(HasBinary):
         return launch(self, grid, buffers, push=push, constants=constants, **options)
 
     def check(self, grid: int | tuple[int, ...], *arguments: Any, **named: Any) -> Report:
-        """The report of all checks on a launch: what the kernel does that has no meaning."""
+        """Runs a launch under all checks. The report lists undefined behaviour of the kernel."""
         report = self.launch(grid, *arguments, checks="all", **named).report
         assert report is not None
         return report
@@ -130,7 +130,9 @@ class Kernel(HasBinary):
 
     def __call__(self, *arguments: Any, **named: Any) -> NoReturn:
         """Refuses the call: a kernel is launched."""
-        raise KernelError("a kernel is called", self.name, f"write {self.name}.launch(grid, ...)")
+        raise KernelError(
+            "a kernel is launched, not called", self.name, f"write {self.name}.launch(grid, ...)"
+        )
 
     def __repr__(self) -> str:
         size = "x".join(map(str, self.workgroup))
@@ -144,7 +146,7 @@ def kernel(
     Makes a kernel of a function: `@kernel(workgroup=64)`, `@kernel(workgroup=(8, 8))`.
 
     The default of each parameter gives its kind: `buffer`, `push`, `specialization`.
-    `subgroup_size` is what its subgroups must have, where the code counts on it.
+    `subgroup_size` is required if the code depends on the size of subgroups.
 
     Raises `KernelError` for a function that cannot be one.
     """
@@ -171,7 +173,7 @@ def kernel(
                 raise KernelError(
                     tracer.fault,
                     tracer.name,
-                    "its body is written down once: use when(...) inside it",
+                    "a loop's body is traced once: use when(...) inside it",
                 )
             tracer.insert(spv.ReturnOp())
         module = _finish_module(tracer)
@@ -246,8 +248,7 @@ def _refuse_early_exits(function: Callable[..., None]) -> None:
                 raise KernelError(
                     f"`{word}` stands inside a `with`",
                     f"{function.__name__}, line {line}",
-                    "both arms of a branch are written down: say what else happens in "
-                    "`with otherwise():`",
+                    "both arms of a branch are traced: put the other case into `with otherwise():`",
                 )
 
 
@@ -289,7 +290,11 @@ def _push_constants(tracer: Tracer, pushed: list[tuple[str, Type]]) -> dict[str,
 def _specialize_constant(tracer: Tracer, name: str, said: ConstantType) -> Value:
     type = said.type
     if type.lanes != 1:
-        raise KernelError(f"the constant {name!r} is a vector", tracer.name, "give it components")
+        raise KernelError(
+            f"the specialization constant {name!r} cannot be a vector",
+            tracer.name,
+            "make each component a constant of its own",
+        )
     block = tracer.module.body.block
     number = sum(isinstance(op, spv.SpecConstantOp) for op in block.ops)
     if type.is_boolean:

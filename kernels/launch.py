@@ -117,14 +117,14 @@ def launch(
     """
     Run a kernel on `grid` workgroups.
 
-    `kernel` is one of `@kernel`, a `spirv.module` or what holds it, a binary, or the path of a
-    file: GLSL, `.spv`, `.spvasm`, `.mlir`. `buffers` are arrays or lists, by name (of the variable
-    or its block, or "SET.BINDING") or in the order of set and binding; `push` the block of push
-    constants, by member or in order; `constants` specialization constants by name or id. Arrays
-    are not changed. `subgroup_size` is 32 on the interpreter where nothing says another. `device`
-    is `interpreter`, `vulkan` or `vulkan:N`. `checks` looks for undefined behaviour on the
-    interpreter: "all", a list of checks (docs/checks.md), or `Checks`. `images` says by name which
-    buffers are texels of images, and gives samplers.
+    `kernel` is one of `@kernel`, a `spirv.module` or a module that holds one, a binary, or the path
+    of a file: GLSL, `.spv`, `.spvasm`, `.mlir`. `buffers` are arrays or lists, by name (of the
+    variable or its block, or "SET.BINDING") or in the order of set and binding; `push` the block of
+    push constants, by member or in order; `constants` specialization constants by name or id.
+    Arrays are not changed. `subgroup_size` is 32 on the interpreter unless the kernel requires
+    another. `device` is `interpreter`, `vulkan` or `vulkan:N`. `checks` looks for undefined
+    behaviour on the interpreter: "all", a list of checks (docs/checks.md), or `Checks`. `images`
+    says by name which buffers are texels of images, and gives samplers.
 
     Raises `KernelError` for arguments that do not fit, `SPIRVDecodeError` for a damaged kernel,
     `InterpreterError` and `VulkanError`.
@@ -285,7 +285,7 @@ def _contents(resource: Resource, value: Any) -> Array:
         octets = np.asarray(value)
         if octets.dtype != np.uint8:
             raise KernelError(
-                f"{name} is {described(resource.block, name)}, no array of one type",
+                f"{name} is {described(resource.block, name)}, not an array of one type",
                 name,
                 "give its bytes, as an array of uint8",
             )
@@ -314,14 +314,17 @@ def _refuse_short(name: str, given: int, wanted: int) -> None:
         raise KernelError(
             f"{name} is given {given} bytes",
             name,
-            f"give at least {max(wanted, 1)}: what lies beyond would be read",
+            f"give at least {max(wanted, 1)}: the kernel may read all of them",
         )
 
 
 def _results(
     resources: list[Resource], given: Any, arrays: Mapping[Any, Array]
 ) -> dict[str, Array]:
-    """The buffers by the names that were used, or the kernel's, each as it was given."""
+    """
+    The buffers by the names that the caller used, else the kernel's; in the caller's types and
+    shapes.
+    """
     if isinstance(given, Mapping):
         known = by_name(resources)
         return {n: _as_given(arrays[known[n].place], value) for n, value in given.items()}
@@ -446,7 +449,7 @@ def _on_device(
 
 
 def _refuse_invalid(module: Module) -> None:
-    """A driver sees only what validates: it may crash at anything else."""
+    """Refuses a module that does not validate, because a driver may crash on it."""
     from xdsl_spirv.serialization.validation import Severity, validate
 
     for finding in validate(module.raw):

@@ -1,5 +1,6 @@
 """
-Cooperative matrices in kernels (SPV_KHR_cooperative_matrix): a subgroup holds a matrix together.
+Cooperative matrices in kernels (SPV_KHR_cooperative_matrix): matrices that a subgroup holds
+together.
 
     a = k.load_matrix(A, 0, k.f16, 16, 16, "A", stride=64)
     b = k.load_matrix(B, 0, k.f16, 16, 16, "B", stride=64)
@@ -98,7 +99,7 @@ def store_matrix(
 
 
 def filled_matrix(value: float, element: Type, rows: int, columns: int, use: str = "C") -> Matrix:
-    """A matrix with one number everywhere."""
+    """A matrix whose components all have one value."""
     type = _type(element, rows, columns, use)
     op = spv.CompositeConstructOp([constant(value, element).ssa], type)
     return Matrix(current().add(op), element, rows, columns, use)

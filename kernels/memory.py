@@ -167,7 +167,7 @@ class Memory:
         type = linear.type
         if type.is_float or type.is_boolean or type.width != 32 or type.lanes != 1:
             raise KernelError(
-                f"{self.name} is indexed by a {type}", self.name, "convert it: .to(u32)"
+                f"{self.name} cannot be indexed by a {type}", self.name, "convert it: .to(u32)"
             )
         return linear
 
@@ -176,7 +176,11 @@ class Memory:
 
     def __setitem__(self, index: Any, value: Number) -> None:
         if self.read_only:
-            raise KernelError(f"{self.name} is only read", self.name, "leave read_only out")
+            raise KernelError(
+                f"{self.name} is read_only and cannot be stored to",
+                self.name,
+                "leave read_only out",
+            )
         stored = value_of(value, self.element)
         current().insert(spv.StoreOp(self.pointer(index), stored.ssa))
 
@@ -207,7 +211,7 @@ def variable(initial: Number, type: Type | None = None) -> Variable:
     tracer = current()
     if type is None and not isinstance(initial, Value):
         raise KernelError(
-            f"the type of a variable that holds {initial} is not known",
+            f"the type of a variable with the first value {initial!r} is not known",
             "",
             f"write variable({initial}, f32)",
         )

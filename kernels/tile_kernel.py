@@ -1,4 +1,4 @@
-"""A Python function becomes a tile program, and the program a launch."""
+"""Turns a Python function into a tile program, and launches it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ViewType:
 
 
 class View:
-    """A buffer with sizes, while a kernel is written."""
+    """A buffer with sizes, while the kernel is traced."""
 
     def __init__(self, name: str, ssa: SSAValue, type: ViewType):
         self.name, self.ssa, self.type = name, ssa, type
@@ -60,7 +60,7 @@ class View:
         shape = place[rank:]
         if not 1 <= len(shape) <= rank or not all(type(n) is int and n > 0 for n in shape):
             raise KernelError(
-                f"a box of {self.name} is given {len(place)} numbers",
+                f"a box of {self.name} does not take {len(place)} numbers",
                 self.name,
                 f"give {rank} indices, then the sizes of the tile",
             )
@@ -147,12 +147,12 @@ class LaunchedKernel(ABC):
 
     def check(self, *arguments: Any, target: str | None = None, **named: Any) -> Report:
         """
-        The report of all checks: of whole tiles, and with a `target` also of invocations.
+        Runs the kernel under all checks: on whole tiles, and with a `target` also by invocations.
 
         A fault of whole tiles raises `KernelError`; findings of invocations name lines of Python. A
         result that depends on the order of sums (CHOICE-02) is allowed: buffers are compared bit by
-        bit here. A kernel that counts on the places of a matrix's components, which the target's
-        file says, has the finding CHOICE-01.
+        bit here. A kernel that relies on the target's map of matrix components to invocations has
+        the finding CHOICE-01.
         """
         from xdsl_spirv.interpreter.checks import Allowed, Checks
 
@@ -164,7 +164,9 @@ class LaunchedKernel(ABC):
 
     def __call__(self, *arguments: Any, **named: Any) -> NoReturn:
         """A kernel is launched, not called."""
-        raise KernelError("a kernel is called", self.name, f"write {self.name}.launch(...)")
+        raise KernelError(
+            "a kernel is launched, not called", self.name, f"write {self.name}.launch(...)"
+        )
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,7 @@ class TileKernel(LaunchedKernel):
         return replace(self, constants=held, _traced={}, _lowered={}) if constants else self
 
     def trace(self, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Traced:
-        """The program for these shapes of its views; of open sizes without."""
+        """Traces the program for these shapes of its views; without shapes, all sizes are open."""
         key = None if shapes is None else tuple(shapes.items())
         if key not in self._traced:
             self._traced[key] = _trace(self, shapes or {})
@@ -284,7 +286,9 @@ def run_whole(
 def bind(
     name: str, names: Sequence[str], arguments: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The arguments of a kernel by the names of its parameters; refused where they do not fit."""
+    """
+    Returns a kernel's arguments by the names of its parameters. Refuses arguments that do not fit.
+    """
     given = dict(zip(names, arguments, strict=False))
     twice = [n for n in named if n in given or n not in names]
     missing = [n for n in names if n not in given and n not in named]

@@ -174,7 +174,8 @@ def raise_program(
     workgroups and the numbers of the launch.
 
     Raises `NotRaised` where it has no such form, where the target refuses it, and where its
-    temporaries would take more memory than its arguments: tiles that are never stored are better.
+    temporaries would take more memory than its arguments: then it is better to keep tiles in
+    registers.
     """
     from xdsl_spirv.compiler import compile_module
     from xdsl_spirv.passes.graph.place_tiles import placed_programs

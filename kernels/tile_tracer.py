@@ -1,4 +1,4 @@
-"""The tile program that is being written down."""
+"""Traces a Python function to a tile program."""
 
 from __future__ import annotations
 

@@ -108,13 +108,15 @@ class Operand:
 
     def __bool__(self) -> NoReturn:
         raise KernelError(
-            f"{self!r} is asked whether it is true, which only the device will know",
+            f"{self!r} has no truth value while the kernel is traced: only the device knows it",
             "",
             "choose with where(...), loop with range(...)",
         )
 
     def __index__(self) -> NoReturn:
-        raise KernelError(f"{self!r} is used as a Python integer", "", "loop with tiles.range(...)")
+        raise KernelError(
+            f"{self!r} cannot be used as a Python integer", "", "loop with tiles.range(...)"
+        )
 
     def __iter__(self) -> NoReturn:
         raise KernelError(f"{self!r} cannot be iterated", "", "reduce it: .sum(axis=1)")
@@ -171,15 +173,15 @@ class Tile(Operand):
         return self if shape == self.shape else self._move(tile.ReshapeOp(self.ssa, shape))
 
     def broadcast(self, shape: Sequence[int]) -> Tile:
-        """Repeated as numpy does it; raises `KernelError` for shapes that do not meet."""
+        """Broadcasts the tile as numpy does. Raises `KernelError` for shapes that do not fit."""
         wide = (1,) * (len(shape) - len(self.shape)) + self.shape
         if len(wide) != len(shape) or any(
             have not in (1, want) for have, want in zip(wide, shape, strict=True)
         ):
             raise KernelError(
-                f"tiles of {_show(self.shape)} and {_show(shape)} meet",
+                f"tiles of {_show(self.shape)} and {_show(shape)} cannot be combined",
                 "",
-                "a vector is a row: write .column for a number of each row",
+                "a vector is a row: use .column for one number for each row",
             )
         source = self.reshape(*wide)
         if wide == tuple(shape):
@@ -241,7 +243,7 @@ Add = Callable[[Operation], SSAValue]
 
 
 def map_tiles(tiles: Sequence[Tile], type: Type, function: Callable[..., SSAValue]) -> Tile:
-    """A function of elements on tiles of one shape: `function(add, *elements)`."""
+    """Applies `function(add, *elements)` to the elements of tiles of one shape."""
     block = Block(arg_types=[t.type.attribute for t in tiles])
     tracer = current()
 
@@ -293,11 +295,13 @@ def _numbers(symbol: str, a: Number, b: Number, result: Type) -> Number:
 
 
 def _operand(value: Any, type: Type) -> Any:
-    """A tile or number of a type; raises `KernelError` for another one."""
+    """Returns a tile or number, checked for its type; makes a constant of a Python number."""
     if isinstance(value, Operand):
         if value.type != type:
             raise KernelError(
-                f"{value!r} meets one of {type}", "", f"convert one of them: .to({type})"
+                f"{value!r} and a value of {type} cannot be combined",
+                "",
+                f"convert one of them: .to({type})",
             )
         return value
     return constant(value, type)

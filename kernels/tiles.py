@@ -75,7 +75,7 @@ class Variable:
             value = constant(value, old.type)
         if (type(value), value.type, value.shape) != (type(old), old.type, old.shape):
             raise KernelError(
-                f"a variable of {old!r} becomes {value!r}", "", "convert with .to(...)"
+                f"a variable of {old!r} cannot be assigned {value!r}", "", "convert with .to(...)"
             )
         self._value = value
 
@@ -112,7 +112,7 @@ def _loop(start: Any, stop: Any, step: int) -> Iterator[Number]:
             results = [variable.value.ssa for variable in changed]
             tracer.insert(scf.YieldOp(*results))
     except GeneratorExit:
-        tracer.fault = "a loop over tiles.range is left early"
+        tracer.fault = "a loop over tiles.range cannot be left early"
         return
     del tracer.variables[len(changed) :]
     low, high, stride = bounds
@@ -130,18 +130,25 @@ def place(
     The first indices of the workgroup's tile of a view, one for each of `axes`, slowest first.
 
     The grid covers the view with tiles of these sizes; axes without a size have tiles of 1. With
-    `group`, this many tiles of the first axis come before the last axis moves on.
+    `group`, workgroups go through that many tiles of the first axis before the next tile of the
+    last.
     """
     rank = len(view.type.shape)
     chosen = tuple(axes) if axes is not None else tuple(_integers(len(sizes)))
     wanted = (*sizes, *([1] * (len(chosen) - len(sizes))))
     if len(wanted) != len(chosen) or len(set(chosen)) != len(chosen) or not chosen:
-        raise KernelError(f"{len(sizes)} sizes for axes {chosen}", view.name, "one for each axis")
+        raise KernelError(
+            f"{len(sizes)} sizes do not fit the axes {chosen}", view.name, "give one for each axis"
+        )
     if not all(0 <= axis < rank for axis in chosen) or min(wanted) < 1 or len(chosen) > 3:
-        raise KernelError(f"axes {chosen} of a view of {rank}", view.name, "name up to three axes")
+        raise KernelError(
+            f"axes {chosen} and tile sizes {wanted} do not fit a view of {rank} axes",
+            view.name,
+            "name up to three of its axes, and sizes above 0",
+        )
     if group is not None and (type(group) is not int or group < 1 or len(chosen) != 2):
-        cause = f"a group of {group!r} along {len(chosen)} axes"
-        raise KernelError(cause, view.name, "two axes have groups, of 1 tile or more")
+        cause = f"group={group!r} does not fit {len(chosen)} axes"
+        raise KernelError(cause, view.name, "give an integer above 0, for two axes")
     op = tile.PlaceOp(view.ssa, wanted, chosen, group)
     current().insert(op)
     numbers = [Number(first, i32) for first in op.firsts]
@@ -173,16 +180,28 @@ def multiply_add(a: Tile, b: Tile, c: Tile) -> Tile:
     """a * b + c of matrices; products and sums have c's type."""
     shapes = [t.shape for t in (a, b, c)]
     if any(len(shape) != 2 for shape in shapes):
-        raise KernelError(f"multiply_add of {a!r}, {b!r} and {c!r}", "", "give three matrices")
+        raise KernelError(
+            f"multiply_add does not take {a!r}, {b!r} and {c!r}", "", "give three matrices"
+        )
     if a.shape[1] != b.shape[0]:
         turned = "write y.T" if a.shape[1] == b.shape[1] else "load boxes that fit"
         raise KernelError(
-            f"multiply_add of {a!r} and {b!r}: {a.shape[1]} and {b.shape[0]} along K", "", turned
+            f"multiply_add does not take {a!r} and {b!r}: {a.shape[1]} and {b.shape[0]} along K",
+            "",
+            turned,
         )
     if c.shape != (a.shape[0], b.shape[1]) or a.type != b.type:
-        raise KernelError(f"multiply_add of {a!r} and {b!r} to {c!r}", "", "give tiles that fit")
+        raise KernelError(
+            f"multiply_add cannot add the product of {a!r} and {b!r} to {c!r}",
+            "",
+            "give tiles that fit",
+        )
     if a.type.is_float != c.type.is_float or a.type.is_signed != c.type.is_signed:
-        raise KernelError(f"products of {a.type} are added to {c.type}", "", "integers, or floats")
+        raise KernelError(
+            f"products of {a.type} cannot be added to {c.type}",
+            "",
+            "use integers only, or floats only",
+        )
     unsigned = not a.type.is_float and not a.type.is_signed
     return Tile(current().add(tile.MultiplyAddOp(a.ssa, b.ssa, c.ssa, unsigned)), c.type)
 
@@ -213,12 +232,17 @@ def where(condition: Tile, a: Any, b: Any) -> Tile:
         for v in (a, b)
     ]
     if tiles[0].type != tiles[1].type:
-        raise KernelError(f"where chooses {tiles[0]!r} or {tiles[1]!r}", "", "convert one of them")
+        raise KernelError(
+            f"where cannot choose between {tiles[0]!r} and {tiles[1]!r}", "", "convert one of them"
+        )
     return map_tiles([wide, *tiles], known.type, lambda add, c, x, y: add(arith.SelectOp(c, x, y)))
 
 
 def places(like: Tile) -> tuple[Tile, ...]:
-    """For each axis of a tile the numbers 0, 1, ... along it, ready to meet the tile."""
+    """
+    For each axis of a tile the numbers 0, 1, ... along it, in a shape that broadcasts to the
+    tile's.
+    """
     tracer, rank = current(), len(like.shape)
     result: list[Tile] = []
     for axis, size in enumerate(like.shape):

@@ -1,4 +1,4 @@
-"""The kernel that is being written down, and errors in it."""
+"""Traces a Python function to a kernel, and raises errors about it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xdsl_spirv.runtime.errors import ProgramError
 
 
 class KernelError(ProgramError):
-    """A kernel in Python that cannot be written down, or a launch that does not fit it."""
+    """Raised for a Python kernel that cannot be traced, and for a launch that does not fit it."""
 
 
 class Code(SpirvEmitter):
@@ -54,7 +54,7 @@ class Tracer:
     branch: tuple[Any, ...] | None = None
     """The last `when` of this block, for an `otherwise` behind it."""
     fault: str | None = None
-    """An error from a place where no exception could be raised."""
+    """An error from a place that cannot raise exceptions; raised later."""
 
     def __post_init__(self) -> None:
         self.module = spv.ModuleOp([], spv.AddressingModel.Logical, spv.MemoryModel.GLSL450)
@@ -103,7 +103,7 @@ def tracing(tracer: Tracer) -> Generator[None]:
     """Makes `tracer` the current kernel inside the `with`."""
     if _current.get() is not None:
         raise KernelError(
-            "a kernel is made inside another one", tracer.name, "move it out of the function"
+            "a kernel cannot be made inside another one", tracer.name, "move it out of the function"
         )
     token = _current.set(tracer)
     try:

@@ -7,8 +7,8 @@ Triton's kernels, without a GPU: checked on the interpreter, run on Vulkan devic
     add.launch(x, y, out, 1000, grid=4)["out"]
     add.check(x, y, out, 1000, grid=4, target="nvidia-h200")
 
-A kernel of Triton becomes a program over tiles (`frontends.triton`), which runs as a kernel of
-`kernels.tiles` does. TTIR that Triton has written is read by `from_ttir`, without Triton.
+A kernel of Triton becomes a program over tiles (`frontends.triton`), which runs like a kernel of
+`kernels.tiles`. `from_ttir` reads TTIR from a file, without Triton.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Grid: TypeAlias = int | Sequence[int] | Callable[[Mapping[str, Any]], Sequence[i
 class TritonKernel(LaunchedKernel):
     """
     A kernel of Triton. A launch takes the arguments of the function, without its constants; an
-    array of any shape stands for a pointer, and `grid=` says the workgroups.
+    array of any shape stands for a pointer, and `grid=` gives the number of workgroups.
 
     Integers become constants of the kernel that a launch lowers, unless `sizes="open"`.
     """
@@ -52,7 +52,7 @@ class TritonKernel(LaunchedKernel):
     parameters: Sequence[Parameter]
     constants: Mapping[str, Any]
     folder: Path | None = field(default=None, repr=False)
-    """Where the files of Python are looked for that the kernel's text names."""
+    """The folder in which to look for the Python files that the kernel's text names."""
     _lowered: dict[object, LoweredProgram | RaisedProgram] = field(
         default_factory=dict[object, "LoweredProgram | RaisedProgram"], repr=False
     )
@@ -165,21 +165,21 @@ def _number(parameter: Parameter, given: Mapping[str, Any], arrays: Mapping[str,
 
 
 def _refuse_shared(given: Mapping[str, Any]) -> None:
-    """Two parameters have one memory: each would see a copy of its own."""
+    """Refuses two parameters that share memory: each would work on its own copy."""
     arrays = [(name, value) for name, value in given.items() if isinstance(value, np.ndarray)]
     for number, (name, array) in enumerate(arrays):
         for other, second in arrays[:number]:
             if np.shares_memory(array, second):
-                raise KernelError(
-                    f"{other} and {name} have one memory", "", "give one of them a copy"
-                )
+                raise KernelError(f"{other} and {name} share memory", "", "give one of them a copy")
 
 
 def _grid(grid: Grid | None, constants: Mapping[str, Any]) -> tuple[int, int, int]:
     counts = grid(constants) if callable(grid) else grid
     sizes = (counts,) if isinstance(counts, int) else tuple(counts or ())
     if not 1 <= len(sizes) <= 3 or not all(type(n) is int and n > 0 for n in sizes):
-        raise KernelError(f"the grid is {counts!r}", "grid", "give up to three sizes above 0")
+        raise KernelError(
+            f"the grid {counts!r} is not allowed", "grid", "give up to three sizes above 0"
+        )
     x, y, z = (*sizes, 1, 1)[:3]
     return x, y, z
 
@@ -205,7 +205,7 @@ def from_ttir(source: str | Path, name: str | None = None) -> TritonKernel:
 
 def from_triton(kernel: Any, **types: Any) -> TritonKernel:
     """
-    A function under `triton.jit` as a kernel, for the types of its parameters.
+    Makes a kernel of a function under `triton.jit`, for the types of its parameters.
 
     A parameter has Triton's text for a type (`"*fp32"`, `"i32"`, `"tensordesc<fp16[64,32]>"`), a
     `tl.constexpr` its value. Triton is asked for TTIR; no GPU is needed.
@@ -226,7 +226,7 @@ def ttir_of(kernel: Any, types: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
         raise KernelError("triton is not installed", str(error), "pip install triton") from None
     kernel = getattr(kernel, "fn", kernel) if not hasattr(kernel, "arg_names") else kernel
     while not hasattr(kernel, "params") and hasattr(kernel, "fn"):
-        kernel = kernel.fn  # what triton.autotune has wrapped
+        kernel = kernel.fn  # the function inside of triton.autotune's wrapper
     names = [p.name for p in kernel.params if p.is_constexpr]
     constants = {n: v for n, v in types.items() if n in names}
     missing = [n for n in kernel.arg_names if n not in types]

@@ -1,7 +1,7 @@
 """
 The types of values: numbers with a sign, vectors of them, truth values.
 
-SPIR-V's integers need no sign but for the instructions that choose one; here a type says it, and
+In SPIR-V instructions, not types, decide how integers are read. Here the type has a sign, which
 decides between `SDiv` and `UDiv`, `SLessThan` and `ULessThan`.
 """
 

@@ -1,9 +1,9 @@
 """
 Values of a kernel, and the meaning of Python's operators on them.
 
-Each operator is one instruction, chosen by the type. A Python number becomes a constant of the type
-that it meets; two values of different types are refused, and so is what has no meaning for a value
-that is not known yet: `if value`, `value and other`, `a < b < c`.
+Each operator is one instruction, chosen by the type. A Python number becomes a constant of the
+other operand's type. Two values of different types are refused, and so are uses that need a value
+while the kernel is traced: `if value`, `value and other`, `a < b < c`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ _UFUNCS = {
 _COMPARE = ("<", "<=", ">", ">=", "==", "!=")
 _REMEDY = {
     "//": "Python rounds down, a device to zero: write >> n for 2**n, or convert with .to(u32)",
-    "%": "of a negative number no two devices agree: write & (n - 1) for 2**n, or .to(u32) first",
+    "%": "devices disagree about remainders of negative numbers: write & (n - 1) for 2**n, or "
+    ".to(u32) first",
     "/": "convert with .to(f32), or write // for unsigned integers",
 }
 
@@ -167,21 +168,22 @@ class Value:
 
     def __bool__(self) -> bool:
         raise KernelError(
-            "a value of the kernel is asked whether it is true, which only the device will know",
+            "a value of the kernel has no truth value while the kernel is traced: only the "
+            "device knows it",
             str(self.type),
             "branch with `with when(...)`, choose with select(...), combine with & and |",
         )
 
     def __index__(self) -> int:
         raise KernelError(
-            "a value of the kernel is used as a Python integer",
+            "a value of the kernel cannot be used as a Python integer",
             str(self.type),
             "loop over it with xdsl_spirv.kernels.range, which writes a loop of the kernel",
         )
 
     def __float__(self) -> float:
         raise KernelError(
-            "a value of the kernel is used as a Python number",
+            "a value of the kernel cannot be used as a Python number",
             str(self.type),
             "use the functions of xdsl_spirv.kernels: sqrt, exp, floor, ...; convert with .to(f32)",
         )
@@ -191,7 +193,7 @@ class Value:
         symbol = _UFUNCS.get(ufunc.__name__)
         if symbol is None or method != "__call__" or len(inputs) != 2:
             raise KernelError(
-                f"numpy is asked for the {ufunc.__name__} of a value of the kernel",
+                f"numpy cannot compute the {ufunc.__name__} of a value of the kernel",
                 str(self.type),
                 "use the functions of xdsl_spirv.kernels: sqrt, exp, floor, ...",
             )
@@ -205,7 +207,9 @@ class Value:
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise KernelError(
-            f"a {self.type} cannot be changed in its place", "", "store to memory: x[i, j] = value"
+            f"components of a {self.type} cannot be assigned",
+            "",
+            "store to memory: x[i, j] = value",
         )
 
     def __iter__(self) -> NoReturn:
@@ -221,8 +225,8 @@ class Value:
 
     def to(self, type: Type) -> Value:
         """
-        Converted to another type of as many components: a float rounds to nearest or, to an
-        integer, toward zero; an integer is cut off or extended by its own sign.
+        Converts to another type of as many components: a float rounds to nearest or, to an integer,
+        toward zero; an integer is cut off or extended by its own sign.
         """
         old = self.type
         if type.lanes == 1:
@@ -286,9 +290,7 @@ def value_of(value: Number, type: Type) -> Value:
     if not isinstance(value, Value):
         return constant(value, type)
     if value.type != type:
-        raise KernelError(
-            f"a {value.type} stands where a {type} is wanted", "", f"convert it: .to({type})"
-        )
+        raise KernelError(f"expected a {type}, got a {value.type}", "", f"convert it: .to({type})")
     return value
 
 
@@ -296,11 +298,15 @@ def of_one_type(*values: Number) -> tuple[Value, ...]:
     """Converts numbers of Python to the type of the other values, which must have one type."""
     known = [value for value in values if isinstance(value, Value)]
     if not known:
-        raise KernelError(f"{values} are numbers only", "", "compute with Python's own functions")
+        raise KernelError(
+            f"{values} are Python numbers, not values of the kernel",
+            "",
+            "compute with Python's own functions",
+        )
     types = list(dict.fromkeys(value.type for value in known))
     if len(types) > 1:
         raise KernelError(
-            f"values of {' and '.join(map(str, types))} meet",
+            f"values of {' and '.join(map(str, types))} cannot be combined",
             "",
             f"convert one of them, for example with .to({types[0]})",
         )

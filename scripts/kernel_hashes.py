@@ -176,7 +176,7 @@ def record(folder: Path, tests: list[str]) -> None:
     import pytest
 
     from xdsl_spirv.compare import translation
-    from xdsl_spirv.compiler.pipeline import expanded
+    from xdsl_spirv.compiler.pipeline import expand_pipelines
     from xdsl_spirv.interpreter.turns import Turns
     from xdsl_spirv.passes.schedule.assign_schedule import AssignSchedulePass
     from xdsl_spirv.runtime.modules import text_of
@@ -191,7 +191,7 @@ def record(folder: Path, tests: list[str]) -> None:
         apply(self, ctx, op)
 
     def only_pass(module: Any, passes: Any, ctx: Any, **_: Any) -> None:
-        for each in expanded(passes):
+        for each in expand_pipelines(passes):
             each.apply(ctx, module)
         pytest.skip("its passes would be checked now")
 

@@ -19,7 +19,7 @@ from xdsl.utils.arg_spec import parse_spec
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from xdsl_spirv.compiler.compiler import said_of_passes
-from xdsl_spirv.compiler.pipeline import expanded
+from xdsl_spirv.compiler.pipeline import expand_pipelines
 from xdsl_spirv.progress import Stage, stage
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import reading, verify, verifying
@@ -92,7 +92,7 @@ class SPIRVOpt(xDSLOptMain):
                     before(previous, module, following)
 
         passes = self.pipeline.passes
-        shown = passes if self.args.trace_passes is None else expanded(passes)
+        shown = passes if self.args.trace_passes is None else expand_pipelines(passes)
         self.pipeline = PassPipeline(tuple(shown), callback)
 
     def step_through(self) -> int:
@@ -115,7 +115,7 @@ class SPIRVOpt(xDSLOptMain):
             verify(module)
         session = Session(module, self.ctx, self.available_passes)
         session.verifies = not self.args.disable_verify
-        session.plan = expanded(self.pipeline.passes)
+        session.plan = expand_pipelines(self.pipeline.passes)
         terminal = Terminal(session, Runs(session), self.args.input_file)
         terminal.cmdloop()
         return int(terminal.failed and not terminal.is_typed)

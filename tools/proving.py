@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.compare.translation.subjects import KernelSubject, subject_of
 from xdsl_spirv.compiler.compiler import pipeline_of
-from xdsl_spirv.compiler.pipeline import expanded
+from xdsl_spirv.compiler.pipeline import expand_pipelines
 from xdsl_spirv.interpreter import InterpreterError, Options
 from xdsl_spirv.prove.equivalence import Verdict, compare_programs
 from xdsl_spirv.prove.solvers import Limits
@@ -32,7 +32,7 @@ def prove_passes(arguments: argparse.Namespace) -> int:
     module = parse(arguments.input, ctx)
     options = Options(subgroup_size=arguments.subgroup_size or 32)
     told: list[dict[str, str]] = []
-    for current in expanded(pipeline_of(arguments.passes).passes):
+    for current in expand_pipelines(pipeline_of(arguments.passes).passes):
         before = module.clone()
         current.apply(ctx, module)
         name = str(current.pipeline_pass_spec())

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 
 from xdsl_spirv.compiler.compiler import said_of_passes
-from xdsl_spirv.compiler.pipeline import expanded
+from xdsl_spirv.compiler.pipeline import expand_pipelines
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import text_of, verify
 from xdsl_spirv.speech import did_you_mean
@@ -94,7 +94,7 @@ class Session:
         """Parses a pipeline's text to passes; raises `ProgramError` for invalid text."""
         known = dict(self.passes)
         with said_of_passes(known):
-            return expanded(PassPipeline.parse_spec(known, pipeline).passes)
+            return expand_pipelines(PassPipeline.parse_spec(known, pipeline).passes)
 
     def load(self, pipeline: str) -> int:
         """Appends passes to the plan; returns their number."""

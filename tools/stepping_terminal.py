@@ -16,7 +16,7 @@ from dataclasses import fields
 
 from xdsl.utils.exceptions import ArgSpecParseError
 
-from xdsl_spirv.compare.translation import broken
+from xdsl_spirv.compare.translation import find_broken
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.speech import counted, did_you_mean
 from xdsl_spirv.targets import names as target_names
@@ -215,7 +215,7 @@ class Terminal(cmd.Cmd):
         """check: verify the module, and read its kernels back from their binaries."""
         session = self.session
         before = session.states[max(0, session.position - 1)].module
-        if finding := broken(before, session.module):
+        if finding := find_broken(before, session.module):
             raise ProgramError(finding.failure, "", "see what the last pass did: diff")
         self._say("the module is valid")
 

@@ -12,6 +12,6 @@ inputs are then made smaller for as long as the result stays wrong. docs/check-p
 
 from xdsl_spirv.compare.translation.inputs import Input
 from xdsl_spirv.compare.translation.report import Finding, Report, Wrong
-from xdsl_spirv.compare.translation.validator import broken, check_passes
+from xdsl_spirv.compare.translation.validator import check_passes, find_broken
 
-__all__ = ["Finding", "Input", "Report", "Wrong", "broken", "check_passes"]
+__all__ = ["Finding", "Input", "Report", "Wrong", "check_passes", "find_broken"]

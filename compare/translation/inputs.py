@@ -27,7 +27,7 @@ class Input:
     dtype: DType
     shape: tuple[int, ...]
     is_size: bool = False
-    """Whether sizes or offsets follow from this number; it must fit every tensor."""
+    """True if sizes or offsets depend on this number, so that it must fit every tensor."""
 
     def __str__(self) -> str:
         return f"{self.name}: {'x'.join([*map(str, self.shape), self.dtype.name])}"
@@ -52,7 +52,7 @@ def edges(dtype: DType, finite: bool = False) -> Array:
     if not finite:
         values += [float(info.max), float(info.min), np.inf, -np.inf, np.nan]
     values_of_type = np.array(values).astype(dtype)
-    # Types without infinities made NaN of them; one NaN is enough, so nothing is lost.
+    # Types without infinities turn them into NaN here. A second NaN does no harm.
     return values_of_type
 
 
@@ -106,7 +106,7 @@ def _sprinkle_edges(generator: np.random.Generator, like: Input) -> Array:
 
 
 def _special(generator: np.random.Generator, like: Input) -> Array:
-    """Small integers, and a few values of every edge."""
+    """Small integers, a few of them replaced by edge values."""
     plain = _small(generator, like).astype(like.dtype)
     chosen = generator.random(like.shape) < 0.02
     return np.where(chosen, generator.choice(edges(like.dtype), like.shape), plain)

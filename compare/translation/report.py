@@ -96,12 +96,15 @@ class Report:
         if self.finding is not None:
             lines.append(str(self.finding))
         if self.compares_nothing:
-            lines.append("no pass changed the module: nothing is shown. Give one that they match")
+            lines.append(
+                "no pass changed the module, so nothing was checked. Give a module that "
+                "the passes match"
+            )
         return "\n".join(lines)
 
     @property
     def compares_nothing(self) -> bool:
-        """Whether no pass changed the module, so that no result says anything of any of them."""
+        """True if no pass changed the module, so that the run checks none of them."""
         return self.finding is None and all(share is None for share in self.shares.values())
 
     def _verdict(self, share: float | None) -> str:

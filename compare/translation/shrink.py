@@ -1,8 +1,8 @@
 """
-Smaller inputs that still show a difference: fewer elements that are not zero, then simpler ones.
+Makes inputs that show a difference smaller: fewer nonzero elements, then simpler ones.
 
 Zeller and Hildebrandt's delta debugging over the nonzero elements of all inputs together, then one
-element after the other is replaced by the simplest number that still does.
+element after the other is replaced by the simplest number that still shows it.
 """
 
 from __future__ import annotations

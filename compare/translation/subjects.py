@@ -200,7 +200,7 @@ def _buffer(op: GlobalVariableOp, length: int) -> tuple[tuple[int, int], Input]:
         raise ProgramError(
             f"no values can be made for @{name}: it holds {len(scalars)} types of numbers",
             f"@{name}",
-            "split the buffer",
+            "split the buffer into one for each type of number",
         )
     (dtype,) = scalars
     count = -(-_bytes(op.type.pointee, length) // dtype.itemsize)

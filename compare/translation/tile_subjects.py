@@ -50,7 +50,8 @@ class TileSubject:
                 isinstance(tile.tile_of(value).element, AnyFloat) for value in op.operands
             ):
                 raise ProgramError(
-                    f"{op.name} of floats has no bound that two orders are compared with",
+                    f"{op.name} adds up floats: no error bound is known for another order of "
+                    f"additions",
                     f"@{name}", "compare such a program by `check` of kernels.tiles",
                 )  # fmt: skip
         sizes = {n: each.shape for n, each in enumerate(inputs)}

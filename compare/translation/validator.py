@@ -1,5 +1,5 @@
 """
-The run of a pipeline, pass by pass, with the same inputs before and after each.
+Runs a program before and after each pass of a pipeline, on the same inputs.
 
 After every pass the module must verify; a module that can be written as SPIR-V must read back
 instruction by instruction; and if the pass changed anything, the results must be legal on every set
@@ -24,7 +24,7 @@ from xdsl_spirv.compare.translation.report import Finding, Report, Wrong
 from xdsl_spirv.compare.translation.shrink import Shrinker
 from xdsl_spirv.compare.translation.subjects import Grid, HostSubject, Subject, subject_of
 from xdsl_spirv.compiler.compiler import subgroup_size_for, target_for
-from xdsl_spirv.compiler.pipeline import expanded
+from xdsl_spirv.compiler.pipeline import expand_pipelines
 from xdsl_spirv.dialects.spirv.structure import ModuleOp as SPIRVModuleOp
 from xdsl_spirv.interpreter import InterpreterError, Options
 from xdsl_spirv.interpreter.checks import Checks
@@ -76,7 +76,7 @@ def check_passes(
     """
     if inputs < 1:
         raise ProgramError(f"{inputs} sets of inputs show nothing", "", "run at least one")
-    passes = expanded(passes)
+    passes = expand_pipelines(passes)
     options = options or Options(
         subgroup_size=subgroup_size or subgroup_size_for(passes),
         component_mapping=mapping_of(target_for(passes)),
@@ -90,7 +90,7 @@ def check_passes(
     for current in noted("checking passes", passes, lambda p: p.name):
         before = module.clone()
         current.apply(ctx, module)
-        finding, changed = broken(before, module), not is_same(before, module)
+        finding, changed = find_broken(before, module), not is_same(before, module)
         if finding is None and changed:
             finding = _find_wrong_inputs(subject, judge, before, module, cases, shrinking_runs)
         if finding is not None:
@@ -129,8 +129,8 @@ def _find_undefined(module: ModuleOp, subject: HostSubject, cases: list[Case]) -
     return [str(finding) for finding in checks.report.findings]
 
 
-def broken(before: ModuleOp, after: ModuleOp) -> Finding | None:
-    """A finding if a module no longer verifies or can no longer be written as a binary."""
+def find_broken(before: ModuleOp, after: ModuleOp) -> Finding | None:
+    """Returns a finding if a module no longer verifies or can no longer be written as a binary."""
     try:
         after.verify()
     except VerifyException as error:
@@ -171,7 +171,10 @@ def _find_wrong_inputs(
     cases: list[Case],
     budget: int,
 ) -> Finding | None:
-    """The first set of inputs on which the results are wrong; else `cases` have the new results."""
+    """
+    Finds the first set of inputs with a wrong result. If there is none, `cases` hold the new
+    results.
+    """
     for number, case in enumerate(cases):
         results, wrong, failure = _run(subject, after, case.legal, case.values, case.results)
         if wrong is None and not failure:

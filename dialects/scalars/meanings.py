@@ -30,7 +30,7 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
 
     For binary32 and binary16 the product is exact in binary64. The sum is rounded there, and again
     to the operands' type, which errs only where the first rounding made it lie midway between two
-    numbers of the type, or where the type's numbers are subnormal: such sums are made again,
+    numbers of the type, or where the type's numbers are subnormal: such sums are recomputed,
     rounded to odd, so that the second rounding cannot err. binary64 is multiplied and added with
     two roundings.
     """
@@ -53,7 +53,10 @@ def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
 
 @cache
 def _between(dtype: np.dtype[Any]) -> tuple[np.int64, np.int64, Any]:
-    """Bits of a binary64 below a type's fraction if midway, their mask, the least normal number."""
+    """
+    Constants for rounding binary64 to a type: the dropped bits of a number midway between two of
+    the type, the mask of the dropped bits, and the type's least normal number.
+    """
     info = np.finfo(dtype)
     dropped = np.finfo(F64).nmant - info.nmant
     return np.int64(1 << (dropped - 1)), np.int64((1 << dropped) - 1), info.smallest_normal

@@ -360,7 +360,7 @@ def remainder(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
 
 
 def repeated(v: Values, x: SSAValue, count: int) -> SSAValue:
-    """x to a small power that is not negative."""
+    """Raises x to a power that is a small integer and not negative."""
     result: SSAValue | None = None
     square = x
     while count:

@@ -93,7 +93,9 @@ class ConstantOp(SPIRVOp, HasFolderInterface):
     traits = traits_def(Pure(), ConstantLike())
 
     def __init__(self, value: Attribute, result_type: Attribute | None = None):
-        """`result_type` is required if the value has no type or another (a matrix's splat)."""
+        """
+        `result_type` is required if the value has no type, or not the result's (a matrix's splat).
+        """
         if result_type is None:
             if not isinstance(value, TypedAttribute):
                 raise ValueError("spirv.Constant: an array of values needs a result_type")

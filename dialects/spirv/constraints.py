@@ -1,5 +1,5 @@
 """
-The families' bases: what their operands may be, and the syntax that follows from it.
+Base classes of the families: the types that operands may have, and the syntax that follows.
 
 A family checks types in `verify_`, in words: the instruction's types, then the given ones. The
 declarative types only tie operands and results that have one type, because MLIR's syntax prints
@@ -122,7 +122,7 @@ def require(
 def check_arithmetic(
     op: Operation, types: Sequence[Attribute], *, floating: bool, matrices: bool
 ) -> None:
-    """Rules BF-09 and CM-26, then what the arithmetic instruction itself takes."""
+    """Checks rules BF-09 and CM-26, then the types that the arithmetic instruction takes."""
     if floating:
         rules.bf_09_no_arithmetic(types)
     if matrices:

@@ -29,7 +29,7 @@ from xdsl_spirv.upstream.symbols import find_symbol
 
 def called(op: Operation, name: SymbolRefAttr) -> FuncOp | None:
     """
-    The function that an operation names; None outside of a module.
+    Returns the function that an operation names; None outside of a module.
 
     Raises VerifyException if the symbol is not a function.
     """

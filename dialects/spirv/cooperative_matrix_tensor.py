@@ -156,7 +156,9 @@ def _operands(
 class CooperativeMatrixLoadTensorOp(
     MatrixTensorOperation, name="spirv.NV.CooperativeMatrixLoadTensor"
 ):
-    """OpCooperativeMatrixLoadTensorNV: the matrix, of which the clipped part is the operand's."""
+    """
+    OpCooperativeMatrixLoadTensorNV: loads a matrix; clipped elements are copied from the operand.
+    """
 
     STORES: ClassVar[bool] = False
     result = result_def(CooperativeMatrixType)

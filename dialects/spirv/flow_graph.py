@@ -2,7 +2,7 @@
 The control-flow graph of a function with structured regions, and the dominance rule.
 
 A node is a stretch of a block without constructs: a construct's region stands between the stretch
-before it and the one behind it, so that exits from nested constructs are edges as others are. The
+before it and the one behind it, so that exits from nested constructs are ordinary edges. The
 verifier asks the graph whether values are defined before their uses; the decoder asks it where
 values leave constructs. Operations are known by name: their modules import the function's.
 """

@@ -1,9 +1,9 @@
 """
-Folders: what operations give where their operands are constants.
+Folds operations whose operands are constants.
 
-A class says what it computes of Python's numbers (`COMPUTE`); the result is cut to its width as
-SPIR-V says. Undefined results (a division by zero, a shift beyond the width) are not folded. Floats
-are folded only if there is one exact result.
+`COMPUTE` of a class is a function of Python's numbers; its result is reduced to the type's width.
+Undefined results (a division by zero, a shift beyond the width) are not folded. Floats are folded
+only if there is one exact result.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class IntegerFoldable(Foldable, HasCanonicalizationPatternsInterface, ABC):
     NEUTRAL: ClassVar[int | None] = None
     """The second operand for which the result is the first operand."""
     ABSORBING: ClassVar[int | None] = None
-    """The second operand that is the result, whatever the first is."""
+    """The second operand that alone decides the result, which then equals it: 0 of a product."""
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:

@@ -1,4 +1,4 @@
-"""Functions: values in and out, everything else by symbols."""
+"""Functions. A body uses its own arguments only; it refers to the rest of the module by symbols."""
 
 from __future__ import annotations
 

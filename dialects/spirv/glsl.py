@@ -114,7 +114,7 @@ class GLDegreesOp(GLUnary, fields={"radians": "operand"}): """Radians to degrees
 class GLFindILsbOp(GLIntegerUnary, fields={"value": "operand"}):
     """The number of the lowest bit set; -1 if none."""
 class GLFindSMsbOp(GLIntegerUnary, fields={"value": "operand"}):
-    """The highest bit unlike the sign; -1 if none; 32-bit only."""
+    """Position of the highest bit unlike the sign bit; -1 if none; 32-bit only."""
 class GLFindUMsbOp(GLIntegerUnary, fields={"value": "operand"}):
     """The number of the highest bit set; -1 if none; 32-bit only."""
 class GLFMinOp(GLBinary): """The smaller; either one if one is a NaN."""

@@ -2,7 +2,7 @@
 Instructions that give a compiler or debugger hints, and values that no computation makes.
 
 Assumptions and expectations (SPV_KHR_expect_assume), poison (SPV_KHR_poison_freeze), fences of
-arithmetic, the clock, the end of everything. `spirv.KHR.AssumeTrue` is MLIR's, the rest is not.
+arithmetic, the clock, and aborting a launch. `spirv.KHR.AssumeTrue` is MLIR's, the rest is not.
 """
 
 from __future__ import annotations

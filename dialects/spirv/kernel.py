@@ -2,9 +2,9 @@
 Instructions that only OpenCL's kernels have: generic pointers, saturating conversions, lifetimes,
 flags, and the subgroup blocks, split barriers and roundings of Intel.
 
-`spirv.GenericCastToPtrExplicit` and `spirv.INTEL.*` are MLIR's; its printer leaves out the storage
-class that its parser of `spirv.INTEL.SubgroupBlockWrite` wants, so that one is read back in the
-generic form only.
+`spirv.GenericCastToPtrExplicit` and `spirv.INTEL.*` are MLIR's. MLIR's printer of
+`spirv.INTEL.SubgroupBlockWrite` leaves out the storage class that its parser requires, so only the
+generic form can be read back.
 """
 
 from __future__ import annotations
@@ -232,7 +232,10 @@ def _check_block(op: Operation, pointer: SSAValue, value: Attribute) -> None:
 
 
 class SubgroupBlockReadOp(SPIRVOp, name="spirv.INTEL.SubgroupBlockRead"):
-    """Consecutive integers, one or some a subgroup's invocation: `spirv.X %p : ptr -> vector`."""
+    """
+    Reads consecutive integers, one or several for each invocation of the subgroup: `spirv.X %p :
+    ptr -> vector`.
+    """
 
     ptr = operand_def(PointerType)
     result = result_def()
@@ -247,7 +250,10 @@ class SubgroupBlockReadOp(SPIRVOp, name="spirv.INTEL.SubgroupBlockRead"):
 
 
 class SubgroupBlockWriteOp(SPIRVOp, name="spirv.INTEL.SubgroupBlockWrite"):
-    """The opposite: `spirv.INTEL.SubgroupBlockWrite "CrossWorkgroup" %p, %v : vector<2xi32>`."""
+    """
+    Writes consecutive integers, one or several for each invocation: `spirv.INTEL.SubgroupBlockWrite
+    "CrossWorkgroup" %p, %v : vector<2xi32>`.
+    """
 
     FIELDS: ClassVar[Mapping[str, str]] = {"data": "value"}
     ptr = operand_def(PointerType)

@@ -128,7 +128,7 @@ def member_offsets(
     packing: Packing = Packing.SCALAR,
     lengths: Mapping[str, int] | None = None,
 ) -> tuple[int, ...]:
-    """The offsets of a struct's members: its own, else one behind the other."""
+    """The offsets of a struct's members: as stated in its type, else one member after the other."""
     if struct.offsets.data:
         return tuple(offset.data for offset in struct.offsets)
     offsets: list[int] = []

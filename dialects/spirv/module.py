@@ -1,5 +1,5 @@
 """
-The module: what may stand in it, and the rules that need all of it.
+The module operation: its contents, and the rules that need the whole module.
 
 These rules ask what symbols stand for and where pointers come from. They name operations by their
 names and not by their classes, whose own modules import the rules.
@@ -379,7 +379,7 @@ class ModuleOp(SPIRVOp, name="spirv.module"):
         printer.print_region(self.body, print_entry_block_args=False)
 
     def verify(self, verify_nested_ops: bool = True) -> None:
-        """As xDSL's, with the module's symbols at hand."""
+        """Verifies the module as xDSL does, with the module's symbols looked up once."""
         with symbols_at_hand(self):
             super().verify(verify_nested_ops)
 
@@ -396,7 +396,7 @@ class ModuleOp(SPIRVOp, name="spirv.module"):
 
 
 def modules_in(root: Operation) -> Iterator[ModuleOp]:
-    """Every `spirv.module` of a program, in the text's order; none is looked for in another."""
+    """Every `spirv.module` of a program, in the text's order. These modules do not nest."""
     if isinstance(root, ModuleOp):
         yield root
         return
@@ -413,5 +413,8 @@ def symbol_of(op: Operation) -> str | None:
 
 
 def modules_by_name(root: Operation) -> dict[str | None, ModuleOp]:
-    """Every `spirv.module` of a program by its symbol: for who asks for many."""
+    """
+    Returns every `spirv.module` of a program by its symbol. Faster than one look-up for each
+    symbol.
+    """
     return {symbol_of(module): module for module in modules_in(root)}

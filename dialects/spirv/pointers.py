@@ -1,13 +1,13 @@
 """
-Pointers in operations: their kinds and syntax, where indexes lead, and how an operation accesses
-what they point to.
+Pointers in operations: their kinds and syntax, the types that indexes lead to, and the effects of
+accesses through them.
 
 Beyond MLIR: MakePointerAvailable and MakePointerVisible say for which scope,
 `["MakePointerVisible|NonPrivatePointer", scope(<Workgroup>)]`.
 
-The traits are those that stock passes ask for. An operation without one is taken to do anything: it
-stays, and nothing is moved or merged across it. The same holds for atomics, barriers, calls, and
-operations that end an invocation or leave a construct.
+The traits are the ones that stock passes of xDSL query. An operation without such a trait is assumed
+to have every effect: it stays, and nothing is moved or merged across it. The same holds for
+atomics, barriers, calls, and operations that end an invocation or leave a construct.
 """
 
 from __future__ import annotations
@@ -331,8 +331,9 @@ class ReadsInvocations(MemoryReadEffect):
     """
     Reads values of other invocations.
 
-    An unused one goes. Two equal ones are one as long as nothing between them may end an
-    invocation. Under a condition it would see fewer invocations, so it is not speculatable.
+    An unused operation is erased. Two equal ones are merged if no operation between them may end an
+    invocation. Under a condition the operation would see fewer invocations, so it is not
+    speculatable.
     """
 
 

@@ -250,7 +250,10 @@ class Carried(SPIRVOp, ABC):
             else:
                 _verify_operand(operand)
         if count != len(self.arguments):
-            raise VerifyException(f"{count} places are there for {len(self.arguments)} values")
+            raise VerifyException(
+                f"the instruction marks {count} operands as values, but "
+                f"{len(self.arguments)} values are given"
+            )
 
 
 class RawOp(Carried):

@@ -52,7 +52,7 @@ from xdsl_spirv.dialects.spirv.types import ArrayType, Repeated, known
 
 def constituent_type(op: Operation, composite: Attribute) -> Attribute:
     """
-    The one type of a composite's constituents.
+    Returns the type that all constituents of a composite have.
 
     Raises VerifyException where the constituents differ, or where there are none.
     """
@@ -68,10 +68,11 @@ def constituent_type(op: Operation, composite: Attribute) -> Attribute:
 
 def repeated_types(op: Operation, value: Attribute, composite: Attribute) -> list[Attribute]:
     """
-    The types from a composite to the one that a constant is of; each is repeated in the one before.
+    Types of the composite and of its constituents, level by level, down to the constant's type.
+    Each level repeats one value of the next.
 
-    MLIR gives the innermost constituent that all outer ones repeat. Raises VerifyException if the
-    constant is of none.
+    MLIR gives the innermost constituent that all outer levels repeat. Raises VerifyException if no
+    level has the constant's type.
     """
     types = [composite, constituent_type(op, composite)]
     while True:
@@ -100,7 +101,7 @@ class ConstantCompositeReplicateOp(SPIRVOp, name="spirv.EXT.ConstantCompositeRep
 
 
 def verify_constituent(op: Operation, value: Attribute, composite: Attribute) -> None:
-    """Raises VerifyException unless the value is a constituent's, or one deeper inside."""
+    """Raises VerifyException unless the value is one of a constituent, or of one nested deeper."""
     if isinstance(value, IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr | ArrayAttr):
         repeated_types(op, value, composite)
     else:

@@ -1,7 +1,7 @@
 """
 SPV_KHR_subgroup_rotate: one instruction, in MLIR's syntax.
 
-Its scope, its effects and its place among the group operations are `group.py`'s.
+`group.py` defines its scope and its effects.
 """
 
 from __future__ import annotations

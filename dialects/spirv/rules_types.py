@@ -1,7 +1,7 @@
 """
-The violation of a static rule as data, and the rules that a cooperative matrix type checks itself.
+The violation of a static rule as data, and the rules that a cooperative matrix type checks.
 
-Apart from `rules.py`, which knows the types, so that the types can import this.
+The types import this module; `rules.py` imports the types.
 """
 
 from __future__ import annotations

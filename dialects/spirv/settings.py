@@ -2,8 +2,8 @@
 Numbers, Booleans and enumerants that SPIR-V takes from constant instructions, as properties.
 
 Several of them stand in parentheses by name, `(m = 16, memory_layout = RowMajorNV, transpose =
-false)`, a number that is not an i32 with its type; in the place of each a specialization constant's
-`@name` may stand.
+false)`, A number that is not an i32 is followed by its type. Each may be a specialization
+constant's `@name` instead.
 """
 
 from __future__ import annotations

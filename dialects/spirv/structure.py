@@ -63,7 +63,7 @@ NOT_IN_A_MODULE = (StorageClass.Generic, StorageClass.Function)
 """The storage classes that a variable of a module cannot have."""
 
 KNOWS_ITS_DATA = (StorageClass.Private, StorageClass.Workgroup)
-"""Storage that the module itself allocates, so that its variables need a data type."""
+"""Storage classes whose memory the module itself allocates, so that variables need a data type."""
 
 
 @irdl_custom_directive

@@ -85,7 +85,7 @@ class GroupReduction(GroupNonUniformOperation, ABC):
     """
     A reduction or scan over the group: `spirv.X <Workgroup> <Reduce> %x : f32`.
 
-    The groups of invocations and the clustered operations are not for these.
+    Clustered and partitioned operations are not allowed.
     """
 
     FIELDS: ClassVar[Mapping[str, str]] = {

@@ -1,5 +1,5 @@
 """
-SPV_NV_tensor_addressing: how a matrix lies in a tensor in memory.
+SPV_NV_tensor_addressing: the position of a matrix in a tensor in memory.
 
 A layout says where the tensor's elements are and which part is meant; a view reorders or clips that
 part on its way into a matrix. Both are values that instructions change one property at a time:

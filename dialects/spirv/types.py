@@ -366,7 +366,7 @@ class StructType(LocatedAttribute, TypeAttribute):
     @property
     def member_types(self) -> tuple[Attribute, ...]:
         """
-        The members' types as they are outside of this struct: a reference to an enclosing struct is
+        The members' types for use outside of this struct: a reference to an enclosing struct is
         replaced by that struct, unless the reference is inside that struct again.
         """
         if isinstance(self.members, NoneAttr):

@@ -1,5 +1,5 @@
 """
-Types of extensions that are nothing but the operands of their declaration.
+Types of extensions that consist of the operands of their declaring instruction.
 
 Each names its instruction and lists that instruction's operands in the grammar's order; encoding it
 and deducing its capabilities need nothing else. A number, enumerant or Boolean that SPIR-V takes

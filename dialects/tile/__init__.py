@@ -1,11 +1,11 @@
 """
-Kernels as programs over whole tiles, before anybody says which invocation holds what.
+Kernels as programs over whole tiles, without a distribution of the tiles over invocations.
 
 A `tile.program` is what one workgroup does: it loads boxes of views (buffers with sizes and
-strides), computes on tiles and stores boxes. `scf.for` and `scf.if` stand around the operations,
-`arith` and `math` inside of `tile.map` and on the workgroup's own numbers, which all invocations
-agree on. The host interpreter runs a program on whole arrays; `lower-tiles` writes what each
-invocation does.
+strides), computes on tiles and stores boxes. Control flow is `scf.for` and `scf.if`. `arith` and
+`math` compute elements inside of `tile.map`, and the workgroup's own numbers, which are uniform
+over its invocations. The host interpreter runs a program on whole arrays; `lower-tiles` writes what
+each invocation does.
 """
 
 from xdsl.ir import Dialect

@@ -52,8 +52,8 @@ from xdsl_spirv.dialects.tile.types import (
 @irdl_op_definition
 class ProgramOp(IRDLOperation):
     """
-    One kernel: what a workgroup does. Its arguments are views of the buffers, one each and in the
-    order of their bindings, and numbers.
+    One kernel: the program of a workgroup. Its arguments are views of the buffers, one each and in
+    the order of their bindings, and numbers.
     """
 
     name = "tile.program"
@@ -68,7 +68,9 @@ class ProgramOp(IRDLOperation):
             require(ok, f"argument {argument.index} is a {argument.type}: give a view or a number")
         places = [op for op in self.body.walk() if isinstance(op, PlaceOp)]
         if len(places) > 1:
-            raise VerifyException("it has two tile.place: one says the sizes of the grid")
+            raise VerifyException(
+                "a program has at most one tile.place, which gives the sizes of the grid"
+            )
 
 
 @irdl_op_definition
@@ -115,12 +117,17 @@ class PlaceOp(IRDLOperation):
         rank = len(view_of(self.view).shape)
         fits = len(tile) == len(axes) == len(self.firsts) == len(set(axes)) and len(axes) <= 3
         require(
-            fits and all(0 <= a < rank for a in axes), f"axes {axes} are not of a {rank}-D view"
+            fits and all(0 <= a < rank for a in axes),
+            f"axes {axes} do not fit: give one to "
+            f"three different axes of the {rank}-D view, with a tile size for each",
         )
-        require(min(tile) > 0, f"a tile of {tile} is empty")
+        require(min(tile) > 0, f"tile sizes {tile} must be above 0")
         if self.group is not None:
             group = self.group.value.data
-            require(len(axes) == 2 and group > 0, f"a group of {group} along {len(axes)} axes")
+            require(
+                len(axes) == 2 and group > 0,
+                f"group = {group} must be above 0, and is for two axes, not {len(axes)}",
+            )
 
 
 @irdl_op_definition
@@ -197,7 +204,9 @@ class ViewOp(IRDLOperation):
     def verify_(self) -> None:
         rank = len(view_of(self.result).shape)
         counts = len(self.sizes), len(self.strides)
-        require(counts == (rank, rank), f"{counts} sizes and strides of a {rank}-D view")
+        require(
+            counts == (rank, rank), f"a {rank}-D view takes {rank} sizes and strides, not {counts}"
+        )
         require_same_elements(view_of(self.source).element, view_of(self.result).element)
 
 
@@ -207,9 +216,9 @@ class _Box(IRDLOperation):
     def check_box(self, view: SSAValue, indices: Sequence[SSAValue], tile: TileType) -> None:
         held = view_of(view)
         rank = len(held.shape)
-        require(len(indices) == rank, f"{len(indices)} indices of a {rank}-D view")
-        require(len(tile.shape) <= rank, f"a {held} has no boxes of {tile}")
-        require(held.element == tile.element, f"a {held} has no elements of {tile}")
+        require(len(indices) == rank, f"a {rank}-D view takes {rank} indices, not {len(indices)}")
+        require(len(tile.shape) <= rank, f"a {held} has fewer axes than {tile}")
+        require(held.element == tile.element, f"a {held} and {tile} have elements of two types")
 
 
 @irdl_op_definition
@@ -217,8 +226,8 @@ class LoadOp(_Box):
     """
     A box of a view, from these indices on: `tile.load %a[%i, %k] outside 0.0 : f16 : ...`.
 
-    Elements outside of the view are the number after `outside`. With `any` they are any number; the
-    interpreter takes one that shows. Without either the box must lie inside.
+    Elements outside of the view are the number after `outside`. With `any` they are unspecified;
+    the interpreter takes a conspicuous number. Without either the box must lie inside.
     """
 
     name = "tile.load"
@@ -339,7 +348,10 @@ def check_numbers(view: SSAValue, numbers: SSAValue, mask: SSAValue | None, tile
     require_same_elements(view_of(view).element, tile)
     require(
         tile_of(numbers) == tile_type(tile.shape, i32),
-        f"{numbers.type} does not number the elements of {tile}",
+        f"the element numbers of {tile} are a tile of i32 of its shape, not {numbers.type}",
     )
     if mask is not None:
-        require(tile_of(mask) == tile_type(tile.shape, i1), f"{mask.type} is not a mask of {tile}")
+        require(
+            tile_of(mask) == tile_type(tile.shape, i1),
+            f"a mask of {tile} is a tile of i1 of its shape, not {mask.type}",
+        )

@@ -86,9 +86,11 @@ def _check_function(op: IRDLOperation, body: Region, arguments: Sequence[Attribu
     block = body.block
     require(
         tuple(block.arg_types) == tuple(arguments),
-        f"its function takes {list(map(str, arguments))}",
+        f"its function must take {list(map(str, arguments))}",
     )
-    require(isinstance(block.last_op, YieldOp), f"{op.name} ends with a tile.yield")
+    require(
+        isinstance(block.last_op, YieldOp), f"the function of {op.name} must end with a tile.yield"
+    )
     last = cast(YieldOp, block.last_op)
     wanted = [scalar_of(result.type) for result in op.results]
     require(list(last.operand_types) == wanted, f"it yields {list(map(str, wanted))}")
@@ -122,9 +124,12 @@ class MapOp(IRDLOperation):
 
     def verify_(self) -> None:
         types = [cast(TileType, v.type) for v in (*self.tiles, *self.outputs)]
-        require(len(self.outputs) > 0, "a map has a result")
+        require(len(self.outputs) > 0, "a map must have a result")
         for type in types[1:]:
-            require(type.shape == types[0].shape, f"{types[0]} and {type} have no common places")
+            require(
+                type.shape == types[0].shape,
+                f"{types[0]} and {type} differ in shape: a map takes tiles of one shape",
+            )
         _check_function(self, self.body, [tile_of(tile).element for tile in self.tiles])
 
 
@@ -157,12 +162,12 @@ class MultiplyAddOp(IRDLOperation):
         if not len(a.shape) == len(b.shape) == len(c.shape) == 2:
             raise VerifyException(f"{a}, {b} and {c} are not matrices")
         (m, k), (other, n) = a.shape, b.shape
-        require(k == other, f"{m}x{k} and {other}x{n}: {k} and {other} along K")
-        require(c.shape == (m, n), f"{m}x{k} by {k}x{n} is {m}x{n}, not {c}")
-        require(self.result.type == c, f"the result is {c}, not {self.result.type}")
+        require(k == other, f"{m}x{k} and {other}x{n} cannot be multiplied: {k} and {other} differ")
+        require(c.shape == (m, n), f"the sum of {m}x{k} by {k}x{n} must be {m}x{n}, not {c}")
+        require(self.result.type == c, f"the result must be {c}, not {self.result.type}")
         require(a.element == b.element, f"{a} and {b} have elements of two types")
         floats = {isinstance(t.element, AnyFloat) for t in (a, b, c)}
-        require(len(floats) == 1, f"integers and floats meet in {a}, {b}, {c}")
+        require(len(floats) == 1, f"{a}, {b}, {c} mix integers and floats")
 
 
 @irdl_op_definition
@@ -204,14 +209,14 @@ class ReduceOp(IRDLOperation):
         types = [tile_of(tile) for tile in self.tiles]
         require(0 <= axis < len(types[0].shape), f"{types[0]} has no axis {axis}")
         wanted = [reduce_type(type, axis) for type in types]
-        require(list(self.result_types) == wanted, f"the results are {list(map(str, wanted))}")
-        require(len({type.shape for type in types}) == 1, "the tiles have several shapes")
+        require(list(self.result_types) == wanted, f"the results must be {list(map(str, wanted))}")
+        require(len({type.shape for type in types}) == 1, "the tiles must have one shape")
         elements = [type.element for type in types]
         _check_function(self, self.body, elements + elements)
 
 
 class _Moved(IRDLOperation):
-    """A tile's elements at other places."""
+    """An operation that moves or repeats a tile's elements."""
 
     tile = operand_def(TileType)
     result = result_def(TileType)

@@ -18,7 +18,7 @@ from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.compiler.compiler import pipeline_of
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.model import compile_model, load_model
-from xdsl_spirv.compiler.pipeline import LinalgToSPIRVPass, expanded, lowering
+from xdsl_spirv.compiler.pipeline import LinalgToSPIRVPass, expand_pipelines, lowering
 from xdsl_spirv.compiler.weights import give_weights
 from xdsl_spirv.dialects.spirv.module import modules_by_name
 from xdsl_spirv.frontends.model import ImportedModel
@@ -192,5 +192,5 @@ def test_a_pass_that_is_left_out_would_change_nothing(name: str):
 
 
 def test_the_lowering_is_the_documented_list():
-    whole = expanded([LinalgToSPIRVPass(target="lavapipe")])
+    whole = expand_pipelines([LinalgToSPIRVPass(target="lavapipe")])
     assert [*pipeline_of(documented("lavapipe")).passes] == whole

@@ -498,31 +498,32 @@ def _shapes(y=k.buffer(k.f16, read_only=True)):
 
 
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
-    "if": (_bad(_if), "only the device will know"),
-    "chained": (_bad(_chained), "only the device will know"),
-    "mixed": (_bad(_mixed), "values of f32 and u32 meet"),
-    "python's math": (_bad(_python_math), "used as a Python number"),
-    "numpy's math": (_bad(_numpy_math), "asked for the exp of a value"),
+    "if": (_bad(_if), "only the device knows it"),
+    "chained": (_bad(_chained), "only the device knows it"),
+    "mixed": (_bad(_mixed), "values of f32 and u32 cannot be combined"),
+    "python's math": (_bad(_python_math), "cannot be used as a Python number"),
+    "numpy's math": (_bad(_numpy_math), "cannot compute the exp of a value"),
     "power": (_bad(_power), "multiply: x * x"),
     "abs": (_bad(_absolute), "use absolute(...)"),
-    "changed in place": (_bad(_rows), "cannot be changed in its place"),
+    "changed in place": (_bad(_rows), "cannot be assigned"),
     "no size": (lambda: k.kernel(_half), "write @kernel(workgroup=64)"),  # pyright: ignore
     "called": (lambda: scale([1.0]), "scale.launch(grid, ...)"),
-    "half a grid": (lambda: scale.launch(1.5, FLOATS, FLOATS, 1, 1.0), "1.5 is not a number of"),  # pyright: ignore
+    "half a grid": (lambda: scale.launch(1.5, FLOATS, FLOATS, 1, 1.0), "1.5 is not a number "
+    "of"),  # pyright: ignore
     "half": (_bad(_half), "0.5 is not a value of i32"),
     "rounding": (_bad(_rounding), "// has no meaning for i32"),
     "remainder": (_bad(_remainder), "% has no meaning for i32"),
     "too large": (_bad(_too_large), "integer from 0 to 255"),
     "return": (_bad(_returned), "`return` stands inside a `with`"),
-    "break": (_bad(_left), "left early"),
+    "break": (_bad(_left), "cannot be left early"),
     "python's range": (_bad(_python_range), "kernels.range"),
-    "read only": (_bad(_written), "y is only read"),
+    "read only": (_bad(_written), "y is read_only and cannot be stored to"),
     "dimensions": (_bad(_dimensions), "y has 2 dimensions, not 1"),
-    "float index": (_bad(_fraction), "y is indexed by a f32"),
+    "float index": (_bad(_fraction), "y cannot be indexed by a f32"),
     "undescribed": (_bad(_undescribed), "'y' is not described"),
     "no buffer": (_bad(_nothing), "has no buffer"),
     "result": (_bad(_result), "store it in a buffer"),  # pyright: ignore
-    "otherwise alone": (_bad(_alone), "does not follow a when()"),
+    "otherwise alone": (_bad(_alone), "must follow a when()"),
     "shapes": (_bad(_shapes), "cannot be multiplied"),
     "workgroup": (lambda: k.kernel(workgroup=0), "is not a size of a workgroup"),
     "outside": (lambda: k.barrier(), "no kernel here"),

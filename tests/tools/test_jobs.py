@@ -80,9 +80,9 @@ def test_a_worker_without_a_scheduler(
 @pytest.mark.parametrize(
     ("scheduler", "device", "message"),
     [
-        ("local:0", None, "'local:0' names no workers"),
-        ("local:many", None, "'local:many' names no workers"),
-        ("tcp://host:1", "vulkan:0", "vulkan:0 is a device of one machine"),
+        ("local:0", None, "'local:0' does not say how many workers"),
+        ("local:many", None, "'local:many' does not say how many workers"),
+        ("tcp://host:1", "vulkan:0", "vulkan:0 names a GPU by its number on one machine"),
     ],
 )
 def test_a_scheduler_that_cannot_be(scheduler: str, device: str | None, message: str):

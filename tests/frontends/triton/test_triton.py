@@ -225,8 +225,8 @@ def test_a_text_that_is_not_read_is_refused(body: str, said: str):
 def test_arguments_that_do_not_fit_are_refused():
     x = np.ones(70, np.float32)
     launch = kernel("overlapping").launch
-    assert "x and out have one memory" in refusal(lambda: launch(x, x, 70, grid=4))
-    assert "the grid is None" in refusal(lambda: launch(x, x + 0, 70))
+    assert "x and out share memory" in refusal(lambda: launch(x, x, 70, grid=4))
+    assert "the grid None is not allowed" in refusal(lambda: launch(x, x + 0, 70))
     assert "float16 [70] was given" in refusal(lambda: launch(x.astype(np.float16), x, 70, grid=1))
     assert "missing: n" in refusal(lambda: launch(x, x + 0, grid=1))
     assert "n is i32, and 1.5 was given" in refusal(lambda: launch(x, x + 0, 1.5, grid=1))

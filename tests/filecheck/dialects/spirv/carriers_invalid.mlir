@@ -35,7 +35,7 @@ spirv.func @f(%c : i1) "None" {
 
 // -----
 
-// CHECK: 0 places are there for 1 values
+// CHECK: the instruction marks 0 operands as values, but 1 values are given
 spirv.func @f(%c : i1) "None" {
   "spirv.Raw"(%c) <{instruction = "OpNop", layout = []}> : (i1) -> ()
   spirv.Return

@@ -7,7 +7,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: it has two tile.place: one says the sizes of the grid
+// CHECK: a program has at most one tile.place, which gives the sizes of the grid
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
   %i = tile.place %x tile [4] axes [0] : !tile.view<?xf32> -> index
@@ -16,7 +16,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: axes (2,) are not of a 1-D view
+// CHECK: axes (2,) do not fit: give one to three different axes of the 1-D view, with a tile size for each
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
   %i = tile.place %x tile [4] axes [2] : !tile.view<?xf32> -> index
@@ -24,7 +24,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: a tile of (0,) is empty
+// CHECK: tile sizes (0,) must be above 0
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
   %i = tile.place %x tile [0] axes [0] : !tile.view<?xf32> -> index
@@ -32,7 +32,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: a group of 0 along 2 axes
+// CHECK: group = 0 must be above 0, and is for two axes, not 2
 tile.program @f {
 ^bb0(%x: !tile.view<?x?xf32>):
   %i, %j = tile.place %x tile [4, 4] axes [0, 1] group 0 : !tile.view<?x?xf32> -> index, index
@@ -40,7 +40,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: a group of 2 along 1 axes
+// CHECK: group = 2 must be above 0, and is for two axes, not 1
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
   %i = tile.place %x tile [4] axes [0] group 2 : !tile.view<?xf32> -> index
@@ -56,7 +56,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: (1, 2) sizes and strides of a 2-D view
+// CHECK: a 2-D view takes 2 sizes and strides, not (1, 2)
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>, %n: index):
   %v = tile.view_of %x[%n] sizes [%n] strides [%n, %n] : !tile.view<?xf32> -> !tile.view<?x?xf32>
@@ -72,7 +72,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: 1 indices of a 2-D view
+// CHECK: a 2-D view takes 2 indices, not 1
 tile.program @f {
 ^bb0(%x: !tile.view<?x?xf32>, %i: index):
   %t = tile.load %x[%i] : !tile.view<?x?xf32> -> !tile.tile<4xf32>
@@ -80,7 +80,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: a !tile.view<?xf32> has no boxes of !tile.tile<4x4xf32>
+// CHECK: a !tile.view<?xf32> has fewer axes than !tile.tile<4x4xf32>
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>, %i: index):
   %t = tile.load %x[%i] : !tile.view<?xf32> -> !tile.tile<4x4xf32>
@@ -88,7 +88,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: a !tile.view<?xf32> has no elements of !tile.tile<4xf16>
+// CHECK: a !tile.view<?xf32> and !tile.tile<4xf16> have elements of two types
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>, %i: index):
   %t = tile.load %x[%i] : !tile.view<?xf32> -> !tile.tile<4xf16>
@@ -121,7 +121,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: !tile.tile<8xi32> does not number the elements of !tile.tile<4xf32>
+// CHECK: the element numbers of !tile.tile<4xf32> are a tile of i32 of its shape, not !tile.tile<8xi32>
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
   %r = tile.range : !tile.tile<8xi32>
@@ -130,7 +130,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: !tile.tile<4xi32> is not a mask of !tile.tile<4xf32>
+// CHECK: a mask of !tile.tile<4xf32> is a tile of i1 of its shape, not !tile.tile<4xi32>
 tile.program @f {
 ^bb0(%x: !tile.view<?xf32>):
   %r = tile.range : !tile.tile<4xi32>
@@ -154,7 +154,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: !tile.tile<4xi32> and !tile.tile<8xi32> have no common places
+// CHECK: !tile.tile<4xi32> and !tile.tile<8xi32> differ in shape: a map takes tiles of one shape
 tile.program @f {
   %a = tile.range : !tile.tile<4xi32>
   %t = tile.map(%a) : (!tile.tile<4xi32>) -> !tile.tile<8xi32> {
@@ -165,7 +165,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: its function takes ['i32']
+// CHECK: its function must take ['i32']
 tile.program @f {
   %a = tile.range : !tile.tile<4xi32>
   %t = tile.map(%a) : (!tile.tile<4xi32>) -> !tile.tile<4xi32> {
@@ -195,7 +195,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: 4x8 and 4x8: 8 and 4 along K
+// CHECK: 4x8 and 4x8 cannot be multiplied: 8 and 4 differ
 tile.program @f {
 ^bb0(%x: f32):
   %a = tile.full %x : f32 -> !tile.tile<4x8xf32>
@@ -204,7 +204,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: 4x4 by 4x4 is 4x4, not !tile.tile<4x8xf32>
+// CHECK: the sum of 4x4 by 4x4 must be 4x4, not !tile.tile<4x8xf32>
 tile.program @f {
 ^bb0(%x: f32):
   %a = tile.full %x : f32 -> !tile.tile<4x4xf32>
@@ -214,7 +214,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: the result is !tile.tile<4x4xf32>, not !tile.tile<4x8xf32>
+// CHECK: the result must be !tile.tile<4x4xf32>, not !tile.tile<4x8xf32>
 tile.program @f {
 ^bb0(%x: f32):
   %a = tile.full %x : f32 -> !tile.tile<4x4xf32>
@@ -233,7 +233,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: integers and floats meet in !tile.tile<4x4xf32>, !tile.tile<4x4xf32>, !tile.tile<4x4xi32>
+// CHECK: !tile.tile<4x4xf32>, !tile.tile<4x4xf32>, !tile.tile<4x4xi32> mix integers and floats
 tile.program @f {
 ^bb0(%x: f32, %y: i32):
   %a = tile.full %x : f32 -> !tile.tile<4x4xf32>
@@ -254,7 +254,7 @@ tile.program @f {
 
 // -----
 
-// CHECK: the results are ['i32']
+// CHECK: the results must be ['i32']
 tile.program @f {
   %a = tile.range : !tile.tile<4xi32>
   %t = tile.reduce(%a) axis 0 : (!tile.tile<4xi32>) -> f32 {
