@@ -5,8 +5,8 @@ accesses through them.
 Beyond MLIR: MakePointerAvailable and MakePointerVisible say for which scope,
 `["MakePointerVisible|NonPrivatePointer", scope(<Workgroup>)]`.
 
-The traits are the ones that stock passes of xDSL query. An operation without such a trait is assumed
-to have every effect: it stays, and nothing is moved or merged across it. The same holds for
+The traits are the ones that stock passes of xDSL query. An operation without such a trait is
+assumed to have every effect: it stays, and nothing is moved or merged across it. The same holds for
 atomics, barriers, calls, and operations that end an invocation or leave a construct.
 """
 
