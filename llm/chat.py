@@ -13,8 +13,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
 from xdsl_spirv.frontends.errors import FrontendError
-from xdsl_spirv.llm.packages import needed
 from xdsl_spirv.llm.tokenizer import Tokenizer, guard_for
 from xdsl_spirv.runtime.patience import time_limit
 
@@ -45,7 +47,6 @@ class Chat:
             raise FrontendError(
                 "the model has no chat template", self._place, "give the prompt as it is, --raw"
             )
-        jinja2 = needed("jinja2")
         try:
             self._template = _environment().from_string(source)
         except jinja2.TemplateSyntaxError as error:
@@ -73,7 +74,6 @@ class Chat:
 
     def render(self, messages: Sequence[Message]) -> str:
         """The text of a conversation. Raises `FrontendError`."""
-        jinja2 = needed("jinja2")
         try:
             with time_limit(SECONDS, TimeoutError(f"it takes more than {SECONDS:g} s")):
                 text = self._template.render(
@@ -108,23 +108,21 @@ def _text_of(metadata: Mapping[str, Any], role: str, tokenizer: Tokenizer) -> st
 
 def _environment() -> Any:
     """The sandbox, with the functions that templates expect."""
-    jinja2 = needed("jinja2")
-    sandbox = needed("jinja2.sandbox")
 
     class Missing(jinja2.Undefined):
         """A name that a template uses without a value: it can be tested, not printed or walked."""
 
         __str__ = __iter__ = __len__ = jinja2.Undefined._fail_with_undefined_error
 
-    environment = sandbox.ImmutableSandboxedEnvironment(
+    environment = ImmutableSandboxedEnvironment(
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=Missing,
         extensions=["jinja2.ext.loopcontrols"],
     )
     environment.filters["tojson"] = _to_json
-    environment.globals["raise_exception"] = _refuse
-    environment.globals["strftime_now"] = _now
+    functions: dict[str, Any] = {"raise_exception": _refuse, "strftime_now": _now}
+    environment.globals.update(functions)
     return environment
 
 
@@ -134,7 +132,7 @@ def _to_json(value: Any, indent: int | None = None) -> str:
 
 
 def _refuse(message: str) -> None:
-    raise needed("jinja2").TemplateError(message)
+    raise jinja2.TemplateError(message)
 
 
 def _now(format: str) -> str:

@@ -33,7 +33,7 @@ OUT = BUILT / "browser"
 
 PLOTS_ARCHIVE = "plots.zip"
 
-PURE = ("xdsl", "immutabledict", "ordered_set")
+PURE = ("xdsl", "immutabledict", "ordered_set", "jinja2", "markupsafe")
 """Packages of this environment that run as they are."""
 
 REPLACED = {

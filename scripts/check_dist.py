@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LINKS = [path for path in (ROOT / "src" / "xdsl_spirv").iterdir() if path.is_symlink()]
 ROOMS = sorted(path.name for path in LINKS if path.name != "testing")
-DATA = {".css", ".js", ".json", ".py", ".typed"}
+DATA = {".css", ".html", ".js", ".json", ".py", ".typed"}
 EXP = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %e = tensor.empty() : tensor<4xf32>

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 LINKS = (path for path in (ROOT / "src" / "xdsl_spirv").iterdir() if path.is_symlink())
 FOLDERS = {path.name for path in LINKS} - {"testing"}
-DATA = {".css", ".js", ".json", ".py", ".typed"}
+DATA = {".css", ".html", ".js", ".json", ".py", ".typed"}
 
 
 @pytest.fixture(scope="session")

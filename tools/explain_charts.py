@@ -5,7 +5,7 @@ Charts of an explanation: the run over time, and its memory over dispatches. The
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
+from dataclasses import dataclass
 
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
@@ -20,7 +20,7 @@ from xdsl_spirv.passes.schedule.paths import (
 from xdsl_spirv.tools.explain_rows import run_times
 from xdsl_spirv.tools.explain_text import duration, nodes_text, shorten, size
 from xdsl_spirv.tools.explanation_data import ExplainedLayer, ExplanationData
-from xdsl_spirv.tools.lifetimes import Lifetime, in_use
+from xdsl_spirv.tools.lifetimes import in_use
 
 COLOURS = {
     COOPERATIVE_MATRIX: "#2f7d4f",
@@ -44,7 +44,42 @@ Run = tuple[str, Sequence[ExplainedLayer], Sequence[float]]
 """Name of a run, its dispatches, and the seconds of each."""
 
 
-def timeline(explanation: ExplanationData) -> str:
+@dataclass(frozen=True)
+class Box:
+    """A stretch of time, in units of the chart's width; `dispatch` is the layer it links to."""
+
+    start: float
+    width: float
+    fill: str
+    label: str
+    dispatch: int | None
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One run: its name, a note on its length, and its boxes."""
+
+    name: str
+    note: str
+    boxes: Sequence[Box]
+
+
+@dataclass(frozen=True)
+class RunChart:
+    """Runs one below the other on a scale of `longest` seconds."""
+
+    strips: Sequence[Strip]
+    longest: float
+    label: str
+    width: int = WIDTH
+
+    @property
+    def ticks(self) -> list[float]:
+        """The seconds at the quarters of the scale."""
+        return [self.longest * i / 4 for i in range(1, 5)]
+
+
+def timeline(explanation: ExplanationData) -> RunChart | None:
     """The dispatches of a run over time, as measured and by the roofline, on one scale."""
     layers = explanation.layers
     runs: list[Run] = []
@@ -54,113 +89,99 @@ def timeline(explanation: ExplanationData) -> str:
     # The interpreter's times do not compare with a device's: it has no scale in common with one.
     if explanation.device is None or explanation.compares:
         runs.append(("at least, by the roofline", layers, run_times(layers, measured=False)))
-    return strips(runs, linked=True)
+    return chart_runs(runs, linked=True)
 
 
-def strips(runs: Sequence[Run], linked: bool) -> str:
+def chart_runs(runs: Sequence[Run], linked: bool) -> RunChart | None:
     """
-    Runs over time, one below the other on one scale; empty where no time is known.
+    Returns a chart of runs over time on one scale; None where no time is known.
 
     A run that would be too short to be seen has a scale of its own, and says so.
     """
     longest = max((sum(seconds) for *_, seconds in runs), default=0.0)
     if not longest:
-        return ""
-    rows: list[str] = []
+        return None
+    strips: list[Strip] = []
     for name, layers, seconds in runs:
         whole = sum(seconds)
         own = whole < longest * SEEN
         note = f"{duration(whole)}{', on a scale of its own' if own else ''}"
-        rows.append(
-            f'<div>{escape(name)}<br><span class="soft">{note}</span></div>'
-            f"{_strip(layers, seconds, whole if own else longest, linked)}"
-        )
-    ticks = "".join(f"<span>{duration(longest * i / 4)}</span>" for i in range(1, 5))
-    return (
-        f'<h2>The run over time</h2><div class="strip" id="timeline">{"".join(rows)}'
-        f'<div></div><div class="axis"><span>0</span>{ticks}</div></div>'
-    )
+        boxes = _boxes(layers, seconds, whole if own else longest, linked)
+        strips.append(Strip(name, note, boxes))
+    return RunChart(strips, longest, "dispatches over time")
 
 
-def _strip(
+def _boxes(
     layers: Sequence[ExplainedLayer], seconds: Sequence[float], longest: float, linked: bool
-) -> str:
-    rects: list[str] = []
+) -> list[Box]:
+    boxes: list[Box] = []
     start = 0.0
     for entry, time in zip(layers, seconds, strict=True):
         width = time / longest * WIDTH if longest else 0.0
         if width:
             label = f"{entry.dispatch}: {shorten(nodes_text(entry))}, {duration(time)}"
-            rect = (
-                f'<rect x="{start:.3f}" width="{width:.3f}" '
-                f'height="26" fill="{colour(entry)}"><title>{escape(label)}</title></rect>'
-            )
-            rects.append(f'<a href="#layer-{entry.dispatch}">{rect}</a>' if linked else rect)
+            dispatch = entry.dispatch if linked else None
+            boxes.append(Box(start, width, colour(entry.layer.path), label, dispatch))
         start += width
-    return (
-        f'<svg viewBox="0 0 {WIDTH} 26" preserveAspectRatio="none" role="img" '
-        f'aria-label="dispatches over time">{"".join(rects)}</svg>'
-    )
+    return boxes
 
 
-def colour(entry: ExplainedLayer) -> str:
-    """A layer's colour, by its path."""
-    return COLOURS.get(entry.layer.path, "#888")
+def colour(path: str) -> str:
+    """Returns the colour of the layers that take a path."""
+    return COLOURS.get(path, "#888")
 
 
-def memory_chart(explanation: ExplanationData) -> str:
+@dataclass(frozen=True)
+class MemoryChart:
+    """Temporaries as boxes (left, top, width, height, label), and a line: the memory in use."""
+
+    boxes: Sequence[tuple[float, float, float, float, str]]
+    points: Sequence[tuple[float, float]]
+    whole: int
+    """Bytes of the chart's height."""
+    most: int
+    """Bytes in use at the peak."""
+    peak: int
+    """The dispatch of the peak."""
+    width: int = WIDTH
+
+
+def memory_chart(explanation: ExplanationData) -> MemoryChart | None:
     """
     Returns where temporaries lie in memory and for how long, and how much is in use at each
-    dispatch.
+    dispatch; None where there are none or their sizes are not known.
     """
     count = len(explanation.layers)
     used = in_use(explanation.buffers, count)
     placed = [b for b in explanation.buffers if b.offset is not None and b.bytes]
     whole = max([explanation.memory_bytes, *used], default=0)
-    title = '<h2>Memory over the run</h2><p class="keys">'
     if not used or not placed or not whole:
-        return _memory_in_words(explanation)
-    rects = "".join(_rectangle(life, count, whole) for life in placed)
+        return None
     step = WIDTH / count
-    line = " ".join(
-        f"{x:.2f},{WIDTH - level / whole * WIDTH:.2f}"
+    boxes: list[tuple[float, float, float, float, str]] = []
+    for life in placed:
+        height = (life.bytes or 0) / whole * WIDTH
+        top = WIDTH - (life.offset or 0) / whole * WIDTH - height
+        lives = f"dispatches {life.first} to {life.last}"
+        label = f"{life.name}: {life.type}, {size(life.bytes)}, {lives}"
+        boxes.append((life.first * step, top, (life.last - life.first + 1) * step, height, label))
+    points = [
+        (x, WIDTH - level / whole * WIDTH)
         for number, level in enumerate(used)
         for x in (number * step, (number + 1) * step)
-    )
-    most = used.index(max(used))
-    return (
-        f"{title}Each box is a temporary: up and down where it lies, left to right the dispatches "
-        f"that it lives for. The line is how much is in use, most of it ({size(max(used))}) at "
-        f'<a href="#layer-{most}">dispatch {most}</a>.</p><div class="memory" id="memory">'
-        f'<div class="axis"><span>{size(whole)}</span></div>'
-        f'<svg viewBox="0 0 {WIDTH} {WIDTH}" preserveAspectRatio="none" role="img" '
-        f'aria-label="memory over dispatches">{rects}<polyline points="{line}"/></svg>'
-        f'<div class="axis"><span>dispatch 0</span><span>{count - 1}</span></div></div>'
-        f"<p>{_others(explanation)}</p>"
-    )
+    ]
+    return MemoryChart(boxes, points, whole, max(used), used.index(max(used)))
 
 
-def _rectangle(life: Lifetime, count: int, whole: int) -> str:
-    step = WIDTH / count
-    height = (life.bytes or 0) / whole * WIDTH
-    top = WIDTH - (life.offset or 0) / whole * WIDTH - height
-    label = f"{life.name}: {life.type}, {size(life.bytes)}, dispatches {life.first} to {life.last}"
-    return (
-        f'<rect x="{life.first * step:.2f}" y="{top:.2f}" '
-        f'width="{(life.last - life.first + 1) * step:.2f}" height="{height:.2f}">'
-        f"<title>{escape(label)}</title></rect>"
-    )
-
-
-def _memory_in_words(explanation: ExplanationData) -> str:
+def describe_temporaries(explanation: ExplanationData) -> str:
+    """Says in words why there is no chart of memory."""
     temporaries = [b for b in explanation.buffers if b.kind == "temporary"]
-    said = "There are no temporaries."
     if any(b.bytes is None for b in temporaries):
-        said = f"{len(temporaries)} temporaries, whose sizes are known only when it runs."
-    return f"<h2>Memory over the run</h2><p>{said} {_others(explanation)}</p>"
+        return f"{len(temporaries)} temporaries, whose sizes are known only when it runs."
+    return "There are no temporaries."
 
 
-def _others(explanation: ExplanationData) -> str:
+def describe_lasting_buffers(explanation: ExplanationData) -> str:
     """The buffers that live throughout, by kind; those that functions share are counted once."""
     parts: list[str] = []
     for kind in ("weight", "state", "input", "output"):

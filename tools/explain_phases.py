@@ -5,10 +5,9 @@ A run with its copies, as `run --time` measured it: times of the host beside tim
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from xdsl_spirv.runtime.phases import DEVICE, HOST, LOAD, Phase
-from xdsl_spirv.tools.explain_charts import WIDTH, colour
+from xdsl_spirv.tools.explain_charts import WIDTH, Box, RunChart, Strip, colour
 from xdsl_spirv.tools.explain_text import duration, nodes_text, shorten
 from xdsl_spirv.tools.explanation_data import ExplanationData
 
@@ -37,26 +36,21 @@ def phase_label(explanation: ExplanationData, phase: Phase) -> str:
     return f"{entry.dispatch}: {shorten(nodes_text(entry)) or phase.name}"
 
 
-def phases_chart(explanation: ExplanationData) -> str:
+def phases_chart(explanation: ExplanationData) -> RunChart | None:
     """The tracks one below the other; the run's on one scale, that of loading on its own."""
     shown = tracks(explanation.phases)
     if not shown:
-        return ""
+        return None
     whole = max((p.end for t in (HOST, DEVICE) for p in shown.get(t, ())), default=0.0)
-    rows = "".join(
-        f'<div>{TITLES[track]}<br><span class="soft">{_describe_track(track, phases)}</span></div>'
-        f"{_strip(explanation, phases, _end(phases) if track == LOAD else whole)}"
+    strips = [
+        Strip(
+            TITLES[track],
+            _describe_track(track, phases),
+            _boxes(explanation, phases, _end(phases) if track == LOAD else whole),
+        )
         for track, phases in shown.items()
-    )
-    ticks = "".join(f"<span>{duration(whole * i / 4e9)}</span>" for i in range(1, 5))
-    return (
-        '<h2>A run with its copies</h2><p class="keys">'
-        "The host writes inputs into memory that the device sees, submits all commands at once, "
-        "waits, and reads the results. The device's clock is placed so that its work ends with the "
-        "wait."
-        f'</p><div class="strip" id="phases">{rows}'
-        f'<div></div><div class="axis"><span>0</span>{ticks}</div></div>'
-    )
+    ]
+    return RunChart(strips, whole / 1e9, "phases over time")
 
 
 def _end(phases: Sequence[Phase]) -> float:
@@ -69,26 +63,18 @@ def _describe_track(track: str, phases: Sequence[Phase]) -> str:
     for phase in phases:
         name = phase.name if phase.dispatch is None else "kernels"
         parts[name] = parts.get(name, 0.0) + phase.nanoseconds
-    said = ", ".join(f"{escape(name)} {duration(time / 1e9)}" for name, time in parts.items())
+    said = ", ".join(f"{name} {duration(time / 1e9)}" for name, time in parts.items())
     return f"{said}{', on a scale of its own' if track == LOAD else ''}"
 
 
-def _strip(explanation: ExplanationData, phases: Sequence[Phase], whole: float) -> str:
-    rects: list[str] = []
+def _boxes(explanation: ExplanationData, phases: Sequence[Phase], whole: float) -> list[Box]:
+    unit = WIDTH / whole if whole else 0.0
+    boxes: list[Box] = []
     for phase in phases:
-        start = max(phase.start, 0.0) / whole * WIDTH if whole else 0.0
-        width = phase.nanoseconds / whole * WIDTH if whole else 0.0
-        label = f"{phase_label(explanation, phase)}, {duration(phase.nanoseconds / 1e9)}"
         fill = COLOURS.get(phase.name, "#888")
         if phase.dispatch is not None:
-            fill = colour(explanation.layers[phase.dispatch])
-        rect = (
-            f'<rect x="{start:.3f}" width="{width:.3f}" height="26" fill="{fill}">'
-            f"<title>{escape(label)}</title></rect>"
-        )
-        is_layer = phase.dispatch is not None
-        rects.append(f'<a href="#layer-{phase.dispatch}">{rect}</a>' if is_layer else rect)
-    return (
-        f'<svg viewBox="0 0 {WIDTH} 26" preserveAspectRatio="none" role="img" '
-        f'aria-label="phases over time">{"".join(rects)}</svg>'
-    )
+            fill = colour(explanation.layers[phase.dispatch].layer.path)
+        label = f"{phase_label(explanation, phase)}, {duration(phase.nanoseconds / 1e9)}"
+        start, width = max(phase.start, 0.0) * unit, phase.nanoseconds * unit
+        boxes.append(Box(start, width, fill, label, phase.dispatch))
+    return boxes

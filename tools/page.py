@@ -1,33 +1,82 @@
 """
-The common parts of self-contained pages: one file, no scripts from elsewhere, light and dark, any
-width.
+Self-contained HTML pages: one file, no scripts from elsewhere, light and dark, any width.
 
-Contents wider than the window scroll in a `.scroll` box of their own, never the page.
+Pages are templates of `assets` (Jinja), which escape every value. Contents wider than the window
+scroll in a `.scroll` box of their own, never the page.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import cache
 from html import escape
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from xdsl_spirv.tools.explain_text import (
+    duration,
+    nodes_text,
+    percent,
+    ranges,
+    shorten,
+    size,
+    tile_of,
+    work,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 ASSETS = Path(__file__).parent / "assets"
-"""Style sheets and scripts of pages."""
+"""Templates, style sheets and scripts of pages."""
 
 
-def page(title: str, body: str, styles: Iterable[str] = (), scripted: str = "") -> str:
-    """Returns a whole HTML page, with style sheets and a script of `assets` by their names."""
-    style = "".join((ASSETS / f"{name}.css").read_text() for name in ("page", *styles))
+def render_page(
+    template: str, title: str, styles: Iterable[str] = (), scripted: str = "", **values: Any
+) -> str:
+    """
+    Returns a whole HTML page.
+
+    `template`, `styles` and `scripted` are names in `assets` without their suffixes; `values` are
+    what the template shows. A browser loads nothing but the page's own styles and this script.
+    """
     script = (ASSETS / f"{scripted}.js").read_text() if scripted else ""
-    code = f"<script>{script}</script>" if script else ""
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{_policy(script)}'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{style}</style></head>"
-        f"<body>{body}{code}</body></html>\n"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() if script else ""
+    style = "".join((ASSETS / f"{name}.css").read_text() for name in ("page", *styles))
+    whole = _environment().get_template(f"{template}.html")
+    return whole.render(title=title, style=style, script=script, digest=digest, **values)
+
+
+FILTERS: dict[str, Callable[[Any], str]] = {
+    "duration": duration,
+    "name": lambda path: PurePath(path).name or path,
+    "nodes": nodes_text,
+    "percent": percent,
+    "ranges": ranges,
+    "shorten": shorten,
+    "size": size,
+    "tile": tile_of,
+    "work": work,
+}
+"""Functions by which templates format values."""
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(ASSETS),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
     )
+    environment.filters.update(FILTERS)
+    return environment
 
 
 def frame(whole: str, height: int) -> str:
@@ -36,41 +85,3 @@ def frame(whole: str, height: int) -> str:
         f'<iframe srcdoc="{escape(whole)}" sandbox '
         f'style="width:100%;height:{min(height, 900)}px;border:0"></iframe>'
     )
-
-
-def _policy(script: str) -> str:
-    """The resources that a browser may load: only the page's own styles and this script."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    own = f"; script-src 'sha256-{digest}'" if script else ""
-    return (
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src '
-        f"'unsafe-inline'{own}; base-uri 'none'; form-action 'none'\">"
-    )
-
-
-def heading(before: str, path: str, after: str = "") -> str:
-    """A page's heading: the name of a file, and below it the whole path where that says more."""
-    name = PurePath(path).name or path
-    whole = "" if name == path else f'<p class="path">{escape(path)}</p>'
-    return f"<h1>{escape(f'{before}{name}{after}')}</h1>{whole}"
-
-
-def figures(pairs: Iterable[tuple[str, str]]) -> str:
-    """A row of figures, each under what it is of; those without a value are left out."""
-    items = "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
-        for name, value in pairs
-        if value
-    )
-    return f'<dl class="figures">{items}</dl>'
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[str] = ()) -> str:
-    """A table of cells that are HTML already, in a box that scrolls; `numeric` columns by name."""
-    marks = [' class="n"' if name in set(numeric) else "" for name in head]
-    cells = "".join(f"<th{m}>{escape(n)}</th>" for n, m in zip(head, marks, strict=True))
-    lines = [
-        "<tr>" + "".join(f"<td{m}>{c}</td>" for c, m in zip(row, marks, strict=True)) + "</tr>"
-        for row in rows
-    ]
-    return f'<div class="scroll"><table><tr>{cells}</tr>{"".join(lines)}</table></div>'

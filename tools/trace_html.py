@@ -11,10 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
 
 from xdsl_spirv.tools.ir_diff import Row, diff, hunks, summary
-from xdsl_spirv.tools.page import heading, page
+from xdsl_spirv.tools.page import render_page
 from xdsl_spirv.tools.trace import DECLARATIONS, Stage, Trace, file_of
 from xdsl_spirv.tools.trace_labels import Labels
 
@@ -36,77 +35,103 @@ TOLD = 4
 """Number of changed functions that the table of passes names."""
 
 
+@dataclass(frozen=True)
+class _Line:
+    """A row of a diff: the text of both sides, where they have one, and the nodes it is about."""
+
+    kind: str
+    old: str | None = None
+    new: str | None = None
+    nodes: frozenset[int] = frozenset()
+
+    @property
+    def characters(self) -> int:
+        """Number of characters in the page, about 60 of which are markup."""
+        return 60 + len(self.old or "") + len(self.new or "")
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """The change of a function, in few characters and line by line."""
+
+    name: str
+    change: str
+    nodes: frozenset[int]
+    followed: bool
+    """True if its lines can be followed one by one."""
+    lines: Sequence[_Line]
+
+
+@dataclass
+class _Section:
+    """The changes of one pass."""
+
+    number: int
+    name: str
+    file: str
+    summary: str = ""
+    open: bool = False
+    left_out: int = 0
+    """Number of functions that are left to the text file."""
+    units: list[_Unit] = field(default_factory=list[_Unit])
+
+
 @dataclass
 class _Writer:
-    """Writes the sections of a trace; `nodes` are the numbers of those that can be followed."""
+    """Collects the sections of a trace; `nodes` are the numbers of those that can be followed."""
 
     stages: Sequence[Stage]
     nodes: Mapping[str, int]
     budget: int = MOST_CHARACTERS
-    rows: list[str] = field(default_factory=list[str])
-    """Rows of the table of passes."""
 
-    def section(self, number: int) -> str:
+    def section(self, number: int) -> _Section:
         """The section of a pass's changes."""
         stage = self.stages[number]
         before = self.stages[number - 1] if number else Stage("", "", {})
         names = [name for name in before.units if name not in stage.units]
         names += [n for n, text in stage.units.items() if before.units.get(n) != text]
+        section = _Section(number, stage.name, file_of(number, stage))
+        section.open = len(names) <= OPEN and number > 0
         told: list[str] = []
-        parts: list[str] = []
         for position, name in enumerate(names):
             if self.budget <= 0:
-                parts.append(f"<p>{len(names) - position} more: see the text file.</p>")
+                section.left_out = len(names) - position
                 told.append("...")
                 break
-            what, part = self._unit(name, before, stage, len(names) <= OPEN)
-            self.budget -= len(part)
-            told.append(f"{name} {what}")
-            parts.append(part)
-        file = escape(file_of(number, stage))
+            unit = self._unit(name, before, stage)
+            self.budget -= sum(line.characters for line in unit.lines)
+            told.append(f"{name} {unit.change}")
+            section.units.append(unit)
         if len(told) > TOLD:
             told = [*told[:TOLD], f"and {len(names) - TOLD} more"]
-        self._tell(number, stage.name, ", ".join(told) if number else "")
-        return (
-            f'<section class="stage" id="stage-{number}" data-name="{escape(stage.name)}">'
-            f'<h2>{escape(stage.name)} <a class="soft" href="{file}">text</a></h2>'
-            f'<p class="nothing soft" hidden>changed nothing of it</p>{"".join(parts)}</section>'
-        )
+        section.summary = ", ".join(told) if number else ""
+        return section
 
-    def _tell(self, number: int, name: str, told: str) -> None:
-        said = escape(told) or '<span class="soft">as it was read</span>'
-        link = f'<a href="#stage-{number}">{escape(name)}</a>'
-        self.rows.append(f'<tr data-stage="{len(self.rows)}"><td>{link}</td><td>{said}</td></tr>')
-
-    def _unit(self, name: str, before: Stage, after: Stage, few: bool) -> tuple[str, str]:
-        """The change of a function, in few characters and as a block that opens at a click."""
+    def _unit(self, name: str, before: Stage, after: Stage) -> _Unit:
         old, new = _lines(before.units.get(name)), _lines(after.units.get(name))
         if name not in before.units or name not in after.units:
             there = new or old
-            what = f"{'new' if new else 'gone'}, {len(there)} lines"
-            rows = [
-                Row("added", None, n) if new else Row("removed", n, None) for n in range(len(there))
+            change = f"{'new' if new else 'gone'}, {len(there)} lines"
+            parts = [
+                [
+                    Row("added", None, n) if new else Row("removed", n, None)
+                    for n in range(len(there))
+                ]
             ]
-            shown = self._table([rows], old, new, before, after, name)
         elif max(len(old), len(new)) > MOST_COMPARED:
-            what = f"{len(old)} lines become {len(new)}"
-            rows = [Row("added", None, n) for n in range(len(new))]
-            shown = self._table([rows], old, new, before, after, name)
+            change = f"{len(old)} lines become {len(new)}"
+            parts = [[Row("added", None, n) for n in range(len(new))]]
         else:
             rows = diff(old, new)
-            what = summary(rows)
-            shown = self._table(list(hunks(rows)), old, new, before, after, name)
-        is_source = not before.units
-        mark = " open" if few and not is_source else ""
-        numbers = self._numbers_of(name, before, after)
-        lines = int(name in after.labels or name in before.labels)
-        return what, (
-            f'<details class="unit"{mark} data-lines="{lines}"{_data(numbers)}><summary>'
-            f'<code>{escape(name)}</code> <span class="soft">{what}</span></summary>{shown}'
-            f"</details>"
-        )
+            change, parts = summary(rows), list(hunks(rows))
+        lines = list(self._diff_lines(parts, old, new, before, after, name))
+        if len(lines) > MOST_LINES:
+            more = _Line("skip", f"... {len(lines) - MOST_LINES} more lines: see the text file")
+            lines = [*lines[:MOST_LINES], more]
+        followed = name in after.labels or name in before.labels
+        return _Unit(name, change, self._numbers_of(name, before, after), followed, lines)
 
-    def _numbers_of(self, name: str, before: Stage, after: Stage) -> set[int]:
+    def _numbers_of(self, name: str, before: Stage, after: Stage) -> frozenset[int]:
         """The nodes that a unit is about."""
         kernel = name.removesuffix(DECLARATIONS)
         labels = set[str]()
@@ -115,10 +140,10 @@ class _Writer:
             labels.update(label for line in stage.labels.get(name, ()) for label in line)
         return self._numbers(labels)
 
-    def _numbers(self, labels: set[str] | Labels) -> set[int]:
-        return {self.nodes[label] for label in labels if label in self.nodes}
+    def _numbers(self, labels: set[str] | Labels) -> frozenset[int]:
+        return frozenset(self.nodes[label] for label in labels if label in self.nodes)
 
-    def _table(
+    def _diff_lines(
         self,
         parts: Sequence[Sequence[Row]],
         old: Sequence[str],
@@ -126,64 +151,44 @@ class _Writer:
         before: Stage,
         after: Stage,
         name: str,
-    ) -> str:
+    ) -> Iterator[_Line]:
         left, right = before.labels.get(name, []), after.labels.get(name, [])
-        lines: list[str] = []
+
+        def line(row: Row, labels: set[str]) -> _Line:
+            was = None if row.old is None else old[row.old]
+            becomes = None if row.new is None else new[row.new]
+            return _Line(row.kind, was, becomes, self._numbers(labels))
+
         for part in parts:
             first = next((row.new for row in part if row.new is not None), 0)
             if first:
-                lines.append(f'<tr class="skip"><td colspan="2">line {first + 1}</td></tr>')
+                yield _Line("skip", f"line {first + 1}")
             for row in _side_by_side(part):
                 was, becomes = set(_at(left, row.old)), set(_at(right, row.new))
                 if row.kind == "changed" and was and becomes and not was & becomes:
                     # Lines of two nodes: whoever follows one wants none of the other.
-                    lines.append(_pair(replace(row, new=None), old, new, self._numbers(was)))
-                    lines.append(_pair(replace(row, old=None), old, new, self._numbers(becomes)))
-                    continue
-                lines.append(_pair(row, old, new, self._numbers(was | becomes)))
-        shown = "".join(lines[:MOST_LINES])
-        if len(lines) > MOST_LINES:
-            shown += _more(len(lines) - MOST_LINES)
-        return f'<table class="diff">{shown}</table>'
+                    yield line(replace(row, new=None), was)
+                    yield line(replace(row, old=None), becomes)
+                else:
+                    yield line(row, was | becomes)
 
 
 def page_of(trace: Trace) -> str:
     """Returns the page of a trace."""
     stages = trace.stages
     changed = [n for n in range(1, len(stages)) if stages[n].units != stages[n - 1].units]
-    same = [s.name for n, s in enumerate(stages) if n and n not in changed]
     nodes = _nodes(stages)
     writer = _Writer(stages, {name: number for number, name in enumerate(nodes)})
     sections = [writer.section(number) for number in ([0, *changed] if stages else [])]
-    parts = [heading("Passes over ", trace.title)]
-    if trace.failure is not None:
-        parts.append(f'<p class="bad"><b>Refused:</b> {escape(trace.failure)}</p>')
-    parts.append(
-        f'<div class="scroll"><table class="passes"><tr><th>pass</th><th>changed</th></tr>'
-        f"{''.join(writer.rows)}</table></div>"
-    )
-    if same:
-        parts.append(f'<p class="soft">changed nothing: {escape(", ".join(same))}</p>')
-    parts += [_bar(nodes), *sections] if sections else []
-    scripted = "trace" if sections else ""
-    return page(f"Passes over {trace.title}", "".join(parts), ("trace",), scripted)
-
-
-def _bar(nodes: Sequence[str]) -> str:
-    """The bar for navigation and for choosing a node."""
-    options = "".join(
-        f'<option value="{n}">{escape(name)}</option>' for n, name in enumerate(nodes)
-    )
-    follow = (
-        f'<label>follow <select><option value="">everything</option>{options}</select></label>'
-        if nodes
-        else ""
-    )
-    return (
-        '<div class="place"></div><div class="bar" hidden>'
-        '<button title="left arrow">&lsaquo; back</button>'
-        '<button title="right arrow">next &rsaquo;</button><b></b>'
-        f"<button></button>{follow}</div>"
+    return render_page(
+        "trace",
+        f"Passes over {trace.title}",
+        ("trace",),
+        "trace" if sections else "",
+        nodes=nodes,
+        same=[s.name for n, s in enumerate(stages) if n and n not in changed],
+        sections=sections,
+        trace=trace,
     )
 
 
@@ -225,26 +230,6 @@ def _run(rows: Sequence[Row], start: int, kind: str) -> list[Row]:
     while end < len(rows) and rows[end].kind == kind:
         end += 1
     return list(rows[start:end])
-
-
-def _pair(row: Row, old: Sequence[str], new: Sequence[str], nodes: set[int]) -> str:
-    kept = row.kind in ("same", "renamed")
-    left = "" if row.old is None else _mark_line(old[row.old], "span" if kept else "del")
-    right = "" if row.new is None else _mark_line(new[row.new], "span" if kept else "ins")
-    return f'<tr class="{row.kind}"{_data(nodes)}><td>{left}</td><td>{right}</td></tr>'
-
-
-def _mark_line(line: str, tag: str) -> str:
-    return f"<{tag}>{escape(line) or ' '}</{tag}>"
-
-
-def _data(numbers: set[int]) -> str:
-    return f' data-n="{" ".join(map(str, sorted(numbers)))}"' if numbers else ""
-
-
-def _more(count: int) -> str:
-    said = f"... {count} more lines: see the text file"
-    return f'<tr class="skip"><td colspan="2">{said}</td></tr>'
 
 
 def _lines(text: str | None) -> list[str]:

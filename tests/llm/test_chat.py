@@ -15,7 +15,6 @@ from xdsl_spirv.llm.tokenizer import Tokenizer
 from xdsl_spirv.llm.vocabulary import vocabulary_of
 from xdsl_spirv.testing.vocabularies import byte_pair_metadata
 
-pytest.importorskip("jinja2", reason="jinja2 is not installed (pip install '.[llm]')")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed (pip install '.[llm]')")
 
 CHATML = """

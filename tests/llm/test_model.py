@@ -179,7 +179,6 @@ def test_a_seed_gives_the_same_answer():
 
 
 def test_a_conversation_goes_through_the_template():
-    pytest.importorskip("jinja2", reason="jinja2 is not installed (pip install '.[llm]')")
     model, _ = model_of()
     tokenizer = model.prompts.tokenizer
     answer = model.generate("Hi", system="Obey.", max_tokens=1)

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("gguf", reason="gguf is not installed (pip install '.[llm]')")
-pytest.importorskip("jinja2", reason="jinja2 is not installed (pip install '.[llm]')")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed (pip install '.[llm]')")
 
 from xdsl_spirv import progress

@@ -5,14 +5,15 @@ A search as one page: the best schedule of each contraction, its time as the sea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan.statistics import heaviest
 from xdsl_spirv.serialization.files import write_atomically
-from xdsl_spirv.tools.page import page
+from xdsl_spirv.tools.page import render_page
 from xdsl_spirv.tools.tuning.results import PRUNED, UNMEASURED, Outcome, best_of, gain_of, time_of
 from xdsl_spirv.tools.tuning.search import Search
 
@@ -41,59 +42,69 @@ def page_of(
     target: str, outcomes: Mapping[str, Sequence[Outcome]], searches: Mapping[str, Search]
 ) -> str:
     """Returns the page's HTML."""
-    devices = sorted({f"{o.device}, {o.driver}" for tried in outcomes.values() for o in tried})
-    measured = sum(search.measurements for search in searches.values())
-    body = [
-        f"<h1>Schedules for {escape(target)}</h1>",
-        f"<p class='soft'>{escape('; '.join(devices))}. {len(outcomes)} contractions, "
-        f"{sum(map(len, outcomes.values()))} candidates, {measured} measurements.</p>",
-        "<p class='soft'>A time is the default schedule's, multiplied by the candidate's ratio "
-        "to it. A drawing has a dot for each candidate in the order in which it was "
-        "tried, the fastest at the bottom, and the best so far as a line; the thin line is the "
-        "default.</p>",
-        _contractions(outcomes, searches),
-        _failures(outcomes),
-    ]
-    return page(f"Schedules for {target}", "".join(body), ("search",))
+    return render_page(
+        "search",
+        f"Schedules for {target}",
+        ("search",),
+        candidates=sum(map(len, outcomes.values())),
+        contractions=[_row(key, tried, searches.get(key)) for key, tried in outcomes.items()],
+        devices=sorted({f"{o.device}, {o.driver}" for tried in outcomes.values() for o in tried}),
+        failures=_failures(outcomes),
+        measured=sum(search.measurements for search in searches.values()),
+        target=target,
+    )
 
 
-def _contractions(outcomes: Mapping[str, Sequence[Outcome]], searches: Mapping[str, Search]) -> str:
-    names = ("Contraction", "Default", "Best", "Gain", "The search", "Schedule")
-    head = "".join(f"<th>{name}</th>" for name in names)
-    rows = "".join(_row(key, tried, searches.get(key)) for key, tried in outcomes.items())
-    return f"<h2>Best schedules</h2><div class='scroll'><table><tr>{head}</tr>{rows}</table></div>"
+@dataclass(frozen=True)
+class _Drawing:
+    """A search in pixels: a dot for each candidate, the best so far, the default's height."""
+
+    first: float
+    least: float
+    """The ratio of the first candidate to the default, and of the fastest."""
+    dots: Sequence[tuple[float, float]]
+    best: Sequence[tuple[float, float]]
+    default: float
+    width: int = WIDTH
+    height: int = HEIGHT
 
 
-def _row(key: str, tried: Sequence[Outcome], search: Search | None) -> str:
+@dataclass(frozen=True)
+class _Row:
+    """One contraction: its times in words, its search, and its best schedule if one is right."""
+
+    key: str
+    default: str
+    time: str
+    gain: str
+    tried: int
+    left: str
+    drawing: _Drawing | None
+    best: Outcome | None
+    statistics: str
+
+
+def _row(key: str, tried: Sequence[Outcome], search: Search | None) -> _Row:
     best, gain = best_of(tried), gain_of(tried)
     default = tried[0].microseconds if tried[0].right else 0.0
-    left = f"<br>{search.expected[-1]:.1%} to gain at last" if search and search.expected else ""
-    shown = (
-        escape(key),
+    return _Row(
+        key,
         f"{default:.2f} us" if default else "not right",
         f"{time_of(tried):.2f} us" if best else "none is right",
         f"{gain:.2f}" if gain else "",
-        f"{drawing(tried)}<span class='soft'>{len(tried)} tried{left}</span>",
-        f"<code>{escape(best.schedule)}</code><br>"
-        f"<span class='soft'>{escape(str(heaviest(best.statistics)))}</span>"
-        if best
-        else "",
-    )
-    kinds = ("", "n", "n", "n", "", "schedule")
-    return (
-        "<tr>"
-        + "".join(
-            f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, shown, strict=True)
-        )
-        + "</tr>"
+        len(tried),
+        f"{search.expected[-1]:.1%} to gain at last" if search and search.expected else "",
+        _draw(tried),
+        best,
+        str(heaviest(best.statistics)) if best else "",
     )
 
 
-def drawing(tried: Sequence[Outcome]) -> str:
-    """The ratio of each right candidate to the default, in the order in which they were tried."""
+def _draw(tried: Sequence[Outcome]) -> _Drawing | None:
+    """Draws the ratio of each right candidate to the default; None where none is right."""
     ratios = [(number, one.ratio) for number, one in enumerate(tried) if one.right]
     if not ratios:
-        return ""
+        return None
     least = min(ratio for _, ratio in ratios)
     most = max(min(max(ratio for _, ratio in ratios), 2 * max(1.0, least)), 1.01 * least)
 
@@ -102,36 +113,19 @@ def drawing(tried: Sequence[Outcome]) -> str:
         share = (min(ratio, most) - least) / (most - least)
         return round(across, 1), round(HEIGHT - MARGIN - share * (HEIGHT - 2 * MARGIN), 1)
 
-    dots, line, best = list[str](), list[str](), float("inf")
-    for number, ratio in ratios:
-        x, y = place(number, ratio)
-        dots.append(f'<circle cx="{x}" cy="{y}" r="2"/>')
-        best = min(best, ratio)
-        line.append(f"{x},{place(number, best)[1]}")
-    one = place(0, 1.0)[1] if least <= 1.0 <= most else -1
-    return (
-        f'<svg class="search" width="{WIDTH}" height="{HEIGHT}" role="img" '
-        f'aria-label="from {ratios[0][1]:.2f} to {least:.2f} of the default">'
-        f'<line x1="0" x2="{WIDTH}" y1="{one}" y2="{one}"/>{"".join(dots)}'
-        f'<path d="M{" L".join(line)}"/></svg>'
+    lowest = accumulate((ratio for _, ratio in ratios), min)
+    return _Drawing(
+        ratios[0][1],
+        least,
+        [place(*one) for one in ratios],
+        [place(number, ratio) for (number, _), ratio in zip(ratios, lowest, strict=True)],
+        place(0, 1.0)[1] if least <= 1.0 <= most else -1,
     )
 
 
-def _failures(outcomes: Mapping[str, Sequence[Outcome]]) -> str:
-    """Candidates that failed, by status and cause."""
+def _failures(outcomes: Mapping[str, Sequence[Outcome]]) -> list[tuple[Outcome, int]]:
+    """Candidates that failed: the first of each status and cause, with the number of its kind."""
     failed = [o for tried in outcomes.values() for o in tried if o.status not in FINE]
+    firsts = {(o.status, o.cause): o for o in reversed(failed)}
     counts = Counter((o.status, o.cause) for o in failed)
-    if not counts:
-        return "<h2>Failures</h2><p>None.</p>"
-    rows = "".join(
-        f'<tr><td class="n">{count}</td><td>{escape(status)}</td><td>{escape(cause)}</td>'
-        f"<td>{_examples(failed, status, cause)}</td></tr>"
-        for (status, cause), count in counts.most_common()
-    )
-    head = "<tr><th class='n'>Candidates</th><th>What</th><th>Why</th><th>For example</th></tr>"
-    return f"<h2>Failures</h2><div class='scroll'><table>{head}{rows}</table></div>"
-
-
-def _examples(failed: Iterable[Outcome], status: str, cause: str) -> str:
-    one = next(o for o in failed if (o.status, o.cause) == (status, cause))
-    return f"{escape(one.key)}<br><code>{escape(one.schedule)}</code>"
+    return [(firsts[kind], count) for kind, count in counts.most_common()]
