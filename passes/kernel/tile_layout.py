@@ -65,16 +65,14 @@ class Layout:
         )
 
 
-def spread(shape: Sequence[int], target: Target, subgroups: int, vector: int = 1) -> Layout:
+def spread(shape: Sequence[int], target: Target, subgroups: int) -> Layout:
     """
     Deals elements to all invocations of the workgroup, neighbours to neighbours.
 
-    `vector` elements of a row stay together. An odd factor of a size stays in one invocation.
+    An odd factor of a size stays in one invocation.
     """
     left, lanes = list(shape), list[Place]()
     taken = [1] * len(shape)
-    left[-1] //= vector
-    taken[-1] = vector
 
     def deal() -> Place:
         for axis in reversed(range(len(shape))):
