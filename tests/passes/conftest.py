@@ -2,15 +2,17 @@
 Fixtures for tests of passes, and their types: import these below `TYPE_CHECKING`.
 
 `validate` checks that every pass of a pipeline keeps what a module computes. `write_code` runs the
-code that a helper of a kernel writes, alone.
+code that a helper writes in a kernel's dialects, `compute` what one writes in `spirv`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -20,9 +22,14 @@ from xdsl.rewriter import InsertPoint
 from xdsl.universe import Universe
 
 from xdsl_spirv.compare.translation import Report, check_passes
-from xdsl_spirv.interpreter import interpret
+from xdsl_spirv.dialects import spv
+from xdsl_spirv.interpreter import dispatch, interpret
+from xdsl_spirv.passes.emit.emitter import Emitter
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
+from xdsl_spirv.passes.emit.spirv import SpirvEmitter
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.serialization.encode.target import find_module
 
 
 class ReportOf(Protocol):
@@ -87,7 +94,7 @@ class WriteCode(Protocol):
         self,
         types: Sequence[Attribute],
         write: Callable[..., Sequence[SSAValue]],
-        emitter: type[KernelEmitter] = KernelEmitter,
+        emitter: Callable[[InsertPoint], Emitter] = KernelEmitter,
         /,
     ) -> Code: ...
 
@@ -97,7 +104,7 @@ def write_code() -> WriteCode:
     def build(
         types: Sequence[Attribute],
         write: Callable[..., Sequence[SSAValue]],
-        emitter: type[KernelEmitter] = KernelEmitter,
+        emitter: Callable[[InsertPoint], Emitter] = KernelEmitter,
     ) -> Code:
         block = Block(arg_types=types)
         b = emitter(InsertPoint.at_end(block))
@@ -109,3 +116,45 @@ def write_code() -> WriteCode:
         return Code(module)
 
     return build
+
+
+class Compute(Protocol):
+    """
+    `compute(write, x, y)`: for each pair of 32-bit integers the one that `write(emitter, a, b)`
+    emits in a kernel, and the kernel's module.
+    """
+
+    def __call__(
+        self,
+        write: Callable[[SpirvEmitter, SSAValue, SSAValue], SSAValue],
+        x: Array,
+        y: Array,
+        emitter: Callable[[spv.StoreOp, spv.ModuleOp], SpirvEmitter] = ...,
+        /,
+    ) -> tuple[Array, spv.ModuleOp]: ...
+
+
+@pytest.fixture(scope="session")
+def compute() -> Compute:
+    text = Path(__file__).with_name("elements.mlir").read_text()
+
+    def before(store: spv.StoreOp, module: spv.ModuleOp) -> SpirvEmitter:
+        return SpirvEmitter(InsertPoint.before(store), module, after=store.prev_op)
+
+    def run(
+        write: Callable[[SpirvEmitter, SSAValue, SSAValue], SSAValue],
+        x: Array,
+        y: Array,
+        emitter: Callable[[spv.StoreOp, spv.ModuleOp], SpirvEmitter] = before,
+    ) -> tuple[Array, spv.ModuleOp]:
+        module = find_module(parse_text(text))
+        (store,) = (op for op in module.walk() if isinstance(op, spv.StoreOp))
+        loads = [op for op in module.walk() if isinstance(op, spv.LoadOp)]
+        store.operands[1] = write(emitter(store, module), *(op.result for op in loads[-2:]))
+        module.verify()
+        count = -(-len(x) // 64) * 64
+        buffers = [np.resize(np.asarray(v).astype(np.int32), count) for v in (x, y, x)]
+        dispatch(module, "main", (count // 64, 1, 1), {(0, n): b for n, b in enumerate(buffers)})
+        return buffers[2][: len(x)], module
+
+    return run
