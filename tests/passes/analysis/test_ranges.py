@@ -36,7 +36,7 @@ DTYPES = {i8: np.int8, f32: np.float32}
 
 @pytest.mark.parametrize("kind", BINARY, ids=lambda kind: kind.name)
 def test_no_result_lies_outside(kind: Any, write_code: WriteCode):
-    """Of drawn intervals, the ends and numbers between, as the interpreter computes them."""
+    """Draws intervals; the interpreter computes their ends and numbers between."""
     type = i8 if issubclass(kind, arith.SignlessIntegerBinaryOperation) else f32
     rng = np.random.default_rng(len(kind.name))
 

@@ -41,7 +41,7 @@ def write_loop(
 
 
 def parents_of(code: Code, kind: type[arith.MuliOp | memref.LoadOp]) -> list[str]:
-    """The operations around those of a kind."""
+    """Names the operation around each operation of a kind."""
     parents = [op.parent_op() for op in code.module.walk() if isinstance(op, kind)]
     return [op.name for op in parents if op is not None]
 

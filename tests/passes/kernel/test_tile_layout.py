@@ -30,7 +30,7 @@ def places_of(layout: Layout) -> Iterator[tuple[tuple[int, ...], Place]]:
             yield (*groups, lane), tuple(map(sum, zip(*bits, *steps, register, strict=True)))
 
 
-def held(layout: Layout) -> Counter[Place]:
+def count_holders(layout: Layout) -> Counter[Place]:
     """Counts the invocations that hold each place."""
     return Counter(place for _, place in places_of(layout))
 
@@ -42,23 +42,23 @@ def held(layout: Layout) -> Counter[Place]:
 def test_a_tile_is_spread_over_all_invocations(shape: Sequence[int], subgroups: int) -> None:
     layout = spread(shape, TARGET, subgroups)
     odd = 3 if subgroups == 6 else 1
-    assert held(layout) == dict.fromkeys(product(*map(range, shape)), odd)
+    assert count_holders(layout) == dict.fromkeys(product(*map(range, shape)), odd)
     neighbour = layout.lanes[0]
     assert neighbour == (*(0 for _ in shape[1:]), 1), "neighbours go to neighbours"
     assert layout.numbers[layout.registers[-1]] == len(layout.registers) - 1
 
 
 def test_a_tile_smaller_than_the_invocations_is_held_several_times() -> None:
-    assert held(spread((4, 4), TARGET, 2)) == dict.fromkeys(product(range(4), range(4)), 4)
+    assert count_holders(spread((4, 4), TARGET, 2)) == dict.fromkeys(product(range(4), range(4)), 4)
 
 
 def test_an_axis_that_is_dropped_leaves_one_element_for_each_row() -> None:
     layout = spread((8, 64), TARGET, 1)
     rows = layout.drop_axis(1)
-    assert set(held(rows)) == {(row,) for row in range(8)}
+    assert set(count_holders(rows)) == {(row,) for row in range(8)}
     assert len(rows.registers) == 8 * 64 // LANES // (64 // LANES)
     turned = layout.select_axes((1, None, 0))
-    assert held(turned) == {(c, 0, r): n for (r, c), n in held(layout).items()}
+    assert count_holders(turned) == {(c, 0, r): n for (r, c), n in count_holders(layout).items()}
 
 
 @pytest.mark.parametrize(("use", "tile"), [("A", (64, 32)), ("B", (32, 64)), ("Acc", (64, 64))])
@@ -66,14 +66,14 @@ def test_matrices_hold_a_tile_as_their_target_says(use: str, tile: tuple[int, in
     grid = 2, 2
     bits = 32 if use == "Acc" else 16
     matrix = matrices(TARGET, use, tile, (16, 16), grid, bits)
-    # Subgroups of a row share A, those of a column B.
+    # Subgroups of a row share A, subgroups of a column share B.
     assert matrix.counts == {"A": (2, 2), "B": (2, 2), "Acc": (2, 2)}[use]
     assert matrix.steps == {"A": (32, 0), "B": (0, 32), "Acc": (32, 32)}[use]
     assert str(matrix.type_of(f16)).count("16x16xf16") == 1
     layout = matrix.layout
     assert layout is not None
     copies = 1 if use == "Acc" else 2
-    assert held(layout) == dict.fromkeys(product(*map(range, tile)), copies)
+    assert count_holders(layout) == dict.fromkeys(product(*map(range, tile)), copies)
     fragment = TARGET.fragment(use, (16, 16), bits)
     assert fragment is not None
     for (*groups, lane), place in places_of(layout):

@@ -1,4 +1,4 @@
-"""Code before an operation of a function: arithmetic on what is known at its top stands there."""
+"""Code is written before an operation, arithmetic on built-ins at the function's top."""
 
 from __future__ import annotations
 
