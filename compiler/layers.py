@@ -22,15 +22,13 @@ from xdsl_spirv.dialects.program import step_of
 from xdsl_spirv.dialects.schedule import (
     CONSIDERED,
     SCHEDULE,
-    AttentionAttr,
     AttentionMergeOp,
     AttentionOp,
     ConsideredAttr,
-    ContractionAttr,
-    DirectAttr,
     DispatchOp,
     PackOp,
     bit_width,
+    schedule_of,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.analysis.contraction import (
@@ -75,23 +73,17 @@ def relies_on_component_map(module: Operation) -> bool:
     Whether any kernel relies on the target's map from components of cooperative matrices to
     invocations. Vulkan leaves the map to the implementation: the program is correct on no other.
     """
-    return any(SCHEDULE in op.attributes and _relies(op) for op in module.walk())
+    return any(map(_relies, module.walk()))
 
 
 def _relies(op: Operation) -> bool:
     """Whether invocations compute on single components of fragments, by the component map."""
-    schedule = op.attributes[SCHEDULE]
-    if isinstance(schedule, AttentionAttr):
-        return schedule.in_registers
-    if not isinstance(schedule, ContractionAttr) or not isinstance(op, LinalgStructuredOperation):
-        return False
-    if schedule.result.data == "components":
-        return True
-    direct = [isinstance(path, DirectAttr) for path in (schedule.a, schedule.b)]
-    return any(direct) and any(
-        unpacking is not None and is_direct
-        for unpacking, is_direct in zip(contraction_of(op).unpackings, direct, strict=True)
-    )
+    schedule = schedule_of(op)
+    if schedule is None or schedule.uses_components or not schedule.direct:
+        return schedule is not None and schedule.uses_components
+    assert isinstance(op, LinalgStructuredOperation)
+    unpackings = contraction_of(op).unpackings
+    return any(unpackings[operand] is not None for operand in schedule.direct)
 
 
 def _considered_paths(op: Operation) -> list[Considered]:

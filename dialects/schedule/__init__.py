@@ -18,7 +18,9 @@ from xdsl_spirv.dialects.schedule.attributes import (
     ContractionAttr,
     DirectAttr,
     InstructionAttr,
+    ScheduleAttr,
     StagedAttr,
+    schedule_of,
 )
 from xdsl_spirv.dialects.schedule.operations import (
     UPDATES,
@@ -66,11 +68,13 @@ __all__ = [
     "ReduceRowsOp",
     "RowsAttr",
     "Schedule",
+    "ScheduleAttr",
     "SelectedViewOp",
     "StagedAttr",
     "WindowAttr",
     "YieldOp",
     "bit_width",
+    "schedule_of",
 ]
 
 MODULES = (

@@ -43,8 +43,13 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.keyed import KeyedAttr, integer, key, keyed_attr_definition, word
-from xdsl_spirv.dialects.schedule.attributes import DYNAMIC, INSTRUCTION, InstructionAttr
+from xdsl_spirv.dialects.keyed import integer, key, keyed_attr_definition, word
+from xdsl_spirv.dialects.schedule.attributes import (
+    DYNAMIC,
+    INSTRUCTION,
+    InstructionAttr,
+    ScheduleAttr,
+)
 from xdsl_spirv.dialects.schedule.packing import check_result, fill_in, types_of_result
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 
@@ -93,7 +98,7 @@ LOOPS = ("m", "n", "d", "e")
 
 
 @keyed_attr_definition
-class AttentionAttr(KeyedAttr):
+class AttentionAttr(ScheduleAttr):
     """
     The schedule of an attention.
 
@@ -138,6 +143,14 @@ class AttentionAttr(KeyedAttr):
     def paths(self) -> tuple[str, str, str]:
         """The paths of the queries, keys and values."""
         return self.q.data, self.k.data, self.v.data
+
+    @property
+    def packs(self) -> bool:
+        return "direct" in self.paths
+
+    @property
+    def uses_components(self) -> bool:
+        return self.in_registers
 
     @property
     def staged(self) -> bool:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, BoolAttr, IntAttr, IntegerAttr, StringAttr
-from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -52,6 +53,42 @@ FIRST = ("load", "store")
 RESULTS = ("fragments", "rows", "components", "elements")
 
 
+class ScheduleAttr(KeyedAttr):
+    """A schedule of any kind, with the facts that passes ask of every schedule."""
+
+    HAS_FRAGMENTS: ClassVar[bool] = False
+    """True if results are computed in fragments, whose columns may be several parts of a result."""
+
+    READS_COLUMNS: ClassVar[bool] = False
+    """True if the kernel may also compute what reads, or sums up, whole rows of its operands."""
+
+    @property
+    def kind(self) -> str:
+        """The name under which the kind of kernel is registered (see `schedule.kinds`)."""
+        return self.name.removeprefix("schedule.")
+
+    @property
+    def packs(self) -> bool:
+        """True if the kernel may read operands that are packed before."""
+        return False
+
+    @property
+    def uses_components(self) -> bool:
+        """True if invocations compute by the target's map of the components of fragments."""
+        return False
+
+    @property
+    def direct(self) -> tuple[int, ...]:
+        """The operands of a product, A (0) and B (1), whose fragments come from global memory."""
+        return ()
+
+
+def schedule_of(op: Operation) -> ScheduleAttr | None:
+    """Returns the schedule that an operation carries."""
+    schedule = op.attributes.get(SCHEDULE)
+    return schedule if isinstance(schedule, ScheduleAttr) else None
+
+
 @keyed_attr_definition
 class StagedAttr(KeyedAttr):
     """
@@ -73,14 +110,14 @@ class StagedAttr(KeyedAttr):
     layout: StringAttr = word(LAYOUTS, converter=StringAttr, default="rows")
 
     @property
-    def in_panels(self) -> bool:
-        """Whether the operand is packed into panels along K before it is staged."""
-        return self.layout.data == "panels"
+    def packs(self) -> bool:
+        """True if the operand is packed before it is staged."""
+        return self.layout.data != "rows"
 
     @property
-    def in_fragments(self) -> bool:
-        """Whether the operand is packed into fragments before it is staged."""
-        return self.layout.data == "fragments"
+    def in_panels(self) -> bool:
+        """True if the operand is packed into panels along K before it is staged."""
+        return self.layout.data == "panels"
 
 
 @keyed_attr_definition
@@ -96,6 +133,14 @@ class DirectAttr(KeyedAttr):
     name = "schedule.direct"
     ahead: IntAttr = integer(converter=IntAttr, default=0, least=0)
     MAY_BE_BARE = True
+
+    @property
+    def packs(self) -> bool:
+        return True
+
+    @property
+    def in_panels(self) -> bool:
+        return False
 
 
 @irdl_attr_definition
@@ -179,7 +224,7 @@ def _subgroups(counts: Sequence[int]) -> ArrayAttr[IntAttr]:
 
 
 @keyed_attr_definition
-class ContractionAttr(KeyedAttr):
+class ContractionAttr(ScheduleAttr):
     """
     The schedule of a contraction.
 
@@ -208,6 +253,28 @@ class ContractionAttr(KeyedAttr):
     group: IntAttr = integer(converter=IntAttr, default=1, least=1, is_suffix=True)
     first: StringAttr = word(FIRST, converter=StringAttr, default="load")
     result: StringAttr = word(RESULTS, converter=StringAttr, default="fragments")
+    HAS_FRAGMENTS = True
+
+    @property
+    def kind(self) -> str:
+        return self.instruction.kind.data
+
+    @property
+    def paths(self) -> tuple[StagedAttr | DirectAttr, StagedAttr | DirectAttr]:
+        """The paths of A and B."""
+        return self.a, self.b
+
+    @property
+    def packs(self) -> bool:
+        return any(path.packs for path in self.paths)
+
+    @property
+    def uses_components(self) -> bool:
+        return self.result.data == "components"
+
+    @property
+    def direct(self) -> tuple[int, ...]:
+        return tuple(n for n, path in enumerate(self.paths) if isinstance(path, DirectAttr))
 
     @property
     def tile(self) -> tuple[int, int, int]:
@@ -233,13 +300,8 @@ class ContractionAttr(KeyedAttr):
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether subgroups multiply together, with cooperative matrices."""
-        return self.instruction.kind.data == "coopmat"
-
-    @property
-    def is_packed(self) -> bool:
-        """Whether invocations multiply by packed dot products."""
-        return self.instruction.kind.data == "dot"
+        """True if subgroups multiply together, with cooperative matrices."""
+        return self.kind == "coopmat"
 
     @property
     def subgroup_count(self) -> int:

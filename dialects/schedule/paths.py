@@ -11,20 +11,14 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, StringAttr
 from xdsl.utils.exceptions import VerifyException
 
-from xdsl_spirv.dialects.keyed import (
-    KeyedAttr,
-    integer,
-    integer_array,
-    integers,
-    keyed_attr_definition,
-    word,
-)
+from xdsl_spirv.dialects.keyed import integer, integer_array, integers, keyed_attr_definition, word
+from xdsl_spirv.dialects.schedule.attributes import ScheduleAttr
 
 REDUCERS = ("invocation", "subgroup", "workgroup")
 
 
 @keyed_attr_definition
-class LoopsAttr(KeyedAttr):
+class LoopsAttr(ScheduleAttr):
     """
     The schedule of a dispatch that is not a contraction.
 
@@ -83,7 +77,7 @@ class LoopsAttr(KeyedAttr):
 
 
 @keyed_attr_definition
-class WindowAttr(KeyedAttr):
+class WindowAttr(ScheduleAttr):
     """
     A subgroup computes neighbours in a row of the result, one for each invocation.
 
@@ -107,7 +101,7 @@ MOST_DIGITS = 3
 
 
 @keyed_attr_definition
-class RowsAttr(KeyedAttr):
+class RowsAttr(ScheduleAttr):
     """
     Invocations compute `rows` x `columns` elements of the result each, or a part of their sums.
 
@@ -135,6 +129,7 @@ class RowsAttr(KeyedAttr):
     digits: IntAttr = integer(converter=IntAttr, default=0)
     within: IntAttr = integer(converter=IntAttr, default=1, least=1)
     subgroups: ArrayAttr[IntAttr] = integers(2, converter=integer_array, least=1, kw_only=True)
+    READS_COLUMNS = True
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -156,7 +151,7 @@ ACROSS = ("keys", "rows")
 
 
 @keyed_attr_definition
-class AttentionLanesAttr(KeyedAttr):
+class AttentionLanesAttr(ScheduleAttr):
     """
     The schedule of an attention by multiply-adds.
 

@@ -20,14 +20,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.traits import IsTerminator
 
-from xdsl_spirv.dialects.schedule import (
-    SCHEDULE,
-    CollectiveOp,
-    ContractionAttr,
-    DispatchOp,
-    PaddedViewOp,
-    RowsAttr,
-)
+from xdsl_spirv.dialects.schedule import CollectiveOp, DispatchOp, PaddedViewOp, schedule_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.linalg_code import maps_of, yields_of
 from xdsl_spirv.passes.analysis.pointwise import (
@@ -181,7 +174,8 @@ def epilogue_of(root: LinalgStructuredOperation, map: AffineMap) -> Epilogue:
     block = root.parent_block()
     if block is None or not isinstance(root.parent_op(), DispatchOp | CollectiveOp):
         return Epilogue(placed, (placed,))
-    is_of_rows = isinstance(root.attributes.get(SCHEDULE), RowsAttr)
+    schedule = schedule_of(root)
+    is_of_rows = schedule is not None and schedule.READS_COLUMNS
     chain = _chain(block, root, placed, is_of_rows)
     stored = [link for link in chain.values() if _is_stored(link.value, block)]
     source = _source(chain) if is_of_rows else None
@@ -209,7 +203,8 @@ def _chain(
     Other operations may read these values only if `may_end` is set; otherwise raises `NotFused`.
     """
     chain = {placed.value: placed}
-    in_fragments = isinstance(root.attributes.get(SCHEDULE), ContractionAttr)
+    schedule = schedule_of(root)
+    in_fragments = schedule is not None and schedule.HAS_FRAGMENTS
     op = root.next_op
     while op is not None:
         if isinstance(op, linalg.ops.GenericOp) and any(v in chain for v in op.inputs):

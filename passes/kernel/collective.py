@@ -33,7 +33,7 @@ from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
 
 if TYPE_CHECKING:
-    from xdsl_spirv.passes.schedule.packing import PackPlan, PanelPlan
+    from xdsl_spirv.passes.schedule.packing import FragmentsPlan, PanelsPlan
 
 
 class Core(Multiplier, Protocol):
@@ -72,15 +72,25 @@ def write_contraction(
     core.end(multiply_tiles(builder, plan, core, (a, b), totals), (a, b))
 
 
-def write_pack(
-    builder: KernelEmitter, plan: PackPlan | PanelPlan, collective: CollectiveOp
-) -> None:
-    """Writes the kernel that packs an operand into fragments or panels."""
-    from xdsl_spirv.passes.kernel.packed import lower_pack
+def write_pack(builder: KernelEmitter, plan: FragmentsPlan, collective: CollectiveOp) -> None:
+    """Writes the kernel that packs an operand into fragments."""
+    from xdsl_spirv.passes.kernel.packed import pack_fragments
 
+    pack_fragments(builder, *_find_operands(collective), plan)
+
+
+def write_panels(builder: KernelEmitter, plan: PanelsPlan, collective: CollectiveOp) -> None:
+    """Writes the kernel that packs an operand into panels."""
+    from xdsl_spirv.passes.kernel.packed import pack_panels
+
+    pack_panels(builder, *_find_operands(collective), plan)
+
+
+def _find_operands(collective: CollectiveOp) -> tuple[SSAValue, SSAValue]:
+    """Returns the operand that a collective packs, and the packed one."""
     op = collective.body.block.last_op
     assert isinstance(op, PackOp)
-    lower_pack(builder, op.source, op.destination, plan)
+    return op.source, op.destination
 
 
 def init_of(collective: CollectiveOp, plan: ContractionPlan) -> SSAValue | None:

@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from xdsl_spirv.passes.emit.emitter import Condition
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
-from xdsl_spirv.passes.kernel.collective import Operand, write_contraction, write_pack
+from xdsl_spirv.passes.kernel.collective import Operand, write_contraction, write_pack, write_panels
 from xdsl_spirv.passes.kernel.fragments import FragmentTile
 from xdsl_spirv.passes.kernel.matrix_values import matrix_type, multiply_matrices
 from xdsl_spirv.passes.kernel.result_tile import Place
@@ -97,4 +97,8 @@ class ContractionToCooperativeMatrixPass(KernelPass):
     """Writes out every kernel whose schedule says `coopmat`: subgroups multiply fragments."""
 
     name = "contraction-to-cooperative-matrix"
-    codes = {"coopmat": partial(write_contraction, CooperativeCore), "pack": write_pack}
+    codes = {
+        "coopmat": partial(write_contraction, CooperativeCore),
+        "pack": write_pack,
+        "pack_panels": write_panels,
+    }

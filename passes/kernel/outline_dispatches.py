@@ -35,7 +35,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, DispatchOp, LoopsAttr
+from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, DispatchOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
@@ -44,13 +44,7 @@ from xdsl_spirv.passes.analysis.sizes import SizeCode, extent
 from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.passes.graph.form_dispatches import form_contraction
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type
-from xdsl_spirv.passes.schedule.kinds import (
-    ContractionPlan,
-    KernelPlan,
-    ScheduleDoesNotFit,
-    plan_of,
-    root_of,
-)
+from xdsl_spirv.passes.schedule.kinds import KernelPlan, ScheduleDoesNotFit, plan_of, root_of
 from xdsl_spirv.targets import Target
 
 KERNELS = "kernels"
@@ -112,14 +106,11 @@ class OutlineDispatchesPass(ModulePass):
 
 def _body_of(dispatch: DispatchOp, plan: KernelPlan) -> KernelBody:
     """Chooses the kernel's region: `LoopsBody` for loops and for column readers."""
-    contraction = plan.contraction if isinstance(plan, ContractionPlan) else None
-    loops = dispatch.attributes.get(SCHEDULE)
-    read = contraction is not None and contraction.epilogue.source is not None
-    if not read and not isinstance(loops, LoopsAttr):
-        return KernelBody(dispatch, contraction)
+    if not plan.has_loops:
+        return KernelBody(dispatch, plan.product)
     from xdsl_spirv.passes.loops.body import LoopsBody
 
-    return LoopsBody(dispatch, loops if isinstance(loops, LoopsAttr) else None, contraction)
+    return LoopsBody(dispatch, plan.product)
 
 
 @dataclass(frozen=True)

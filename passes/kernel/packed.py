@@ -21,7 +21,7 @@ from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import as_one
 from xdsl_spirv.passes.kernel.matrix_values import matrix_type, put_together, take_apart, zeros
 from xdsl_spirv.passes.kernel.staging import StagedOperand
-from xdsl_spirv.passes.schedule.packing import PackPlan, PanelPlan
+from xdsl_spirv.passes.schedule.packing import FragmentsPlan, PanelsPlan
 from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, vector_type
 
 
@@ -222,18 +222,8 @@ class StagedFragments(StagedOperand):
         return share if share.type == moved else self.builder.add(spv.BitcastOp(share, moved))
 
 
-def lower_pack(
-    builder: KernelEmitter, source: SSAValue, destination: SSAValue, plan: PackPlan | PanelPlan
-) -> None:
-    """Writes the whole body of a kernel that packs."""
-    if isinstance(plan, PanelPlan):
-        _pack_panels(builder, source, destination, plan)
-    else:
-        _pack_fragments(builder, source, destination, plan)
-
-
-def _pack_panels(
-    b: KernelEmitter, source: SSAValue, destination: SSAValue, plan: PanelPlan
+def pack_panels(
+    b: KernelEmitter, source: SSAValue, destination: SSAValue, plan: PanelsPlan
 ) -> None:
     """Packs the rows of a panel through Workgroup memory, transposing rows that lie across K."""
     packing, vector = plan.packing, plan.vector
@@ -264,11 +254,10 @@ def _pack_panels(
         b.when(b.below(place, count) if number + invocations > count else True, move)
 
 
-def _pack_fragments(
-    builder: KernelEmitter, source: SSAValue, destination: SSAValue, plan: PackPlan
+def pack_fragments(
+    b: KernelEmitter, source: SSAValue, destination: SSAValue, plan: FragmentsPlan
 ) -> None:
-    """Each subgroup packs fragments that lie along K."""
-    b, packing = builder, plan.packing
+    """Packs fragments that lie along K, some by each subgroup."""
     lane = b.lane_id()
     subgroup = b.subgroup_id(plan.subgroups)
     outer = b.block_id(gpu.DimensionEnum.X, "outer")
@@ -283,7 +272,7 @@ def _pack_fragments(
     start = b.times(inner, plan.depth)
     staged.store_all(staged.load_all(start), start)
     b.barrier()
-    _, depth = packing.fragment_sizes
+    _, depth = plan.packing.fragment_sizes
     first = b.plus(b.times(outer, plan.subgroups), subgroup)
     part = (1, plan.depth)
     packed = PackedOperand(b, destination, tile, batch, first, lane, part, sizes=plan.sizes)

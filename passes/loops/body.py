@@ -18,9 +18,10 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, StridedL
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp, LoopsAttr
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, least
+from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, least, static
 from xdsl_spirv.passes.analysis.contraction import Contraction, pads_with_zeros
+from xdsl_spirv.passes.analysis.loops_arrays import Result
 from xdsl_spirv.passes.analysis.loops_reader import results_of_collective
 from xdsl_spirv.passes.analysis.sizes import (
     extent,
@@ -32,8 +33,6 @@ from xdsl_spirv.passes.analysis.sizes import (
 )
 from xdsl_spirv.passes.kernel.kernel_body import KernelBody, Unplaced, buffer_type, is_for_shapes
 from xdsl_spirv.passes.schedule.kinds import KernelPlan
-from xdsl_spirv.passes.schedule.loops_schedule import LoopsPlan, busy_workgroups
-from xdsl_spirv.targets import Target
 
 
 class LoopsBody(KernelBody):
@@ -43,37 +42,30 @@ class LoopsBody(KernelBody):
     Raises `Unplaced` for an operation that has no form on buffers.
     """
 
-    def __init__(
-        self,
-        dispatch: DispatchOp,
-        schedule: LoopsAttr | None,
-        contraction: Contraction | None = None,
-    ):
+    def __init__(self, dispatch: DispatchOp, contraction: Contraction | None = None):
         block = dispatch.body.block
         self.updated = {block.args[operand] for operand in dispatch.updates.values()}
         """Operands that are updated in place: elements that are not inserted stay."""
         super().__init__(dispatch, contraction)
         for op in self.block.ops:
-            if isinstance(op, CollectiveOp) and schedule is not None:
-                op.attributes[SCHEDULE] = schedule
+            if isinstance(op, CollectiveOp) and SCHEDULE in dispatch.attributes:
+                op.attributes[SCHEDULE] = dispatch.attributes[SCHEDULE]
 
     def grid_of(self, plan: KernelPlan) -> tuple[Size, Size, Size]:
-        """The workgroups that have something to do, and not more than are scheduled."""
-        if not isinstance(plan, LoopsPlan):
-            return plan.grid
-        busy = self._workgroups(plan.schedule, plan.target)
-        return least(busy, plan.schedule.workgroups.data), 1, 1
-
-    def _workgroups(self, schedule: LoopsAttr, target: Target) -> Size:
-        """The workgroups that have something to do, from the sizes of the dispatch's operands."""
-        code = next(op for op in self.block.ops if isinstance(op, CollectiveOp))
-        _, results = results_of_collective(code.body.block)
-        count = busy_workgroups(results, schedule, target)
+        """Returns the workgroups that have something to do, at most as many as are scheduled."""
+        count = plan.busy_workgroups(self._read_results)
         if not is_dynamic(count):
-            return count
+            return plan.grid
         origins = {argument: value for (value, _), argument in self._arguments.items()}
         origins |= zip(self.results, self.dispatch.yielded, strict=True)
-        return count.replaced({e: _size_of(origins[e.value], e.dimension) for e in count.extents})
+        known = {e: _size_of(origins[e.value], e.dimension) for e in count.extents}
+        most, y, z = static(plan.grid)
+        return least(count.replaced(known), most), y, z
+
+    def _read_results(self) -> Sequence[Result]:
+        """Returns the results that the kernel's code stores."""
+        code = next(op for op in self.block.ops if isinstance(op, CollectiveOp))
+        return results_of_collective(code.body.block)[1]
 
     def _convert(self, op: Operation) -> None:
         match op:

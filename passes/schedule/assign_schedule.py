@@ -36,14 +36,7 @@ from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import is_weight
 from xdsl_spirv.passes.schedule.contraction_candidates import candidates_of
 from xdsl_spirv.passes.schedule.fit import not_listed
-from xdsl_spirv.passes.schedule.kinds import (
-    KINDS,
-    ScheduleDoesNotFit,
-    check,
-    kind_of,
-    path_of,
-    plan_of,
-)
+from xdsl_spirv.passes.schedule.kinds import KINDS, ScheduleDoesNotFit, check, kind_of, plan_of
 from xdsl_spirv.passes.schedule.paths import (
     ATTENTION,
     COOPERATIVE_MATRIX,
@@ -242,8 +235,8 @@ def decide(contraction: Contraction, target: Target, decisions: Decisions) -> Sc
     """
     op = contraction.op
     known = lookup(contraction, target)
-    path = None if known is None else path_of(known)
-    if known is not None and path is not None and not decisions.bars(op, path):
+    path = COOPERATIVE_MATRIX if known is None else KINDS[known.kind].path
+    if known is not None and not decisions.bars(op, path):
         decisions.note(op, path, f"measured to be the fastest on {target.name}", taken=True)
         return known
     if not decisions.bars(op, ROTATE):

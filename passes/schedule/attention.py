@@ -127,6 +127,7 @@ class AttentionPlan(OfAttention):
     target: Target
     CHECKS, SECONDS = "attention_fit:problems", "attention_choice:estimate_seconds"
     LOOPS_OF = LOOPS_OF
+    PACKINGS = "attention_packing:packings_of"
 
     @property
     def element(self) -> Attribute:

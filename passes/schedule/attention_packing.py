@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,14 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.layout import Axis, Walk, joined
 from xdsl_spirv.passes.schedule.attention import LOOPS_OF, AttentionPlan, D, N
 from xdsl_spirv.passes.schedule.tiles import PackedTile
+
+
+def packings_of(plan: AttentionPlan) -> Iterator[tuple[int, PackingAttr, list[Size]]]:
+    """Lists the operands that a schedule reads directly: number, packing and its open sizes."""
+    for number, name in enumerate("qkv"):
+        if plan.path(name) == "direct":
+            operand = PackedOperand(plan, name)
+            yield number, operand.packing, operand.numbers
 
 
 @dataclass(frozen=True)

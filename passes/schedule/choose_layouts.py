@@ -57,7 +57,6 @@ from xdsl_spirv.passes.graph.layouts import (
 from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows, window_or_reason
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import LAYOUT, Decisions, Limits, note_before_schedules
-from xdsl_spirv.passes.schedule.plan import packs
 from xdsl_spirv.targets import Target
 
 ROUNDS = 4
@@ -446,9 +445,9 @@ class Estimates:
             tiled = cheapest(contraction, self.target, self.decisions)
         except (ScheduleDoesNotFit, NotAContraction):
             return Estimate(float("inf"))
-        paths = tiled.schedule.a, tiled.schedule.b
+        paths = tiled.schedule.paths
         packed = any(
-            packs(path)
+            path.packs
             for value, path in zip((contraction.a, contraction.b), paths, strict=True)
             if is_weight(value)
         )

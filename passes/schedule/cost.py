@@ -46,7 +46,7 @@ def _weight_bytes(plan: Plan) -> int:
 
 def multiplying(plan: Plan, rate: float | None, alone: float | None = None) -> float:
     """Estimates the seconds that the tiles take by their rates alone."""
-    if plan.schedule.instruction.kind.data == "fma" and "fma f32" in plan.target.rates:
+    if plan.schedule.kind == "fma" and "fma f32" in plan.target.rates:
         return _by_invocations(plan, plan.target.model.contraction.scalar)
     tile_m, tile_n, tile_k = plan.schedule.tile
     units = plan.target.compute_units

@@ -39,7 +39,7 @@ ACCUMULATED = ("f16", "f32", "f64", "s8", "u8", "s16", "u16", "s32", "u32", "s64
 def problems_of(plan: Plan) -> Iterator[str]:
     """Each reason why the plan cannot be carried out."""
     wrong = list(_instruction(plan) if plan.schedule.is_cooperative else _invocations(plan))
-    if plan.schedule.is_packed:
+    if plan.schedule.kind == "dot":
         wrong += _dots(plan)
     yield from wrong
     if wrong:
@@ -92,7 +92,7 @@ FEATURES: dict[str, str] = {"f16": "float16", "f64": "float64"}
 
 def _invocations(plan: Plan) -> Iterator[str]:
     target, types = plan.target, plan.contraction.types
-    kind = plan.schedule.instruction.kind.data
+    kind = plan.schedule.kind
     needed = {FEATURES.get(name) for name in types}
     for feature in sorted(name for name in needed if name and name not in target.features):
         named = f"{types[0]} x {types[1]} -> {types[2]}"
@@ -157,7 +157,7 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
     columns = k if tile.k_axis == 1 else (m if name == "a" else n)
     if columns % vector:
         yield f"{name}: vector = {vector} does not divide a fragment's row of {columns} elements"
-    if not plan.schedule.is_cooperative and not plan.schedule.is_packed and vector > 4:
+    if plan.schedule.kind == "fma" and vector > 4:
         yield f"{name}: vector = {vector}: fma takes vectors of up to 4 elements"
     if tile.padding % vector:
         yield (
@@ -188,7 +188,7 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
 def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
     """Reasons why an operand cannot be read in fragments."""
     if not plan.schedule.is_cooperative:
-        yield f"{name}: direct is for coopmat: staged serves {plan.schedule.instruction.kind.data}"
+        yield f"{name}: direct is for coopmat: staged serves {plan.schedule.kind}"
         return
     yield from _fragments(name, tile, plan)
 
@@ -196,7 +196,7 @@ def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
 def _staged_fragments(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
     """Reasons why an operand cannot pass through Workgroup memory in fragments."""
     if not plan.schedule.is_cooperative:
-        yield f"{name}: fragments are for coopmat: rows serve {plan.schedule.instruction.kind.data}"
+        yield f"{name}: fragments are for coopmat: rows serve {plan.schedule.kind}"
         return
     assert tile.packing is not None
     packed = PackedTile(tile.packing, tile.element_type, plan.target.subgroup_size)
@@ -226,7 +226,7 @@ def _unpacking_problems(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[s
     """Reasons why an operand's fragments cannot be computed from planes."""
     target = plan.target
     if not plan.schedule.is_cooperative:
-        yield f"{name}: direct is for coopmat: staged serves {plan.schedule.instruction.kind.data}"
+        yield f"{name}: direct is for coopmat: staged serves {plan.schedule.kind}"
         return
     if tile.fragment is None:
         yield (
@@ -315,7 +315,7 @@ def _stages(plan: Plan) -> Iterator[str]:
 def _read_ahead_problems(plan: Plan) -> Iterator[str]:
     """Reasons why fragments cannot be loaded a tile ahead."""
     if not plan.schedule.is_cooperative:
-        yield f"ahead is for coopmat, not {plan.schedule.instruction.kind.data}"
+        yield f"ahead is for coopmat, not {plan.schedule.kind}"
     for name, tile in (("a", plan.a), ("b", plan.b)):
         if not isinstance(tile, StagedTile):
             yield f"{name}: direct, beside an operand with ahead = 1: stage both"
@@ -328,7 +328,7 @@ def _read_ahead_problems(plan: Plan) -> Iterator[str]:
 def _rows(plan: Plan) -> Iterator[str]:
     """Reasons why the result cannot be stored row by row."""
     if not plan.schedule.is_cooperative:
-        yield f"result = rows is for coopmat, not {plan.schedule.instruction.kind.data}"
+        yield f"result = rows is for coopmat, not {plan.schedule.kind}"
         return
     if plan.schedule.slices > 1:
         yield "result = rows: slices of K store what each of them finishes: give result = fragments"
@@ -351,7 +351,7 @@ def _components(plan: Plan) -> Iterator[str]:
     """Reasons why no fragment of the result can be stored component by component."""
     m, n, _ = plan.schedule.instruction.sizes
     if not plan.schedule.is_cooperative:
-        yield f"result = components is for coopmat, not {plan.schedule.instruction.kind.data}"
+        yield f"result = components is for coopmat, not {plan.schedule.kind}"
     elif plan.result.component_places is None:
         yield (
             f"result = components: {plan.target.name} does not say where components of {m} x {n} "
@@ -381,7 +381,7 @@ def _parts(plan: Plan) -> Iterator[str]:
 def _elements(plan: Plan) -> Iterator[str]:
     """Reasons why no function can be called for the elements of the result."""
     if not plan.schedule.is_cooperative:
-        yield f"result = elements is for coopmat, not {plan.schedule.instruction.kind.data}"
+        yield f"result = elements is for coopmat, not {plan.schedule.kind}"
     elif PER_ELEMENT not in plan.target.features:
         yield (
             f"result = elements, but {plan.target.name} does not list {PER_ELEMENT}: give result = "

@@ -30,7 +30,6 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     ModuleOp,
-    StringAttr,
     TensorType,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
@@ -68,10 +67,7 @@ class FoldPartsPass(ModulePass):
     name = "fold-parts"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        scheduled = [
-            o for o in op.walk() if isinstance(o.attributes.get(SCHEDULE), ContractionAttr)
-        ]
-        if not scheduled:
+        if not any(kind_of(o) == "coopmat" for o in op.walk()):
             return
         target = target_of(op, self.name)
         for function in functions_of(op):
@@ -206,7 +202,7 @@ def _fold(parts: _Parts, target: Target) -> DispatchOp:
         return parts.dispatch
     schedule = parts.root.attributes[SCHEDULE]
     assert isinstance(schedule, ContractionAttr)
-    for tried in (schedule, _with_components(schedule)):
+    for tried in (schedule, schedule.replace_values(result="components")):
         writer = _Writer(parts, contraction, schedule.instruction.sizes[1])
         if not writer.can_write():
             return parts.dispatch
@@ -227,13 +223,6 @@ def _fits(dispatch: DispatchOp, target: Target) -> bool:
     except (NotAContraction, ScheduleDoesNotFit):
         return False
     return True
-
-
-def _with_components(schedule: ContractionAttr) -> ContractionAttr:
-    """The schedule whose results do not pass through Workgroup memory."""
-    return ContractionAttr.new(
-        [StringAttr("components") if p is schedule.result else p for p in schedule.parameters]
-    )
 
 
 class _Writer:

@@ -24,14 +24,14 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, LoopsAttr, RowsAttr, YieldOp
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, YieldOp
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.layout import NotLinear
 from xdsl_spirv.passes.analysis.sizes import is_size_op
 from xdsl_spirv.passes.graph.fuse_dispatches import fuse, views_of
 from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
 from xdsl_spirv.passes.graph.own_results import source
-from xdsl_spirv.passes.schedule.kinds import root_of
+from xdsl_spirv.passes.schedule.kinds import kind_of, root_of
 from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows, rows_plan
 from xdsl_spirv.targets import Target
 
@@ -60,8 +60,7 @@ class FoldReadersPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for dispatch, target in dispatches_beside_rows(op, self.name):
-            is_loops = isinstance(dispatch.attributes.get(SCHEDULE), LoopsAttr)
-            if is_loops and not target.processor:
+            if kind_of(dispatch) == "loops" and not target.processor:
                 _fold(dispatch, target)
 
 

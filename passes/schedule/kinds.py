@@ -10,15 +10,15 @@ writes it (`KernelPass` of `passes/kernel`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from types import UnionType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.schedule import (
     FOR_ATTENTION,
@@ -26,9 +26,10 @@ from xdsl_spirv.dialects.schedule import (
     AttentionMergeOp,
     AttentionOp,
     CollectiveOp,
-    ContractionAttr,
     DispatchOp,
+    PackingAttr,
     PackOp,
+    schedule_of,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.contraction import Contraction, contraction_of
@@ -43,6 +44,9 @@ from xdsl_spirv.passes.schedule.paths import (
     ROWS,
 )
 from xdsl_spirv.targets import Target
+
+if TYPE_CHECKING:
+    from xdsl_spirv.passes.analysis.loops_arrays import Result
 
 
 def _load(place: str) -> Callable[..., Any]:
@@ -65,6 +69,9 @@ class KernelPlan(ABC):
 
     SECONDS: ClassVar[str] = ""
     """`module:function` of this folder that estimates the seconds, if the class does not."""
+
+    PACKINGS: ClassVar[str] = ""
+    """`module:function` of this folder that lists `packings`, if operands may be packed."""
 
     @property
     @abstractmethod
@@ -95,6 +102,24 @@ class KernelPlan(ABC):
     def smaller(self) -> str:
         """Names a schedule that takes less Workgroup memory."""
         return "fewer subgroups, rows, columns or keys would fit"
+
+    @property
+    def product(self) -> Contraction | None:
+        """The contraction that the kernel computes, if it computes one."""
+        return None
+
+    @property
+    def has_loops(self) -> bool:
+        """True if the kernel computes operations by loops over their elements."""
+        return False
+
+    def busy_workgroups(self, results: Callable[[], Sequence[Result]]) -> Size | None:
+        """Workgroups that have something to do, if `results` of the kernel's code tell."""
+        return None
+
+    def packings(self) -> Iterator[tuple[int, PackingAttr, Sequence[Size]]]:
+        """Lists the operands to pack before: number, packing, and its open sizes."""
+        return _load(self.PACKINGS)(self) if self.PACKINGS else iter(())
 
     @cached_property
     def seconds(self) -> float:
@@ -133,6 +158,14 @@ class ContractionPlan(KernelPlan):
     """A contraction with its schedule on a target."""
 
     contraction: Contraction
+
+    @property
+    def product(self) -> Contraction:
+        return self.contraction
+
+    @property
+    def has_loops(self) -> bool:
+        return self.contraction.epilogue.source is not None
 
     @property
     def kernel_name(self) -> str:
@@ -174,8 +207,9 @@ KINDS: dict[str, Kind] = {
     "attention": Kind(ATTENTION, AttentionOp, "attention:AttentionPlan"),
     "attention_lanes": Kind(ATTENTION, AttentionOp, "attention_lanes:LanesPlan"),
     "attention_merge": Kind(ATTENTION, AttentionMergeOp, "attention_merge:MergePlan"),
-    "pack": Kind(PACK, PackOp, "packing:plan_packing"),
-    "pack_for_attention": Kind(PACK, PackOp, "packing:plan_packing"),
+    "pack": Kind(PACK, PackOp, "packing:plan_fragments"),
+    "pack_for_attention": Kind(PACK, PackOp, "packing:plan_fragments"),
+    "pack_panels": Kind(PACK, PackOp, "packing:plan_panels"),
     "loops": Kind(LOOPS, DISPATCH, "loops_schedule:LoopsPlan"),
 }
 """
@@ -184,27 +218,15 @@ operations, if these have no schedule.
 """
 
 
-def _named_by(schedule: Attribute) -> str:
-    """Returns the name of a schedule's kind."""
-    if isinstance(schedule, ContractionAttr):
-        return schedule.instruction.kind.data
-    return schedule.name.removeprefix("schedule.")
-
-
 def kind_of(op: Operation) -> str | None:
-    """Returns the kind of an operation; None if it has no schedule and needs one."""
-    schedule = op.attributes.get(SCHEDULE)
-    if schedule is not None:
-        return _named_by(schedule)
+    """Returns the name of an operation's kind; None if it has no schedule and needs one."""
+    if (schedule := schedule_of(op)) is not None:
+        return schedule.kind
     if isinstance(op, PackOp):
+        if op.packing.is_panels:
+            return "pack_panels"
         return "pack_for_attention" if FOR_ATTENTION in op.attributes else "pack"
     return "attention_merge" if isinstance(op, AttentionMergeOp) else None
-
-
-def path_of(schedule: Attribute) -> str | None:
-    """Returns the path that a schedule takes."""
-    kind = KINDS.get(_named_by(schedule))
-    return kind and kind.path
 
 
 def root_of(parent: DispatchOp | CollectiveOp) -> Operation | None:
@@ -224,9 +246,9 @@ def plan_of(op: Operation, target: Target) -> KernelPlan:
     `NotAContraction` if a product is expected and the operation computes something else.
     """
     name, schedule = kind_of(op), op.attributes.get(SCHEDULE)
-    if name is None:
+    if name is None and schedule is None:
         raise ScheduleDoesNotFit("it has no schedule: run assign-schedule")
-    kind = KINDS.get(name)
+    kind = KINDS.get(name or "")
     if kind is None or not isinstance(op, kind.computes):
         raise ScheduleDoesNotFit(f"{schedule or name} is not a schedule of {op.name}")
     of = contraction_of(op) if isinstance(op, LinalgStructuredOperation) else op

@@ -9,7 +9,7 @@ cache, because it keeps them in registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, prod
 
@@ -155,6 +155,13 @@ class LoopsPlan(KernelPlan):
         assert isinstance(type, TensorType)
         sizes = ("D" if size == DYNAMIC_INDEX else str(size) for size in type.get_shape())
         return f"{kind}_{'x'.join(sizes)}".removesuffix("_")
+
+    @property
+    def has_loops(self) -> bool:
+        return True
+
+    def busy_workgroups(self, results: Callable[[], Sequence[Result]]) -> Size:
+        return busy_workgroups(results(), self.schedule, self.target)
 
     def problems(self) -> Iterator[str]:
         """Lists why the schedule does not fit the target."""

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
+from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType, UnitAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -25,25 +25,20 @@ from xdsl.utils.hints import isa
 
 from xdsl_spirv.dialects.schedule import (
     FOR_ATTENTION,
-    SCHEDULE,
-    AttentionAttr,
     AttentionOp,
-    ContractionAttr,
     DispatchOp,
     PackedViewOp,
     PackingAttr,
     PackOp,
     YieldOp,
+    schedule_of,
 )
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, symbol
 from xdsl_spirv.passes import refuse
-from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, packing_of
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, packing_of
 from xdsl_spirv.passes.analysis.sizes import SizeCode, number
 from xdsl_spirv.passes.analysis.target import target_of
-from xdsl_spirv.passes.schedule.attention import AttentionPlan
-from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit, plan_of
-from xdsl_spirv.passes.schedule.plan import Plan, packing_for, packs
 
 Packed: TypeAlias = dict[tuple[SSAValue, PackingAttr, bool, tuple[Size, ...]], SSAValue]
 """
@@ -60,48 +55,18 @@ class PackOperandsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         packed: Packed = {}
-        for root in [scheduled for scheduled in op.walk() if SCHEDULE in scheduled.attributes]:
-            schedule = root.attributes[SCHEDULE]
-            paths = (schedule.a, schedule.b) if isinstance(schedule, ContractionAttr) else ()
-            if not isinstance(schedule, AttentionAttr) and not any(map(packs, paths)):
-                continue
+        for root in [o for o in op.walk() if (s := schedule_of(o)) is not None and s.packs]:
             try:
                 plan = plan_of(root, target_of(op, self.name))
             except (NotAContraction, ScheduleDoesNotFit) as error:
                 refuse(self.name, root, str(error))
-            if isinstance(plan, AttentionPlan):
-                self._pack_attention(plan, packed)
-            else:
-                assert isinstance(plan, Plan)
-                for at, path in enumerate(paths):
-                    if packs(path) and plan.contraction.unpackings[at] is None:
-                        packing = packing_for(plan.contraction, plan.schedule, at, plan.target)
-                        self._pack(plan.contraction, packing, at, packed)
+            for at, packing, sizes in plan.packings():
+                if packing_of(root.operands[at]) is None:
+                    numbers = _numbers_of_sizes(root, sizes)
+                    view = self._view(root, root.operands[at], packing, packed, numbers)
+                    root.operands[at] = view
             if isinstance(dispatch := root.parent_op(), DispatchOp):
                 dispatch.drop_unread_operands()
-
-    def _pack_attention(self, plan: AttentionPlan, packed: Packed) -> None:
-        """Packs queries, keys and values that the schedule reads directly."""
-        op = plan.op
-        for at, name in enumerate("qkv"):
-            value = op.operands[at]
-            if plan.path(name) != "direct" or isinstance(value.owner, PackedViewOp):
-                continue
-            operand = PackedOperand(plan, name)
-            numbers = _numbers_of_sizes(op, operand.numbers)
-            op.operands[at] = self._view(op, value, operand.packing, packed, numbers)
-
-    def _pack(
-        self,
-        contraction: Contraction,
-        packing: PackingAttr,
-        number: int,
-        packed: Packed,
-    ) -> None:
-        root, value = contraction.op, (contraction.a, contraction.b)[number]
-        if packing_of(value) is None:
-            view = self._view(root, value, packing, packed)
-            root.operands = [view if operand is value else operand for operand in root.operands]
 
     def _view(
         self,
@@ -109,7 +74,7 @@ class PackOperandsPass(ModulePass):
         value: SSAValue,
         packing: PackingAttr,
         packed: Packed,
-        numbers: Sequence[SSAValue] = (),
+        numbers: Sequence[SSAValue],
     ) -> SSAValue:
         """
         Returns the view of an operand of `root` that comes into its dispatch packed.
@@ -168,9 +133,10 @@ def _pack_operand(
     return packer.outputs[0]
 
 
-def _numbers_of_sizes(op: AttentionOp, sizes: Sequence[Size]) -> list[SSAValue]:
-    """Returns the attention's operands that give these dynamic sizes."""
-    known = {number(value): value for value in reversed(op.numbers)}
+def _numbers_of_sizes(op: Operation, sizes: Sequence[Size]) -> list[SSAValue]:
+    """Returns the operands that give these dynamic sizes."""
+    indices = [value for value in op.operands if isinstance(value.type, IndexType)]
+    known = {number(value): value for value in reversed(indices)}
     return [known[size] for size in sizes]
 
 

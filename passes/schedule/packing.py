@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import MemRefType, TensorType
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import PackedSizes, PackingAttr, PackOp, StagedAttr, bit_width
@@ -15,12 +14,12 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import (
     named_sizes,
     surely_below,
 )
+from xdsl_spirv.passes.analysis.contraction import element_type
 from xdsl_spirv.passes.analysis.layout import layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.schedule.kinds import KernelPlan
 from xdsl_spirv.passes.schedule.plan import UNROLLED
 from xdsl_spirv.passes.schedule.tiles import (
-    INNER,
     PackedTile,
     StagedTile,
     column_walk,
@@ -41,16 +40,12 @@ TILE_BYTES = 16384
 
 @dataclass(frozen=True)
 class PackPlan(KernelPlan):
-    """
-    A kernel that packs: `subgroups` of a workgroup each pack fragments of `depth` elements along K.
-    """
+    """A kernel that packs an operand, whose tiles pass through Workgroup memory as `staged`."""
 
     sizes: PackedSizes
     target: Target
     subgroups: int
-    depth: int
     staged: StagedTile
-    tile: PackedTile
 
     @property
     def packing(self) -> PackingAttr:
@@ -64,6 +59,14 @@ class PackPlan(KernelPlan):
     def kernel_name(self) -> str:
         return f"pack_{named_sizes(self.sizes.extents[1:])}"
 
+
+@dataclass(frozen=True)
+class FragmentsPlan(PackPlan):
+    """A kernel that packs into fragments: each subgroup packs some, of `depth` along K."""
+
+    depth: int
+    tile: PackedTile
+
     @property
     def grid(self) -> tuple[Size, Size, Size]:
         """Workgroups along M or N, along K, and of the batch."""
@@ -73,96 +76,83 @@ class PackPlan(KernelPlan):
 
 
 @dataclass(frozen=True)
-class PanelPlan(KernelPlan):
+class PanelsPlan(PackPlan):
     """
     A kernel that packs into panels: a workgroup turns `rows` rows of one panel, all of its K tile.
 
     An invocation moves `vector` elements at a time into the panel.
     """
 
-    packing: PackingAttr
-    target: Target
-    subgroups: int
     rows: int
     vector: int
-    staged: StagedTile
 
     @property
-    def invocations(self) -> int:
-        return self.subgroups * self.target.subgroup_size
-
-    @property
-    def kernel_name(self) -> str:
-        return f"pack_{named_sizes(self.packing.extents[1:])}"
-
-    @property
-    def grid(self) -> tuple[int, int, int]:
+    def grid(self) -> tuple[Size, Size, Size]:
         """Workgroups along M or N, along K, and of the batch."""
-        batch, panels, rows, _ = self.packing.shape
+        batch, panels, rows, _ = self.sizes.shape
         return rows // self.rows, panels, batch
 
 
-def plan_packing(op: PackOp, target: Target) -> PackPlan | PanelPlan:
-    """Plans the kernel that packs tensors or memrefs."""
-    source, packing = op.source, op.packing
-    if packing.is_panels:
-        return _plan_panels(source, packing, target)
-    type = source.type
-    assert isinstance(type, TensorType | MemRefType)
-    element = type.element_type
-    sizes = packing.sized([number(value) for value in op.numbers])
+def plan_fragments(op: PackOp, target: Target) -> FragmentsPlan:
+    """Plans the kernel that packs tensors or memrefs into fragments."""
+    sizes, element = _sizes_of(op), element_type(op.source)
     _, inner_count, outer_count, _ = sizes.shape
-    outer_size, inner_size = packing.fragment_sizes
+    outer_size, inner_size = own = sizes.packing.fragment_sizes
     subgroups = next(n for n in (MOST_SUBGROUPS, 2, 1) if is_multiple(outer_count, n))
     steps = next(n for n in (DEPTH, 2, 1) if is_multiple(inner_count, n))
-    layout = layout_of(packing.map.data, extents(source), None, sizes.sizes, packing.loops)
-    axis = k_axis_of(layout)
-    run, row = layout.run(column_walk(axis)), inner_size if axis == 1 else outer_size
-    bytes = bit_width(element) // 8
-    vector = next((v for v in _widths(bytes) if run % v == 0 and row % v == 0), 1)
-    path = StagedAttr(padding=16 // bytes, vector=vector)
-    _, outer, inner = sizes.extents
-    depth = steps * inner_size
-    sizes_of_tile = (subgroups * outer_size, outer), (depth, inner)
-    counts = outer_count // subgroups, inner_count // steps
-    staged = _reaching(staged_tile(path, element, *sizes_of_tile, layout), *counts)
-    tile = PackedTile(packing, element, target.subgroup_size)
-    return PackPlan(sizes, target, subgroups, depth, staged, tile)
+    shape, counts = (subgroups * outer_size, steps * inner_size), (subgroups, steps)
+    staged = _stage_operand(op.source, sizes, shape, counts, own)
+    tile = PackedTile(sizes.packing, element, target.subgroup_size)
+    return FragmentsPlan(sizes, target, subgroups, staged, steps * inner_size, tile)
 
 
-def _plan_panels(source: SSAValue, packing: PackingAttr, target: Target) -> PanelPlan:
-    type = source.type
-    assert isinstance(type, TensorType | MemRefType)
-    element = type.element_type
-    bytes = bit_width(element) // 8
-    _, panels, count, depth = packing.shape
-    vector = next((v for v in _widths(bytes) if depth % v == 0), 1)
+def plan_panels(op: PackOp, target: Target) -> PanelsPlan:
+    """Plans the kernel that packs tensors or memrefs into panels."""
+    sizes, bytes = _sizes_of(op), bit_width(element_type(op.source)) // 8
+    _, _, count, depth = sizes.packing.shape
+    vector = _widest(bytes, depth)
     invocations = MOST_SUBGROUPS * target.subgroup_size
     most = min(UNROLLED * vector * invocations, TILE_BYTES // bytes) // depth
     rows = next(r for r in (64, 32, 16, 8, 4, 2, 1) if count % r == 0 and (r <= most or r == 1))
-    sizes = [size.data for size in packing.sizes]
-    layout = layout_of(packing.map.data, type.get_shape(), None, sizes, packing.loops)
-    axis = k_axis_of(layout)
-    run = layout.run(INNER)
     # Across K single elements are turned: no wider piece of memory is a piece of a panel's row.
-    read = next((v for v in _widths(bytes) if vector % v == 0 and run % v == 0), 1)
-    path = StagedAttr(padding=16 // bytes, vector=read if axis == 1 else 1)
-    _, outer, inner = packing.extents
-    tile = staged_tile(path, element, (rows, outer), (depth, inner), layout)
-    staged = _reaching(tile, count // rows, panels)
-    return PanelPlan(packing, target, MOST_SUBGROUPS, rows, vector, staged)
+    staged = _stage_operand(op.source, sizes, (rows, depth), (rows, 1), (1, vector))
+    return PanelsPlan(sizes, target, MOST_SUBGROUPS, staged, rows, vector)
 
 
-def _reaching(tile: StagedTile, outer: Size, inner: Size) -> StagedTile:
-    """The operand's tile if this many fragments are packed along M or N, and K, with zeros."""
-    counts = (inner, outer) if tile.k_axis == 0 else (outer, inner)
-    rows, columns = (
-        not surely_below(count, ceil_div(size, own) + 1)
-        for count, size, own in zip(counts, tile.extent, tile.shape, strict=True)
-    )
-    return replace(tile, beyond=(rows, columns))
+def _sizes_of(op: PackOp) -> PackedSizes:
+    return op.packing.sized([number(value) for value in op.numbers])
 
 
-def _widths(bytes: int) -> list[int]:
-    """Returns the numbers of elements of `bytes` bytes that can be moved at once, largest first."""
-    return [v for v in (16, 8, 4, 2) if v * bytes in (4, 8, 16)]
+def _stage_operand(
+    source: SSAValue,
+    sizes: PackedSizes,
+    shape: tuple[int, int],
+    counts: tuple[int, int],
+    rows: tuple[int, int],
+) -> StagedTile:
+    """
+    Returns the tile of the operand that a workgroup packs, of `shape` along M or N, and K.
+
+    The tile is `counts` of the packed fragments or rows. `rows` are the elements that a vector
+    divides, where the operand lies along M or N, and where it lies along K.
+    """
+    packing, element = sizes.packing, element_type(source)
+    layout = layout_of(packing.map.data, extents(source), None, sizes.sizes, packing.loops)
+    axis, bytes = k_axis_of(layout), bit_width(element) // 8
+    path = StagedAttr(16 // bytes, _widest(bytes, layout.run(column_walk(axis)), rows[axis]))
+    pairs = list(zip(shape, sizes.extents[1:], strict=True))
+    tile = staged_tile(path, element, pairs[0], pairs[1], layout)
+    _, inner, outer, _ = sizes.shape
+    tiles = outer // counts[0], inner // counts[1]
+    # More tiles than the operand has are packed as zeros.
+    beyond = [
+        not surely_below(number, ceil_div(extent, size) + 1)
+        for number, (size, extent) in zip(tiles, pairs, strict=True)
+    ]
+    return replace(tile, beyond=(beyond[1 - axis], beyond[axis]))
+
+
+def _widest(bytes: int, *rows: int) -> int:
+    """Returns the most elements of `bytes` bytes that are moved at once and divide all rows."""
+    widths = (v for v in (16, 8, 4, 2) if v * bytes in (4, 8, 16))
+    return next((v for v in widths if all(row % v == 0 for row in rows)), 1)

@@ -8,6 +8,7 @@ target.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -84,6 +85,7 @@ class Plan(ContractionPlan):
     b: Tile
     rates: Rates = UNRATED
     CHECKS, SECONDS = "fit:problems_of", "cost:cost"
+    PACKINGS = "plan:packings_of"
 
     @property
     def staged(self) -> tuple[StagedTile, ...]:
@@ -264,9 +266,9 @@ def plan(
         outer = (schedule.tile[operand], sizes[operand])
         inner = (schedule.tile[2], contraction.k)
         if isinstance(path, StagedAttr):
-            kind = schedule.instruction.kind.data
+            kind = schedule.kind
             layout, panels = contraction.layouts[operand], None
-            if packs(path):
+            if path.packs:
                 panels = packing_of(value) or packing_for(contraction, schedule, operand, target)
                 layout = panel_layout(panels) if panels.is_panels else fragment_layout(panels)
                 depth = 1 if panels.is_panels else panels.fragment_sizes[1]
@@ -321,9 +323,14 @@ def _unpacked_tiles(
     return tiles[0], tiles[1]
 
 
-def packs(path: StagedAttr | DirectAttr) -> bool:
-    """True if an operand with this path is packed before it is read, unless its planes are."""
-    return isinstance(path, DirectAttr) or path.in_panels or path.in_fragments
+def packings_of(plan: Plan) -> Iterator[tuple[int, PackingAttr, Sequence[Size]]]:
+    """Lists the operands that a schedule reads direct or in panels: number, packing, open sizes."""
+    contraction = plan.contraction
+    for at, path in enumerate(plan.schedule.paths):
+        if path.packs and contraction.unpackings[at] is None:
+            value = (contraction.a, contraction.b)[at]
+            number = at if contraction.op.operands[at] is value else 1 - at
+            yield number, packing_for(contraction, plan.schedule, at, plan.target), ()
 
 
 def packing_for(
@@ -331,8 +338,7 @@ def packing_for(
 ) -> PackingAttr:
     """Returns the packing of A (0) or B (1) for a schedule that reads it direct or in panels."""
     sizes, tile = schedule.instruction.sizes, schedule.tile
-    path = (schedule.a, schedule.b)[operand]
-    in_panels = isinstance(path, StagedAttr) and path.in_panels
+    in_panels = schedule.paths[operand].in_panels
     fragment = (1, tile[2]) if in_panels else (sizes[operand], sizes[2])
     bytes = prod(fragment) * bit_width(contraction.element_types[operand]) // 8
     order = target.word_order.get("AB"[operand], ())
