@@ -3,19 +3,33 @@ Fixtures for tests of passes, and their types: import these below `TYPE_CHECKING
 
 `validate` checks that every pass of a pipeline keeps what a module computes. `write_code` runs the
 code that a helper writes in a kernel's dialects, `compute` what one writes in `spirv`.
+`generic_of` reads an operation from an MLIR file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.builder import Builder
+from xdsl.dialects import arith, gpu, memref, vector
+from xdsl.dialects.builtin import (
+    IndexType,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+    VectorType,
+    i32,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.rewriter import InsertPoint
@@ -23,11 +37,11 @@ from xdsl.universe import Universe
 
 from xdsl_spirv.compare.translation import Report, check_passes
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.interpreter import dispatch, interpret
+from xdsl_spirv.interpreter import Options, dispatch, interpret
 from xdsl_spirv.passes.emit.emitter import Emitter
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
-from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.serialization.encode.target import find_module
 
@@ -70,25 +84,43 @@ def validate(report_of: ReportOf) -> Validate:
     return check
 
 
+INDEX = IndexType()
+STORAGE = spv.StorageClassAttr(spv.StorageClass.StorageBuffer)
+
+
 @dataclass(frozen=True)
 class Code:
-    """A function whose body an emitter wrote."""
+    """A kernel whose body an emitter wrote."""
 
     module: ModuleOp
+    memory: Sequence[MemRefType]
+    """The buffers of the arguments, then of the results."""
+    arguments: int
+    operations: Sequence[Operation]
+    """Operations of the emitter, without the loads and stores around them."""
 
-    def run(self, *arguments: Any) -> list[Any]:
-        """Interprets the code on numpy arrays and numbers; memory is changed in place."""
-        return interpret(self.module, list(arguments))
+    def run(self, *arguments: Any, subgroup_size: int = 8) -> list[Any]:
+        """
+        Interprets the kernel; memory is changed in place. A number is the same in each invocation,
+        an array has one for each. Results have one for each, too, if there are several.
+        """
+        buffers = [np.zeros(m.get_shape(), dtype_of(str(m.element_type))) for m in self.memory]
+        for number, argument in enumerate(arguments):
+            if isinstance(argument, np.ndarray) and argument.shape == buffers[number].shape:
+                buffers[number] = argument
+            else:
+                buffers[number][...] = argument
+        interpret(self.module, buffers, options=Options(subgroup_size=subgroup_size))
+        results = buffers[self.arguments :]
+        return [result[0] if len(result) == 1 else result for result in results]
 
     def count(self, *kinds: type[Operation]) -> int:
-        """Counts the operations of these kinds, all but the return if none is named."""
-        operations = self.module.body.block.walk()
-        others = (op for op in operations if not isinstance(op, FuncOp | ReturnOp))
-        return sum(isinstance(op, kinds or Operation) for op in others)
+        """Counts the operations of these kinds, all if none is named."""
+        return sum(isinstance(op, kinds or Operation) for op in self.operations)
 
 
 class WriteCode(Protocol):
-    """`write_code(types, write)`: the code that `write(emitter, *arguments)` emits and returns."""
+    """`write_code(types, write)`: the kernel that computes `write(emitter, *arguments)`."""
 
     def __call__(
         self,
@@ -96,7 +128,55 @@ class WriteCode(Protocol):
         write: Callable[..., Sequence[SSAValue]],
         emitter: Callable[[InsertPoint], Emitter] = KernelEmitter,
         /,
+        *,
+        invocations: int = 1,
     ) -> Code: ...
+
+
+def _memory_of(type: Attribute, invocations: int) -> MemRefType:
+    """The memory of a value of each invocation, or an argument that is memory."""
+    if isinstance(type, MemRefType):
+        return type
+    shape = type.get_shape() if isinstance(type, VectorType) else ()
+    element = type.element_type if isinstance(type, VectorType) else type
+    return MemRefType(i32 if element == INDEX else element, [invocations, *shape])
+
+
+def _load(b: Builder, memory: SSAValue, at: SSAValue, type: Attribute) -> SSAValue:
+    """Loads the value of an invocation."""
+    if isinstance(type, MemRefType):
+        return memory
+    loaded = b.insert(memref.LoadOp.get(memory, [at])).results[0]
+    return b.insert(arith.IndexCastOp(loaded, INDEX)).result if type == INDEX else loaded
+
+
+def _store(b: Builder, value: SSAValue, memory: SSAValue, at: SSAValue) -> None:
+    """Stores the result of an invocation."""
+    if value.type == INDEX:
+        value = b.insert(arith.IndexCastOp(value, i32)).result
+    if not isinstance(value.type, VectorType):
+        b.insert(memref.StoreOp.get(value, memory, [at]))
+        return
+    for number in range(value.type.get_shape()[0]):
+        place = b.insert(arith.ConstantOp.from_int_and_width(number, INDEX)).result
+        part = b.insert(vector.ExtractOp(value, [number], value.type.element_type)).result
+        b.insert(memref.StoreOp.get(part, memory, [at, place]))
+
+
+def _launch(kernel: gpu.FuncOp, memory: Sequence[MemRefType], invocations: int) -> ModuleOp:
+    """Returns a program that launches one workgroup of a kernel."""
+    host = Block(arg_types=memory)
+    one, many = (arith.ConstantOp.from_int_and_width(n, INDEX) for n in (1, invocations))
+    name = SymbolRefAttr("kernels", ["kernel"])
+    launch = gpu.LaunchFuncOp(name, [one] * 3, [many, one, one], kernelOperands=host.args)
+    host.add_ops([one, many, launch, ReturnOp()])
+    function = FuncOp("main", (memory, []), Region(host))
+    kernels = gpu.ModuleOp(SymbolRefAttr("kernels"), Region(Block([kernel])))
+    kernels.properties["sym_name"] = StringAttr("kernels")
+    module = ModuleOp([function, kernels])
+    module.attributes["gpu.container_module"] = UnitAttr()
+    module.verify()
+    return module
 
 
 @pytest.fixture(scope="session")
@@ -105,15 +185,34 @@ def write_code() -> WriteCode:
         types: Sequence[Attribute],
         write: Callable[..., Sequence[SSAValue]],
         emitter: Callable[[InsertPoint], Emitter] = KernelEmitter,
+        *,
+        invocations: int = 1,
     ) -> Code:
-        block = Block(arg_types=types)
-        b = emitter(InsertPoint.at_end(block))
-        results = write(b, *block.args)
-        block.add_op(ReturnOp(*results))
-        function = FuncOp("main", (types, [value.type for value in results]), Region(block))
-        module = ModuleOp([function])
-        module.verify()
-        return Code(module)
+        block = Block()
+        b = Builder(InsertPoint.at_end(block))
+        at = b.insert(gpu.ThreadIdOp(gpu.DimensionAttr(gpu.DimensionEnum.X))).result
+        memory = [_memory_of(type, invocations) for type in types]
+        for number, type in enumerate(memory):
+            in_kernel = MemRefType(type.element_type, type.shape, memory_space=STORAGE)
+            block.insert_arg(in_kernel, number)
+        pairs = list(zip(block.args, types, strict=True))
+        given = [_load(b, argument, at, type) for argument, type in pairs]
+        before = set(block.ops)
+        results = write(emitter(InsertPoint.at_end(block)), *given)
+        own = [op for op in block.walk() if op not in before]
+        for value in results:
+            memory.append(_memory_of(value.type, invocations))
+            type = MemRefType(memory[-1].element_type, memory[-1].shape, memory_space=STORAGE)
+            _store(b, value, block.insert_arg(type, len(block.args)), at)
+        b.insert(gpu.ReturnOp([]))
+        kernel = gpu.FuncOp(
+            "kernel",
+            ([argument.type for argument in block.args], []),
+            Region(block),
+            kernel=True,
+            known_block_size=[invocations, 1, 1],
+        )
+        return Code(_launch(kernel, memory, invocations), memory, len(types), own)
 
     return build
 
@@ -158,3 +257,22 @@ def compute() -> Compute:
         return buffers[2][: len(x)], module
 
     return run
+
+
+class GenericOf(Protocol):
+    """`generic_of(path, name)`: the only `linalg.generic` of a function of an MLIR file."""
+
+    def __call__(self, path: str, name: str, /) -> GenericOp: ...
+
+
+@pytest.fixture(scope="session")
+def generic_of() -> GenericOf:
+    parse = cache(lambda path: parse_text((Path(__file__).parent / path).read_text()))
+
+    def find(path: str, name: str) -> GenericOp:
+        functions = (op for op in parse(path).body.block.ops if isinstance(op, FuncOp))
+        (function,) = (f for f in functions if f.sym_name.data == name)
+        (op,) = (op for op in function.body.block.ops if isinstance(op, GenericOp))
+        return op
+
+    return find

@@ -43,21 +43,22 @@ def test_no_result_lies_outside(kind: Any, write_code: WriteCode):
     def write(b: KernelEmitter, *values: Any) -> list[Any]:
         return [b.add(kind(*values))]
 
-    code = write_code([type, type], write)
-    block = Block(arg_types=[type, type])
-    op: Operation = kind(*block.args)  # pyright: ignore
-    for _ in range(30):
+    code = write_code([type, type], write, invocations=64)
+    op: Operation = kind(*Block(arg_types=[type, type]).args)  # pyright: ignore
+    for _ in range(8):
         ends = np.sort(rng.integers(-128, 128, (2, 2)) >> rng.integers(0, 7, (2, 1)))
-        ranges = [Range(*map(float if type == f32 else int, pair)) for pair in ends]
-        bounds = computed(op, ranges)
-        for _ in range(12):
-            numbers = [int(rng.choice([a, z, rng.integers(a, z + 1)])) for a, z in ends]
-            if numbers[1] == 0 and ("div" in kind.name or "rem" in kind.name):
-                continue
-            if "sh" in kind.name and not 0 <= numbers[1] < 8:
-                continue
-            (result,) = code.run(*map(DTYPES[type], numbers))
-            assert bounds.low <= result <= bounds.high, (ranges, numbers)
+        drawn = [rng.integers(low, high + 1, 64) for low, high in ends]
+        for numbers, pair in zip(drawn, ends, strict=True):
+            numbers[:2], numbers[2:4] = pair, pair[::-1]
+        if "div" in kind.name or "rem" in kind.name:
+            drawn[1][drawn[1] == 0] = ends[1][1] or 1
+            ends[1][1] = max(ends[1][1], drawn[1].max())
+        if "sh" in kind.name:
+            ends[1] = drawn[1][:] = drawn[1][0] % 8
+        bounds = computed(op, [Range(*map(float if type == f32 else int, pair)) for pair in ends])
+        (results,) = code.run(*(numbers.astype(DTYPES[type]) for numbers in drawn))
+        assert bounds.low <= results.min(), ends
+        assert results.max() <= bounds.high, ends
 
 
 @pytest.mark.parametrize(

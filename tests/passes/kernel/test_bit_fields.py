@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import f32, i32
-from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
 
@@ -24,26 +22,16 @@ from xdsl_spirv.passes.kernel.bit_fields import (
     fields_of,
     known_number,
 )
-from xdsl_spirv.runtime.modules import parse_text
 
 if TYPE_CHECKING:
-    from tests.passes.conftest import WriteCode
+    from tests.passes.conftest import GenericOf, WriteCode
 
-MODULE = parse_text(Path(__file__).with_name("bit_fields.mlir").read_text())
+FILE = "kernel/bit_fields.mlir"
 WORDS = (0, 0xFFFFFFFF, 0x01234567, 0x89ABCDEF, 0x80FF7F00)
 
 
-def body_of(name: str) -> GenericOp:
-    """The elementwise operation of a function in bit_fields.mlir."""
-    functions = (op for op in MODULE.body.block.ops if isinstance(op, FuncOp))
-    (function,) = (f for f in functions if f.sym_name.data == name)
-    (op,) = (op for op in function.body.block.ops if isinstance(op, GenericOp))
-    return op
-
-
-def write_fields(name: str) -> Callable[..., list[SSAValue]]:
+def write_fields(op: GenericOp) -> Callable[..., list[SSAValue]]:
     """Writes the body on each of the four bytes of a word."""
-    op = body_of(name)
 
     def write(b: KernelEmitter, word: SSAValue) -> list[SSAValue]:
         code = ScalarCode(b, {})
@@ -62,9 +50,9 @@ def write_fields(name: str) -> Callable[..., list[SSAValue]]:
     ],
 )
 def test_bits_become_their_number_without_a_conversion(
-    name: str, meaning: Callable[[Any], Any], write_code: WriteCode
+    name: str, meaning: Callable[[Any], Any], generic_of: GenericOf, write_code: WriteCode
 ):
-    code = write_code([i32], write_fields(name))
+    code = write_code([i32], write_fields(generic_of(FILE, name)))
     for word in WORDS:
         given = np.array(word, np.uint32)
         expected = meaning(given.reshape(1).view(np.uint8)).astype(np.float32)
@@ -75,8 +63,10 @@ def test_bits_become_their_number_without_a_conversion(
     assert code.count(arith.ShRUIOp) <= 1, "masks select bits where they are; only the top moves"
 
 
-def test_bits_of_two_words_are_joined_for_all_bytes_at_once(write_code: WriteCode):
-    op = body_of("joined")
+def test_bits_of_two_words_are_joined_for_all_bytes_at_once(
+    generic_of: GenericOf, write_code: WriteCode
+):
+    op = generic_of(FILE, "joined")
 
     def write(b: KernelEmitter, low: SSAValue, high: SSAValue) -> list[SSAValue]:
         code = ScalarCode(b, {})
@@ -128,8 +118,8 @@ def test_shared_factors_and_addends_stay_apart(write_code: WriteCode):
     assert code.count(arith.SubfOp) == 1
 
 
-def test_a_kept_float_is_bits_until_it_is_needed(write_code: WriteCode):
-    op = body_of("low")
+def test_a_kept_float_is_bits_until_it_is_needed(generic_of: GenericOf, write_code: WriteCode):
+    op = generic_of(FILE, "low")
 
     def write(b: KernelEmitter, word: SSAValue) -> list[SSAValue]:
         code = ScalarCode(b, {}, keeps=True)
@@ -142,8 +132,8 @@ def test_a_kept_float_is_bits_until_it_is_needed(write_code: WriteCode):
     assert code.count(arith.BitcastOp) == 1, "equal numbers are written once"
 
 
-def test_known_numbers_are_computed_by_the_compiler(write_code: WriteCode):
-    op = body_of("known")
+def test_known_numbers_are_computed_by_the_compiler(generic_of: GenericOf, write_code: WriteCode):
+    op = generic_of(FILE, "known")
 
     def write(b: KernelEmitter, word: SSAValue) -> list[SSAValue]:
         code = ScalarCode(b, {})
