@@ -35,7 +35,7 @@ from xdsl_spirv.interpreter.host.machine import Host
 from xdsl_spirv.interpreter.numbers import DType, is_float, scalar_dtype
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
-from xdsl_spirv.passes.analysis.pointwise import body_ops, generalized, is_permutation
+from xdsl_spirv.passes.analysis.pointwise import body_ops, generalize, is_permutation
 from xdsl_spirv.passes.graph.decompose_linalg import DecomposeLinalgPass
 from xdsl_spirv.passes.schedule.form_attention import FormAttentionPass
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
@@ -55,7 +55,7 @@ class Intervals:
         FormAttentionPass().apply(Context(), self.module)
         for op in list(self.module.walk()):
             if op.parent is not None and not isinstance(op.parent_op(), LinalgStructuredOperation):
-                generalized(op)
+                generalize(op)
         self.host = Host(self.module, Options(), launches=False)
 
     def run(self, function: str, values: Sequence[Array]) -> list[Interval]:

@@ -20,7 +20,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation
 
 from xdsl_spirv.dialects.scalars.functions import RECORDS, ScalarFunction
-from xdsl_spirv.dialects.scalars.images import unbounded
+from xdsl_spirv.dialects.scalars.images import give_nan
 from xdsl_spirv.interpreter.numbers import DType, is_float
 from xdsl_spirv.runtime.elements import Array
 
@@ -63,13 +63,13 @@ def exact(value: Array) -> Interval:
 def spread(middle: Array, off: Array, dtype: DType) -> Interval:
     """Returns the interval of `middle` +- `off`; unbounded where `off` is NaN or infinite."""
     if not is_float(dtype):
-        return within(np.floor(middle - off), np.ceil(middle + off), dtype)
+        return wrap_interval(np.floor(middle - off), np.ceil(middle + off), dtype)
     unknown = np.isnan(off) | (np.isinf(off))
     low = np.where(unknown, -np.inf, np.where(off == 0, middle, middle - off))
     return Interval(low, np.where(unknown, np.inf, np.where(off == 0, middle, middle + off)), dtype)
 
 
-def within(low: Array, high: Array, dtype: DType) -> Interval:
+def wrap_interval(low: Array, high: Array, dtype: DType) -> Interval:
     """Wraps integers that leave the type if they are known; else gives all numbers of the type."""
     info = np.iinfo(dtype if dtype.kind in "iu" else np.uint8)
     fits = (low >= info.min) & (high <= info.max)
@@ -85,7 +85,7 @@ def within(low: Array, high: Array, dtype: DType) -> Interval:
     )
 
 
-def rounded(low: Array, high: Array, dtype: DType, ulps: Array | float = 1.0) -> Interval:
+def widen_rounding(low: Array, high: Array, dtype: DType, ulps: Array | float = 1.0) -> Interval:
     """Widens float bounds by `ulps` of the type; bounds beyond its range become infinite."""
     info = ml_dtypes.finfo(dtype)
     eps, tiny = float(info.eps), float(info.smallest_normal) * float(info.eps)
@@ -119,10 +119,10 @@ def _arithmetic(function: Callable[[Any, Any], Any]) -> Function:
         corners = [function(a, b) for a, b in product((x.low, x.high), (y.low, y.high))]
         low, high = np.minimum.reduce(corners), np.maximum.reduce(corners)
         if not is_float(dtype):
-            return within(low, high, dtype)
+            return wrap_interval(low, high, dtype)
         if not isinstance(op, arith.DivfOp) and _is_whole(dtype, x, y):
             return Interval(low, high, dtype)
-        return rounded(low, high, dtype)
+        return widen_rounding(low, high, dtype)
 
     return apply
 
@@ -131,7 +131,7 @@ def _division(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inte
     x, y = operands
     quotient = _arithmetic(np.divide)(op, operands, dtype)
     # Vulkan: 2.5 ulp; anything where the divisor may be 0.
-    wide = rounded(quotient.low, quotient.high, dtype, 2.5)
+    wide = widen_rounding(quotient.low, quotient.high, dtype, 2.5)
     crosses = (y.low <= 0) & (y.high >= 0)
     return Interval(
         np.where(crosses, -np.inf, wide.low), np.where(crosses, np.inf, wide.high), x.dtype
@@ -161,7 +161,7 @@ def _widen_by_error(function: ScalarFunction) -> Function:
         ulps, size = function.ulps, operands[0].magnitude
         if callable(ulps):
             ulps = ulps(np.where(np.isfinite(size), size, 0.0))
-        return rounded(low - function.absolute, high + function.absolute, dtype, ulps)
+        return widen_rounding(low - function.absolute, high + function.absolute, dtype, ulps)
 
     return apply
 
@@ -176,7 +176,7 @@ def _to_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Inte
         low = np.where(low > high, 0, low)
     narrow = low.astype(dtype).astype(np.float64)
     same = (low == high) & (narrow == low)
-    wide = rounded(low, high, dtype)
+    wide = widen_rounding(low, high, dtype)
     return Interval(np.where(same, low, wide.low), np.where(same, high, wide.high), dtype)
 
 
@@ -190,7 +190,7 @@ def _to_integer(op: Operation, operands: Sequence[Interval], dtype: DType) -> In
     fits = (low >= least) & (high <= most)
     low = np.where(fits, low, float(info.min)).astype(np.int64)
     high = np.where(fits, high, float(info.max)).astype(np.int64)
-    return within(low, high, dtype)
+    return wrap_interval(low, high, dtype)
 
 
 def _narrow_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
@@ -198,13 +198,13 @@ def _narrow_float(op: Operation, operands: Sequence[Interval], dtype: DType) -> 
     (x,) = operands
     with np.errstate(over="ignore"):
         same = (x.low == x.high) & (x.low.astype(dtype).astype(np.float64) == x.low)
-    wide = rounded(x.low, x.high, dtype)
+    wide = widen_rounding(x.low, x.high, dtype)
     return Interval(np.where(same, x.low, wide.low), np.where(same, x.high, wide.high), dtype)
 
 
 def _truncate_integer(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
     (x,) = operands
-    return within(x.low, x.high, dtype)
+    return wrap_interval(x.low, x.high, dtype)
 
 
 def _extend_unsigned(op: Operation, operands: Sequence[Interval], dtype: DType) -> Interval:
@@ -339,7 +339,7 @@ SCALARS: dict[type[Operation], Function] = {
     **{
         function.op: _widen_by_error(function)
         for function in RECORDS
-        if function.image is not unbounded
+        if function.image is not give_nan
     },
 }
 """The interval of a result from the operands' intervals, by exact type of the operation."""

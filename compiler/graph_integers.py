@@ -22,18 +22,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.compiler.graph_builder import Array, GraphBuilder, Value
 from xdsl_spirv.dialects.spirv import tosa
-from xdsl_spirv.passes.analysis.pointwise import (
-    NotAContraction,
-    as_generic,
-    factors_of,
-    generalized,
-)
+from xdsl_spirv.passes.analysis.pointwise import NotAContraction, as_generic, factors_of, generalize
 from xdsl_spirv.passes.analysis.values import erase_dead
 from xdsl_spirv.passes.graph.decompose_linalg import DecomposeLinalgPass
 from xdsl_spirv.passes.graph.dequantized import with_integers
 from xdsl_spirv.passes.graph.narrow_to_32_bits import NarrowTo32BitsPass
 from xdsl_spirv.passes.graph.scalars_into_loops import ScalarsIntoLoopsPass
-from xdsl_spirv.passes.graph.zero_points import Shifted, shifted
+from xdsl_spirv.passes.graph.zero_points import Shifted, match_shifted
 
 
 def multiply_integers(module: ModuleOp) -> ModuleOp:
@@ -44,7 +39,7 @@ def multiply_integers(module: ModuleOp) -> ModuleOp:
         if with_integers(op) is not None:
             for operand in operands:
                 erase_dead(operand)
-        elif not isinstance(op, GenericOp | FillOp) and generalized(op) is None:
+        elif not isinstance(op, GenericOp | FillOp) and generalize(op) is None:
             as_generic(op)
     return copy
 
@@ -74,7 +69,7 @@ def zero_points(op: GenericOp) -> list[Shifted] | None:
     if block.args[-1].type != IntegerType(32):
         return None
     try:
-        factors = [shifted(factor.value, block, op) for factor in factors_of(block)]
+        factors = [match_shifted(factor.value, block, op) for factor in factors_of(block)]
     except NotAContraction:
         return None
     found = [one for one in factors if one is not None and one.number is not None]

@@ -47,7 +47,7 @@ FAULTS: dict[str, Status] = {
 
 
 @cache
-def opened() -> VulkanDevice:
+def open_own_device() -> VulkanDevice:
     """The device of this process, for the functions of kinds that need one."""
     from xdsl_spirv.runtime.vulkan.device import open_device
 

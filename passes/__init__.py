@@ -1,7 +1,7 @@
 """
-Refusals of a pass, and rewriting an operation at a time.
+Raises a pass's refusals, and rewrites a module one operation at a time.
 
-A pass says no by one message with the cause, the operation, where it stands, and what to do.
+A refusal is one message: the cause, the operation and its location, and the remedy.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def rewrite_once(root: Operation, *patterns: RewritePattern) -> None:
     """
     Offer the operations inside of `root` to patterns, in the order of the text.
 
-    The first pattern that rewrites an operation has it; inserted operations are not offered. Raises
-    what a pattern raises.
+    Each operation is rewritten by the first pattern that matches. Inserted operations are not
+    offered. Exceptions of patterns pass through.
     """
     stopping = _Stopping(GreedyRewritePatternApplier([*patterns], dce_enabled=False))
     for region in root.regions:

@@ -65,10 +65,12 @@ def never_end() -> None:
     """Run a kernel that does not end; most tests need none of the modules that make it."""
     import numpy as np
 
-    from xdsl_spirv.jobs.child import opened
+    from xdsl_spirv.jobs.child import open_own_device
     from xdsl_spirv.serialization.text.assembler import assemble
     from xdsl_spirv.testing.dispatches import Dispatch, execute
     from xdsl_spirv.testing.endless_kernels import FOREVER
 
     kernel = assemble(FOREVER.replace("NAME", "main")).encode()
-    execute(opened(), Dispatch(kernel, "main", (1, 1, 1), {(0, 2): np.zeros(4, np.uint32)}))
+    execute(
+        open_own_device(), Dispatch(kernel, "main", (1, 1, 1), {(0, 2): np.zeros(4, np.uint32)})
+    )

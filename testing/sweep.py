@@ -18,7 +18,7 @@ import numpy as np
 
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.interpreter.checks import Checks
-from xdsl_spirv.jobs.child import opened
+from xdsl_spirv.jobs.child import open_own_device
 from xdsl_spirv.jobs.job import Wrong
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.errors import ProgramError
@@ -67,7 +67,7 @@ def sweep(data: Mapping[str, Any]) -> dict[str, Any]:
                 return _failed_record(record, "mismatch", f"on the interpreter: {wrong}")
             record["interpreted"] = True
         if data["on_device"]:
-            wrong = case.verdict(program, inputs, opened().execute(program, inputs))
+            wrong = case.verdict(program, inputs, open_own_device().execute(program, inputs))
             record["on_device"] = True
             if wrong:
                 return _failed_record(record, "mismatch", f"on the device: {wrong}")

@@ -23,9 +23,9 @@ from xdsl_spirv.dialects.scalars.images import (
     Meaning,
     even,
     falling,
+    give_nan,
     oscillating,
     rising,
-    unbounded,
 )
 from xdsl_spirv.dialects.scalars.meanings import Array
 from xdsl_spirv.dialects.scalars.sequences import instruction, test
@@ -70,49 +70,53 @@ AWAY_FROM_ONE = 2.0**-21
 """Vulkan's absolute error of `Log` and `Log2` between 1/2 and 2."""
 
 RECORDS: tuple[ScalarFunction, ...] = (
-    ScalarFunction(RemfOp, np.fmod, sequences.remainder, unbounded, inf),
+    ScalarFunction(RemfOp, np.fmod, sequences.remainder, give_nan, inf),
     ScalarFunction(math.AbsFOp, np.abs, Values.magnitude, even, 0, widths=FLOATS),
-    ScalarFunction(math.AbsIOp, np.abs, sequences.absolute, unbounded, 0, widths=ANY),
+    ScalarFunction(math.AbsIOp, np.abs, sequences.absolute, give_nan, 0, widths=ANY),
     ScalarFunction(math.AcosOp, np.arccos, sequences.acos, falling, 16),
     ScalarFunction(math.AcoshOp, np.arccosh, sequences.acosh, rising, 16),
     ScalarFunction(math.AsinOp, np.arcsin, sequences.asin, rising, 16),
     ScalarFunction(math.AsinhOp, np.arcsinh, sequences.asinh, rising, 16),
-    ScalarFunction(math.Atan2Op, np.arctan2, sequences.atan2, unbounded, 16),
+    ScalarFunction(math.Atan2Op, np.arctan2, sequences.atan2, give_nan, 16),
     ScalarFunction(math.AtanOp, np.arctan, sequences.atan, rising, 16),
     ScalarFunction(math.AtanhOp, np.arctanh, sequences.atanh, rising, 16),
     ScalarFunction(math.CbrtOp, np.cbrt, sequences.cbrt, rising, 12),
     ScalarFunction(math.CeilOp, np.ceil, instruction(glsl.GLCeilOp), rising, 0, widths=FLOATS),
-    ScalarFunction(math.CopySignOp, np.copysign, sequences.copysign, unbounded, 0),
+    ScalarFunction(math.CopySignOp, np.copysign, sequences.copysign, give_nan, 0),
     ScalarFunction(math.CosOp, np.cos, sequences.cos, oscillating(2.0**13), 1, 2.0**-22),
     ScalarFunction(math.CoshOp, np.cosh, sequences.cosh, even, lambda x: 14 + 3 * x),
     ScalarFunction(
-        math.CountLeadingZerosOp, meanings.leading_zeros, sequences.leading_zeros, unbounded, 0
+        math.CountLeadingZerosOp, meanings.leading_zeros, sequences.leading_zeros, give_nan, 0
     ),
     ScalarFunction(
-        math.CountTrailingZerosOp, meanings.trailing_zeros, sequences.trailing_zeros, unbounded, 0
+        math.CountTrailingZerosOp,
+        meanings.trailing_zeros,
+        sequences.trailing_zeros,
+        give_nan,
+        0,
     ),
-    ScalarFunction(math.CtPopOp, meanings.count_bits, instruction(bit.BitCountOp), unbounded, 0),
+    ScalarFunction(math.CtPopOp, meanings.count_bits, instruction(bit.BitCountOp), give_nan, 0),
     ScalarFunction(math.ErfOp, meanings.error_function, sequences.erf, rising, 8),
     ScalarFunction(math.Exp2Op, np.exp2, instruction(glsl.GLExp2Op), rising, lambda x: 4 + 2 * x),
     ScalarFunction(math.ExpM1Op, np.expm1, sequences.expm1, rising, lambda x: 10 + 6 * x),
     ScalarFunction(math.ExpOp, np.exp, sequences.exp, rising, lambda x: 4 + 2 * x, widths=FLOATS),
-    ScalarFunction(math.FPowIOp, np.power, sequences.power_of_integer, unbounded, inf),
+    ScalarFunction(math.FPowIOp, np.power, sequences.power_of_integer, give_nan, inf),
     ScalarFunction(math.FloorOp, np.floor, instruction(glsl.GLFloorOp), rising, 0, widths=FLOATS),
     ScalarFunction(
-        math.FmaOp, meanings.fused_multiply_add, Values.fma, unbounded, 0, widths=(16, 32, 64)
+        math.FmaOp, meanings.fused_multiply_add, Values.fma, give_nan, 0, widths=(16, 32, 64)
     ),
     ScalarFunction(
-        math.IPowIOp, meanings.power_integer, sequences.integer_power, unbounded, 0, widths=ANY
+        math.IPowIOp, meanings.power_integer, sequences.integer_power, give_nan, 0, widths=ANY
     ),
     ScalarFunction(math.Log10Op, np.log10, sequences.log10, rising, 6, AWAY_FROM_ONE),
     ScalarFunction(math.Log1pOp, np.log1p, sequences.log1p, rising, 16),
     ScalarFunction(math.Log2Op, np.log2, instruction(glsl.GLLog2Op), rising, 4, AWAY_FROM_ONE),
     ScalarFunction(math.LogOp, np.log, sequences.log, rising, 4, AWAY_FROM_ONE, widths=FLOATS),
-    ScalarFunction(math.PowFOp, np.power, sequences.power, unbounded, inf),
+    ScalarFunction(math.PowFOp, np.power, sequences.power, give_nan, inf),
     ScalarFunction(
         math.RoundEvenOp, np.rint, instruction(glsl.GLRoundEvenOp), rising, 0, widths=FLOATS
     ),
-    ScalarFunction(math.RoundOp, meanings.round_half_away, sequences.rounded, rising, 0),
+    ScalarFunction(math.RoundOp, meanings.round_half_away, sequences.round_half_away, rising, 0),
     ScalarFunction(
         math.RsqrtOp,
         lambda a: 1 / np.sqrt(a),
@@ -124,12 +128,12 @@ RECORDS: tuple[ScalarFunction, ...] = (
     ScalarFunction(math.SinOp, np.sin, sequences.sin, oscillating(2.0**13), 1, 2.0**-22),
     ScalarFunction(math.SinhOp, np.sinh, sequences.sinh, rising, lambda x: 14 + 3 * x),
     ScalarFunction(math.SqrtOp, np.sqrt, instruction(glsl.GLSqrtOp), rising, 4, widths=FLOATS),
-    ScalarFunction(math.TanOp, np.tan, sequences.tan, unbounded, inf),
+    ScalarFunction(math.TanOp, np.tan, sequences.tan, give_nan, inf),
     ScalarFunction(math.TanhOp, np.tanh, sequences.tanh, rising, 8),
     ScalarFunction(math.TruncOp, np.trunc, instruction(glsl.GLTruncOp), rising, 0, widths=FLOATS),
-    ScalarFunction(IsNaNOp, np.isnan, test(logic.IsNanOp), unbounded, 0, widths=FLOATS),
-    ScalarFunction(IsInfOp, np.isinf, test(logic.IsInfOp), unbounded, 0, widths=FLOATS),
-    ScalarFunction(IsFiniteOp, np.isfinite, sequences.is_finite, unbounded, 0, widths=FLOATS),
+    ScalarFunction(IsNaNOp, np.isnan, test(logic.IsNanOp), give_nan, 0, widths=FLOATS),
+    ScalarFunction(IsInfOp, np.isinf, test(logic.IsInfOp), give_nan, 0, widths=FLOATS),
+    ScalarFunction(IsFiniteOp, np.isfinite, sequences.is_finite, give_nan, 0, widths=FLOATS),
 )
 
 FUNCTIONS = {record.op: record for record in RECORDS}

@@ -26,7 +26,7 @@ Meaning: TypeAlias = Callable[..., Any]
 """The exact function on numpy arrays, component by component."""
 
 
-def unbounded(function: Meaning, *operands: Bounds) -> Bounds:
+def give_nan(function: Meaning, *operands: Bounds) -> Bounds:
     """Returns NaN as both bounds: nothing is known of the function's values."""
     anything = np.full(np.broadcast_shapes(*(low.shape for low, _ in operands)), np.nan)
     return anything, anything

@@ -304,7 +304,7 @@ def log10(v: Values, x: SSAValue) -> SSAValue:
     return v.mul(v.op(glsl.GLLog2Op, x), v.number(1 / log2(10)))
 
 
-def rounded(v: Values, x: SSAValue) -> SSAValue:
+def round_half_away(v: Values, x: SSAValue) -> SSAValue:
     """Rounds to the nearest integer, halves away from 0; `Round` may round them as it likes."""
     whole = v.op(glsl.GLTruncOp, x)
     rest = v.magnitude(v.sub(x, whole))
@@ -359,7 +359,7 @@ def remainder(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
     return v.with_sign(rest, x)
 
 
-def repeated(v: Values, x: SSAValue, count: int) -> SSAValue:
+def small_power(v: Values, x: SSAValue, count: int) -> SSAValue:
     """Raises x to a power that is a small integer and not negative."""
     result: SSAValue | None = None
     square = x

@@ -37,7 +37,7 @@ from xdsl_spirv.dialects.spirv.types import (
     MatrixType,
     Repeated,
     StructType,
-    known,
+    known_size,
 )
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
@@ -61,7 +61,7 @@ def constituents_of(type_: Attribute) -> Sequence[Attribute] | None:
         case MatrixType():
             return (type_.column_type,) * type_.columns.data
         case ArrayType() | CooperativeVectorType():
-            length = known(type_.length)
+            length = known_size(type_.length)
             return None if length is None else Repeated(type_.element_type, length)
         case StructType():
             return tuple(type_.member_types)
@@ -81,7 +81,10 @@ def element_at(op: Operation | type[Operation], type_: Attribute, indices: Index
         if isinstance(type_, CooperativeMatrixType):
             type_ = type_.element_type
             continue
-        if isinstance(type_, ArrayType | CooperativeVectorType) and known(type_.length) is None:
+        if (
+            isinstance(type_, ArrayType | CooperativeVectorType)
+            and known_size(type_.length) is None
+        ):
             type_ = type_.element_type
             continue
         members = constituents_of(type_)

@@ -50,7 +50,7 @@ from xdsl_spirv.dialects.spirv.types import (
     Repeated,
     RuntimeArrayType,
     StructType,
-    known,
+    known_size,
 )
 from xdsl_spirv.dialects.spirv.types_declared import DYNAMIC, CooperativeVectorType, TensorArmType
 from xdsl_spirv.upstream.kept_bodies import KeptBody
@@ -68,13 +68,13 @@ def constituent_types(composite: Attribute) -> Sequence[Attribute] | None:
         case VectorType():
             return [composite.element_type] * composite.get_shape()[0]
         case ArrayType():
-            return Repeated(composite.element_type, known(composite.length) or 1)
+            return Repeated(composite.element_type, known_size(composite.length) or 1)
         case MatrixType():
             return [composite.column_type] * composite.columns.data
         case StructType():
             return composite.member_types
         case CooperativeVectorType():
-            return Repeated(composite.element_type, known(composite.length) or 1)
+            return Repeated(composite.element_type, known_size(composite.length) or 1)
         case CooperativeMatrixType():
             return [composite.element_type]
         case TensorArmType() if composite.shape.data and DYNAMIC not in composite.extents:
@@ -184,7 +184,7 @@ def verify_constant(value: Attribute, type: Attribute) -> None:
     rules.cm_08_one_constituent(type, len(value))
     if types is None or isinstance(type, CooperativeMatrixType | RuntimeArrayType):
         raise VerifyException(f"a list of values cannot be a constant of type {type}")
-    if isinstance(type, ArrayType) and known(type.length) is None:
+    if isinstance(type, ArrayType) and known_size(type.length) is None:
         raise VerifyException("an array of specialized length cannot list its values")
     if len(types) != len(value):
         raise VerifyException(f"{type} has {len(types)} constituents, but {len(value)} are given")
@@ -199,7 +199,7 @@ def _verify_dense(value: DenseIntOrFPElementsAttr, type: Attribute) -> None:
     shape: list[int | None] = []
     element = type
     while isinstance(element, ArrayType):
-        shape.append(known(element.length))
+        shape.append(known_size(element.length))
         element = element.element_type
     if isinstance(element, VectorType):
         shape.extend(element.get_shape())

@@ -27,7 +27,7 @@ from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
 from xdsl_spirv.upstream.symbols import find_symbol
 
 
-def called(op: Operation, name: SymbolRefAttr) -> FuncOp | None:
+def find_function(op: Operation, name: SymbolRefAttr) -> FuncOp | None:
     """
     Returns the function that an operation names; None outside of a module.
 
@@ -145,7 +145,7 @@ class CooperativeMatrixReduceOp(SPIRVOp, name="spirv.NV.CooperativeMatrixReduce"
         if before.use.data is not CooperativeMatrixUse.MatrixAccumulatorKHR:
             raise VerifyException(f"{self.name} takes an accumulator, not {before}")
         self._verify_directions(before, after)
-        function = called(self, self.combine_func)
+        function = find_function(self, self.combine_func)
         component = before.element_type
         if function is not None and (
             function.function_type.inputs.data != (component, component)
@@ -207,7 +207,7 @@ class CooperativeMatrixPerElementOp(SPIRVOp, name="spirv.NV.CooperativeMatrixPer
         if before != after:
             raise VerifyException(f"{self.name} keeps the type: {before} cannot be {after}")
         assert isinstance(before, CooperativeMatrixType)  # the operand's constraint
-        function = called(self, self.func)
+        function = find_function(self, self.func)
         if function is None:
             return
         inputs, outputs = function.function_type.inputs.data, function.function_type.outputs.data

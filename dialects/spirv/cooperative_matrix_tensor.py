@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.dialects.spirv import rules
 from xdsl_spirv.dialects.spirv.attributes import MemoryAccessAttr, TensorAddressingOperandsAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
-from xdsl_spirv.dialects.spirv.cooperative_matrix_2 import called
+from xdsl_spirv.dialects.spirv.cooperative_matrix_2 import find_function
 from xdsl_spirv.dialects.spirv.enums import MemoryAccess, TensorAddressingOperands
 from xdsl_spirv.dialects.spirv.pointers import POINTER, SCOPE, MemoryOperand, ReadsMemory
 from xdsl_spirv.dialects.spirv.types import CooperativeMatrixType
@@ -135,7 +135,7 @@ class MatrixTensorOperation(SPIRVOp, ABC):
             function = self.properties.get(name)
             if isinstance(function, SymbolRefAttr):
                 given |= bit
-                called(self, function)
+                find_function(self, function)
         if given != self.tensor_addressing_operands.data:
             raise VerifyException(
                 f"{self.name}: the addressing operands say "

@@ -50,7 +50,7 @@ from xdsl_spirv.dialects.spirv.settings import (
     parse_settings,
     print_settings,
 )
-from xdsl_spirv.dialects.spirv.types import known
+from xdsl_spirv.dialects.spirv.types import known_size
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
 OFFSET_WIDTH = 32
@@ -167,7 +167,7 @@ class VectorTimesMatrix(SPIRVOp, ABC):
             _check_offset(self, self.operands[2 + 2 * place])
         type_ = self.result.type
         assert isinstance(type_, CooperativeVectorType)  # the result's constraint
-        rows, length = self.m, known(type_.length)
+        rows, length = self.m, known_size(type_.length)
         if isinstance(rows, IntegerAttr) and length not in (None, rows.value.data):
             raise VerifyException(
                 f"{self.name} gives one component for each of {rows.value.data} rows, not {type_}"

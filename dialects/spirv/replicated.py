@@ -47,7 +47,7 @@ from xdsl_spirv.dialects.spirv.constants import (
     verify_lengths,
 )
 from xdsl_spirv.dialects.spirv.constraints import is_integer, width_of
-from xdsl_spirv.dialects.spirv.types import ArrayType, Repeated, known
+from xdsl_spirv.dialects.spirv.types import ArrayType, Repeated, known_size
 
 
 def constituent_type(op: Operation, composite: Attribute) -> Attribute:
@@ -193,7 +193,7 @@ class ConstantData(SPIRVOp, ABC):
         """SPV_KHR_constant_data: an array of integers, filled by the words."""
         if not isinstance(type, ArrayType) or not is_integer(type.element_type):
             raise VerifyException(f"{self.name} gives an array of integers, not {type}")
-        length = known(type.length)
+        length = known_size(type.length)
         if length is None:
             raise VerifyException(f"{self.name} needs an array whose length is a number")
         words = -(-length * width_of(type.element_type) // 32)

@@ -45,7 +45,7 @@ from xdsl_spirv.dialects.spirv.types import (
     PointerType,
     Size,
     UntypedPointerType,
-    known,
+    known_size,
 )
 from xdsl_spirv.dialects.spirv.types_declared import CooperativeVectorType
 
@@ -436,7 +436,7 @@ def cm_20_mul_add_shapes(a: Attribute, b: Attribute, c: Attribute, result: Attri
 
 def spell_size(size: Size) -> str:
     """A size as the textual syntax has it."""
-    number = known(size)
+    number = known_size(size)
     return str(size) if number is None else str(number)
 
 

@@ -23,7 +23,7 @@ from xdsl_spirv.dialects.spirv.attributes import TensorClampModeAttr
 from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import is_numeric
 from xdsl_spirv.dialects.spirv.enums import TensorClampMode
-from xdsl_spirv.dialects.spirv.types import known
+from xdsl_spirv.dialects.spirv.types import known_size
 from xdsl_spirv.dialects.spirv.types_declared import TensorLayoutType, TensorViewType
 
 
@@ -78,7 +78,7 @@ class TensorLayoutChange(SPIRVOp, ABC):
     def verify_(self) -> None:
         type_ = self.result.type
         assert isinstance(type_, TensorLayoutType)  # the result's constraint
-        rank = known(type_.rank)
+        rank = known_size(type_.rank)
         check_values(self, self.values, None if rank is None else rank * self.PER_DIMENSION)
 
 
@@ -158,7 +158,7 @@ class TensorViewChange(SPIRVOp, ABC):
     def verify_(self) -> None:
         type_ = self.result.type
         assert isinstance(type_, TensorViewType)  # the result's constraint
-        check_values(self, self.values, known(type_.rank))
+        check_values(self, self.values, known_size(type_.rank))
         if type_.has_dimensions == IntegerAttr(0, i1):
             raise VerifyException(f"{self.name} is for a view that has dimensions, not {type_}")
 

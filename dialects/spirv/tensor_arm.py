@@ -21,7 +21,7 @@ from xdsl_spirv.dialects.spirv.base import SPIRVOp, Value
 from xdsl_spirv.dialects.spirv.constraints import is_integer
 from xdsl_spirv.dialects.spirv.enums import Scope, TensorOperands
 from xdsl_spirv.dialects.spirv.pointers import ReadsMemory
-from xdsl_spirv.dialects.spirv.types import ArrayType, known
+from xdsl_spirv.dialects.spirv.types import ArrayType, known_size
 from xdsl_spirv.dialects.spirv.types_declared import TensorArmType
 
 SCOPES = {
@@ -45,7 +45,7 @@ class TensorAccess(SPIRVOp, ABC):
         ranked = len(tensor.shape)
         if not isinstance(place, ArrayType) or not is_integer(place.element_type):
             raise VerifyException(f"{self.name}: coordinates are an array of integers, not {place}")
-        if ranked and known(place.length) not in (None, ranked):
+        if ranked and known_size(place.length) not in (None, ranked):
             raise VerifyException(
                 f"{self.name}: {tensor} has {ranked} coordinates, not those of {place}"
             )

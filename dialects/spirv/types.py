@@ -59,7 +59,7 @@ def size(value: int | str | Size) -> Size:
     return SymbolRefAttr(value) if isinstance(value, str) else value
 
 
-def known(value: Size) -> int | None:
+def known_size(value: Size) -> int | None:
     """The number; None if it is a specialization constant."""
     return value.data if isinstance(value, IntAttr) else None
 
@@ -204,7 +204,7 @@ class ArrayType(LocatedAttribute, TypeAttribute):
             _print_stride(printer, self.stride)
 
     def verify(self) -> None:
-        length = known(self.length)
+        length = known_size(self.length)
         if length is not None and not 0 < length <= WORD:
             raise VerifyException(f"an array's length must be from 1 to {WORD}, not {length}")
 
@@ -486,7 +486,7 @@ def _resolve(type: Attribute, known: Mapping[str, StructType], around: frozenset
     """
     Replaces references to structs in a type.
 
-    `known` maps identifiers to structs; `around` are the structs that enclose the result.
+    `known_size` maps identifiers to structs; `around` are the structs that enclose the result.
     """
     if isinstance(type, StructType):
         name = type.identifier.data
@@ -571,6 +571,6 @@ class CooperativeMatrixType(LocatedAttribute, TypeAttribute):
     def verify(self) -> None:
         cm_04_component_type(self.element_type)
         for what, size in (("rows", self.rows), ("columns", self.columns)):
-            number = known(size)
+            number = known_size(size)
             if number is not None:
                 cm_05_constant(what, number)

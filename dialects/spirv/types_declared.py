@@ -50,7 +50,7 @@ from xdsl_spirv.dialects.spirv.types import (
     WORD,
     FloatType,
     Size,
-    known,
+    known_size,
     parse_dimension,
     print_dimension,
     size,
@@ -170,7 +170,7 @@ class CooperativeVectorType(DeclaredType):
             raise VerifyException(
                 f"a cooperative vector has scalar components, not {self.element_type}"
             )
-        if known(self.length) == 0:
+        if known_size(self.length) == 0:
             raise VerifyException("a cooperative vector has at least one component")
 
 
@@ -263,7 +263,7 @@ class TensorLayoutType(DeclaredType):
 
 
 def _check_rank(rank: Size) -> None:
-    number = known(rank)
+    number = known_size(rank)
     if number is not None and number not in TENSOR_RANKS:
         raise VerifyException(
             f"a tensor layout or view has {TENSOR_RANKS[0]} to {TENSOR_RANKS[-1]} dimensions, "
@@ -330,7 +330,7 @@ class TensorViewType(DeclaredType):
         _check_rank(self.rank)
         if isinstance(self.has_dimensions, IntegerAttr) and self.has_dimensions.type != i1:
             raise VerifyException("whether a tensor view has dimensions is a Boolean")
-        rank, order = known(self.rank), [known(p) for p in self.permutation]
+        rank, order = known_size(self.rank), [known_size(p) for p in self.permutation]
         if rank is None or None in order:
             return
         if sorted(p for p in order if p is not None) != list(range(rank)):

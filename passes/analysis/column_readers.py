@@ -5,8 +5,8 @@ element.
     %h[j] = f(%p[j], %p[j + n])                 one element for two columns, of two parts
     %q[2 j + s] = g(%p[2 j], %p[2 j + 1])       two elements for two columns, in a state's memory
 
-The columns that an element reads are not derived but looked at, element by element: the operations
-between (slices, reshapes, index maps) map its place to the columns.
+The columns that an element reads are found by evaluation, not symbolically: the operations between
+(slices, reshapes, index maps) map each element's place to its columns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MOST = 1 << 16
 """The largest number of elements of a nest that is analysed."""
 
 COUNTS = (1, 2, 3, 4, 8)
-"""Numbers of columns that may decide an element together."""
+"""Numbers of columns in a group: one element is computed from at most the last of them."""
 
 PARTS = (1, 2, 3, 4)
 """Parts of the columns that a kernel takes in turns."""
@@ -169,7 +169,7 @@ def _depends(array: Array, source: SSAValue) -> bool:
 
 
 def _read(array: Array, places: list[Numbers], source: SSAValue) -> Iterator[Numbers]:
-    """Returns the numbers of the source's elements that elements at these places read."""
+    """Yields the source elements that the elements at these places read, as row-major numbers."""
     import numpy as np
 
     if not _depends(array, source):

@@ -1,7 +1,8 @@
 """
-Recognizes reductions that can be taken apart.
+Recognizes reductions that can be split into partial reductions.
 
-That is so where its body is `accumulated <op> new` with an operation whose order does not matter.
+The body of such a reduction is `accumulated <op> new`, with an associative and commutative
+operation.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ UNROLLED = 16
 """Elements of a row that an invocation keeps in registers instead of computing them again."""
 
 UNROLLED_BESIDE = 49
-"""Largest number of steps of a reduction that is unrolled if each step reads neighbours."""
+"""
+Largest number of steps of a reduction that is unrolled whose steps read neighbouring elements.
+"""
 
 
 def _lowest(type: Attribute) -> Any:
@@ -66,7 +69,7 @@ NEUTRAL: dict[type[Operation], Callable[[Attribute], Any]] = {
     arith.OrIOp: _zero,
     arith.XOrIOp: _zero,
 }
-"""Operations whose order does not matter, and their neutral elements."""
+"""Associative and commutative operations, and their neutral elements."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class Combination:
 
 
 def combinations_of(loops: Loops) -> list[Combination] | None:
-    """The accumulation of each output, None if one cannot be taken apart."""
+    """The combination of each output; None if a reduction cannot be split."""
     carried = loops.body.args[len(loops.inputs) :]
     combinations: list[Combination] = []
     for argument, value in zip(carried, yields_of(loops.body), strict=True):

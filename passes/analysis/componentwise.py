@@ -2,9 +2,9 @@
 Finds epilogues that whole fragments can compute: operations that need no position, with operands
 loaded alike.
 
-Cooperative matrices of one type hold their components in the same places, whatever those are.
+Cooperative matrices of one type hold their components in the same places, which the device chooses.
 Arithmetic and conversions are instructions on the matrices themselves (CM-19, CM-26); any other
-function is computed of each invocation's components in registers, where the target says how many
+function is computed on each invocation's components in registers, where the target says how many
 there are. Matrices of two types may hold them in different places (CM-18): between them stands a
 conversion of the matrix. A row of a bias is a load with stride 0 (CM-12), a column the same in the
 other layout. Everything else goes element by element through Workgroup memory.
@@ -52,7 +52,7 @@ Most instructions of an operation on all components of a fragment; longer code g
 """
 
 OF_A_FUNCTION = 16
-"""Rough number of instructions of an operation of `math`."""
+"""Rough number of instructions of a function of `math`."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class Home:
 
 def homes(op: linalg.ops.GenericOp) -> dict[SSAValue, Home] | None:
     """
-    Returns where each value of a body lives, None if components of two types would have to meet.
+    Returns how each value of a body is held; None if components of two types would have to be
+    combined.
     """
     block = op.body.block
     homes_by_value: dict[SSAValue, Home] = {
@@ -120,7 +121,8 @@ def matrix_access(layout: Layout, fragment: tuple[int, int]) -> MatrixAccess | N
     """
     The way to load and store fragments of a result; None if its layout has none.
 
-    The last axis of a walk is whole fragments where there are others, such as images of a batch.
+    If a walk has several axes, such as images of a batch, its last axis must be a multiple of a
+    fragment.
     """
     _, *walks = layout.walks
     if any(
@@ -135,7 +137,10 @@ def matrix_access(layout: Layout, fragment: tuple[int, int]) -> MatrixAccess | N
 
 
 def is_componentwise(contraction: Contraction, sizes: tuple[int, int, int], target: Target) -> bool:
-    """Whether the epilogue can be computed on fragments of these sizes wherever they lie."""
+    """
+    Whether the epilogue can be computed on fragments of these sizes without using the components'
+    positions.
+    """
     epilogue, moved = contraction.epilogue, _MatrixMoves(contraction, sizes, target)
     m, n, _ = sizes
     lanes = target.subgroup_size

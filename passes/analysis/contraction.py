@@ -3,9 +3,9 @@ Recognizes contractions: multiply-adds whose loops sort into batch, M, N and K b
 
 An operation is recognised by its computation, not by its name: `linalg.matmul`, its transposed,
 batched and mixed-precision forms, convolutions, and every `linalg.generic` equal to one of them are
-the same contraction, result[batch, M, N] += A[batch, M, K] * B[batch, K, N]. Each of the four
-stands for any number of loops. A loop of the result is in M or N if one input uses it, and batch if
-both do; all other loops are K.
+the same contraction, result[batch, M, N] += A[batch, M, K] * B[batch, K, N]. Batch, M, N and K are
+groups of any number of loops. A loop that indexes the result is in M or N if one input uses it, and
+in batch if both do. All other loops are K.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def type_name(element_type: Attribute, signed: bool) -> str:
 
 
 FEW = 8
-"""Rows or columns of a batch's result that fill no tile."""
+"""Rows or columns of each batch's result below which a tile is mostly empty."""
 
 
 @dataclass(frozen=True)
@@ -286,9 +286,8 @@ def storage(value: SSAValue) -> tuple[SSAValue, tuple[int, ...]]:
     """
     Returns an operand's tensor in memory, and how many elements lie before it in each dimension.
 
-    A tensor that is another one with a constant around it needs no memory of its own: whoever reads
-    it reads the other one, and takes `fill_of` outside. The same holds for a tensor that is
-    computed from another one element by element in the same dispatch.
+    A padded tensor is not stored: its readers read the tensor inside, and use `fill_of` outside of
+    that. A tensor that is computed element by element in the same dispatch is not stored either.
     """
     owner = value.owner
     match owner:
@@ -375,7 +374,7 @@ def contraction_of(op: LinalgStructuredOperation) -> Contraction:
             raise NotAContraction(f"it has {count} {kind}{ending} (a contraction {verb} {wanted})")
     for value in (*op.inputs, *op.outputs):
         if element_type(value) == i1:
-            raise NotAContraction("truth values are counted, not multiplied")
+            raise NotAContraction("it multiplies truth values (i1)")
     signed = _signs(op.body.block)
     x, y, out = maps_of(op)
     ranges = _sizes(op)

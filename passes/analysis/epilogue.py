@@ -1,10 +1,9 @@
 """
-Reads the elementwise part of a contraction's kernel off a dispatch or a collective.
+Derives the elementwise part of a contraction's kernel from a dispatch or a collective.
 
 For every value that takes part, the contraction's loops that walk its dimensions are known, so that
-each element can be computed next to the accumulator of its place. Both forms are read: in a
-dispatch a value is made by the operation that returns it, in a collective by the one that writes
-its buffer.
+each element can be computed next to the accumulator of its place. In a dispatch a value is defined
+by the operation that returns it, in a collective by the operation that writes its buffer.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.linalg_code import maps_of, yields_of
 from xdsl_spirv.passes.analysis.pointwise import (
     NotAContraction,
-    composed,
+    compose_map,
     is_permutation,
     is_pointwise,
     loops_of,
@@ -82,7 +81,7 @@ class Epilogue:
 
     @property
     def parts(self) -> int:
-        """Number of the root's elements from which an element of a result is computed."""
+        """Number of parts of the root: an element is computed from the same column of each part."""
         if len(self.results[0].map.results) == len(self.root.map.results):
             return 1
         parts = self.root.shape[-2]
@@ -127,7 +126,7 @@ def operand_of(placed: Placed, op: linalg.ops.GenericOp, number: int) -> Placed:
     """An input of the operation that makes a value; raises `NotFused` if its place is unknown."""
     *reads, write = (attribute.data for attribute in op.get_indexing_maps())
     dims = placed.map.num_dims
-    map = composed(reads[number], loops_of(write, placed.map.results), dims)
+    map = compose_map(reads[number], loops_of(write, placed.map.results), dims)
     if map is None:
         raise NotFused(f"input {number} of a fused {op.name} is read along loops of its own")
     return Placed(op.inputs[number], map)
@@ -256,7 +255,7 @@ def _follow(
         if not is_permutation(read) and not part:
             raise NotFused(f"{op.name} does not read the contraction's result place by place")
         loops: list[AffineExpr | None] = loops_of(read, chain[value].map.results)
-        map = composed(write, loops, chain[value].map.num_dims)
+        map = compose_map(write, loops, chain[value].map.num_dims)
         if map is not None:
             return Placed(results_of(op)[0], map)
     raise NotFused(f"{op.name} does not compute its elements from the contraction's result")

@@ -1,11 +1,11 @@
 """
-Factors that are more than an input are computed before the contraction, element by element.
+Computes factors that are more than a plain input before the contraction, element by element.
 
     sum of extf(a) * (sitofp(b) * s)  ->  b' = sitofp(b) * s, elementwise; sum of extf(a) * b'
 
-Every value stays what it was: the elementwise operation does what the body did, in the same types,
-on each element once instead of once for every product. It has the index space of the input with
-the most dimensions; the others (a scale of each channel, a scalar) are broadcast over it.
+No value changes: the elementwise operation computes what the body did, in the same types, once for
+each element instead of once for each product. It has the index space of the input with the most
+dimensions; the others (a scale of each channel, a scalar) are broadcast over it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from xdsl_spirv.passes.analysis.pointwise import (
 
 def with_pure_factors(op: LinalgStructuredOperation) -> LinalgStructuredOperation:
     """
-    The operation, or one on tensors in its place whose factors are two inputs, at most extended.
+    Returns the operation, or a replacement whose factors are two inputs, at most extended.
 
     Raises `NotAContraction`, and changes nothing, if the factors share an input or an input has no
     index space of its own.
@@ -97,7 +97,9 @@ class _Prepared:
         self.maps = [own_map(maps[i], self.map) for i in self.inputs]
 
     def build(self) -> SSAValue:
-        """The operand: the input itself, or a value computed from it in front of the operation."""
+        """
+        Returns the operand: the input itself, or a value that is computed before the operation.
+        """
         main = self.op.inputs[self.inputs[0]]
         if self.factor.is_pure:
             return main
@@ -169,7 +171,7 @@ def elementwise(
     before: Operation,
 ) -> SSAValue:
     """
-    An all-parallel `linalg.generic` in front of an operation, of the shape of the first input.
+    Inserts an all-parallel `linalg.generic` before an operation, of the shape of the first input.
 
     `maps` are over that input's dimensions; `body` takes one more argument, the output.
     """

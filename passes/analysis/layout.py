@@ -1,11 +1,12 @@
 """
-Where a contraction's elements lie: walks over memory instead of indices into tensors.
+Describes where a contraction's elements lie in memory: as walks over memory instead of indices.
 
 The loops of a contraction are sorted into groups (batch, M, N, K), and one number counts through
 each group. An operand is row-major and its index map linear, so an element's address is a sum over
-the groups: a constant, and for each group what its number contributes. A group whose loops follow
-one another in memory is one `Axis`, whatever the rank of the tensor; the others are taken apart by
-division. So a matrix, a batch of matrices and the windows of a convolution are the same thing here.
+the groups: a constant, and for each group what its number contributes. A group whose loops are
+contiguous in memory is one `Axis`, whatever the rank of the tensor. Numbers of other groups are
+split by division. So a matrix, a batch of matrices and the windows of a convolution are the same
+thing here.
 
 A coordinate that may leave its dimension (the border of a padded convolution) is a `Guard`.
 """
@@ -172,13 +173,13 @@ def layout_of(
 
     return Layout(
         sum(s * index.start for s, index in zip(strides, indices, strict=True)),
-        tuple(joined([axis(loop) for loop in group]) for group in groups),
+        tuple(join_axes([axis(loop) for loop in group]) for group in groups),
         tuple(Guard(index.start, size) for index, size in guarded),
     )
 
 
-def joined(axes: Sequence[Axis]) -> Walk:
-    """Axes of one place dropped, and axes that follow one another in memory made one."""
+def join_axes(axes: Sequence[Axis]) -> Walk:
+    """Drops axes of size 1, and merges axes that are contiguous in memory."""
     walk: list[Axis] = []
     for axis in axes:
         if axis.size == 1:

@@ -76,7 +76,9 @@ class Leaf:
     def _taken(
         self, sizes: Sequence[Size], loops: Collection[int], count: int
     ) -> dict[int, int] | None:
-        """The iterations of each loop in an aligned piece; None if loops cannot be so divided."""
+        """
+        The iterations of each loop in an aligned piece; None if the loops cannot be divided so.
+        """
         taken: dict[int, int] = {}
         left, stride = count, 1
         while left > 1:

@@ -213,7 +213,7 @@ class Code:
 
     @staticmethod
     def open_behind(value: SSAValue) -> Code:
-        """Writes right behind the definition of a value, before every reader."""
+        """Starts to write directly after the definition of a value, before all readers."""
         owner = value.owner
         if isinstance(owner, Operation):
             return Code(owner, InsertPoint.after(owner))
@@ -229,7 +229,7 @@ class Code:
         return ops[-1].results[0]
 
     def erase(self) -> None:
-        """Takes back what was written and is not used."""
+        """Erases the written operations that are not used."""
         for op in reversed(self.written):
             assert op.parent is not None
             op.parent.erase_op(op)
@@ -330,7 +330,7 @@ class BodyCode:
         kinds: Iterable[IteratorTypeAttr] | None = None,
         like: Operation | None = None,
     ) -> linalg.ops.GenericOp:
-        """Inserts the generic; `result` computes from the output's element what replaces it."""
+        """Inserts the generic. `result` computes each new element from the output's element."""
         value = result(self.block.insert_arg(_element(out), len(self.block.args)))
         self.block.add_op(linalg.ops.YieldOp(value))
         generic = make_generic(self.inputs, out, [*self.maps, map], self.block, kinds, like)

@@ -127,10 +127,10 @@ def _reshape_axes(array: Reshaped, at: tuple[Axis, ...]) -> tuple[Axis, ...]:
 
 def crossing(nest: Nest, tile: int = 1) -> tuple[tuple[int, ...], int] | None:
     """
-    The loops along which all that a nest reads lies, and the one along which its results do: None
-    if there are none.
+    Finds the loops along which a nest reads contiguously and the loop along which it writes so, if
+    they differ; else None.
 
-    There are several of the former, counted as one, where a single one is shorter than a tile.
+    Several neighbouring loops are read as one if a single one is shorter than a tile.
     """
     wide = [axis for axis, size in enumerate(nest.shape) if size != 1]
     if not wide or all_reductions_of(nest):

@@ -1,5 +1,5 @@
 """
-Describes a kernel without a contraction as arrays that are functions of other arrays.
+Describes a kernel without a contraction as arrays that are computed from other arrays.
 
     linalg.fill outs(%t)                      Filled
     linalg.generic ins(%a) outs(%t)     ->    Computed(Loops(Stored(%a), Filled), 0)

@@ -1,5 +1,5 @@
 """
-Operations read as arrays: what each tensor or buffer holds after them.
+Reads operations as arrays: the contents of each tensor or buffer after them.
 
 The same reader takes a `schedule.collective` (buffers, in the order of the writes) and the body of
 a `schedule.dispatch` (tensors).
@@ -52,7 +52,7 @@ from xdsl_spirv.passes.analysis.sizes import equal_extents, is_given, listed_siz
 @dataclass(frozen=True)
 class _View:
     """
-    A memref that is part of another one: its elements as an array, and the effect of a write
+    A memref that is part of another one: its elements as an array, and a function for writes
     through it.
     """
 
@@ -121,14 +121,14 @@ class Reader:
         self.write(outputs[number], array, op)
 
     def write(self, value: SSAValue, array: Array, op: Operation) -> None:
-        """Notes that a buffer holds an array from now on."""
+        """Records the array that a buffer holds from now on."""
         view = self.views.get(value)
         if view is None:
             self.arrays[value] = array
             self.written[value] = None
             return
         if view.source not in self.views and view.source not in self.arrays:
-            # Nobody has read it: what a kernel writes is new memory.
+            # Memory that a kernel has not read before is new: its contents are undefined.
             shape, element = self.shaped(view.source, op)
             self.arrays[view.source] = Unwritten(shape, element, op)
         self.write(view.source, view.write(self.array(view.source, op), array), op)
@@ -152,7 +152,7 @@ def results_of_dispatch(dispatch: DispatchOp) -> tuple[Reader, list[Result]]:
     block = dispatch.body.block
     reader = Reader(block)
     for operand in dispatch.updates.values():
-        # Elements that are not inserted stay: they are not written.
+        # Elements that are not inserted keep their values in memory, so they are not written.
         shape, element = reader.shaped(block.args[operand], dispatch)
         reader.arrays[block.args[operand]] = Unwritten(shape, element, dispatch)
     reader.read()
@@ -302,7 +302,11 @@ def _copy(reader: Reader, op: Operation) -> None:
     source, target = op.operands[0], op.operands[1]
     array, (shape, element) = reader.array(source, op), reader.shaped(target, op)
     if array.element != element or array.shape != shape:
-        raise NotLoops(op, f"it copies {source.type} to {target.type}")
+        raise NotLoops(
+            op,
+            f"it copies {source.type} to {target.type}, which differ in shape or type: reshape "
+            f"or convert before",
+        )
     reader.define(op, 0, array)
 
 
@@ -453,11 +457,11 @@ def _pad(reader: Reader, op: Operation) -> None:
     block = op.region.block
     last = block.last_op
     if last is None or any(arg.first_use for arg in block.args) or len(list(block.ops)) > 1:
-        raise NotLoops(op, "its value depends on the place: only one value can surround a tensor")
+        raise NotLoops(op, "the padding's value depends on the index: pad with one value")
     shape, element = reader.shaped(op.result, op)
     source = reader.array(op.source, op)
     if any(surely_below(size, 0) for size in (*low, *high)):
-        raise NotLoops(op, "a padding is negative")
+        raise NotLoops(op, "the padding is negative: slice the tensor instead")
     reader.arrays[op.result] = Padded(shape, element, source, low, last.operands[0])
 
 
@@ -467,7 +471,7 @@ def _padded_view(reader: Reader, op: Operation) -> None:
     low = tuple(int(v) for v in op.low.get_values())
 
     def write(array: Array, new: Array) -> Array:
-        raise NotLoops(op, "a padded view cannot be written")
+        raise NotLoops(op, "it writes to a padded view: write to the tensor inside")
 
     reader.views[op.result] = _View(
         op.memref, lambda a: Padded(shape, element, a, low, None), write

@@ -5,12 +5,12 @@ A contraction's body is: accumulator + one factor of each input. A factor is a v
 its input before the multiplication. One that only extends the input to the result's type belongs to
 the contraction; any other (a cast that is not an extension, a zero point, a scale) is elementwise.
 
-Operations that compute each element of their result by itself have: one form for all of them.
+Operations that compute each element of their result by itself have one form.
 
-Only such operations are fused to a root: their loops are the dimensions of the result, in any
-order, and their operands are found by index maps. Named operations, broadcasts, transpositions and
-reductions are brought into the form of a `linalg.generic`, whose output, where the body reads it,
-is one more input.
+Only such operations are fused to a root. Their loops are the result's dimensions, in any order, and
+index maps say which elements of the operands they read. Named operations, broadcasts,
+transpositions and reductions are brought into the form of a `linalg.generic`, whose output, where
+the body reads it, is one more input.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from xdsl_spirv.passes.analysis.sizes import SizeCode, extent
 SCALAR_DIALECTS = (arith.Arith.name, math.Math.name)
 
 
-def generalized(op: Operation) -> linalg.ops.GenericOp | None:
+def generalize(op: Operation) -> linalg.ops.GenericOp | None:
     """
     Replaces an operation by an equal `linalg.generic`; returns None if it has no such form.
 
@@ -123,8 +123,8 @@ def _without_output(op: linalg.ops.GenericOp | None) -> linalg.ops.GenericOp | N
     """
     Gives a pointwise operation an empty tensor to write to.
 
-    A body that reads the output gets it as an input. Other operations may read the output too: a
-    product that starts from the same fill, say.
+    A body that reads the output gets it as an input. The output is replaced even if it is a fill
+    that other operations read, too.
     """
     if op is None or not _is_parallel(op) or len(op.outputs) != 1:
         return op
@@ -215,7 +215,7 @@ def sizes(type: Attribute) -> tuple[int, ...]:
     return type.get_shape()
 
 
-def composed(map: AffineMap, loops: Sequence[AffineExpr | None], dims: int) -> AffineMap | None:
+def compose_map(map: AffineMap, loops: Sequence[AffineExpr | None], dims: int) -> AffineMap | None:
     """Composes a map with expressions for its loops; None if one is not known."""
     used = {
         e.position
@@ -252,8 +252,7 @@ class Factor:
     """
     A factor of the product, `value`, computed from the block arguments numbered `inputs`.
 
-    `source` is `value` without the extensions around it; `signed` says if these are sign
-    extensions.
+    `source` is `value` without the extensions around it; `signed` says if they are sign extensions.
     """
 
     value: SSAValue
@@ -309,7 +308,7 @@ def without_extensions(value: SSAValue) -> tuple[SSAValue, bool]:
         match op:
             case arith.ExtFOp():
                 kind = arith.ExtFOp
-            # A number that was extended without its sign has none to extend.
+            # A number that was zero-extended has no sign to extend.
             case arith.ExtUIOp() if kind in (None, arith.ExtSIOp, arith.ExtUIOp):
                 kind = arith.ExtUIOp
             case arith.ExtSIOp() if kind in (None, arith.ExtSIOp):
@@ -342,7 +341,7 @@ def inputs_of(value: SSAValue, block: Block) -> set[int]:
 
 def clone_into(block: Block, value: SSAValue, known: dict[SSAValue, SSAValue]) -> SSAValue:
     """
-    Computes a value again at the end of `block`, with values replaced as `known` says.
+    Clones the computation of a value to the end of `block`, and replaces values that `known` maps.
 
     Values from outside of the old body stay as they are.
     """

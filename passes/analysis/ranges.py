@@ -8,8 +8,8 @@ integers.
     arith.fptosi of floor(index * 0.5)           [0, 39]
 
 A tensor has the interval of all of its elements. An operation on integers whose result may leave
-its type gives all numbers of the type; one that is not known gives them, too. Integers always count
-as signed, booleans are 0 and 1. Floats that are not a number are left out: none of them becomes an
+its type gives all numbers of the type, and so does an unknown operation. Integers always count as
+signed, booleans are 0 and 1. Floats that are not a number are left out: none of them becomes an
 integer.
 """
 
@@ -93,7 +93,7 @@ def everything(type: Attribute) -> Range:
     return ANY_FLOAT
 
 
-def limited(low: float, high: float, type: Attribute) -> Range:
+def limit_range(low: float, high: float, type: Attribute) -> Range:
     """The range of an operation's result: the type's whole range if it may overflow."""
     whole = everything(type)
     return Range(low, high) if whole.low <= low <= high <= whole.high else whole
@@ -103,11 +103,13 @@ Function: TypeAlias = Callable[[Operation, Sequence[Range]], Range]
 
 
 def _integer(function: Callable[[int, int], int]) -> Function:
-    """An operation whose extremes lie at the corners of its operands' intervals."""
+    """
+    Makes the rule for an operation whose extremes lie at the corners of its operands' intervals.
+    """
 
     def apply(op: Operation, operands: Sequence[Range]) -> Range:
         corners = [function(a, b) for a, b in product(*_ends(operands))]  # type: ignore
-        return limited(min(corners), max(corners), op.results[0].type)
+        return limit_range(min(corners), max(corners), op.results[0].type)
 
     return apply
 
@@ -144,18 +146,18 @@ def _only_positive(function: Function) -> Function:
 
 
 def _remainder(op: Operation, operands: Sequence[Range]) -> Range:
-    """It has the dividend's sign and is smaller than either."""
+    """The range of a remainder: it has the dividend's sign and is smaller than either operand."""
     x, y = operands
     most = max(abs(y.low), abs(y.high)) - 1
     if most < 0:
         return everything(op.results[0].type)
     low = 0 if x.low >= 0 else max(x.low, -most)
     high = 0 if x.high <= 0 else min(x.high, most)
-    return limited(low, high, op.results[0].type)
+    return limit_range(low, high, op.results[0].type)
 
 
 def _bitwise_and(op: Operation, operands: Sequence[Range]) -> Range:
-    """No larger than an operand that is not negative."""
+    """The range of a bitwise and: no larger than an operand that is not negative."""
     highs = [operand.high for operand in operands if operand.low >= 0]
     if not highs:
         return _bits(op, operands)
@@ -163,12 +165,12 @@ def _bitwise_and(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def _bits(op: Operation, operands: Sequence[Range]) -> Range:
-    """No more bits than the operands have."""
+    """The range of a bitwise or or xor: no more bits than the operands have."""
     if isinstance(op.results[0].type, IntegerType) and op.results[0].type.width.data == 1:
         return Range(0, 1)
     width = max(_width(operand) for operand in operands)
     low = 0 if all(operand.low >= 0 for operand in operands) else -(1 << width)
-    return limited(low, (1 << width) - 1, op.results[0].type)
+    return limit_range(low, (1 << width) - 1, op.results[0].type)
 
 
 def _width(interval: Range) -> int:
@@ -198,7 +200,7 @@ def _extreme(function: Callable[[Any, Any], Any]) -> Function:
 
 
 def _same(op: Operation, operands: Sequence[Range]) -> Range:
-    return limited(operands[0].low, operands[0].high, op.results[0].type)
+    return limit_range(operands[0].low, operands[0].high, op.results[0].type)
 
 
 def _sign_extended(op: Operation, operands: Sequence[Range]) -> Range:
@@ -216,7 +218,7 @@ def _absolute(op: Operation, operands: Sequence[Range]) -> Range:
     x = operands[0]
     high = max(abs(x.low), abs(x.high))
     low = 0 if x.low <= 0 <= x.high else min(abs(x.low), abs(x.high))
-    return limited(low, high, op.results[0].type)
+    return limit_range(low, high, op.results[0].type)
 
 
 EPSILONS = ((Float16Type, 2.0**-9), (BFloat16Type, 2.0**-6))
@@ -272,12 +274,14 @@ def _to_float(op: Operation, operands: Sequence[Range]) -> Range:
 
 
 def _to_integer(op: Operation, operands: Sequence[Range]) -> Range:
-    """Toward zero; a number that does not fit gives an undefined value."""
+    """
+    The range of a conversion toward zero; a number that does not fit gives an undefined value.
+    """
     x = operands[0]
     if numbers.isinf(x.low) or numbers.isinf(x.high):
         return everything(op.results[0].type)
     low, high = numbers.trunc(x.low), numbers.trunc(x.high)
-    return limited(low, high, op.results[0].type)
+    return limit_range(low, high, op.results[0].type)
 
 
 def _negate_range(op: Operation, operands: Sequence[Range]) -> Range:
@@ -341,8 +345,8 @@ def _exact_rising_functions() -> dict[type[Operation], Function]:
     }
 
 
-def computed(op: Operation, operands: Sequence[Range]) -> Range:
-    """The interval of an operation of `arith` or `math` by its operands' intervals."""
+def compute_range(op: Operation, operands: Sequence[Range]) -> Range:
+    """Returns the interval of an operation of `arith` or `math`, from its operands' intervals."""
     if isinstance(op, arith.SelectOp):
         return _select_range(op, operands)
     if isinstance(op, arith.ConstantOp):
@@ -375,8 +379,7 @@ def constant(op: arith.ConstantOp) -> Range:
 
 LESS = {"slt", "sle", "olt", "ole", "ult", "ule"}
 GREATER = {"sgt", "sge", "ogt", "oge", "ugt", "uge"}
-"""Predicates that say which of two numbers is the smaller; unsigned integers' are not among them.
-"""
+"""Predicates that hold if the first number is the greater. Unsigned comparisons are left out."""
 
 
 def _predicate(op: Operation) -> str:
@@ -414,6 +417,7 @@ def _clamp_side(
     name = _predicate(compare)
     if name not in LESS | GREATER or {value, other} != {compare.lhs, compare.rhs}:
         return own
-    # The condition says it of the side that is taken where it holds, its opposite of the other one.
+    # The condition bounds the side that is taken where it holds; its opposite bounds the other
+    # side.
     is_less = ((name in LESS) == (value is compare.lhs)) == holds
     return own.meet(Range(-numbers.inf, its.high) if is_less else Range(its.low, numbers.inf))

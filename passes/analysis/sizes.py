@@ -1,8 +1,8 @@
 """
-The sizes of tensors, buffers and numbers of type `index`, in terms of those that they follow from.
+Expresses sizes of tensors and buffers, and numbers of type `index`, in terms of other sizes.
 
-Sizes that operations compute are expressed in terms of other sizes, so that known static dimensions
-(a row of 768 elements moves in vectors) stay known beside dynamic ones.
+A size that operations compute is expressed by the sizes it depends on, so that static dimensions
+stay known beside dynamic ones (a row of 768 elements still moves in vectors).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def computed_extent(value: SSAValue, dimension: int) -> Size:
         case PackOp() as op:
             return extent(op.destination, dimension)
         case scf.ForOp() as op:
-            # A step changes no size of a tensor that it carries.
+            # A loop's step does not change the sizes of the tensors that it carries.
             return extent(op.iter_args[op.results.index(value)], dimension)  # pyright: ignore
         case _:
             pass
@@ -245,7 +245,8 @@ def number(value: SSAValue) -> Size:
             function = op.map.data
             operands: list[Any] = [number(operand) for operand in op.mapOperands]
             dims, symbols = operands[: function.num_dims], operands[function.num_dims :]
-            # A product or quotient of which nothing is known stays a number of its own.
+            # A product or quotient of unknown numbers is not simplified: it is an unknown of its
+            # own.
             with suppress(UnknownSizeError, TypeError, ZeroDivisionError):
                 return function.results[0].eval(dims, symbols)
         case op if type(op) in OPERATIONS:
@@ -286,11 +287,11 @@ def is_size_op(op: Operation) -> bool:
 
 
 def is_given(value: SSAValue) -> bool:
-    """Whether a number of type `index` is an argument: its caller knows it before it runs."""
+    """True if a number of type `index` is an argument, which is known before the function runs."""
     block = value.owner
     if not isinstance(block, Block) or not isinstance(value.type, IndexType):
         return False
-    # A kernel's body is made before its function.
+    # A kernel's body is built before its function exists.
     parent = block.parent_op()
     return parent is None or isinstance(parent, FuncOp | DispatchOp | gpu.FuncOp)
 
@@ -333,9 +334,9 @@ class SizeCode:
         known: dict[object, SSAValue] | None = None,
     ):
         self.write, self.values = write, values
-        """Values that stand for others inside the block; None: no value is replaced."""
+        """Replacements of values inside the block; None: no value is replaced."""
         self._known = {} if known is None else known
-        """Values that have been written already."""
+        """Sizes that have been written already, and their values."""
 
     def value(self, size: Size) -> SSAValue:
         """Emits a size as a value of type `index`."""
@@ -381,7 +382,7 @@ class SizeCode:
             kind = arith.MinUIOp if atom.is_natural else arith.MinSIOp
             return self._made(kind, self.value(atom.value), self.value(atom.limit))
         if isinstance(atom, Quotient):
-            # A window wider than its operand has no place: (0 - 1) // 2 + 1 is 0.
+            # A window that is wider than its operand has no position: (0 - 1) // 2 + 1 is 0.
             kind = arith.DivUIOp if atom.is_natural else arith.FloorDivSIOp
             return self._made(kind, self.value(atom.dividend), self.value(atom.divisor))
         value = atom.value if self.values is None else self.values[atom.value]
@@ -395,7 +396,7 @@ class SizeCode:
 
 
 def empty_of(sizes: Sequence[Size], element: Attribute) -> tuple[list[Operation], tensor.EmptyOp]:
-    """Builds an empty tensor of these sizes, and first the operations that compute them."""
+    """Builds an empty tensor of these sizes, after operations that compute them."""
     before: list[Operation] = []
     code = SizeCode(before.append)
     given = [code.value(size) for size in sizes if is_dynamic(size)]

@@ -1,7 +1,7 @@
 """
-Reads the device that a module is for: the module says so, in the attribute `schedule.target`.
+Reads the device that a module is compiled for from the module's attribute `schedule.target`.
 
-`assign-schedule` writes it; every later pass reads it, so that each runs alone on the IR before it.
+`assign-schedule` writes the attribute. Every later pass reads it, so that each can run alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def find_target(name: str, module: ModuleOp, pass_name: str) -> Target | None:
 
 
 def load_target(name: str, module: ModuleOp, pass_name: str) -> Target:
-    """A target by name or path, its errors turned into refusals."""
+    """Loads a target by name or path. Turns its errors into refusals of the pass."""
     try:
         return load(name)
     except TargetError as error:

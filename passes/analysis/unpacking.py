@@ -6,9 +6,8 @@ along K.
     %r = contraction %x[m, 32 * b + 16 * h + j], %w[n, b, h, j]
 
 The innermost loops of K, here h and j, make a unit: the elements that an invocation dequantizes at
-a time. For each plane it reads the elements that these loops walk, which lie side by side; the
-other loops give the place. `Plane.layout` is in units of those elements, so that one address is one
-load.
+a time. It reads the contiguous elements of each plane that these loops walk; the other loops give
+the position. `Plane.layout` is in units of those elements, so that one address is one load.
 """
 
 from __future__ import annotations
@@ -111,7 +110,9 @@ class Unpacking:
         return prod(self.sizes)
 
     def part(self, split: int) -> Unpacking:
-        """Returns the unpacking of a part of a unit, split in `split` along its innermost loop."""
+        """
+        Returns the unpacking of a part of a unit, whose innermost loop is split into `split` parts.
+        """
         return replace(self, sizes=(*self.sizes[:-1], self.sizes[-1] // split))
 
     @property
@@ -121,7 +122,10 @@ class Unpacking:
 
     @cached_property
     def bits(self) -> int:
-        """Bits of all planes together for a unit; bits of a larger block count in shares."""
+        """
+        Bits of all planes for a unit. Data that several units share, such as a scale, counts in
+        part.
+        """
         shared = 0.0
         for plane in self.planes:
             own = [axis.size for axis in plane.layout.walks[2] if axis.stride]
@@ -136,10 +140,10 @@ def _known_size(size: Size) -> int:
 
 def unpacks(op: Operation) -> bool:
     """
-    Whether an operation computes floats from narrow integers, by elements of planes and its place.
+    True if an operation computes floats from narrow integers: from elements of planes and indices.
 
-    Each plane is walked by some of the loops, the result by all of them, and nothing in the body
-    but planes says where along the last loop an element is.
+    Some of the loops index each plane, all of them index the result, and the body does not read the
+    index of the last loop.
     """
     if not isinstance(op, linalg.ops.GenericOp) or len(op.outputs) != 1 or not op.inputs:
         return False

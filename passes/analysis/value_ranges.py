@@ -1,14 +1,14 @@
 """
-The numbers that the values of a host function can be, tensors and the scalars in loops.
+Bounds the values of a host function: the elements of tensors, and the scalars in loops.
 
-Forwards, an operation's result follows from its operands (`ranges`). A reduction's accumulator
+Forward analysis bounds an operation's result by its operands (`ranges`). A reduction's accumulator
 starts with its initial value and takes in the result of every iteration, until it does not grow any
 more; a sum grows by as much as its iterations can add.
 
-Backwards, a value that addresses a dimension of a tensor is an index of that dimension: ONNX calls
-anything else an error, MLIR undefined. So what `tensor.extract` is given lies in [0, size - 1], and
-so does what it is computed from by moves, casts and the addition of a constant; an index that may
-count from the end, `x < 0 ? x + n : x`, lies in [-n, size - 1].
+Backward analysis uses that a value which addresses a dimension of a tensor is inside of it:
+anything else is an error in ONNX, and undefined in MLIR. So an index of `tensor.extract` lies in
+[0, size - 1], which also bounds the values it is computed from by moves, casts and the addition of
+a constant. An index that may count from the end, `x < 0 ? x + n : x`, lies in [-n, size - 1].
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ from xdsl_spirv.dialects.host_loops import number_of
 from xdsl_spirv.dialects.program import RANGE
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.passes.analysis.linalg_code import tensor_type, yields_of
-from xdsl_spirv.passes.analysis.ranges import MOST_ELEMENTS, NOTHING, Range, computed, everything
+from xdsl_spirv.passes.analysis.ranges import (
+    MOST_ELEMENTS,
+    NOTHING,
+    Range,
+    compute_range,
+    everything,
+)
 from xdsl_spirv.passes.analysis.sizes import equal_extents, extents, loop_extents, number
 
 MOVES = (
@@ -42,7 +48,7 @@ JOINS = (tensor.InsertSliceOp, tensor.ConcatOp)
 """Operations whose result has elements of all of their operands that are tensors."""
 
 ROUNDS = 4
-"""Number of attempts to grow an accumulator's interval until it stays."""
+"""Most attempts to widen an accumulator's interval until it no longer changes."""
 
 
 class ValueRanges:
@@ -124,7 +130,7 @@ class ValueRanges:
         if isinstance(op, tensor.DimOp):
             static = (size for size in extents(op.source) if not is_dynamic(size))
             return Range(0, MOST_ELEMENTS // max(1, prod(static)))
-        interval = computed(op, [self.of(operand) for operand in op.operands])
+        interval = compute_range(op, [self.of(operand) for operand in op.operands])
         if isinstance(op, arith.MuliOp) and interval.high > MOST_ELEMENTS:
             return interval.meet(self._product(op))
         return interval
@@ -192,7 +198,7 @@ class ValueRanges:
     def _reduced(
         self, op: linalg.ops.GenericOp, outputs: Sequence[SSAValue], starts: Sequence[Range]
     ) -> list[Range]:
-        """Accumulators: an interval that an iteration does not leave."""
+        """Bounds accumulators by an interval that no iteration leaves."""
         block = op.body.block
         held = list(starts)
         for _ in range(ROUNDS):
@@ -214,7 +220,9 @@ class ValueRanges:
         return [interval or whole for interval, whole in zip(sums, yielded, strict=True)]
 
     def _sum(self, op: linalg.ops.GenericOp, number: int, start: Range) -> Range | None:
-        """start + the sum of all iterations, if the body computes a sum that fits."""
+        """
+        Bounds a sum by its start and all iterations, if it fits the type; None for other bodies.
+        """
         block = op.body.block
         accumulator = block.args[len(op.inputs) + number]
         value = yields_of(block)[number]
@@ -298,7 +306,7 @@ def _is_elementwise(op: linalg.ops.GenericOp) -> bool:
 
 def _element(value: SSAValue) -> SSAValue:
     """
-    The tensor or scalar that a scalar of a body stands for, element by element.
+    Returns the tensor or outer scalar that a scalar of a body is an element of.
 
     Two scalars for which this is the same value are equal in every iteration.
     """

@@ -1,10 +1,10 @@
 """
-Values: what an operation reads, its regions included; whether a value is zero, or the same in every
-run, as constants, weights and what is computed of them alone are. Operations without used results
-are erased.
+Answers questions about values: which values an operation and its regions read, whether a value is
+zero, and whether it is the same in every run, because only constants and weights go into it. Also
+erases operations without used results.
 
-xDSL's own dead-code elimination keeps what it does not know to be pure, and of `linalg` and most of
-`tensor` it knows nothing; the passes here know which of the operations that they met are.
+xDSL's own dead-code elimination keeps operations that are not marked as pure, as most of `linalg`
+and `tensor`; the passes here know which ones are.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def erase_unused_ops(block: Block, may_go: Callable[[Operation], bool]) -> None:
 
 
 def erase_dead(value: SSAValue) -> None:
-    """Erase the producer of an unused value, and producers that only it used."""
+    """Erases the producer of an unused value, and then producers that only the erased one used."""
     op = value.owner
     known = isinstance(op, LinalgStructuredOperation | BroadcastOp | tensor.PadOp)
     if isinstance(op, Operation) and (known or is_side_effect_free(op)):
@@ -99,11 +99,11 @@ def _broadcast(op: GenericOp) -> SSAValue | None:
 
 
 PLACES = (IndexOp, arith.CmpiOp, arith.SelectOp, YieldOp)
-"""Operations of a body that puts elements, or a constant, in places and computes nothing."""
+"""Operations in the body of a `linalg.generic` that only selects which element goes where."""
 
 
 def _moves(op: GenericOp) -> bool:
-    """Whether elements only change their places."""
+    """True if a generic only moves elements."""
     return bool(op.inputs) and all(isinstance(inner, PLACES) for inner in op.body.block.ops)
 
 

@@ -1,12 +1,12 @@
 """
-Writes operations into blocks: where they go, which stand only once, and index arithmetic that folds
-what is known.
+Writes operations into blocks: chooses the block, reuses operations, and folds known index
+arithmetic.
 
-An index is a Python int where the compiler knows it and an SSA value where the device does, so is a
-condition a bool or a value. Code that emits need not tell the two apart, and what is known costs no
-instruction. A symbolic size is computed with by the compiler, too, and is what the launch says once
-code needs it. An emitter for a level of the lowering names its operations (`instructions`) and says
-how far out a pure operation stands (`outermost`).
+An index is a Python int if the compiler knows it, and an SSA value if only the device does; a
+condition is a bool or a value in the same way. Code that emits treats both alike, and known numbers
+cost no instructions. The compiler also computes with symbolic sizes; such a size becomes a value of
+the launch when code needs it. An emitter for a level of the lowering names its operations
+(`instructions`) and decides how far out a pure operation is placed (`outermost`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Constant: TypeAlias = IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr
 @dataclass
 class Scope:
     """
-    A place that is being written, and what is known there and in the scopes inside.
+    A block that is being written, and the facts that hold there and in the scopes inside.
 
     Code that may fault or wait is not hoisted out of a `fence`: not every invocation enters it.
     """
@@ -74,7 +74,9 @@ class Emitter:
     instructions: ClassVar[Instructions]
 
     def __init__(self, place: InsertPoint, after: Operation | None = None):
-        """The function's top is behind `after`, or at the start of the place's block."""
+        """
+        Operations at the function's top are inserted behind `after`, or at the start of the block.
+        """
         self.entry = place.block
         self.scopes = [Scope(place)]
         self._last_at_top = after
@@ -114,13 +116,17 @@ class Emitter:
     def once(
         self, key: Hashable, make: Callable[[], Operation], name: str | None = None
     ) -> SSAValue:
-        """Returns the function's only value under a key; writes it at the top at the first call."""
+        """
+        Returns the value that the function has under a key; writes it at the top at the first call.
+        """
         if key not in self._at_top:
             self._at_top[key] = self.at_top(make(), name)
         return self._at_top[key]
 
     def remembered(self, key: Hashable, depth: int, make: Callable[[], Any]) -> Any:
-        """The value that scope `depth` sees under a key; made and stored if there is none."""
+        """
+        Returns the value that scope `depth` sees under a key. Makes and stores it if there is none.
+        """
         for scope in reversed(self.scopes[: depth + 1]):
             if key in scope.known:
                 return scope.known[key]
@@ -155,7 +161,7 @@ class Emitter:
     # Constants
 
     def constant(self, attribute: Constant, type: Attribute | None = None) -> SSAValue:
-        """A constant; `type` where the attribute does not say it."""
+        """Writes a constant. `type` is needed if the attribute has none."""
         types = () if type is None else (type,)
         make = self.instructions.constant
         key = attribute, type or attribute.get_type()

@@ -1,14 +1,13 @@
 """
 Writes code in which every pure operation stands as far out as its operands allow.
 
-What depends on a row only is computed once a row, without anybody asking for it: an operation is
-written to the innermost scope that one of its operands needs, and is not written twice where the
-first one can be seen. A loop enters its block only when its body is complete, so that whatever is
-written to an outer block meanwhile stands before it.
+An operation is written to the innermost scope that one of its operands needs, and is reused
+wherever that result dominates. So an operation that depends on a row only is computed once a row. A
+loop enters its block only when its body is complete, so that whatever is written to an outer block
+meanwhile stands before it.
 
 Index arithmetic knows sizes and multiples: a remainder that cannot change its operand is not
-written, and an index that was delinearized and is linearized again in the same way is what it was
-before.
+written, and linearizing indices that were delinearized in the same way gives the original index.
 """
 
 from __future__ import annotations
@@ -99,7 +98,10 @@ class HoistingEmitter(KernelEmitter):
         return self.fenced(depth) if kind is load_element else depth
 
     def copied(self, op: Operation, operands: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """The results of a pure operation on these operands: visible ones, or those of a copy."""
+        """
+        Returns the results of a pure operation on these operands: visible ones, or the results of a
+        copy.
+        """
         facts = *op.properties.items(), *op.attributes.items(), *op.result_types
         depth = self.depth_of(*operands)
 
@@ -188,7 +190,7 @@ class HoistingEmitter(KernelEmitter):
         base, number = self.split(value)
         return (base, number) if 0 <= number < gcd(self.multiple(base), divisor) else (value, 0)
 
-    # Index arithmetic, modulo 2^32; division and comparison of what is not negative
+    # Index arithmetic, modulo 2^32; only numbers that are not negative are divided and compared
 
     def plus(self, a: Index, b: Index) -> Index:
         if not isinstance(a, SSAValue) and not isinstance(b, SSAValue):

@@ -1,7 +1,8 @@
 """
 Writes the body of a kernel in `arith`, `memref`, `gpu` and `scf`.
 
-A pure operation is written where its result is first used, and not again where that one dominates.
+A pure operation is written where its result is first used, and reused wherever that result
+dominates.
 """
 
 from __future__ import annotations
@@ -152,7 +153,10 @@ class KernelEmitter(Emitter):
         self.insert(gpu.BarrierOp())
 
     def subgroup_barrier(self) -> None:
-        """A subgroup's invocations see in Workgroup memory what each of them has written."""
+        """
+        Writes a barrier for a subgroup, after which its invocations see each other's writes to
+        Workgroup memory.
+        """
         self.insert(ControlBarrierOp(Scope.Subgroup, Scope.Subgroup, OF_WORKGROUP_MEMORY))
 
     # Control flow
@@ -219,7 +223,7 @@ class KernelEmitter(Emitter):
         return branch.results
 
     def region(self, body: Body, block: Block | None = None) -> Region:
-        """A region of one block, which ends with a `scf.yield` of what the body returns."""
+        """Makes a region of one block, which ends with a `scf.yield` of the body's results."""
         block = block or Block()
         with self.inside(block):
             self.insert(scf.YieldOp(*(body() or ())))

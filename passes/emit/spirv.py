@@ -1,5 +1,5 @@
 """
-Writes code in `spirv`: into a function that is being made, or into one that stands.
+Writes code in `spirv`, into a new function or an existing one.
 
 Indices are 32-bit integers. Constants, addresses and built-ins stand once, at the function's top.
 """
@@ -26,7 +26,7 @@ Comparison = Callable[[SSAValue, SSAValue], Operation]
 
 
 def free_symbol(module: spv.ModuleOp, wanted: str) -> str:
-    """`wanted`, or with a number behind it where the module has that name."""
+    """Returns the name `wanted`, with a number appended if the module already has that name."""
     names = (op.properties.get("sym_name") for op in module.body.block.ops)
     taken = {str(getattr(name, "data", "")) for name in names if name is not None}
     name, number = wanted, 0
@@ -37,7 +37,7 @@ def free_symbol(module: spv.ModuleOp, wanted: str) -> str:
 
 
 def declare(module: spv.ModuleOp, variable: spv.GlobalVariableOp) -> spv.GlobalVariableOp:
-    """Put a variable before the module's first function."""
+    """Inserts a variable before the module's first function."""
     block = module.body.block
     first = next((op for op in block.ops if isinstance(op, spv.FuncOp)), None)
     if first is None:

@@ -1,9 +1,9 @@
 """
-Patterns of an attention's parts, as trees of the values that an element is computed from
+Matches parts of an attention in the tree of values that an element is computed from
 (`element_trees`).
 
-A softmax, casts, the replacement of NaN by 0, and a causal mask: each function takes a tree apart
-and returns its parts, or raises `NotTraced` with the missing one.
+The parts are a softmax, casts, the replacement of NaN by 0, and a causal mask. Each function
+returns the parts of a tree, or raises `NotTraced` with the missing one.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def softmax(node: Node) -> Node:
     if uncast(total).detail[0] != "arith.addf" or uncast(total).detail[1] != 0:
         raise NotTraced("no sum")
     if uncast(summed) != uncast(power):
-        raise NotTraced("the sum of something else")
+        raise NotTraced("the sum does not add up the exponentials")
     (exponent,) = _children(power, "math.exp", "no exponential")
     x, greatest = _children(exponent, "arith.subf", "no difference")
     (compared,) = _children(greatest, "reduction", "no maximum")
@@ -77,7 +77,7 @@ def softmax(node: Node) -> Node:
     if name not in MAXIMA or not (start <= LEAST or start == LEAST_BINARY16):
         raise NotTraced("no maximum")
     if uncast(compared) != uncast(x):
-        raise NotTraced("the maximum of something else")
+        raise NotTraced("the maximum is not of the scores")
     return x
 
 
@@ -118,9 +118,9 @@ class Band:
     def and_also(self, other: Band) -> Band:
         """The intersection of two bands. Raises `NotTraced` if it is not a band."""
         if self.rows is not None and other.rows not in (None, self.rows):
-            raise NotTraced("a mask of several loops of rows")
+            raise NotTraced("a mask depends on several loops of rows")
         if (self.first, other.first).count(None) == 0 or (self.last, other.last).count(None) == 0:
-            raise NotTraced("a second mask of the same side")
+            raise NotTraced("two masks limit the keys from the same side")
         first = other.first if self.first is None else self.first
         last = other.last if self.last is None else self.last
         return Band(self.rows or other.rows, first, last)
@@ -136,13 +136,13 @@ def band(condition: Node, hides: bool) -> Band:
         case Node("arith.cmpi", detail, (left, right)):
             predicate = dict(detail)["predicate"].value.data
         case _:
-            raise NotTraced("a mask that is not a comparison")
+            raise NotTraced("a mask is not a comparison")
     left, right = _sum_of(left), _sum_of(right)
     relation = SIGNED.get(predicate)
     if predicate in UNSIGNED and _is_natural(left) and _is_natural(right):
         relation = UNSIGNED[predicate]
     if relation is None:
-        raise NotTraced("a mask that is not an order")
+        raise NotTraced("a mask does not compare by order")
     if not hides:
         relation = OPPOSITE[relation]
     names = sorted({*left, *right} - {""})
@@ -153,8 +153,8 @@ def band(condition: Node, hides: bool) -> Band:
         relation, constant = MIRRORED[relation], -constant
     rows = [name for name, factor in factors.items() if name != KEYS and factor != 0]
     if factors.get(KEYS) != 1 or len(rows) > 1 or any(factors[name] != -1 for name in rows):
-        raise NotTraced("a mask of another kind")
-    # Hidden is n - m + constant > 0, or another relation.
+        raise NotTraced("a mask does not compare a key's number with a row's")
+    # A key is hidden if n - m + constant > 0 (or another relation to 0) holds.
     row = rows[0] if rows else None
     match relation:
         case ">":
@@ -168,7 +168,7 @@ def band(condition: Node, hides: bool) -> Band:
 
 
 Sum = dict[str, Size]
-"""Factors of loops by their names, and under "" what is added."""
+"""A linear sum: the factor of each loop by its name, and the constant under ""."""
 
 
 def _is_natural(terms: Sum) -> bool:
@@ -195,4 +195,4 @@ def _sum_of(node: Node) -> Sum:
         case Node("index", (Piece(loop, 1, _),)):
             return {loop: 1}
         case _:
-            raise NotTraced("a mask of something else than indexes")
+            raise NotTraced("a mask depends on more than loop indexes")

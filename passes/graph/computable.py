@@ -1,4 +1,4 @@
-"""Refuses types that a host function cannot compute in: kernels or memory do not have them."""
+"""Refuses types of a host function that kernels or memory do not have."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def values_of(op: Operation) -> Iterator[SSAValue]:
 def change_notes(
     function: FuncOp, change: Callable[[Attribute, dict[str, Attribute]], None]
 ) -> None:
-    """Changes the notes of each argument and result of a function by its type."""
+    """
+    Lets `change` edit the attributes of each argument and result of a function, given its type.
+    """
     kinds = function.function_type
     for key, types in (("arg_attrs", kinds.inputs), ("res_attrs", kinds.outputs)):
         known = function.properties.get(key)

@@ -1,5 +1,5 @@
 """
-`linalg`'s operations without a body, as those that have one.
+Rewrites `linalg` operations that have no body as operations that have one.
 
     linalg.softmax     a row's largest, exponentials of the differences to it, their sum, quotients
     linalg.pack        tensor.pad, tensor.expand_shape, linalg.transpose
@@ -241,7 +241,7 @@ class Extended(RewritePattern):
             return
         narrow = a.type
         if not isinstance(narrow, IntegerType) or narrow.width.data > WIDEST // 2:
-            refuse(DecomposeLinalgPass.name, op, f"it is not computed in {narrow}: use i32")
+            refuse(DecomposeLinalgPass.name, op, f"kernels do not compute it in {narrow}: use i32")
         wide = IntegerType(2 * narrow.width.data)
         extend = arith.ExtSIOp if isinstance(op, arith.MulSIExtendedOp) else arith.ExtUIOp
         product = code.insert(
@@ -259,7 +259,7 @@ class ApplyInBody(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: affine.ApplyOp, rewriter: PatternRewriter) -> None:
         if isinstance(op.parent_op(), FuncOp):
-            # A size, which stays as it is.
+            # The size of a tensor, which is not computed in a kernel.
             return
         code, map = Code(op), op.map.data
         values = list(op.mapOperands)
@@ -352,7 +352,7 @@ class Pack(RewritePattern):
         tiles, x = _Tiles(op, op.source), op.source
         high = [whole - size for whole, size in zip(tiles.whole, tiles.sizes, strict=True)]
         if op.padding_value is None:
-            # Full tiles are asked for, so the sizes are multiples.
+            # `pack` without a padding value has only full tiles, so the sizes are multiples.
             high = [0] * len(high)
         if any(size != 0 for size in high):
             assert op.padding_value is not None

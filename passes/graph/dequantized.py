@@ -1,16 +1,16 @@
 """
-Contractions of numbers that were integers of 8 bits just before take those integers themselves.
+Rewrites contractions of dequantized numbers as contractions of the 8-bit integers themselves.
 
     a = qa - za; sum of a * b  ->  sum of (qa - za) * b, all in 32 bits
     sum of (sa * (qa - za)) * (sb * (qb - zb))  ->  sa * sb * float(sum of (qa - za) * (qb - zb))
 
 So models whose operators multiply integers, with zero points or without, and those that dequantize
-around operators on floats (QDQ) have one form from here on. The float sum on the right is exact and
-rounded once, where the one on the left rounds every product: it is nearer to the numbers that the
-model means, and within the bound of any order of accumulation (docs/numerics.md). It is taken only
-where the sum cannot leave 32 bits, and where the scales are the same for all terms of a sum.
-Operations that move elements between dequantization and contraction (pads with zero,
-transpositions, reshapes) move the integers instead; a pad is the zero point then.
+around operators on floats (QDQ) have one form from here on. The sum on the right is exact and
+rounded once, while the left one rounds every product. So the right one is closer to the exact
+result, and within the bound of any order of accumulation (docs/numerics.md). The rewrite needs a
+sum that cannot leave 32 bits, and scales that are the same for all terms of a sum. Operations that
+move elements between dequantization and contraction (pads with zero, transpositions, reshapes) move
+the integers instead; a pad is the zero point then.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from xdsl_spirv.passes.analysis.pointwise import (
 )
 from xdsl_spirv.passes.analysis.sizes import extents, loop_extents
 from xdsl_spirv.passes.analysis.values import erase_dead, is_zero
-from xdsl_spirv.passes.graph.zero_points import Shifted, shift_range, shifted
+from xdsl_spirv.passes.graph.zero_points import Shifted, match_shifted, shift_range
 
 LARGEST_SUM = 1 << 31
 
@@ -118,7 +118,7 @@ def with_integers(op: LinalgStructuredOperation) -> LinalgStructuredOperation | 
 def _plain(
     op: LinalgStructuredOperation, factors: tuple[Factor, Factor], number: int
 ) -> Dequantized | None:
-    """Describes an input of bytes that the contraction reads without dequantization."""
+    """Describes an input of bytes that the contraction reads directly, without dequantization."""
     if not _is_byte(op.body.block.args[number]):
         return None
     factor = next(factor for factor in factors if number in factor.inputs)
@@ -167,7 +167,7 @@ def _dequantization(op: LinalgStructuredOperation) -> Dequantized | None:
         if not isinstance(value.owner, arith.SIToFPOp | arith.UIToFPOp):
             value, scale = scale, value
     if value.type == i32:
-        shift = shifted(value, block, op)
+        shift = match_shifted(value, block, op)
         shift = shift if shift is not None and _is_zero_point(shift) else None
     else:
         shift = _trace_conversion(value, block, op)
@@ -213,14 +213,16 @@ def _is_zero_point(shift: Shifted) -> bool:
 def _trace_conversion(
     value: SSAValue, block: Block, op: LinalgStructuredOperation
 ) -> Shifted | None:
-    """`float(q - zero)`, the difference not wrapped and the zero point of no more than 16 bits."""
+    """
+    Matches `float(q - zero)` whose difference cannot wrap and whose zero point has at most 16 bits.
+    """
     owner = value.owner
     if not isinstance(owner, arith.SIToFPOp | arith.UIToFPOp):
         return None
     if not isinstance(value.type, Float32Type):
         return None
     number = owner.operands[0]
-    shift = shifted(number, block, op)
+    shift = match_shifted(number, block, op)
     if shift is None:
         return None
     unsigned = isinstance(owner, arith.UIToFPOp)
@@ -261,7 +263,10 @@ def _transpose_operand(inner: Dequantized, order: list[int]) -> Dequantized:
 
 
 def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
-    """Replaces a padding with zeros by one of the integers with their one, storable zero point."""
+    """
+    Moves a padding with zeros to the integers, which are padded with their zero point. Returns None
+    if that is not one number that their type can store.
+    """
     low, high = op.static_low.get_values(), op.static_high.get_values()
     if not is_zero(yields_of(op.region.block)[0]) or DYNAMIC_INDEX in (*low, *high):
         return None
@@ -279,7 +284,9 @@ def _pad_operand(op: tensor.PadOp, inner: Dequantized) -> Dequantized | None:
 
 
 def _stored_zero(inner: Dequantized) -> Callable[[], Operation] | None:
-    """A writer of the zero point in the integers' storage type; None if it does not fit."""
+    """
+    A function that writes the zero point in the integers' storage type; None if it does not fit.
+    """
     block, shift = inner.op.body.block, inner.shift
     element = block.args[shift.input].type
     assert isinstance(element, IntegerType)
@@ -314,7 +321,9 @@ def _retype_result(op: Operation, like: SSAValue) -> Operation:
 def _reshape_operand(
     op: tensor.CollapseShapeOp | tensor.ExpandShapeOp, inner: Dequantized
 ) -> Dequantized | None:
-    """A reshape, where no dimension that a scale follows is merged with another or split."""
+    """
+    Moves a reshape to the integers, unless it merges or splits a dimension that a scale follows.
+    """
     groups, collapses = groups_of(op), isinstance(op, tensor.CollapseShapeOp)
     sizes = tensor_type(op.src if collapses else op.result).get_shape()
     places: list[tuple[int | None, ...]] = []

@@ -1,5 +1,6 @@
 """
-Traces an element of a tensor back as a tree of operations: recognition by meaning, not by spelling.
+Traces an element of a tensor back to a tree of operations, so that formulas are recognized in any
+spelling.
 
 Front ends write one formula in many ways: with or without reshapes between its parts, one operation
 to a `linalg.generic` or several, broadcasts spelled out or not. Here an element is an expression of
@@ -65,12 +66,12 @@ Place: TypeAlias = tuple[Index, ...]
 """An index for each dimension."""
 
 
-def whole(loop: str, size: Size) -> Index:
+def index_of_loop(loop: str, size: Size) -> Index:
     """Returns the index that a whole loop counts."""
-    return joined([Piece(loop, 1, size)])
+    return join_pieces([Piece(loop, 1, size)])
 
 
-def joined(pieces: Sequence[Piece]) -> Index:
+def join_pieces(pieces: Sequence[Piece]) -> Index:
     """Drops pieces of size 1, and joins neighbouring pieces that were one piece."""
     merged: list[Piece] = []
     for piece in pieces:
@@ -85,7 +86,7 @@ def joined(pieces: Sequence[Piece]) -> Index:
     return tuple(merged)
 
 
-def cut(index: Index, shape: Sequence[Size]) -> list[Index]:
+def split_index(index: Index, shape: Sequence[Size]) -> list[Index]:
     """
     Cuts an index into one index for each size of `shape`.
 
@@ -118,17 +119,17 @@ def cut(index: Index, shape: Sequence[Size]) -> list[Index]:
                 raise NotTraced("a reshape cuts a loop unevenly")
             taken.insert(0, last)
             size //= width
-        indices.insert(0, joined(taken))
+        indices.insert(0, join_pieces(taken))
     return indices
 
 
 @dataclass(frozen=True)
 class Node:
     """
-    An element: `element` of a tensor (`detail` is the tensor and the place), a `number`, a `size`
-    that is known when the program runs (`detail` is an expression of tensors' sizes), the `index`
-    of a loop, a `reduction` of its child (`detail` is the operation's name and its initial value),
-    or the result of an operation of a body on its children.
+    A value in a formula: an `element` of a tensor (`detail` is the tensor and the place), a
+    `number`, a `size` that is known when the program runs (`detail` is an expression of tensors'
+    sizes), the `index` of a loop, a `reduction` of its child (`detail` is the operation's name and
+    its initial value), or the result of an operation of a body on its children.
 
     `value` is the tensor whose element it is, if it is one, and `place` where.
     """
@@ -162,12 +163,15 @@ def after_reshape(op: Reshape, place: Place) -> Place:
 
 
 def _regroup_place(place: Place, groups: list[list[int]], shape: Sequence[Size] | None) -> Place:
-    """Each index cut into its group's sizes of `shape`, or, without one, the groups' joined."""
+    """
+    Regroups a place by a reshape: splits each index into its group's sizes of `shape`, or, without
+    a shape, merges each group of indices.
+    """
     if shape is None:
-        return tuple(joined([p for axis in group for p in place[axis]]) for group in groups)
+        return tuple(join_pieces([p for axis in group for p in place[axis]]) for group in groups)
     indices: list[Index] = []
     for index, group in zip(place, groups, strict=True):
-        indices += cut(index, [shape[axis] for axis in group])
+        indices += split_index(index, [shape[axis] for axis in group])
     return tuple(indices)
 
 
@@ -211,14 +215,16 @@ def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
         yield value, place
 
 
-def stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
-    """The tensor behind operations that only move elements, and the place there."""
+def find_stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
+    """Returns the tensor behind operations that only move elements, and the place there."""
     *_, last = origins(value, place)
     return last
 
 
 def _moves(op: linalg.ops.GenericOp) -> bool:
-    """Whether it yields its one input: a transposition or a broadcast of a tensor."""
+    """
+    True if an operation only yields its one input: a transposition or a broadcast of a tensor.
+    """
     if not is_pointwise(op) or not moves_only(op):
         return False
     one = len(op.inputs) == 1 and isinstance(op.inputs[0].type, TensorType)
@@ -291,7 +297,7 @@ class Trees:
             return self._node("number", number)
         size = self.normal(size_of(value)) if isinstance(value.type, IndexType) else None
         if size is None or (is_dynamic(size) and not all(map(_is_told, size.extents))):
-            raise NotTraced("a scalar is not known")
+            raise NotTraced("a scalar is not computed from constants and elements")
         return self._node("size", size) if is_dynamic(size) else self._node("number", size)
 
     def _body(self, op: linalg.ops.GenericOp, loops: Sequence[Index | None]) -> Node:
@@ -348,7 +354,7 @@ class Trees:
 
 
 def _is_told(extent: Extent) -> bool:
-    """True if a size is a tensor's, or given as a number: whoever runs a program knows it."""
+    """True if a size is known before the program runs: a tensor's size, or a given number."""
     type = extent.value.type
     return not isinstance(type, IndexType) or isinstance(extent.value.owner, Block)
 
@@ -361,7 +367,7 @@ def _size(index: Index) -> Size:
 
 
 def _is_formula(op: linalg.ops.GenericOp) -> bool:
-    """True if arithmetic, or one reduction, computes each element of the one result."""
+    """True if the one result's elements are each computed by arithmetic, or by one reduction."""
     if len(op.outputs) != 1 or len(op.results) != 1:
         return False
     if not all(_is_full(value.type) for value in op.operands):

@@ -1,5 +1,5 @@
 """
-Floats of few bits that kernels lack, in bytes.
+Rewrites 8-bit floats that kernels lack as bytes.
 
     %w : tensor<64x64xf8E4M3FN>          %w : tensor<64x64xi8>
     contraction %x, %w             ->    %h = linalg.generic (n, k) ins(%w) { float of the bits }
@@ -56,7 +56,7 @@ def expand(function: FuncOp, target: Target | None) -> None:
     """
     Write a function's floats of 8 bits as bytes; functions without them do not change.
 
-    They stay where only contractions read them that the target has matrices for.
+    Values that are read only by contractions for which the target has matrices do not change.
     """
     readers = [op for op in function.walk() if any(map(_is_narrow, values_of(op)))]
     readers += [op for op in function.walk() if any(map(_is_narrow, op.operands))]
@@ -80,7 +80,7 @@ def expand(function: FuncOp, target: Target | None) -> None:
 
 
 def _is_native(op: Operation, target: Target) -> bool:
-    """Whether an operation is a contraction that a target has matrices for, or in one's body."""
+    """True for a contraction that the target has matrices for, and for operations in its body."""
     if isinstance(op, FuncOp | ReturnOp):
         return True
     parent = op.parent_op()

@@ -1,14 +1,14 @@
 """
-The operations of a host function sorted into dispatches: what one kernel will compute.
+Sorts the operations of a host function into dispatches, each of which becomes one kernel.
 
     %f = linalg.fill ...                          %r = schedule.dispatch(%A, %B, %bias) {
     %0 = linalg.generic (contraction) outs(%f)      ^bb0(%a, %b, %row):
     %1 = linalg.generic (%0 + %bias)           ->     fill; contraction; + row; max 0
     %2 = linalg.generic (max %1, 0)                   schedule.yield %2 }
 
-A contraction takes along elementwise producers of one operand, if that is cheap and they have no
-other user, and elementwise operations on its result. The multiply-add itself stays what it is.
-Everything else that computes is a dispatch of its own kind (`loops_fusion`).
+A contraction is fused with elementwise producers of one operand, if they are cheap and have no
+other user, and with elementwise operations on its result. The multiply-add itself does not change.
+All other computations become dispatches of loops (`loops_fusion`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from xdsl_spirv.passes.analysis.contraction import (
 from xdsl_spirv.passes.analysis.linalg_code import make_body, make_generic, number_of_type
 from xdsl_spirv.passes.analysis.pointwise import (
     body_ops,
-    composed,
+    compose_map,
     empty_like,
-    generalized,
+    generalize,
     is_permutation,
     is_plain,
     is_pointwise,
@@ -55,7 +55,7 @@ MOST_RESULTS = 2
 """Results of a contraction's dispatch: more would need as many passes over its fragments."""
 
 PROLOGUE_OPS = {False: 10, True: 4}
-"""Arithmetic on an element of an operand that is repeated for every tile, and for every window."""
+"""Most operations on an operand's element that may be repeated for every tile and every window."""
 
 EXPENSIVE = (arith.DivfOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 
@@ -95,7 +95,7 @@ def form(block: Block) -> None:
         drop_unused_results(op)
     for op in list(block.ops):
         if SCHEDULE not in op.attributes:
-            generalized(op)
+            generalize(op)
     if any(isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp) for op in block.ops):
         from xdsl_spirv.passes.graph.sink_reshapes import sink_reshapes
 
@@ -104,7 +104,7 @@ def form(block: Block) -> None:
         contraction = _contraction(op)
         if contraction is not None:
             form_contraction(contraction)
-    # Fills last: those that the others read have been copied into their dispatches by then.
+    # Fills come last: a fill that other dispatches read has been copied into them by then.
     rest = sorted(reversed(list(block.ops)), key=lambda op: isinstance(op, linalg.ops.FillOp))
     for op in rest:
         if op.parent_block() is not block or not _computes(op):
@@ -135,7 +135,7 @@ def _contraction(op: Operation) -> Contraction | None:
 def _computes(op: Operation) -> bool:
     """True if a kernel has to execute the operation."""
     if isinstance(op, linalg.ops.FillOp):
-        # A constant tensor that somebody outside of all dispatches reads.
+        # A constant tensor needs a kernel if it is read outside of all dispatches.
         (result,) = op.res or (None,)
         return result is not None and result.first_use is not None
     if not isinstance(op, (LinalgStructuredOperation, *TENSOR_OPS)):
@@ -150,7 +150,7 @@ def _computes(op: Operation) -> bool:
 
 
 def form_contraction(contraction: Contraction, alone: bool = False) -> None:
-    """Make a contraction the root of a dispatch, with all that is fused to it unless `alone`."""
+    """Makes a contraction the root of a dispatch. Fuses neighbours into it unless `alone`."""
     if not alone:
         contraction = _init_as_epilogue(contraction)
     group = Group(contraction.op, lambda value: _is_read_through(value, contraction))
@@ -338,7 +338,7 @@ class _Chain:
             loops_read.add(tuple(loops_of(map, self.places[value])))
         if len(loops_read) != 1:
             return False
-        place = composed(write, next(iter(loops_read)), self.rank)
+        place = compose_map(write, next(iter(loops_read)), self.rank)
         if place is None:
             return False
         self.places[op.results[0]] = place.results
@@ -350,8 +350,8 @@ def _add_producers(group: Group, others: list[Operation]) -> None:
     Adds producers of another operand of an epilogue that have no other user: a broadcast or a
     conversion.
 
-    Earlier members, `others`, read memory: a tensor that the contraction multiplies, too, is made
-    before it.
+    Earlier members, `others`, read the value from memory, so a tensor that the contraction
+    multiplies, too, is computed before it.
     """
     waiting = [op for op in group.members if op not in others]
     while waiting:

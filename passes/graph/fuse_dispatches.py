@@ -1,11 +1,11 @@
 """
-Makes one dispatch of two: of a producer and the consumer of its result, or of independent ones.
+Fuses two dispatches into one: a producer and the consumer of its result, or independent ones.
 
     %h = schedule.dispatch(%x) { f }           %r = schedule.dispatch(%x, %w) {
     %r = schedule.dispatch(%h, %w) { g }  ->     %h = f(%x)
                                                  g(%h, %w) }
 
-Passes that fuse decide which dispatches and whether the kernel of both fits; this module writes it.
+Passes decide which dispatches to fuse, and whether the joint kernel fits. This module writes it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def fuse(first: DispatchOp, second: DispatchOp, read: SSAValue | None = None) ->
     block.add_op(YieldOp(*(inside[value] for value in kept), *last))
     stored = *kept, *second.results
     fused = DispatchOp(inputs, [result.type for result in stored], Region(block))
-    # The dispatch of a product has no schedule of loops: it says what both are.
+    # A product's dispatch has attributes for both; a dispatch with a schedule of loops does not.
     main = second if SCHEDULE in first.attributes else first
     fused.attributes.update(main.attributes)
     fused.location = main.location
@@ -78,7 +78,7 @@ def fuse(first: DispatchOp, second: DispatchOp, read: SSAValue | None = None) ->
 
 
 def stored_results(first: DispatchOp, second: DispatchOp) -> list[OpResult]:
-    """Returns the results of the first dispatch that are states, or that others read, too."""
+    """Returns the results of the first dispatch that are states, or have other readers, too."""
     return [
         result
         for number, result in enumerate(first.results)

@@ -1,5 +1,5 @@
 """
-Operations of a block that become one `schedule.dispatch`.
+Groups operations of a block that become one `schedule.dispatch`.
 
 A group is convex: nothing outside it lies between two of its operations. It is made a dispatch as
 soon as it is complete, so that the next group sees it as one operation and no two dispatches can
@@ -24,7 +24,7 @@ from xdsl_spirv.passes.analysis.values import erase_unused, operands_of
 
 
 def users_of(value: SSAValue, block: Block) -> set[Operation]:
-    """The operations of a block that use a value, themselves or inside."""
+    """The operations of a block that use a value, directly or in their regions."""
     users: set[Operation] = set()
     for use in value.uses:
         op = block.find_ancestor_op_in_block(use.operation)
@@ -35,7 +35,8 @@ def users_of(value: SSAValue, block: Block) -> set[Operation]:
 
 def is_cheap(value: SSAValue) -> bool:
     """
-    Whether a dispatch makes the value by itself: a constant, a splat, an empty tensor, a size.
+    True if each dispatch computes the value for itself: a constant, a splat, an empty tensor, a
+    size.
     """
     match value.owner:
         case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
@@ -53,7 +54,7 @@ def is_cheap(value: SSAValue) -> bool:
 
 
 def typical_size(value: SSAValue) -> int:
-    """The elements of a tensor, dynamic sizes taken for typical ones."""
+    """Number of elements of a tensor; typical numbers stand for dynamic sizes."""
     return typical(prod(extents(value)))
 
 
@@ -176,7 +177,10 @@ class Group:
         return [*reversed(before), self.root, *after]
 
     def _inputs(self) -> tuple[list[SSAValue], list[Operation]]:
-        """The values that come in, the root's operands first, and the copied operations."""
+        """
+        The values that the group reads, the root's operands first, and the operations to copy into
+        it.
+        """
         inputs: dict[SSAValue, None] = {}
         clones: dict[Operation, None] = {}
         visited: set[SSAValue] = set()

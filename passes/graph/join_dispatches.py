@@ -1,15 +1,15 @@
 """
-Dispatches that do not need each other become one, where launching them costs more than they do.
+Joins independent dispatches into one if launching them costs more than running them.
 
     %q = schedule.dispatch(%x) { turned }             %q, %k1 = schedule.dispatch(%x, %k) {
     %k1 = schedule.dispatch(%x, %k) { inserted }  ->    turned
                                                         inserted }
 
-A kernel's loops store results of any shapes one after another, without waiting. So what a token's
-queries, keys and values need between two products is one launch, and so is what a prompt's need.
-Reductions are joined if they are small and reduce rows of one length, for then invocations share
-rows in the same way; one that a product reads stays apart, as it may become a part of the product.
-A dispatch that keeps a device busy by itself stays apart, too, unless both read parts of one
+A kernel's loops store results of any shapes one after another, without waiting. So the work on a
+token's queries, keys and values between two products is one launch, for a prompt, too. Reductions
+are joined if they are small and reduce rows of one length, for then invocations share rows in the
+same way; a reduction that a product reads is not joined, because it may be fused into the product.
+A dispatch that keeps a device busy by itself is not joined either, unless both read parts of one
 result.
 """
 
@@ -53,13 +53,15 @@ Largest number of elements of two joined dispatches that read parts of one resul
 """
 
 FEW = 1 << 17
-"""Largest number of elements of two joined dispatches whose vector widths differ."""
+"""
+Largest number of elements of two dispatches that are joined although their vector widths differ.
+"""
 
 MOST_NUMBERS = 16
-"""Sizes that a joined kernel is given: push constants have room for 32 on every device."""
+"""Most sizes that a joined kernel takes: push constants have room for 32 on every device."""
 
 MOST_RESULTS = 4
-"""Buffers that a joined kernel writes, beside those that it reads."""
+"""Most buffers that a joined kernel writes."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ class JoinDispatchesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         known = op.attributes.get(TARGET)
         name = self.target or (known.data if isinstance(known, StringAttr) else "")
-        # A workgroup may find no row of its own in a kernel with rows of several results.
+        # In a kernel with rows of several results, a workgroup may get no row. Some devices do not
+        # allow that.
         reduces = not name or load_target(name, op, PASS).idle_subgroups
         for function in functions_of(op):
             _join_all(function.body.block, reduces)
@@ -135,7 +138,7 @@ class _Work:
             # A padded operand is read through only in a dispatch of its own.
             return None
         if any(map(_is_contraction, dispatch.body.block.ops)):
-            # This includes a single product, which the loops below do not count as a reduction.
+            # This also excludes a single product, which is not counted as a reduction below.
             return None
         from xdsl_spirv.passes.analysis.loops_access import crossing, is_run
         from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
@@ -151,7 +154,7 @@ class _Work:
             return _Work._of_reductions(dispatch, nests, reductions) if reduces else None
         elements = sum(typical(prod(nest.shape)) for nest in nests)
         if elements > OF_ONE_RESULT or (elements > SMALL and any(map(crossing, nests))):
-            # Large ones that turn rows into columns pass through Workgroup memory, alone.
+            # A large transposition goes through Workgroup memory, in a kernel of its own.
             return None
         runs = (n for n in (8, 4, 2) if all(nest.shape and is_run(nest.shape, n) for nest in nests))
         return _Work(elements, next(runs, 1))
@@ -179,7 +182,7 @@ class _Work:
         return _Work(elements, 1, row)
 
     def beside(self, other: _Work) -> _Work:
-        """Returns the work of a kernel that does both."""
+        """Returns the work of a kernel that joins both."""
         row = max(self.row, other.row)
         return _Work(self.elements + other.elements, min(self.run, other.run), row)
 
@@ -226,7 +229,7 @@ def _siblings(first: DispatchOp) -> Iterator[DispatchOp]:
             read.update(map(source, op.operands))
         elif isinstance(op, DispatchOp):
             if any(source(op.inputs[operand]) in read for operand in op.updates.values()):
-                # It writes what those read that would come behind it.
+                # Joining would move readers behind this dispatch, which overwrites what they read.
                 return
             yield op
         op = op.next_op
@@ -257,7 +260,9 @@ def _fit(first: DispatchOp, second: DispatchOp) -> bool:
 
 
 def _replace(first: DispatchOp, second: DispatchOp, joined: DispatchOp) -> None:
-    """Puts the joined dispatch where the second one is, and behind it what needs the first."""
+    """
+    Inserts the joined dispatch at the second one, and moves the users of the first one behind it.
+    """
     block = second.parent_block()
     assert block is not None
     moved: list[Operation] = []

@@ -1,7 +1,7 @@
 """
 Computes tensors that depend only on constants.
 
-The interpreter computes them, so a constant that was transposed or reshaped is still one.
+The interpreter computes them. So a transposed or reshaped constant counts as a constant.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _KNOWN = (
 )
 
 LARGEST = 1 << 26
-"""Elements of a tensor that are still worth computing."""
+"""Most elements of a tensor that is computed at compile time."""
 
 
 def known_tensor(value: SSAValue) -> Array | None:

@@ -1,5 +1,5 @@
 """
-Orders in which tensors may be stored, and operations that read and write them so.
+Chooses dimension orders for storing tensors, and rewrites operations to read and write them.
 
 An order says which dimension of a tensor is stored at each place: (0, 2, 3, 1) stores N x C x H x W
 as N x H x W x C. Operations that compute element by element, slide windows, pad, cut, join
@@ -193,12 +193,12 @@ def is_plain_write(map: AffineMap) -> bool:
 
 
 class Rearrangement:
-    """Operations of a block in orders: `orders` has the tensors that are stored in another one."""
+    """Rewrites operations of a block for tensors in other orders, which `orders` lists."""
 
     def __init__(self, block: Block, orders: Orders, weights: Mapping[Operation, Order]):
         self.block, self.orders, self.weights = block, orders, weights
         self.stored: dict[tuple[SSAValue, Order], SSAValue] = {}
-        """(tensor of the model, order) -> the tensor that is stored so."""
+        """(tensor of the model, order) -> the tensor stored in that order."""
         self.replaced: dict[SSAValue, SSAValue] = {}
         """The results that only exist in another order."""
 
@@ -251,7 +251,8 @@ class Rearrangement:
         source, has = value, tuple(range(len(order)))
         if value in self.replaced:
             source, has = self.replaced[value], self.orders[value]
-        # Directly behind the operation that computes it: others read it, too.
+        # The moved tensor is made directly behind its producer, because other operations read it,
+        # too.
         dimensions = [has.index(dimension) for dimension in order]
         self.stored[value, order] = Code.open_behind(source).transpose(source, dimensions)
         return self.stored[value, order]
@@ -289,7 +290,8 @@ class Rearrangement:
             maps[at] = _stored_map(maps[at], order)
         new = _generic(op, inputs, outputs, maps)
         if is_pointwise(new) and moves_only(new) and len(set(maps_of(new))) == 1:
-            # A transposition from one order to the other moves nothing.
+            # A transposition from one order to the other moves no elements: its operand replaces
+            # it.
             self._replace(op, [inputs[0]])
             return
         Rewriter.insert_op(new, InsertPoint.before(op))
@@ -371,7 +373,7 @@ def _generic(
 
 
 def _in_one_form(op: linalg.ops.GenericOp) -> Sequence[SSAValue]:
-    """The results of an operation, a contraction among them in its one form."""
+    """Returns the results of an operation. A contraction is first brought into canonical form."""
     contraction = as_contraction(op)
     if contraction is None:
         return op.results
@@ -444,7 +446,7 @@ def _with_given(
 def _reorder_reshape(
     op: Operation, operands: Sequence[SSAValue], order: Order, orders: Orders | None
 ) -> Operation:
-    """A reshape whose groups come in the order in which the merged dimensions are stored."""
+    """Builds a reshape whose groups follow the order in which the merged dimensions are stored."""
     assert isinstance(op, tensor.ExpandShapeOp | tensor.CollapseShapeOp)
     assert orders is not None
     few = orders[op.src if isinstance(op, tensor.ExpandShapeOp) else op.result]

@@ -6,10 +6,9 @@ Groups operations that are not contractions into kernels.
     %s = sum over a row of %e       ->    maximum, sum, quotients
     %r = %e / %s
 
-A group grows from its last operation backwards, by operations whose every user is in the group: no
-result is stored that only another kernel of the group would read. Reductions may share a kernel if
-they agree on the rows; an operation that would be repeated for every element that reads it stays
-outside.
+A group grows from its last operation backwards, by operations whose every user is in the group: so
+no result that only this group reads is stored. Reductions may share a kernel if they agree on the
+rows; an operation stays outside if it would be repeated for every element that reads it.
 """
 
 from __future__ import annotations
@@ -46,46 +45,51 @@ MOVES = (
     tensor.ExpandShapeOp,
     tensor.CastOp,
 )
-"""Operations that only say where elements lie."""
+"""Operations that only move or view elements."""
 
 RESHAPES = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.CastOp)
-"""Operations that cost the host nothing."""
+"""Operations that cost nothing on the host."""
 
 LARGEST = 32
-"""Operations of a group."""
+"""Most operations of a group."""
 
 MOST_INPUTS = 12
-"""Buffers that a kernel reads: devices bind few."""
+"""Most buffers that a kernel reads: devices can bind only a few."""
 
 CHEAP = 8
-"""Instructions that may be repeated for every element that reads their result."""
+"""Most instructions of a result that may be recomputed by each of its readers."""
 
 FUNCTION = 16
 """The number of instructions that a function of `math` counts as."""
 
 ROUND = (math.FloorOp, math.CeilOp, math.TruncOp, math.RoundEvenOp, math.AbsFOp, math.FmaOp)
-"""Functions of `math` that are one instruction."""
+"""Functions of `math` that take a single instruction."""
 
 FEWEST_KEPT, MOST_KEPT = 32, 1 << 14
-"""Elements of a row that a group of invocations reduces together, and keeps in registers."""
+"""Fewest and most elements of a row that a group of invocations keeps in registers and reduces."""
 
 LEAST_ROWS = 32
-"""Rows from which on a sum and its norm are one kernel; fewer go into a product."""
+"""
+Fewest rows for which a sum and its norm form one kernel; with fewer rows the norm is fused into a
+product.
+"""
 
 LEAST_ROUNDED_ROWS = 8
 """`LEAST_ROWS` if the norm is rounded for matrix products, which cannot compute it."""
 
 MOST_REPEATED = 4
-"""Most times that a kernel may reduce the same row, rather than read another kernel's result."""
+"""
+Most times that a kernel recomputes a row's reduction instead of reading another kernel's result.
+"""
 
 FEW_ROWS, LONG_ROW = 16, 1 << 16
-"""At most this many rows of at least this length do not get a kernel with a workgroup per row."""
+"""A workgroup for each row does not pay for at most this many rows of at least this length."""
 
 
 def form_loops(root: Operation, computes: Callable[[Operation], bool]) -> None:
     """
-    Make an operation a dispatch, with producers that have no other user as far as that does not
-    repeat work.
+    Makes an operation a dispatch. Fuses producers that have no other user, if that does not repeat
+    work.
     """
     group = Group(root)
     _grow(group, operands_of(root), computes)
@@ -95,7 +99,7 @@ def form_loops(root: Operation, computes: Callable[[Operation], bool]) -> None:
 
 
 def _grow(group: Group, values: Sequence[SSAValue], computes: Callable[[Operation], bool]) -> None:
-    """Add what computes values that only the group reads, and so on."""
+    """Adds the producers of values that only the group reads, and then their producers."""
     waiting = list(values)
     while waiting and len(group.members) < LARGEST:
         owner = waiting.pop(0).owner
@@ -236,7 +240,8 @@ def _is_candidate(op: Operation, group: Group) -> bool:
     if not all(isinstance(value.type, TensorType) for value in op.results):
         return False
     if isinstance(op, tensor.InsertSliceOp) and isinstance(op.dest, BlockArgument):
-        # It updates a state in its place, by itself or beside the inserted elements.
+        # An insertion that updates a state in place stays apart, or is fused with the inserted
+        # elements.
         return False
     members = set(group.members)
     return all(users_of(value, group.block) <= members for value in op.results)
@@ -350,7 +355,7 @@ def _recomputes(loops: Loops, rows: frozenset[int], nest: Nest) -> bool:
 
 
 def _leave_reshapes(group: Group) -> None:
-    """Take reshapes of values from outside out of the group."""
+    """Removes reshapes of values from outside from the group."""
     changed = True
     while changed:
         changed = False

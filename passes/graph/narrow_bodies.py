@@ -1,12 +1,13 @@
 """
 Narrows 64-bit values in the body of a loop to 32 bits.
 
-Every 64-bit value may exist in a wide and a narrow form. Each is converted from the other only
-where an operation needs it, so conversions stand only between narrow and wide operations.
+Every 64-bit value may exist in a wide and a narrow form. One is converted to the other only where
+an operation needs it, so conversions stand only between narrow and wide operations.
 
 Integers: an operation is narrowed if all of its 64-bit operands and results fit 32 bits with a
-sign; then both forms are the same numbers. Where only the low 32 bits of a sum, difference, product
-or choice are read, they follow from the low 32 bits of the operands, whatever fits.
+sign; then both forms are the same numbers. If only the low 32 bits of a sum, difference, product or
+selection are read, the operation is narrowed, too, because these bits depend only on the operands'
+low 32 bits.
 
 Floats are narrowed by the rules of `narrow_floats`.
 """
@@ -145,7 +146,7 @@ class Integers:
             case arith.TruncIOp():
                 return True
             case arith.IndexCastOp():
-                # In bounds, an address is the number that its low bits say.
+                # An address that is in bounds equals its low bits.
                 return all(isinstance(use.operation, tensor.ExtractOp) for use in op.result.uses)
             case arith.SelectOp():
                 return index > 0 and self.reads_low_bits(op.result)
@@ -160,7 +161,7 @@ Decide = Callable[[Operation], frozenset[Attribute]]
 
 class BodyNarrower:
     """
-    Writes a body anew.
+    Rewrites a body.
 
     `decide` says of an operation which of the types `i64` and `f64` become narrow in it. The new
     block's arguments have narrow types where the tensors behind them do; `constant` gives what a
@@ -198,7 +199,7 @@ class BodyNarrower:
         self.new.add_op(end)
 
     def value(self, value: SSAValue) -> SSAValue:
-        """The 64-bit form of a value; values from outside the body stay as they were."""
+        """Returns the 64-bit form of a value. Values from outside the body do not change."""
         if value in self._same:
             return self._same[value]
         if self._is_constant(value):
@@ -222,7 +223,7 @@ class BodyNarrower:
         return isinstance(owner, arith.ConstantOp) and owner.parent_block() is self.old
 
     def narrow(self, value: SSAValue) -> SSAValue:
-        """A 64-bit value in 32 bits: its low ones, or the nearest float."""
+        """Returns a 64-bit value in 32 bits: an integer's low bits, or the nearest float."""
         if value not in self._narrow:
             self._narrow[value] = self._narrowed(value)
         return self._narrow[value]

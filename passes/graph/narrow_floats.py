@@ -1,16 +1,16 @@
 """
 Finds operations on f64 that are the same, or as good, in f32.
 
-*Exact*: a value that was an f32 (or f16, bf16) and has only been moved, chosen, negated, rounded to
-an integer or compared is one still. The sum, difference or product of two such values, rounded to
-f32, is what f32 arithmetic gives: 53 bits are more than twice 24 and two, so rounding twice rounds
-as once. These are narrowed always.
+*Exact*: moving, selecting, negating or rounding f32 values (or f16, bf16) to integers gives values
+that f32 represents. The sum, difference or product of two such values, rounded to f32, is what f32
+arithmetic gives: f64 has more than 2 * 24 + 2 bits, so rounding twice equals rounding once. These
+operations are always narrowed.
 
-*Meant*: where the model has no f64 (`program.floats` is `f32` or less), its f64 is the importer's:
-a LayerNorm of PyTorch, the slope of a PRelu. All of it is computed in f32 then, if it starts from
-f32 and ends there. The results round as the model's own operators do, at 2^-24 instead of 2^-53 for
-each operation. A conversion to an integer is not taken along: near a step it would be another
-number.
+*Intended*: if the model itself has no f64 (`program.floats` is `f32` or less), the importer added
+it: a LayerNorm of PyTorch, the slope of a PRelu. A computation that starts from f32 and ends in f32
+is then narrowed as a whole. The results round as the model's own operators do, at 2^-24 instead of
+2^-53 for each operation. Conversions to integers are left out, because near a step they could give
+another number.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KEEPING = (
     math.TruncOp,
     math.CopySignOp,
 )
-"""Operations that give numbers of f32 for operands that are numbers of f32."""
+"""Operations that give values of f32 if their operands are values of f32."""
 
 ROUNDED_ONCE = (arith.AddfOp, arith.SubfOp, arith.MulfOp)
 """Operations whose f64 result, rounded to f32, equals the f32 result."""

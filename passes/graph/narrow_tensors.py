@@ -1,7 +1,7 @@
 """
 Rewrites a host function's tensors and bodies from 64 to 32 bits: see `narrow_to_32_bits`.
 
-Tensors that must have one type are one class, which changes if all of its values fit.
+Tensors that must have the same type form a class, which is narrowed if all of its values fit.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Narrower:
         return fits(self.ranges.written(value))
 
     def _retype(self, value: SSAValue) -> None:
-        """Makes a tensor narrow in place, and its producer; loops are written anew later."""
+        """Narrows a tensor and its producer in place; loops are rewritten later."""
         op = value.owner
         assert isinstance(op, Operation)
         if isinstance(op, linalg.ops.GenericOp):
@@ -117,7 +117,7 @@ class _Narrower:
     # Loops
 
     def _body(self, op: linalg.ops.GenericOp) -> None:
-        """Write a loop anew on its retyped operands."""
+        """Rewrites a loop for its narrowed operands."""
         inputs = [self._scalar(value) for value in op.inputs]
         types = [element(value.type) for value in (*inputs, *op.outputs)]
         block = Block(arg_types=types)
@@ -168,7 +168,7 @@ class _Classes:
         self._kept.add(value)
 
     def free(self) -> Iterable[list[SSAValue]]:
-        """Returns the classes in which every type may change."""
+        """Returns the classes whose tensors may all change type."""
         members: dict[SSAValue, list[SSAValue]] = {}
         for value in self._known:
             members.setdefault(self._tensors.find(value), []).append(value)

@@ -1,5 +1,5 @@
 """
-Numbers of 64 bits in 32, where that changes none of them.
+Computes 64-bit numbers in 32 bits where that changes no value.
 
     %i = linalg.index 1                        %i = linalg.index 1
     %w = arith.index_cast %i : i64       ->    %n = arith.index_cast %i : i32
@@ -7,10 +7,10 @@ Numbers of 64 bits in 32, where that changes none of them.
 
 Importers compute indices, zero points and counts in i64 and some constants in f64; devices compute
 those slowly, or not at all. The proof is an interval of every value (`value_ranges`); numbers
-without a proof stay as they are: integers become pairs of words for a target that has no others
-(`spirv-int64-to-words`), f64 is refused for one that cannot compute it. For f64 the rule is in
-`narrow_floats`. Arguments and results of the function keep their types: they are the caller's.
-`narrow_tensors` rewrites a function that has such numbers.
+without a proof keep 64 bits. For a target without 64-bit integers they become pairs of words later
+(`spirv-int64-to-words`); f64 is refused for a target that cannot compute it. For f64 the rule is in
+`narrow_floats`. Arguments and results of the function keep their types, because callers rely on
+them. `narrow_tensors` rewrites a function that has such numbers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class NarrowTo32BitsPass(ModulePass):
     name = "narrow-to-32-bits"
 
     target: str = ""
-    """A device. The pass refuses f64 that is left if the device has none; empty: no check."""
+    """
+    A device's name. The pass refuses remaining f64 if the device cannot compute it. Empty: no
+    check.
+    """
 
     addresses: bool = True
     """True if indices count as within their tensors, which ONNX and MLIR both require."""
@@ -70,7 +73,7 @@ def _refuse_f64(function: FuncOp, target: Target) -> None:
         inner, value = next((p for p in values if element(p[1].type) == f64), (None, None))
         if inner is None:
             continue
-        what = "it computes in f64, and more than f32 has is needed"
+        what = "it computes in f64, and f32 is not known to give the same result"
         if isinstance(value, BlockArgument) and isinstance(value.block.parent_op(), FuncOp):
             what += f" (argument {value.index})"
         inner.location = op.location if inner is not op else inner.location

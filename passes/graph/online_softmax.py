@@ -1,13 +1,13 @@
 """
-A loop over keys that keeps each row's greatest score, and the softmax on whole tensors that it is.
+Recognizes a loop over keys that keeps each row's greatest score as a softmax on whole tensors.
 
     new = max(top, max of x)                             softmax of x, times values
     lost = exp(top - new), p = exp(x - new)        ->
     total = total * lost + sum of p
     result = result * lost + p * values
 
-Behind the loop nothing but result / total may be read. Rounding differs: p is divided by the sum
-before it is rounded, and a constant factor of queries multiplies the scores in the type of the sum.
+After the loop only result / total may be read. Rounding differs: p is divided by the sum before it
+is rounded, and a constant factor of queries multiplies the scores in the type of the sum.
 """
 
 from __future__ import annotations
@@ -44,15 +44,20 @@ class OnlineSoftmax:
         new = yields[top]
         start = number_of(self.starts[top])
         sums = number_of(self.starts[total])
-        # The first sum is multiplied by exp(-inf - new), which is 0.
+        # The first step multiplies the initial sum by exp(-inf - new), which is 0.
         begins = is_number(self.starts[result], 0) and (sums == 0 or (sums and start == -inf))
-        _require(start is not None and start <= LEAST and begins, "it begins with other numbers")
+        _require(
+            start is not None and start <= LEAST and begins, "it does not start from -inf, 0 and 0"
+        )
         power, values = yields[result].children[:2]
         lost = self._times(yields[result].children[2], result)
         added = self._other(yields[total], lambda n: n.kind == "reduce_part")
         _require(self._times(self._rest, total) is lost, "sums are rescaled by another factor")
         p = _uncast(power)
-        _require(added.children[0] is p and added.detail[0] == "arith.addf", "a sum of others")
+        _require(
+            added.children[0] is p and added.detail[0] == "arith.addf",
+            "it does not add up the exponentials",
+        )
         exponential = p.kind
         _require(exponential in ("math.exp", "math.exp2") and lost.kind == exponential, "no powers")
         scores = self._difference(p, new)
@@ -60,7 +65,9 @@ class OnlineSoftmax:
         self._check_maximum(new, scores, top)
         if tail is not None:
             ends = self._difference(_uncast(tail[result].children[0]), tail[top])
-            _require(number_of(ends) == -inf, "keys behind the last are not hidden")
+            _require(
+                number_of(ends) == -inf, "the last step does not hide keys behind the last one"
+            )
         self._check_limit(scores)
         if exponential == "math.exp2":
             scores = self._scale(scores, log(2))
@@ -73,7 +80,7 @@ class OnlineSoftmax:
         return [made[n] for n in range(len(yields))]
 
     def _product(self, scores: Node, values: Node, type: Attribute) -> Node:
-        """softmax(scores) * values."""
+        """Builds softmax(scores) * values on whole tensors."""
         e = self.elements
         top = e.node("reduce", ("arith.maxnumf", self.loop), (scores,), scores.type)
         power = e.make(math.ExpOp, e.make(arith.SubfOp, scores, top))
@@ -86,11 +93,14 @@ class OnlineSoftmax:
     def _order(self, yields: Sequence[Node]) -> tuple[int, int, int]:
         """The numbers of the maximum, the sum and the result."""
         kinds = [node.kind for node in yields]
-        _require(len(kinds) == 3, "a loop that carries something else than a sum of products")
+        _require(len(kinds) == 3, "it carries more than a maximum, a sum and a result")
         tops = [n for n, kind in enumerate(kinds) if kind in MAXIMA]
         results = [n for n, kind in enumerate(kinds) if kind == "part"]
         totals = [n for n, kind in enumerate(kinds) if kind == "arith.addf"]
-        _require(len(tops) == len(results) == len(totals) == 1, "no maximum, sum and product")
+        _require(
+            len(tops) == len(results) == len(totals) == 1,
+            "it does not carry one maximum, one sum and one result",
+        )
         return tops[0], totals[0], results[0]
 
     def _other(self, node: Node, chosen: Callable[[Node], bool]) -> Node:
@@ -98,24 +108,27 @@ class OnlineSoftmax:
         a, b = node.children
         if not chosen(a):
             a, b = b, a
-        _require(chosen(a), "a sum of others")
+        _require(chosen(a), "an operand is missing")
         self._rest = b
         return a
 
     def _times(self, node: Node, carried: int) -> Node:
         """Returns the factor of the values that the loop carries."""
-        _require(node.kind == "arith.mulf", "nothing is rescaled")
+        _require(node.kind == "arith.mulf", "a sum is not rescaled")
         self._other(node, lambda n: n.kind == "carried" and n.detail == (self.loop, carried))
         return self._rest
 
     def _difference(self, power: Node, new: Node) -> Node:
-        """Returns x, given exp(x - new)."""
+        """Matches exp(x - new) and returns x."""
         (exponent,) = power.children
         _require(exponent.kind == "arith.subf" and exponent.children[1] is new, "no difference")
         return exponent.children[0]
 
     def _check_maximum(self, new: Node, scores: Node, top: int) -> None:
-        """new = max(top, max of scores), or of scores before a factor above 0 multiplies both."""
+        """
+        Checks that new = max(top, max of scores), or of scores before a factor above 0 multiplies
+        both.
+        """
         greatest = self._other(new, lambda n: n.kind != "carried")
         _require(self._rest.detail == (self.loop, top), "another maximum")
         if greatest.kind == scores.kind == "arith.mulf":
@@ -123,7 +136,7 @@ class OnlineSoftmax:
             _require(c is d and (number_of(c) or 0) > 0, "another factor")
             greatest, scores = a, x
         same = greatest.kind == "reduce_part" and greatest.children[0] is scores
-        _require(same and greatest.detail[0] in MAXIMA, "the maximum of something else")
+        _require(same and greatest.detail[0] in MAXIMA, "the maximum is not of the scores")
 
     def _check_limit(self, scores: Node) -> None:
         """Refuses a loop that ends before the last key, unless the skipped keys are masked."""
@@ -131,7 +144,7 @@ class OnlineSoftmax:
         if limit is None:
             return
         hidden = scores.kind == "arith.select" and number_of(scores.children[2]) == -inf
-        _require(hidden, "keys are left out that no mask hides")
+        _require(hidden, "the loop leaves out keys that no mask hides")
         for bound in _bounds(scores.children[0], self.loop):
             rows = [name for (kind, name) in bound if kind == "index"]
             if len(rows) == 1 and bound["index", rows[0]] == 1:
@@ -140,7 +153,7 @@ class OnlineSoftmax:
                 beyond = plus(terms_of(limit), plus(bound, last, 1), -1)
                 if set(beyond) <= {("", 0)} and beyond.get(("", 0), 0) >= 1:
                     return
-        raise NotRaised("keys are left out that no mask hides")
+        raise NotRaised("the loop leaves out keys that no mask hides")
 
     def _scale(self, node: Node, factor: float) -> Node:
         """Multiplies a score by a constant."""
@@ -149,7 +162,7 @@ class OnlineSoftmax:
         return self.elements.make(arith.MulfOp, node, number)
 
     def _lift_factor(self, node: Node) -> Node:
-        """Moves a constant factor of the queries behind the products."""
+        """Moves a constant factor of the queries behind the product."""
         elements = self.elements
         if node.kind == "sum":
             a, b = node.children
@@ -188,4 +201,4 @@ def _uncast(node: Node) -> Node:
 
 def _require(condition: object, cause: str) -> None:
     if not condition:
-        raise NotRaised(f"a loop that is not an attention: {cause}")
+        raise NotRaised(f"a loop is not an attention: {cause}")

@@ -1,5 +1,5 @@
 """
-Loops of a host function whose bodies become functions: one step, which the program repeats.
+Turns the bodies of a host function's loops into functions, each a step that the program repeats.
 
     scf.for %t = 0 to %n iter_args(%s = %a) {      scf.for %t = 0 to %n iter_args(%s = %a) {
       %x = tensor.extract_slice %b[%t] ...           %u = func.call @main_step0(%t, %b, %s)
@@ -7,8 +7,8 @@ Loops of a host function whose bodies become functions: one step, which the prog
       scf.yield %u }                               func.func private @main_step0(%t, %b, %s)
 
 Every later pass then finds a step like any other function. The tensors that a step carries to the
-next one are its states (`program.state`): `update-states` makes their new values where the old ones
-lie. `read_host` makes the loop a record of the manifest, with the dispatches of a step once.
+next one are its states (`program.state`): `update-states` writes the new values over the old ones.
+`read_host` makes the loop a record of the manifest, with the dispatches of a step once.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _copy_sizes(block: Block) -> None:
 
 
 def _is_made_anew(op: Operation) -> bool:
-    """Whether an operation makes a tensor without cost for its readers, such as a splat."""
+    """True if an operation makes a tensor that its readers can make at no cost, such as a splat."""
     return isinstance(op, MAKERS) and all(
         isinstance(value.owner, Operation)
         and (is_size_op(value.owner) or _is_made_anew(value.owner))

@@ -58,7 +58,8 @@ def _own(function: FuncOp) -> None:
         return
     taken: set[SSAValue] = set()
     states = {result: function.body.block.args[i] for i, result in states_of(function).items()}
-    # A value that is a state and an output is made in the state's memory and copied out of it.
+    # States first: a value that is both a state and an output is computed in the state's memory,
+    # and copied from there.
     for index in sorted(range(len(last.operands)), key=lambda index: index not in states):
         value = last.operands[index]
         root = source(value)
@@ -72,11 +73,14 @@ def _own(function: FuncOp) -> None:
 
 
 def _own_initial(loop: scf.ForOp) -> None:
-    """Give a loop its own memory for the tensors that it carries, since each step writes there."""
+    """
+    Copies the tensors that a loop carries into memory of its own, because each step overwrites
+    them.
+    """
     for number, value in enumerate(loop.iter_args):
         root = source(value)
         if isinstance(root.owner, tensor.EmptyOp):
-            # Memory of its own, of which nothing is copied.
+            # An empty tensor needs memory of its own, but no copy.
             loop.operands[3 + number] = empty_like(value, loop).tensor
             continue
         computed = isinstance(root, OpResult) and not isinstance(root.op, arith.ConstantOp)
@@ -87,7 +91,7 @@ def _own_initial(loop: scf.ForOp) -> None:
 
 
 def _note_weights(call: func.CallOp, function: FuncOp, step: FuncOp) -> None:
-    """Notes the values of weights that a loop passes to its step, as for any function."""
+    """Passes the values of weights that a loop uses on to its step, as for any function."""
     entries = list(step.arg_attrs or ())
     for number, value in enumerate(call.arguments):
         if isinstance(value, BlockArgument) and value.owner is function.body.block:
@@ -98,14 +102,14 @@ def _note_weights(call: func.CallOp, function: FuncOp, step: FuncOp) -> None:
 
 
 def source(value: SSAValue) -> SSAValue:
-    """Returns the value before reshapes."""
+    """Returns the value behind reshapes."""
     while isinstance(value, OpResult) and isinstance(value.op, VIEWS):
         value = value.op.operands[0]
     return value
 
 
 def copy_before(value: SSAValue, last: Operation) -> SSAValue:
-    """Returns a copy of a tensor's elements; an empty tensor is just made again."""
+    """Returns a copy of a tensor's elements. An empty tensor is made again instead."""
     empty = empty_like(value, last).tensor
     if 0 in empty.type.get_shape():
         return empty

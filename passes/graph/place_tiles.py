@@ -1,14 +1,15 @@
 """
-Rewrites tile programs of a known launch, so that they say which workgroup has which tile.
+Rewrites tile programs for a known launch, so that `tile.place` assigns tiles to workgroups.
 
     %p = tile.program_id 0                                 %i, %j = tile.place %c tile [64, 64] ...
     %v = tile.view_of %a[f(%p)] sizes ... strides ...  ->  %x = tile.load %a[%i, %at]
     %x = tile.load %v[%zero, %zero]
 
-f is any arithmetic: it is evaluated for every workgroup of the launch. A buffer gets the axes along
-which its boxes move, and the boxes must divide all of it: no two workgroups store the same element,
-and no element is left out. A mask becomes the size of an axis, or vanishes if no box reaches it.
-`NotRaised` refuses programs that do not have this form for every workgroup, with the cause.
+f is any arithmetic: it is evaluated for every workgroup of the launch. A buffer's axes are derived
+from the movement of its boxes. The boxes must cover it exactly: no two workgroups store the same
+element, and no element is left out. A mask becomes the size of an axis, or vanishes if no box
+reaches it. `NotRaised` refuses programs that do not have this form for every workgroup, with the
+cause.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ def placed_programs(
     program: tile.ProgramOp, grid: Sequence[int], given: Mapping[int, int | float]
 ) -> Iterator[tile.ProgramOp]:
     """
-    Yields equivalent programs for this grid and these arguments, with tiles in place of numbers.
+    Yields equivalent programs for this grid and these arguments, with tiles in place of workgroup
+    numbers.
 
     Where an axis of a tile could be walked by several digits of the workgroup's number, there is a
     program for each choice. Raises `NotRaised` if there is no such program.
@@ -82,7 +84,7 @@ def placed_programs(
     rooms = [room for access in accesses for room in access.rooms if room is not None]
     digits = Digits(numbers, stores[0].start, [*(a.start for a in accesses), *rooms])
     if (count := digits.digits) > 3:
-        raise NotRaised("the workgroups' tiles are dealt along more than three axes")
+        raise NotRaised("workgroups divide the tiles along more than three axes")
     causes, found = list[NotRaised](), False
     for joined in (c for n in range(count, -1, -1) for c in combinations(range(count), n)):
         try:
@@ -103,7 +105,7 @@ def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
     is_cut = op.clipped if isinstance(op, tile.StoreOp) else op.any or op.outside
     parts = (made.offset, *made.sizes, *made.strides) if isinstance(made, tile.ViewOp) else ()
     if any(value not in known for value in (*parts, *op.indices)):
-        raise NotRaised("a place is not a sum of the workgroup's and the loops' numbers")
+        raise NotRaised("an index is not a sum of workgroup numbers and loop indices")
     if isinstance(made, tile.ViewOp):
         view, start = made.source, known[made.offset]
         sizes: Sequence[Any] = [known[value] for value in made.sizes]
@@ -112,7 +114,7 @@ def _access(numbers: Numbers, op: tile.LoadOp | tile.StoreOp) -> Access:
         sizes, start = tile.view_of(view).shape, np.asarray(0)
         strides = [prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
     if not isinstance(view, BlockArgument):
-        raise NotRaised("a view of a view")
+        raise NotRaised("it accesses a view of a view")
     box, rooms = (1,) * (len(sizes) - len(box)) + box, list[Array | None]()
     for index, size, step, count in zip(op.indices, sizes, strides, box, strict=True):
         if step is None or step < (count > 1):
@@ -141,7 +143,7 @@ class _Placed:
         for access in accesses:
             shape = tuple(axis.extent for axis in self.axes[access.op])
             if self.shapes.setdefault(access.buffer, shape) != shape:
-                raise NotRaised("the boxes of a buffer have several forms")
+                raise NotRaised("accesses to one buffer imply different shapes of it")
         self.values: dict[SSAValue, SSAValue] = {}
         self.firsts: dict[Source, SSAValue] = {}
 
@@ -151,7 +153,7 @@ class _Placed:
         """Finds the buffer's axes along which a box moves, the slowest first."""
         walks = self.digits.split(access.start)
         if walks is None:
-            raise NotRaised("the workgroups' boxes have no rows and columns")
+            raise NotRaised("the workgroups' boxes do not form a regular grid")
         start = walks.pop(None)
         made = list[Axis]()
         for number, size in enumerate(access.shape):
@@ -167,10 +169,10 @@ class _Placed:
         left = prod(tile.view_of(access.buffer).shape)
         for axis in made:
             if start or axis.stride * axis.extent != left:
-                raise NotRaised("the boxes of all workgroups do not divide a buffer")
+                raise NotRaised("the boxes of all workgroups do not cover a buffer exactly")
             left = axis.stride
         if left != 1:
-            raise NotRaised("a buffer's last axis has steps")
+            raise NotRaised("elements along a buffer's last axis are not contiguous")
         return made
 
     def _axis(self, access: Access, number: int, walks: dict[Source, int]) -> Axis:
@@ -196,7 +198,7 @@ class _Placed:
         terms = self.digits.split(room) or {}
         extent = terms.pop(None, 0)
         if terms != ({} if source is None else {source: -size}):
-            raise NotRaised("a mask is not the end of an axis")
+            raise NotRaised("a mask does not cut at the end of an axis")
         return extent
 
     def _agree(self, known: dict[Source, int], source: Source, number: int) -> None:
@@ -297,7 +299,7 @@ class _Placed:
         """Makes a loop count elements of the axis along which its boxes move."""
         index = old.body.block.args[0]
         if (trips := self.numbers.trips.get(index)) is None:
-            raise NotRaised("a loop whose first index, step or end is not known")
+            raise NotRaised("a loop's first index, step or end is not known")
         self.firsts[index] = op.regions[0].block.args[0]
         own_step = constant(self.numbers.known[old.step])
         step = self.tiles.setdefault(index, own_step)
@@ -305,7 +307,9 @@ class _Placed:
         upper = self._constant(extent, INDEX)
         if (trips != trips.max()).any():
             if own_step != step or self.numbers.known[old.lb].any():
-                raise NotRaised("a loop whose end differs, and that counts no elements")
+                raise NotRaised(
+                    "a loop's end differs between workgroups, and it does not count elements"
+                )
             ends = [old.ub]
             if isinstance(old.ub.owner, arith.MinSIOp):  # of the size and another number
                 ends = list(old.ub.owner.operands)
@@ -357,7 +361,7 @@ class _Placed:
         order = [axis.number for axis in axes if axis.number is not None]
         turned = order != sorted(order)
         if turned and len(order) > 2:
-            raise NotRaised("a transposition of more than two axes")
+            raise NotRaised("a box is transposed in more than two axes")
         return [size for size in access.shape if size > 1] or [1], turned
 
     def _move(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:

@@ -34,7 +34,7 @@ Source: TypeAlias = int | SSAValue | None
 
 
 def constant(number: Array | None) -> Any:
-    """The value of a number if it is the same for all workgroups and iterations, else None."""
+    """Returns a number if it is the same for all workgroups and iterations, else None."""
     if number is None:
         return None
     first = number.flat[0]
@@ -68,7 +68,7 @@ class Numbers:
 
     def _check_count(self, iterations: int) -> None:
         if self.count * iterations > MOST:
-            raise NotRaised("its workgroups and iterations are too many to look at each")
+            raise NotRaised(f"it has more than {MOST} workgroups times iterations")
 
     def _read(self, block: Block) -> None:
         for op in block.ops:
@@ -116,7 +116,7 @@ class Numbers:
             return
         try:
             (held,) = self._host.evaluate(op, operands)
-        except InterpreterError:  # of a division by 0, for one: the program keeps it
+        except InterpreterError:  # such as a division by 0: the program keeps it
             return
         self._define(result, np.asarray(held))
 
@@ -132,11 +132,11 @@ class Digits:
         self._numbers, count = numbers, numbers.count
         self._order = np.argsort(self._first(pivot), kind="stable")
         if not np.diff(self._first(pivot)[self._order]).all():
-            raise NotRaised("two workgroups store one place")
+            raise NotRaised("two workgroups store to the same place")
         cuts = {count}.union(*(_cuts(self._first(n)[self._order]) for n in (pivot, *others)))
         steps = [1, *sorted(cuts - {1})]
         if any(big % small for small, big in pairwise(steps)):
-            raise NotRaised("tiles of workgroups have no rows and columns")
+            raise NotRaised("the workgroups' tiles do not form a regular grid")
         self.digits = len(steps) - 1
         self.counts: dict[Source, int] = {}
         """The values of each digit, and the iterations of each loop."""
@@ -177,7 +177,7 @@ class Digits:
 
 
 def _cuts(number: Array) -> set[int]:
-    """Finds the positions at which the step of a number changes."""
+    """Finds the positions at which the difference between successive numbers changes."""
     cuts, size = set[int](), 1
     while len(number) > 1:
         steps = np.diff(number)

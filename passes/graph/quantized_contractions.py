@@ -1,13 +1,13 @@
 """
-Sums of products of quantized numbers become integer contractions and corrections.
+Rewrites sums of products of quantized numbers as integer contractions with corrections.
 
     sum of (a - za) * (b - zb)
         ->  sum of a * b  -  zb * (sum of a)  -  za * (sum of b)  +  K * za * zb
 
-Modulo 2^N both sides are the same number, whatever the zero points are: scalars, or numbers of
-each channel. The first sum is a contraction that the matrix units take; the sums of one operand are
+Modulo 2^N both sides are the same number, whatever the zero points are: scalars, or numbers of each
+channel. The first sum is a contraction that the matrix units take; the sums of one operand are
 reductions, computed here where the operand is a constant; the correction is elementwise. A zero
-point that is 0 costs nothing. A padding is part of its operand: one with the zero point stays one.
+point that is 0 costs nothing. A padding with the zero point is part of its operand.
 
 Contractions of dequantized numbers, s * (q - z) in floats, are the same sums times s of each
 operand, if the sums fit in 32 bits: see `dequantized`. `zero_point_sums` rewrites the operations.

@@ -1,15 +1,15 @@
 """
-Tile programs become functions on tensors, where they have that form: a product or an attention is
-then compiled as the same one in a model is, with every schedule that the target has.
+Rewrites tile programs as functions on tensors, if they have that form. A product or an attention is
+then compiled like one in a model, with all schedules of the target.
 
     tile.program @f {                                   func.func @f(%a, %b) -> tensor<...> {
       %i, %j = tile.place %c tile [64, 64] ...            %s = linalg.generic: multiply, add
       scf.for ... { tile.load, tile.mma }          ->     %r = linalg.generic: the rest
       tile.store                                          return %r }
 
-Raised are programs with a product, of known sizes, whose boxes are tiles of whole dimensions: see
-`tile_elements`. Others stay, for `lower-tiles`. The sizes of tiles are the program's on whole tiles
-only; the schedule chooses its own.
+A program is raised if it has a product and known sizes, and its boxes are tiles of whole
+dimensions: see `tile_elements`. Other programs are left to `lower-tiles`. The sizes of tiles are
+the program's on whole tiles only; the schedule chooses its own.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class _Function:
             elif type in (IntegerType(32), IndexType()):
                 new = IndexType()
             else:
-                raise NotRaised(f"an argument is a {type}")
+                raise NotRaised(f"an argument is a {type}, not a view")
             given = self.block.insert_arg(new, len(self.block.args))
             given.name_hint = argument.name_hint
             self.arguments[argument.index] = given
@@ -276,7 +276,7 @@ class _Body:
             case "truth":
                 return self._add(arith.ConstantOp(IntegerAttr(int(node.detail), IntegerType(1))))
             case _ if not isinstance(node.detail, tuple) or not isinstance(node.detail[0], type):
-                raise NotRaised(f"{node.kind} is read by itself")
+                raise NotRaised(f"{node.kind} is read outside of result / sum")
             case _:
                 pass
         kind, properties = node.detail
@@ -289,7 +289,7 @@ class _Body:
         total: SSAValue | None = None
         for (kind, name), factor in node.detail:
             if kind == "first":
-                raise NotRaised("a place in a tile is read by itself")
+                raise NotRaised("the position within a tile is read as a number")
             if kind == "":
                 continue
             if kind == "index":
@@ -312,7 +312,9 @@ class _Body:
 
 
 def _softmax_product_of(node: Node) -> Node | None:
-    """The softmax times values that dividing a loop's result by its sum gives, else None."""
+    """
+    Matches a loop's result divided by its sum, which is a softmax times values; else returns None.
+    """
     if [child.kind for child in node.children] != ["softmax_product", "softmax_sum"]:
         return None
     result, total = node.children
@@ -336,4 +338,4 @@ REDUCTIONS: dict[str, tuple[Any, float]] = {
     "arith.minnumf": (arith.MinnumfOp, inf),
     "arith.minimumf": (arith.MinimumfOp, inf),
 }
-"""Reductions of floats and the numbers that they start from."""
+"""Reductions of floats, and the numbers they start from."""

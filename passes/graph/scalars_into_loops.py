@@ -1,15 +1,15 @@
 """
-Scalars that a host function takes out of tensors and computes with, moved to the loops.
+Moves scalar computations of a host function into the loops that use the scalars.
 
     %s = tensor.extract %t[] : tensor<f32>       linalg.generic ins(%x, %t) maps (d0), ()
     %h = arith.mulf %s, %two                ->     %h = arith.mulf %s, %two
     linalg.generic ins(%x, %h)                     ...
 
-A program's host computes nothing: a scale or a zero point that is an input is a tensor of one
-element like any other, and the divisor of a mean follows from the sizes of arguments. A scalar
-argument or result of a function becomes a tensor of no dimension. Computing such a scalar for
-every element costs little. The host does not check anything either: an importer's assertions about
-such scalars are dropped.
+The host side only launches kernels and does no arithmetic on tensors: a scale or a zero point that
+is an input is a tensor of one element, and the divisor of a mean follows from the sizes of
+arguments. A scalar argument or result of a function becomes a tensor of no dimension. Computing
+such a scalar for every element costs little. The host does not check anything either: an importer's
+assertions about such scalars are dropped.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from xdsl_spirv.passes.analysis.linalg_code import (
     number_of_type,
     tensor_type,
 )
-from xdsl_spirv.passes.analysis.pointwise import as_generic, empty_like, generalized
+from xdsl_spirv.passes.analysis.pointwise import as_generic, empty_like, generalize
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, is_given, listed_sizes, resolve_sizes
 from xdsl_spirv.passes.analysis.values import erase_unused_ops, operands_of
 from xdsl_spirv.passes.graph.computable import refuse_types
@@ -70,7 +70,7 @@ class ScalarsIntoLoopsPass(ModulePass):
 
 
 def _take_in_tensors(function: FuncOp) -> None:
-    """Take scalar arguments in tensors of no dimension; sizes (`index`) stay numbers."""
+    """Replaces scalar arguments by tensors of no dimension; sizes (`index`) stay numbers."""
     block = function.body.block
     for argument in block.args:
         if not isinstance(argument.type, AnyFloat | IntegerType):
@@ -84,7 +84,7 @@ def _take_in_tensors(function: FuncOp) -> None:
 
 
 def _give_in_tensors(function: FuncOp) -> None:
-    """Return scalars in tensors of no dimension."""
+    """Replaces scalar results by tensors of no dimension."""
     last = function.body.block.last_op
     assert last is not None
     code = Code(last)
@@ -95,7 +95,7 @@ def _give_in_tensors(function: FuncOp) -> None:
 
 
 def move_scalars(block: Block) -> None:
-    """Move what can be moved in one block of a host function."""
+    """Moves the scalars of one block of a host function into loops, where possible."""
     resolve_sizes(block)
     for op in list(block.ops):
         if isinstance(op, linalg.ops.FillOp | tensor.SplatOp):
@@ -103,7 +103,7 @@ def move_scalars(block: Block) -> None:
         elif isinstance(op, tensor.PadOp):
             op = _pad_to_loops(op) or op
         elif isinstance(op, NamedOperation) and any(map(is_computed, op.inputs)):
-            op = generalized(op) or as_generic(op)
+            op = generalize(op) or as_generic(op)
         if isinstance(op, linalg.ops.GenericOp):
             scalars = [value for value in operands_of(op) if is_computed(value)]
             if scalars and all(_is_movable(value) for value in scalars):

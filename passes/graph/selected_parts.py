@@ -4,7 +4,7 @@ Reads gathered parts of a tensor in place, through views.
     %s = linalg.generic ins(%n) outs(i, j) { tensor.extract %w[%n[i], j] }
       ->  %s = schedule.selected_view %w at %n
 
-So the weights of a batch that has an expert's number are in memory once.
+So each expert's weights are in memory once, and the batch's expert number selects them.
 """
 
 from __future__ import annotations

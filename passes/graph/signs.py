@@ -1,10 +1,10 @@
 """
-Bytes with the other sign: `x xor 128`, which is x - 128 for one sign and x + 128 for the other.
+Converts bytes to the other signedness: `x xor 128` is x - 128 for unsigned and x + 128 for signed
+bytes.
 
-A device may multiply s8 by s8 and u8 by u8, and not one by the other. Where one operand of a
-contraction is taken as its neighbour's sign, its zero point moves by 128. The shift is elementwise
-and stands right behind the tensor's producer, so that it can be fused to it; a padding is shifted
-with its operand.
+A device may multiply s8 by s8 and u8 by u8, but not s8 by u8. If an operand is converted to the
+other one's signedness, its zero point moves by 128. The shift is elementwise and stands right
+behind the tensor's producer, so that it can be fused to it; a padding is shifted with its operand.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class OtherSigns:
     """
     Makes tensors of bytes shifted by 128, each once.
 
-    With `always` a sign may be changed at any cost; otherwise the `target` decides if it pays.
+    With `always` any sign may be changed; otherwise only if it pays on the `target`.
     """
 
     def __init__(self, always: bool, target: Target | None = None) -> None:

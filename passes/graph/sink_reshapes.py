@@ -6,9 +6,9 @@ Moves a reshape of a contraction's result behind the elementwise operations that
     %2 = max(%1 + %row, 0) : 3x4x10               %2 = expand_shape %1 : 3x4x10
 
 Reshapes cost nothing, but a chain that they interrupt would be a second kernel. Each operand's
-index map is composed with the reshape: dimensions that are merged must be read together and in
-order (the operand is reshaped too, or has none of them); those that are taken apart may be read in
-any way. A reshape of a reshape that gives the first type again goes.
+index map is composed with the reshape. Merged dimensions must be read together and in order (the
+operand is reshaped, too, or has none of them); split dimensions may be read in any way. A reshape
+that undoes another one is removed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _after_contraction(value: SSAValue) -> bool:
 
 
 def _undone(op: Reshape) -> bool:
-    """True if an operation undid another one's reshape; both are removed then."""
+    """Removes two reshapes of which one undoes the other. Returns True if it did."""
     before = op.src.owner
     if not isinstance(before, Reshape) or before.src.type != op.result.type:
         return False

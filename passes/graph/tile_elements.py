@@ -1,10 +1,11 @@
 """
-Reads a tile program as formulas: what an element of each result is, by its index in the whole view.
+Reads a tile program as formulas for the elements of each result, by their index in the whole view.
 
-A tile's axis walks a dimension of the whole computation: rows of a view that `tile.place` deals to
-workgroups, the steps of a loop, or an axis that one tile covers. An element is then a formula of
-elements of the program's arguments. A loop that adds up products is a sum over its dimension; a
-loop that keeps the greatest score of a row and rescales is an attention (`online_softmax`).
+A tile's axis is part of a dimension of the whole computation: rows of a view that `tile.place`
+assigns to workgroups, the steps of a loop, or an axis that one tile covers. An element is then a
+formula of elements of the program's arguments. A loop that adds up products is a sum over its
+dimension; a loop that keeps the greatest score of a row and rescales is an attention
+(`online_softmax`).
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Elements(Nodes):
             type = argument.type
             if isinstance(type, tile.ViewType):
                 if DYNAMIC_INDEX in type.shape:
-                    raise NotRaised("sizes are open")
+                    raise NotRaised("a view has open sizes")
                 self.values[argument] = argument
             else:
                 self.values[argument] = self.linear({("argument", argument.index): 1}, type)
@@ -112,16 +113,16 @@ class Elements(Nodes):
         return name
 
     def same(self, a: str | None, b: str | None) -> str | None:
-        """Unifies the dimensions of two axes that walk together."""
+        """Unifies the dimensions of two axes that are indexed together."""
         if a == b or b is None or a is None:
             return a or b
         x, y = self.dimensions[a], self.dimensions[b]
         if x.tile != y.tile or (None not in (x.extent, y.extent) and x.extent != y.extent):
-            raise NotRaised("axes of two sizes meet")
+            raise NotRaised("axes of two sizes are combined")
         if not a.startswith("d") or (x.extent is not None and y.extent is None):
             a, b, x = b, a, y
         if not a.startswith("d") or (x.extent is not None and x.extent > x.tile):
-            raise NotRaised("two dimensions meet of which tiles take parts")
+            raise NotRaised("two tiled dimensions are combined")
         self.names[a] = b
         raise _Renamed
 
@@ -163,7 +164,7 @@ class Elements(Nodes):
 
     def _argument(self, view: SSAValue) -> Any:
         if not isinstance(view.owner, Block):
-            raise NotRaised("a view of a view")
+            raise NotRaised("it accesses a view of a view")
         return self.values[view]
 
     def place(self, op: tile.PlaceOp) -> None:
@@ -183,13 +184,13 @@ class Elements(Nodes):
         """Reads elements of an argument."""
         argument = self._argument(op.view)
         if any(result.argument == argument.index for result in self.results):
-            raise NotRaised("what is stored is loaded")
+            raise NotRaised("a view that is stored to is loaded")
         type = tile.tile_of(op.result)
         axes = self._box(op.view, op.indices, type.shape)
         node = self.node("load", (argument.index, tuple(axes)), (), type.element, op)
         if self.tail is not None and self.tail in axes:
             if op.outside is None:
-                raise NotRaised("a loop's last step leaves its view")
+                raise NotRaised("a loop's last step reads outside of its view")
             node = self.node("constant", op.outside, (), type.element)
         self.values[op.result] = Tile(tuple(axes[len(axes) - len(type.shape) :]), node)
 
@@ -204,7 +205,7 @@ class Elements(Nodes):
         known = [axis for axis in axes if axis is not None]
         twice = any(result.argument == argument.index for result in self.results)
         if twice or len(set(known)) != len(known) or dealt - set(known):
-            raise NotRaised("a store does not cover its view once")
+            raise NotRaised("stores do not cover a view exactly once")
         self.results.append(Result(argument.index, tuple(axes), value.node, op))
 
     def full(self, op: tile.FullOp) -> None:
@@ -242,7 +243,7 @@ class Elements(Nodes):
             if isinstance(op, tile.YieldOp):
                 return given
             known[op.results[0]] = self.operation(op, given, op.results[0].type)
-        raise NotRaised("a function without results")
+        raise NotRaised("a function of elements has no results")
 
     def multiply(self, op: tile.MultiplyAddOp) -> None:
         """Reads a product as a sum over its inner dimension, or as one step of a loop's sum."""
@@ -257,7 +258,7 @@ class Elements(Nodes):
         elif known is not None and known.extent == known.tile:
             node = self.add(c.node, self.node("sum", detail, factors, type, op))
         else:
-            raise NotRaised("a product over a part of a dimension")
+            raise NotRaised("a product sums over a part of a dimension")
         self.values[op.result] = Tile(axes, node)
 
     def add(self, start: Node, node: Node) -> Node:
@@ -273,12 +274,12 @@ class Elements(Nodes):
         first = block.ops.first
         simple = first is not None and first.next_op is block.last_op and len(op.tiles) == 1
         if first is None or not simple or set(first.operands) != set(block.args):
-            raise NotRaised("a reduction by several operations")
+            raise NotRaised("a reduction combines by several operations")
         value, axis = self.values[op.tiles[0]], op.axis.value.data
         over = value.axes[axis]
         known = self.dimensions[over] if over is not None else None
         if known is None or (not known.is_loop and known.extent != known.tile):
-            raise NotRaised("a reduction of a part of a row")
+            raise NotRaised("a reduction takes a part of a row")
         kind = "reduce_part" if known.is_loop else "reduce"
         node = self.node(kind, (first.name, over), (value.node,), value.node.type, op)
         axes = (*value.axes[:axis], *value.axes[axis + 1 :])
@@ -295,7 +296,7 @@ class Elements(Nodes):
         elif isinstance(op, tile.ReshapeOp):
             wide = [(a, n) for a, n in zip(value.axes, before, strict=True) if n != 1]
             if [n for _, n in wide] != [n for n in after if n != 1]:
-                raise NotRaised("a reshape that moves elements")
+                raise NotRaised("a reshape splits or merges axes")
             left = iter(wide)
             axes = tuple(next(left)[0] if n != 1 else None for n in after)
         self.values[op.result] = Tile(axes, value.node)
@@ -305,7 +306,7 @@ class Elements(Nodes):
         lower, upper, step = (cast(Node, self.values[v]) for v in (op.lb, op.ub, op.step))
         extent, limit = extent_of(upper)
         if terms_of(lower) or set(terms_of(step)) != {ONE} or not extent:
-            raise NotRaised("a loop that does not count from 0 to a known number")
+            raise NotRaised("a loop does not count from 0 to a known number")
         name = self.rename(f"l{self._count}")
         self._count += 1
         known = Dimension(extent, terms_of(step)[ONE], True, limit)
@@ -338,10 +339,10 @@ class Elements(Nodes):
             y.kind == "part" and y.children[2].detail == (name, n) for n, y in enumerate(yields)
         ):
             if self.dimensions[name].limit is not None:
-                raise NotRaised("a sum whose end depends on the workgroup")
+                raise NotRaised("a sum ends at a step that depends on the workgroup")
             for node in tail or ():
                 if not all(is_number(child, 0) for child in node.children[:2]):
-                    raise NotRaised("a loop's last step adds more than zeros")
+                    raise NotRaised("a loop's partial last step adds elements that are not zero")
             return [
                 self.add(
                     start, self.node("sum", y.detail, y.children[:2], y.type, self.locations.get(y))

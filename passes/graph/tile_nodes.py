@@ -1,6 +1,4 @@
-"""
-Formulas of a tile program's elements: nodes, each there once, and the dimensions that they walk.
-"""
+"""Formulas of a tile program's elements, as unique nodes, and the dimensions that they index."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ class Dimension:
     tile: int
     is_loop: bool = False
     limit: Node | None = None
-    """Where the loop stops if that is before `extent`; it may depend on the workgroup."""
+    """The end of a loop that may stop before `extent`; it may depend on the workgroup."""
 
 
 Terms = dict[tuple[str, Any], int]
@@ -171,7 +169,7 @@ def type_of(op: Operation) -> type[Operation]:
 def terms_of(node: Any) -> Terms:
     """Returns the terms of a sum of indices."""
     if not isinstance(node, Node) or node.kind != "linear":
-        raise NotRaised("an index that is not a sum")
+        raise NotRaised("an index is not a linear sum")
     return dict(node.detail)
 
 

@@ -8,7 +8,7 @@ Fuses dequantization of weights in blocks into the contraction that reads them.
 
 The loop of K becomes as many loops as there are collapsed dimensions, so that each element of the
 operand is computed from one place of its planes (`analysis/unpacking`). The operation that computes
-it is copied: every contraction has its own, and no floats of the weights are ever in memory.
+it is copied: every contraction has a copy, and the weights are never stored as floats.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from xdsl_spirv.passes.analysis.values import erase_dead
 @dataclass(frozen=True)
 class _Source:
     """
-    The operation that unpacks an operand, and for each of its result's dimensions what walks it.
+    The operation that unpacks an operand, and the loops that index each dimension of its result.
 
     Dimensions are in the order of the operation's loops. A dimension is walked by a loop of the
     contraction, or a part of one: `parts` are the sizes of those.
@@ -46,7 +46,10 @@ class _Source:
 
 
 def with_unpacked_operands(contraction: Contraction) -> linalg.ops.GenericOp | None:
-    """A contraction that computes an operand from planes, in place of this one, else None."""
+    """
+    Returns a replacement of a contraction that unpacks an operand from planes; None if there is
+    none.
+    """
     op = contraction.op
     assert isinstance(op, linalg.ops.GenericOp)
     for number in range(2):
@@ -57,7 +60,7 @@ def with_unpacked_operands(contraction: Contraction) -> linalg.ops.GenericOp | N
 
 
 def _source_of(contraction: Contraction, number: int) -> _Source | None:
-    """Finds the operation that unpacks an operand, behind moves of its elements."""
+    """Finds the operation that unpacks an operand, looking through moves of its elements."""
     map = contraction.maps[number]
     value = (contraction.a, contraction.b)[number]
     loops = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
@@ -146,7 +149,7 @@ def _replace_operand(
 
 
 def _in_order(op: linalg.ops.GenericOp, empty: tensor.EmptyOp) -> list[Operation]:
-    """A copy of an operation that writes its result, an empty tensor, in the order of its loops."""
+    """Copies an operation so that it writes an empty tensor in the order of its loops."""
     *reads, write = maps_of(op)
     type = tensor_type(op.results[0])
     shape, rank = type.get_shape(), len(op.iterator_types)

@@ -1,17 +1,17 @@
 """
-Loops of the host function written out: a program is a list of dispatches, with no loop in it.
+Unrolls loops of the host function, because a program is a list of dispatches.
 
     scf.for %i = 0 to 3 iter_args(%s = %a) {      %1 = f(%a, 0)
       %n = f(%s, %i)                         ->   %2 = f(%1, 1)
       scf.yield %n                                %3 = f(%2, 2)
     }
 
-Loop-invariant operations are moved before the loop first, so that they are done once. An `scf.if`
-on a constant becomes the side that it takes, another one both sides and a choice of their results:
-sides have no effects, and a list of dispatches without a branch never waits for a number to come
-back from the device. A longer loop of tensors, or one whose number of steps is open, keeps its body
-once, as a function (`outline_loops`). A loop that would become more operations than the limit
-stays; a pass that cannot lower it refuses it.
+Hoists loop-invariant operations out of the loop first. An `scf.if` on a constant becomes the branch
+that is taken. Any other `scf.if` becomes both branches and a selection between their results:
+branches have no effects, and the host then never waits for a condition from the device. A longer
+loop of tensors, or one whose number of steps is open, keeps its body once, as a function
+(`outline_loops`). A loop that would become more operations than the limit stays; a pass that cannot
+lower it refuses it.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from xdsl_spirv.upstream.forall import ForallOp, InParallelOp
 
 @dataclass(frozen=True)
 class UnrollHostLoopsPass(ModulePass):
-    """Writes out the short loops of host functions, and makes functions of the others' bodies."""
+    """Unrolls short loops of host functions, and turns the bodies of other loops into functions."""
 
     name = "unroll-host-loops"
 
     limit: int = 20_000
-    """Limit of the operations that unrolling one loop may give."""
+    """Most operations that unrolling one loop may give."""
 
     longest: int = 4
-    """Steps of the longest loop of tensors that is written out."""
+    """Most steps of a loop of tensors that is unrolled."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in list(functions_of(op)):
@@ -70,7 +70,7 @@ class UnrollHostLoopsPass(ModulePass):
                 unroll_forall(op, self.limit)
 
     def _is_kept(self, loop: scf.ForOp) -> bool:
-        """Whether a loop's body is to be a function."""
+        """True if a loop is not unrolled and its body becomes a function."""
         bounds = [number_of(value) for value in (loop.lb, loop.ub, loop.step)]
         low, high, step = bounds
         if low is not None and high is not None and step and high - low <= self.longest * step:
@@ -120,8 +120,8 @@ def unroll_forall(loop: ForallOp, limit: int) -> None:
     """
     Replace parallel loops of known bounds by their iterations, one after the other.
 
-    An iteration reads the shared tensors as they were before the loop, and stores its tiles in the
-    ones that the iterations before it have left.
+    An iteration reads the shared tensors as they were before the loop, and stores its tiles into
+    the result of the iteration before it.
     """
     numbers = [[n if isinstance(n, int) else number_of(n) for n in b] for b in loop.bounds()]
     if any(None in bound for bound in numbers) or 0 in numbers[2]:

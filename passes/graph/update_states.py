@@ -7,9 +7,8 @@ Updates states in place.
     return %k1
 
 A kernel then writes only what it inserts, into the state's own memory; readers of the new value
-read that memory. That is right if the old value is not read later on, and the dispatch itself only
-inserts into it. A state of which that is not known gets its new value at the end, copied from where
-it was computed.
+read that memory. That is correct if the old value is not read later, and the dispatch only inserts
+into it. Any other state gets its new value by a copy at the end.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ def _update(function: FuncOp) -> None:
             continue
         for dispatch, result, operand in updates:
             _mark(dispatch, result, operand)
-    # Behind everything else: until then the states are what they were.
+    # The copies come last, so that all other operations read the old states.
     for number, state in copied:
         last.operands[number] = _copy_into_state(last.operands[number], state, last)
 

@@ -1,6 +1,6 @@
 """
-Integers that kernels lack, in wider ones: i4 in i8, each with its sign in the upper bits, and
-elements of type `index` in i64.
+Rewrites integers that kernels lack in wider types: i4 in sign-extended i8, and elements of type
+`index` in i64.
 
     %s = arith.addi %a, %b : i4          %t = arith.addi %a, %b : i8
                                          %u = arith.shli %t, %four : i8
@@ -161,13 +161,16 @@ class _Widener:
                 op.operands[place] = before.insert(arith.IndexCastOp(value, i64)).result
 
     def _rewrite_scalar(self, op: Operation) -> None:
-        """Give an operation on scalars operands without a sign, and its result the sign."""
+        """
+        Clears the upper bits of an operation's operands, or restores the sign of its result, if
+        needed.
+        """
         before, after = Builder(InsertPoint.before(op)), Builder(InsertPoint.after(op))
         if not isinstance(op, (*KEEPS_SIGN, *WRAPS, *WITHOUT_SIGN)):
             if op.name.startswith(("arith.", "math.")):
                 types = [self.narrow[v] for v in (*op.operands, *op.results) if v in self.narrow]
                 wider = wider_type(types[0])
-                refuse(NAME, op, f"it is not computed in {types[0]}: use {wider}")
+                refuse(NAME, op, f"kernels do not compute it in {types[0]}: use {wider}")
             return
         if isinstance(op, WITHOUT_SIGN):
             for place, value in enumerate(op.operands):

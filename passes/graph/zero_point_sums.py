@@ -22,7 +22,7 @@ from xdsl_spirv.passes.analysis.values import erase_dead, is_weight
 from xdsl_spirv.passes.graph.dequantized import with_integers
 from xdsl_spirv.passes.graph.known_tensors import constant_of, known_tensor
 from xdsl_spirv.passes.graph.signs import OtherSigns
-from xdsl_spirv.passes.graph.zero_points import Shifted, shifted
+from xdsl_spirv.passes.graph.zero_points import Shifted, match_shifted
 from xdsl_spirv.targets import Target
 from xdsl_spirv.upstream.linalg_bodies import multiply_add
 
@@ -56,7 +56,7 @@ def rewrite(
 
 def _as_quantized(op: LinalgStructuredOperation, signs: OtherSigns | None) -> _Quantized | None:
     """
-    The operation as a sum of products with zero points; None for other operations.
+    Returns the operation as a sum of products with zero points; None for other operations.
 
     `signs` makes the operands' signs the same, if they are not.
     """
@@ -69,7 +69,7 @@ def _as_quantized(op: LinalgStructuredOperation, signs: OtherSigns | None) -> _Q
         factors = factors_of(block)
     except NotAContraction:
         return None
-    shifted_factors = [shifted(factor.value, block, op) for factor in factors]
+    shifted_factors = [match_shifted(factor.value, block, op) for factor in factors]
     a, b = shifted_factors
     if a is None or b is None or a.input == b.input:
         return None
@@ -216,8 +216,7 @@ class _Quantized:
         )
         code = Code(self.op)
         fill = code.fill([sizes[d] for d in kept], self.type, 0)
-        # A window's size is not a dimension of the operand; that of a tensor without contents says
-        # it.
+        # The window's dimensions do not index the operand alone: an empty tensor gives their sizes.
         named = {x.position for x in renamed.results if isinstance(x, AffineDimExpr)}
         windows = [at for at in range(len(kept), count) if at not in named]
         body = BodyCode()
@@ -285,7 +284,8 @@ class _Correction(BodyCode):
         if known is not None:
             code.erase()
         if known is not None and own.number is not None:
-            # Known altogether, and with the product of the zero points where that is known too.
+            # The subtracted numbers are known, and so is the product of the zero points if both
+            # are.
             numbers = -own.number * known.astype("int64")
             if other.number is not None and not self._has_both:
                 numbers = numbers + self.quantized.k * own.number * other.number

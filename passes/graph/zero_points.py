@@ -46,7 +46,7 @@ class Shifted:
         return self.number == 0
 
 
-def shifted(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> Shifted | None:
+def match_shifted(value: SSAValue, block: Block, op: LinalgStructuredOperation) -> Shifted | None:
     """
     Returns a factor of the body as a shifted input; None if it is anything else.
 

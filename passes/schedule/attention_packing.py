@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl_spirv.dialects.schedule import PackedSizes, PackedViewOp, PackingAttr
 from xdsl_spirv.dialects.schedule.attention import LOOPS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
-from xdsl_spirv.passes.analysis.layout import Axis, Walk, joined
+from xdsl_spirv.passes.analysis.layout import Axis, Walk, join_axes
 from xdsl_spirv.passes.schedule.attention import LOOPS_OF, AttentionPlan, D, N
 from xdsl_spirv.passes.schedule.tiles import PackedTile
 
@@ -90,7 +90,7 @@ class PackedOperand:
         for loop in reversed(range(batch)):
             axes.append(Axis(self.plan.sizes.loops[loop], step if loop in kept else 0))
             step = step * self.plan.sizes.loops[loop] if loop in kept else step
-        return joined(axes[::-1])
+        return join_axes(axes[::-1])
 
     @property
     def tiles_lie_together(self) -> bool:

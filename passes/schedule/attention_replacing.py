@@ -29,7 +29,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, extents
 from xdsl_spirv.passes.analysis.values import erase_unused_ops
 from xdsl_spirv.passes.graph.attention_patterns import Band
-from xdsl_spirv.passes.graph.element_trees import Index, NotTraced, Piece, Place, whole
+from xdsl_spirv.passes.graph.element_trees import Index, NotTraced, Piece, Place, index_of_loop
 from xdsl_spirv.passes.schedule.attention_choice import choose_attention
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, parts_for
 from xdsl_spirv.targets import Target
@@ -178,7 +178,7 @@ class _Sizes:
         size = self.traced.loops[loop]
         for value, place in self.operands:
             for dimension, index in enumerate(place):
-                if index == whole(loop, size) and self._is(value, dimension, size):
+                if index == index_of_loop(loop, size) and self._is(value, dimension, size):
                     return symbol(Extent(value, dimension))
         return None
 

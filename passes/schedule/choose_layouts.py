@@ -37,7 +37,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     shape_of,
 )
 from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor_type, yields_of
-from xdsl_spirv.passes.analysis.pointwise import generalized
+from xdsl_spirv.passes.analysis.pointwise import generalize
 from xdsl_spirv.passes.analysis.sizes import extents
 from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
@@ -119,7 +119,7 @@ def _generalize(block: Block) -> None:
                 continue
             if other in seen or _product(other) is not None or not other.results:
                 continue
-            form = None if SCHEDULE in other.attributes else generalized(other)
+            form = None if SCHEDULE in other.attributes else generalize(other)
             if (form or other).parent_block() is block:
                 seen.add(form or other)
                 waiting.append(form or other)

@@ -32,7 +32,7 @@ from xdsl_spirv.passes.analysis.contraction import (
     contraction_of,
     element_type,
 )
-from xdsl_spirv.passes.analysis.pointwise import body_ops, generalized, is_pointwise
+from xdsl_spirv.passes.analysis.pointwise import body_ops, generalize, is_pointwise
 from xdsl_spirv.passes.analysis.sizes import equal_extents
 from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_zero
@@ -51,12 +51,12 @@ from xdsl_spirv.passes.graph.element_trees import (
     Place,
     Trees,
     after_reshape,
+    find_stored,
+    index_of_loop,
     loops_at,
     number_of,
     origins,
-    stored,
     through,
-    whole,
 )
 from xdsl_spirv.passes.graph.grouping import users_of
 from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results
@@ -88,7 +88,7 @@ def form(block: Block, target: Target | None) -> None:
     for op in reversed(list(block.ops)):
         drop_unused_results(op)
     for op in list(block.ops):
-        generalized(op)
+        generalize(op)
     exponentials = _exponentials(block)
     normal = _normal(block) if exponentials else None
     for op in list(block.ops):
@@ -156,10 +156,10 @@ class _Match:
         if is_dynamic(self.sizes["e"]):
             raise NotTraced("the size of values is known only when the program runs")
         self.places = [
-            through(map, [whole(name, size) for name, size in self.sizes.items()])
+            through(map, [index_of_loop(name, size) for name, size in self.sizes.items()])
             for map in last.maps
         ]
-        self.trees = Trees(whole("n", self.sizes["n"]), normal)
+        self.trees = Trees(index_of_loop("n", self.sizes["n"]), normal)
         self.has_softmax = False
 
     def attention(self) -> Attention:
@@ -256,7 +256,7 @@ class _Match:
         value, place = (mask.value, mask.place) if mask.value else (y.value, y.place)
         if value is None:
             raise NotTraced("a mask that is not a tensor")
-        operand = stored(value, place)
+        operand = find_stored(value, place)
         foreign = _loops_of(operand[1]) & {"d", "e"}
         if foreign or not isinstance(element_type(operand[0]), FLOATS):
             raise NotTraced("a mask of another kind")
@@ -293,7 +293,7 @@ class _Match:
         if is_dynamic(depth):
             raise NotTraced("the size of queries is known only when the program runs")
         self.sizes = self.sizes | {"d": depth}
-        loops[d[0]] = whole("d", depth)
+        loops[d[0]] = index_of_loop("d", depth)
         self.first = first
         q, k = (
             self._unscale(*self._unwiden(value, through(map, loops)))

@@ -252,7 +252,7 @@ class KernelCode(SpirvEmitter):
             refuse(PASS, op, f"{type} has a dynamic shape: Workgroup memory needs a static one")
         number = sum(name.startswith(f"{self.name}_workgroup_") for name in self.interface)
         pointer = spv.PointerType(
-            spv.ArrayType(count, stored(type.element_type)), spv.StorageClass.Workgroup
+            spv.ArrayType(count, stored_type(type.element_type)), spv.StorageClass.Workgroup
         )
         name = f"{self.name}_workgroup_{number}"
         variable = declare(self.module, spv.GlobalVariableOp(name, pointer))
@@ -279,15 +279,15 @@ def check_size(type: MemRefType, op: Operation) -> int:
     return count
 
 
-def stored(type: Attribute) -> Attribute:
+def stored_type(type: Attribute) -> Attribute:
     """Returns the type of an element in memory: a byte for a Boolean."""
     if isinstance(type, VectorType):
-        return VectorType(stored(type.element_type), type.get_shape())
+        return VectorType(stored_type(type.element_type), type.get_shape())
     return i8 if type == i1 else type
 
 
 def _buffer_struct(type: MemRefType, read_only: bool) -> spv.StructType:
-    element = stored(type.element_type)
+    element = stored_type(type.element_type)
     array = spv.RuntimeArrayType(element, stride=bit_width(element) // 8)
     decorations = [spv.MemberDecorationAttr(0, spv.Decoration.NonWritable)] if read_only else []
     return spv.StructType([array], [0], decorations, [spv.Decoration.Block])

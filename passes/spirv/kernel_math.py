@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import BFloat16Type, FloatAttr, IntegerAttr, IntegerT
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects.scalars.functions import FUNCTIONS, ScalarFunction
-from xdsl_spirv.dialects.scalars.sequences import repeated
+from xdsl_spirv.dialects.scalars.sequences import small_power
 from xdsl_spirv.dialects.scalars.values import Values, element_of, like, width_of
 from xdsl_spirv.dialects.spirv import conversion, glsl, logic
 from xdsl_spirv.passes import refuse
@@ -26,7 +26,7 @@ MAX_REPEATED = 64
 """Powers up to this are products."""
 
 
-def converted(function: ScalarFunction) -> Compute:
+def convert_function(function: ScalarFunction) -> Compute:
     """The function's instructions, between conversions to a width that they are written for."""
 
     def convert(code: KernelCode, op: Operation) -> SSAValue:
@@ -73,13 +73,13 @@ def by_known_power(general: ScalarFunction) -> Compute:
         exponent = _constant_of(op.operands[1])
         known = exponent is not None and abs(exponent) <= MAX_REPEATED
         if exponent is None or not known or (exponent % 1 and abs(exponent) != 0.5):
-            return converted(general)(code, op)
+            return convert_function(general)(code, op)
 
         def products(v: Values, x: SSAValue, y: SSAValue) -> SSAValue:
-            root = v.op(glsl.GLSqrtOp, x) if exponent % 1 else repeated(v, x, int(abs(exponent)))
+            root = v.op(glsl.GLSqrtOp, x) if exponent % 1 else small_power(v, x, int(abs(exponent)))
             return v.div(v.number(1.0), root) if exponent < 0 else root
 
-        return converted(replace(general, sequence=products))(code, op)
+        return convert_function(replace(general, sequence=products))(code, op)
 
     return convert
 
@@ -100,6 +100,6 @@ HANDLERS: dict[type[Operation], Compute] = {
     arith.MaxUIOp: by_kind(logic.LogicalOrOp, glsl.GLUMaxOp),
     arith.MinnumfOp: on_floats(lambda v, a, b: v.op(glsl.GLNMinOp, a, b)),
     arith.MaxnumfOp: on_floats(lambda v, a, b: v.op(glsl.GLNMaxOp, a, b)),
-    **{op: converted(function) for op, function in FUNCTIONS.items()},
+    **{op: convert_function(function) for op, function in FUNCTIONS.items()},
     **{op: by_known_power(FUNCTIONS[op]) for op in (math.PowFOp, math.FPowIOp)},
 }

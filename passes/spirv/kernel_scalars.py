@@ -171,7 +171,7 @@ def _choice(v: Values, x: SSAValue, sign: bool) -> SSAValue:
     return v.select(x, v.number(-1 if sign else 1), v.number(0))
 
 
-def resized(v: Values, x: SSAValue, sign: bool) -> SSAValue:
+def resize(v: Values, x: SSAValue, sign: bool) -> SSAValue:
     """Resizes an integer with its sign or with zeros; widens a Boolean by a select."""
     if x.type == v.type:
         return x
@@ -189,7 +189,7 @@ def integer_to_float(v: Values, x: SSAValue, sign: bool) -> SSAValue:
     if _is_bool(x.type):
         return _choice(v, x, sign)
     if width_of(x.type) < 32:
-        x = resized(Values(v.code, like(x.type, i32)), x, sign)
+        x = resize(Values(v.code, like(x.type, i32)), x, sign)
     single = v.as_type(f32) if is_small(v.type) else v
     kind = spv.ConvertSToFOp if sign else spv.ConvertUToFOp
     return narrow(v.code, single.op(kind, x), v.type)
@@ -201,7 +201,7 @@ def float_to_integer(v: Values, x: SSAValue, sign: bool) -> SSAValue:
     """
     x = wide(v.code, x, x.type)
     if width_of(v.type) < 32:
-        return resized(v, v.as_type(i32).op(spv.ConvertFToSOp, x), True)
+        return resize(v, v.as_type(i32).op(spv.ConvertFToSOp, x), True)
     whole = v.op(spv.ConvertFToSOp if sign else spv.ConvertFToUOp, x)
     return whole if width_of(v.type) == 32 else _saturate_integer(v, x, whole, sign)
 
@@ -237,7 +237,7 @@ NO_CONTRACTION = "no_contraction"
 """The attribute that is written as the decoration NoContraction."""
 
 
-def uncontracted(compute: Sequence) -> Compute:
+def keep_uncontracted(compute: Sequence) -> Compute:
     """
     A sum or product that is not drawn together with another where its last bit decides.
 
@@ -302,9 +302,9 @@ HANDLERS: dict[type[Operation], Compute] = {
     arith.DivSIOp: by_kind(first, spv.SDivOp),
     arith.DivUIOp: by_kind(first, spv.UDivOp),
     arith.RemUIOp: by_kind(zero, spv.UModOp),
-    arith.AddfOp: uncontracted(Values.add),
-    arith.SubfOp: uncontracted(Values.sub),
-    arith.MulfOp: uncontracted(Values.mul),
+    arith.AddfOp: keep_uncontracted(Values.add),
+    arith.SubfOp: keep_uncontracted(Values.sub),
+    arith.MulfOp: keep_uncontracted(Values.mul),
     arith.DivfOp: divide_floats,
     arith.NegfOp: on_floats(Values.negated),
     arith.MinimumfOp: on_floats(minimum),
@@ -314,11 +314,11 @@ HANDLERS: dict[type[Operation], Compute] = {
     arith.SelectOp: one_to_one(spv.SelectOp),
     arith.ExtFOp: one_to_one(spv.FConvertOp),
     arith.TruncFOp: one_to_one(spv.FConvertOp),
-    arith.ExtSIOp: by_sign(resized, True),
-    arith.ExtUIOp: by_sign(resized, False),
-    arith.TruncIOp: by_sign(resized, False),
-    arith.IndexCastOp: by_sign(resized, True),
-    IndexCastUIOp: by_sign(resized, False),
+    arith.ExtSIOp: by_sign(resize, True),
+    arith.ExtUIOp: by_sign(resize, False),
+    arith.TruncIOp: by_sign(resize, False),
+    arith.IndexCastOp: by_sign(resize, True),
+    IndexCastUIOp: by_sign(resize, False),
     arith.SIToFPOp: by_sign(integer_to_float, True),
     arith.UIToFPOp: by_sign(integer_to_float, False),
     arith.FPToSIOp: by_sign(float_to_integer, True),

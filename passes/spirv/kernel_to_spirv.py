@@ -52,7 +52,7 @@ from xdsl_spirv.passes.analysis.target import TARGET, target_of
 from xdsl_spirv.passes.emit.kernel import OF_WORKGROUP_MEMORY, UNROLLED
 from xdsl_spirv.passes.emit.spirv import declare
 from xdsl_spirv.passes.spirv import kernel_scalars
-from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, DeviceHabits, KernelCode, stored
+from xdsl_spirv.passes.spirv.kernel_code import PASS, Convert, DeviceHabits, KernelCode, stored_type
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ def store(code: KernelCode, op: Operation) -> SSAValue | None:
     pointer = element_pointer(code, written.memref, written.indices).result
     value, type = code.value(written.value), written.value.type
     if element_of(type) == i1:
-        v = Values(code, stored(type))
+        v = Values(code, stored_type(type))
         value = v.select(value, v.number(1), v.number(0))
     code.insert(spv.StoreOp(pointer, value, _memory_operand(pointer)))
 

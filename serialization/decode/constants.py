@@ -96,7 +96,7 @@ class ConstantReader:
             raise self.index.error("a constituent of a constant is not defined before it")
         if isinstance(t, VectorType):
             return self._vector(cast("VectorType", t), parts)
-        if isinstance(t, spv.ArrayType) and spv.known(t.length) != len(parts):
+        if isinstance(t, spv.ArrayType) and spv.known_size(t.length) != len(parts):
             return None
         types = spv.constituent_types(t)
         values = [self.value(p) for p in parts]

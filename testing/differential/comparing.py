@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdsl_spirv.jobs.child import opened
+from xdsl_spirv.jobs.child import open_own_device
 from xdsl_spirv.jobs.job import Wrong
 from xdsl_spirv.testing.differential.families import generate
 from xdsl_spirv.testing.differential.known import explanation
@@ -35,7 +35,7 @@ def compare(data: Mapping[str, Any]) -> dict[str, Any]:
     module = module_of(kernel)
     expected = interpret(kernel, module)
     job = job_of(kernel, module)
-    execute(opened(), job)
+    execute(open_own_device(), job)
     results = {binding: array for (_, binding), array in job.buffers.items()}
     known: list[str] = []
     unknown: list[str] = []
@@ -53,7 +53,7 @@ def compare(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def device_name() -> str:
     """The device and its driver, by which known bugs are found."""
-    info = opened().info
+    info = open_own_device().info
     return f"{info.name}, {info.driver} {info.driver_version}"
 
 
@@ -64,5 +64,5 @@ def _describe_difference(difference: Disagreement, minimised: bool) -> str:
 
 def _run(jobs: Sequence[Dispatch]) -> list[str]:
     for job in jobs:
-        execute(opened(), job)
+        execute(open_own_device(), job)
     return [""] * len(jobs)

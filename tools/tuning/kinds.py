@@ -118,12 +118,12 @@ def load_ahead(data: Mapping[str, Any]) -> None:
 
     That takes most of a measurement's time, and needs nothing of the device.
     """
-    from xdsl_spirv.jobs.child import opened
+    from xdsl_spirv.jobs.child import open_own_device
 
     work = work_from(data["work"], {})
     small = tuple(replace(buffer, size=min(buffer.size, SMALL)) for buffer in work.buffers)
     weights = {buffer.name: bytes(buffer.size) for buffer in small if buffer.kind == "weight"}
-    device = opened()
+    device = open_own_device()
     device.unload(device.load(replace(work, buffers=small, weights=weights), statistics=True))
 
 
@@ -135,9 +135,9 @@ def measure(data: Mapping[str, Any]) -> dict[str, Any]:
     source by their bound. `spent` are the seconds of each part of the job. Raises `Wrong`, and the
     device's errors.
     """
-    from xdsl_spirv.jobs.child import opened
+    from xdsl_spirv.jobs.child import open_own_device
 
-    bench = _bench(opened())
+    bench = _bench(open_own_device())
     spent = _Spent()
     with spent.on("reference"):
         reference = data["reference"] and bench.reference(data)

@@ -25,7 +25,7 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import rewrite_once
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.passes.spirv.fallback.function_emitter import ModuleEmitter
-from xdsl_spirv.passes.spirv.fallback.integers import clamped, saturating_add
+from xdsl_spirv.passes.spirv.fallback.integers import clamp, saturating_add
 
 NAME = "spirv-dot-to-shifts"
 BYTES = 4
@@ -129,4 +129,4 @@ def _accumulate(
         return saturating_add(code, code.resized(total, result, sign=sign), addend, sign=sign)
     cut = code.resized(code.resized(total, result, sign=sign), 32, sign=sign)
     addend = code.resized(accumulator, 32, sign=sign)
-    return clamped(code, code.add(spv.IAddOp(cut, addend)), result, sign=sign)
+    return clamp(code, code.add(spv.IAddOp(cut, addend)), result, sign=sign)

@@ -214,7 +214,7 @@ def _bytes(type_: Attribute) -> int:
     """The bytes of a type in Workgroup memory, without an explicit layout."""
     match type_:
         case spv.ArrayType():
-            return (spv.known(type_.length) or 0) * _bytes(type_.element_type)
+            return (spv.known_size(type_.length) or 0) * _bytes(type_.element_type)
         case VectorType():
             return prod(type_.get_shape()) * _bytes(type_.element_type)
         case spv.MatrixType():

@@ -44,7 +44,7 @@ def saturating_mixed_add(code: SpirvEmitter, a: SSAValue, b: SSAValue, *, sign: 
     return code.select(negative, limited, code.select(above, ones, total))
 
 
-def clamped(code: SpirvEmitter, value: SSAValue, width: int, *, sign: bool) -> SSAValue:
+def clamp(code: SpirvEmitter, value: SSAValue, width: int, *, sign: bool) -> SSAValue:
     """An i32 clamped to the range of `width` bits."""
     assert value.type == IntegerType(32)
     least, most = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if sign else (0, (1 << width) - 1)

@@ -126,7 +126,7 @@ class Sharing:
         return self._forms.get(type_)
 
     def _new_form(self, type_: spv.CooperativeMatrixType, op: Operation) -> Form:
-        rows, columns = spv.known(type_.rows), spv.known(type_.columns)
+        rows, columns = spv.known_size(type_.rows), spv.known_size(type_.columns)
         if rows is None or columns is None or not isinstance(type_.scope, spv.ScopeAttr):
             refuse(
                 self.pass_name,

@@ -133,7 +133,7 @@ class MatrixMemory:
         if (
             isinstance(inner, spv.ArrayType)
             and isinstance(outer, spv.ArrayType | spv.RuntimeArrayType)
-            and (length := spv.known(inner.length)) is not None
+            and (length := spv.known_size(inner.length)) is not None
             and inner.stride.data * length == outer.stride.data
         ):
             *rest, before = head

@@ -18,7 +18,7 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
-from xdsl_spirv.passes.spirv.fallback.integers import clamped, saturating_add, saturating_mixed_add
+from xdsl_spirv.passes.spirv.fallback.integers import clamp, saturating_add, saturating_mixed_add
 from xdsl_spirv.passes.spirv.fallback.matrices import Form
 
 FLAGS = spv.CooperativeMatrixOperands
@@ -165,8 +165,8 @@ class Product:
             cut = code.resized(code.resized(product, width, sign=sign), 32, sign=sign)
             total = code.add(spv.IAddOp(cut, addend))
             if not sign and addend_sign:
-                return clamped(code, _not_negative(code, total), width, sign=False)
-            return clamped(code, total, width, sign=sign)
+                return clamp(code, _not_negative(code, total), width, sign=False)
+            return clamp(code, total, width, sign=sign)
         add = saturating_add if sign == addend_sign else saturating_mixed_add
         return add(code, product, addend, sign=sign)
 

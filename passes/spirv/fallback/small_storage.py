@@ -401,7 +401,7 @@ def _constituents(place: Place) -> Iterator[Place]:
         for number in range(type_.get_shape()[0]):
             yield place.at(type_.element_type, number * size)
     elif isinstance(type_, spv.ArrayType):
-        for number in range(spv.known(type_.length) or 0):
+        for number in range(spv.known_size(type_.length) or 0):
             yield place.at(type_.element_type, number * spv.array_stride(type_))
 
 

@@ -150,7 +150,7 @@ def _is_listed(op: spv.CooperativeMatrixMulAddOp, target: Target) -> bool:
     values = (op.a, op.b, op.c, op.result)
     matrices = [v.type for v in values if isinstance(v.type, spv.CooperativeMatrixType)]
     a, b, *_ = matrices
-    shape = (spv.known(a.rows), spv.known(b.columns), spv.known(a.columns))
+    shape = (spv.known_size(a.rows), spv.known_size(b.columns), spv.known_size(a.columns))
     scope = a.scope
     if None in shape or not isinstance(scope, spv.ScopeAttr):
         # Specialization decides: whoever specializes knows the device.

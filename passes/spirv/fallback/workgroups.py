@@ -38,11 +38,12 @@ def workgroup_sizes(module: spv.ModuleOp, function: spv.FuncOp | None = None) ->
     return [
         _size(module, entry.fn.string_value())
         for entry in spv.entry_points(module)
-        if function is None or function.sym_name.data in reached(module, entry.fn.string_value())
+        if function is None
+        or function.sym_name.data in find_callees(module, entry.fn.string_value())
     ]
 
 
-def reached(module: spv.ModuleOp, function: str) -> set[str]:
+def find_callees(module: spv.ModuleOp, function: str) -> set[str]:
     """The functions that one calls, itself included."""
     functions = {f.sym_name.data: f for f in module.body.block.ops if isinstance(f, spv.FuncOp)}
     reachable, waiting = {function}, [function]

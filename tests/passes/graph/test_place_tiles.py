@@ -117,7 +117,7 @@ def test_workgroups_in_any_order_have_places_and_those_that_meet_have_none(facto
     if factor == -1:
         place = "%q = arith.subi %11, %p : index\n" + ROW_BY_ROW + WHOLE
     if gcd(factor, 12) > 1:
-        assert cause(place, factor=factor) == "two workgroups store one place"
+        assert cause(place, factor=factor) == "two workgroups store to the same place"
     else:
         made, *_ = programs(place, factor)
         check_product(made)
@@ -126,12 +126,12 @@ def test_workgroups_in_any_order_have_places_and_those_that_meet_have_none(facto
 @pytest.mark.parametrize(
     ("said", "options"),
     [
-        ("do not divide a buffer", {"place": PLAIN + "%step = arith.addi %2, %0 : index\n"}),
-        ("do not divide a buffer", {"place": PLAIN + "%step = arith.addi %8, %0 : index\n"}),
-        ("do not divide a buffer", {"place": PLAIN + WHOLE, "grid": 8}),
-        ("do not divide a buffer", {"place": PLAIN + WHOLE, "size": 256}),
-        ("rows and columns", {"place": PLAIN + WHOLE, "grid": 11}),
-        ("too many", {"place": PLAIN + WHOLE, "grid": 1 << 25}),
+        ("do not cover a buffer", {"place": PLAIN + "%step = arith.addi %2, %0 : index\n"}),
+        ("do not cover a buffer", {"place": PLAIN + "%step = arith.addi %8, %0 : index\n"}),
+        ("do not cover a buffer", {"place": PLAIN + WHOLE, "grid": 8}),
+        ("do not cover a buffer", {"place": PLAIN + WHOLE, "size": 256}),
+        ("regular grid", {"place": PLAIN + WHOLE, "grid": 11}),
+        ("more than", {"place": PLAIN + WHOLE, "grid": 1 << 25}),
     ],
     ids=["tiles overlap", "rows are left out", "rows are missing", "the buffer is larger",
          "a tile is missing", "there are too many"],
