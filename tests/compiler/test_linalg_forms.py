@@ -1,4 +1,8 @@
-"""Winograd's transforms, parallel loops, sums in bf16 and attributes behind operands."""
+"""
+Winograd's transforms, parallel loops, sums in bf16 and attributes behind operands.
+
+Covers: graph/winograd.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Patterns are offered each operation once, in order, and a refusal comes out as it was raised."""
+"""
+Patterns are offered each operation once, in order, and a refusal comes out as it was raised.
+
+Covers: __init__.
+"""
 
 from __future__ import annotations
 

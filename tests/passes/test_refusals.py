@@ -1,6 +1,8 @@
 """
 A request that a target cannot fulfil is refused by the pass that knows: with the operation, its
 place, the numbers, and the remedy. A schedule that a refusal names does fit.
+
+Covers: schedule/fit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Every device that the package describes: programs compile for it, validate, fit it, compute."""
+"""
+Every device that the package describes: programs compile for it, validate, fit it, compute.
+
+Covers: analysis/target.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Loops of a program: any number of steps, and the checks of a reader."""
+"""
+Loops of a program: any number of steps, and the checks of a reader.
+
+Covers: graph/outline_loops.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Indices that are known cost no code, and a value that is visible is not computed again."""
+"""
+Indices that are known cost no code, and a value that is visible is not computed again.
+
+Covers: emit/kernel.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 
 Bodies are made of operations at random on values of random types and intervals, with numbers at the
 ends of 32 bits among them, so that some of them fit and others do not.
+
+Covers: graph/narrow_bodies, graph/narrow_floats, graph/narrow_tensors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The tiles of a launch are found from the elements that every workgroup stores, or it stays."""
+"""
+The tiles of a launch are found from the elements that every workgroup stores, or it stays.
+
+Covers: graph/program_numbers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Programs over tiles become functions on tensors that compute the same, or stay."""
+"""
+Programs over tiles become functions on tensors that compute the same, or stay.
+
+Covers: graph/online_softmax, graph/tile_elements, graph/tile_nodes.
+"""
 
 from __future__ import annotations
 

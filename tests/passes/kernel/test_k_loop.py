@@ -1,5 +1,8 @@
 """
 Settings of a schedule for the loop along K and the workgroups' order: the result stays the same.
+
+Covers: kernel/__init__, kernel/collective, kernel/fragments, kernel/kernel_body,
+kernel/result_strips, kernel/result_tile, kernel/slices, kernel/staging.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Where components lie: places, deals and index code agree with the target files, bit by bit."""
+"""
+Where components lie: places, deals and index code agree with the target files, bit by bit.
+
+Covers: schedule/attention_deal.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Packed weights whose words all lanes of a subgroup load, in every format of blocks."""
+"""
+Packed weights whose words all lanes of a subgroup load, in every format of blocks.
+
+Covers: kernel/shared_digits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Reductions by rotations, on a device whose subgroups have no arithmetic and no shuffles."""
+"""
+Reductions by rotations, on a device whose subgroups have no arithmetic and no shuffles.
+
+Covers: analysis/combinations.
+"""
 
 from __future__ import annotations
 

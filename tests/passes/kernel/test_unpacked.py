@@ -1,4 +1,8 @@
-"""Products with weights in blocks: one kernel that reads planes, its numbers, and its validity."""
+"""
+Products with weights in blocks: one kernel that reads planes, its numbers, and its validity.
+
+Covers: graph/selected_parts, graph/unpacked_operands, kernel/unpacked_fragments.
+"""
 
 from __future__ import annotations
 

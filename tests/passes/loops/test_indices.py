@@ -3,6 +3,8 @@ Chains of moves drawn at random, whose indices are divided and multiplied again,
 
 A chain turns, takes apart, joins and walks dimensions, also backwards; the first may be open. An
 invocation computes 1, 2, 4 or 8 neighbours. All is interpreted with all checks on.
+
+Covers: loops/code.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ Each case is a function on tensors that becomes one kernel. It is lowered pass b
 schedule that the heuristic chooses, and by every way to reduce; the result is interpreted with all
 checks on and run on lavapipe. Integers and moves of elements must be equal; floats within a few
 roundings.
+
+Covers: analysis/loops_access, analysis/loops_arrays, analysis/loops_nests, analysis/loops_reader,
+graph/loops_fusion, loops/body, loops/code, loops/groups, loops/stores, loops/tiles.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """
 Attention of open sizes and of few queries: what a language model's cache needs, by multiply-adds.
+
+Covers: kernel/attention_lanes_code, kernel/attention_merge_code, schedule/attention_merge.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Random convolutions with their tensors in other orders: any choice gives the same results."""
+"""
+Random convolutions with their tensors in other orders: any choice gives the same results.
+
+Covers: analysis/linalg_code, graph/layouts, schedule/widen_channels.
+"""
 
 from __future__ import annotations
 

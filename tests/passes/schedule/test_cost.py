@@ -1,4 +1,8 @@
-"""Factors of estimates: the terms they multiply, the values that a file may have, and their fit."""
+"""
+Factors of estimates: the terms they multiply, the values that a file may have, and their fit.
+
+Covers: schedule/space.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Results without elements, and tiles beyond any device: refused, and soon."""
+"""
+Results without elements, and tiles beyond any device: refused, and soon.
+
+Covers: schedule/plan, schedule/stored_result, schedule/tiles.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """
 Elements of few rows in the kernels of the products that read them: the folded operations, and their
 results.
+
+Covers: kernel/unit_sums.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """
 Norms of few rows in the kernels of the products that read them: the folded operations, and their
 results.
+
+Covers: kernel/row_sums.
 """
 
 from __future__ import annotations

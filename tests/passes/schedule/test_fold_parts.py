@@ -1,4 +1,8 @@
-"""Elements of parts of a product's columns in its kernel: one dispatch, its numbers, its checks."""
+"""
+Elements of parts of a product's columns in its kernel: one dispatch, its numbers, its checks.
+
+Covers: schedule/tuned.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """
 Readers of the columns of a product, in the product's kernel: the folded operations, and their
 results.
+
+Covers: analysis/column_readers, kernel/column_readers_code.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """
 Packed operands, in fragments or panels: right results, whatever the device's mapping of components.
+
+Covers: kernel/packed.
 """
 
 from __future__ import annotations

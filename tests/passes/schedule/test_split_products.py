@@ -1,4 +1,8 @@
-"""Products of f32 by parts in bf16 are as exact as their page says, on matrices of bf16."""
+"""
+Products of f32 by parts in bf16 are as exact as their page says, on matrices of bf16.
+
+Covers: schedule/paths.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 The triples that `spirv-update-vce` deduces, put before spirv-val: enough, and each for a reason.
 
 The modules come from the FileCheck tests of the pass and of the rules of kind C.
+
+Covers: spirv/vulkan_memory_model.
 """
 
 from __future__ import annotations

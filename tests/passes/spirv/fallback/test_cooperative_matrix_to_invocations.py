@@ -4,6 +4,9 @@ widths.
 
 Random kernels of one MulAdd run on the interpreter before and after
 spirv-cooperative-matrix-to-invocations; integers must be equal, floats are exact by their values.
+
+Covers: spirv/fallback/exchange, spirv/fallback/matrices, spirv/fallback/matrix_memory,
+spirv/fallback/multiply, spirv/fallback/whole_numbers.
 """
 
 from __future__ import annotations

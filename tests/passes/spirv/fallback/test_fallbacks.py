@@ -4,6 +4,8 @@ Every fallback pass keeps what a kernel computes, and leaves nothing of the exte
 The kernels are the differential families': each runs on the interpreter before and after the pass,
 which must agree exactly or within the interval that testing/differential/legal.py allows; the
 result is printed, parsed, encoded and validated for Vulkan 1.2.
+
+Covers: spirv/fallback/virtual_subgroups.
 """
 
 from __future__ import annotations

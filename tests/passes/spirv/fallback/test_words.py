@@ -5,6 +5,9 @@ Every operation on integers that a device lacks gives the same on words of 32 bi
 Kernels of the differential families and one of our own, whose numbers lie at the ends of 32 and 64
 bits, run before and after the passes. Programs for a device that has nothing but 32 bits compute
 what numpy does.
+
+Covers: spirv/fallback/int64_lowering, spirv/fallback/small_integers, spirv/fallback/small_storage,
+spirv/fallback/word_conversions, spirv/fallback/word_operations.
 """
 
 from __future__ import annotations
