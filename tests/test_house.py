@@ -48,5 +48,6 @@ def test_the_map_of_tests_names_files_and_folders_that_exist():
     top = {path.name for room in ("", "passes") for path in (ROOT / "tests" / room).glob("*.py")}
     assert named - top == set(), "tests/README.md names files that are gone"
     folders = set(re.findall(r"`((?!passes/__init__|\w+\.py)[a-z_]+/)[\w/*.]*`", text))
-    here = {f"{path.name}/" for room in ("tests", "passes") for path in (ROOT / room).iterdir()}
+    rooms = ROOT, ROOT / "tests", ROOT / "passes"
+    here = {f"{path.name}/" for room in rooms for path in room.iterdir()}
     assert folders - here == set()
