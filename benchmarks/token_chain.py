@@ -40,7 +40,7 @@ from xdsl_spirv.compiler.model import compile_model, load_gguf
 from xdsl_spirv.dialects.schedule import RowsAttr
 from xdsl_spirv.frontends.gguf.importer import DECODE
 from xdsl_spirv.passes.schedule import rows_candidates
-from xdsl_spirv.passes.schedule.fold_readers import FoldReadersPass
+from xdsl_spirv.passes.schedule.fold_rows import FoldReadersPass
 from xdsl_spirv.passes.schedule.rows import RowsPlan
 from xdsl_spirv.runtime.modules import context
 from xdsl_spirv.runtime.vulkan.device import open_device

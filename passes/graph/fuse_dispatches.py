@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseArrayBase, i64
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
-from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, UPDATES, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
@@ -119,27 +118,3 @@ def part_of_columns(
     if DYNAMIC_INDEX in (whole, size, begin) or whole % size or begin % size:
         return None
     return whole // size, begin // size
-
-
-def fuse_into_readers(
-    producer: DispatchOp, write: Callable[[DispatchOp], DispatchOp | None], most: int
-) -> None:
-    """
-    Replaces all readers of a dispatch, at most so many, by the dispatches that `write` returns.
-
-    Changes nothing if `write` returns None for a reader, or a reader is another operation.
-    """
-    readers = [use.operation for result in producer.results for use in result.uses]
-    if not readers or len(readers) > most or len(set(readers)) < len(readers):
-        return
-    pairs: list[tuple[DispatchOp, DispatchOp]] = []
-    for reader in readers:
-        fused = write(reader) if isinstance(reader, DispatchOp) else None
-        if fused is None or not isinstance(reader, DispatchOp):
-            for _, other in pairs:
-                other.erase()
-            return
-        pairs.append((reader, fused))
-    for reader, fused in pairs:
-        Rewriter.replace_op(reader, fused)
-    Rewriter.erase_op(producer)

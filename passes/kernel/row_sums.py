@@ -23,7 +23,7 @@ from xdsl_spirv.passes.analysis.layout import linear
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.bit_fields import Known
-from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode, Point
+from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode, Point, index_at
 from xdsl_spirv.passes.kernel.elements import components_of, inline_body
 from xdsl_spirv.passes.schedule.rows import RowsPlan
 
@@ -184,13 +184,9 @@ class RowSums:
 
     def _row(self, map: AffineMap, outer: list[int], point: Point) -> Index:
         """Returns the row's index in the tensor."""
-        b = self.b
-        index: Index = 0
+        b, index = self.b, 0
         for expression, size in zip(map.results, outer, strict=True):
-            known = linear(expression, map.num_dims)
-            place: Index = known.start
-            for loop, (first, added) in point.items():
-                place = b.plus(place, b.times(b.plus(first, added), known.factors[loop]))
+            place = index_at(b, linear(expression, map.num_dims), point)
             index = b.plus(b.times(index, size), place)
         return index
 

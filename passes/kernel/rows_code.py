@@ -14,13 +14,14 @@ behind the last whole step are multiplied by those who have one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial, reduce
+from itertools import product
 from math import prod
 
 from xdsl.dialects import arith, gpu
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.contraction import element_type
@@ -29,11 +30,11 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.bit_fields import Known
 from xdsl_spirv.passes.kernel.computed_elements import ComputedOperand, LeafCode, Point
-from xdsl_spirv.passes.kernel.elements import ElementCode, multiply_add
+from xdsl_spirv.passes.kernel.elements import ElementCode, convert_factor, multiply_add
 from xdsl_spirv.passes.kernel.integer_products import RowDigits
 from xdsl_spirv.passes.kernel.result_tile import BatchTile
 from xdsl_spirv.passes.kernel.row_sums import RowSums
-from xdsl_spirv.passes.kernel.shared_digits import SharedDigits
+from xdsl_spirv.passes.kernel.shared_digits import KeptDigits, SharedDigits
 from xdsl_spirv.passes.kernel.subgroup_reduction import reduce_by_halves, reduce_subgroup
 from xdsl_spirv.passes.kernel.unit_sums import DigitSums, UnitSums
 from xdsl_spirv.passes.schedule.rows import QUAD, RowsPlan
@@ -352,12 +353,12 @@ class RowsKernel:
         }
 
     def _offsets(self) -> list[dict[int, int]]:
-        """The elements of a unit along K."""
-        offsets: list[dict[int, int]] = [{}]
-        for loop in self.plan.operands.reduced:
-            count = self.plan.operands.unit.get(loop, 1)
-            offsets = [offset | {loop: i} for offset in offsets for i in range(count)]
-        return offsets
+        """Returns the offsets in a unit of the elements along K of an invocation, or of lane 0."""
+        operands, taken = self.plan.operands, self.plan.lane_iterations
+        steps = [
+            range(0, operands.unit.get(loop, 1), taken.get(loop, 1)) for loop in operands.reduced
+        ]
+        return [dict(zip(operands.reduced, places, strict=True)) for places in product(*steps)]
 
     def digits(self, number: int, row: Point, places: Sequence[Point], unit: Index) -> RowDigits:
         """A row's elements beside a unit as integers, written as far out as the unit is known."""
@@ -371,7 +372,7 @@ class RowsKernel:
         def make() -> RowDigits:
             with b.at(depth):
                 if self.plan.digits.are_shared:
-                    return self.shared_digits.of(number, unit, elements)
+                    return KeptDigits(self.shared_digits, number, unit, elements)
                 return RowDigits(b, elements(), self.plan.schedule.digits.data)
 
         key = RowDigits, *sorted(row.items()), *sorted(places[0].items())
@@ -432,15 +433,18 @@ class RowsKernel:
         self, totals: Sequence[SSAValue], take: Callable[[Index, Index, SSAValue], None]
     ) -> None:
         """Like `_in_turns`, but each lane adds up one total."""
-        b, columns = self.b, self.count[1]
-        size = self.plan.target.subgroup_size
+        b, size = self.b, self.plan.target.subgroup_size
         total = reduce_by_halves(b, totals, self.lane, size, self.plus)
         share = size // len(totals)
-        number = b.divided(self.lane, share)
-        row, place = b.divided(number, columns), b.remainder(number, columns)
-        column = b.plus(self.first, b.plus(b.times(self.subgroup_column, columns), place))
+        at = self._place_of_sum(b.divided(self.lane, share))
         is_first = b.below(b.remainder(self.lane, share), 1)
-        b.when(is_first, partial(take, row, column, total))
+        b.when(is_first, partial(take, *at, total))
+
+    def _place_of_sum(self, number: Index) -> tuple[Index, Index]:
+        """Returns the row and column, in the workgroup's tile, of one of a subgroup's sums."""
+        b, columns = self.b, self.count[1]
+        row, place = b.divided(number, columns), b.remainder(number, columns)
+        return row, b.plus(self.first, b.plus(b.times(self.subgroup_column, columns), place))
 
     def _in_turns(
         self,
@@ -460,7 +464,9 @@ class RowsKernel:
             return
         if not plan.sums.in_subgroup:
             for place in range(columns):
-                self._store_column(self._column(place), totals[place::columns])
+                self._store_rows(
+                    self._column(place), enumerate((t,) for t in totals[place::columns])
+                )
             return
         size = plan.target.subgroup_size
         for start in range(0, len(totals), size):
@@ -468,36 +474,25 @@ class RowsKernel:
             own = group[-1]
             for place in reversed(range(len(group) - 1)):
                 own = b.select(b.below(self.lane, place + 1), group[place], own)
-            number = b.plus(self.lane, start)
-            row, place = b.divided(number, columns), b.remainder(number, columns)
-            column = b.plus(self.first, b.plus(b.times(self.subgroup_column, columns), place))
-            exists = b.below(self.lane, len(group))
-            b.when(exists, partial(take, row, column, own))
-
-    def _store_column(self, column: Index, totals: Sequence[SSAValue]) -> None:
-        """Stores the sums of all rows of a column, if it lies in the result."""
-
-        def store_rows() -> None:
-            for row, total in enumerate(totals):
-                self._store_row(row, column, total)
-
-        self._when_column(column, store_rows)
+            at = self._place_of_sum(b.plus(self.lane, start))
+            b.when(b.below(self.lane, len(group)), partial(take, *at, own))
 
     def _store(self, row: Index, column: Index, *totals: SSAValue) -> None:
         """Stores the results of neighbouring sums, if they lie in the result."""
-        self._when_column(column, partial(self._store_row, row, column, *totals))
+        self._store_rows(column, [(row, totals)])
 
-    def _when_column(self, column: Index, body: Callable[[], None]) -> None:
-        """Writes a body for a column of the workgroup's tile that lies in the result."""
-        plan, number = self.plan, self.b.plus(self.column, column)
-        self.b.when(self._inside(number, plan.operands.columns, plan.tile[1]), body)
+    def _store_rows(self, column: Index, rows: Iterable[tuple[Index, Sequence[SSAValue]]]) -> None:
+        """Stores each row's sums of neighbouring columns, if they lie in the result."""
+        b, operands, tile = self.b, self.plan.operands, self.plan.tile
+        number = b.plus(self.column, column)
 
-    def _store_row(self, in_tile: Index, column: Index, *totals: SSAValue) -> None:
-        """Stores the results of neighbouring sums whose column lies in the result."""
-        plan, row = self.plan, self.b.plus(self.row, in_tile)
-        column = self.b.plus(self.column, column)
-        store = partial(self._store_inside, row, column, totals, in_tile)
-        self.b.when(self._inside(row, plan.operands.rows, plan.tile[0]), store)
+        def store_rows() -> None:
+            for in_tile, totals in rows:
+                row, number = b.plus(self.row, in_tile), b.plus(self.column, column)
+                store = partial(self._store_inside, row, number, totals, in_tile)
+                b.when(self._inside(row, operands.rows, tile[0]), store)
+
+        b.when(self._inside(number, operands.columns, tile[1]), store_rows)
 
     def _store_inside(
         self, row: Index, column: Index, totals: Sequence[SSAValue], in_tile: Index
@@ -535,15 +530,8 @@ class RowsKernel:
         if self.init is not None:
             source = tile.view(self.init, element_type(self.init))
             begin = b.load(source, (tile.offset(row, column, contraction.layouts[2]),))
-            total = self.plus(self._in(begin, self.type), total)
-        return self._in(total, contraction.element_types[2])
-
-    def _in(self, value: SSAValue, to: Attribute) -> SSAValue:
-        """Converts a float to another type."""
-        if value.type == to:
-            return value
-        kind = arith.ExtFOp if to == self.type else arith.TruncFOp
-        return self.b.add(kind(value, to))  # pyright: ignore[reportArgumentType]
+            total = self.plus(convert_factor(b, begin, self.type, True), total)
+        return convert_factor(b, total, contraction.element_types[2], True)
 
 
 def shifted(place: Point, offset: dict[int, int]) -> Point:

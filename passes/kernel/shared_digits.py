@@ -112,32 +112,17 @@ class SharedDigits:
         b, every = self.b, range(QUAD)
         for digit in range(quad_digits.digits):
             word = quad_digits.word(digit, tuple(every))
-            b.store(word, self.words, (self._word(row, digit, quad, unit),))
+            at = self.index_of(row * quad_digits.digits + digit, quad, unit)
+            b.store(word, self.words, (at,))
         if self.sums is not None:
-            b.store(quad_digits.total(every), self.sums, (self._sum(row, quad, unit),))
+            b.store(quad_digits.total(every), self.sums, (self.index_of(row, quad, unit),))
         scale = b.plus(unit, row * self.stride)
         b.when(b.below(quad, 1), lambda: b.store(quad_digits.scale, self.scales, (scale,)))
 
-    def _word(self, row: int, digit: int, quad: Index, unit: Index) -> Index:
-        b, before = self.b, row * self.plan.schedule.digits.data + digit
-        return b.plus(b.times(b.plus(quad, before * self.quads), self.stride), unit)
-
-    def _sum(self, row: int, quad: Index, unit: Index) -> Index:
+    def index_of(self, before: int, quad: Index, unit: Index) -> Index:
+        """Returns the place in memory of a unit's quad, behind `before` whole rows of quads."""
         b = self.b
-        return b.plus(b.times(b.plus(quad, row * self.quads), self.stride), unit)
-
-    def of(self, row: int, unit: Index, elements: Elements) -> RowDigits:
-        """Reads the digits of a unit's elements of a row."""
-        return KeptDigits(self, row, unit, elements)
-
-    def word(self, row: int, digit: int, quad: int, unit: Index) -> SSAValue:
-        return self.b.load(self.words, (self._word(row, digit, quad, unit),))
-
-    def sum(self, sums: SSAValue, row: int, quad: int, unit: Index) -> SSAValue:
-        return self.b.load(sums, (self._sum(row, quad, unit),))
-
-    def scale(self, row: int, unit: Index) -> SSAValue:
-        return self.b.load(self.scales, (self.b.plus(unit, row * self.stride),))
+        return b.plus(b.times(b.plus(quad, before * self.quads), self.stride), unit)
 
 
 class KeptDigits(RowDigits):
@@ -150,7 +135,7 @@ class KeptDigits(RowDigits):
         self.b, self.digits = shared.b, shared.plan.schedule.digits.data
         self.depth = self.b.depth
         self._known = {}
-        self.scale = shared.scale(row, unit)
+        self.scale = self.b.load(shared.scales, (self.b.plus(unit, row * shared.stride),))
 
     @cached_property
     def elements(self) -> Sequence[SSAValue]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -166,7 +151,8 @@ class KeptDigits(RowDigits):
         quads = _quads([-1 if slot is None else slot for slot in slots])
         if quads is None:
             return self._made.word(digit, slots)
-        return self.shared.word(self.row, digit, quads[0], self.number)
+        at = self.shared.index_of(self.row * self.digits + digit, quads[0], self.number)
+        return self.b.load(self.shared.words, (at,))
 
     def _total(self, numbers: Sequence[int]) -> SSAValue:
         b, quads = self.b, _quads(numbers)
@@ -176,7 +162,8 @@ class KeptDigits(RowDigits):
         if kept is None:
             ones = b.number(IN_EACH_BYTE, i32)
             return self.product([(ones, tuple(range(q * QUAD, (q + 1) * QUAD))) for q in quads])
-        sums = [self.shared.sum(kept, self.row, quad, self.number) for quad in quads]
+        row, unit = self.row, self.number
+        sums = [b.load(kept, (self.shared.index_of(row, quad, unit),)) for quad in quads]
         return reduce(lambda x, y: b.add(arith.AddfOp(x, y)), sums)
 
 

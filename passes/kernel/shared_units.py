@@ -70,15 +70,6 @@ class SharedUnitsKernel(RowsKernel):
         few = self._operand(1 - plan.operands.streamed, {}, code=partial(LanesLeaf, self))
         return self._operand(plan.operands.streamed, plan.operands.unit, True, WordsLeaf), few
 
-    def _offsets(self) -> list[Offset]:
-        """Returns the offsets in a unit of the first lane's elements."""
-        taken = {d.loop: d.count * d.scale for d in self.plan.lane_digits}
-        offsets: list[Offset] = [{}]
-        for loop in self.plan.operands.reduced:
-            places = range(0, self.plan.operands.unit.get(loop, 1), taken.get(loop, 1))
-            offsets = [offset | {loop: place} for offset in offsets for place in places]
-        return offsets
-
     def _multiply(
         self,
         units: Sequence[tuple[Index, Condition]],

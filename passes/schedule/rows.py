@@ -325,6 +325,8 @@ class RowsPlan(ContractionPlan):
         the unit's other loops, then along further words.
         """
         main, unit, left = self.operands.main, self.operands.unit, self.schedule.within.data
+        if left == 1:
+            return ()
         assert main.fast_loop is not None
         in_word = WORD // bit_width(main.element)
         others = [(loop, count) for loop, count in unit.items() if main.strides[loop] == 0]
@@ -337,6 +339,11 @@ class RowsPlan(ContractionPlan):
                 digits.append(Digit(loop, count, scale, scale == 1))
                 taken[loop], left = scale * count, left // count
         return tuple(digits)
+
+    @property
+    def lane_iterations(self) -> dict[int, int]:
+        """For each loop of which lanes share a unit's iterations, how many all lanes have."""
+        return {digit.loop: digit.count * digit.scale for digit in self.lane_digits}
 
     @cached_property
     def readers(self) -> ColumnReaders | None:

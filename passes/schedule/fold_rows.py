@@ -1,0 +1,471 @@
+"""
+Producers and readers of a product of few rows become a part of the product's kernel.
+
+    %y = f(%x)                  one dispatch          %p = contraction(f(%x), %w)
+    %p = contraction(%y, %w)    another one     ->    %r = g(%p)                     one dispatch
+    %r = g(%p)                  a third one
+
+One driver fuses a dispatch with all of its readers, where the kernel of both fits; a case says
+which dispatches it takes, and rewrites what they become. Each case saves a launch, and the memory
+traffic between two kernels.
+
+`fold-norms` takes factors that are the same for all elements of a row out of the product:
+
+    %s = f(sum over k of g(%x[i, k]))               %p = contraction(%x * %w, %b), and the sum
+    %y = %x * %s[i] * %w                       ->   %r = %p * f(sum)
+    %r = contraction(%y, %b)
+
+Each workgroup adds up the rows again. CPU drivers do not gain from that, as they do not wait for
+memory: they are left out.
+
+`fold-elements` computes the elements of rows where a product reads them, if a workgroup computes
+each of them once: its invocations cover all of K together, and make digits of the rows for all of
+its columns.
+
+`fold-readers` computes what reads the columns of a product of one row: the rotation of queries and
+keys by pairs of columns, their insertion into a state, a gated activation of both halves of the
+columns. The sums of a workgroup's columns meet in its memory: an invocation that adds up a column
+adds up its neighbours, too, and so has all that decides an element. CPU drivers are left out:
+launches are cheap there, and each invocation has columns of its own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, ModuleOp, TensorType, f32
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, RowsAttr, YieldOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
+from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.epilogue import row_sum_of
+from xdsl_spirv.passes.analysis.layout import NotLinear
+from xdsl_spirv.passes.analysis.linalg_code import (
+    Code,
+    groups_of,
+    maps_of,
+    split_dimension,
+    tensor_type,
+)
+from xdsl_spirv.passes.analysis.pointwise import body_ops, is_pointwise
+from xdsl_spirv.passes.analysis.sizes import is_size_op
+from xdsl_spirv.passes.analysis.values import erase_dead, erase_unused, erase_unused_ops, is_zero
+from xdsl_spirv.passes.graph.fuse_dispatches import fuse, part_of_columns, views_of
+from xdsl_spirv.passes.graph.loops_fusion import MOST_INPUTS
+from xdsl_spirv.passes.graph.own_results import VIEWS, source
+from xdsl_spirv.passes.schedule.kinds import kind_of, root_of
+from xdsl_spirv.passes.schedule.rows import RowsPlan, dispatches_beside_rows, rows_plan
+from xdsl_spirv.targets import Target
+
+MOST = 1 << 15
+"""Elements that every workgroup of a product adds up or computes again."""
+
+MOST_USERS = 4
+"""Products of one norm: each adds up its rows again."""
+
+MOST_BOUND = 8
+"""Most buffers of a kernel on a device without measurements: as many as WebGPU's devices bind."""
+
+Generic = linalg.ops.GenericOp
+
+MOVES = (
+    tensor.ExtractSliceOp,
+    tensor.InsertSliceOp,
+    tensor.ExpandShapeOp,
+    tensor.CollapseShapeOp,
+)
+"""Operations of a reader that only say where elements lie."""
+
+FREE = (tensor.EmptyOp, arith.ConstantOp, YieldOp)
+"""Operations of a dispatch that every kernel takes."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A dispatch and its reader, which reads the result, or a view of it, as `read`."""
+
+    first: DispatchOp
+    second: DispatchOp
+    read: SSAValue
+    target: Target
+
+
+@dataclass(frozen=True)
+class FoldPass(ModulePass, ABC):
+    """Fuses dispatches with their readers; a product by rows is one of each pair."""
+
+    most: ClassVar[int] = 1
+    """Readers of a dispatch."""
+
+    on_processors: ClassVar[bool] = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for dispatch, target in dispatches_beside_rows(op, self.name):
+            if (self.on_processors or not target.processor) and self.takes(dispatch):
+                fuse_into_readers(dispatch, target, self.fold, self.most)
+
+    def fold(self, pair: Pair) -> DispatchOp | None:
+        """Returns one dispatch of both; None if its kernel would not fit."""
+        if not self.joins(pair):
+            return None
+        folded = fuse(pair.first, pair.second, pair.read)
+        plan = rows_plan(folded, pair.target) if self.rewrite(folded, pair) else None
+        if plan is not None and self.fits(plan):
+            return folded
+        operands = list(folded.inputs)
+        folded.erase()
+        for value in operands:
+            erase_dead(value)
+        return None
+
+    @abstractmethod
+    def takes(self, first: DispatchOp) -> bool:
+        """True if a dispatch is one that the case fuses with its readers."""
+
+    def joins(self, pair: Pair) -> bool:
+        """True if the reader is one that the case fuses."""
+        return _is_by_rows(pair.second) and pair.read in pair.first.results
+
+    @abstractmethod
+    def rewrite(self, folded: DispatchOp, pair: Pair) -> bool:
+        """Rewrites the dispatch of both; returns False if that is not possible."""
+
+    @abstractmethod
+    def fits(self, plan: RowsPlan) -> bool:
+        """True if the kernel of both is worth it."""
+
+
+def fuse_into_readers(
+    first: DispatchOp, target: Target, fold: Callable[[Pair], DispatchOp | None], most: int
+) -> None:
+    """
+    Replaces all readers of a dispatch, at most so many, by the dispatches that `fold` returns.
+
+    Changes nothing if `fold` returns None for a reader, or a reader is another operation.
+    """
+    if len(first.results) != 1 or first.updates:
+        return
+    reads = list(_reads_of(first.results[0]))
+    if not reads or len(reads) > most or len({reader for reader, _ in reads}) < len(reads):
+        return
+    pairs: list[tuple[Operation, DispatchOp]] = []
+    for reader, value in reads:
+        fused = None
+        if isinstance(reader, DispatchOp) and _can_move(first, reader):
+            fused = fold(Pair(first, reader, value, target))
+        if fused is None:
+            for _, other in pairs:
+                other.erase()
+            return
+        pairs.append((reader, fused))
+    for reader, fused in pairs:
+        Rewriter.replace_op(reader, fused)
+    for _, value in reads:
+        for view in views_of(value):
+            erase_unused(view)
+    Rewriter.erase_op(first)
+
+
+def _reads_of(value: SSAValue) -> Iterator[tuple[Operation, SSAValue]]:
+    """Yields each operation that reads a value, with the value or the view of it that it reads."""
+    for use in value.uses:
+        if isinstance(use.operation, VIEWS) and use.operation.results[0].first_use:
+            yield from _reads_of(use.operation.results[0])
+        else:
+            yield use.operation, value
+
+
+def _can_move(first: DispatchOp, reader: DispatchOp) -> bool:
+    """True if no dispatch up to the reader updates in place what a dispatch before it reads."""
+    read, op = {source(value) for value in first.inputs}, first.next_op
+    while op is not None:
+        if isinstance(op, DispatchOp):
+            if any(source(op.inputs[operand]) in read for operand in op.updates.values()):
+                return False
+        if op is reader:
+            return True
+        op = op.next_op
+    return False
+
+
+def _is_by_rows(dispatch: DispatchOp) -> bool:
+    root = root_of(dispatch)
+    return root is not None and kind_of(root) == "rows"
+
+
+def _is_small(dispatch: DispatchOp) -> bool:
+    """True if a dispatch computes one tensor that a workgroup can compute again."""
+    if len(dispatch.outputs) != 1:
+        return False
+    type = dispatch.outputs[0].type
+    return type.has_static_shape() and prod(type.get_shape()) <= MOST
+
+
+# Norms
+
+
+@dataclass(frozen=True)
+class FoldNormsPass(FoldPass):
+    """Computes norms of few rows in the kernels of the products that read them."""
+
+    name = "fold-norms"
+    most = MOST_USERS
+
+    def takes(self, first: DispatchOp) -> bool:
+        """True if it multiplies few rows in f32 by factors of the rows, and by others."""
+        if not _is_small(first):
+            return False
+        type = first.outputs[0].type
+        if type.element_type != f32 or type.get_num_dims() < 2:
+            return False
+        products = list(_products(first.yielded[0]))
+        if not any(is_of_row for *_, is_of_row in products):
+            return False
+        op, number, _ = products[-1]
+        source = op.inputs[1 - number]
+        if not isinstance(source, BlockArgument) or source.type != type:
+            return False
+        return all(_is_of_norm(op, source) for op in first.body.block.ops)
+
+    def rewrite(self, folded: DispatchOp, pair: Pair) -> bool:
+        second, root = pair.second, root_of(folded)
+        uses = list(second.body.block.args[list(second.inputs).index(pair.read)].uses)
+        if len(uses) != 1 or uses[0].operation is not root_of(second) or second.updates:
+            return False
+        assert isinstance(root, Generic)
+        rows = _places_of_rows(root, uses[0].index)
+        if rows is None:
+            return False
+        for op, number, is_of_row in list(_products(root.operands[uses[0].index])):
+            if is_of_row:
+                op.results[0].replace_all_uses_with(op.inputs[1 - number])
+                _multiply(root, op, number, rows)
+        _read_through_ones(folded.body.block)
+        erase_unused_ops(folded.body.block, lambda _: True)
+        return True
+
+    def fits(self, plan: RowsPlan) -> bool:
+        few = plan.row_tiles == 1 and not is_dynamic(plan.operands.rows)
+        return few and plan.contraction.batch == 1 and bool(plan.contraction.epilogue.reductions)
+
+
+def _products(value: SSAValue) -> Iterator[tuple[Generic, int, bool]]:
+    """Walks back through multiplications; yields the factor's number, and whether it is of rows."""
+    while isinstance(op := value.owner, Generic) and (factor := _factor_of_product(op)):
+        yield op, *factor
+        value = op.inputs[1 - factor[0]]
+
+
+def _is_of_norm(op: Operation, source: SSAValue) -> bool:
+    """True if a kernel of few rows computes an operation for a row of `source`."""
+    match op:
+        case linalg.ops.FillOp():
+            return True
+        case tensor.ExpandShapeOp():
+            return _adds_only_ones(op)
+        case Generic() if row_sum_of(op) is not None:
+            return op.inputs[0] is source and is_zero(op.outputs[0])
+        case _:
+            return isinstance(op, FREE) or is_pointwise(op)
+
+
+def _factor_of_product(op: Generic) -> tuple[int, bool] | None:
+    """
+    For a product of two tensors: which of them is the factor, and whether of rows; None for others.
+
+    The other one is read in the place of the result. The divisor of rows is a factor, too.
+    """
+    if not is_pointwise(op) or len(op.inputs) != 2:
+        return None
+    ops = body_ops(op.body.block)
+    if len(ops) != 1 or not isinstance(ops[0], arith.MulfOp | arith.DivfOp):
+        return None
+    if set(ops[0].operands) != set(op.body.block.args[:2]):
+        return None
+    divisor = None
+    if isinstance(ops[0], arith.DivfOp):
+        divisor = list(op.body.block.args).index(ops[0].rhs)  # pyright: ignore
+    *reads, write = maps_of(op)
+    identity = AffineMap.identity(write.num_dims)
+    if write != identity:
+        return None
+    last = AffineDimExpr(write.num_dims - 1)
+    for number in (0, 1):
+        of_row = reads[1 - number] == identity and last not in reads[number].results
+        if of_row and divisor in (number, None):
+            return number, True
+    for number in (0, 1) if divisor is None else ():
+        stored = isinstance(op.inputs[number].owner, Block | arith.ConstantOp)
+        if reads[1 - number] == identity and stored:
+            return number, False
+    return None
+
+
+def _multiply(root: Generic, op: Generic, number: int, rows: list[AffineExpr]) -> None:
+    """Multiplies or divides the product's result by the factor of its rows that `op` applies."""
+    (result,), (product,) = root.results, body_ops(op.body.block)
+    kind = arith.DivfOp if isinstance(product, arith.DivfOp) else arith.MulfOp
+    identity = AffineMap.identity(tensor_type(result).get_num_dims())
+    places = maps_of(op)[number].replace_dims_and_symbols(rows, [], len(rows), 0).results
+    scaled = Code.open_behind(result).elementwise(
+        [result, op.inputs[number]],
+        f32,
+        lambda b, v: b.insert(kind(v[0], v[1])),
+        [identity, AffineMap(identity.num_dims, 0, places)],
+    )
+    result.replace_uses_with_if(scaled, lambda use: use.operation is not scaled.owner)
+
+
+def _adds_only_ones(op: tensor.ExpandShapeOp) -> bool:
+    return all(len(kept) <= 1 for kept in _kept_dimensions(op))
+
+
+def _kept_dimensions(op: tensor.ExpandShapeOp) -> list[list[int]]:
+    """For each dimension of the source, the dimensions of the result above size 1."""
+    shape = tensor_type(op.result).get_shape()
+    return [[n for n in group if shape[n] != 1] for group in groups_of(op)]
+
+
+def _read_through_ones(block: Block) -> None:
+    """Operations that read a tensor with added dimensions of 1 read the tensor itself."""
+    for op in [o for o in block.ops if isinstance(o, Generic)]:
+        for number, value in enumerate(op.inputs):
+            expand, read = value.owner, maps_of(op)[number]
+            if isinstance(expand, tensor.ExpandShapeOp) and _adds_only_ones(expand):
+                places: list[AffineExpr] = [
+                    read.results[kept[0]] if kept else AffineConstantExpr(0)
+                    for kept in _kept_dimensions(expand)
+                ]
+                _read(op, number, expand.src, places)
+
+
+def _read(op: Generic, number: int, value: SSAValue, places: Sequence[AffineExpr]) -> None:
+    """Reads a value at these places as an operand."""
+    maps = maps_of(op)
+    maps[number] = AffineMap(maps[number].num_dims, 0, tuple(places))
+    op.properties["indexing_maps"] = ArrayAttr(map(AffineMapAttr, maps))
+    op.operands[number] = value
+
+
+def _places_of_rows(root: Generic, operand: int) -> list[AffineExpr] | None:
+    """
+    The result dimensions of a product for each dimension of an operand; its last one is summed.
+    """
+    result = maps_of(root)[-1].results
+    *rows, last = maps_of(root)[operand].results
+    if any(e in result for e in last.dfs()) or any(row not in result for row in rows):
+        return None
+    # No factor of a row asks for the dimension that is summed.
+    places: list[AffineExpr] = [AffineDimExpr(result.index(row)) for row in rows]
+    return [*places, AffineConstantExpr(0)]
+
+
+# Elements
+
+
+@dataclass(frozen=True)
+class FoldElementsPass(FoldPass):
+    """Computes few rows where products of few rows read them."""
+
+    name = "fold-elements"
+    on_processors = True
+
+    def takes(self, first: DispatchOp) -> bool:
+        """True if a dispatch computes each element from elements of its operands."""
+        ops = first.body.block.ops
+        return (
+            _is_small(first)
+            and any(isinstance(op, Generic) for op in ops)
+            and all(map(_is_of_elements, ops))
+        )
+
+    def rewrite(self, folded: DispatchOp, pair: Pair) -> bool:
+        """Replaces slices that are equal parts of operands by reads of the parts of their views."""
+        arguments: dict[tuple[SSAValue, int], SSAValue] = {}
+        for op in [o for o in folded.body.block.ops if isinstance(o, tensor.ExtractSliceOp)]:
+            part = part_of_columns(op)
+            if part is None or not isinstance(op.source, BlockArgument):
+                continue
+            (count, number), source = part, folded.inputs[op.source.index]
+            if (source, count) not in arguments:
+                view = split_dimension(source, tensor_type(source).get_num_dims() - 1, count)
+                Rewriter.insert_op(view, InsertPoint.before(pair.first))
+                arguments[source, count] = folded.add_operand(view.result)
+            for use in list(op.result.uses):
+                assert isinstance(use.operation, Generic)
+                *outer, last = maps_of(use.operation)[use.index].results
+                places = *outer, AffineConstantExpr(number), last
+                _read(use.operation, use.index, arguments[source, count], places)
+            folded.body.block.erase_op(op)
+        folded.drop_unread_operands()
+        return True
+
+    def fits(self, plan: RowsPlan) -> bool:
+        """True if a workgroup computes each element of the rows once, to make digits of it."""
+        once = plan.is_stationary and plan.row_tiles == 1 and plan.contraction.batch == 1
+        return once and plan.schedule.digits.data > 0
+
+
+def _is_of_elements(op: Operation) -> bool:
+    match op:
+        case tensor.ExtractSliceOp():
+            return isinstance(op.source, BlockArgument) and part_of_columns(op) is not None
+        case Generic():
+            write = maps_of(op)[-1]
+            return is_pointwise(op) and write == AffineMap.identity(write.num_dims)
+        case _:
+            return isinstance(op, FREE)
+
+
+# Readers
+
+
+@dataclass(frozen=True)
+class FoldReadersPass(FoldPass):
+    """Computes what reads the columns of a product of one row in its kernel."""
+
+    name = "fold-readers"
+
+    def takes(self, first: DispatchOp) -> bool:
+        return _is_by_rows(first)
+
+    def joins(self, pair: Pair) -> bool:
+        return kind_of(pair.second) == "loops" and all(
+            isinstance(op, (*FREE, *MOVES, Generic)) or is_size_op(op)
+            for op in pair.second.body.block.ops
+        )
+
+    def rewrite(self, folded: DispatchOp, pair: Pair) -> bool:
+        """
+        Takes fewer subgroups, where only those have whole groups of columns that are read.
+
+        Returns False if one kernel cannot bind all that both read.
+        """
+        most = MOST_BOUND if pair.target.measured_copy is None else MOST_INPUTS
+        read = [value for value in folded.inputs if isinstance(value.type, TensorType)]
+        if len(read) + len(folded.results) - len(folded.updates) > most:
+            return False
+        root = root_of(folded)
+        schedule = None if root is None else root.attributes.get(SCHEDULE)
+        assert isinstance(root, Generic)
+        assert isinstance(schedule, RowsAttr)
+        try:
+            along_k, across = schedule.grid
+            whole = across - across % RowsPlan(contraction_of(root), schedule, pair.target).together
+        except (NotAContraction, NotLinear):
+            return False
+        root.attributes[SCHEDULE] = schedule.replace_values(subgroups=(along_k, whole or across))
+        return True
+
+    def fits(self, plan: RowsPlan) -> bool:
+        return plan.readers is not None
