@@ -138,7 +138,7 @@ def _score_errors(
     u: float,
 ) -> Array:
     """Distance of each score from the exact one at most."""
-    (queries, keys, _, *mask), (dq, dk, _, *dm) = middle, radius
+    (queries, keys, _, *more), (dq, dk, _, *dm) = middle, radius
     scale = abs(float(op.scale.value.data))
     across = keys.transpose(0, 2, 1)
     product = np.matmul(queries, across)
@@ -147,14 +147,17 @@ def _score_errors(
     off = off + np.matmul(dq, np.abs(across) + dk.transpose(0, 2, 1))
     off = off + contraction_bound(queries.shape[2], "f32").evaluate(product, size)
     off = (off + 2 * u * np.abs(product)) * scale
-    finite = np.where(np.isfinite(scores), np.abs(scores), 0.0)
+    n = keys.shape[1]
+    finite = np.where(np.isfinite(scores), np.abs(scores), 0.0)[..., :n]
     if op.cap is not None:
         # tanh does not increase distances; its own error is a few roundings of its result.
         off = abs(float(op.cap.value.data)) * (np.minimum(off, 2.0) + TANH_ROUNDINGS * u)
     off = off + SCORE_ROUNDINGS * u * finite
-    if mask:
-        known = np.where(np.isfinite(mask[0]), np.abs(mask[0]), 0.0)
+    if op.mask is not None:
+        known = np.where(np.isfinite(more[0]), np.abs(more[0]), 0.0)
         off = off + dm[0] + u * known
+    if op.sink is not None:
+        off = np.concatenate([off, (dm[-1] + u * np.abs(more[-1]))[..., :1]], -1)
     return np.where(np.isneginf(scores), 0.0, off)
 
 

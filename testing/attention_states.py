@@ -80,6 +80,8 @@ class StateAttention:
     window: int | None = None
     filled: float = 0.0
     """Value of the whole state's keys and values before the first run."""
+    sink: bool = False
+    """Whether each head of queries has one more score, of a value of 0."""
 
     @property
     def scale(self) -> float:
@@ -110,21 +112,38 @@ class StateAttention:
             if t == "f32"
             else (f"%r = arith.truncf %part : f32 to {t}\nlinalg.yield %r : {t}")
         )
+        sink, top, total = (("sink", f"tensor<{h}x{g}xf32>"), "top", "sum")
+        of_heads, of_rows = f"{queries}:{queries},hg,{queries}", f"{queries}:{queries},{queries},"
+        most: tuple[Any, ...] = ()
+        last: tuple[Any, ...] = ()
+        if self.sink:
+            top, total = "most", "weighed"
+            most = (("most", sums, "%er", of_heads, (("top", sums), sink), _MAXIMUM),)
+            last = (
+                ("last", sums, "%er", of_heads, (("most", sums), sink), _POWER),
+                ("weighed", sums, "%er", of_rows + queries, (("sum", sums), ("last", sums)), _SUM),
+            )
+            most, last = (
+                tuple((*step[:-1], step[-1].replace("%t", "%b")) for step in steps)
+                for steps in (most, last)
+            )
         steps = (
             ("zs", scores, "%es", None, (), "zero"),
             ("s", scores, "%zs", "hgmnd:hgmd,hnd,hgmn", (("q", q), ("ks", keys)), product),
             ("x", scores, "%es", f"{whole}:{whole},{whole}", (("s", scores),), self._masked()),
             ("lows", sums, "%er", None, (), "low"),
             ("top", sums, "%lows", f"{whole}:{whole},{queries}", (("x", scores),), _MAXIMUM),
+            *most,
             (
                 "e", scores, "%es", f"{whole}:{queries},{whole},{whole}",
-                (("top", sums), ("x", scores)), _POWER,
+                ((top, sums), ("x", scores)), _POWER,
             ),
             ("zr", sums, "%er", None, (), "zero"),
             ("sum", sums, "%zr", f"{whole}:{whole},{queries}", (("e", scores),), _SUM),
+            *last,
             (
                 "p", narrow, "%en", f"{whole}:{queries},{whole},{whole}",
-                (("sum", sums), ("e", scores)), narrowed,
+                ((total, sums), ("e", scores)), narrowed,
             ),
             ("zo", result, "%eo", None, (), "zero"),
             ("y", result, "%zo", "hgmdn:hgmn,hnd,hgmd", (("p", narrow), ("vs", keys)), product),
@@ -151,13 +170,14 @@ func.func @{name}(%q: {q}, %ks: {keys}, %vs: {keys}, %stream: {x}) -> ({result},
   {step}
   return %y, %r : {result}, {sums}
 }}"""
+        given = f' %sink: {sink[1]} {{program.name = "sink"}},' if self.sink else ""
         place = f"[0, %past, 0] [{h}, {count}, {d}] [1, 1, 1] : {new} into {cache}"
         filled = f"[0, 0, 0] [{h}, %total, {d}] [1, 1, 1] : {cache} to {keys}"
         return f"""
 func.func @{name}(%q: {q} {{program.name = "q", program.sizes = ["", "", "n", ""]}},
     %new_k: {new} {{program.name = "new_k", program.sizes = ["", "n", ""]}},
     %new_v: {new} {{program.name = "new_v", program.sizes = ["", "n", ""]}},
-    %past: index {{program.name = "past"}},
+    %past: index {{program.name = "past"}},{given}
     %k: {argument} 1 : i64, program.name = "k"}},
     %v: {argument} 2 : i64, program.name = "v"}}) -> ({result}, {cache}, {cache}) {{
   %c2 = arith.constant 2 : index
@@ -195,9 +215,12 @@ func.func @{name}(%q: {q} {{program.name = "q", program.sizes = ["", "", "n", ""
             "new_v": (self.heads, rows, self.head),
         }
         kind = KINDS[self.type]
-        return {n: generator.standard_normal(shape).astype(kind) for n, shape in shapes.items()}
+        made = {n: generator.standard_normal(shape).astype(kind) for n, shape in shapes.items()}
+        if self.sink:
+            made["sink"] = generator.standard_normal((self.heads, self.queries)).astype("f4")
+        return made
 
-    def expected(self, q: Any, keys: Any, values: Any, past: int) -> Any:
+    def expected(self, q: Any, keys: Any, values: Any, past: int, sink: Any = -np.inf) -> Any:
         """
         Returns the expected result in binary64; `keys` and `values` are all there are by then.
         """
@@ -208,5 +231,8 @@ func.func @{name}(%q: {q} {{program.name = "q", program.sizes = ["", "", "n", ""
         if self.window is not None:
             hides |= distance <= -self.window
         scores = np.where(hides, -np.inf, scores)
+        own = np.broadcast_to(np.asarray(sink, float)[..., None, None], (*scores.shape[:-1], 1))
+        scores = np.concatenate([scores, own], -1)
         powers = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
-        return np.einsum("hgmn,hnd->hgmd", powers / powers.sum(-1, keepdims=True), values)
+        powers = (powers / powers.sum(-1, keepdims=True))[..., :-1]
+        return np.einsum("hgmn,hnd->hgmd", powers, values)

@@ -30,6 +30,7 @@ class AttentionWorkload:
     `softmax` is the type in which scores are added to, compared and divided. With `transposed`
     keys lie d x n; with `split` queries, keys and values lie batch x sequence x heads x d.
     `written` orders the loops by which the result lies, bmeh say; without it as the queries do.
+    With `sink` each head has one more score, of a value of 0.
     """
 
     batch: int
@@ -46,6 +47,7 @@ class AttentionWorkload:
     split: bool = False
     causal_offset: int = 0
     written: str = ""
+    sink: bool = False
 
     @property
     def scale(self) -> float:
@@ -76,6 +78,8 @@ class AttentionWorkload:
             shapes["mask"] = (self.batch, 1, 1, self.n), self.softmax
         elif self.mask == "scores":
             shapes["mask"] = (self.batch, 1, self.m, self.n), self.softmax
+        if self.sink:
+            shapes["sink"] = (self.heads,), self.softmax
         return shapes
 
     def inputs(self, rng: Generator) -> dict[str, Array]:
@@ -178,7 +182,7 @@ def _text(w: AttentionWorkload) -> str:
         "pppp",
         _scale_and_mask(w),
     )
-    _softmax(out, w, soft)
+    _softmax(out, w, soft, types.get("sink", ""))
     loops = ["b", "h", "m", "e", "n"]
     value = order.replace("m", "n").replace("d", "e")
     narrow = _tensor((w.batch, w.heads, w.m, w.n), w.type)
@@ -247,7 +251,7 @@ def _scale_and_mask(w: AttentionWorkload) -> list[str]:
     return body
 
 
-def _softmax(out: _Writer, w: AttentionWorkload, soft: str) -> None:
+def _softmax(out: _Writer, w: AttentionWorkload, soft: str, sink: str) -> None:
     t = w.softmax
     row = _tensor((w.batch, w.heads, w.m), t)
     low = "0xFF800000" if t == "f32" else ("0xFC00" if t == "f16" else "0xFF80")
@@ -255,15 +259,25 @@ def _softmax(out: _Writer, w: AttentionWorkload, soft: str) -> None:
     x = ("x", soft, whole)
     top = ["%y = arith.maximumf %x0, %x1 : " + t]
     out.generic("top", [x], ("top", row, rows), "pppr", top, low)
+    most, alone = "most" if sink else "top", _map("bhm", "bhm")
+    of_head = ("sink", sink, _map("bhm", "h"))
+    if sink:
+        body = [f"%y = arith.maximumf %x0, %x1 : {t}"]
+        out.generic("most", [("top", row, alone), of_head], ("most", row, alone), "ppp", body)
     power = [f"%d = arith.subf %x0, %x1 : {t}", f"%y = math.exp %d : {t}"]
-    out.generic("w", [x, ("top", row, rows)], ("w", soft, whole), "pppp", power)
+    out.generic("w", [x, (most, row, rows)], ("w", soft, whole), "pppp", power)
     add = [f"%y = arith.addf %x1, %x0 : {t}"]
     out.generic("sum", [("w", soft, whole)], ("sum", row, rows), "pppr", add, "0.0")
+    if sink:
+        ins = [("sum", row, alone), ("most", row, alone), of_head]
+        body = [f"%d = arith.subf %x2, %x1 : {t}", f"%p = math.exp %d : {t}"]
+        body.append(f"%y = arith.addf %x0, %p : {t}")
+        out.generic("total", ins, ("total", row, alone), "ppp", body)
     body = [f"%y = arith.divf %x0, %x1 : {t}"]
     if t != w.type:
         body = [f"%part = arith.divf %x0, %x1 : {t}", f"%y = arith.truncf %part : {t} to {w.type}"]
     narrow = _tensor((w.batch, w.heads, w.m, w.n), w.type)
-    ins = [("w", soft, whole), ("sum", row, rows)]
+    ins = [("w", soft, whole), ("total" if sink else "sum", row, rows)]
     out.generic("p", ins, ("p", narrow, whole), "pppp", body)
 
 
@@ -291,4 +305,5 @@ def attention_workload(rng: Generator, type: str, largest: int = 40) -> Attentio
         not split and bool(rng.random() < 0.5),
         split,
         int(rng.integers(0, 4)),
+        sink=bool(rng.random() < 0.3),
     )

@@ -262,10 +262,11 @@ class AttentionOp(IRDLOperation):
         s[b, m, n] = scale * (sum over d of q[b, m, d] * k[b, n, d]) + mask[b, m, n]
 
     `loops` are the sizes of the batch's loops, then of m, n, d and e; `maps` lead from them to the
-    dimensions of q, k, v, the result and, if there is one, the mask. With `cap = c` the scaled
-    product x becomes c * tanh(x) before the mask is added. With `causal = c` the scores with n > m
-    + c are -inf, with `window = w` the scores with n < m + w. The softmax of a row of which every
-    score is -inf is NaN, as the formula has it; with `nan_to_zero` every p that is NaN is 0.
+    dimensions of q, k, v, the result, the mask and the sink, if there are these. With `cap = c` the
+    scaled product x becomes c * tanh(x) before the mask is added. With `causal = c` the scores with
+    n > m + c are -inf, with `window = w` the scores with n < m + w. A sink is one more score of
+    every row of a batch's matrix, with a value of 0. The softmax of a row of which every score is
+    -inf is NaN, as the formula has it; with `nan_to_zero` every p that is NaN is 0.
 
     A loop, `causal` or `window` may be known only when the program runs: then it is DYNAMIC (the
     least i64), and a number among `numbers` says it, in this order. d and e are always known.
@@ -273,7 +274,8 @@ class AttentionOp(IRDLOperation):
     With `parts = s` the keys are cut into s runs of equal length, the last ones shorter or empty,
     and the result is f32 of s x batch x m x (e + 2): for each run the sum of exp(s - top) * v, the
     sum of exp(s - top), and top, the greatest score of the run; for a run that shows a row nothing
-    0, 0 and -3.4e38. The map of the result then leads to the dimensions between.
+    0, 0 and -3.4e38. Each top is at least the sink, which the first run adds. The map of the result
+    then leads to the dimensions between.
 
     Scores and softmax are f32 at least; p is rounded to v's element type before it multiplies.
     `narrow` says that the source rounds scores to that type too: a lowering need not do so, but
@@ -285,6 +287,7 @@ class AttentionOp(IRDLOperation):
     key = operand_def(Shaped)
     value = operand_def(Shaped)
     mask = opt_operand_def(Shaped)
+    sink = opt_operand_def(Shaped)
     out = operand_def(Shaped)
     numbers = var_operand_def(IndexType)
     loops = prop_def(DenseArrayBase.constr(i64))
@@ -301,16 +304,18 @@ class AttentionOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     assembly_format = (
-        "$query `,` $key `,` $value (`mask` $mask^)? `into` $out (`numbers` $numbers^)? "
-        "`loops` `=` $loops `maps` `=` $maps `scale` `=` $scale (`cap` `=` $cap^)? "
-        "(`causal` `=` $causal^)? (`window` `=` $window^)? (`parts` `=` $parts^)? "
+        "$query `,` $key `,` $value (`mask` $mask^)? (`sink` $sink^)? `into` $out "
+        "(`numbers` $numbers^)? `loops` `=` $loops `maps` `=` $maps "
+        "`scale` `=` $scale (`cap` `=` $cap^)? (`causal` `=` $causal^)? "
+        "(`window` `=` $window^)? (`parts` `=` $parts^)? "
         "(`nan_to_zero` $nan_to_zero^)? (`narrow` $narrow^)? attr-dict `:` type($query) `,` "
-        "type($key) `,` type($value) (`,` type($mask)^)? `into` type($out) (`->` type($result)^)?"
+        "type($key) `,` type($value) (`,` type($mask)^)? (`sink` type($sink)^)? `into` type($out) "
+        "(`->` type($result)^)?"
     )
 
     def __init__(
         self,
-        operands: tuple[SSAValue, SSAValue, SSAValue, SSAValue | None],
+        operands: tuple[SSAValue, SSAValue, SSAValue, SSAValue | None, SSAValue | None],
         out: SSAValue,
         loops: Sequence[int],
         maps: Sequence[AffineMap],
@@ -324,11 +329,11 @@ class AttentionOp(IRDLOperation):
         parts: int | None = None,
         numbers: Sequence[SSAValue] = (),
     ):
-        """`operands` are the queries, keys, values and the mask."""
-        query, key, value, mask = operands
+        """`operands` are the queries, keys, values, the mask and the sink."""
+        query, key, value, *more = operands
         known = {"causal": causal, "window": window, "parts": parts}
         super().__init__(
-            operands=[query, key, value, [] if mask is None else [mask], out, list(numbers)],
+            operands=[query, key, value, *([v] if v else [] for v in more), out, list(numbers)],
             properties={
                 "loops": DenseArrayBase.from_list(i64, list(loops)),
                 "maps": ArrayAttr(map(AffineMapAttr, maps)),
@@ -380,11 +385,17 @@ class AttentionOp(IRDLOperation):
         return None if self.causal is None else self.causal.value.data
 
     @property
+    def named(self) -> dict[str, SSAValue]:
+        """Queries, keys, values, the result's place, mask and sink by name, in the maps' order."""
+        named = {"q": self.query, "k": self.key, "v": self.value, "result": self.out}
+        more = {"mask": self.mask, "sink": self.sink}
+        return named | {name: value for name, value in more.items() if value is not None}
+
+    @property
     def inputs(self) -> list[tuple[SSAValue, AffineMap]]:
-        """Queries, keys, values and perhaps the mask, each with its map."""
-        values = [self.query, self.key, self.value, *([self.mask] if self.mask else [])]
-        maps = [attribute.data for attribute in self.maps]
-        return list(zip(values, [*maps[:3], *maps[4:]], strict=True))
+        """Queries, keys, values and perhaps mask and sink, each with its map."""
+        pairs = zip(self.named.items(), self.maps, strict=True)
+        return [(value, map.data) for (name, value), map in pairs if name != "result"]
 
     @property
     def result_map(self) -> AffineMap:
@@ -400,19 +411,18 @@ class AttentionOp(IRDLOperation):
             raise VerifyException(
                 f"{len(self.numbers)} numbers for {self.given.count(DYNAMIC)} that are DYNAMIC"
             )
-        if len(self.maps) != (5 if self.mask else 4):
-            raise VerifyException("maps are for q, k, v, the result and the mask if any")
+        if len(self.maps) != len(self.named):
+            raise VerifyException("maps are for q, k, v, the result, and mask and sink if any")
         check_result(self.result, self.out)
         self._verify_maps(loops)
 
     def _verify_maps(self, loops: Sequence[int]) -> None:
         batch = len(loops) - len(LOOPS)
         m, n, d, e = range(batch, batch + len(LOOPS))
-        foreign = ({n, e}, {m, e}, {m, d}, {n, d}, {d, e})
-        names = ("q", "k", "v", "the result", "the mask")
-        values = (self.query, self.key, self.value, self.out, self.mask)
-        for name, value, map, never in zip(names, values, self.maps, foreign, strict=False):
-            assert value is not None
+        foreign = {"q": {n, e}, "k": {m, e}, "v": {m, d}, "result": {n, d}, "mask": {d, e}}
+        for (name, value), map in zip(self.named.items(), self.maps, strict=True):
+            never = foreign.get(name, {m, n, d, e})
+            name = name if len(name) == 1 else f"the {name}"
             assert isinstance(value.type, TensorType | MemRefType)
             shape = value.type.get_shape()
             if value is self.out and self.parts is not None:

@@ -52,28 +52,34 @@ def sizes_of(op: AttentionOp, numbers: Sequence[Array]) -> AttentionSizes:
 
 
 def operands_of(op: AttentionOp, values: Sequence[Array], sizes: AttentionSizes) -> list[Array]:
-    """Queries (batch, m, d), keys (batch, n, d), values (batch, n, e), mask (batch, m, n)."""
-    loops = ((M, D), (N, D), (N, E), (M, N))
-    maps = [map for _, map in op.inputs]
-    given = zip(values, maps, loops, strict=False)
-    return [gathered(value, map, static(sizes.loops), last) for value, map, last in given]
+    """
+    Queries (batch, m, d), keys (batch, n, d), values (batch, n, e), mask (batch, m, n) and sink
+    (batch, m, e). With a sink the values have one more row, of 0.
+    """
+    loops = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "sink": (M, E)}
+    names = [name for name in op.named if name in loops]
+    given = zip(values, op.inputs, map(loops.__getitem__, names), strict=True)
+    wide = [gathered(value, map, static(sizes.loops), last) for value, (_, map), last in given]
+    if op.sink is not None:
+        wide[2] = np.pad(wide[2], ((0, 0), (0, 1), (0, 0)))
+    return wide
 
 
 def scores_of(op: AttentionOp, wide: Sequence[Array], sizes: AttentionSizes) -> Array:
-    """The scaled and masked scores, (batch, m, n)."""
-    queries, keys, _, *mask = wide
+    """The scaled and masked scores, (batch, m, n); with a sink it is one more, the last."""
+    queries, keys, _, *more = wide
     scores = np.matmul(queries, keys.transpose(0, 2, 1)) * op.scale.value.data
     if op.cap is not None:
         scores = op.cap.value.data * np.tanh(scores)
-    if mask:
-        scores = scores + mask[0]
+    if op.mask is not None:
+        scores = scores + more[0]
     m, n = scores.shape[1:]
     distance = np.arange(n) - np.arange(m)[:, None]
     if sizes.causal is not None:
         scores = np.where(distance > sizes.causal, -np.inf, scores)
     if sizes.window is not None:
         scores = np.where(distance < sizes.window, -np.inf, scores)
-    return scores
+    return scores if op.sink is None else np.concatenate([scores, more[-1][..., :1]], -1)
 
 
 def softmax(op: AttentionOp, scores: Array) -> Array:
@@ -105,16 +111,20 @@ def scattered(op: AttentionOp, result: Array, like: Array, sizes: AttentionSizes
     return target
 
 
-def partial(scores: Array, values: Array, parts: int) -> Array:
+def partial(op: AttentionOp, scores: Array, values: Array, parts: int) -> Array:
     """
     Returns for each run of keys the sum of powers times values, the sum of powers, and the maximum.
     """
-    length = -(-scores.shape[-1] // parts) or 1
+    keys = scores.shape[-1] - (op.sink is not None)
+    length = -(-keys // parts) or 1
     runs: list[Array] = []
+    least = np.maximum(scores[..., keys:].max(-1, keepdims=True, initial=-np.inf), LEAST)
     for number in range(parts):
-        run = slice(number * length, (number + 1) * length)
+        run = np.arange(number * length, min((number + 1) * length, keys))
+        if number == 0:
+            run = np.append(run, np.arange(keys, scores.shape[-1]))
         part = scores[..., run]
-        top = np.maximum(part.max(-1, keepdims=True, initial=-np.inf), LEAST)
+        top = np.maximum(part.max(-1, keepdims=True, initial=-np.inf), least)
         powers = np.exp(part - top)
         summed = np.matmul(powers, values[:, run])
         runs.append(np.concatenate([summed, powers.sum(-1, keepdims=True), top], -1))
@@ -131,7 +141,7 @@ def attention(op: AttentionOp, *operands: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         scores = scores_of(op, wide, sizes)
         if op.parts is not None:
-            return partial(scores, wide[2], op.parts.value.data).reshape(out.shape).astype(F32)
+            return partial(op, scores, wide[2], op.parts.value.data).reshape(out.shape).astype(F32)
         total = total_of(op, softmax(op, scores), wide[2])
         rounded = total.astype(F32) if is_small_float(out.dtype) else total
         return scattered(op, rounded.astype(out.dtype), out, sizes)

@@ -8,6 +8,7 @@ returns the parts of a tree, or raises `NotTraced` with the missing one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -62,23 +63,45 @@ def _maximum_of(node: Node) -> Node | None:
             return None
 
 
-def softmax(node: Node) -> Node:
-    """Matches exp(x - max x) / sum exp(x - max x); returns x."""
+def softmax(node: Node) -> tuple[Node, Node | None]:
+    """
+    Matches exp(x - max x) / sum exp(x - max x); returns x.
+
+    Returns a sink, too, one more number that only the maximum and the sum have.
+    """
     power, total = _children(node, "arith.divf", "no division")
+    total, last = _beside_reduction(total, ("arith.addf",))
     (summed,) = _children(total, "reduction", "no sum")
     if uncast(total).detail[0] != "arith.addf" or uncast(total).detail[1] != 0:
         raise NotTraced("no sum")
     if uncast(summed) != uncast(power):
         raise NotTraced("the sum does not add up the exponentials")
     (exponent,) = _children(power, "math.exp", "no exponential")
-    x, greatest = _children(exponent, "arith.subf", "no difference")
+    x, maximum = _children(exponent, "arith.subf", "no difference")
+    greatest, sink = _beside_reduction(maximum, MAXIMA)
+    if last is not None:
+        (exponent,) = _children(last, "math.exp", "no exponential")
+        last, subtracted = _children(exponent, "arith.subf", "no difference")
+        if uncast(subtracted) != uncast(maximum):
+            raise NotTraced("a sink below another maximum")
+    if (sink and uncast(sink)) != (last and uncast(last)):
+        raise NotTraced("a sink in the sum or in the maximum only")
     (compared,) = _children(greatest, "reduction", "no maximum")
     name, start = uncast(greatest).detail
     if name not in MAXIMA or not (start <= LEAST or start == LEAST_BINARY16):
         raise NotTraced("no maximum")
     if uncast(compared) != uncast(x):
         raise NotTraced("the maximum is not of the scores")
-    return x
+    return x, sink
+
+
+def _beside_reduction(node: Node, kinds: Sequence[str]) -> tuple[Node, Node | None]:
+    """Returns a reduction, and the number that one of these operations combines with it."""
+    node = uncast(node)
+    if node.kind not in kinds:
+        return node, None
+    x, y = map(uncast, node.children)
+    return (x, y) if x.kind == "reduction" else (y, x)
 
 
 def _children(node: Node, kind: str, missing: str) -> tuple[Node, ...]:

@@ -21,7 +21,7 @@ from functools import partial, reduce
 from math import inf
 
 from xdsl.dialects import arith, gpu, math
-from xdsl.dialects.builtin import Float32Type, FloatAttr, IndexType, MemRefType, UnitAttr, f32
+from xdsl.dialects.builtin import FloatAttr, IndexType, UnitAttr, f32
 from xdsl.ir import Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
@@ -82,7 +82,7 @@ class AttentionCode(Numbers):
             self.first_row, self.last_row = self.tile_row, schedule.query_tile.data - 1
         self.tile_count = ceil_div(plan.extents[1], self.keys)
         self.whole = plan.extents[1] // self.keys
-        self.mask = self._view_mask()
+        self.mask, self.sink = self._view("mask"), self._load_sink()
 
     def _workgroup(self) -> tuple[Index, Index]:
         """The numbers of the workgroup's tile of queries and of its matrices."""
@@ -97,13 +97,22 @@ class AttentionCode(Numbers):
         batched = plan.sizes.batch != 1
         return tile, b.block_id(y, "batch") if batched else 0
 
-    def _view_mask(self) -> SSAValue | None:
-        """Views the mask as a row of elements."""
-        mask = self.plan.op.mask
-        if mask is None:
+    def _view(self, name: str) -> SSAValue | None:
+        """Views an operand, if there is one, as a row of elements."""
+        value = self.plan.value(name)
+        if value is None:
             return None
-        assert isinstance(mask.type, MemRefType)
-        return self.b.at_top(FlatViewOp(mask, mask.type.element_type), "mask_elements")
+        return self.b.at_top(FlatViewOp(value, self.plan.element_of(name)), f"{name}_elements")
+
+    def _load_sink(self) -> SSAValue | None:
+        """Loads the sink of the workgroup's rows, in the unit of their maxima."""
+        b, view = self.b, self._view("sink")
+        if view is None:
+            return None
+        layout = self.plan.layout("sink")
+        place = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
+        sink = self._wide(b.load(view, (place,)))
+        return self.times(sink, self.number(LOG2_E)) if self.raw else sink
 
     def splat(self, value: float) -> Fragment:
         """The number in every component of an accumulator."""
@@ -116,6 +125,8 @@ class AttentionCode(Numbers):
         self.q = self._queries() if self.plan.schedule.holds_queries else None
         self._open_sources()
         zero, low, empty = self.rows.number(0.0), self.rows.number(LOWEST), self.splat(0.0)
+        if (sink := self.sink) is not None:
+            low = self.rows.each(lambda least: self.greater(sink, least), low)
         maxima, sums = (
             [[value] * len(self.rows.groups) for _ in range(self.strips)] for value in (low, zero)
         )
@@ -358,9 +369,7 @@ class AttentionCode(Numbers):
         inside = b.both(exists, not plan.ragged or b.below(c, keys))
         r, c = b.index_inside(inside, r), b.index_inside(inside, c)
         at = b.plus(offset_along(b, layout, 1, r), offset_along(b, layout, 2, c))
-        value = b.load(self.mask, (b.plus(start, at),))
-        if not isinstance(value.type, Float32Type):
-            value = b.add(arith.ExtFOp(value, f32))
+        value = self._wide(b.load(self.mask, (b.plus(start, at),)))
         return b.select(inside, value, self.number(-inf))
 
     def _hide(
@@ -553,6 +562,8 @@ class AttentionCode(Numbers):
         result = AttentionResult(self.b, self.plan, rows, (self.batch, self.row))
         for strip, sums in enumerate(state.sums):
             totals = list(rows.over_rows(sums, self.plus))
+            if self.sink is not None:
+                totals = list(map(partial(rows.each, self._with_sink), totals, state.maxima[strip]))
             inverse = [rows.each(self._inverse, total) for total in totals]
             columns: list[list[Cell]] = []
             for fragment in state.results[strip]:
@@ -562,6 +573,10 @@ class AttentionCode(Numbers):
                     cells = [rows.each(self._or_zero, *pair) for pair in pairs]
                 columns.append(cells)
             result.store(strip, columns)
+
+    def _with_sink(self, total: SSAValue, maximum: SSAValue) -> SSAValue:
+        assert self.sink is not None
+        return self.plus(total, self.shrink(self.sink, maximum))
 
     def _inverse(self, total: SSAValue) -> SSAValue:
         return self.b.add(arith.DivfOp(self.number(1.0), total))

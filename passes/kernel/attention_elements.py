@@ -30,9 +30,8 @@ class Elements:
     def __init__(self, b: KernelEmitter, plan: LanesPlan, batch: Index):
         self.b, self.plan = b, plan
         self.views: dict[tuple[SSAValue, int], SSAValue] = {}
-        names = ("q", "k", "v", "result", *(["mask"] if plan.op.mask is not None else []))
         # In units of one load or store.
-        self.layouts = {n: plan.layout(n).in_vectors(SECOND, plan.vector(n)) for n in names}
+        self.layouts = {n: plan.layout(n).in_vectors(SECOND, plan.vector(n)) for n in plan.op.named}
         self.starts = {
             name: b.plus(self._along(name, OUTER, batch), layout.start)
             for name, layout in self.layouts.items()
@@ -128,11 +127,11 @@ class Elements:
                 numbers += [x if exists is True else b.select(exists, x, zero) for x in loaded]
         return numbers
 
-    def mask(self, row: Index, key: Index) -> SSAValue:
-        """Returns the addend of a score from the mask, as f32."""
+    def number(self, name: str, row: Index, key: Index) -> SSAValue:
+        """Returns a number of the mask or the sink, as f32."""
         b = self.b
-        at = b.plus(self._row("mask", row), self._along("mask", SECOND, key))
-        (number,) = self._wide(b.load(self._view("mask", 1), (at,)), self.plan.element_of("mask"))
+        at = b.plus(self._row(name, row), self._along(name, SECOND, key))
+        (number,) = self._wide(b.load(self._view(name, 1), (at,)), self.plan.element_of(name))
         return number
 
     def store(

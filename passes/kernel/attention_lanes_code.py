@@ -91,17 +91,43 @@ class LanesCode(Numbers):
         self.places = places
         if not self.plan.ahead:
             self.queries = self._queries()
-        zero, low = self.number(0.0), self.number(LOWEST)
-        width = self.plan.share("v") * self.plan.vector("v")
-        # A lane has the maximum and the sum of its own powers for its own rows, and its part of the
-        # result for all rows.
-        own = self.scores.own_rows
-        state = State([[low] * own], [[zero] * own], [[zero] * width for _ in range(self.rows)])
-        state = self._all_keys(state)
+        state = self._all_keys(self._start())
         if self.plan.across_rows:
             self._store_rows(rows, state)
         else:
             self._store_together(self._of_subgroup(state))
+
+    def _start(self) -> State:
+        """
+        The state before all keys: a lane has the maximum and the sum of its own powers for its own
+        rows, and its part of the result for all rows.
+        """
+        b, scores, own = self.b, self.scores, self.scores.own_rows
+        zero, low = self.number(0.0), self.number(LOWEST)
+        width = self.plan.share("v") * self.plan.vector("v")
+        state = State([[low] * own], [[zero] * own], [[zero] * width for _ in range(self.rows)])
+        if self.plan.op.sink is None:
+            return state
+        # A sink is a key of the first part, group and lane; the others' maxima may be as large.
+        first: Condition = b.below(self.part, 1)
+        if not self.plan.across_rows:
+            first = b.both(first, b.below(self.group, 1))
+        if scores.pitch < scores.width:
+            of_rows = b.below(b.remainder(self.lane, scores.width), scores.pitch)
+            first = b.both(first, of_rows)
+        for slot in range(own):
+            sink = self.elements.number("sink", self._own_row(slot), 0)
+            sink = self.times(sink, self.number(LOG2_E))
+            state.maxima[0][slot] = top = self.greater(sink, low)
+            state.sums[0][slot] = b.select(first, self.distant(sink, top), zero)
+        return state
+
+    def _own_row(self, slot: int) -> Index:
+        """The row of the lane's score in a slot, row 0 if there is none."""
+        b, scores = self.b, self.scores
+        width, (start, _) = min(scores.width, scores.pitch), scores.first(slot)
+        row = b.plus(self.first_row, b.plus(b.remainder(self.lane, width), start))
+        return b.select(b.below(row, self.plan.row_count), row, 0)
 
     def _queries(self) -> list[Values]:
         return [self.elements.query(row, self.lane) for row in self.places]
@@ -306,17 +332,14 @@ class LanesCode(Numbers):
             score = self.times(bent, self.number(plan.op.cap.value.data * LOG2_E))
         if plan.op.mask is None and not masked:
             return score
-        width = min(scores.width, scores.pitch)
-        start, key = scores.first(slot)
-        row = b.plus(self.first_row, b.plus(b.remainder(self.lane, width), start))
-        row = b.select(b.below(row, plan.row_count), row, 0)
+        row, (_, key) = self._own_row(slot), scores.first(slot)
         if scores.width > scores.pitch:
             apart = scores.width // scores.pitch
             key = b.plus(b.remainder(b.divided(self.lane, scores.pitch), apart), key)
         place = self._key(first, key)
         inside = self.b.less(place, end) if masked else True
         if plan.op.mask is not None:
-            mask = self.elements.mask(row, b.index_inside(inside, place))
+            mask = self.elements.number("mask", row, b.index_inside(inside, place))
             score = b.add(math.FmaOp(mask, self.number(LOG2_E), score))
         visible = b.both(inside, self._visible(row, place)) if masked else inside
         return score if visible is True else b.select(visible, score, self.number(-inf))

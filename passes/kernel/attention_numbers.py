@@ -94,6 +94,10 @@ class Numbers:
         kind = spv.FMulOp if isinstance(x.type, spv.CooperativeMatrixType) else arith.MulfOp
         return self.b.add(kind(x, y))
 
+    def _wide(self, number: SSAValue) -> SSAValue:
+        """Converts a number of any type to f32."""
+        return number if number.type == f32 else self.b.add(arith.ExtFOp(number, f32))
+
     def greater(self, x: SSAValue, y: SSAValue) -> SSAValue:
         return self.b.add(arith.MaxnumfOp(x, y))
 

@@ -44,7 +44,7 @@ WORDS = 4
 
 M, N, D, E = range(len(LOOPS))
 
-LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (E, N), "mask": (M, N), "result": (M, E)}
+LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (E, N), "mask": (M, N), "sink": (M, N), "result": (M, E)}
 """The two loops of an operand after the batch's: M or N and K of its product, for q, k and v."""
 
 
@@ -77,13 +77,11 @@ class OfAttention(KernelPlan):
 
     def value(self, name: str) -> SSAValue | None:
         """Returns the operand with this name in `LOOPS_OF`."""
-        op = self.op
-        values = {"q": op.query, "k": op.key, "v": op.value, "mask": op.mask, "result": op.out}
-        return values[name]
+        return self.op.named.get(name)
 
     def map_of(self, name: str) -> AffineMap:
         """Returns the map from loops to an operand's dimensions."""
-        return self.op.maps.data[("q", "k", "v", "result", "mask").index(name)].data
+        return self.op.maps.data[list(self.op.named).index(name)].data
 
     def element_of(self, name: str) -> Attribute:
         """Returns the element type of an operand by its name in `LOOPS_OF`."""

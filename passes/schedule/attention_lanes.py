@@ -66,7 +66,7 @@ WAVES = 2
 OUTER, SHARED, FIRST, SECOND = range(4)
 """Walks of a layout: the batch, the heads that share keys, and the two loops of the operand."""
 
-LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "result": (M, E)}
+LOOPS_OF = {"q": (M, D), "k": (N, D), "v": (N, E), "mask": (M, N), "sink": (M, N), "result": (M, E)}
 
 
 @dataclass(frozen=True)
@@ -181,10 +181,10 @@ class LanesPlan(OfAttention):
         if name == "result":
             return self.width(name)
         value = self.value(name)
-        names = {other for other in ("q", "k", "v", "mask") if self.value(other) is value}
+        names = {n for n, own in self.op.named.items() if own is value and n != "result"}
         if value is self.op.query:
             names |= {other for other in ("k", "v") if self.value(other) is self.op.key} | {"k"}
-        return gcd(*(1 if other == "mask" else self._narrowed(other) for other in names))
+        return gcd(*(1 if len(other) > 1 else self._narrowed(other) for other in names))
 
     def _narrowed(self, name: str) -> int:
         """The width of an operand; narrower for keys and values if more lanes then have a share."""
@@ -275,7 +275,7 @@ class LanesPlan(OfAttention):
 
     def problems(self) -> Iterator[str]:
         op, schedule, target = self.op, self.schedule, self.target
-        for name in ("q", "k", "v", "result", *(["mask"] if op.mask is not None else [])):
+        for name in op.named:
             if not isinstance(self.element_of(name), FLOATS):
                 yield f"{name} is {self.element_of(name)}: f16, bf16 or f32 would do"
                 return

@@ -45,6 +45,7 @@ class Attention:
     k: Operand
     v: Operand
     mask: Operand | None
+    sink: Operand | None
     result: Operand
     loops: dict[str, Size]
     """Sizes of the loops: of the batch, named b0, b1, ..., and m, n, d and e."""
@@ -71,15 +72,15 @@ class Attention:
             )
 
         q, k, v, result = map(place, (self.q, self.k, self.v, self.result))
-        mask = None if self.mask is None else place(self.mask)
+        mask, sink = (operand and place(operand) for operand in (self.mask, self.sink))
         loops = {names.get(name, name): size for name, size in self.loops.items()}
-        return replace(self, q=q, k=k, v=v, result=result, mask=mask, loops=loops)
+        return replace(self, q=q, k=k, v=v, result=result, mask=mask, sink=sink, loops=loops)
 
     @property
     def operands(self) -> list[Operand]:
         """Returns the operands in the order of `AttentionOp.maps`."""
-        mask = [self.mask] if self.mask else []
-        return [self.q, self.k, self.v, self.result, *mask]
+        more = [operand for operand in (self.mask, self.sink) if operand]
+        return [self.q, self.k, self.v, self.result, *more]
 
 
 def _divisions(attention: Attention) -> list[tuple[str, list[int]]]:
@@ -290,9 +291,10 @@ class _Replacement:
         numbers = [code.value(size) for size in dynamic]
         empty = tensor.EmptyOp([code.value(size) for size in shape if is_dynamic(size)], type)
         last, first = (DYNAMIC if is_dynamic(bound) else bound for bound in self.bounds)
-        mask = None if traced.mask is None else inside[traced.mask[0]]
+        q, k, v = (inside[value] for value, _ in (traced.q, traced.k, traced.v))
+        mask, sink = (operand and inside[operand[0]] for operand in (traced.mask, traced.sink))
         attention = AttentionOp(
-            (inside[traced.q[0]], inside[traced.k[0]], inside[traced.v[0]], mask),
+            (q, k, v, mask, sink),
             empty.tensor,
             [DYNAMIC if is_dynamic(size) else size for size in self.loops],
             [*self.maps[:3], result_map, *self.maps[4:]],

@@ -171,10 +171,11 @@ class _Match:
         node, nan_to_zero = without_nan(self.trees.element(p, self.places[0]))
         self.scale, self.cap, self.band, self.mask = 1.0, None, Band(), None
         self.finite = self.narrow = False
-        probabilities = softmax(node)
+        probabilities, sink = softmax(node)
         self.has_softmax = True
         scores = self._scores(probabilities)
         queries = self._queries()
+        of_rows = None if sink is None else _find_tensor(sink, "sink", {queries, "n", "d", "e"})
         self.whole = {queries, "n", "d", "e"}
         q, k = self._first(scores, queries)
         self.narrow |= _is_narrow(self._between(scores))
@@ -183,6 +184,7 @@ class _Match:
             k,
             self._unwiden(v, self.places[1]),
             self.mask,
+            of_rows,
             self._result(),
             self.sizes,
             self.normal,
@@ -252,15 +254,7 @@ class _Match:
             raise NotTraced("a second mask, or a scaled one")
         if not _reaches_contraction(x):
             x, y = y, x
-        mask = uncast(y)
-        value, place = (mask.value, mask.place) if mask.value else (y.value, y.place)
-        if value is None:
-            raise NotTraced("a mask that is not a tensor")
-        operand = find_stored(value, place)
-        foreign = _loops_of(operand[1]) & {"d", "e"}
-        if foreign or not isinstance(element_type(operand[0]), FLOATS):
-            raise NotTraced("a mask of another kind")
-        self.mask = operand
+        self.mask = _find_tensor(y, "mask", {"d", "e"})
         return x
 
     def _select(self, condition: Node, x: Node, y: Node) -> Node:
@@ -395,6 +389,18 @@ class _Match:
             value, place = user.results[0], through(write, loops_at(read, place))
             result = result if self._cuts(place) else (value, place)
         return result
+
+
+def _find_tensor(node: Node, what: str, never: set[str]) -> Operand:
+    """The tensor of floats whose element a node is, and the place there, without some loops."""
+    inner = uncast(node)
+    value, place = (inner.value, inner.place) if inner.value else (node.value, node.place)
+    if value is None:
+        raise NotTraced(f"a {what} that is not a tensor")
+    operand = find_stored(value, place)
+    if _loops_of(operand[1]) & never or not isinstance(element_type(operand[0]), FLOATS):
+        raise NotTraced(f"a {what} of another kind")
+    return operand
 
 
 def _is_narrow(ops: set[Operation]) -> bool:

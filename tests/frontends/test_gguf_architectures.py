@@ -18,6 +18,7 @@ pytest.importorskip("cyllama")
 from xdsl_spirv.compiler.model import compile_model
 from xdsl_spirv.frontends.gguf.architectures import ARCHITECTURES
 from xdsl_spirv.frontends.gguf.importer import import_gguf
+from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.testing.gguf_models import Type, write_declared, write_dequantized
 from xdsl_spirv.testing.gguf_session import Session
 from xdsl_spirv.testing.llama_cpp import LlamaCpp
@@ -324,3 +325,22 @@ def test_kernels_of_experts_give_the_functions_logits(tmp_path: Path):
         logits = ours.run("decode", token=given, past=past)["logits"]
         expected = theirs.run(given)
         np.testing.assert_allclose(logits, expected, atol=2e-3 * abs(expected).max())
+
+
+def test_attention_with_sinks_is_one_kernel(tmp_path: Path):
+    """No scores in memory; every check is on for a prompt and a token behind it."""
+    path, model = tmp_path / "x.gguf", MODELS["gpt-oss"]
+    values = {**COMMON, **model.values, "block_count": 2}
+    write_declared(path, model.architecture, values, model.types, model.optional)
+    program = compile_model(import_gguf(path, context=48, cache="f32"), "lavapipe")
+    ours, theirs = program.session(), Session(import_gguf(path, context=48, cache="f32"))
+    checks = Checks.all()
+    for past, length in ((0, 11), (11, 1)):
+        name = "prefill" if length > 1 else "decode"
+        names = [layer.entry_point for layer in program.function(name).layers]
+        assert len([n for n in names if "attention" in n and "merge" not in n]) == 2, names
+        tokens = np.arange(past, past + length, dtype=np.int32)
+        logits = ours.run(name, token=tokens, past=past, checks=checks)["logits"]
+        expected = theirs.run(tokens)[-1:]
+        np.testing.assert_allclose(logits, expected, atol=1e-5 * abs(expected).max())
+    assert not checks.report, str(checks.report)

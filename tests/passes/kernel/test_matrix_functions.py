@@ -93,8 +93,8 @@ def instructions_of(program: Program) -> set[str]:
 @pytest.mark.parametrize(
     ("workload", "schedule"),
     [
-        ({}, "query_tile = 16, key_tile = 32, subgroups = 1, rescale = always"),
-        ({"n": 45, "e": 24, "mask": "causal"},
+        ({"sink": True}, "query_tile = 16, key_tile = 32, subgroups = 1, rescale = always"),
+        ({"n": 45, "e": 24, "mask": "causal", "sink": True},
          "query_tile = 32, key_tile = 32, subgroups = 2, rescale = seldom"),
         ({"m": 37, "n": 45, "mask": "scores", "type": "bf16", "out": "bf16"},
          "query_tile = 32, key_tile = 16, subgroups = 1, rescale = seldom"),

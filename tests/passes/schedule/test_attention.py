@@ -101,7 +101,7 @@ def judged(program: Program, inputs: dict[str, Any]) -> None:
     ],
 )
 def test_no_check_finds_anything(mask: str, schedule: str, spirv_val: str):
-    workload = replace(SMALL, mask=mask)
+    workload = replace(SMALL, mask=mask, sink=mask != "scores")
     program = compiled(workload, "lavapipe", f"{schedule}, instruction = coopmat 8x8x8")
     for code in program.code.values():
         assert khronos.spirv_val(code.binary) == ""
@@ -158,11 +158,13 @@ def test_a_target_with_other_subgroups(size: int, tmp_path: Path):
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("softmax", ["f32", "f16"])
-def test_one_operation_is_left(mask: str, softmax: str):
-    workload = replace(SMALL, mask=mask, softmax=softmax, split=True, causal_offset=2)
+@pytest.mark.parametrize("sink", [False, True])
+def test_one_operation_is_left(mask: str, softmax: str, sink: bool):
+    workload = replace(SMALL, mask=mask, softmax=softmax, split=True, causal_offset=2, sink=sink)
     module, (op,) = formed(workload.text(), "lavapipe")
     assert op.offset == (2 if mask == "causal" else None)
     assert (op.mask is not None) == (mask in ("keys", "scores"))
+    assert (op.sink is not None) == sink
     assert op.extents == (20, 21, 10, 9)
     assert op.scale.value.data == workload.scale
     assert (op.narrow is not None) == (softmax == "f16")
@@ -221,6 +223,21 @@ def test_windows_and_caps_where_places_are_not_asked_for(name: str, value: Any, 
 def test_attention_without_matrices_goes_by_multiply_adds(change: dict[str, Any]):
     _, (op,) = formed(replace(SMALL, **change).text(), "lavapipe")
     assert isinstance(choose_attention(op, targets.load("lavapipe")), AttentionLanesAttr)
+
+
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [
+        ("%d = arith.subf %x2, %x1 : f32", "%d = arith.subf %x1, %x2 : f32"),
+        ("%y = arith.addf %x0, %p : f32", "%y = arith.mulf %x0, %p : f32"),
+        ("%y = arith.addf %x0, %p : f32", "%y = arith.addf %x0, %x0 : f32"),
+    ],
+)
+def test_a_sum_with_something_else_is_no_sink(line: str, other: str):
+    text = replace(SMALL, sink=True).text()
+    assert text.count(line) == 1
+    _, found = formed(text.replace(line, other), "lavapipe")
+    assert not found
 
 
 def test_scores_that_somebody_else_reads_stay():

@@ -32,7 +32,7 @@ from xdsl_spirv.tools import khronos
 STEPS = (("prefill", 5), ("decode", 1), ("prefill", 2), ("decode", 1))
 
 CASES = {
-    "lavapipe": StateAttention(2, 3, 10, 32),
+    "lavapipe": StateAttention(2, 3, 10, 32, sink=True),
     "qualcomm-adreno": StateAttention(1, 2, 12, 2048, type="f32", window=2),
 }
 
@@ -59,7 +59,7 @@ def test_queries_see_the_cache_and_what_they_add_to_it(target: str, spirv_val: s
             checks = Checks.of("all")
             (result,) = session.run(name, past=past, checks=checks, **inputs).values()
             assert not checks.report.findings, str(checks.report)
-            expected = case.expected(inputs["q"], keys, values, past)
+            expected = case.expected(inputs["q"], keys, values, past, inputs.get("sink", -np.inf))
             np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-6)
             past += rows
 
@@ -73,17 +73,18 @@ def form_attention(module: Any, target: str = "lavapipe") -> list[Any]:
 
 PARTS = """
 func.func @main(%q: tensor<3x8xf32>, %k: tensor<?x8xf32>, %v: tensor<?x6xf32>, %n: index,
-    %causal: index) -> (tensor<3x6xf32>, tensor<3x6xf32>) {
+    %causal: index, %sink: tensor<1xf32>) -> (tensor<3x6xf32>, tensor<3x6xf32>) {
   %e = tensor.empty() : tensor<3x6xf32>
-  %whole = schedule.attention %q, %k, %v into %e numbers %n, %causal
-    loops = [3, -9223372036854775808, 8, 6] maps = [#q, #k, #v, #r] scale = 5.0e-1
+  %whole = schedule.attention %q, %k, %v SINK into %e numbers %n, %causal
+    loops = [3, -9223372036854775808, 8, 6] maps = [#q, #k, #v, #r MAP] scale = 5.0e-1
     causal = -9223372036854775808 GUARD
-    : tensor<3x8xf32>, tensor<?x8xf32>, tensor<?x6xf32> into tensor<3x6xf32> -> tensor<3x6xf32>
+    : tensor<3x8xf32>, tensor<?x8xf32>, tensor<?x6xf32> TYPE into tensor<3x6xf32> -> tensor<3x6xf32>
   %ep = tensor.empty() : tensor<4x3x8xf32>
-  %parts = schedule.attention %q, %k, %v into %ep numbers %n, %causal
-    loops = [3, -9223372036854775808, 8, 6] maps = [#q, #k, #v, #r] scale = 5.0e-1
+  %parts = schedule.attention %q, %k, %v SINK into %ep numbers %n, %causal
+    loops = [3, -9223372036854775808, 8, 6] maps = [#q, #k, #v, #r MAP] scale = 5.0e-1
     causal = -9223372036854775808 parts = 4
-    : tensor<3x8xf32>, tensor<?x8xf32>, tensor<?x6xf32> into tensor<4x3x8xf32> -> tensor<4x3x8xf32>
+    : tensor<3x8xf32>, tensor<?x8xf32>, tensor<?x6xf32> TYPE
+      into tensor<4x3x8xf32> -> tensor<4x3x8xf32>
   %merged = schedule.attention_merge %parts into %e loops = [3, 6] map = #m GUARD
     : tensor<4x3x8xf32> into tensor<3x6xf32> -> tensor<3x6xf32>
   return %whole, %merged : tensor<3x6xf32>, tensor<3x6xf32>
@@ -98,21 +99,33 @@ MAPS = "".join(
         ("v", "m, n, d, e", "n, e"),
         ("r", "m, n, d, e", "m, e"),
         ("m", "m, e", "m, e"),
+        ("s", "m, n, d, e", "0"),
     )
 )
 
 
 @pytest.mark.parametrize(("keys", "causal"), [(9, 6), (9, -2), (2, 0), (1, 5), (0, 0)])
 @pytest.mark.parametrize("guard", ["", "nan_to_zero"])
-def test_parts_make_the_whole(keys: int, causal: int, guard: str):
+@pytest.mark.parametrize("sink", [None, 0.5, 40.0])
+def test_parts_make_the_whole(keys: int, causal: int, guard: str, sink: float | None):
     """Empty parts, rows that see nothing and no keys at all included."""
     generator = np.random.default_rng(3)
     q, k, v = (generator.standard_normal(s).astype("f4") for s in ((3, 8), (keys, 8), (keys, 6)))
-    module = parse_text(MAPS + PARTS.replace("GUARD", guard))
-    whole, merged = interpret(module, [q, k, v, np.array(keys), np.array(causal)])
+    text = PARTS.replace("GUARD", guard)
+    own = ("sink %sink", ", #s", "sink tensor<1xf32>") if sink is not None else [""] * 3
+    for name, part in zip(("SINK", "MAP", "TYPE"), own, strict=True):
+        text = text.replace(name, part)
+    given = [q, k, v, np.array(keys), np.array(causal), np.array([sink or 0.0], np.float32)]
+    whole, merged = interpret(parse_text(MAPS + text), given)
     np.testing.assert_allclose(merged, whole, rtol=1e-6, atol=1e-7)
+    scores = q @ k.T * 0.5
+    scores[np.arange(keys) > np.arange(3)[:, None] + causal] = -np.inf
+    powers = np.exp(scores)
+    total = powers.sum(1, keepdims=True) + np.exp(-np.inf if sink is None else sink)
+    seen = total[:, 0] > 0
+    np.testing.assert_allclose(whole[seen], (powers @ v)[seen] / total[seen], 1e-5)
     blind = [row for row in range(3) if min(keys, row + causal + 1) <= 0]
-    assert np.isnan(whole[blind]).all() if not guard else not whole[blind].any()
+    assert np.isnan(whole[blind]).all() if not (guard or sink) else not whole[blind].any()
     assert np.isfinite(np.delete(whole, blind, 0)).all()
 
 

@@ -8,6 +8,14 @@ func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>
 
 // -----
 
+func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %sink: tensor<16xf32>, %e: tensor<16x8xf32>) {
+  // CHECK: the sink cannot depend on m, n, d, e: (d0, d1, d2, d3) -> (d0)
+  %0 = schedule.attention %q, %k, %k sink %sink into %e loops = [16, 24, 8, 8] maps = [affine_map<(d0, d1, d2, d3) -> (d0, d2)>, affine_map<(d0, d1, d2, d3) -> (d1, d2)>, affine_map<(d0, d1, d2, d3) -> (d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d3)>, affine_map<(d0, d1, d2, d3) -> (d0)>] scale = 1.0 : tensor<16x8xf16>, tensor<24x8xf16>, tensor<24x8xf16> sink tensor<16xf32> into tensor<16x8xf32> -> tensor<16x8xf32>
+  func.return
+}
+
+// -----
+
 func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>) {
   // CHECK: (d0, d1, d2, d3) -> (d1, d2) leads outside tensor<24x8xf16> in k
   %0 = schedule.attention %q, %k, %k into %e loops = [16, 25, 8, 8] maps = [affine_map<(m, n, d, e) -> (m, d)>, affine_map<(m, n, d, e) -> (n, d)>, affine_map<(m, n, d, e) -> (n, e)>, affine_map<(m, n, d, e) -> (m, e)>] scale = 1.0 : tensor<16x8xf16>, tensor<24x8xf16>, tensor<24x8xf16> into tensor<16x8xf32> -> tensor<16x8xf32>
@@ -17,7 +25,7 @@ func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>
 // -----
 
 func.func @main(%q: tensor<16x8xf16>, %k: tensor<24x8xf16>, %e: tensor<16x8xf32>) {
-  // CHECK: maps are for q, k, v, the result and the mask if any
+  // CHECK: maps are for q, k, v, the result, and mask and sink if any
   %0 = schedule.attention %q, %k, %k into %e loops = [16, 24, 8, 8] maps = [affine_map<(m, n, d, e) -> (m, d)>] scale = 1.0 : tensor<16x8xf16>, tensor<24x8xf16>, tensor<24x8xf16> into tensor<16x8xf32> -> tensor<16x8xf32>
   func.return
 }
