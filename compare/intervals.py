@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 import ml_dtypes
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects import arith, func, linalg
+from xdsl.dialects import arith, func, linalg, tensor
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -41,6 +42,9 @@ from xdsl_spirv.passes.schedule.form_attention import FormAttentionPass
 from xdsl_spirv.passes.schedule.linalg_to_contraction import LinalgToContractionPass
 from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
+
+MOST_ELEMENTS = 64
+"""Elements of a tensor that one index may name."""
 
 
 @dataclass
@@ -114,9 +118,8 @@ class Intervals:
         """Computes the bounds of an operation that only moves elements."""
         with self.host.frame(around):
             low = self.host.evaluate(op, [operand.low for operand in operands])
-            if all(operand.is_point for operand in operands):
-                return [exact(np.asarray(operand)) for operand in low]
-            high = self.host.evaluate(op, [operand.high for operand in operands])
+            points = all(operand.is_point for operand in operands)
+            high = low if points else self.host.evaluate(op, [x.high for x in operands])
         pairs = zip(low, high, op.results, strict=True)
         return [Interval(np.asarray(x), np.asarray(y), _dtype(v.type)) for x, y, v in pairs]
 
@@ -176,13 +179,53 @@ class Intervals:
             Interval(space.operand(x.low, map, {}), space.operand(x.high, map, {}), x.dtype)
             for x, map in zip(operands, maps, strict=True)
         ]
-        result = _body(op, inputs, env, space)
+        result = self._body(op, inputs, env, space)
         dims = [e.position for e in maps[-1].results if isinstance(e, AffineDimExpr)]
         low, high = (
             np.broadcast_to(item, space.full_shape).reshape(space.shape).transpose(dims)
             for item in (result.low, result.high)
         )
         return Interval(low, high, _dtype(op.results[0].type))
+
+    def _body(
+        self,
+        op: LinalgStructuredOperation,
+        inputs: Sequence[Interval],
+        env: dict[SSAValue, Interval],
+        space: Space,
+    ) -> Interval:
+        """The interval that the body of an elementwise operation yields."""
+        block = op.body.block
+        known = dict(env) | dict(zip(block.args, inputs, strict=True))
+        for inner in body_ops(block):
+            if isinstance(inner, arith.ConstantOp):
+                known[inner.result] = exact(attribute_array(inner.value))
+            elif isinstance(inner, linalg.ops.IndexOp):
+                known[inner.result] = exact(space.index(inner.dim.value.data, {}))
+            elif len(inner.results) != 1:
+                raise ProgramError(f"no error bound is known for {inner.name}", place(op))
+            else:
+                (result,) = inner.results
+                known[result] = self._scalar(inner, [known[v] for v in inner.operands], place(op))
+        last = block.last_op
+        assert last is not None
+        return known[last.operands[0]]
+
+    def _scalar(self, op: Operation, operands: Sequence[Interval], where: str) -> Interval:
+        """
+        The interval of one operation of a body: by its function in `SCALARS`, or by the
+        interpreter for an integer of exact operands.
+        """
+        dtype = _dtype(op.results[0].type)
+        function = SCALARS.get(type(op))
+        if function is not None:
+            return function(op, operands, dtype)
+        if isinstance(op, tensor.ExtractOp):
+            return _extract(op, operands, where)
+        if not is_float(dtype) and all(operand.is_point for operand in operands):
+            (value,) = self.host.evaluate(op, [x.low.astype(x.dtype) for x in operands])
+            return exact(np.asarray(value))
+        raise ProgramError(f"no error bound is known for {op.name}", where)
 
     def _evaluate_wide(self, op: LinalgStructuredOperation, values: Sequence[Array]) -> Array:
         """The operation on these operands in binary64."""
@@ -237,7 +280,7 @@ class Intervals:
         ]
         # A term is the body's result with 0 as accumulator. The rounding of that addition is
         # ignored: it is small beside the error of the sum.
-        terms = _body(op, [*inputs, exact(np.zeros((), dtype))], env, space)
+        terms = self._body(op, [*inputs, exact(np.zeros((), dtype))], env, space)
         kept = [e.position for e in maps[-1].results if isinstance(e, AffineDimExpr)]
         summed = tuple(axis for axis in range(len(sizes)) if axis not in kept)
         order = [sorted(kept).index(axis) for axis in kept]
@@ -343,30 +386,27 @@ def _is_monotone(op: LinalgStructuredOperation) -> bool:
     return _reduces_by(op, EXTREMES)
 
 
-def _body(
-    op: LinalgStructuredOperation,
-    inputs: Sequence[Interval],
-    env: dict[SSAValue, Interval],
-    space: Space,
-) -> Interval:
-    """The interval that the body of an elementwise operation yields."""
-    block = op.body.block
-    known = dict(env) | dict(zip(block.args, inputs, strict=True))
-    for inner in body_ops(block):
-        if isinstance(inner, arith.ConstantOp):
-            known[inner.result] = exact(attribute_array(inner.value))
-            continue
-        if isinstance(inner, linalg.ops.IndexOp):
-            known[inner.result] = exact(space.index(inner.dim.value.data, {}))
-            continue
-        function = SCALARS.get(type(inner))
-        if function is None or len(inner.results) != 1:
-            raise ProgramError(f"no error bound is known for {inner.name}", place(op))
-        dtype = _dtype(inner.results[0].type)
-        known[inner.results[0]] = function(inner, [known[v] for v in inner.operands], dtype)
-    last = block.last_op
-    assert last is not None
-    return known[last.operands[0]]
+def _extract(op: Operation, operands: Sequence[Interval], where: str) -> Interval:
+    """
+    The interval that holds every element that the indices may name; some are exact, others were
+    computed from floats and may be rounded to either of two elements.
+    """
+    source, *indexes = operands
+    spans = [int((index.high - index.low).max(initial=0)) + 1 for index in indexes]
+    if prod(spans) > MOST_ELEMENTS:
+        raise ProgramError(
+            f"no error bound is known for {op.name}: its index is not known, as it is computed "
+            "from inexact numbers",
+            where,
+        )
+    low, high = np.inf, -np.inf
+    for offsets in product(*map(range, spans)):
+        at = tuple(
+            np.clip(np.minimum(index.low + offset, index.high), 0, size - 1)
+            for index, offset, size in zip(indexes, offsets, source.low.shape, strict=True)
+        )
+        low, high = np.minimum(low, source.low[at]), np.maximum(high, source.high[at])
+    return Interval(np.asarray(low), np.asarray(high), source.dtype)
 
 
 def _contraction(op: LinalgStructuredOperation) -> Contraction | None:
@@ -388,7 +428,7 @@ def _as_named(value: Interval, name: str) -> Interval:
     if name[0] != "u":
         return value
     if value.is_point:
-        return exact(value.low.view(f"u{value.low.dtype.itemsize}").astype(np.int64))
+        return exact(value.low.astype(value.dtype).view(f"u{value.dtype.itemsize}"))
     bits = value.dtype.itemsize * 8
     full = (np.zeros_like(value.low), np.full_like(value.high, 2**bits - 1))
     fits = value.low >= 0

@@ -1,0 +1,117 @@
+"""
+The intervals by which `--check` judges results hold what the interpreter computes, and no more than
+a device may.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from xdsl_spirv.compare.intervals import Intervals
+from xdsl_spirv.compare.scalar_intervals import Interval
+from xdsl_spirv.interpreter.api import interpret
+from xdsl_spirv.runtime.errors import ProgramError
+from xdsl_spirv.runtime.modules import context, parse_text
+
+READ = """
+#map = affine_map<(i) -> (i)>
+func.func @main(%x: tensor<5xf32>, %p: tensor<4xf32>) -> tensor<4xf32> {{
+  %empty = tensor.empty() : tensor<4xf32>
+  %y = linalg.generic {{indexing_maps = [#map, #map], iterator_types = ["parallel"]}}
+      ins(%p : tensor<4xf32>) outs(%empty : tensor<4xf32>) {{
+  ^bb0(%place: f32, %out: f32):
+    {index}
+    %e = tensor.extract %x[%n] : tensor<5xf32>
+    linalg.yield %e : f32
+  }} -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}}
+"""
+
+EXACT = """%i = arith.fptosi %place : f32 to i32
+    %five = arith.constant 5 : i32
+    %wrapped = arith.remui %i, %five : i32
+    %n = arith.index_cast %wrapped : i32 to index"""
+
+ROUNDED = """%third = arith.constant 3.0 : f32
+    %tripled = arith.constant 9.0 : f32
+    %q = arith.divf %tripled, %third : f32
+    %s = arith.mulf %place, %q : f32
+    %t = arith.divf %s, %third : f32
+    %i = arith.fptosi %t : f32 to i32
+    %n = arith.index_cast %i : i32 to index"""
+
+CANCELLED = """%much = arith.constant 1.0e9 : f32
+    %s = arith.mulf %place, %much : f32
+    %t = arith.subf %s, %much : f32
+    %i = arith.fptosi %t : f32 to i32
+    %n = arith.index_cast %i : i32 to index"""
+
+X = np.array([1, 20, 3, 40, 5], np.float32)
+
+
+def interval(text: str, *arguments: npt.NDArray[np.generic]) -> Interval:
+    """Bounds the one result of `@main`, and asserts that the interpreter's lies within."""
+    module = parse_text(text, "test", context())
+    (expected,) = interpret(module.clone(), list(arguments))
+    (bounds,) = Intervals(module).run("main", list(arguments))
+    assert np.all((bounds.low <= expected) & (expected <= bounds.high))
+    return bounds
+
+
+def test_an_element_at_an_exact_index_is_exact():
+    bounds = interval(READ.format(index=EXACT), X, np.array([0, 3, 6, 9], np.float32))
+    assert bounds.is_point
+    assert bounds.low.tolist() == [1, 40, 20, 5]
+
+
+def test_an_element_at_a_rounded_index_is_one_of_two():
+    places = np.array([0, 0.5, 2, 3.5], np.float32)
+    bounds = interval(READ.format(index=ROUNDED), X, places)
+    # 2 * 3 / 3 may be rounded to just below 2: the element is 20 or 3.
+    assert bounds.low.tolist() == [1, 1, 3, 40]
+    assert bounds.high.tolist() == [1, 1, 20, 40]
+
+
+def test_an_element_at_an_unknown_index_has_no_bound():
+    with pytest.raises(ProgramError, match=r"tensor\.extract: its index is not known"):
+        interval(READ.format(index=CANCELLED), X, np.ones(4, np.float32))
+
+
+MIXED = """
+#map = affine_map<(i) -> (i)>
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (k, n)>
+#c = affine_map<(m, n, k) -> (m, n)>
+func.func @main(%x: tensor<2x3xf32>, %b: tensor<3x2xi8>, %c: tensor<2x2xi32>) -> tensor<2x2xi32> {
+  %empty = tensor.empty() : tensor<2x3xi8>
+  %a = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<2x3xf32>) outs(%empty : tensor<2x3xi8>) {
+  ^bb0(%e: f32, %out: i8):
+    %third = arith.constant 3.0 : f32
+    %q = arith.divf %e, %third : f32
+    %i = arith.fptosi %q : f32 to i8
+    linalg.yield %i : i8
+  } -> tensor<2x3xi8>
+  %y = linalg.generic {indexing_maps = [#a, #b, #c],
+      iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, %b : tensor<2x3xi8>, tensor<3x2xi8>) outs(%c : tensor<2x2xi32>) {
+  ^bb0(%l: i8, %r: i8, %out: i32):
+    %wide = arith.extsi %l : i8 to i32
+    %whole = arith.extui %r : i8 to i32
+    %product = arith.muli %wide, %whole : i32
+    %sum = arith.addi %out, %product : i32
+    linalg.yield %sum : i32
+  } -> tensor<2x2xi32>
+  return %y : tensor<2x2xi32>
+}
+"""
+
+
+def test_unsigned_factors_beside_rounded_ones_count_as_unsigned():
+    x = np.array([[3, 10, -9], [30, 7, 1]], np.float32)
+    b = np.array([[-1, 2], [3, -128], [100, -100]], np.int8)
+    interval(MIXED, x, b, np.zeros((2, 2), np.int32))
