@@ -1,9 +1,10 @@
 """
-One kernel function on its way to `spirv`: values, constants and identifiers of the invocation.
+Holds the state of a kernel's conversion to `spirv`: values, constants and the invocation's
+identifiers.
 
 Indices become 32-bit integers: every buffer is checked to have fewer than 2^31 elements, here or,
-where it has a dynamic size, before the kernel runs. Such sizes are push constants. A value
-has one conversion; constants, addresses of variables and built-ins stand once, at the function's
+where it has a dynamic size, before the kernel runs. Such sizes are push constants. A value is
+converted once; constants, addresses of variables and built-ins are written once, at the function's
 top.
 """
 
@@ -87,12 +88,16 @@ class KernelCode(SpirvEmitter):
         self._sizes: tuple[spv.GlobalVariableOp, dict[tuple[int, int], int]] | None = None
 
     def convert(self, block: Block) -> list[SSAValue]:
-        """Write the conversion of all operations of a block; gives what its last one takes."""
+        """Converts all operations of a block. Returns the operands of its terminator."""
         for op in block.ops:
             handler = self.handler_of(type(op))
             self.location = op.location
             if handler is None:
-                refuse(PASS, op, "there is no conversion to spirv for this in a kernel")
+                refuse(
+                    PASS,
+                    op,
+                    "kernels have no conversion of this operation to spirv: lower it before",
+                )
             value = handler(self, op)
             if value is not None:
                 self.values[op.results[0]] = value
@@ -129,7 +134,7 @@ class KernelCode(SpirvEmitter):
         if isinstance(type, VectorType) and isinstance(type.element_type, IndexType):
             return VectorType(i32, type.get_shape())
         if isinstance(type, MemRefType):
-            refuse(PASS, op, f"a {type} cannot be passed around in a kernel")
+            refuse(PASS, op, f"a kernel cannot have values of type {type}")
         return type
 
     def address(self, variable: spv.ModuleVariable) -> SSAValue:
@@ -161,7 +166,7 @@ class KernelCode(SpirvEmitter):
         passive = FlatViewOp | memref.DimOp
         plain = any(not isinstance(use.operation, passive) for use in argument.uses)
         if len(views) + plain > 1:
-            refuse(PASS, op, f"argument {number} is viewed as several element types")
+            refuse(PASS, op, f"argument {number} is viewed as several element types: use one")
         seen = next(iter(views), type)
         assert isinstance(seen, MemRefType)
         pointer = spv.PointerType(
@@ -170,14 +175,14 @@ class KernelCode(SpirvEmitter):
         )
         name = f"{self.name}_arg_{number}"
         variable = declare(self.module, spv.GlobalVariableOp(name, pointer, bind=(0, number)))
-        # Part of the interface even if it is not used: the launch binds it.
+        # The variable is in the interface even if it is not used, because the launch binds it.
         self.bases[argument] = self.address(variable)
         self.arguments[argument] = number
 
     def sizes(self, block: Block, kernel: Operation) -> None:
         """
-        Make push constants of a kernel's numbers, and of the dynamic sizes of its arguments that it
-        asks for.
+        Makes push constants of a kernel's numbers, and of the dynamic sizes of its arguments that
+        it reads.
         """
         numbers: dict[tuple[int, int], int] = {}
         for op in block.walk():
@@ -192,8 +197,8 @@ class KernelCode(SpirvEmitter):
             refuse(
                 PASS,
                 kernel,
-                f"it asks for {len(numbers)} dynamic sizes: push constants hold {MAX_SIZES}, make "
-                "some static",
+                f"it reads {len(numbers)} dynamic sizes, and push constants hold {MAX_SIZES}: "
+                f"make some static",
             )
         offsets = [SIZE_BYTES * n for n in range(len(numbers))]
         struct = spv.StructType([i32] * len(numbers), offsets, [], [spv.Decoration.Block])
@@ -205,17 +210,24 @@ class KernelCode(SpirvEmitter):
             self.values[value] = self._pushed((self.arguments[value], 0))
 
     def _dynamic(self, op: memref.DimOp) -> tuple[int, int] | None:
-        """The argument and dimension that an operation asks for; None for a static dimension."""
+        """The argument and dimension whose size an operation reads; None for a static dimension."""
         number, type = op.index.owner, op.source.type
         constant = number.value if isinstance(number, arith.ConstantOp) else None
         if not isinstance(constant, IntegerAttr) or not isinstance(type, MemRefType):
-            refuse(PASS, op, "the dimension whose size it asks for is not a constant")
+            refuse(
+                PASS,
+                op,
+                "it reads the size of a dimension that is not a constant: give the dimension as "
+                "a constant",
+            )
         dimension = constant.value.data
         if type.get_shape()[dimension] != DYNAMIC_INDEX:
             return None
         if op.source not in self.arguments:
             refuse(
-                PASS, op, "it asks for the size of a value that is not an argument of the kernel"
+                PASS,
+                op,
+                "it reads the size of a value that is not an argument of the kernel: pass the size",
             )
         return self.arguments[op.source], dimension
 
@@ -265,7 +277,10 @@ def storage_class(type: MemRefType) -> spv.StorageClass | None:
 
 
 def check_size(type: MemRefType, op: Operation) -> int:
-    """Returns a memref's number of elements, -1 if dynamic; refuses more than 32 bits count."""
+    """
+    Returns a memref's number of elements, -1 if dynamic. Refuses more than 32-bit indices can
+    address.
+    """
     shape = type.get_shape()
     element = type.element_type
     scalar = element.element_type if isinstance(element, VectorType) else element

@@ -1,12 +1,11 @@
 """
-Functions of a matrix's elements, on their way to `spirv`: a region becomes a function.
+Converts regions that compute a matrix's elements to functions of `spirv`.
 
     %r = schedule.each_element %m(%x) ... {        %r = spirv.NV.CooperativeMatrixPerElementOp
     ^bb0(%row: index, ...): ...               ->       %m, @f_each_0(%x) ...
     }                                              spirv.func @f_each_0(%row: i32, ...) -> f32
 
-Equal regions become one function. Buffers are variables of the module, which a function reaches by
-itself.
+Equal regions become one function. A function accesses buffers as variables of the module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """
-Integer operations of a kernel that few kernels have: on bits, and divisions that round otherwise.
+Converts integer operations that few kernels use: operations on bits, and divisions that do not
+round toward zero.
 
-Addresses are sums, products and unsigned quotients, whose instructions are in `kernel_scalars`.
+`kernel_scalars` converts the operations that addresses need: sums, products and unsigned quotients.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from xdsl_spirv.passes.spirv.kernel_scalars import by_kind, first, zero
 
 
 def remainder_signed(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """a - a / b * b: Vulkan leaves SRem of a negative operand undefined."""
+    """Computes a - a / b * b, because Vulkan leaves SRem of a negative operand undefined."""
     quotient = v.op(arithmetic.SDivOp, a, b)
     return v.op(arithmetic.ISubOp, a, v.op(arithmetic.IMulOp, quotient, b))
 
@@ -33,14 +34,14 @@ def _signs_differ(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
 
 
 def floor_divided(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """The quotient toward 0, less 1 where that rounded up."""
+    """Computes the quotient toward 0, less 1 if that rounded up."""
     quotient = v.op(arithmetic.SDivOp, a, b)
     down = v.as_type(i1).op(logic.LogicalAndOp, _inexact(v, a, b, quotient), _signs_differ(v, a, b))
     return v.select(down, v.op(arithmetic.ISubOp, quotient, v.number(1)), quotient)
 
 
 def ceiling_divided(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """The quotient toward 0, plus 1 where that rounded down."""
+    """Computes the quotient toward 0, plus 1 if that rounded down."""
     quotient = v.op(arithmetic.SDivOp, a, b)
     same = v.as_type(i1).op(logic.LogicalNotOp, _signs_differ(v, a, b))
     up = v.as_type(i1).op(logic.LogicalAndOp, _inexact(v, a, b, quotient), same)

@@ -1,9 +1,9 @@
 """
-Lowers `math`, and operations of `arith` that GLSL.std.450 has, in a kernel: their instructions.
+Lowers `math`, and operations of `arith` that GLSL.std.450 has, to instructions.
 
-A function of `math` is computed in the types that its instructions are written for.
-f16 and bf16 are computed in binary32 where the record of a function does not say otherwise, and
-rounded after. Powers whose exponent is known become products.
+A function of `math` is computed in the types that its instructions are written for. f16 and bf16
+are computed in binary32 and rounded, unless the function's record says otherwise. Powers whose
+exponent is known become products.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from xdsl_spirv.passes.spirv.kernel_code import PASS, Compute, KernelCode
 from xdsl_spirv.passes.spirv.kernel_scalars import by_kind, on_floats
 
 MAX_REPEATED = 64
-"""Powers up to this are products."""
+"""Largest integer exponent for which a power becomes products."""
 
 
 def convert_function(function: ScalarFunction) -> Compute:
-    """The function's instructions, between conversions to a width that they are written for."""
+    """Writes a function's instructions, between conversions to a width that they support."""
 
     def convert(code: KernelCode, op: Operation) -> SSAValue:
         stated = code.type(op.operands[0].type, op)
@@ -67,7 +67,7 @@ def _resize_value(code: KernelCode, value: SSAValue, type: Attribute) -> SSAValu
 
 
 def by_known_power(general: ScalarFunction) -> Compute:
-    """x^y; products, a root or their inverse where y is known and small."""
+    """Computes x^y; by products, a root or their inverse if y is known and small."""
 
     def convert(code: KernelCode, op: Operation) -> SSAValue:
         exponent = _constant_of(op.operands[1])

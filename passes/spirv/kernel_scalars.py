@@ -1,10 +1,10 @@
 """
-`arith` in a kernel: what each operation on scalars and vectors becomes in `spirv`.
+Converts operations of `arith` on scalars and vectors in a kernel to `spirv`.
 
-Where Vulkan leaves open what `arith` defines, a sequence stands for the operation: the remainder of
-negative integers, a minimum with a NaN, ordered comparisons that need no OpenCL. Results that
-`arith` calls poison (a division by 0, a float that does not fit an integer of 32 bits) stay
-undefined; a float that does not fit 64 bits becomes the nearest integer that does.
+If `arith` defines a result that Vulkan does not, the operation becomes a sequence of instructions:
+the remainder of negative integers, a minimum with a NaN, ordered comparisons that need no OpenCL.
+Results that `arith` calls poison (a division by 0, a float that does not fit an integer of 32 bits)
+stay undefined; a float that does not fit 64 bits becomes the nearest integer that does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _is_bool(type: Attribute) -> bool:
 
 
 def sequence(compute: Sequence) -> Compute:
-    """The conversion of an operation to a sequence of instructions."""
+    """Makes the conversion of an operation to a sequence of instructions."""
 
     def convert(code: KernelCode, op: Operation) -> SSAValue:
         return compute(Values(code, code.type(op.results[0].type, op)), *code.operands(op))
@@ -62,7 +62,7 @@ def by_kind(boolean: type[Operation] | Sequence, integer: type[Operation] | Sequ
 
 
 def first(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """A one-bit quotient or shift: dividing by 0 and shifting by 1 are poison, so it equals `a`."""
+    """A one-bit quotient or shift, which is `a`: dividing by 0 and shifting by 1 are poison."""
     return a
 
 
@@ -87,7 +87,7 @@ def on_floats(compute: Sequence) -> Compute:
 
 
 def minimum(v: Values, a: SSAValue, b: SSAValue) -> SSAValue:
-    """a < b or a is not a number ? a : b, which passes on a NaN of either."""
+    """Selects a < b or a is a NaN ? a : b, which passes on a NaN of either operand."""
     return v.select(v.either(v.less(a, b), v.is_nan(a)), a, b)
 
 
@@ -109,7 +109,7 @@ _INTEGER_COMPARISONS: tuple[type[Operation], ...] = (
     spv.UGreaterThanOp,
     spv.UGreaterThanEqualOp,
 )
-"""By the number of arith.cmpi's predicate."""
+"""Instructions by the number of arith.cmpi's predicate."""
 
 _FLOAT_COMPARISONS: dict[int, type[Operation]] = {
     1: spv.FOrdEqualOp,
@@ -125,11 +125,13 @@ _FLOAT_COMPARISONS: dict[int, type[Operation]] = {
     12: spv.FUnordLessThanEqualOp,
     13: spv.FUnordNotEqualOp,
 }
-"""By the number of arith.cmpf's predicate; 0 and 15 are constants, 7 and 14 ask for a NaN."""
+"""
+Instructions by the number of arith.cmpf's predicate; 0 and 15 are constants, 7 and 14 test for NaN.
+"""
 
 
 def compare_integers(code: KernelCode, op: Operation) -> SSAValue:
-    """Booleans are compared as the integers 0 and 1, or 0 and -1 where the sign counts."""
+    """Compares integers. Booleans count as 0 and 1, or as 0 and -1 in signed comparisons."""
     predicate = cast(arith.CmpiOp, op).predicate.value.data
     a, b = code.operands(op)
     type = code.type(op.operands[0].type, op)
@@ -167,7 +169,7 @@ def compare_floats(code: KernelCode, op: Operation) -> SSAValue:
 
 
 def _choice(v: Values, x: SSAValue, sign: bool) -> SSAValue:
-    """Converts a Boolean to 1 or 0; to -1 or 0 if the sign counts."""
+    """Converts a Boolean to 1 or 0; to -1 or 0 if it is signed."""
     return v.select(x, v.number(-1 if sign else 1), v.number(0))
 
 
@@ -196,9 +198,7 @@ def integer_to_float(v: Values, x: SSAValue, sign: bool) -> SSAValue:
 
 
 def float_to_integer(v: Values, x: SSAValue, sign: bool) -> SSAValue:
-    """
-    Converts toward 0, by way of 32 bits where the result is smaller, to the nearest of 64 bits.
-    """
+    """Converts toward 0; a smaller integer by way of 32 bits, and to 64 bits with saturation."""
     x = wide(v.code, x, x.type)
     if width_of(v.type) < 32:
         return resize(v, v.as_type(i32).op(spv.ConvertFToSOp, x), True)
@@ -208,10 +208,10 @@ def float_to_integer(v: Values, x: SSAValue, sign: bool) -> SSAValue:
 
 def _saturate_integer(v: Values, x: SSAValue, whole: SSAValue, sign: bool) -> SSAValue:
     """
-    An integer of 64 bits where its float is in range, else the last one there, and 0 for NaN.
+    Saturates a conversion to 64 bits: a float out of range gives the nearest integer, NaN gives 0.
 
-    ONNX's casts have it so (docs/numerics.md). It is decided here, since before it a range of the
-    float may show that 32 bits will do.
+    ONNX's casts do so (docs/numerics.md). Earlier passes leave it open, so that a known range of
+    the float can still reduce the conversion to 32 bits.
     """
     floats = Values(v.code, x.type)
     low, end = (floats.number(n) for n in ((-(2.0**63), 2.0**63) if sign else (0.0, 2.0**64)))
@@ -230,19 +230,20 @@ def bitcast(v: Values, x: SSAValue) -> SSAValue:
 
 
 LARGEST_FRACTION = 2.0**23
-"""From here on binary32 numbers are integers."""
+"""Magnitude from which on all binary32 numbers are integers."""
 
 
 NO_CONTRACTION = "no_contraction"
-"""The attribute that is written as the decoration NoContraction."""
+"""The attribute that becomes the decoration NoContraction."""
 
 
 def keep_uncontracted(compute: Sequence) -> Compute:
     """
-    A sum or product that is not drawn together with another where its last bit decides.
+    Computes a sum or product; forbids its contraction if the result is rounded to an integer later.
 
-    Vulkan allows a product and a sum to be rounded once instead of twice. Where the result is
-    rounded to an integer after, as quantization does, it may lie in the middle of two of them.
+    Vulkan allows a product and a sum to be contracted and rounded once. If the result is then
+    rounded to an integer, as by quantization, it may lie midway between two, where the last bit
+    decides.
     """
     plain = on_floats(compute)
 
@@ -272,10 +273,11 @@ def is_quantized(value: SSAValue) -> bool:
 
 def divide_floats(code: KernelCode, op: Operation) -> SSAValue:
     """
-    A quotient; correctly rounded where it is rounded to an integer after, as quantization does.
+    Computes a quotient; rounds it correctly if it is rounded to an integer later, as by
+    quantization.
 
-    A quantized number was often dequantized before, and lies in the middle of two integers: there
-    the 2.5 units in the last place that Vulkan allows a quotient decide. The error of the device's
+    A quantized number was often dequantized before, and lies midway between two integers, where an
+    error of 2.5 units in the last place, which Vulkan allows, decides. The error of the device's
     quotient, computed by a fused multiply-add, is subtracted.
     """
     rounded = any(isinstance(use.operation, math.RoundEvenOp) for use in op.results[0].uses)
@@ -286,16 +288,16 @@ def divide_floats(code: KernelCode, op: Operation) -> SSAValue:
     v = Values(code, f32)
     quotient = v.div(a, b)
     rest = v.fma(v.negated(quotient), b, a)
-    # Without it a fused multiply-add may be rounded twice.
+    # Without NoContraction a fused multiply-add may be rounded twice.
     cast(Operation, rest.owner).attributes[NO_CONTRACTION] = UnitAttr()
     corrected = v.add(quotient, v.div(rest, b))
-    # An infinite quotient has no rest.
+    # The remainder of an infinite quotient is not defined, so the quotient is not corrected.
     small = v.less(v.magnitude(quotient), v.number(LARGEST_FRACTION))
     return v.select(small, corrected, quotient)
 
 
 HANDLERS: dict[type[Operation], Compute] = {
-    # Modulo 2 a sum and a difference are whether two differ.
+    # Modulo 2, sums and differences are the exclusive or.
     arith.AddiOp: by_kind(spv.LogicalNotEqualOp, spv.IAddOp),
     arith.SubiOp: by_kind(spv.LogicalNotEqualOp, spv.ISubOp),
     arith.MuliOp: by_kind(spv.LogicalAndOp, spv.IMulOp),

@@ -1,12 +1,11 @@
 """
-When two kernels are one: the same instructions, and other numbers in them.
+Finds kernels that have the same instructions and differ only in numbers.
 
-A kernel is written down without its own name, with its values numbered in their order, and with
-holes where a constant stands that is only computed with. Kernels that are the same text then differ
-in the numbers of their holes. A hole is a scalar of f32 or a splat of one, wherever it stands, and
-a scalar of 32 or 8 bits that decides nothing: no address, no condition, no operand of anything but
-arithmetic, directly or through values computed from it. A number in an index stays a constant, so
-that addresses stay as cheap as they are.
+A kernel is printed without its own name, with its values numbered in order, and with holes for
+constants that only take part in arithmetic. Kernels of the same text differ only in the numbers of
+their holes. A hole is any scalar of f32 or a splat of one, and a scalar of 32 or 8 bits that no
+address and no condition depends on, and that only goes into arithmetic. Numbers in indices stay
+constants, so that addresses stay cheap.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from xdsl_spirv.dialects import spv
 Number: TypeAlias = FloatAttr[AnyFloat] | IntegerAttr[IntegerType | IndexType]
 
 NOT_ARITHMETIC = ("spirv.mlir.addressof", "spirv.AccessChain", "spirv.InBoundsAccessChain")
-"""Pure operations whose operands decide an address."""
+"""Pure operations with operands that an address depends on."""
 
 COMPUTING = (
     "spirv.GroupNonUniformF",
@@ -62,7 +61,7 @@ class Hole:
 
 @dataclass
 class KernelTemplate:
-    """A kernel without its name and the numbers that are only computed with."""
+    """A kernel without its name and without the numbers that only take part in arithmetic."""
 
     key: tuple[object, ...]
     holes: list[Hole] = field(default_factory=list[Hole])
@@ -78,7 +77,10 @@ def template_of(module: spv.ModuleOp, name: str) -> KernelTemplate:
 
 
 def number_of(value: SSAValue) -> Number | None:
-    """The scalar that a constant is, or that all of its components are, if it may be a hole."""
+    """
+    Returns a constant's scalar, or the scalar that all of its components equal, if it may be a
+    hole.
+    """
     owner = value.owner
     if not isinstance(owner, spv.ConstantOp):
         return None
@@ -156,7 +158,7 @@ class _Writer:
         return ("hole", operand.type)
 
     def _nameless(self, attribute: Attribute) -> object:
-        """An attribute, the kernel's own name in symbols left out."""
+        """An attribute without the kernel's own name in symbols."""
         match attribute:
             case StringAttr(data=name):
                 return f"@{self._rest(name)}"
@@ -190,7 +192,7 @@ def _receivers(op: Operation, index: int) -> list[SSAValue] | None:
 
 
 def _deciding(module: spv.ModuleOp) -> set[SSAValue]:
-    """The values that decide addresses, branches or trip counts, and all values they depend on."""
+    """The values that addresses, branches and trip counts depend on."""
     waiting: list[SSAValue] = []
     sources: dict[SSAValue, list[SSAValue]] = {}
     for op in module.walk():
@@ -221,7 +223,7 @@ def _passed_on(op: Operation) -> Iterable[tuple[SSAValue, SSAValue]]:
 
 
 def _decided_by(op: Operation) -> list[SSAValue]:
-    """The operands of an operation that decide more than a value."""
+    """The operands of an operation that affect more than a value."""
     match op:
         case spv.StoreOp():
             return [op.operands[0]]

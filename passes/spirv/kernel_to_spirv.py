@@ -1,5 +1,5 @@
 """
-Every gpu.module becomes a spirv.module of the Vulkan memory model.
+Converts every gpu.module to a spirv.module of the Vulkan memory model.
 
     gpu.func @f(%a: memref<4x8xf16, #spirv.storage_class<StorageBuffer>>) kernel ...
  ->
@@ -9,13 +9,12 @@ Every gpu.module becomes a spirv.module of the Vulkan memory model.
     spirv.ExecutionMode @f "LocalSize", 128, 1, 1
 
 Argument number i is descriptor set 0, binding i. Dynamic sizes of arguments, which `memref.dim`
-asks for, and arguments of type `index` are push constants: `@f_sizes` says which. Loops are marked
-DontUnroll where the target says `keep_loops`; quotients that are rounded to integers are corrected
-where it does not say `exact_division`. Version, capabilities and extensions are left to
-`spirv-update-vce`.
+reads, and arguments of type `index` are push constants, listed by `@f_sizes`. Loops are marked
+DontUnroll if the target has `keep_loops`; quotients that are rounded to integers are corrected
+unless it has `exact_division`. Version, capabilities and extensions are left to `spirv-update-vce`.
 
-Memory that invocations share is accessed by non-private pointers, and a barrier makes what was
-written before it available and visible, as the Vulkan memory model demands.
+Accesses to shared memory are non-private, and barriers make earlier writes available and visible,
+as the Vulkan memory model demands.
 """
 
 from __future__ import annotations
@@ -78,11 +77,12 @@ def convert_module(module: gpu.ModuleOp, device: DeviceHabits) -> SPIRVModuleOp:
     entries: list[Operation] = []
     for kernel in module.body.block.ops:
         if not isinstance(kernel, gpu.FuncOp) or kernel.kernel is None:
-            refuse(PASS, kernel, "a gpu.module may hold kernels only")
+            refuse(PASS, kernel, "a gpu.module may hold kernels only: move other operations out")
         functions, entry = _kernel(kernel, converted, device)
         block.add_ops(functions)
         entries += entry
-    # Built-ins first, by name: a kernel does not depend on which others stand in its module.
+    # Built-ins come first, by name, so that a kernel's text does not depend on other kernels of its
+    # module.
     variables = [op for op in block.ops if isinstance(op, spv.GlobalVariableOp)]
     for variable in sorted(variables, key=_order):
         variable.detach()
@@ -138,17 +138,17 @@ AS_IT_IS = frozenset(
 )
 """
 Operations of `spirv` that kernels state: arithmetic on cooperative matrices, conversions of
-vectors. They are named here, so that only the used ones are imported.
+vectors. They are listed by name, so that only used classes are imported.
 """
 
 GROUP = frozenset(f"xdsl_spirv.dialects.spirv.{family}" for family in ("group", "rotate"))
-"""The families of group instructions, which kernels state as they are."""
+"""The families of group instructions, which are copied unchanged."""
 
 
 def extract(code: KernelCode, op: Operation) -> SSAValue | None:
     taken = cast(vector.ExtractOp, op)
     if taken.dynamic_position:
-        refuse(PASS, op, "it extracts at a dynamic position")
+        refuse(PASS, op, "it extracts at a dynamic position: use a constant one")
     composite_extract = spv.CompositeExtractOp(
         code.value(taken.vector), taken.static_position.get_values()
     )
@@ -159,7 +159,7 @@ def broadcast(code: KernelCode, op: Operation) -> SSAValue | None:
     type = op.results[0].type
     assert isinstance(type, VectorType)
     if isinstance(op.operands[0].type, VectorType) or type.get_num_dims() != 1:
-        refuse(PASS, op, "only a scalar can be spread over a vector of one dimension")
+        refuse(PASS, op, "only a scalar can be broadcast, to a vector of one dimension")
     construct = spv.CompositeConstructOp([code.value(op.operands[0])] * type.get_shape()[0], type)
     return code.add(construct)
 
@@ -245,7 +245,9 @@ def element_pointer(
 
 
 def _memory_operand(pointer: SSAValue) -> MemoryOperand | None:
-    """Workgroup memory is shared between invocations; buffers are read or written by one."""
+    """
+    The memory operand of an access: non-private for Workgroup memory, which invocations share.
+    """
     if pointer_type(pointer).storage_class.data != spv.StorageClass.Workgroup:
         return None
     return MemoryOperand.of(spv.MemoryAccess.NonPrivatePointer)
@@ -322,7 +324,7 @@ def if_branch(code: KernelCode, op: Operation) -> None:
 
 
 def nothing(code: KernelCode, op: Operation) -> SSAValue | None:
-    """Writes nothing: the enclosing operation's conversion handles this terminator."""
+    """Writes nothing: the conversion of the enclosing operation handles this terminator."""
 
 
 def return_(code: KernelCode, op: Operation) -> SSAValue | None:
@@ -355,7 +357,7 @@ HANDLERS: dict[type[Operation], Convert] = {
     scf.YieldOp: nothing,
     YieldOp: nothing,
 }
-"""By exact type: one dictionary lookup an operation."""
+"""Conversions by exact type, so that each operation takes one dictionary lookup."""
 
 
 FUNCTIONS = ("schedule.each_element", "schedule.reduce_rows")
@@ -363,7 +365,7 @@ FUNCTIONS = ("schedule.each_element", "schedule.reduce_rows")
 
 
 def handler_of(kind: type[Operation]) -> Convert | None:
-    """The conversion of a class of operations, None if there is none."""
+    """Returns the conversion of a class of operations; None if there is none."""
     if kind.name in AS_IT_IS or kind.__module__ in GROUP:
         return same
     if kind.name in FUNCTIONS:
@@ -371,7 +373,7 @@ def handler_of(kind: type[Operation]) -> Convert | None:
 
         return kernel_functions.HANDLERS[kind]
     if kind not in HANDLERS and kind.name.startswith(("arith.", "math.")):
-        # Most kernels use none of these instructions, of which GLSL.std.450 has many.
+        # Imported late: most kernels use none of GLSL.std.450's many instructions.
         from xdsl_spirv.passes.spirv import kernel_integers
 
         if kind in kernel_integers.HANDLERS:

@@ -1,11 +1,11 @@
 """
 Derives the capabilities, extensions and version that a `spirv.module` must declare.
 
-Most of it is the grammar's: an instruction, and every enumerant among its operands, names the
-capabilities of which one enables it, and the extensions that provide it before some version of
-SPIR-V. Requirements that the grammar cannot give, because they depend on types, are here: the
-widths of numbers and vectors, 8- and 16-bit data by the storage it lies in, bfloat16 and float8,
-variable pointers. Requirements that depend on the types of one operation are in its class
+The grammar gives most of them: for an instruction and for each enumerant among its operands, it
+lists capabilities (any one enables it), and the extensions that provide it before some version of
+SPIR-V. Requirements that depend on types are not in the grammar, and are computed here: the widths
+of numbers and vectors, 8- and 16-bit data by the storage it lies in, bfloat16 and float8, variable
+pointers. Requirements that depend on the types of one operation are in its class
 (`SPIRVOp.capabilities`).
 
 Data of 8 and 16 bits that is only loaded, stored and converted needs a storage capability and no
@@ -73,7 +73,7 @@ STORAGE_8: Mapping[spv.StorageClass, spv.Capability] = {
     spv.StorageClass.PushConstant: spv.Capability.StoragePushConstant8,
 }
 STORAGE: Mapping[int, Mapping[spv.StorageClass, spv.Capability]] = {8: STORAGE_8, 16: STORAGE_16}
-"""The needs of objects of 8 or 16 bits by storage class; elsewhere they need arithmetic."""
+"""The needs of 8- and 16-bit data by storage class. In other classes such data needs arithmetic."""
 
 EXPLICIT_WORKGROUP: Mapping[int, spv.Capability] = {
     8: spv.Capability.WorkgroupMemoryExplicitLayout8BitAccessKHR,
@@ -121,13 +121,16 @@ POINTER_MAKERS = frozenset(
         "spirv.mlir.addressof",
     }
 )
-"""Operations that give a pointer under logical addressing; any other gives a variable pointer."""
+"""
+Operations whose result is a pointer under logical addressing; results of others are variable
+pointers.
+"""
 
 LAYOUTS = ("base_type", "data_type", "structure")
 """Properties that say which type the data behind an untyped pointer has."""
 
 PASSES_SPEAK = ("abi", "target_env", "resource_limits")
-"""Attributes with these words in their name speak to passes, not to the module's reader."""
+"""Attributes with these words in their names are for passes, and not part of the binary."""
 
 
 class Requirement:
@@ -171,9 +174,8 @@ class Requirement:
 
     def type(self, type_: Attribute, *, computed: bool) -> None:
         """
-        Add the needs of a type.
-
-        `computed` says that objects of it are more than loaded, stored and converted.
+        Adds the needs of a type. `computed` means that its objects are not only loaded, stored and
+        converted.
         """
         if (type_, computed) in self._types:
             return
@@ -300,7 +302,7 @@ def requirements(module: Operation) -> dict[Need, str]:
     """
     Returns the needs of a `spirv.module`, each with the first operation that has it.
 
-    The module's own addressing and memory model count, its triple does not.
+    Reads the module's addressing and memory model, but not its triple.
     """
     vulkan = module.properties["memory_model"] == spv.MemoryModelAttr(spv.MemoryModel.Vulkan)
     requirement = Requirement(vulkan=vulkan)
@@ -317,7 +319,7 @@ def needs_of(op: Operation, *, moves: bool) -> Iterable[Need]:
     """
     Returns the needs of one operation in a module of the Vulkan memory model.
 
-    `moves` says that loading and converting count like computing, as if no memory had the type.
+    With `moves` loading and converting count as computing, as if no memory had the type.
     """
     requirement = Requirement(vulkan=True)
     _operation(op, requirement)
@@ -363,7 +365,7 @@ def _operation(op: Operation, requirement: Requirement) -> None:
 
 
 def _require_addressed(op: Operation, type_: Attribute, requirement: Requirement) -> None:
-    """The type of data behind an untyped pointer counts as if the pointer were typed."""
+    """Counts the type of data behind an untyped pointer as if the pointer were typed."""
     pointer = op.properties.get("type") or next(
         (v.type for v in (*op.operands, *op.results) if isinstance(v.type, spv.UntypedPointerType)),
         None,
@@ -391,8 +393,8 @@ def _fitting(op: Operation, capabilities: tuple[str, ...]) -> tuple[str, ...]:
     """
     The capabilities of an instruction that fit the operation's types.
 
-    From `AtomicFloat16AddEXT`, `AtomicFloat32AddEXT`, ... takes the one of the value's width; from
-    capabilities for variable and physical pointers the one of the pointer's storage class.
+    Only the value's width fits among `AtomicFloat16AddEXT`, `AtomicFloat32AddEXT`, ..., and only
+    the pointer's storage class among the capabilities for variable and physical pointers.
     """
     if len(capabilities) < 2 or not op.results:
         return capabilities
@@ -409,7 +411,9 @@ def _fitting(op: Operation, capabilities: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _variable_pointers(op: Operation, requirement: Requirement) -> None:
-    """A pointer into a buffer or workgroup memory that is computed, not only formed in place."""
+    """
+    Adds the needs of a computed pointer into a buffer or Workgroup memory (a variable pointer).
+    """
     if op.name == "spirv.func":
         return
     arguments = [a for region in op.regions for block in region.blocks for a in block.args]
@@ -422,7 +426,7 @@ def _variable_pointers(op: Operation, requirement: Requirement) -> None:
 
 
 def _matrix_use(op: Operation, requirement: Requirement) -> None:
-    """A conversion that changes a cooperative matrix's use."""
+    """Adds the needs of a conversion that changes a cooperative matrix's use."""
     if len(op.operands) != 1 or len(op.results) != 1 or op.name.startswith("spirv.NV."):
         return
     before, after = op.operands[0].type, op.results[0].type
@@ -435,7 +439,7 @@ def _matrix_use(op: Operation, requirement: Requirement) -> None:
 
 
 def _specialization_constant(op: Operation, requirement: Requirement) -> None:
-    """The type of a specialization constant, which only its default value states."""
+    """Adds the needs of a specialization constant's type, which only its default value states."""
     default = op.properties.get("default_value")
     if isinstance(default, TypedAttribute):
         requirement.type(default.get_type(), computed=True)
@@ -446,4 +450,4 @@ SPECIAL: Sequence[Callable[[Operation, Requirement], None]] = (
     _matrix_use,
     _specialization_constant,
 )
-"""Rules about several operations, each a line or two of the specification."""
+"""Rules that need several operations."""

@@ -1,5 +1,6 @@
 """
-`spirv-share-kernels`: kernels that differ in numbers only become one, which is passed the numbers.
+`spirv-share-kernels`: merges kernels that differ only in numbers. The numbers become push
+constants.
 
     gpu.launch_func @f::@f ...       %c = spirv.Constant 0.25 : f32
     gpu.launch_func @g::@g ...       %c = spirv.Constant 0.5 : f32
@@ -9,10 +10,10 @@
     spirv.GlobalVariable @f_numbers {schedule.numbers} : !spirv.ptr<!spirv.struct<(f32 [0]), Block>,
                                                                     PushConstant>
 
-Layers of a network are alike: quantized ones differ in scales and zero points, and kernels whose
-shapes only decide how many workgroups there are differ in nothing. A number that all have stays a
-constant; those that differ become members of a block of push constants, one for each set of places
-that agree. A driver then has fewer kernels to compile, and a program fewer to store.
+Many layers of a network differ only in numbers: quantized ones in scales and zero points, and
+others only in the number of workgroups. A number that is equal in all kernels stays a constant.
+Numbers that differ become members of a block of push constants; places that always have equal
+numbers share a member. So drivers compile fewer kernels, and programs store fewer.
 `kernel_template` tells numbers that may differ from addresses. Kernels with dynamic sizes have such
 a block already and are shared only where they are equal.
 """
@@ -50,7 +51,7 @@ MOST_NUMBERS = 32
 
 @dataclass(frozen=True)
 class ShareKernelsPass(ModulePass):
-    """Makes kernels that differ in numbers only one kernel, which is passed the numbers."""
+    """Merges kernels that differ only in numbers; the numbers become push constants."""
 
     name = NAME
 
@@ -97,7 +98,10 @@ def _has_block(module: ModuleOp) -> bool:
 
 
 def _share(group: Sequence[_Kernel]) -> None:
-    """Merges those kernels of a group that differ only in numbers, as far as the numbers fit."""
+    """
+    Merges the kernels of a group that differ only in numbers, as far as push constants hold the
+    numbers.
+    """
     first = group[0]
     if _has_block(first.module):
         equal: dict[tuple[Number, ...], list[_Kernel]] = {}
@@ -116,7 +120,7 @@ def _share(group: Sequence[_Kernel]) -> None:
 
 
 def _launch_first(group: Sequence[_Kernel], numbers: Sequence[Sequence[Number]]) -> None:
-    """Launch the first kernel of a group instead of each, with the numbers of each."""
+    """Makes all launches of a group launch its first kernel, each with its own numbers."""
     first = group[0]
     assert first.module.sym_name is not None
     for kernel, given in zip(group, numbers, strict=True):
@@ -134,7 +138,7 @@ def _take_numbers(
     columns: Sequence[tuple[Number, ...]],
     differing: Sequence[tuple[Number, ...]],
 ) -> None:
-    """Read numbers from a block of push constants instead of constants."""
+    """Replaces constants by reads from a block of push constants."""
     types = [f32 if column[0].type == f32 else i32 for column in differing]
     offsets = [NUMBER_BYTES * n for n in range(len(types))]
     struct = StructType(types, offsets, [], [Decoration.Block])
@@ -182,7 +186,7 @@ def _at_top(function: FuncOp, module: ModuleOp) -> SpirvEmitter:
 def _member(
     emitter: SpirvEmitter, variable: GlobalVariableOp, number: int, like: Number, type: Attribute
 ) -> SSAValue:
-    """A member of the block as a number or a splat of it; bytes are passed as words."""
+    """Reads a member of the block as a number or a splat of it; bytes are passed as words."""
     address, index = emitter.address(variable), emitter.index(number)
     chain = emitter.once(("chain", number), lambda: AccessChainOp(address, [index]))
     value = emitter.once(("word", number), lambda: LoadOp(chain))

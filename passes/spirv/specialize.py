@@ -1,12 +1,12 @@
 """
-Specialization constants become constants, and everything that they decide is folded.
+Replaces specialization constants by constants, and folds everything that depends on them.
 
     spirv-specialize{values="0=16","tile=64"}
     spirv-specialize{defaults=true}
 
-A constant is named by its SpecId or its symbol. Folded are operations on specialization constants,
-sizes and scopes in types, the operands of execution modes (LocalSizeId becomes LocalSize) and
-composites, the WorkgroupSize built-in among them. A constant that a symbol still refers to (a
+A constant is named by its SpecId or its symbol. This folds operations on specialization constants,
+sizes and scopes in types, operands of execution modes (LocalSizeId becomes LocalSize), and
+composites such as the WorkgroupSize built-in. A constant that a symbol still refers to (a
 variable's initializer) becomes a constant of that name.
 """
 
@@ -64,7 +64,8 @@ def parse_values(texts: Iterable[str]) -> dict[str, str]:
 
 def specialize(module: SPIRVModuleOp, values: Mapping[str, str], *, defaults: bool = False) -> None:
     """
-    Freeze the constants that `values` names by SpecId or symbol, with `defaults` all of them.
+    Freezes the constants that `values` names by SpecId or symbol; with `defaults`, all others at
+    their defaults.
 
     Raises `PassFailedException` for a name the module does not have, a value that its type cannot
     hold, and a value that makes a type invalid.
@@ -80,7 +81,8 @@ class SpecializePass(ModulePass):
     """
     Freezes specialization constants and folds what they decide.
 
-    `values` has `ID=VALUE` with a SpecId or a symbol; `defaults` freezes the others as they are.
+    `values` has `ID=VALUE` with a SpecId or a symbol; `defaults` freezes the others at their
+    default values.
     """
 
     name = NAME
@@ -88,7 +90,7 @@ class SpecializePass(ModulePass):
     values: tuple[str, ...] = ()
     """ID=VALUE by a SpecId or a symbol, several in quotes and separated by commas."""
     defaults: bool = False
-    """Freeze the constants that `values` does not name as they are."""
+    """Freeze the constants that `values` does not name at their default values."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         modules = [o for o in op.walk() if isinstance(o, SPIRVModuleOp)]
@@ -126,7 +128,7 @@ class Specialization:
 
     def _freeze(self, values: Mapping[str, str], *, defaults: bool) -> None:
         constants = [o for o in self.module.body.block.ops if isinstance(o, spv.SpecConstantOp)]
-        # Several constants may have one SpecId: a value is then for all of them.
+        # If several constants have the same SpecId, a value is for all of them.
         by_key: dict[str, list[spv.SpecConstantOp]] = {}
         for op in constants:
             by_key.setdefault(op.sym_name.data, []).append(op)
@@ -247,7 +249,7 @@ class Specialization:
     # Types.
 
     def _type(self, attribute: Attribute) -> Attribute:
-        """An attribute with the numbers of its symbols."""
+        """Replaces symbols in an attribute by their numbers."""
         known = self._types.get(attribute)
         if known is None:
             known = self._types[attribute] = self._replacement(attribute)
@@ -284,7 +286,7 @@ class Specialization:
     def _number(value: spv.Number, bases: Iterable[type[Attribute]]) -> Attribute:
         """Converts a number to the attribute that a declaration needs."""
         if not isinstance(value, IntegerAttr):
-            raise PassFailedException(f"{NAME}: {value} stands where an integer must")
+            raise PassFailedException(f"{NAME}: {value} is given, where an integer is needed")
         number = value.value.data & 0xFFFFFFFF
         for cls in bases:
             if issubclass(cls, spv.EnumerationAttr):
@@ -299,7 +301,10 @@ class Specialization:
     # Remaining specialization constants
 
     def _drop(self) -> None:
-        """Removes the constants that nothing names; the others become constants of their name."""
+        """
+        Removes unused constants; constants that are still referred to become constants of the same
+        name.
+        """
         used = _symbols_in(self.module)
         for op in list(self.module.body.block.ops):
             if not isinstance(op, spv.SpecConstantOp | spv.RawGlobalOp) or op.sym_name is None:

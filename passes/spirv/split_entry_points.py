@@ -1,14 +1,14 @@
 """
-`spirv-split-entry-points`: each entry point gets a `spirv.module` of its own.
+`spirv-split-entry-points`: moves each entry point to a `spirv.module` of its own.
 
     spirv.module @kernels { @f, @g, shared variables }      spirv.module @f { @f, its variables }
     gpu.launch_func @kernels::@f                        ->  spirv.module @g { @g, its variables }
                                                             gpu.launch_func @f::@f
 
-A driver reads the whole module for each pipeline that it makes, so a program of a hundred kernels
-in one module costs it ten thousand kernels. And what holds for a module as a whole (its
-capabilities, the size of its workgroups) then holds for a kernel. An entry point takes along what
-it reaches: the functions that it calls, the variables and constants that these name.
+A driver reads the whole module for each pipeline that it makes: for a hundred kernels in one
+module, it reads ten thousand. Also, properties of a whole module (capabilities, workgroup size)
+then apply to a single kernel. An entry point's module has the functions that it calls, and the
+variables and constants that these use.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class SplitEntryPointsPass(ModulePass):
     """
     Gives each entry point of a spirv.module a module of its own, named after it.
 
-    Launches follow. A module without a name and with one entry point stays as it is, as does one
-    without entry points.
+    Launches are updated. A module without a name and with one entry point stays as it is, as does
+    one without entry points.
     """
 
     name = NAME
@@ -58,8 +58,8 @@ def split(root: BuiltinModuleOp, modules: Sequence[ModuleOp]) -> None:
             continue
         if module.parent_op() is not root:
             raise PassFailedException(
-                f"{NAME}: 'spirv.module' {_symbol(module) or 'without a name'} stands in another "
-                "operation than the program's module: move it there"
+                f"{NAME}: 'spirv.module' {_symbol(module) or 'without a name'} is nested in "
+                f"another operation: move it into the program's module"
             )
         name = _symbol(module)
         names: list[str] = []
@@ -96,8 +96,8 @@ def _parts(
     module: ModuleOp, entries: Sequence[EntryPointOp], names: Sequence[str]
 ) -> list[ModuleOp]:
     """
-    A module for each entry point; operations that the last one needs move there, the rest is
-    cloned.
+    Makes a module for each entry point. The last one gets the original operations, the others get
+    clones.
     """
     contents = _Contents(module)
     kept = [contents.of(entry) for entry in entries]
@@ -122,7 +122,7 @@ def _parts(
 
 
 class _Contents:
-    """The operations of a module, and which of them name which."""
+    """The operations of a module, and the symbols that each refers to."""
 
     def __init__(self, module: ModuleOp):
         self.place = {op: number for number, op in enumerate(module.body.block.ops)}
@@ -154,7 +154,7 @@ class _Contents:
         return sorted(kept, key=self.place.__getitem__)
 
     def _mentioned(self, op: Operation) -> frozenset[str]:
-        """The module's symbols that an operation names, in its body and in its types too."""
+        """The module's symbols that an operation refers to, also in its body and its types."""
         symbols: set[str] = set()
         for inner in op.walk():
             for attribute in (*inner.properties.values(), *inner.attributes.values()):
@@ -167,7 +167,7 @@ class _Contents:
         return frozenset(symbols & self.named.keys())
 
     def _in(self, attribute: Attribute) -> frozenset[str]:
-        """The symbols in an attribute; attributes live as long as the module, which is enough."""
+        """The symbols in an attribute, cached by its id, which is safe while the module lives."""
         known = self._in_attributes.get(id(attribute))
         if known is not None:
             return known

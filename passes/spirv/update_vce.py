@@ -1,10 +1,10 @@
 """
-`spirv-update-vce`: a module's version, capabilities and extensions follow from its contents.
+`spirv-update-vce`: derives a module's version, capabilities and extensions from its contents.
 
-The pass replaces the module's triple. Where several capabilities would do, one that the module
-needs anyway or that it declared before is taken, else the one that brings the least with it; a
-capability that another one implies is not repeated. An extension is declared only where the version
-lacks what it provides.
+The pass replaces the module's triple. If several capabilities suffice, the pass takes one that the
+module needs anyway or declared before, else the one that implies the fewest others. A capability
+that another one implies is not listed. An extension is declared only where the version lacks what
+it provides.
 
 A shader with cooperative matrices uses the Vulkan memory model (CM-02), so a module that says
 GLSL450 is changed to it, its barriers and shared accesses with it.
@@ -34,17 +34,17 @@ from xdsl_spirv.passes.spirv.requirements import Need, needs_of, requirements
 from xdsl_spirv.targets import Target
 
 VULKAN_1_3: Version = (1, 6)
-"""The version of SPIR-V that Vulkan 1.3 takes, with every extension that Vulkan has of it."""
+"""The latest version of SPIR-V that Vulkan 1.3 accepts."""
 
 
 @dataclass(frozen=True)
 class UpdateVCEPass(ModulePass):
-    """Deduce the version, capability and extension triple of every `spirv.module`."""
+    """Derives the version, capability and extension triple of every `spirv.module`."""
 
     name = "spirv-update-vce"
 
     version: str | float = 1.6
-    """The version to declare; 1.6 is what Vulkan 1.3 takes."""
+    """The version to declare; Vulkan 1.3 accepts up to 1.6."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         version = parse_version(str(self.version))
@@ -69,7 +69,7 @@ def parse_version(text: str) -> Version:
 
 
 def update(module: ModuleOp, version: Version = VULKAN_1_3) -> None:
-    """Give the module the triple that its contents need, and the memory model they need."""
+    """Sets the triple that a module's contents need, and the memory model they need."""
     if needs_vulkan_memory_model(module):
         from xdsl_spirv.passes.spirv.vulkan_memory_model import use_vulkan_memory_model
 
@@ -78,7 +78,7 @@ def update(module: ModuleOp, version: Version = VULKAN_1_3) -> None:
 
 
 def needs_vulkan_memory_model(module: ModuleOp) -> bool:
-    """Whether a shader of another memory model has cooperative matrices (CM-02)."""
+    """True if a shader has cooperative matrices and not the Vulkan memory model (CM-02)."""
     if module.memory_model.data not in (MemoryModel.GLSL450, MemoryModel.Simple):
         return False
     needs = Solution(VULKAN_1_3, module)
@@ -93,7 +93,7 @@ def deduce(module: ModuleOp, version: Version = VULKAN_1_3) -> VerCapExtAttr:
     """
     The version, capabilities and extensions that a module needs at a version of SPIR-V.
 
-    Raises `DiagnosticException` if neither the version nor an extension offers something.
+    Raises `DiagnosticException` if neither the version nor an extension provides a feature.
     """
     needs = requirements(module)
     solution = Solution(version, module)
@@ -164,7 +164,10 @@ class Solution:
             )
 
     def _alternatives(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """The names without capabilities of the other environment, unless these are all."""
+        """
+        The names without capabilities of the other environment (kernels or shaders), unless no
+        others are left.
+        """
         return tuple(n for n in names if n != self._other) or names
 
     def _take(self, name: str) -> None:
@@ -173,7 +176,7 @@ class Solution:
         self._declared |= {name, *grammar().implied(name)}
 
     def check_least_versions(self) -> None:
-        """CM-01, ROT-01: the versions that extensions are written against."""
+        """Checks CM-01 and ROT-01: the versions that extensions are written against."""
         for name in sorted(self._declared & RULES.keys()):
             for extension in grammar().kind("Capability")[name].extensions:
                 least = WRITTEN_FOR.get(extension, self.version)
@@ -186,7 +189,7 @@ class Solution:
         self.provide(Need((), entry.extensions, entry.version), f"the capability {name}")
 
     def provide(self, need: Need, what: str) -> None:
-        """Declares the extension that a need has at this version."""
+        """Declares the extension for a need, if this version requires one."""
         if need.version is not None and need.version <= self.version:
             return
         if not need.extensions:
@@ -269,7 +272,7 @@ FLOATS = ("bfloat16-type", "float16", "float64", "float8-type")
 
 
 def refuse_what_lacks(pass_name: str, module: ModuleOp, target: Target) -> None:
-    """Refuse the first operation that needs a capability which the target does not list."""
+    """Refuses the first operation that needs a capability which the target does not list."""
     triple = module.vce_triple
     declared = {c.data for c in triple.capabilities} if triple is not None else set[Capability]()
     for capability in sorted(declared):
@@ -287,7 +290,7 @@ def refuse_what_lacks(pass_name: str, module: ModuleOp, target: Target) -> None:
 
 
 def _first_with(module: ModuleOp, capability: str) -> Operation | None:
-    """The first operation that needs a capability, or one that implies it."""
+    """The first operation that needs a capability, or another one that implies it."""
     for moves in (False, True):
         for op in module.walk():
             for need in needs_of(op, moves=moves) if op is not module else ():

@@ -1,10 +1,9 @@
 """
-A module of the GLSL450 memory model says the same under the Vulkan memory model.
+Translates a module from the GLSL450 memory model to the Vulkan memory model.
 
-There, an access that does not say otherwise is private to its invocation, and a barrier makes
-nothing available or visible unless it says so (SPIR-V, appendix on the memory model). So accesses
-to memory that invocations share become non-private, and acquiring and releasing get their two
-bits.
+In the latter, an access is private to its invocation unless it is marked, and a barrier makes
+writes available and visible only if it has these bits (SPIR-V, appendix on the memory model). So
+accesses to shared memory become non-private, and acquire and release semantics get both bits.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ ACQUIRES = spv.MemorySemantics.Acquire | BOTH
 
 
 def use_vulkan_memory_model(module: spv.ModuleOp) -> None:
-    """Change the memory model to Vulkan, and with it what accesses and barriers say."""
+    """Changes the memory model to Vulkan, and the operands of accesses and barriers with it."""
     module.memory_model = spv.MemoryModelAttr(spv.MemoryModel.Vulkan)
     for op in module.walk():
         field = ACCESSES.get(op.name)
@@ -58,7 +57,9 @@ def _share(op: Operation, field: str) -> None:
 
 
 def _semantics(before: spv.MemorySemantics) -> spv.MemorySemantics:
-    """The two bits, and acquire-release for sequential consistency, which Vulkan has not."""
+    """
+    Adds the two bits, and replaces sequential consistency, which Vulkan lacks, by acquire-release.
+    """
     after = before
     if before & RELEASES:
         after |= spv.MemorySemantics.MakeAvailable

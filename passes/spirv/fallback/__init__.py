@@ -1,1 +1,3 @@
-"""Passes that write an extension's instructions in terms of features of every Vulkan 1.2 device."""
+"""
+Passes that rewrite an extension's instructions with features that every Vulkan 1.2 device has.
+"""

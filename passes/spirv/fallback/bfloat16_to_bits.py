@@ -1,13 +1,13 @@
 """
-`spirv-bfloat16-to-bits`: bfloat16 as its 16 bits, computed with as binary32.
+`spirv-bfloat16-to-bits`: stores bfloat16 as 16-bit integers, and computes in binary32.
 
     FConvert %x : bf16 to f32  ->  Bitcast (UConvert %x : i16 to i32) << 16
     FConvert %x : f32 to bf16  ->  ((bits + 0x7FFF + bit 16) >> 16), or for a NaN the quiet one
 
-Every conversion goes through binary32 (BF-06), so do OpDot's products and sum (BF-08), and only
-they are rewritten: whatever moves values moves 16-bit integers. Rounding is to nearest even, or
-toward zero by the option (BF-07). Denormals are kept by conversions, which are operations on bits;
-a device that flushes binary32's flushes them in arithmetic.
+Only conversions and OpDot are rewritten: conversions go through binary32 (BF-06), and so do OpDot's
+products and sum (BF-08). Operations that move values move 16-bit integers. Rounding is to nearest
+even, or toward zero by the option (BF-07). Conversions are operations on bits and keep denormals.
+Arithmetic flushes them on devices that flush denormals of binary32.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ class BFloat16ToBitsPass(ModulePass):
     name = NAME
 
     rounding: str = "nearest-even"
-    """nearest-even or toward-zero."""
+    """Rounding of conversions: nearest-even or toward-zero."""
 
     as_needed: bool = False
-    """Modules are left alone whose target has the type."""
+    """Leave a module unchanged if its target has bfloat16."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         if self.rounding not in ROUNDINGS:
@@ -115,18 +115,18 @@ def lower_bfloat16(module: spv.ModuleOp, *, to_nearest: bool = True) -> None:
 
 
 def _check(op: Operation, retype: Retyping) -> None:
-    """Refuse what has bfloat16 in a way that this pass does not take apart."""
+    """Refuses operations on bfloat16 that this pass cannot rewrite."""
     types = (*op.operand_types, *op.result_types, *op.properties.values())
     for type_ in filter(retype.changes, types):
         if matrix := _inside(type_, spv.CooperativeMatrixType):
             refuse(
                 NAME,
                 op,
-                f"{matrix} stays together in a cooperative matrix: run "
-                "spirv-cooperative-matrix-to-invocations before",
+                f"{matrix} is a cooperative matrix, whose components cannot be rewritten: run "
+                f"spirv-cooperative-matrix-to-invocations before",
             )
         if declared := _inside(type_, spv.DeclaredType):
-            refuse(NAME, op, f"there is no other form of {declared} than bfloat16")
+            refuse(NAME, op, f"{declared} cannot be declared without bfloat16")
     wrapped = isinstance(op.parent_op(), spv.SpecConstantOperationOp) and isinstance(op, COMPUTES)
     carried = isinstance(op, spv.Carried) or (
         isinstance(op, spv.RawGlobalOp) and op.instruction.data == "OpSpecConstantOp"
@@ -135,11 +135,14 @@ def _check(op: Operation, retype: Retyping) -> None:
         refuse(NAME, op, "a specialization or an unknown instruction computes bfloat16: run "
                "spirv-specialize before, or declare the instruction")  # fmt: skip
     if op.name not in MOVES and not isinstance(op, COMPUTES):
-        refuse(NAME, op, "it takes or gives bfloat16 and has no form for its bits")
+        refuse(NAME, op, "it takes or gives bfloat16, and this pass has no rewrite for it")
 
 
 def _inside(attribute: Attribute, kind: type[Attribute]) -> Attribute | None:
-    """The first part of an attribute, or itself, that has this class; None if there is none."""
+    """
+    The first part of an attribute that has this class (the attribute itself counts); None if there
+    is none.
+    """
     if isinstance(attribute, kind):
         return attribute
     parts: tuple[Attribute, ...] = ()
@@ -158,7 +161,9 @@ class Lowering:
         self.to_nearest = to_nearest
 
     def rewrite(self, op: Operation, source: Attribute, target: Attribute) -> None:
-        """`source` and `target` are the operand's and the result's type before."""
+        """
+        Rewrites an operation. `source` and `target` are its operand's and result's types before.
+        """
         code = self.codes.before(op)
         values = list(op.operands)
         if isinstance(spv.element_of(source), BFloat16Type):

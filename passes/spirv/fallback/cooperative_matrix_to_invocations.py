@@ -7,9 +7,9 @@ matrices.py chooses these components; loads and stores move them one by one (mat
 arithmetic and conversions are done on each, and a MulAdd reads the others' components through
 Workgroup memory (exchange.py, multiply.py).
 
-Subgroups are *virtual* unless the option says `device`: so many invocations of the workgroup in a
-row, which the module sees as its subgroups through the built-ins, whatever the device's own are.
-Then barriers are the workgroup's, so all of it must execute a MulAdd together (uniformity.py).
+Unless the option says `device`, subgroups are *virtual*: a fixed number of consecutive invocations
+of the workgroup. The built-ins then describe these, and not the device's own subgroups. Then
+barriers are the workgroup's, so all of it must execute a MulAdd together (uniformity.py).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ MOVES = frozenset(
         "EXT.SpecConstantCompositeReplicate EXT.CompositeConstructReplicate mlir.referenceof"
     ).split()
 )
-"""Operations that are the same on arrays of components as on matrices."""
+"""Operations that do the same for arrays of components as for matrices."""
 
 
 @dataclass(frozen=True)
@@ -91,23 +91,27 @@ class CooperativeMatrixToInvocationsPass(ModulePass):
     """
     Cooperative matrices become arrays of each invocation's components.
 
-    Where entry points have workgroups of different sizes each gets a module of its own first.
-    `subgroup-size` is how many invocations share a matrix of the scope Subgroup; the default is in
-    the module's execution mode SubgroupSize, or in the target. `subgroups=device` takes the
-    device's own, which must be of that size. `workgroup-memory` is how many bytes there are in all.
-    `assume-uniform` says that a workgroup's invocations execute every MulAdd together.
+    Entry points whose workgroups differ in size are first split into modules of their own.
+    `subgroup-size` is the number of invocations that share a matrix of the scope Subgroup; the
+    default is the module's execution mode SubgroupSize, or the target's size. `subgroups=device`
+    uses the device's own subgroups, which must have that size. `workgroup-memory` is the size of
+    Workgroup memory in bytes. `assume-uniform` promises that a workgroup's invocations execute
+    every MulAdd together.
     """
 
     name = NAME
 
     subgroup_size: int = 0
-    """Invocations that share a matrix; 0: as the module's SubgroupSize says, or the target."""
+    """Invocations that share a matrix; 0: the module's SubgroupSize, or the target's."""
     subgroups: str = "virtual"
-    """virtual, or device: the device's own subgroups, which must be of that size."""
+    """virtual, or device: the device's own subgroups, which must have that size."""
     workgroup_memory: int = 0
-    """Bytes of Workgroup memory that there are in all; 0: as the target has, or 32768."""
+    """Size of Workgroup memory in bytes; 0: the target's size, or 32768."""
     assume_uniform: bool = False
-    """A workgroup's invocations execute every MulAdd together, whatever the module shows."""
+    """
+    Assume that a workgroup's invocations execute every MulAdd together, even if that is not
+    provable.
+    """
     target: str = ""
     """A device's name or target file; without it the module's, if it names one."""
 
@@ -186,7 +190,7 @@ def lower_cooperative_matrices(module: spv.ModuleOp, options: Options) -> None:
 
 
 class Lowering:
-    """One run over one module: everything is planned and checked, then changed."""
+    """Lowers one module: plans and checks all changes first, then makes them."""
 
     def __init__(self, module: spv.ModuleOp, options: Options):
         self.module = module
@@ -250,7 +254,12 @@ class Lowering:
         elif isinstance(op, spv.CooperativeMatrixLoadOp | spv.CooperativeMatrixStoreOp):
             self.memories[op] = MatrixMemory(NAME, op, self.forms[op])
         elif type(op) not in REWRITES and op.name not in MOVES:
-            refuse(NAME, op, "arrays cannot replace its cooperative matrices")
+            refuse(
+                NAME,
+                op,
+                "its cooperative matrices cannot be replaced by arrays: this operation has no "
+                "rewrite",
+            )
 
     def _check_flow(self) -> None:
         """Checks that every workgroup barrier is in uniform control flow."""
@@ -264,8 +273,8 @@ class Lowering:
                     op,
                     "it is not clear that all invocations of the workgroup execute it together, as "
                     f"virtual subgroups of {batch.group.lanes} need: use subgroups=device on a "
-                    f"device with subgroups of {batch.group.lanes}, or say assume-uniform if they "
-                    "do",
+                    f"device with subgroups of {batch.group.lanes}, or give assume-uniform if "
+                    f"they do",
                 )
 
     # Rewriting.

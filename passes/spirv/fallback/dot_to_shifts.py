@@ -1,5 +1,5 @@
 """
-`spirv-dot-to-shifts`: integer dot products as extensions, multiplications and additions.
+`spirv-dot-to-shifts`: rewrites integer dot products as extensions, multiplications and additions.
 
     SDot a, b : packed   ->  sum over i of (signed byte i of a) * (signed byte i of b)
 
@@ -34,7 +34,7 @@ BYTES = 4
 
 @dataclass(frozen=True)
 class DotToShiftsPass(ModulePass):
-    """Every integer dot product becomes shifts, conversions, multiplications and additions."""
+    """Rewrites every integer dot product as shifts, conversions, multiplications and additions."""
 
     name = NAME
 
@@ -68,7 +68,7 @@ class DotToShifts(RewritePattern):
 
 
 def lower_dot_product(op: spv.IntegerDotOperation, code: SpirvEmitter) -> SSAValue:
-    """The value of a dot product, written without it."""
+    """Computes the value of a dot product without the instruction."""
     result = spv.width_of(op.result.type)
     signs = (
         op.SIGNEDNESS is not spv.DotSignedness.UNSIGNED,
@@ -92,7 +92,9 @@ def lower_dot_product(op: spv.IntegerDotOperation, code: SpirvEmitter) -> SSAVal
 
 
 def _working_width(op: spv.IntegerDotOperation, result: int) -> int:
-    """32 or 64 bits: the result's, or 32 where the exact sum of 64 bits fits them."""
+    """
+    Width to compute in: the result's, at least 32 bits, or 32 if a 64-bit result's exact sum fits.
+    """
     vector = op.vector_1.type
     count = spv.component_count(vector) if isinstance(vector, VectorType) else BYTES
     width = spv.width_of(spv.element_of(vector)) if isinstance(vector, VectorType) else 8
@@ -109,7 +111,7 @@ def _components(code: SpirvEmitter, vector: SSAValue, wide: int, *, sign: bool) 
 
 
 def _byte(code: SpirvEmitter, packed: SSAValue, number: int, *, sign: bool) -> SSAValue:
-    """Byte `number`, the least significant first (DOT-14), extended to 32 bits."""
+    """Extracts byte `number`, the least significant first (DOT-14), extended to 32 bits."""
     if number == BYTES - 1:
         shift = spv.ShiftRightArithmeticOp if sign else spv.ShiftRightLogicalOp
         return code.add(shift(packed, code.number(8 * number)))

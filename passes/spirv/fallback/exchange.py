@@ -1,10 +1,11 @@
 """
-Workgroup memory through which the invocations that share a matrix see each other's components.
+Exchanges components through Workgroup memory between the invocations that share a matrix.
 
 A MulAdd needs rows of A and columns of B, which other invocations hold. MulAdds of a block whose
-factors are all known before the first of them form a batch: their factors are written once, each to
-a place of its own, a barrier, the products, a barrier. Factors are converted to the type that is
-computed in before they are written. A batch ends where it would need more memory than there is.
+factors are all known before the first of them form a batch: all factors are written, each to a
+place of its own, then come a barrier, the products, and another barrier. Factors are converted to
+the type of the computation before they are written. A batch ends where it would need more memory
+than is available.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ExchangingOp = spv.CooperativeMatrixMulAddOp | spv.CooperativeMatrixStoreOp
 
 @dataclass
 class Batch:
-    """Operations that share one filling of the memory."""
+    """Operations whose factors are in the memory at the same time."""
 
     type: Attribute
     """The type of an element of the memory."""
@@ -84,7 +85,10 @@ class Exchange:
     def batch_products(
         self, block: Block, products: Mapping[Operation, Product], ends: Container[Operation]
     ) -> None:
-        """Make the batches of a block's MulAdds; operations of `ends` use the memory themselves."""
+        """
+        Makes the batches of a block's MulAdds. Operations of `ends` use the memory themselves, and
+        so end a batch.
+        """
         self._open = None
         for op in block.ops:
             if isinstance(op, spv.CooperativeMatrixMulAddOp) and op in products:
@@ -93,7 +97,7 @@ class Exchange:
                 self._open = None
 
     def batch_store(self, op: ExchangingOp, form: Form) -> None:
-        """A store whose components share numbers in memory."""
+        """Makes the batch of a store in which several components share a number in memory."""
         batch = Batch(IntegerType(32), form.group)
         self._begin(batch, op, [(op, form.total)])
 
@@ -153,7 +157,10 @@ class Exchange:
             self._check_other_memory()
 
     def _check_other_memory(self) -> None:
-        """Explicitly laid out Workgroup memory is one memory, and allows no other (SPIR-V 2.16)."""
+        """
+        Refuses Workgroup memory with an explicit layout, which allows no other variables (SPIR-V
+        2.16).
+        """
         for op in self.module.body.block.ops:
             if (
                 isinstance(op, spv.GlobalVariableOp)
@@ -164,8 +171,8 @@ class Exchange:
                     refuse(
                         self.pass_name,
                         op,
-                        "it lays out the Workgroup memory explicitly, so that the memory needed "
-                        "for MulAdds cannot stand beside it: declare it without Block",
+                        "it has an explicit layout, so that no other Workgroup memory, which "
+                        "MulAdds need, can be declared: declare it without Block",
                     )
 
     # Code.

@@ -15,7 +15,7 @@ from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 
 class FunctionEmitter(SpirvEmitter):
     """
-    Writes into one function, where `before` says.
+    Writes into one function, at the place that `before` sets.
 
     Index arithmetic on constants and built-ins is hoisted to the function's top.
     """
@@ -26,7 +26,7 @@ class FunctionEmitter(SpirvEmitter):
         self._top_values: set[SSAValue] = set()
 
     def before(self, op: Operation) -> None:
-        """Write from now on before `op`, or at the function's top."""
+        """Sets the place to write at: before `op`, or at the function's top."""
         self.scopes[1:] = [Scope(InsertPoint.before(op))]
 
     def insert(self, op: Operation, depth: int = -1) -> None:
@@ -64,7 +64,7 @@ class ModuleEmitter:
         self._emitters: dict[spv.FuncOp, FunctionEmitter] = {}
 
     def before(self, op: Operation) -> FunctionEmitter:
-        """The emitter of the function that `op` stands in, writing before `op`."""
+        """Returns the emitter of the function around `op`, set to write before `op`."""
         parent = op.parent_op()
         while not isinstance(parent, spv.FuncOp):
             assert parent is not None

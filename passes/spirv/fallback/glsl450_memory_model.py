@@ -1,10 +1,10 @@
 """
-`spirv-to-glsl450-memory-model`: what a module of the Vulkan memory model says, in the older one.
+`spirv-to-glsl450-memory-model`: translates a module from the Vulkan memory model to GLSL450.
 
 Under GLSL450 every access to Workgroup memory is what the Vulkan model calls non-private, and a
-barrier makes available and visible what it orders, so those words go. A buffer through which
-invocations see each other's writes is Coherent there: the variable is decorated so where an access
-to it was non-private.
+barrier makes available and visible what it orders, so these operands are removed. Under GLSL450 a
+buffer through which invocations see each other's writes is Coherent: a variable with non-private
+accesses gets this decoration.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class GLSL450MemoryModelPass(ModulePass):
 
 
 def use_glsl450_memory_model(module: spv.ModuleOp) -> None:
-    """Change a module of the Vulkan memory model."""
+    """Translates a module from the Vulkan memory model to GLSL450."""
     for op in module.walk():
         _check(op)
     variables = {
@@ -83,7 +83,7 @@ def _check(op: Operation) -> None:
         if isinstance(attribute, spv.MemorySemanticsAttr) and (
             attribute.data & spv.MemorySemantics.Volatile
         ):
-            refuse(NAME, op, "the semantics Volatile are the Vulkan memory model's alone")
+            refuse(NAME, op, "GLSL450 has no memory semantics Volatile: remove it")
 
 
 def _access(
@@ -109,11 +109,21 @@ def _make_coherent(
     op: Operation, pointer: SSAValue, variables: dict[str, spv.ModuleVariable]
 ) -> None:
     if not isinstance(pointer.type, spv.PointerType):
-        refuse(NAME, op, f"{pointer.type} does not say which variable is shared")
+        refuse(
+            NAME,
+            op,
+            f"{pointer.type} does not show which variable to decorate with Coherent: access the "
+            f"variable directly",
+        )
     storage = pointer.type.storage_class.data
     if storage not in (*BUFFERS, spv.StorageClass.PhysicalStorageBuffer):
         return
     root = variable_behind(pointer)
     if storage not in BUFFERS or not isinstance(root, spv.AddressOfOp):
-        refuse(NAME, op, "no variable is named that could be decorated with Coherent")
+        refuse(
+            NAME,
+            op,
+            "it accesses no variable that could be decorated with Coherent: access a variable "
+            "directly",
+        )
     variables[root.variable.string_value()].attributes["coherent"] = UnitAttr()

@@ -48,7 +48,7 @@ LAID_OUT = (
     spv.StorageClass.PushConstant,
     spv.StorageClass.Uniform,
 )
-"""Memory whose arrays have strides."""
+"""Storage classes in which arrays have strides."""
 
 
 def _is_wide(type_: Attribute) -> bool:
@@ -58,7 +58,7 @@ def _is_wide(type_: Attribute) -> bool:
 
 
 def _unlaid(attribute: Attribute) -> Attribute | None:
-    """The replacement of a 64-bit type in memory without layout; None for other types."""
+    """The replacement of a 64-bit type in memory without explicit layout; None for other types."""
     if not _is_wide(attribute):
         return None
     if isinstance(attribute, VectorType):
@@ -87,7 +87,7 @@ def _is_uniform_vector(attribute: Attribute) -> bool:
 
 
 def lower_int64(module: spv.ModuleOp) -> None:
-    """Rewrite a module that has 64-bit integers; `PassFailedException` where it cannot."""
+    """Rewrite a module that has 64-bit integers; raises `PassFailedException` if it cannot."""
     retype = Retyping(_laid_out)
     codes = ModuleEmitter(module)
     rewrite_once(module, DotToShifts(codes, retype.touches))
@@ -108,14 +108,14 @@ def lower_int64(module: spv.ModuleOp) -> None:
 
 
 def _concerns(op: Operation, retype: Retyping) -> bool:
-    """Whether an operation has 64-bit integers; a constant's symbol says it by its value."""
+    """True if an operation has 64-bit integers. A constant's value counts, too."""
     if isinstance(op, spv.ConstantSymbol) and not isinstance(op, spv.RawGlobalOp):
         return retype.changes(op.constant_type)
     return retype.touches(op)
 
 
 def _erase_unused(module: spv.ModuleOp) -> None:
-    """Erase values that were put together and are read in parts only, and their parts."""
+    """Erases unused composites, and the parts from which they were built."""
     kinds = (spv.CompositeConstructOp, spv.CompositeExtractOp, spv.ConstantOp)
     for op in reversed([op for op in module.walk() if isinstance(op, kinds)]):
         if not op.results[0].first_use:
@@ -123,7 +123,7 @@ def _erase_unused(module: spv.ModuleOp) -> None:
 
 
 def _constant(value: Attribute) -> Attribute:
-    """The same number, numbers or list of them, in words."""
+    """Writes the same number, numbers or list of numbers in words."""
     if isinstance(value, ArrayAttr):
         return ArrayAttr([_constant(part) for part in value])  # pyright: ignore
     if isinstance(value, IntegerAttr) and _is_wide(value.type):
@@ -142,7 +142,7 @@ def _dense(shape: Sequence[int], data: bytes) -> Attribute:
 
 
 def _check(op: Operation) -> None:
-    """Refuse what has 64-bit integers in a way that words do not have."""
+    """Refuses operations on 64-bit integers that have no form in words."""
     if isinstance(op, spv.RawGlobalOp) and not op.constant_like:
         return
     if isinstance(op, spv.AtomicOperation):
@@ -152,18 +152,22 @@ def _check(op: Operation) -> None:
         refuse(
             NAME,
             op,
-            "a Uniform block's arrays have steps of 16 bytes, and a vector of 64-bit integers "
-            "becomes an array of steps of 8: keep it in a StorageBuffer, or its components apart",
+            "a vector of 64-bit integers becomes an array with a stride of 8 bytes, and arrays "
+            "in a Uniform block have strides of 16: use a StorageBuffer, or separate members",
         )
     specialized = isinstance(op, spv.ConstantSymbol | spv.SpecConstantOperationOp)
     if specialized or isinstance(op.parent_op(), spv.SpecConstantOperationOp):
-        refuse(NAME, op, "64-bit numbers are not specialized in words: run spirv-specialize before")
+        refuse(
+            NAME,
+            op,
+            "a 64-bit specialization constant has no form in words: run spirv-specialize before",
+        )
     if op.name not in MOVES and type(op) not in COMPUTES:
         refuse(NAME, op, "it takes or gives 64-bit integers and has no form in words")
 
 
 class _Lowering:
-    """Rewrites operations whose values are words already."""
+    """Rewrites operations after their values have become words."""
 
     def __init__(self, codes: ModuleEmitter, division: Division):
         self.codes = codes
@@ -174,7 +178,7 @@ class _Lowering:
     def rewrite(
         self, op: Operation, operands: Sequence[Attribute], results: Sequence[Attribute]
     ) -> None:
-        """`operands` and `results` are the types before."""
+        """Rewrites an operation. `operands` and `results` are its types before."""
         if op.parent_op() is None or op.name in ("spirv.func", "spirv.GlobalVariable"):
             return
         if isinstance(op, spv.ConstantOp) or isinstance(op.parent_op(), spv.ModuleOp):
@@ -219,7 +223,7 @@ class _Lowering:
     # Scalars of values
 
     def _parts(self, value: SSAValue, type_: Attribute, count: int = 1) -> list[Part]:
-        """The scalars of a value whose former type is given; a single scalar is repeated."""
+        """Returns the scalars of a value of a former type; a single scalar is repeated."""
         vector = isinstance(type_, VectorType)
         if vector:
             scalars = [self.code.component(value, i) for i in range(spv.component_count(type_))]
@@ -281,7 +285,7 @@ class _Lowering:
     # Operations that move
 
     def _index(self, value: SSAValue, type_: Attribute) -> SSAValue:
-        """An index in one word."""
+        """Converts an index to one word."""
         return self.words.pair(value).low if _is_wide(type_) else value
 
     def _address(self, op: Operation, operands: Sequence[Attribute]) -> None:
@@ -289,7 +293,7 @@ class _Lowering:
             op.operands[number] = self._index(value, type_)
 
     def _at(self, parts: Sequence[Part], index: SSAValue) -> Part:
-        """Selects the part whose number is computed at run time."""
+        """Selects a part of a composite by an index that is computed at run time."""
         result = parts[0]
         for number, part in enumerate(parts[1:], start=1):
             assert isinstance(result, Pair)
@@ -316,7 +320,7 @@ class _Lowering:
         self._replace(op, results, parts)
 
     def _bitcast(self, op: spv.BitcastOp, source: Attribute, target: Attribute) -> None:
-        """Words are the bits; vectors of them go through a vector of all words."""
+        """Casts bits: words are the bits, and vectors go through a vector of all words."""
         value = op.operand
         if value.type == op.result.type:
             Rewriter.replace_op(op, [], [value])
@@ -339,7 +343,7 @@ class _Lowering:
             pairs = [Pair(*components[i : i + 2]) for i in range(0, len(components), 2)]
             self._replace(op, [target], pairs)
 
-    # Memory without strides has other arrays than values.
+    # Arrays in memory without strides have another type than array values.
 
     def _load(self, op: spv.LoadOp) -> None:
         pointer, type_ = op.pointer.type, op.result.type

@@ -11,7 +11,7 @@ from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 
 
 def saturating_add(code: SpirvEmitter, a: SSAValue, b: SSAValue, *, sign: bool) -> SSAValue:
-    """a + b clamped to the range of their type, which is read with or without `sign`."""
+    """Returns a + b clamped to the range of their type, read as signed if `sign`."""
     width = width_of(a.type)
     total = code.add(arithmetic.IAddOp(a, b))
     if not sign:
@@ -27,9 +27,8 @@ def saturating_add(code: SpirvEmitter, a: SSAValue, b: SSAValue, *, sign: bool) 
 
 def saturating_mixed_add(code: SpirvEmitter, a: SSAValue, b: SSAValue, *, sign: bool) -> SSAValue:
     """
-    a + b clamped to a's range, where b has the other signedness.
-
-    With `sign` a has one and b has none; without it the other way round.
+    Returns a + b clamped to a's range, where b has the other signedness: `sign` says if a is
+    signed.
     """
     total = code.add(arithmetic.IAddOp(a, b))
     if sign:
@@ -45,7 +44,7 @@ def saturating_mixed_add(code: SpirvEmitter, a: SSAValue, b: SSAValue, *, sign: 
 
 
 def clamp(code: SpirvEmitter, value: SSAValue, width: int, *, sign: bool) -> SSAValue:
-    """An i32 clamped to the range of `width` bits."""
+    """Clamps an i32 to the range of `width` bits."""
     assert value.type == IntegerType(32)
     least, most = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if sign else (0, (1 << width) - 1)
     less = logic.SLessThanOp if sign else logic.ULessThanOp

@@ -2,9 +2,9 @@
 Assigns components of a cooperative matrix to invocations; each invocation has an array.
 
 Component i of lane l is the one at position i * lanes + l, row by row: an array of as many
-components as the lanes need, rounded up. Lanes are the invocations of the scope's instance: a
-workgroup, or a subgroup, which is the device's own or a *virtual* one: so many invocations in a row
-of the workgroup, whatever the device's subgroups are.
+components as the lanes need, rounded up. Lanes are the invocations of one instance of the scope: of
+a workgroup, of a subgroup of the device, or of a *virtual* subgroup, which is a fixed number of
+consecutive invocations of a workgroup.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from xdsl_spirv.passes.spirv.fallback.workgroups import workgroup_size
 
 @dataclass(frozen=True)
 class Group:
-    """The invocations that share a matrix: how many, and how many such groups a workgroup has."""
+    """
+    The invocations that share a matrix: their number, and the number of such groups in a workgroup.
+    """
 
     lanes: int
     count: int
@@ -79,7 +81,7 @@ class Form:
         return spv.ArrayType(self.count, self.element)
 
     def place(self, code: SpirvEmitter, number: int) -> Place:
-        """The position of the invocation's component `number`."""
+        """Computes the place of the invocation's component `number`."""
         lanes, columns, lane = self.group.lanes, self.columns, self.group.lane(code)
         if (number + 1) * lanes > self.total:
             return self._last_place(code, number)
@@ -100,7 +102,7 @@ class Form:
         return Place(row, column, exists)
 
     def _last_place(self, code: SpirvEmitter, number: int) -> Place:
-        """The place of a component that some lanes lack: they get the last component's."""
+        """The place that lanes use for a component they lack: the place of the last component."""
         position = self.position(code, number)
         exists = code.below(position, self.total)
         return self._any_place(code, code.select(exists, position, self.total - 1), exists)
@@ -117,7 +119,7 @@ class Sharing:
         self._forms: dict[spv.CooperativeMatrixType, Form] = {}
 
     def form(self, type_: spv.CooperativeMatrixType, op: Operation) -> Form:
-        """The form of a type; `op` has it, for a refusal's place."""
+        """Returns the form of a type. `op` is the place of a refusal."""
         if type_ not in self._forms:
             self._forms[type_] = self._new_form(type_, op)
         return self._forms[type_]
@@ -153,7 +155,8 @@ class Sharing:
             refuse(
                 self.pass_name,
                 op,
-                f"how many invocations share {type_} is not known: give subgroup-size, or a target",
+                f"the number of invocations that share {type_} is not known: give subgroup-size, "
+                f"or a target",
             )
         if size % lanes:
             refuse(

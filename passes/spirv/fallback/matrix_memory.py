@@ -2,9 +2,8 @@
 Components of a cooperative matrix in memory, one by one.
 
 A line (a row or a column) begins at `pointer[line * stride]`, counted in elements of the pointee,
-and its components lie in a row from there (CM-13). Where the pointee is made of numbers as wide as
-a component, each component is one of them; of wider ones it is some bits, of narrower ones it is
-several.
+and its components lie in a row from there (CM-13). If the pointee's numbers are as wide as a
+component, each component is one number. It is a part of a wider number, or several narrower ones.
 """
 
 from __future__ import annotations
@@ -40,19 +39,21 @@ class MatrixMemory:
         self.form = form
         pointer = op.pointer.type
         if not isinstance(pointer, spv.PointerType):
-            self._refuse(f"{pointer} does not say what it points to")
+            self._refuse(f"{pointer} has no pointee type: use a typed pointer")
         self.storage = pointer.storage_class.data
         self.pointee = pointer.pointee
         self.number = spv.element_of(self.pointee)
         self.vector = spv.component_count(self.pointee)
         if self.vector & (self.vector - 1):
-            self._refuse(f"a {self.pointee} has gaps behind it: load through another pointee")
+            self._refuse(f"a {self.pointee} is followed by padding: load through another pointee")
         layout = op.matrix_layout
         if not isinstance(layout, spv.CooperativeMatrixLayoutAttr):
             self._refuse(f"{layout} decides the layout: run spirv-specialize before")
         self.by_rows = layout.data is spv.CooperativeMatrixLayout.RowMajorKHR
         if not self.by_rows and layout.data is not spv.CooperativeMatrixLayout.ColumnMajorKHR:
-            self._refuse(f"the layout {layout.data.name} is the device's own")
+            self._refuse(
+                f"the layout {layout.data.name} depends on the device: use RowMajor or ColumnMajor"
+            )
         self.lines, self.length = form.rows, form.columns
         if not self.by_rows:
             self.lines, self.length = self.length, self.lines
@@ -84,17 +85,20 @@ class MatrixMemory:
                 or pointer.stride.data
             ):
                 return
-            self._refuse(f"{pointer} has no ArrayStride to step by, and comes from no access chain")
+            self._refuse(
+                f"{pointer} has no ArrayStride and comes from no access chain, so that other "
+                f"elements cannot be addressed"
+            )
         if (
             not isinstance(owner, spv.AccessChainOp | spv.InBoundsAccessChainOp)
             or not owner.indexes
         ):
             self._refuse(
-                "its pointer comes from no access chain, so that other elements cannot be named: "
-                "form it in the same function"
+                "its pointer comes from no access chain, so that other elements cannot be "
+                "addressed: form it in the same function"
             )
         if not isinstance(self._containers(owner)[-1], spv.ArrayType | spv.RuntimeArrayType):
-            self._refuse("CM-10: its pointer is not to an array's element")
+            self._refuse("CM-10: its pointer does not point to an array's element")
 
     @staticmethod
     def _containers(chain: spv.AccessChainOp | spv.InBoundsAccessChainOp) -> list[object]:
@@ -151,7 +155,7 @@ class MatrixMemory:
         return code.as_index(self.op.stride, sign=True)
 
     def spot(self, code: SpirvEmitter, line: Index, number: Index) -> Spot:
-        """Number `number` of a line."""
+        """Returns the number at index `number` of a line."""
         component = code.remainder(number, self.vector) if self.vector > 1 else None
         offset = code.times(line, self.stride(code))
         return Spot(code.plus(offset, code.divided(number, self.vector)), component)
@@ -180,7 +184,7 @@ class MatrixMemory:
         return code.same_bits(value, IntegerType(self.number_width))
 
     def write(self, code: SpirvEmitter, spot: Spot, value: SSAValue) -> None:
-        """Store a number, given as any type of its width."""
+        """Stores a number, given as a value of any type of its width."""
         pointer = self._pointer(code, spot)
         code.insert(spv.StoreOp(pointer, code.same_bits(value, self.number), self._memory()))
 
@@ -240,7 +244,7 @@ class MatrixMemory:
 
 
 def check_whole_numbers(pass_name: str, op: Operation, memory: MatrixMemory) -> None:
-    """Refuse a store whose lines end inside a number."""
+    """Refuses a store whose lines end inside a number."""
     if memory.shared_words and memory.length % memory.per_number:
         refuse(
             pass_name,

@@ -1,9 +1,10 @@
 """
-One cooperative MulAdd as each invocation computes it: its components of the result.
+Computes an invocation's components of the result of a cooperative MulAdd.
 
-Integers are computed at the result's width, at least 32 bits, to which A, B and C extend by the
-MulAdd's operands (CM-23); floats in binary32, or binary64 where one of the matrices is that, and
-rounded once to the result's type (CM-25). C is added first, with saturation last.
+Integers are computed at the result's width, at least 32 bits; the MulAdd's operands say how A, B
+and C extend to it (CM-23). Floats are computed in binary32, or binary64 if a matrix has that type,
+and rounded once to the result's type (CM-25). C is added first; if the sum saturates, it is added
+last.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Read = Callable[[SpirvEmitter, Index], SSAValue]
 
 @dataclass(frozen=True)
 class Product:
-    """The forms of a MulAdd's matrices, the type it is computed in, and its operands."""
+    """The forms of a MulAdd's matrices, the type of the computation, and its operands."""
 
     a: Form
     b: Form
@@ -41,12 +42,14 @@ class Product:
 
     @staticmethod
     def of(pass_name: str, op: spv.CooperativeMatrixMulAddOp, forms: Sequence[Form]) -> Product:
-        """Raises `PassFailedException` for floats with integers, which have no MulAdd."""
+        """Describes a MulAdd. Raises `PassFailedException` if it mixes floats and integers."""
         elements = [f.element for f in forms]
         floating = [spv.is_float(e) for e in elements]
         if any(floating) != all(floating):
             shown = ", ".join(map(str, elements))
-            refuse(pass_name, op, f"there is no MulAdd of {shown}: only of integers or of floats")
+            refuse(
+                pass_name, op, f"there is no MulAdd of {shown}: use integers only, or floats only"
+            )
         wide: Attribute
         if floating[0]:
             wide = f64 if any(isinstance(e, Float64Type) for e in elements) else f32
@@ -146,7 +149,7 @@ class Product:
 
     @staticmethod
     def _start(code: SpirvEmitter, base: Index, number: Index, step: int) -> Index:
-        """base + number * step."""
+        """Returns base + number * step."""
         return code.plus(base, code.times(number, step))
 
     def _multiplied(
@@ -157,7 +160,10 @@ class Product:
         return code.add(spv.IAddOp(total, code.add(spv.IMulOp(a, b))))
 
     def _saturated(self, code: SpirvEmitter, product: SSAValue, addend: SSAValue) -> SSAValue:
-        """Product, cut to the result's width, plus C, with the limits of the result's sign."""
+        """
+        Adds C to the product, cut to the result's width, with saturation in the result's
+        signedness.
+        """
         sign = self._sign(FLAGS.MatrixResultSignedComponentsKHR)
         addend_sign = self._sign(FLAGS.MatrixCSignedComponentsKHR)
         width = spv.width_of(self.result.element)

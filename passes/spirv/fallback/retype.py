@@ -1,7 +1,6 @@
 """
-One type for another, everywhere in a module: values, block arguments, types in types, constants.
-
-Only types change: operations that computed on the old type are the caller's to rewrite.
+Replaces types everywhere in a module: in values, block arguments, nested types and constants.
+Operations on the old type are not rewritten: that is left to the caller.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Retyping:
         return any(map(self.changes, (*types, *values)))
 
     def apply(self, module: Operation) -> None:
-        """Change a module in place."""
+        """Changes a module in place."""
         for op in module.walk():
             for value in op.results:
                 value._type = self(value.type)  # pyright: ignore[reportPrivateUsage]

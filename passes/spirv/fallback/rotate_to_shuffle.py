@@ -1,11 +1,11 @@
 """
-`spirv-rotate-to-shuffle`: a rotation as the shuffle that the extension's proposal says it equals.
+`spirv-rotate-to-shuffle`: rewrites a rotation as the shuffle that the extension's proposal defines.
 
     rotate(v, delta)             ->  shuffle(v, (lane + delta) & (size - 1))
     rotate(v, delta, cluster n)  ->  shuffle(v, ((lane + delta) & (n - 1)) + (lane & ~(n - 1)))
 
-The lane is SubgroupLocalInvocationId and the size SubgroupSize (SubgroupMaxSize for kernels); among
-a workgroup, LocalInvocationIndex and the workgroup's size. ROT-07, ROT-09.
+The lane is SubgroupLocalInvocationId and the size SubgroupSize (SubgroupMaxSize for kernels); in a
+workgroup they are LocalInvocationIndex and the workgroup's size. ROT-07, ROT-09.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME = "spirv-rotate-to-shuffle"
 
 @dataclass(frozen=True)
 class RotateToShufflePass(ModulePass):
-    """Every spirv.GroupNonUniformRotateKHR becomes index arithmetic and a shuffle."""
+    """Rewrites every spirv.GroupNonUniformRotateKHR as index arithmetic and a shuffle."""
 
     name = NAME
 
@@ -84,7 +84,10 @@ def _group_size(op: spv.GroupNonUniformRotateKHROp, code: FunctionEmitter) -> In
         refuse(NAME, op, f"{size}; give it a constant size, or the rotation a cluster size")
     if size & (size - 1):
         refuse(
-            NAME, op, f"it rotates a workgroup of {size} invocations, which is not a power of two"
+            NAME,
+            op,
+            f"it rotates a workgroup of {size} invocations, which is not a power of two: change "
+            f"the size",
         )
     return size
 

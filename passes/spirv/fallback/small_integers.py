@@ -73,7 +73,7 @@ SIGNED = frozenset(
 
 
 def lower_small_integers(module: spv.ModuleOp, widths: frozenset[int]) -> None:
-    """Compute in 32 bits what has these widths; raises `PassFailedException`."""
+    """Rewrites integers of these widths to 32 bits. Raises `PassFailedException` if it cannot."""
     _Lowering(module, widths).lower()
 
 
@@ -94,13 +94,13 @@ class _Lowering:
             return attribute
         if isinstance(attribute, spv.StructType) and attribute.offsets.data:
             members = [self.retype(member) for member in attribute.member_types]
-            # The struct is a value's; offsets belong to the memory that it came from.
+            # The struct is a value: offsets of the memory it came from do not apply to it.
             return None if members == list(attribute.member_types) else spv.StructType(members)
         return spv.with_element(attribute, i32) if self._is_small(attribute) else None
 
     @staticmethod
     def _is_stored(pointer: spv.PointerType) -> bool:
-        """Whether small numbers behind a pointer need a capability for storage only."""
+        """True if small numbers behind a pointer need a capability for storage only."""
         return pointer.storage_class.data in STORAGE[8]
 
     def lower(self) -> None:
@@ -118,7 +118,7 @@ class _Lowering:
         if touched:
             self.retype.apply(self.module)
         for op, properties in names:
-            # They name types of buffers, which stay.
+            # These operations name the types of buffers, which do not change.
             op.properties |= properties
         for op, operands, results in before:
             if op.parent_op() is not None and op.parent_op() is not self.module:
@@ -136,28 +136,37 @@ class _Lowering:
         if isinstance(op, spv.ConstantSymbol | spv.SpecConstantOperationOp) or isinstance(
             op.parent_op(), spv.SpecConstantOperationOp
         ):
-            refuse(NAME, op, "small integers are not specialized: run spirv-specialize before")
+            refuse(
+                NAME,
+                op,
+                "a small integer as a specialization constant has no form in 32 bits: run "
+                "spirv-specialize before",
+            )
         known = (spv.BitcastOp, *UNSIGNED, *SIGNED)
         if isinstance(op, spv.AtomicOperation) or (op.name not in MOVES and type(op) not in known):
             refuse(NAME, op, "it takes or gives 8- or 16-bit integers and has no form in 32 bits")
         types = (*op.operand_types, *op.result_types)
         for type_ in (op.type, *types) if isinstance(op, spv.GlobalVariableOp) else types:
             if isinstance(type_, spv.CooperativeMatrixType):
-                refuse(NAME, op, f"{type_} has components of its own: use another type")
+                refuse(NAME, op, f"the components of {type_} cannot be widened: use another type")
             if isinstance(type_, spv.PointerType) and not self._is_stored(type_):
                 if has_layout(type_.pointee):
-                    refuse(NAME, op, f"{type_} has a layout of small integers: remove the layout")
+                    refuse(
+                        NAME,
+                        op,
+                        f"{type_} has an explicit layout of small integers: remove the layout",
+                    )
         if isinstance(op, spv.LoadOp | spv.StoreOp):
             value = op.result if isinstance(op, spv.LoadOp) else op.object
             if not self._is_small(value.type) and self._reads_buffer(op):
-                refuse(NAME, op, f"it moves {value.type} as a whole: move its members")
+                refuse(NAME, op, f"it moves {value.type} as a whole: move its members instead")
 
     def _reads_buffer(self, op: Operation) -> bool:
         pointer = op.operands[0].type
         return isinstance(pointer, spv.PointerType) and self._is_stored(pointer)
 
     def _constant(self, value: Attribute) -> Attribute:
-        """The same bits in 32, zeros above."""
+        """Writes the same bits in 32 bits, with zeros above."""
         if isinstance(value, ArrayAttr):
             return ArrayAttr([self._constant(part) for part in value])  # pyright: ignore
         if isinstance(value, IntegerAttr) and self._is_small(value.type):
@@ -178,7 +187,7 @@ class _Lowering:
         return self.code.add(spv.BitwiseAndOp(value, mask))
 
     def _extended(self, value: SSAValue, type_: Attribute) -> SSAValue:
-        """A number of a small type with its sign."""
+        """Sign-extends a number of a small type."""
         if not self._is_small(type_):
             return value
         shift = self.code.number(32 - spv.width_of(spv.element_of(type_)), value.type)
@@ -194,7 +203,8 @@ class _Lowering:
             case spv.LoadOp() if self._reads_buffer(op):
                 self._load(op, results[0])
             case spv.StoreOp() if self._reads_buffer(op):
-                # Either truncates; the result of one has a sign in its type, the other's has none.
+                # Either conversion truncates; they only differ in the signedness of the result's
+                # type.
                 signed = spv.is_signed(spv.element_of(operands[1]))
                 kind = spv.SConvertOp if signed else spv.UConvertOp
                 op.operands[1] = self.code.add(kind(op.object, operands[1]))
@@ -254,7 +264,7 @@ class _Lowering:
                 use.operation.operands[use.index] = cleared
 
     def _bounded(self, op: Operation, result: SSAValue, width: int) -> SSAValue:
-        """Limits a minimum or maximum over no numbers to the extremes of the width."""
+        """Clamps a minimum or maximum of no numbers to the extremes of the small width."""
         if isinstance(op, spv.GroupNonUniformSMinOp):
             most = self.code.number((1 << (width - 1)) - 1, result.type)
             return self.code.add(spv.GLSMinOp(result, most))
@@ -299,7 +309,7 @@ class _Lowering:
         return self._unpacked(words, target)
 
     def _from_word(self, word: SSAValue, target: Attribute) -> SSAValue:
-        """A word's low bits as a type of at most 32."""
+        """Returns a word's low bits as a type of at most 32 bits."""
         if self._is_small(target):
             return self._unpacked([word], target)
         if isinstance(target, Float16Type):

@@ -1,5 +1,5 @@
 """
-`spirv-small-integers-to-32-bits`: 8- and 16-bit integers computed with in 32 bits.
+`spirv-small-integers-to-32-bits`: computes 8- and 16-bit integers in 32 bits.
 
     %s = spirv.IAdd %a, %b : i8  ->  %s = spirv.BitwiseAnd (spirv.IAdd %a, %b : i32), 255
 
@@ -22,7 +22,7 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.targets import Target
 
 FEATURES = {8: "int8", 16: "int16"}
-"""Bits of an integer, and the name of arithmetic on it in a target's file."""
+"""Widths of integers, and the target file's name for arithmetic on each."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SmallIntegersTo32BitsPass(ModulePass):
     """Widths of the integers to rewrite."""
 
     as_needed: bool = False
-    """Only integers of a width that the module's target does not compute in."""
+    """Rewrite only integers of a width that the module's target cannot compute in."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         widths = frozenset(self.widths)
@@ -51,5 +51,5 @@ class SmallIntegersTo32BitsPass(ModulePass):
 
 
 def widths_not_computed(target: Target) -> tuple[int, ...]:
-    """The widths of integers that a target does not compute in."""
+    """The widths of integers that a target cannot compute in."""
     return tuple(w for w, feature in FEATURES.items() if feature not in target.features)

@@ -1,9 +1,9 @@
 """
-Rewrites a module for `spirv-small-storage-to-words`: pointers become places in bytes.
+Rewrites a module for `spirv-small-storage-to-words`: pointers become byte offsets.
 
-A place is a number of bytes that the compiler knows behind one that the device computes, of which
-the compiler knows a divisor. So a component of a vector that lies in a word is taken by a shift
-that is known, and a store knows whether it covers words.
+An offset is a constant plus a number that the device computes and that is a multiple of a known
+divisor. So the position of a vector's component in its word is a known shift, and it is known
+whether a store covers whole words.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ KEPT_ACCESS = (
 
 @dataclass(frozen=True)
 class Place:
-    """`known` bytes behind `base` in a variable; `base` is a multiple of `divisor`, or 0 if 0."""
+    """
+    An offset in a variable: `base` + `known` bytes. `base` is a multiple of `divisor`, or 0 if that
+    is 0.
+    """
 
     variable: spv.GlobalVariableOp
     type: Attribute
@@ -57,7 +60,7 @@ class Place:
 
     @property
     def in_words(self) -> bool:
-        """Whether the device computes whole words only."""
+        """True if the part that the device computes is a multiple of a word."""
         return self.divisor % WORD == 0
 
 
@@ -76,7 +79,7 @@ def lower_small_storage(module: spv.ModuleOp, widths: frozenset[int]) -> None:
 
 
 def _refuse_addresses(module: spv.ModuleOp, widths: frozenset[int]) -> None:
-    """Refuse small numbers behind addresses that the device computes with."""
+    """Refuses small numbers in memory that is accessed by physical addresses."""
     for op in module.walk():
         for value in (*op.operands, *op.results):
             type_ = value.type
@@ -104,7 +107,12 @@ class _Lowering:
                 _load_and_store(op)
         for variable in self.variables.values():
             if not isinstance(variable.type.pointee, spv.StructType):
-                refuse(NAME, variable, f"{variable.type.pointee} is not a block: name its members")
+                refuse(
+                    NAME,
+                    variable,
+                    f"{variable.type.pointee} is not a block: put it into a struct with the "
+                    f"decoration Block",
+                )
         pointers = [op for op in self.module.walk() if self._is_pointer(op)]
         users = [u for op in pointers for u in self._users(op) if u not in pointers]
         for op in dict.fromkeys(users):
@@ -126,7 +134,10 @@ class _Lowering:
     # Pointers
 
     def _is_pointer(self, op: Operation) -> bool:
-        """Whether an operation gives a pointer into one of the variables; noted with its place."""
+        """
+        Records the place of a pointer into one of the variables; returns False for other
+        operations.
+        """
         if isinstance(op, spv.AddressOfOp):
             variable = self.variables.get(op.variable.string_value())
             if variable is not None:
@@ -162,7 +173,7 @@ class _Lowering:
         elif isinstance(type_, VectorType):
             element, stride = type_.element_type, spv.scalar_bytes(type_.element_type)
         else:
-            refuse(NAME, op, f"its access chain selects a part of {type_}: load that as a whole")
+            refuse(NAME, op, f"its access chain selects a part of {type_}: load the whole value")
         if number is not None:
             return place.at(element, number * stride)
         offset: Index = place.base
@@ -177,7 +188,7 @@ class _Lowering:
     # Accesses
 
     def _note(self, op: Operation) -> None:
-        """Refuse other accesses than loads and stores, and record buffers with partial stores."""
+        """Refuses accesses other than loads and stores, and records buffers with partial stores."""
         match op:
             case spv.LoadOp() | spv.ArrayLengthOp():
                 place = self.places[op.operands[0]]
@@ -190,9 +201,15 @@ class _Lowering:
             ):
                 place = self.places[op.operands[0]]
             case _:
-                refuse(NAME, op, "it takes a pointer to 8- or 16-bit numbers: load or store them")
+                refuse(
+                    NAME,
+                    op,
+                    "it takes a pointer to 8- or 16-bit numbers: only loads and stores can",
+                )
         if any(isinstance(part.type, spv.MatrixType) for part in _parts(place)):
-            refuse(NAME, op, f"{place.type} has matrices: use vectors")
+            refuse(
+                NAME, op, f"{place.type} contains matrices, which cannot be rewritten: use vectors"
+            )
 
     def _access(self, op: Operation) -> None:
         self.code = self.codes.before(op)
@@ -229,7 +246,7 @@ class _Lowering:
     # Words
 
     def word(self, place: Place) -> SSAValue:
-        """The pointer to the word that a place is in."""
+        """Returns the pointer to the word at a place."""
         code, variable = self.code, place.variable
         if place.in_words:
             number = code.plus(code.divided(place.base, WORD), place.known // WORD)
@@ -243,7 +260,7 @@ class _Lowering:
         return code.add(spv.AccessChainOp(code.address(variable), indexes))
 
     def shift(self, place: Place) -> Index:
-        """The bits of its word below a place."""
+        """Returns the number of bits in the word below a place."""
         if place.in_words:
             return 8 * (place.known % WORD)
         code = self.code
@@ -280,7 +297,7 @@ class _Lowering:
             self._store_bits(op, part.at(i32, number * WORD), word, whole=True)
 
     def _store_bits(self, op: spv.StoreOp, place: Place, bits: SSAValue, whole: bool) -> None:
-        """A word, or a part of one by the atomic operations that keep its other bits."""
+        """Stores a word, or changes a part of one by atomic operations that keep its other bits."""
         code, pointer = self.code, self.word(place)
         if whole:
             code.insert(spv.StoreOp(pointer, bits, _kept_operand(op.memory, KEPT_ACCESS)))
@@ -295,7 +312,7 @@ class _Lowering:
         code.insert(spv.AtomicOrOp(pointer, self.scope, none, moved))
 
     def _bits(self, value: SSAValue) -> SSAValue | list[SSAValue]:
-        """A scalar as an i32 with upper zeros; a 64-bit scalar as its two words."""
+        """Returns a scalar as an i32 with zeros above; a 64-bit scalar as its two words."""
         code, type_ = self.code, value.type
         width = spv.width_of(type_)
         if width == 64:
@@ -311,7 +328,7 @@ HALVES = VectorType(f16, [2])
 
 
 class _Reader:
-    """Reads a value; a word is loaded once for all parts that lie in it."""
+    """Reads a value; loads a word once for all parts in it."""
 
     def __init__(self, lowering: _Lowering, place: Place, said: spv.MemoryOperand):
         self.lowering, self.said = lowering, said
@@ -406,7 +423,7 @@ def _constituents(place: Place) -> Iterator[Place]:
 
 
 def _parts(place: Place) -> Iterator[Place]:
-    """The scalars of a place, and matrices."""
+    """Yields the scalars of a place; a matrix counts as one."""
     inner = list(_constituents(place))
     if not inner:
         yield place
@@ -424,7 +441,7 @@ def _paths(place: Place, path: tuple[int, ...] = ()) -> Iterator[tuple[Place, tu
 
 @dataclass(frozen=True)
 class _Group:
-    """Scalars that are stored together: all scalars of a word that they cover, or one alone."""
+    """Scalars that are stored together: all scalars of a word that they fill, or a single one."""
 
     parts: list[tuple[Place, tuple[int, ...]]]
     is_whole: bool

@@ -1,5 +1,5 @@
 """
-`spirv-small-storage-to-words`: buffers of 8- and 16-bit data as arrays of 32-bit words.
+`spirv-small-storage-to-words`: rewrites buffers of 8- and 16-bit data as arrays of 32-bit words.
 
     %x = spirv.Load %p[%i] : i8          ->  %w = spirv.Load %words[%i >> 2] : i32
                                              %x = UConvert (%w >> (%i & 3) * 8)
@@ -7,11 +7,11 @@
     spirv.Store %p[%i], %x : i8          ->  spirv.AtomicAnd %words[%i >> 2], ~(255 << shift)
                                              spirv.AtomicOr %words[%i >> 2], %x << shift
 
-The bytes of a buffer stay what they are; its size has to be a multiple of 4. Nobody stores a word
-that others may store a part of: what covers whole words is stored as such, a part by two atomic
-operations that leave the others' bits alone. Where a kernel stores parts of a buffer it also loads
-parts atomically, so that no load races with another invocation's store of the part beside. See
-small_storage.py for the rewriting.
+The bytes of a buffer do not change; its size must be a multiple of 4. A store that covers whole
+words stays a store. A store of a part of a word becomes two atomic operations that keep the other
+bits, because other invocations may store these. If a kernel stores parts of a buffer, it also loads
+parts atomically, so that no load races with a store of a neighbouring part. See small_storage.py
+for the rewriting.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from xdsl_spirv.passes.analysis.target import target_of
 from xdsl_spirv.targets import Target
 
 FEATURES = {8: "storage-8-bit", 16: "storage-16-bit"}
-"""Bits of a number in a buffer, and the name of the feature for it in a target's file."""
+"""Widths of numbers in a buffer, and the target file's name of the storage feature for each."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class SmallStorageToWordsPass(ModulePass):
     """Widths of the numbers to rewrite."""
 
     as_needed: bool = False
-    """Only numbers of a width that the module's target does not store are in words."""
+    """Rewrite only numbers of a width that the module's target cannot store."""
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         widths = frozenset(self.widths)
@@ -56,5 +56,5 @@ class SmallStorageToWordsPass(ModulePass):
 
 
 def widths_not_stored(target: Target) -> tuple[int, ...]:
-    """The widths of numbers that a target does not store."""
+    """The widths of numbers that a target cannot store."""
     return tuple(w for w, feature in FEATURES.items() if feature not in target.features)

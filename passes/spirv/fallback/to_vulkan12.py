@@ -1,9 +1,9 @@
 """
-`spirv-to-vulkan12`: instructions that a device lacks are written in terms of features of every
-Vulkan 1.2 device.
+`spirv-to-vulkan12`: rewrites instructions that a device lacks with features that every Vulkan 1.2
+device has.
 
-Each fallback runs where the module uses something that the target's file does not list; without a
-target all of them do. The order matters: cooperative matrices of bfloat16 become arrays of it
+Each fallback runs if the module uses something that the target's file does not list; without a
+target all of them run. The order matters: cooperative matrices of bfloat16 become arrays of it
 first. The result needs shuffles if the module rotated and, without a target, 8- or 16-bit storage
 and integers if it has such numbers.
 """
@@ -57,22 +57,25 @@ class ToVulkan12Pass(ModulePass):
     """
     The fallbacks that a target needs, then spirv-update-vce.
 
-    `target` is a device's name or a target file's path; without it nothing beyond Vulkan 1.2 is
-    taken for granted. The other options are spirv-cooperative-matrix-to-invocations'.
+    `target` is a device's name or a target file's path; without it no feature beyond Vulkan 1.2 is
+    assumed. spirv-cooperative-matrix-to-invocations has the same other options.
     """
 
     name = NAME
 
     target: str = ""
-    """A device's name or target file; without it nothing beyond Vulkan 1.2 is there."""
+    """A device's name or target file; without it no feature beyond Vulkan 1.2 is assumed."""
     subgroup_size: int = 0
-    """Invocations that share a matrix; 0: as the module's SubgroupSize says, or the target."""
+    """Invocations that share a matrix; 0: the module's SubgroupSize, or the target's."""
     subgroups: str = "virtual"
-    """virtual, or device: the device's own subgroups, which must be of that size."""
+    """virtual, or device: the device's own subgroups, which must have that size."""
     workgroup_memory: int = 0
-    """Bytes of Workgroup memory that there are in all; 0: as the target has, or 32768."""
+    """Size of Workgroup memory in bytes; 0: the target's size, or 32768."""
     assume_uniform: bool = False
-    """A workgroup's invocations execute every MulAdd together, whatever the module shows."""
+    """
+    Assume that a workgroup's invocations execute every MulAdd together, even if that is not
+    provable.
+    """
 
     def apply(self, ctx: Context, op: BuiltinModuleOp) -> None:
         target = None
@@ -128,7 +131,7 @@ def has_bfloat16_dot_products(op: BuiltinModuleOp) -> bool:
 
 
 def matrices_listed(op: BuiltinModuleOp, target: Target) -> bool:
-    """Whether the target can do every MulAdd, and has the types of all cooperative matrices."""
+    """True if the target supports every MulAdd and the types of all cooperative matrices."""
     has = target.features
     for inner in op.walk():
         types = [v.type for v in (*inner.operands, *inner.results)]
@@ -153,7 +156,7 @@ def _is_listed(op: spv.CooperativeMatrixMulAddOp, target: Target) -> bool:
     shape = (spv.known_size(a.rows), spv.known_size(b.columns), spv.known_size(a.columns))
     scope = a.scope
     if None in shape or not isinstance(scope, spv.ScopeAttr):
-        # Specialization decides: whoever specializes knows the device.
+        # A specialization constant decides the shape: its value is chosen for the device.
         return True
     types = tuple(
         _name(m.element_type, signed=bool(flags & sign))
@@ -167,7 +170,7 @@ def _is_listed(op: spv.CooperativeMatrixMulAddOp, target: Target) -> bool:
 
 
 def _name(element: Attribute, *, signed: bool) -> str:
-    """As a property list names a component type."""
+    """Spells a component type as a target's property list does."""
     if isinstance(element, IntegerType):
         return f"{'s' if signed else 'u'}{element.width.data}"
     return str(element)

@@ -1,10 +1,10 @@
 """
 Finds the operations that all invocations of a workgroup execute together, as a barrier demands.
 
-Everything is assumed uniform until something shows that it is not: an invocation's own identifiers,
-memory that others may write, results of atomics and group operations. Operations that depend on
-such a value are not uniform either, nor are operations behind a branch on one, nor a variable that
-is stored to there. Nothing here is assumed of functions of other modules.
+A value is uniform unless it is divergent: an invocation's own identifiers, memory that others may
+write, results of atomics and group operations. Operations that depend on a divergent value are
+divergent, and so are operations behind a branch on one, and variables that are stored to there.
+Functions of other modules are not assumed to be uniform.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Uniformity:
         root = variable_behind(pointer)
         target = root if isinstance(root, spv.VariableOp) else self._variable(root)
         if target is None:
-            # By a pointer that was passed in: any variable may be meant.
+            # A pointer that was passed in may point to any variable.
             self._mark_all_variables()
         elif differs or not self.executed_together(op):
             self._mark(target)
@@ -198,7 +198,10 @@ class Uniformity:
                 self._mark(op.results[0])
 
     def _leaves(self, op: spv.ReturnOp | spv.ReturnValueOp) -> None:
-        """Marks a function that returns in divergent control flow: others go on alone."""
+        """
+        Marks a function that returns in divergent control flow: only some invocations execute the
+        rest.
+        """
         function = spv.enclosing_function(op)
         assert function is not None
         if op.parent_op() is not function and not self.executed_together(op):
@@ -216,7 +219,7 @@ def _is_pure(op: Operation) -> bool:
 def _passed_values(
     op: spv.BranchOp | spv.BranchConditionalOp | spv.SwitchOp,
 ) -> list[tuple[Block, list[SSAValue]]]:
-    """The targets of a branch and what it passes to each."""
+    """Yields the targets of a branch and the values that it passes to each."""
     if isinstance(op, spv.BranchOp):
         return [(op.target, list(op.target_operands))]
     if isinstance(op, spv.BranchConditionalOp):
@@ -229,7 +232,7 @@ def _passed_values(
 
 
 def variable_behind(pointer: SSAValue) -> Operation | None:
-    """The variable that a pointer leads into, through access chains and copies."""
+    """The variable that a pointer points into, found through access chains and copies."""
     while not isinstance(pointer, BlockArgument):
         owner = pointer.owner
         assert isinstance(owner, Operation)

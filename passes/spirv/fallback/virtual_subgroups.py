@@ -1,9 +1,10 @@
 """
-Subgroups of so many consecutive invocations of a workgroup, independent of the device's own.
+Virtual subgroups: a fixed number of consecutive invocations of a workgroup, independent of the
+device's own subgroups.
 
-The built-ins that speak of subgroups are computed from LocalInvocationIndex; a subgroup's barrier
-is the workgroup's. Instructions that let a subgroup's invocations read each other would speak of
-the device's subgroups, so a module with them is refused.
+Built-ins about subgroups are computed from LocalInvocationIndex, and a subgroup's barrier becomes
+the workgroup's. Instructions that exchange values within a subgroup use the device's subgroups, so
+a module with such instructions is refused.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ OF_THE_DEVICE = frozenset(
 
 
 def check_virtual_subgroups(pass_name: str, module: spv.ModuleOp, lanes: int) -> None:
-    """Refuse a module that speaks of the device's subgroups."""
+    """Refuses a module with instructions that use the device's subgroups."""
     uniformity: Uniformity | None = None
     for op in module.walk():
         if isinstance(op, spv.ModuleVariable) and op.built_in and op.built_in.data in OF_THE_DEVICE:
@@ -75,7 +76,7 @@ def _refuse(pass_name: str, op: Operation, lanes: int) -> None:
     refuse(
         pass_name,
         op,
-        f"it speaks of the device's subgroups, not of virtual ones of {lanes} invocations: use "
+        f"it uses the device's subgroups, not virtual ones of {lanes} invocations: use "
         f"subgroups=device on a device with subgroups of {lanes}",
     )
 
@@ -97,17 +98,17 @@ def use_virtual_subgroups(module: spv.ModuleOp, codes: ModuleEmitter, lanes: int
 @dataclass
 class ComputedBuiltIn(RewritePattern):
     """
-    Computes a built-in of virtual subgroups where the device's was loaded.
+    Replaces the load of a built-in by its value for virtual subgroups.
 
         %p = mlir.addressof @id  ;  %n = Load %p  ->  %n = LocalInvocationIndex % lanes
     """
 
     codes: ModuleEmitter
     names: Mapping[str, str]
-    """The built-in of each variable that has one of subgroups."""
+    """Names of the built-ins about subgroups, by the variables that have them."""
     lanes: int
     size: int | str
-    """Invocations of the workgroup, or why that is not known."""
+    """Invocations of the workgroup, or a text with the reason why they are not known."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: spv.AddressOfOp, rewriter: PatternRewriter) -> None:

@@ -1,10 +1,9 @@
 """
-Floats from pairs of words and back, right to rounding.
+Converts between floats and pairs of words, correctly rounded.
 
-To f32 an integer is rounded to nearest even on its bits, to f64 by one addition; to f16 it is
-bounded first, beyond which all are infinite. From a float the integer is its mantissa, shifted:
-toward zero, NaN gives 0, and a number that 64 bits do not hold gives the nearest one that they
-hold.
+To f32 an integer is rounded to nearest even on its bits, to f64 by one addition; for f16 it is
+clamped first, because larger integers become infinite. A float becomes its shifted mantissa,
+rounded toward zero. NaN gives 0, and a number outside of 64 bits gives the nearest one inside.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ FORMATS: Mapping[type[Attribute], Format] = {
 
 
 def to_float(words: Words, a: Pair, type: Attribute, *, sign: bool) -> SSAValue | None:
-    """The float nearest to an integer; None for a type that there is no conversion to."""
+    """Returns the float nearest to an integer; None for a type without a conversion."""
     match type:
         case Float16Type():
             return _to_f16(words, a, type, sign=sign)
@@ -59,7 +58,7 @@ def _to_f16(words: Words, a: Pair, type: Attribute, *, sign: bool) -> SSAValue:
 
 
 def _to_f64(words: Words, a: Pair, type: Attribute, *, sign: bool) -> SSAValue:
-    """Both words are exact, so the sum is rounded once."""
+    """Converts to f64. Both words are exact in it, so their sum is rounded once."""
     code = words.code
     kind = conversion.ConvertSToFOp if sign else conversion.ConvertUToFOp
     high = code.add(arithmetic.FMulOp(code.add(kind(a.high, type)), code.number(2.0**32, type)))
@@ -68,10 +67,11 @@ def _to_f64(words: Words, a: Pair, type: Attribute, *, sign: bool) -> SSAValue:
 
 def _to_f32(words: Words, a: Pair, *, sign: bool) -> SSAValue:
     """
-    The integer is shifted until its leading one is the highest bit.
+    Converts to f32.
 
-    The upper 24 of its 32 upper bits are the mantissa; the bits below them decide the rounding, in
-    which one bit stands for all of the low word. The leading one adds 1 to the exponent before it.
+    The integer is shifted until its leading one is the highest bit. The upper 24 of its 32 upper
+    bits are the mantissa. The bits below them decide the rounding; one sticky bit stands for the
+    low word. The leading one adds 1 to the exponent before it.
     """
     code = words.code
     size = words.magnitude(a) if sign else a
@@ -101,7 +101,7 @@ def _to_f32(words: Words, a: Pair, *, sign: bool) -> SSAValue:
 
 
 def from_float(words: Words, value: SSAValue, *, sign: bool) -> Pair | None:
-    """A float toward zero; None for a type that there is no conversion from."""
+    """Converts a float toward zero; returns None for a type without a conversion."""
     code = words.code
     if isinstance(value.type, Float16Type):
         value = code.add(conversion.FConvertOp(value, f32))
@@ -117,7 +117,10 @@ def from_float(words: Words, value: SSAValue, *, sign: bool) -> Pair | None:
 
 
 def _from_bits(words: Words, value: SSAValue, bits: Pair, format: Format, *, sign: bool) -> Pair:
-    """`bits` has the mantissa in its lower 52 bits for every format."""
+    """
+    Converts from mantissa and exponent; `bits` has the mantissa in its lower 52 bits for any
+    format.
+    """
     code = words.code
 
     def op(kind: Callable[..., Operation], a: SSAValue, b: int | SSAValue) -> SSAValue:

@@ -1,7 +1,6 @@
 """
-Writes each operation on 64-bit integers in words: scalars in, scalars out.
-
-A table by operation; vectors are taken apart around it.
+Writes each operation on 64-bit integers as code on the words of scalars. `COMPUTES` has the code by
+operation; callers split vectors into scalars.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def _pairs(parts: Parts) -> tuple[Pair, ...]:
 
 
 def _word(words: Words, part: Part) -> SSAValue:
-    """The low word, as i32."""
+    """Returns the low word, as an i32."""
     return part.low if isinstance(part, Pair) else words.code.resized(part, 32, sign=False)
 
 
@@ -53,7 +52,7 @@ def _shift(words: Words, op: Operation, parts: Parts) -> Part:
 
 
 def _bit_field(words: Words, op: Operation, parts: Parts) -> Part | None:
-    """A field is shifted to the upper end and back; one of no bits is 0."""
+    """Extracts a bit field: shifts it to the upper end and back. A field of no bits is 0."""
     base, (offset, count) = parts[0], (_word(words, part) for part in parts[1:])
     if not isinstance(base, Pair):
         return None
@@ -137,7 +136,7 @@ def _clamp(sign: bool) -> Compute:
 
 
 def _together(words: Words, op: Operation, parts: Parts) -> Part:
-    """Applies an operation to a vector of two words as to one number."""
+    """Applies an operation that treats both words alike to a vector of two words."""
     operands = [words.value(p) if isinstance(p, Pair) else p for p in parts]
     kept = i1 if isinstance(op, spv.GroupNonUniformAllEqualOp) else WORDS
     grouped = type(op).create(
@@ -158,11 +157,14 @@ COMBINATIONS: Mapping[type[Operation], tuple[Callable[[Words, Pair, Pair], Pair]
     spv.GroupNonUniformSMaxOp: (lambda w, a, b: w.most(a, b, sign=True), -(1 << 63)),
     spv.GroupNonUniformUMaxOp: (lambda w, a, b: w.most(a, b, sign=False), 0),
 }
-"""The combination of two numbers, and its neutral number."""
+"""For each operation, the combination of two numbers, and its neutral number."""
 
 
 def _in_turns(words: Words, op: Operation, parts: Parts) -> Part:
-    """A reduction or scan that carries between words: every invocation's number in its turn."""
+    """
+    A reduction or scan whose operation carries between words: combines the invocations' numbers one
+    after another.
+    """
     assert isinstance(op, spv.GroupArithmetic)
     code, scope = words.code, op.execution_scope
     (number,) = _pairs(parts[:1])
@@ -188,7 +190,9 @@ def _in_turns(words: Words, op: Operation, parts: Parts) -> Part:
 def _joins(
     words: Words, op: spv.GroupArithmetic, turn: SSAValue, lane: SSAValue
 ) -> SSAValue | None:
-    """The condition that an invocation's number counts for this one; None if all do."""
+    """
+    The condition that an invocation's number is part of this invocation's result; None if all are.
+    """
     code = words.code
     match op.group_operation.data:
         case spv.GroupOperation.InclusiveScan:
@@ -273,4 +277,4 @@ COMPUTES: Mapping[type[Operation], Compute] = {
     ),
     **dict.fromkeys(COMBINATIONS, _in_turns),
 }
-"""Functions that compute, by operation."""
+"""The code that computes each operation."""

@@ -1,8 +1,8 @@
 """
 Arithmetic on 64-bit integers as pairs of 32-bit words, modulo 2^64.
 
-The low word comes first, as it does in memory. Every function takes and gives scalars; the code is
-without branches but for divisions, which one function of the module does for all.
+The low word comes first, as it does in memory. Every function takes and gives scalars. The code has
+no branches, except in one function of the module that computes all divisions.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Words:
     # Bits
 
     def word_by_word(self, kind: type[Operation], *pairs: Pair) -> Pair:
-        """An operation that does not carry from one bit to another."""
+        """Applies an operation that does not carry between bits to each word."""
         words = zip(*pairs, strict=True)
         return Pair(*(self.code.add(kind.create(operands=w, result_types=[i32])) for w in words))
 
@@ -117,12 +117,12 @@ class Words:
         return Pair(self._op(spv.BitwiseOrOp, low, carried), self._shifted(kind, a.high, count))
 
     def _shifted(self, kind: type[spv.Shift], word: SSAValue, count: int) -> SSAValue:
-        """A word shifted by a number that is taken within the word."""
+        """Shifts a word by a number below 32."""
         count %= BITS
         return self._op(kind, word, self.code.number(count)) if count else word
 
     def _split(self, shift: SSAValue) -> tuple[SSAValue, SSAValue]:
-        """The shift within a word, and 31 minus that."""
+        """The shift within a word, and 31 minus that shift."""
         small = self._op(spv.BitwiseAndOp, shift, self.code.number(BITS - 1))
         return small, self._op(spv.BitwiseXorOp, small, self.code.number(BITS - 1))
 
@@ -155,7 +155,7 @@ class Words:
         return Pair(low, high)
 
     def high_product(self, a: Pair, b: Pair, *, sign: bool) -> Pair:
-        """The upper 64 bits of the product of 128."""
+        """The upper 64 bits of the product, which has 128."""
         _, first = self._both(spv.UMulExtendedOp, a.low, b.low)
         crossed = Pair(*self._both(spv.UMulExtendedOp, a.low, b.high))
         other = Pair(*self._both(spv.UMulExtendedOp, a.high, b.low))
@@ -248,7 +248,7 @@ QUOTIENT_REMAINDER = VectorType(i32, [4])
 
 
 class Division:
-    """The module's function that divides, written when it is first asked for."""
+    """The module's function for divisions, written at its first use."""
 
     def __init__(self, module: spv.ModuleOp):
         self.module = module
@@ -283,7 +283,7 @@ def _first_function(module: spv.ModuleOp) -> spv.FuncOp:
 
 
 def _short_division(words: Words, a: Pair, b: Pair) -> list[SSAValue]:
-    """Division of numbers that have a low word only."""
+    """Divides numbers whose high words are 0."""
     code = words.code
     quotient = code.add(spv.UDivOp(a.low, b.low))
     remainder = code.add(spv.UModOp(a.low, b.low))
@@ -291,7 +291,9 @@ def _short_division(words: Words, a: Pair, b: Pair) -> list[SSAValue]:
 
 
 def _long_division(words: Words, a: Pair, b: Pair) -> list[SSAValue]:
-    """Bit by bit: the dividend leaves to the left, the quotient comes in from the right."""
+    """
+    Divides bit by bit: the dividend is shifted out to the left, the quotient in from the right.
+    """
     code, one = words.code, words.code.number(1)
     zero = code.number(0)
 

@@ -12,9 +12,10 @@ from xdsl_spirv.dialects import spv
 
 def workgroup_size(module: spv.ModuleOp, function: spv.FuncOp | None = None) -> int | str:
     """
-    The invocations of a workgroup that runs `function`, or any entry point.
+    Number of invocations of a workgroup that runs `function`, or any entry point.
 
-    The reason as a text where entry points differ or do not say: "the workgroup's size is ...".
+    If entry points differ or do not give a size, returns the reason as a text: "the workgroup's
+    size is ...".
     """
     sizes = set(workgroup_sizes(module, function))
     if not sizes or None in sizes:
@@ -34,7 +35,9 @@ def workgroup_size(module: spv.ModuleOp, function: spv.FuncOp | None = None) -> 
 
 
 def workgroup_sizes(module: spv.ModuleOp, function: spv.FuncOp | None = None) -> list[int | None]:
-    """The invocations of a workgroup of each entry point that runs `function`, or of each."""
+    """
+    The workgroup size of each entry point that runs `function`; without it, of each entry point.
+    """
     return [
         _size(module, entry.fn.string_value())
         for entry in spv.entry_points(module)
@@ -44,7 +47,7 @@ def workgroup_sizes(module: spv.ModuleOp, function: spv.FuncOp | None = None) ->
 
 
 def find_callees(module: spv.ModuleOp, function: str) -> set[str]:
-    """The functions that one calls, itself included."""
+    """Returns the functions that a function calls, directly or not, and itself."""
     functions = {f.sym_name.data: f for f in module.body.block.ops if isinstance(f, spv.FuncOp)}
     reachable, waiting = {function}, [function]
     while waiting:
@@ -75,7 +78,7 @@ def _size(module: spv.ModuleOp, entry: str) -> int | None:
 
 
 def _of_composite(op: spv.RawGlobalOp) -> int | None:
-    """The product of a composite's parts, where each is a number."""
+    """The product of a composite's parts, if each is a number."""
     values = [v.value for v in op.layout if isinstance(v, spv.ConstantRefAttr)]
     numbers = [v.value.data for v in values if isinstance(v, IntegerAttr)]
     return prod(numbers) if len(numbers) == 3 else None

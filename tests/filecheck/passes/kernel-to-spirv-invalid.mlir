@@ -1,6 +1,6 @@
 // RUN: xdsl-opt %s -p 'kernel-to-spirv' --verify-diagnostics --split-input-file | filecheck %s
 
-// CHECK: kernel-to-spirv: 'arith.mulsi_extended' (%y, %z) in @f: there is no conversion to spirv for this in a kernel
+// CHECK: kernel-to-spirv: 'arith.mulsi_extended' (%y, %z) in @f: kernels have no conversion of this operation to spirv: lower it before
 "gpu.module"() <{sym_name = "kernels"}> ({
   "gpu.func"() <{function_type = () -> (), kernel}> ({
     %x = arith.constant 1 : i32
