@@ -13,8 +13,8 @@ schedule may name. The schedule makes all choices; contractions that it does not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import gpu
 from xdsl.dialects.linalg.ops import CopyOp
@@ -25,8 +25,8 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import static
 from xdsl_spirv.passes.analysis.contraction import storage
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.k_loop import Multiplier, Operand, multiply_tiles
-from xdsl_spirv.passes.kernel.result_tile import Place
+from xdsl_spirv.passes.kernel.k_loop import Core, KLoop, Operand
+from xdsl_spirv.passes.kernel.result_tile import Part, Place
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.schedule.kinds import ContractionPlan
 from xdsl_spirv.passes.schedule.plan import Plan
@@ -34,22 +34,6 @@ from xdsl_spirv.passes.schedule.tiles import StagedTile, UnpackedTile
 
 if TYPE_CHECKING:
     from xdsl_spirv.passes.schedule.packing import FragmentsPlan, PanelsPlan
-
-
-class Core(Multiplier, Protocol):
-    """Computes an invocation's or a subgroup's part of the result."""
-
-    def begin(self, init: SSAValue | None) -> Sequence[SSAValue]:
-        """Returns the initial accumulators: the initial value's elements, or 0."""
-        ...
-
-    def end(self, totals: Sequence[SSAValue], operands: Sequence[Operand]) -> None:
-        """
-        Stores the epilogue's values of the accumulators that lie inside the results.
-
-        The operands have been multiplied: the memory of their tiles is free.
-        """
-        ...
 
 
 MakeCore = Callable[[KernelEmitter, Plan, Place], Core]
@@ -69,7 +53,7 @@ def write_contraction(
         for number, value in enumerate((contraction.a, contraction.b))
     )
     totals = core.begin(init_of(collective, plan))
-    core.end(multiply_tiles(builder, plan, core, (a, b), totals), (a, b))
+    core.end(KLoop(builder, plan, core, (a, b)).write(totals), (a, b))
 
 
 def write_pack(builder: KernelEmitter, plan: FragmentsPlan, collective: CollectiveOp) -> None:
@@ -105,35 +89,36 @@ def init_of(collective: CollectiveOp, plan: ContractionPlan) -> SSAValue | None:
 
 def _operand(b: KernelEmitter, plan: Plan, place: Place, number: int, stored: SSAValue) -> Operand:
     """Chooses the code that loads A (0) or B (1) for multiplication."""
-    tile = (plan.a, plan.b)[number]
-    index = (place.tile_row, place.tile_column)[number]
-    subgroup = (place.subgroup_row, place.subgroup_column)[number]
-    if isinstance(tile, StagedTile):
-        at = place.batch, index, place.invocation, plan.invocations, subgroup
-        buffers = plan.pipeline.buffers
-        if tile.in_fragments:
-            from xdsl_spirv.passes.kernel.packed import StagedFragments
-
-            operand = StagedFragments(b, stored, tile, at, place.lane, buffers)
-        elif tile.unpacking is not None:
-            from xdsl_spirv.passes.kernel.unpacked import UnpackedOperand
-
-            operand = UnpackedOperand(b, tile.unpacking, tile, *at, buffers)
-        else:
-            operand = StagedOperand(b, stored, tile, *at, buffers)
-        operand.slice, operand.depth = place.slice, plan.slice_depth
-        return operand
-    count = plan.schedule.fragments[number]
-    in_tile = plan.schedule.tile[number] // plan.schedule.instruction.sizes[number]
-    first = b.plus(b.times(index, in_tile), b.times(subgroup, count))
-    part = count, plan.slice_depth
+    tile, buffers = (plan.a, plan.b)[number], plan.pipeline.buffers
+    part = Part(
+        place.batch,
+        (place.tile_row, place.tile_column)[number],
+        place.invocation,
+        plan.invocations,
+        place.lane,
+        (place.subgroup_row, place.subgroup_column)[number],
+        plan.schedule.grid[number],
+        plan.schedule.fragments[number],
+        place.slice,
+        plan.slice_depth,
+    )
     if isinstance(tile, UnpackedTile):
         from xdsl_spirv.passes.kernel.unpacked_fragments import UnpackedFragments
 
-        return UnpackedFragments(b, tile, place.batch, first, place.lane, part, place.slice)
-    from xdsl_spirv.passes.kernel.packed import PackedOperand
+        return UnpackedFragments(b, tile, part)
+    if not isinstance(tile, StagedTile):
+        from xdsl_spirv.passes.kernel.packed import PackedOperand
 
-    return PackedOperand(b, stored, tile, place.batch, first, place.lane, part, place.slice)
+        return PackedOperand(b, stored, tile, part)
+    if tile.in_fragments:
+        from xdsl_spirv.passes.kernel.packed import StagedFragments
+
+        return StagedFragments(b, stored, tile, part, buffers)
+    if tile.unpacking is not None:
+        from xdsl_spirv.passes.kernel.unpacked import UnpackedOperand
+
+        return UnpackedOperand(b, tile.unpacking, tile, part, buffers)
+    return StagedOperand(b, stored, tile, part, buffers)
 
 
 def _place(b: KernelEmitter, plan: Plan) -> Place:

@@ -16,8 +16,9 @@ from xdsl.ir import SSAValue
 from xdsl_spirv.passes.emit.emitter import Condition
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
-from xdsl_spirv.passes.kernel.collective import Operand, write_contraction, write_pack, write_panels
+from xdsl_spirv.passes.kernel.collective import write_contraction, write_pack, write_panels
 from xdsl_spirv.passes.kernel.fragments import FragmentTile
+from xdsl_spirv.passes.kernel.k_loop import FragmentCore, Operand
 from xdsl_spirv.passes.kernel.matrix_values import matrix_type, multiply_matrices
 from xdsl_spirv.passes.kernel.result_tile import Place
 from xdsl_spirv.passes.schedule.plan import Plan
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from xdsl_spirv.passes.kernel.slices import SliceSums
 
 
-class CooperativeCore:
+class CooperativeCore(FragmentCore):
     """Computes a subgroup's fragments of the result, row by row."""
 
     def __init__(self, builder: KernelEmitter, plan: Plan, place: Place):
@@ -69,12 +70,7 @@ class CooperativeCore:
             totals = [self.slices.plus(*pair) for pair in zip(sums, begun, strict=True)]
         self.tile.store(totals, numbers, mine)
 
-    def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Writes the MulAdds of one K tile; loads fragments where they are multiplied."""
-        return self.multiply_fragments(self.load(a, b), carried)
-
     def load(self, a: Operand, b: Operand) -> Iterator[Sequence[SSAValue]]:
-        """Loads A's and B's fragments of a K tile for one instruction along K after the other."""
         m, n, steps = self.plan.schedule.fragments
         _, _, k = self.plan.schedule.instruction.sizes
         type_a, type_b, _ = self.types
@@ -85,7 +81,6 @@ class CooperativeCore:
     def multiply_fragments(
         self, loaded: Iterable[Sequence[SSAValue]], carried: Sequence[SSAValue]
     ) -> Sequence[SSAValue]:
-        """Writes the MulAdds of one K tile, whose fragments `load` gives."""
         m, types = self.plan.schedule.fragments[0], self.plan.contraction.types
         for step in loaded:
             carried = multiply_matrices(self.builder, step[:m], step[m:], carried, types)

@@ -21,7 +21,7 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
-from xdsl_spirv.passes.kernel.collective import Operand, write_contraction
+from xdsl_spirv.passes.kernel.collective import write_contraction
 from xdsl_spirv.passes.kernel.elements import (
     ElementCode,
     components_of,
@@ -29,13 +29,14 @@ from xdsl_spirv.passes.kernel.elements import (
     convert_factor,
     multiply_add,
 )
+from xdsl_spirv.passes.kernel.k_loop import Core, Operand
 from xdsl_spirv.passes.kernel.result_tile import Place, ResultTile
 from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
 
-class InvocationCore:
+class InvocationCore(Core):
     """
     Computes an invocation's m x n elements, row by row in vectors of `plan.result.width`.
 
@@ -99,7 +100,7 @@ class InvocationCore:
 
     def end(self, totals: Sequence[SSAValue], operands: Sequence[Operand]) -> None:
         b, step = self.builder, self.plan.result.stored_width
-        code = ElementCode(b, self.plan, self.tile, step)
+        code = ElementCode(b, self.plan.contraction, self.tile, step)
         for (row, column), total in zip(self._vectors(), totals, strict=True):
             parts = self._grouped(total, step)
             for j, part in zip(range(0, self.width, step), parts, strict=True):
@@ -115,7 +116,6 @@ class InvocationCore:
     # The products
 
     def multiply(self, a: Operand, b: Operand, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        """Writes the multiply-adds of one K tile in Workgroup memory."""
         assert isinstance(a, TileInMemory)
         assert isinstance(b, TileInMemory)
         _, _, count = self.plan.schedule.fragments
@@ -140,7 +140,7 @@ class InvocationCore:
         part = schedule.tile[number] // schedule.grid[number] // vector
         together = (self.plan.row_group, self.width)[number]
         lane = b.times((self.lane_row, self.lane_column)[number], together // vector)
-        first = b.plus(b.times(operand.subgroup, part), lane)
+        first = b.plus(b.times(operand.part.subgroup, part), lane)
         own = (self.rows, [c + i for c in self.columns for i in range(self.width)])[number]
         return operand.vectors(first, [at // vector for at in own[::vector]], step, self.k)
 

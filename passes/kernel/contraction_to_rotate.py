@@ -100,7 +100,7 @@ class WindowKernel:
 
     def _store(self, loops: Loops, totals: Sequence[SSAValue]) -> None:
         batch, *_ = self._numbers(loops)
-        code = ElementCode(self.builder, self.plan, BatchTile(self.builder, batch), 1)
+        code = ElementCode(self.builder, self.plan.contraction, BatchTile(self.builder, batch), 1)
         for number, total in enumerate(totals):
             _, row, column = self._numbers(self._output(loops, number))
             code.store(row, column, total)

@@ -55,13 +55,13 @@ class FunctionCode(MatrixCode):
 
     def results(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
         """The results of the fragment that begins at `row` and `column`."""
-        count = range(len(self.code.epilogue.results))
+        count = range(len(self.epilogue.results))
         return [self._result(number, row, column, accumulator) for number in count]
 
     def _result(self, number: int, row: Index, column: Index, accumulator: Accumulator) -> SSAValue:
         """Computes one result, widened to the accumulator type if its own type is narrower."""
-        b, held = self.builder, self.code.epilogue.root.element_type
-        element = self.code.epilogue.results[number].element_type
+        b, held = self.builder, self.epilogue.root.element_type
+        element = self.epilogue.results[number].element_type
 
         def value(i: SSAValue, j: SSAValue, *values: SSAValue) -> SSAValue:
             accumulated = values if isinstance(accumulator, tuple) else values[0]

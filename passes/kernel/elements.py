@@ -9,9 +9,11 @@ a vector's elements.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, cast
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, linalg, math, tensor, vector
 from xdsl.dialects.builtin import (
@@ -29,7 +31,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.passes.analysis.contraction import Contraction
-from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
+from xdsl_spirv.passes.analysis.epilogue import Epilogue, Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Layout
 from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.emit.emitter import Index
@@ -42,6 +44,9 @@ WORD_BITS, HIGH_HALF = 32, 16
 
 Accumulator: TypeAlias = "SSAValue | tuple[SSAValue, ...]"
 """The accumulator at a place of the result; one for each part of it, if there are several."""
+
+Known: TypeAlias = Mapping[Placed, SSAValue]
+"""Values of an epilogue that are computed already."""
 
 
 def bfloat16_of_bits(b: KernelEmitter, bits: SSAValue, to: Attribute = f32) -> SSAValue:
@@ -196,13 +201,6 @@ def _element(value: SSAValue) -> Attribute:
     return value.type.element_type if isinstance(value.type, VectorType) else value.type
 
 
-class HasContraction(Protocol):
-    """A kernel's plan with a contraction."""
-
-    @property
-    def contraction(self) -> Contraction: ...
-
-
 @dataclass(frozen=True)
 class Access:
     """A buffer viewed as a row of elements, or of vectors of `width`; `layout` counts elements."""
@@ -214,15 +212,65 @@ class Access:
 
 @dataclass
 class Element:
-    """A place of the result, its accumulator, and the values known there."""
+    """A place of the result, its accumulator, and the values that are known there."""
 
     row: Index
     column: Index
     accumulator: Accumulator
-    known: dict[Placed, SSAValue] = field(default_factory=dict[Placed, SSAValue])
+    known: dict[Placed, SSAValue]
+    number: int
+    """The element's number among the neighbours that are computed together."""
+    first_column: Index
+    """The column of the first of these neighbours."""
+    loaded: dict[tuple[Placed, Index], list[SSAValue]]
+    """The operands that are loaded for these neighbours."""
 
 
-class ElementCode:
+class EpilogueCode(ABC):
+    """Computes the values of an epilogue from accumulators and operands in memory."""
+
+    def __init__(self, builder: KernelEmitter, epilogue: Epilogue):
+        self.builder, self.epilogue = builder, epilogue
+
+    def evaluate(
+        self,
+        placed: Placed,
+        accumulator: Accumulator,
+        known: dict[Placed, SSAValue],
+        read: Callable[[Placed], SSAValue],
+    ) -> SSAValue:
+        """Computes a value, each one that it needs once; `read` loads operands."""
+        if placed.value is self.epilogue.root.value:
+            if isinstance(accumulator, tuple):
+                return accumulator[self.epilogue.part_of(placed)]
+            return accumulator
+        if placed in known:
+            return known[placed]
+        op = definition(placed.value)
+        match op:
+            case None:
+                value = read(placed)
+            case linalg.ops.FillOp() | tensor.SplatOp():
+                value = self.constant(op.operands[0])
+            case linalg.ops.GenericOp():
+                operands = (operand_of(placed, op, n) for n in range(len(op.inputs)))
+                inputs = [self.evaluate(each, accumulator, known, read) for each in operands]
+                value = self.body(op, inputs)
+            case _:
+                value = self.constant(placed.value)
+        known[placed] = value
+        return value
+
+    @abstractmethod
+    def constant(self, value: SSAValue) -> SSAValue:
+        """Returns a scalar that is known when the kernel is compiled."""
+
+    @abstractmethod
+    def body(self, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
+        """Applies the body of an elementwise operation."""
+
+
+class ElementCode(EpilogueCode):
     """
     The code of `width` elements of the result that lie side by side in a row.
 
@@ -232,15 +280,14 @@ class ElementCode:
     def __init__(
         self,
         builder: KernelEmitter,
-        plan: HasContraction,
+        contraction: Contraction,
         tile: BatchTile,
         width: int,
         stored: int | None = None,
     ):
         """`stored` is the vector width of the results in memory; by default `width`."""
-        self.builder, self.tile, self.width = builder, tile, width
-        self.contraction = plan.contraction
-        self.epilogue = plan.contraction.epilogue
+        super().__init__(builder, contraction.epilogue)
+        self.contraction, self.tile, self.width = contraction, tile, width
         self.results = [self._access(placed, stored or width) for placed in self.epilogue.results]
         self.operands = {placed: self._access(placed, width) for placed in self.epilogue.operands}
 
@@ -258,28 +305,24 @@ class ElementCode:
         row: Index,
         column: Index,
         accumulators: Accumulator,
-        known: Mapping[Placed, SSAValue] | None = None,
+        known: Known | None = None,
     ) -> None:
         """
-        Stores the results at existing places: a scalar, a vector of `width`, or a scalar per
+        Stores the results at existing places: a scalar, a vector of `width`, or a scalar for each
         part.
 
         `known` holds values of the epilogue that are equal at all these places.
         """
         b = self.builder
         if isinstance(accumulators, tuple):
-            elements = [Element(row, column, accumulators, dict(known or {}))]
+            elements = self._elements(row, column, [accumulators], known)
         elif self.epilogue.is_empty and self.results[0].width == self.width:
             self._store(self.results[0], [accumulators], row, column)
             return
         else:
-            elements = [
-                Element(row, b.plus(column, i), value, dict(known or {}))
-                for i, value in enumerate(components_of(b, accumulators))
-            ]
-        read: dict[tuple[Placed, Index], list[SSAValue]] = {}
+            elements = self._elements(row, column, components_of(b, accumulators), known)
         for placed, access in zip(self.epilogue.results, self.results, strict=True):
-            values = [self._value(placed, n, elements, read) for n in range(len(elements))]
+            values = [self._value(placed, element) for element in elements]
             if access.width > 1:
                 type = vector_type(placed.element_type, access.width)
                 values = [b.add(spv.CompositeConstructOp(values, type))]
@@ -287,26 +330,28 @@ class ElementCode:
 
     def values(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
         """Returns the results at one place."""
-        elements = [Element(row, column, accumulator)]
-        read: dict[tuple[Placed, Index], list[SSAValue]] = {}
-        return [self._value(placed, 0, elements, read) for placed in self.epilogue.results]
-
-    def part(self, placed: Placed, accumulator: Accumulator) -> SSAValue:
-        """Returns the accumulator for the part of the root that the epilogue reads."""
-        if isinstance(accumulator, tuple):
-            return accumulator[self.epilogue.part_of(placed)]
-        return accumulator
+        (element,) = self._elements(row, column, [accumulator])
+        return [self._value(placed, element) for placed in self.epilogue.results]
 
     def value(
-        self,
-        placed: Placed,
-        row: Index,
-        column: Index,
-        accumulator: SSAValue,
-        known: Mapping[Placed, SSAValue],
+        self, placed: Placed, row: Index, column: Index, accumulator: SSAValue, known: Known
     ) -> SSAValue:
         """Returns a value of the epilogue at one existing place; see `store`."""
-        return self._value(placed, 0, [Element(row, column, accumulator, dict(known))], {})
+        (element,) = self._elements(row, column, [accumulator], known)
+        return self._value(placed, element)
+
+    def _elements(
+        self,
+        row: Index,
+        column: Index,
+        accumulators: Sequence[Accumulator],
+        known: Known | None = None,
+    ) -> list[Element]:
+        loaded: dict[tuple[Placed, Index], list[SSAValue]] = {}
+        return [
+            Element(row, self.builder.plus(column, i), value, dict(known or {}), i, column, loaded)
+            for i, value in enumerate(accumulators)
+        ]
 
     def _store(self, access: Access, values: Sequence[SSAValue], row: Index, column: Index) -> None:
         b = self.builder
@@ -314,48 +359,22 @@ class ElementCode:
             at = self.tile.offset(row, b.plus(column, i), access.layout)
             b.store(value, access.memory, (b.divided(at, access.width),))
 
-    def _value(
-        self,
-        placed: Placed,
-        number: int,
-        elements: Sequence[Element],
-        read: dict[tuple[Placed, Index], list[SSAValue]],
-    ) -> SSAValue:
-        """A value of the epilogue at one of the elements."""
-        element = elements[number]
-        if placed.value is self.epilogue.root.value:
-            return self.part(placed, element.accumulator)
-        if placed in element.known:
-            return element.known[placed]
-        op = definition(placed.value)
-        match op:
-            case None:
-                value = self._read(placed, number, elements, read)
-            case linalg.ops.FillOp() | tensor.SplatOp():
-                value = constant_of(self.builder, op.operands[0])
-            case linalg.ops.GenericOp():
-                inputs = [
-                    self._value(operand_of(placed, op, n), number, elements, read)
-                    for n in range(len(op.inputs))
-                ]
-                value = inline_body(self.builder, op, inputs)
-            case _:
-                value = constant_of(self.builder, placed.value)
-        element.known[placed] = value
-        return value
+    def _value(self, placed: Placed, element: Element) -> SSAValue:
+        read = partial(self._read, element)
+        return self.evaluate(placed, element.accumulator, element.known, read)
 
-    def _read(
-        self,
-        placed: Placed,
-        number: int,
-        elements: Sequence[Element],
-        read: dict[tuple[Placed, Index], list[SSAValue]],
-    ) -> SSAValue:
-        """An operand's element; neighbours are read together, and the same place once."""
-        b, access = self.builder, self.operands[placed]
-        element = elements[0] if access.width > 1 else elements[number]
-        at = b.divided(self.tile.offset(element.row, element.column, access.layout), access.width)
+    def constant(self, value: SSAValue) -> SSAValue:
+        return constant_of(self.builder, value)
+
+    def body(self, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
+        return inline_body(self.builder, op, inputs)
+
+    def _read(self, element: Element, placed: Placed) -> SSAValue:
+        """Loads an operand's element; loads neighbours together, and the same place once."""
+        b, access, read = self.builder, self.operands[placed], element.loaded
+        column = element.first_column if access.width > 1 else element.column
+        at = b.divided(self.tile.offset(element.row, column, access.layout), access.width)
         if (placed, at) not in read:
             read[placed, at] = components_of(b, b.load_once(access.memory, (at,)))
         loaded = read[placed, at]
-        return loaded[number if len(loaded) > 1 else 0]
+        return loaded[element.number if len(loaded) > 1 else 0]

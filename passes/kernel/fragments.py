@@ -74,7 +74,7 @@ class FragmentTile(ResultTile):
 
             self._components = ElementFunctions(builder)
         stored = plan.result.strip_width if plan.result.stores_rows else self._together
-        self.code = ElementCode(builder, plan, self, 1, stored)
+        self.code = ElementCode(builder, plan.contraction, self, 1, stored)
         self.scratch: SSAValue | None = None
         shape = plan.result.scratch_shape
         self.reuses_sums = shape is not None and _is_finished_alone(plan)
@@ -259,7 +259,7 @@ class FragmentTile(ResultTile):
         """
         b, components, width = self.builder, self._components, self._together
         assert components is not None
-        code = self.code if width == 1 else ElementCode(b, self.plan, self, width)
+        code = self.code if width == 1 else ElementCode(b, self.plan.contraction, self, width)
         for at, value in zip(corners, values, strict=True):
 
             def store(at: tuple[Index, Index] = at, value: Accumulator = value) -> None:

@@ -10,12 +10,14 @@ then need no look at where K ends.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
+from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, static
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -23,44 +25,73 @@ from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.schedule.pipeline import Stage
 from xdsl_spirv.passes.schedule.plan import Plan
 
-if TYPE_CHECKING:
-    from xdsl_spirv.passes.kernel.packed import PackedOperand
-    from xdsl_spirv.passes.kernel.unpacked_fragments import UnpackedFragments
-
-Operand: TypeAlias = "TileInMemory | PackedOperand | UnpackedFragments"
-
 Values: TypeAlias = Sequence[SSAValue]
 
 
-class Multiplier(Protocol):
-    """The protocol of code that multiplies a K tile onto the accumulators."""
+class DirectOperand(ABC):
+    """
+    An operand whose fragments are read from global memory.
+
+    If it reads `ahead`, the loop carries `held` values of its next fragments (`waiting`).
+    """
+
+    within_k = False
+    """True if the tiles being loaded are known to lie inside K, so that K is not checked."""
+    held: int
+
+    def __init__(self, builder: KernelEmitter, ahead: int):
+        self.builder, self.ahead = builder, ahead
+        self.waiting: list[SSAValue] = []
+
+    @abstractmethod
+    def begin_ahead(self) -> None:
+        """Reads the first fragments of the first K tile into `waiting`."""
+
+    @abstractmethod
+    def enter(self, k: Index, following: Index | None = None) -> None:
+        """Selects the K tile at element `k`, and the tile at `following` to read ahead."""
+
+    @abstractmethod
+    def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
+        """Returns the subgroup's fragments at `k` elements along K in the tile."""
+
+
+Operand: TypeAlias = TileInMemory | DirectOperand
+
+
+class Core(ABC):
+    """Computes an invocation's or a subgroup's part of the result."""
+
+    @abstractmethod
+    def begin(self, init: SSAValue | None) -> Values:
+        """Returns the initial accumulators: the initial value's elements, or 0."""
+
+    @abstractmethod
+    def multiply(self, a: Operand, b: Operand, carried: Values) -> Values:
+        """Multiplies one K tile; returns the accumulators after it."""
+
+    @abstractmethod
+    def end(self, totals: Values, operands: Sequence[Operand]) -> None:
+        """
+        Stores the epilogue's values of the accumulators that lie inside the results.
+
+        The operands have been multiplied: the memory of their tiles is free.
+        """
+
+
+class FragmentCore(Core):
+    """A core that can load fragments before it multiplies them."""
+
+    @abstractmethod
+    def load(self, a: Operand, b: Operand) -> Iterable[Values]:
+        """Loads A's and B's fragments of a K tile, one instruction along K after the other."""
+
+    @abstractmethod
+    def multiply_fragments(self, loaded: Iterable[Values], carried: Values) -> Values:
+        """Multiplies the fragments of a K tile; returns the accumulators after it."""
 
     def multiply(self, a: Operand, b: Operand, carried: Values) -> Values:
-        """Returns the accumulators after one K tile."""
-        ...
-
-
-class FragmentMultiplier(Multiplier, Protocol):
-    """A multiplier that can load fragments before it multiplies them."""
-
-    def load(self, a: Operand, b: Operand) -> Iterable[Values]:
-        """Loads the fragments of one K tile for each instruction along K."""
-        ...
-
-    def multiply_fragments(self, loaded: Iterable[Values], carried: Values) -> Values:
-        """Multiplies the fragments of a K tile onto the accumulators."""
-        ...
-
-
-def multiply_tiles(
-    builder: KernelEmitter,
-    plan: Plan,
-    core: Multiplier,
-    operands: tuple[Operand, Operand],
-    accumulators: Values,
-) -> Values:
-    """Writes the loop over K; returns the accumulators after it."""
-    return _KLoop(builder, plan, core, operands, len(accumulators)).write(accumulators)
+        return self.multiply_fragments(self.load(a, b), carried)
 
 
 @dataclass
@@ -72,29 +103,24 @@ class _State:
     registers: list[SSAValue]
 
 
-class _KLoop:
+class KLoop:
+    """The code that multiplies all K tiles."""
+
     def __init__(
-        self,
-        builder: KernelEmitter,
-        plan: Plan,
-        core: Multiplier,
-        operands: tuple[Operand, Operand],
-        totals: int,
+        self, builder: KernelEmitter, plan: Plan, core: Core, operands: tuple[Operand, Operand]
     ):
         self.builder, self.plan, self.core, self.operands = builder, plan, core, operands
-        self.pipeline, self.totals = plan.pipeline, totals
+        self.pipeline = plan.pipeline
         self.size, self.tile = plan.contraction.k, plan.schedule.tile[2]
         self.staged = [operand for operand in operands if isinstance(operand, TileInMemory)]
+        self.direct = [operand for operand in operands if isinstance(operand, DirectOperand)]
+        self.ahead = [operand for operand in self.direct if operand.ahead]
         self.per_tile = sum(operand.waiting for operand in self.staged)
         self.per_step = sum(plan.schedule.fragments[:2])
-        self.ahead = [
-            operand
-            for operand in operands
-            if not isinstance(operand, TileInMemory) and operand.tile.ahead
-        ]
 
     def write(self, accumulators: Values) -> Values:
-        """Writes everything; returns the accumulators after the last tile."""
+        """Writes the loop and what is around it; returns the accumulators after all tiles."""
+        self.totals = len(accumulators)
         state, unroll = self._begin(accumulators), self.pipeline.unroll
         if unroll > 1:
             (size,) = static([self.size])
@@ -108,9 +134,11 @@ class _KLoop:
         if not self.plan.ends_apart:
             return self._loop(self.size, state, 1).totals
         whole = self.size // self.tile * self.tile
-        self._within(True)
+        for operand in self.operands:
+            operand.within_k = True
         state = self._loop(whole, state, 1)
-        self._within(False)
+        for operand in self.operands:
+            operand.within_k = False
         return self._multiply(whole, 0, state, 1, True).totals
 
     def _begin(self, accumulators: Values) -> _State:
@@ -190,13 +218,14 @@ class _KLoop:
                     self._use(buffer)
                     loaded = self._fragments()
                 case Stage.MULTIPLY if pipeline.load:
-                    core, size = cast("FragmentMultiplier", self.core), self.per_step
-                    steps = range(0, len(fragments), size)
-                    loaded_ahead = [fragments[at : at + size] for at in steps]
-                    totals = core.multiply_fragments(loaded_ahead, totals)
+                    assert isinstance(self.core, FragmentCore)
+                    size, starts = self.per_step, range(0, len(fragments), self.per_step)
+                    steps = [fragments[at : at + size] for at in starts]
+                    totals = self.core.multiply_fragments(steps, totals)
                 case Stage.MULTIPLY:
                     self._use(buffer)
-                    self._enter(here, following)
+                    for operand in self.direct:
+                        operand.enter(here, following)
                     totals = self.core.multiply(*self.operands, totals)
         return _State(totals, loaded, registers)
 
@@ -209,14 +238,9 @@ class _KLoop:
         b, place = self.builder, self._place(k, number)
         return place if number < room else b.select(b.below(place, self.size), place, 0)
 
-    def _within(self, within: bool) -> None:
-        """Tell the operands whether the tiles loaded from now on lie inside K."""
-        for operand in self.operands:
-            operand.within_k = within
-
     def _fragments(self) -> Values:
-        steps = cast("FragmentMultiplier", self.core).load(*self.operands)
-        return [fragment for step in steps for fragment in step]
+        assert isinstance(self.core, FragmentCore)
+        return [fragment for step in self.core.load(*self.operands) for fragment in step]
 
     def _load(self, k: Index) -> list[SSAValue]:
         return [value for operand in self.staged for value in operand.load_all(k)]
@@ -229,8 +253,3 @@ class _KLoop:
     def _use(self, buffer: int) -> None:
         for operand in self.staged:
             operand.use(buffer)
-
-    def _enter(self, k: Index, following: Index | None) -> None:
-        for operand in self.operands:
-            if not isinstance(operand, TileInMemory):
-                operand.enter(k, following)

@@ -5,19 +5,26 @@ An epilogue on whole fragments: its operations on cooperative matrices, its oper
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects import arith, linalg
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 from xdsl_spirv.passes.analysis.componentwise import homes, matrix_access
-from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
+from xdsl_spirv.passes.analysis.epilogue import Placed
 from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.elements import Access, Accumulator, ElementCode, constant_of
+from xdsl_spirv.passes.kernel.elements import (
+    Access,
+    Accumulator,
+    ElementCode,
+    EpilogueCode,
+    constant_of,
+)
 from xdsl_spirv.passes.kernel.matrix_values import (
     COLUMN_MAJOR,
     ROW_MAJOR,
@@ -45,11 +52,12 @@ MATRIX_OPERATIONS: dict[type[Operation], type[Operation]] = {
 """An operation on scalars -> the same on every component of a matrix."""
 
 
-class MatrixCode:
+class MatrixCode(EpilogueCode):
     """Computes the epilogue on a subgroup's fragments; loads each operand once for each place."""
 
     def __init__(self, builder: KernelEmitter, tile: ResultTile, code: ElementCode):
-        self.builder, self.tile, self.code = builder, tile, code
+        super().__init__(builder, code.epilogue)
+        self.tile, self.code = tile, code
         self._loaded: dict[tuple[Placed, Index], SSAValue] = {}
         self._constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
         self._zeros: dict[Attribute, SSAValue] = {}
@@ -63,10 +71,8 @@ class MatrixCode:
     def results(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
         """The results of the fragment that begins at `row` and `column`."""
         known: dict[Placed, SSAValue] = {}
-        return [
-            self._value(placed, row, column, accumulator, known)
-            for placed in self.code.epilogue.results
-        ]
+        load = partial(self._load, row, column)
+        return [self.evaluate(placed, accumulator, known, load) for placed in self.epilogue.results]
 
     def _place(
         self, access: Access, row: Index, column: Index
@@ -79,7 +85,7 @@ class MatrixCode:
     def _matrix(self, element: Attribute) -> spv.CooperativeMatrixType:
         return matrix_type("Acc", self.tile.m, self.tile.n, element)
 
-    def _constant(self, value: SSAValue) -> SSAValue:
+    def constant(self, value: SSAValue) -> SSAValue:
         """Returns a fragment with a scalar in every component."""
         owner = constant_of(self.builder, value).owner
         assert isinstance(owner, arith.ConstantOp)
@@ -91,35 +97,7 @@ class MatrixCode:
             self._constants[key] = self.builder.at_top(constant)
         return self._constants[key]
 
-    def _value(
-        self,
-        placed: Placed,
-        row: Index,
-        column: Index,
-        accumulator: Accumulator,
-        known: dict[Placed, SSAValue],
-    ) -> SSAValue:
-        """Returns a value of the epilogue as the matrix for this fragment."""
-        if placed.value is self.code.epilogue.root.value:
-            return self.code.part(placed, accumulator)
-        if placed not in known:
-            op = definition(placed.value)
-            match op:
-                case None:
-                    known[placed] = self._load(placed, row, column)
-                case linalg.ops.FillOp() | tensor.SplatOp():
-                    known[placed] = self._constant(op.operands[0])
-                case linalg.ops.GenericOp():
-                    inputs = [
-                        self._value(operand_of(placed, op, n), row, column, accumulator, known)
-                        for n in range(len(op.inputs))
-                    ]
-                    known[placed] = self._body(op, inputs)
-                case _:
-                    known[placed] = self._constant(placed.value)
-        return known[placed]
-
-    def _load(self, placed: Placed, row: Index, column: Index) -> SSAValue:
+    def _load(self, row: Index, column: Index, placed: Placed) -> SSAValue:
         access = self.code.operands[placed]
         at = self.tile.offset(row, column, access.layout)
         if (placed, at) not in self._loaded:
@@ -127,7 +105,7 @@ class MatrixCode:
             self._loaded[placed, at] = load_matrix(self.builder, type, *place)
         return self._loaded[placed, at]
 
-    def _body(self, op: linalg.ops.GenericOp, inputs: list[SSAValue]) -> SSAValue:
+    def body(self, op: linalg.ops.GenericOp, inputs: Sequence[SSAValue]) -> SSAValue:
         """
         A body on whole fragments; an operation without an instruction on them goes component by
         component.
@@ -141,7 +119,7 @@ class MatrixCode:
         def whole(value: SSAValue) -> SSAValue:
             if value not in known:
                 parts = spread.get(value)
-                known[value] = self._constant(value) if parts is None else self._joined(parts)
+                known[value] = self.constant(value) if parts is None else self._joined(parts)
             return known[value]
 
         def parts_of(value: SSAValue) -> list[SSAValue]:

@@ -19,7 +19,9 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import as_one
+from xdsl_spirv.passes.kernel.k_loop import DirectOperand
 from xdsl_spirv.passes.kernel.matrix_values import matrix_type, put_together, take_apart, zeros
+from xdsl_spirv.passes.kernel.result_tile import Part
 from xdsl_spirv.passes.kernel.staging import StagedOperand
 from xdsl_spirv.passes.schedule.packing import FragmentsPlan, PanelsPlan
 from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, vector_type
@@ -95,92 +97,64 @@ def fragment_type(tile: PackedTile) -> spv.CooperativeMatrixType:
     return matrix_type(use, *shape, tile.element_type)
 
 
-class PackedOperand:
-    """
-    The code that reads a subgroup's fragments of one operand, from global memory.
-
-    Where it reads ahead, the words of the fragments to come wait in registers (`waiting`), by step
-    along K, carried by the K loop from tile to tile.
-    """
+class PackedOperand(DirectOperand):
+    """Reads a subgroup's packed fragments; those read ahead wait as words, by step along K."""
 
     def __init__(
         self,
         builder: KernelEmitter,
         source: SSAValue,
         tile: PackedTile,
-        batch: Index,
-        first: Index,
-        lane: SSAValue,
-        part: tuple[int, int],
-        slice: Index = 0,
+        part: Part,
         sizes: PackedSizes | None = None,
     ):
-        """
-        `first` is the subgroup's first fragment along M or N. `part` is the number of its
-        fragments in a tile along M or N, and of its elements along K; it has the `slice`-th such
-        part along K. `sizes` are the tensor's dynamic sizes."""
-        b = builder
-        self.builder, self.tile = builder, tile
-        self.within_k = True
+        """`sizes` are the tensor's dynamic sizes."""
+        super().__init__(builder, tile.ahead)
+        self.tile = tile
+        b, first = builder, part.first_fragment(builder)
         self.share = Share(builder, source, tile)
-        self.count, self.depth = part
+        self.count, self.depth = part.count, part.depth
         _, inner_count, outer_count, _ = (sizes or tile.packing.sized(())).shape
         assert not is_dynamic(outer_count)
-        self.lanes = tile.subgroup_size
+        self.lanes, (_, self.inner) = tile.subgroup_size, tile.packing.fragment_sizes
         self.step = outer_count * self.lanes
-        place = b.plus(b.times(batch, inner_count * self.step), b.times(first, self.lanes))
-        _, inner = tile.packing.fragment_sizes
-        place = b.plus(place, b.times(slice, self.depth // inner * self.step))
-        self.start = b.plus(place, lane)
+        place = b.plus(b.times(part.batch, inner_count * self.step), b.times(first, self.lanes))
+        place = b.plus(place, b.times(part.slice, self.depth // self.inner * self.step))
+        self.start = b.plus(place, part.lane)
         self.begin: Index = self.start
         self.following: Index | None = None
-        self.waiting: list[SSAValue] = []
-
-    @property
-    def held(self) -> int:
-        """The number of values that wait in registers, one for each fragment that is read ahead."""
-        return self.count * self.tile.ahead
+        self.held = self.count * self.ahead
 
     def begin_ahead(self) -> None:
-        """Reads the first fragments of the first tile into `waiting`."""
-        _, inner = self.tile.packing.fragment_sizes
-        self.waiting = [word for step in range(self.tile.ahead) for word in self.read(step * inner)]
+        steps = range(self.ahead)
+        self.waiting = [word for step in steps for word in self._read(self.start, step)]
 
     def enter(self, k: Index, following: Index | None = None) -> None:
-        """Selects the K tile at element `k`, and the tile at `following` to read ahead."""
         self.begin = self._tile(k)
         self.following = None if following is None else self._tile(following)
 
     def _tile(self, k: Index) -> Index:
         b = self.builder
-        _, inner = self.tile.packing.fragment_sizes
-        if self.step % inner == 0:
-            return b.plus(self.start, b.times(k, self.step // inner))
-        return b.plus(self.start, b.times(b.divided(k, inner), self.step))
+        if self.step % self.inner == 0:
+            return b.plus(self.start, b.times(k, self.step // self.inner))
+        return b.plus(self.start, b.times(b.divided(k, self.inner), self.step))
 
-    def read(self, k: int) -> list[SSAValue]:
-        """The words of the subgroup's fragments at `k` elements along K in the tile."""
-        _, inner = self.tile.packing.fragment_sizes
-        return self._read(self.begin, k // inner * self.step)
-
-    def _read(self, begin: Index, offset: int) -> list[SSAValue]:
-        b = self.builder
-        return [self.share.load(b.plus(begin, offset + i * self.lanes)) for i in range(self.count)]
+    def _read(self, begin: Index, step: int) -> list[SSAValue]:
+        """Loads the words of the fragments that are `step` fragments along K behind `begin`."""
+        places = (step * self.step + i * self.lanes for i in range(self.count))
+        return [self.share.load(self.builder.plus(begin, place)) for place in places]
 
     def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
-        """The subgroup's fragments of the tile at `k` elements along K; see `StagedOperand`."""
-        _, inner = self.tile.packing.fragment_sizes
-        if not self.tile.ahead:
-            words = self.read(k)
+        step, steps = k // self.inner, self.depth // self.inner
+        if not self.ahead:
+            words = self._read(self.begin, step)
         else:
             words, self.waiting = self.waiting[: self.count], self.waiting[self.count :]
-            coming = k + self.tile.ahead * inner
-            if coming < self.depth:
-                self.waiting += self.read(coming)
+            coming = step + self.ahead
+            if coming < steps:
+                self.waiting += self._read(self.begin, coming)
             elif self.following is not None:
-                self.waiting += self._read(
-                    self.following, (coming - self.depth) // inner * self.step
-                )
+                self.waiting += self._read(self.following, coming - steps)
         return [self.share.fragment(word) for word in words]
 
 
@@ -192,26 +166,23 @@ class StagedFragments(StagedOperand):
         builder: KernelEmitter,
         source: SSAValue,
         tile: StagedTile,
-        at: tuple[Index, Index, SSAValue, int, Index],
-        lane: SSAValue,
+        part: Part,
         buffers: int,
     ):
-        """`at` is batch, tile, invocation, number of invocations, and subgroup."""
-        super().__init__(builder, source, tile, *at, buffers)
+        super().__init__(builder, source, tile, part, buffers)
         packing = tile.packing
         assert packing is not None
         packed = PackedTile(packing, tile.element_type, packing.shape[3] // tile.vector)
-        self.words, self.lane, self.lanes = Words(builder, packed), lane, packed.subgroup_size
+        self.words, self.lanes = Words(builder, packed), packed.subgroup_size
         _, self.inner = packing.fragment_sizes
 
     def _k_origin(self, k: Index) -> Index:
         return self.builder.divided(k, self.inner)
 
     def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
-        """The subgroup's fragments of its slice of the tile at `k` elements along K."""
-        b, stride = self.builder, self.tile.stride
-        first = b.plus(b.times(self.subgroup, count * self.lanes), self.lane)
-        slice = b.times(self.slice, self.depth // self.inner * stride)
+        b, stride, part = self.builder, self.tile.stride, self.part
+        first = b.plus(b.times(part.subgroup, count * self.lanes), part.lane)
+        slice = b.times(part.slice, part.depth // self.inner * stride)
         first = b.plus(b.plus(first, slice), k // self.inner * stride)
         places = [b.plus(first, number * self.lanes) for number in range(count)]
         return [self.words.fragment(self._words_at(place)) for place in places]
@@ -222,61 +193,64 @@ class StagedFragments(StagedOperand):
         return share if share.type == moved else self.builder.add(spv.BitcastOp(share, moved))
 
 
+def _stage(
+    b: KernelEmitter,
+    source: SSAValue,
+    plan: FragmentsPlan | PanelsPlan,
+    depth: int,
+    name: str,
+    own: tuple[SSAValue, Index] | None = None,
+) -> tuple[StagedOperand, Index]:
+    """
+    Moves the workgroup's tile, `depth` along K, into Workgroup memory; `own` is lane and subgroup.
+
+    Returns it and the number of the tile along K, whose workgroup is called `name`.
+    """
+    outer = b.block_id(gpu.DimensionEnum.X, "outer")
+    inner = b.block_id(gpu.DimensionEnum.Y, name)
+    batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if plan.grid[2] != 1 else 0
+    invocation = b.thread_id()
+    lane, subgroup = own or (invocation, 0)
+    place = batch, outer, invocation, plan.invocations, lane
+    part = Part(*place, subgroup, plan.subgroups, depth=depth)
+    staged = StagedOperand(b, source, plan.staged, part, zeros_outside=True)
+    start = b.times(inner, depth)
+    staged.store_all(staged.load_all(start), start)
+    b.barrier()
+    return staged, inner
+
+
 def pack_panels(
     b: KernelEmitter, source: SSAValue, destination: SSAValue, plan: PanelsPlan
 ) -> None:
     """Packs the rows of a panel through Workgroup memory, transposing rows that lie across K."""
-    packing, vector = plan.packing, plan.vector
-    outer = b.block_id(gpu.DimensionEnum.X, "outer")
-    panel = b.block_id(gpu.DimensionEnum.Y, "panel")
-    batches, panels, rows, depth = packing.shape
-    batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batches > 1 else 0
-    invocation, invocations = b.thread_id(), plan.invocations
-    staged = StagedOperand(
-        b, source, plan.staged, batch, outer, invocation, invocations, zeros_outside=True
-    )
-    start = b.times(panel, depth)
-    staged.store_all(staged.load_all(start), start)
-    b.barrier()
-    moved = vector_type(plan.staged.element_type, vector)
+    vector, (_, panels, rows, depth) = plan.vector, plan.packing.shape
+    staged, panel = _stage(b, source, plan, depth, "panel")
+    part, moved = staged.part, vector_type(plan.staged.element_type, vector)
     view = b.at_top(FlatViewOp(destination, moved), "panels")
-    row = b.plus(b.times(b.plus(b.times(batch, panels), panel), rows), b.times(outer, plan.rows))
+    panel = b.plus(b.times(part.batch, panels), panel)
+    row = b.plus(b.times(panel, rows), b.times(part.tile, plan.rows))
     width = depth // vector
     begin, count = b.times(row, width), plan.rows * width
-    for number in range(0, count, invocations):
-        place = b.plus(invocation, number)
+    for number in range(0, count, part.invocations):
+        place = b.plus(part.invocation, number)
 
         def move(place: Index = place) -> None:
             row, column = b.divided(place, width), b.times(b.remainder(place, width), vector)
             value = as_one(b, staged.along_k(row, column, vector), moved)
             b.store(value, view, (b.plus(begin, place),))
 
-        b.when(b.below(place, count) if number + invocations > count else True, move)
+        b.when(b.below(place, count) if number + part.invocations > count else True, move)
 
 
 def pack_fragments(
     b: KernelEmitter, source: SSAValue, destination: SSAValue, plan: FragmentsPlan
 ) -> None:
     """Packs fragments that lie along K, some by each subgroup."""
-    lane = b.lane_id()
-    subgroup = b.subgroup_id(plan.subgroups)
-    outer = b.block_id(gpu.DimensionEnum.X, "outer")
-    inner = b.block_id(gpu.DimensionEnum.Y, "inner")
-    batches, *_ = plan.sizes.shape
-    batch: Index = b.block_id(gpu.DimensionEnum.Z, "batch") if batches != 1 else 0
-    tile = plan.tile
-    invocation, invocations = b.thread_id(), plan.invocations
-    staged = StagedOperand(
-        b, source, plan.staged, batch, outer, invocation, invocations, subgroup, zeros_outside=True
-    )
-    start = b.times(inner, plan.depth)
-    staged.store_all(staged.load_all(start), start)
-    b.barrier()
-    _, depth = plan.packing.fragment_sizes
-    first = b.plus(b.times(outer, plan.subgroups), subgroup)
-    part = (1, plan.depth)
-    packed = PackedOperand(b, destination, tile, batch, first, lane, part, sizes=plan.sizes)
-    packed.enter(start)
-    for k in range(0, plan.depth, depth):
-        (fragment,) = staged.fragments(1, k, fragment_type(tile))
-        packed.share.store(fragment, b.plus(packed.begin, k // depth * packed.step))
+    own = b.lane_id(), b.subgroup_id(plan.subgroups)
+    staged, inner = _stage(b, source, plan, plan.depth, "inner", own)
+    packed = PackedOperand(b, destination, plan.tile, staged.part, plan.sizes)
+    packed.enter(b.times(inner, plan.depth))
+    for step, k in enumerate(range(0, plan.depth, packed.inner)):
+        (fragment,) = staged.fragments(1, k, fragment_type(plan.tile))
+        packed.share.store(fragment, b.plus(packed.begin, step * packed.step))

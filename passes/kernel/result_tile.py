@@ -97,6 +97,33 @@ class Place:
     slice: Index = 0
 
 
+@dataclass(frozen=True)
+class Part:
+    """The part of an operand that a subgroup multiplies, and the invocation that loads from it."""
+
+    batch: Index
+    tile: Index
+    """The number of the workgroup's tile along M or N."""
+    invocation: SSAValue
+    invocations: int
+    lane: SSAValue
+    subgroup: Index = 0
+    """The subgroup's row (for A) or column (for B) in the workgroup."""
+    subgroups: int = 1
+    """The number of these rows or columns."""
+    count: int = 1
+    """The subgroup's fragments along M or N."""
+    slice: Index = 0
+    """The number of the slice of a K tile that the subgroup multiplies."""
+    depth: int = 0
+    """Elements of a slice along K."""
+
+    def first_fragment(self, b: KernelEmitter) -> Index:
+        """Returns the number of the subgroup's first fragment along M or N."""
+        tile = b.times(self.tile, self.subgroups * self.count)
+        return b.plus(tile, b.times(self.subgroup, self.count))
+
+
 class BatchTile:
     """Offsets of one batch's elements in the result and in other buffers along its loops."""
 

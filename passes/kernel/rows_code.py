@@ -522,7 +522,7 @@ class RowsKernel:
     @cached_property
     def result(self) -> ElementCode:
         """The code of one element of the result."""
-        return ElementCode(self.b, self.plan, BatchTile(self.b, self.batch), 1)
+        return ElementCode(self.b, self.plan.contraction, BatchTile(self.b, self.batch), 1)
 
     def _with_init(self, row: Index, column: Index, total: SSAValue) -> SSAValue:
         """Adds the initial value to a sum, in the result's type."""

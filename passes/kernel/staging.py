@@ -25,7 +25,7 @@ from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import apply_prologue, as_one, pack_elements, unpack_elements
 from xdsl_spirv.passes.kernel.matrix_values import COLUMN_MAJOR, ROW_MAJOR, load_matrix, moved_bits
-from xdsl_spirv.passes.kernel.result_tile import Address, address_along, origin
+from xdsl_spirv.passes.kernel.result_tile import Address, Part, address_along, origin
 from xdsl_spirv.passes.schedule.plan import UNROLLED, ceil_div
 from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile
 
@@ -53,7 +53,6 @@ class Move:
     exists: Condition
     address: Address
     outer_inside: Condition
-    row_guarded: bool
 
 
 class TileInMemory(ABC):
@@ -65,16 +64,11 @@ class TileInMemory(ABC):
     values_of_move = 1
     """Values that wait in registers between a piece's load and its store."""
 
-    def __init__(self, builder: KernelEmitter, tile: StagedTile, subgroup: Index, name: str):
-        """`subgroup` is the subgroup's row (for A) or column (for B) in the workgroup."""
-        self.builder, self.tile, self.subgroup = builder, tile, subgroup
-        self.within_k = False
-        """True if the tiles being loaded are known to lie inside K, so that K is not checked."""
-        self.slice: Index = 0
-        """Number of the slice of the tile along K that the subgroup multiplies."""
-        self.depth = 0
-        """Elements of a slice along K."""
-        self.name = name
+    within_k = False
+    """True if the tiles being loaded are known to lie inside K, so that K is not checked."""
+
+    def __init__(self, builder: KernelEmitter, tile: StagedTile, part: Part, name: str):
+        self.builder, self.tile, self.part, self.name = builder, tile, part, name
         self.buffers: list[SSAValue] = []
 
     def allocate(self, buffers: int) -> None:
@@ -88,18 +82,23 @@ class TileInMemory(ABC):
         ]
         self.memory = self.buffers[0]
 
-    def divide_moves(self, invocations: int) -> None:
-        """Shares the tile's pieces out; few of them are known from now on."""
-        self.invocations = invocations
-        self.count = ceil_div(self.tile.pieces, invocations)
+    def divide_moves(self) -> None:
+        """Deals the tile's pieces to invocations; lists an invocation's moves if they are few."""
+        self.count = ceil_div(self.tile.pieces, self.part.invocations)
         self.unrolled = self.count <= UNROLLED
         self.moves = [self._move(i) for i in range(self.count)] if self.unrolled else []
 
     def _is_beyond(self, number: Index) -> bool:
         """True if some invocations may lack a `number`-th piece."""
+        invocations = self.part.invocations
         if isinstance(number, int):
-            return (number + 1) * self.invocations > self.tile.pieces
-        return self.tile.pieces % (self.invocations * CHUNK) != 0
+            return (number + 1) * invocations > self.tile.pieces
+        return self.tile.pieces % (invocations * CHUNK) != 0
+
+    def _position(self, number: Index) -> Index:
+        """The position in the tile of the invocation's `number`-th piece."""
+        b, part = self.builder, self.part
+        return b.plus(b.times(number, part.invocations), part.invocation)
 
     @property
     def waiting(self) -> int:
@@ -186,68 +185,57 @@ class TileInMemory(ABC):
 
     def fragments(self, count: int, k: int, type: spv.CooperativeMatrixType) -> list[SSAValue]:
         """Loads the subgroup's `count` fragments along M or N, at element `k` of its slice of K."""
-        tile, is_a = self.tile, type.use.data == spv.CooperativeMatrixUse.MatrixAKHR
+        b, tile, part = self.builder, self.tile, self.part
+        is_a = type.use.data == spv.CooperativeMatrixUse.MatrixAKHR
         size = type.rows if is_a else type.columns
         assert isinstance(size, IntAttr)
-        span = count * size.data
-        row_major = (tile.k_axis == 1) == is_a
-        layout = ROW_MAJOR if row_major else COLUMN_MAJOR
-        starts = range(0, span, size.data)
-        return [self._fragment(span, start, k, type, layout) for start in starts]
-
-    def _fragment(
-        self,
-        span: int,
-        outer: int,
-        k: int,
-        type: spv.CooperativeMatrixType,
-        layout: spv.CooperativeMatrixLayout,
-    ) -> SSAValue:
-        """Loads the fragment that begins `outer` elements into the subgroup's `span`."""
-        b, tile = self.builder, self.tile
+        starts = range(0, count * size.data, size.data)
         if tile.k_axis == 1:
-            row, column = (
-                b.times(self.subgroup, span),
-                b.times(self.slice, self.depth // tile.piece),
-            )
-            place = self._in_tile(row, column, outer, k // tile.piece)
+            row = b.times(part.subgroup, starts.stop)
+            column = b.times(part.slice, part.depth // tile.piece)
+            places = [(start, k // tile.piece) for start in starts]
         else:
-            row, column = (
-                b.times(self.slice, self.depth),
-                b.times(self.subgroup, span // tile.vector),
+            row = b.times(part.slice, part.depth)
+            column = b.times(part.subgroup, starts.stop // tile.vector)
+            places = [(k, start // tile.vector) for start in starts]
+        layout = ROW_MAJOR if (tile.k_axis == 1) == is_a else COLUMN_MAJOR
+        return [
+            load_matrix(
+                b,
+                type,
+                self.memory,
+                (self._in_tile(row, column, *place),),
+                tile.stride,
+                layout,
+                shared=True,
             )
-            place = self._in_tile(row, column, k, outer // tile.vector)
-        return load_matrix(b, type, self.memory, (place,), tile.stride, layout, shared=True)
+            for place in places
+        ]
 
 
 class StagedOperand(TileInMemory):
-    """The code of one operand of a workgroup whose tile is the `tile_index`-th along M or N."""
+    """Moves vectors of an operand, which are stored as they are loaded, into Workgroup memory."""
 
     def __init__(
         self,
         builder: KernelEmitter,
         source: SSAValue,
         tile: StagedTile,
-        batch: Index,
-        tile_index: Index,
-        invocation: SSAValue,
-        invocations: int,
-        subgroup: Index = 0,
+        part: Part,
         buffers: int = 1,
         zeros_outside: bool = False,
     ):
         """`zeros_outside` puts zeros beyond M or N, too."""
-        super().__init__(builder, tile, subgroup, source.name_hint or "operand")
+        super().__init__(builder, tile, part, source.name_hint or "operand")
         self.zeros_outside = zeros_outside
         self.layout = tile.moved_layout
-        self.invocation = invocation
         view = FlatViewOp(source, tile.source_type)
         self.source = builder.at_top(view, f"{self.name}_elements")
         self.allocate(buffers)
         size = tile.shape[1] // tile.vector if tile.k_axis == 0 else tile.shape[0]
-        self.outer = builder.times(tile_index, size)
-        self.start = origin(self.layout).plus(builder, self._address(BATCH, batch))
-        self.divide_moves(invocations)
+        self.outer = builder.times(part.tile, size)
+        self.start = origin(self.layout).plus(builder, self._address(BATCH, part.batch))
+        self.divide_moves()
 
     def _address(self, walk: int, number: Index, ahead: Index = 0, constant: int = 0) -> Address:
         layout = self.layout
@@ -256,22 +244,27 @@ class StagedOperand(TileInMemory):
 
     def _move(self, number: Index) -> Move:
         b, tile, width = self.builder, self.tile, self.tile.row_vectors
+        invocation, invocations = self.part.invocation, self.part.invocations
+        beyond, step = self._is_beyond(number), 0
         if tile.gathered:
-            return self._gathering_move(number)
-        beyond = self._is_beyond(number)
-        if isinstance(number, int) and self.invocations % width == 0:
-            row, step = b.divided(self.invocation, width), number * (self.invocations // width)
-            column = b.remainder(self.invocation, width)
+            # Neighbouring invocations take neighbouring rows, which are neighbours in memory.
+            position, rows = self._position(number), tile.shape[0]
+            row, column = b.remainder(position, rows), b.divided(position, rows)
+            exists = b.below(column, width) if beyond else True
+            guarded = tile.guarded[0]
         else:
-            position = b.plus(b.times(number, self.invocations), self.invocation)
-            row, step, column = b.divided(position, width), 0, b.remainder(position, width)
-        exists = b.below(b.plus(row, step), tile.shape[0]) if beyond else True
-        row_guarded = tile.guarded[0] or beyond
+            if isinstance(number, int) and invocations % width == 0:
+                row, column = b.divided(invocation, width), b.remainder(invocation, width)
+                step = number * (invocations // width)
+            else:
+                position = self._position(number)
+                row, column = b.divided(position, width), b.remainder(position, width)
+            exists = b.below(b.plus(row, step), tile.shape[0]) if beyond else True
+            guarded = tile.guarded[0] or beyond
+        outer, ahead, limit = row, step, tile.extent[0]
         if tile.k_axis == 0:
             outer, ahead, guarded = column, 0, tile.guarded[1]
             limit = tile.extent[1] // tile.vector
-        else:
-            outer, ahead, guarded, limit = row, step, row_guarded, tile.extent[0]
         outer = b.plus(self.outer, outer)
         inside: Condition = True
         if guarded:
@@ -279,31 +272,8 @@ class StagedOperand(TileInMemory):
             inside = b.below(outer, limit)
             outer = b.select(inside, outer, 0)
         place = self.start.plus(b, self._address(OUTER, outer, constant=ahead))
-        return Move(row, step, column, exists, place, self._zeroed(inside), row_guarded)
-
-    def _gathering_move(self, number: Index) -> Move:
-        """
-        The invocation's `number`-th vector, gathered from elements that are a row apart in memory.
-
-        Neighbouring invocations take neighbouring rows, which are neighbours in memory.
-        """
-        b, tile = self.builder, self.tile
-        rows = tile.shape[0]
-        position = b.plus(b.times(number, self.invocations), self.invocation)
-        row, column = b.remainder(position, rows), b.divided(position, rows)
-        whole = tile.vectors % (self.invocations * (1 if self.unrolled else CHUNK)) == 0
-        exists = True if whole else b.below(column, tile.row_vectors)
-        outer = b.plus(self.outer, row)
-        inside: Condition = True
-        if tile.guarded[0]:
-            inside = b.below(outer, tile.extent[0])
-            outer = b.select(inside, outer, 0)
-        place = self.start.plus(b, self._address(OUTER, outer))
-        return Move(row, 0, column, exists, place, self._zeroed(inside), exists is not True)
-
-    def _zeroed(self, inside: Condition) -> Condition:
-        """False if zeros replace a move's elements because they lie outside along M or N."""
-        return inside if self.zeros_outside else True
+        zeroed = inside if self.zeros_outside else True
+        return Move(row, step, column, exists, place, zeroed)
 
     def _k_origin(self, k: Index) -> Index:
         along_row = self.tile.k_axis == 1 and not self.tile.gathered
@@ -315,7 +285,7 @@ class StagedOperand(TileInMemory):
         if tile.gathered:
             return [self._gather(move, begin)]
         if tile.k_axis == 0:
-            guarded = move.exists is not True if self.within_k else move.row_guarded
+            guarded = move.exists is not True or (tile.guarded[0] and not self.within_k)
             place = move.row, move.step
             return [self._read(move, begin, place, tile.extent[0], guarded, tile.shape[0])]
         limit, guarded = tile.extent[1] // tile.vector, tile.guarded[1] and not self.within_k
@@ -325,7 +295,7 @@ class StagedOperand(TileInMemory):
         """Loads elements along K and packs them as bytes into words, the first one lowest."""
         b, tile = self.builder, self.tile
         first = b.times(move.column, tile.vector)
-        guarded = (tile.guarded[1] and not self.within_k) or move.row_guarded
+        guarded = (tile.guarded[1] and not self.within_k) or move.exists is not True
         elements = [
             self._read(move, begin, (first, n), tile.extent[1], guarded, tile.shape[1])
             for n in range(tile.vector)
@@ -353,18 +323,16 @@ class StagedOperand(TileInMemory):
         inside = move.outer_inside
         walk = layout.walks[INNER]
         exists: Condition = True
-        if guarded and is_dynamic(limit):
-            # If there are no elements along K, not even the first exists: the buffer's first stands
-            # for it.
-            k = b.plus(begin, b.plus(first, step))
-            exists = b.below(k, limit)
-            inside = b.both(inside, exists)
-            place = self._address(INNER, k)
-        elif guarded:
+        if guarded:
             k = b.plus(begin, b.plus(first, step))
             k_inside = b.below(k, limit)
             inside = b.both(inside, k_inside)
-            place = self._address(INNER, b.select(k_inside, k, 0))
+            if is_dynamic(limit):
+                # K may have no element at all: the buffer's first one is read in its place.
+                exists = k_inside
+            else:
+                k = b.select(k_inside, k, 0)
+            place = self._address(INNER, k)
         elif len(walk) > 1 and is_multiple(walk[-1].size, depth):
             # The whole K tile lies on one place of the outer axes: they are taken apart once.
             place = self._address(INNER, begin, ahead=b.plus(first, step))

@@ -22,7 +22,7 @@ from xdsl_spirv.passes.analysis.unpacking import VECTOR, Plane, Unpacking
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.elements import WORD_BITS, as_one, components_of
-from xdsl_spirv.passes.kernel.result_tile import Address, address_along, origin
+from xdsl_spirv.passes.kernel.result_tile import Address, Part, address_along, origin
 from xdsl_spirv.passes.kernel.staging import TileInMemory
 from xdsl_spirv.passes.kernel.unit_code import UnitCode
 from xdsl_spirv.passes.schedule.tiles import BATCH, INNER, OUTER, StagedTile, vector_type
@@ -129,33 +129,28 @@ class Move:
 
 
 class UnpackedOperand(TileInMemory):
-    """The code of one operand of a workgroup whose tile is the `tile_index`-th along M or N."""
+    """Moves units of packed numbers, whose elements are computed where they are stored."""
 
     def __init__(
         self,
         builder: KernelEmitter,
         unpacking: Unpacking,
         tile: StagedTile,
-        batch: Index,
-        tile_index: Index,
-        invocation: SSAValue,
-        invocations: int,
-        subgroup: Index,
+        part: Part,
         buffers: int,
     ):
-        super().__init__(builder, tile, subgroup, unpacking.planes[0].value.name_hint or "operand")
+        super().__init__(builder, tile, part, unpacking.planes[0].value.name_hint or "operand")
         self.unpacking = unpacking
-        self.source = UnitSource(builder, unpacking, batch)
+        self.source = UnitSource(builder, unpacking, part.batch)
         self.allocate(buffers)
-        self.invocation, self.values_of_move = invocation, self.source.loads
-        self.outer = builder.times(tile_index, tile.shape[0])
+        self.values_of_move = self.source.loads
+        self.outer = builder.times(part.tile, tile.shape[0])
         self.row_units = tile.shape[1] // unpacking.size
-        self.divide_moves(invocations)
+        self.divide_moves()
 
     def _move(self, number: Index) -> Move:
         b, tile, width = self.builder, self.tile, self.row_units
-        beyond = self._is_beyond(number)
-        position = b.plus(b.times(number, self.invocations), self.invocation)
+        beyond, position = self._is_beyond(number), self._position(number)
         row, column = b.divided(position, width), b.remainder(position, width)
         exists = b.below(row, tile.shape[0]) if beyond else True
         outer = b.plus(self.outer, row)
