@@ -119,7 +119,7 @@ def on_lavapipe(
     push = b"" if pipeline.push is None else script.buffers[pipeline.push].data.tobytes()
     constants = {id: int(value) for id, value in pipeline.constants.items()}
     lavapipe_dispatch(
-        Dispatch(binary, pipeline.entry, grid, buffers, (), None, constants, push, images)
+        Dispatch(binary, pipeline.entry, grid, buffers, None, constants, push, images)
     )
 
 

@@ -38,7 +38,6 @@ class Dispatch:
     entry_point: str
     groups: tuple[int, int, int]
     buffers: dict[tuple[int, ...], Array]
-    cooperative_matrix: Sequence[tuple[int | str, ...]] = ()
     subgroup_size: int | None = None
     spec_constants: Mapping[int, int] = field(default_factory=dict[int, int])
     push_constants: bytes = b""
@@ -60,7 +59,6 @@ def write_jobs(folder: Path, jobs: Sequence[Dispatch]) -> None:
                 "entry_point": job.entry_point,
                 "groups": job.groups,
                 "bindings": list(job.buffers),
-                "cooperative_matrix": list(job.cooperative_matrix),
                 "subgroup_size": job.subgroup_size,
                 "spec_constants": dict(job.spec_constants),
                 "push_constants": job.push_constants.hex(),

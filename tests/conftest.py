@@ -15,12 +15,15 @@ import subprocess
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from xdsl_spirv.jobs.engine import Here
+from xdsl_spirv.runtime.elements import Array
+from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.testing.dispatches import Dispatch, read_results, write_jobs
 from xdsl_spirv.tools import khronos
 
@@ -109,10 +112,25 @@ def lavapipe() -> Path:
     return folder / "run"
 
 
+class DispatchOf(Protocol):
+    """`dispatch_of(program, arrays)`: the only launch of a program, on arrays by name."""
+
+    def __call__(self, program: Program, arrays: Mapping[str, Array], /) -> Dispatch: ...
+
+
 @pytest.fixture(scope="session")
-def job() -> type[Dispatch]:
-    """The class of the jobs of `run_on_lavapipe` (test modules cannot import from here)."""
-    return Dispatch
+def dispatch_of() -> DispatchOf:
+    def build(program: Program, arrays: Mapping[str, Array]) -> Dispatch:
+        (launch,) = program.manifest.dispatches
+        return Dispatch(
+            program.code[launch.kernel].binary,
+            launch.entry_point,
+            launch.workgroups,
+            {(b.set, b.binding): arrays[b.buffer] for b in launch.bindings},
+            subgroup_size=program.manifest.subgroup_size,
+        )
+
+    return build
 
 
 @pytest.fixture(scope="session")
@@ -137,14 +155,19 @@ def layered(lavapipe: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     return {"XDSL_SPIRV_VULKAN_VALIDATION": "1", "VK_LAYER_SETTINGS_PATH": str(folder)}
 
 
-@pytest.fixture(scope="session")
-def run_on_lavapipe(lavapipe: Path, layered: dict[str, str]) -> Callable[..., None]:
+class RunOnLavapipe(Protocol):
     """
     `run_on_lavapipe(jobs, timeout)` runs `Dispatch`s one after the other in a process of its own.
 
     The jobs' buffers are changed in place. The driver's failure, a timeout and anything that the
     validation layer says (where it is there) fail the test.
     """
+
+    def __call__(self, jobs: Sequence[Dispatch], timeout: float = 120) -> None: ...
+
+
+@pytest.fixture(scope="session")
+def run_on_lavapipe(lavapipe: Path, layered: dict[str, str]) -> RunOnLavapipe:
 
     def run(jobs: Sequence[Dispatch], timeout: float = 120) -> None:
         with tempfile.TemporaryDirectory() as name:

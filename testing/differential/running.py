@@ -85,7 +85,6 @@ def job_of(kernel: Kernel, module: SPIRVModuleOp | None = None) -> Dispatch:
         "main",
         kernel.machine.groups,
         {(0, i): array for i, array in buffers_of(kernel).items()},
-        cooperative_matrix=kernel.cooperative_matrix,
         subgroup_size=kernel.machine.subgroup,
         spec_constants=kernel.spec_constants,
         push_constants=kernel.push_constants,

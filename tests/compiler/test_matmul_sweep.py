@@ -9,9 +9,9 @@ exact and the results must be equal; else they must be within the bound of docs/
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -21,8 +21,11 @@ from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.targets import load
+from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.conftest import DispatchOf, RunOnLavapipe
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -157,31 +160,19 @@ def test_binaries_are_valid_and_the_interpreter_agrees(chunk: int, target: str, 
 
 @pytest.mark.vulkan
 @chunks(QUICK_CHUNKS_ON_LAVAPIPE)
-def test_lavapipe_agrees(chunk: int, run_on_lavapipe: Callable[..., None], job: type[Any]):
+def test_lavapipe_agrees(chunk: int, run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
     jobs: list[Any] = []
     results: list[Array] = []
     for case in CHUNKS[chunk]:
         program = _program(case, "lavapipe")
         results.append(np.zeros((case.m, case.n), DTYPES[case.result]))
-        jobs.append(_job(job, program, [*case.operands(), results[-1]]))
+        jobs.append(_job(dispatch_of, program, [*case.operands(), results[-1]]))
     run_on_lavapipe(jobs)
     for case, result in zip(CHUNKS[chunk], results, strict=True):
         case.check(case.operands(), result, "lavapipe")
 
 
-def _job(job: type[Any], program: Program, arrays: Sequence[Array]) -> Any:
+def _job(dispatch_of: DispatchOf, program: Program, arrays: Sequence[Array]) -> Dispatch:
     """The one dispatch of a program; its buffers are the operands and the result, in this order."""
-    manifest = program.manifest
-    (dispatch,) = manifest.dispatches
-    by_name = dict(zip((*manifest.arguments, *manifest.results), arrays, strict=True))
-    (output,) = manifest.outputs
-    properties = load("lavapipe").cooperative_matrix
-    (listed,) = (p.shape + p.types for p in properties if p.result == output.type)
-    return job(
-        program.code[dispatch.kernel].binary,
-        dispatch.entry_point,
-        dispatch.grid,
-        {(b.set, b.binding): by_name[b.buffer] for b in dispatch.bindings},
-        cooperative_matrix=[listed],
-        subgroup_size=manifest.subgroup_size,
-    )
+    names = *program.manifest.arguments, *program.manifest.results
+    return dispatch_of(program, dict(zip(names, arrays, strict=True)))

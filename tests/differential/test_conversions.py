@@ -6,8 +6,7 @@ Undefined conversions (floats beyond the integer's range) are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -16,6 +15,9 @@ from xdsl_spirv.testing.differential import Kernel, exact
 from xdsl_spirv.testing.differential.running import job_of
 from xdsl_spirv.testing.differential.types import DTYPES
 from xdsl_spirv.testing.dispatches import Dispatch
+
+if TYPE_CHECKING:
+    from tests.conftest import RunOnLavapipe
 
 UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 CONVERSIONS = [
@@ -54,7 +56,7 @@ def defined(pattern: int, source: str, target: str, sign: bool) -> bool:
 
 
 @pytest.mark.vulkan
-def test_lavapipe_converts_every_pattern_right(run_on_lavapipe: Callable[..., None]):
+def test_lavapipe_converts_every_pattern_right(run_on_lavapipe: RunOnLavapipe):
     jobs = [job_for(*conversion) for conversion in CONVERSIONS]
     run_on_lavapipe(jobs)
     for (name, source, target), job in zip(CONVERSIONS, jobs, strict=True):

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -17,6 +17,9 @@ from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.texels import decode_texels
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.testing.dispatches import Dispatch
+
+if TYPE_CHECKING:
+    from tests.conftest import RunOnLavapipe
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 SIZES = {
@@ -247,7 +250,7 @@ Both: TypeAlias = Callable[[Sequence[Case]], None]
 
 @pytest.fixture
 def both(
-    glslang: list[str], run_on_lavapipe: Callable[..., None], tmp_path: Path
+    glslang: list[str], run_on_lavapipe: RunOnLavapipe, tmp_path: Path
 ) -> Callable[[Sequence[Case]], None]:
     """Runs cases here, with all checks, and on lavapipe, and compares."""
 

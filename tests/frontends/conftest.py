@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def onnx() -> Any:
 class Builder:
     """Makes models of a few nodes."""
 
-    def __init__(self, onnx: Any):
+    def __init__(self, onnx: ModuleType):
         self.onnx = onnx
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
@@ -35,7 +36,7 @@ class Builder:
         self.nodes.append(made)
         return output
 
-    def constant(self, name: str, array: Array) -> str:
+    def constant(self, name: str, array: Array | np.generic) -> str:
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 
@@ -60,6 +61,6 @@ class Builder:
 
 
 @pytest.fixture
-def build(onnx: Any) -> Builder:
+def build(onnx: ModuleType) -> Builder:
     """An empty model."""
     return Builder(onnx)

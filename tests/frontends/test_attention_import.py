@@ -4,7 +4,7 @@ Attention as exporters write it: projected, split into heads, masked, merged.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,10 +20,13 @@ from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.runtime.modules import context
 
+if TYPE_CHECKING:
+    from tests.frontends.conftest import Builder
+
 HEADS, HEAD, LENGTH = 2, 8, 12
 
 
-def block(build: Any) -> Any:
+def block(build: Builder) -> Any:
     """q, k, v: 1 x length x heads * head; a mask of ones and zeros for the keys."""
     shape = build.constant("split", np.array([1, LENGTH, HEADS, HEAD]))
     half = build.constant("root", np.array(HEAD**0.5, np.float16))
@@ -46,7 +49,7 @@ def block(build: Any) -> Any:
     return build.model(inputs, {"out": whole})
 
 
-def test_a_block_of_an_encoder_is_one_kernel(build: Any):
+def test_a_block_of_an_encoder_is_one_kernel(build: Builder):
     module = import_onnx(block(build)).module
     generator = np.random.default_rng(1)
     shape = (1, LENGTH, HEADS * HEAD)
@@ -71,7 +74,7 @@ def test_a_block_of_an_encoder_is_one_kernel(build: Any):
     assert allowed.max() < 0.2
 
 
-def scaled_block(build: Any) -> Any:
+def scaled_block(build: Builder) -> Any:
     """The same without a mask, as PyTorch writes it: queries and keys times a root of the scale."""
     shape = build.constant("split", np.array([1, LENGTH, HEADS, 16]))
     root = build.constant("root", np.array(16**-0.25, np.float16))
@@ -94,7 +97,7 @@ def scaled_block(build: Any) -> Any:
 
 
 @pytest.mark.parametrize("target", ["lavapipe", "nvidia-h200"])
-def test_scales_of_queries_and_keys_are_part_of_the_kernel(build: Any, target: str):
+def test_scales_of_queries_and_keys_are_part_of_the_kernel(build: Builder, target: str):
     imported = import_onnx(scaled_block(build))
     generator = np.random.default_rng(1)
     shape = (1, LENGTH, HEADS * 16)
@@ -110,7 +113,7 @@ def test_scales_of_queries_and_keys_are_part_of_the_kernel(build: Any, target: s
     assert np.median(allowed) < 0.05
 
 
-def test_keys_that_lie_in_columns_are_packed_for_the_kernel(build: Any):
+def test_keys_that_lie_in_columns_are_packed_for_the_kernel(build: Builder):
     build.node("MatMul", ["q", "k"], "scores")
     build.node("Softmax", ["scores"], "p", axis=-1)
     build.node("MatMul", ["p", "v"], "out")

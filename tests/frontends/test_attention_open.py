@@ -4,7 +4,7 @@ ONNX's attention with a past of open length: one kernel, keys and values as they
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,6 +17,9 @@ from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context
 
+if TYPE_CHECKING:
+    from tests.frontends.conftest import Builder
+
 
 def formed(module: Any) -> list[AttentionOp]:
     passes = Universe.get_multiverse().all_passes
@@ -26,7 +29,7 @@ def formed(module: Any) -> list[AttentionOp]:
 
 
 @pytest.mark.parametrize("cap", [None, 3.0])
-def test_onnx_attention_with_an_open_past(build: Any, cap: float | None):
+def test_onnx_attention_with_an_open_past(build: Builder, cap: float | None):
     def shape(heads: int, length: str) -> tuple[str, list[Any]]:
         return "FLOAT", [1, heads, length, 8]
 

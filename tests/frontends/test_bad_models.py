@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.tools.main import main
 
+if TYPE_CHECKING:
+    from tests.frontends.conftest import Builder
+
 
 @pytest.fixture
-def mlp(onnx: Any, build: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def mlp(onnx: ModuleType, build: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A file with an input `x` of batch x 16, in the working directory."""
     monkeypatch.chdir(tmp_path)
     weights = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
@@ -92,7 +96,7 @@ def test_files_that_are_no_models(command: str, mlp: str, capsys: pytest.Capture
 
 
 def test_operators_that_nobody_knows(
-    onnx: Any, build: Any, mlp: str, capsys: pytest.CaptureFixture[str]
+    onnx: ModuleType, build: Builder, mlp: str, capsys: pytest.CaptureFixture[str]
 ):
     build.nodes.clear()
     build.node("MatMul", ["x", "w"], "y", name="product")

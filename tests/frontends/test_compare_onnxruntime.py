@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,8 +12,11 @@ from xdsl_spirv.compiler.model import compile_model
 from xdsl_spirv.frontends import import_onnx
 from xdsl_spirv.runtime.execution import run
 
+if TYPE_CHECKING:
+    from tests.frontends.conftest import Builder
 
-def compared(build: Any, change: str = "") -> list[LayerComparison]:
+
+def compared(build: Builder, change: str = "") -> list[LayerComparison]:
     """Layers of two products with a tanh, a mean and a difference; one tensor may be changed."""
     rng = np.random.default_rng(0)
     first = build.constant("w1", rng.uniform(-1, 1, (32, 24)).astype(np.float32))
@@ -37,13 +40,13 @@ def compared(build: Any, change: str = "") -> list[LayerComparison]:
     return list(compare_layers(program, inputs, run, theirs=theirs))
 
 
-def test_layers_agree_with_the_kernels_and_with_onnxruntime(build: Any):
+def test_layers_agree_with_the_kernels_and_with_onnxruntime(build: Builder):
     found = compared(build)
     assert all(each.passed for each in found), list(map(str, found))
     assert {"bent", "y"} <= {each.tensor for each in found}
 
 
-def test_the_first_node_that_means_something_else_is_named(build: Any):
+def test_the_first_node_that_means_something_else_is_named(build: Builder):
     wrong = [each for each in compared(build, "bent") if not each.passed]
     assert wrong[0].tensor == "bent"
     assert wrong[0].place == (3, 5)

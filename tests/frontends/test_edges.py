@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,14 @@ def with_onnxruntime(edge: Edge) -> Any:
 
 
 @pytest.mark.parametrize("name", [n for n, edge in AT_EDGES.items() if edge.as_onnxruntime])
-def test_as_onnxruntime(name: str, onnx: Any):
+def test_as_onnxruntime(name: str, onnx: ModuleType):
     edge = AT_EDGES[name]
     result = run_reference(import_onnx(edge.model()), edge.inputs())["r"]
     np.testing.assert_allclose(result, with_onnxruntime(edge), rtol=edge.rtol)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
-def test_floats_that_no_integer_holds(dtype: str, onnx: Any):
+def test_floats_that_no_integer_holds(dtype: str, onnx: ModuleType):
     """The nearest integer that there is, and 0 for NaN; compiled the same."""
     edge, limits = AT_EDGES[f"Cast to {dtype}"], np.iinfo(dtype)
     imported = run_reference(import_onnx(edge.model()), edge.inputs())
@@ -47,7 +48,7 @@ def test_floats_that_no_integer_holds(dtype: str, onnx: Any):
 
 @pytest.mark.vulkan
 @pytest.mark.long
-def test_on_a_driver_it_is_the_same(lavapipe: Path, onnx: Any):
+def test_on_a_driver_it_is_the_same(lavapipe: Path, onnx: ModuleType):
     """All in one process; results below the smallest normal number may be 0."""
     script = Path(__file__).parents[1] / "runtime" / "vulkan" / "edges.py"
     command = [lavapipe, sys.executable, script]
@@ -60,7 +61,7 @@ def test_on_a_driver_it_is_the_same(lavapipe: Path, onnx: Any):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", AT_EDGES)
-def test_compiled_it_is_the_same(name: str, onnx: Any):
+def test_compiled_it_is_the_same(name: str, onnx: ModuleType):
     edge = AT_EDGES[name]
     (result,) = run(edge_program(name, "lavapipe"), edge.inputs()).values()
     expected = run_reference(import_onnx(edge.model()), edge.inputs())["r"]

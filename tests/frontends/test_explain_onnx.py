@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.tools.main import main
+
+if TYPE_CHECKING:
+    from tests.frontends.conftest import Builder
 
 
 def explained(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) -> Any:
@@ -17,7 +21,7 @@ def explained(capsys: pytest.CaptureFixture[str], status: int, *arguments: str) 
     return json.loads(capsys.readouterr().out)
 
 
-def saved(onnx: Any, model: Any, tmp_path: Path) -> str:
+def saved(onnx: ModuleType, model: Any, tmp_path: Path) -> str:
     path = str(tmp_path / "model.onnx")
     onnx.save(model, path)
     return path
@@ -28,7 +32,7 @@ def weights(rng: np.random.Generator) -> Any:
 
 
 def test_nodes_and_the_layers_that_compute_them(
-    onnx: Any, build: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    onnx: ModuleType, build: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     build.constant("w", weights(np.random.default_rng(0)))
     build.node("MatMul", ["x", "w"], "y", name="first")
@@ -48,7 +52,7 @@ def test_nodes_and_the_layers_that_compute_them(
 
 
 def test_nodes_that_need_no_kernel_of_their_own(
-    onnx: Any, build: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    onnx: ModuleType, build: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     rng = np.random.default_rng(0)
     build.constant("w", rng.standard_normal((8, 3, 1, 1)).astype(np.float32))
@@ -85,7 +89,7 @@ def test_nodes_that_need_no_kernel_of_their_own(
 
 
 def test_every_node_that_is_refused_and_those_behind_it(
-    onnx: Any, build: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    onnx: ModuleType, build: Builder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     build.constant("w", weights(np.random.default_rng(0)))
     build.node("MatMul", ["x", "w"], "y", name="good")

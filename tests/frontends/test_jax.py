@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def floats(*sizes: int) -> Any:
     return np.random.default_rng(len(sizes) + sum(sizes)).standard_normal(sizes, np.float32)
 
 
-def numpy_functions(jax: Any) -> dict[str, Case]:
+def numpy_functions(jax: ModuleType) -> dict[str, Case]:
     """Functions of jax.numpy."""
     jnp, x = jax.numpy, floats(6, 8)
     square, ints = floats(5, 5), np.arange(24, dtype=np.int32).reshape(4, 6) - 7
@@ -77,7 +78,7 @@ def numpy_functions(jax: Any) -> dict[str, Case]:
     }  # fmt: skip
 
 
-def lax_functions(jax: Any) -> dict[str, Case]:
+def lax_functions(jax: ModuleType) -> dict[str, Case]:
     """Functions of lax, loops, and jax.random."""
     jnp, lax, x = jax.numpy, jax.lax, floats(6, 8)
 
@@ -127,7 +128,7 @@ def lax_functions(jax: Any) -> dict[str, Case]:
     }  # fmt: skip
 
 
-def network_functions(jax: Any) -> dict[str, Case]:
+def network_functions(jax: ModuleType) -> dict[str, Case]:
     """Functions of jax.nn, gradients, and modules of flax."""
     jnp, nn, linen, x = jax.numpy, jax.nn, import_module("flax.linen"), floats(6, 8)
 
@@ -175,7 +176,7 @@ FEW = ("sort", "at_add", "while_loop", "conv_transpose")
 """`make test` runs these; `make test-long` runs all of them, also as kernels."""
 
 
-def check(jax: Any, case: Case, kernels: bool) -> None:
+def check(jax: ModuleType, case: Case, kernels: bool) -> None:
     function, examples = case
     examples = jax.tree.map(jax.numpy.asarray, examples)
     expected = [np.asarray(leaf) for leaf in jax.tree.leaves(function(*examples))]
@@ -195,12 +196,12 @@ def compare(results: Any, expected: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("name", FEW)
-def test_functions(jax: Any, name: str):
+def test_functions(jax: ModuleType, name: str):
     check(jax, {**numpy_functions(jax), **lax_functions(jax)}[name], kernels=False)
 
 
 @pytest.mark.long
-def test_all_functions(jax: Any):
+def test_all_functions(jax: ModuleType):
     wrong: dict[str, str] = {}
     every = {**numpy_functions(jax), **lax_functions(jax), **network_functions(jax)}
     for name, case in every.items():
@@ -223,7 +224,7 @@ module @jit_f {
 """
 
 
-def test_stablehlo_keeps_signs_and_weights_apart(jax: Any, tmp_path: Path):
+def test_stablehlo_keeps_signs_and_weights_apart(jax: ModuleType, tmp_path: Path):
     weights = np.arange(24, dtype=np.uint8).reshape(8, 3)
     model = import_stablehlo(DOT, [weights])
     assert [str(value) for value in model.inputs] == ["arg1: 4x8xui8"]
@@ -236,7 +237,7 @@ def test_stablehlo_keeps_signs_and_weights_apart(jax: Any, tmp_path: Path):
     )
 
 
-def test_stablehlo_that_is_refused(jax: Any):
+def test_stablehlo_that_is_refused(jax: ModuleType):
     with pytest.raises(FrontendError, match="jaxlib does not read the module"):
         import_stablehlo("func.func @main() { stablehlo.nothing }")
     with pytest.raises(FrontendError, match="has the shape"):
@@ -252,7 +253,7 @@ def test_stablehlo_that_is_refused(jax: Any):
         xs.from_jax(lambda x: x @ x, floats(2, 3))
 
 
-def test_weights_that_a_function_closes_over_are_shared(jax: Any):
+def test_weights_that_a_function_closes_over_are_shared(jax: ModuleType):
     weights = jax.numpy.asarray(floats(32, 16))
     exported = jax.export.export(jax.jit(lambda w, x: x @ w))(weights, floats(4, 32))
     model = xs.from_jax(lambda x: x @ weights, floats(4, 32))

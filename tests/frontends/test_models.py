@@ -42,7 +42,7 @@ def measured(model: Any, variant: str, device: str) -> Any:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("model", "variant"), CASES, ids=NAMES)
-def test_a_model_agrees_with_onnxruntime(model: Any, variant: str, onnx: Any):
+def test_a_model_agrees_with_onnxruntime(model: Any, variant: str, onnx: ModuleType):
     figures = measured(model, variant, "reference")
     result = figures["devices"]["reference"]
     assert result["passed"] or ((model.name, variant) in AMPLIFIED and result["within_spread"]), (
@@ -53,7 +53,7 @@ def test_a_model_agrees_with_onnxruntime(model: Any, variant: str, onnx: Any):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("model", "variant"), FEW, ids=[variant for _, variant in FEW])
-def test_ppocr_cls_runs_through_its_kernels(model: Any, variant: str, onnx: Any):
+def test_ppocr_cls_runs_through_its_kernels(model: Any, variant: str, onnx: ModuleType):
     figures = measured(model, variant, "interpreter")
     result = figures["devices"]["interpreter"]
     assert result["passed"], figures

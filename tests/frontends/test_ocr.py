@@ -37,7 +37,7 @@ def test_boxes_are_what_hangs_together(ocr: Any):
     assert second[0] < 40 < 50 < second[1]
 
 
-def test_a_page_is_read_with_onnxruntime(ocr: Any, onnx: Any):
+def test_a_page_is_read_with_onnxruntime(ocr: Any, onnx: ModuleType):
     if needed := ocr.missing():
         pytest.skip(f"pip install --no-deps {needed}")
     lines = ocr.read_page(ocr.page(), ocr.with_onnxruntime)
@@ -47,7 +47,7 @@ def test_a_page_is_read_with_onnxruntime(ocr: Any, onnx: Any):
 
 
 @pytest.mark.long
-def test_a_page_is_read_by_our_kernels(ocr: Any, onnx: Any):
+def test_a_page_is_read_by_our_kernels(ocr: Any, onnx: ModuleType):
     if needed := ocr.missing():
         pytest.skip(f"pip install --no-deps {needed}")
     figures = ocr.measure(ocr.page(), "interpreter", "lavapipe")

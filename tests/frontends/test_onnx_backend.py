@@ -8,6 +8,7 @@ import sys
 import unittest
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -65,12 +66,12 @@ def test_the_sample_has_many_statuses():
     assert {statuses[name] for name in names} >= {"ok", "refused"}
 
 
-def test_a_sample(onnx: Any):
+def test_a_sample(onnx: ModuleType):
     names = [name for each in SAMPLE.values() for name in each]
     check("--modules", ",".join(SAMPLE), "--names", ",".join(names))
 
 
-def make_model(onnx: Any, node: Any, *shapes: list[Any], element: int = 1) -> Any:
+def make_model(onnx: ModuleType, node: Any, *shapes: list[Any], element: int = 1) -> Any:
     values = [
         onnx.helper.make_tensor_value_info(name, element, shape)
         for name, shape in zip((*node.input, *node.output), shapes, strict=True)
@@ -79,7 +80,7 @@ def make_model(onnx: Any, node: Any, *shapes: list[Any], element: int = 1) -> An
     return onnx.helper.make_model(graph)
 
 
-def test_a_prepared_model_runs_inputs_of_several_shapes(onnx: Any):
+def test_a_prepared_model_runs_inputs_of_several_shapes(onnx: ModuleType):
     from xdsl_spirv import onnx_backend as backend
 
     node = onnx.helper.make_node("Mul", ["x", "y"], ["z"])
@@ -95,7 +96,7 @@ def test_a_prepared_model_runs_inputs_of_several_shapes(onnx: Any):
         backend.prepare(prepared.model, "CUDA")
 
 
-def test_inputs_that_decide_sizes_become_constants(onnx: Any):
+def test_inputs_that_decide_sizes_become_constants(onnx: ModuleType):
     from xdsl_spirv import onnx_backend as backend
 
     node = onnx.helper.make_node("ConstantOfShape", ["shape"], ["ones"])
@@ -106,7 +107,7 @@ def test_inputs_that_decide_sizes_become_constants(onnx: Any):
         prepared.run({"shape": np.array([1.5], np.float32)})
 
 
-def test_onnx_judges_the_backend(onnx: Any, monkeypatch: pytest.MonkeyPatch):
+def test_onnx_judges_the_backend(onnx: ModuleType, monkeypatch: pytest.MonkeyPatch):
     """ONNX's runner sees what the script sees: ok and constants pass, others do not."""
     runner = importlib.import_module("onnx.backend.test.runner")
     import xdsl_spirv.onnx_backend as backend
@@ -128,7 +129,7 @@ def test_onnx_judges_the_backend(onnx: Any, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.long
-def test_all_cases(onnx: Any):
+def test_all_cases(onnx: ModuleType):
     check()
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.compiler.model import compile_model, run_reference
 from xdsl_spirv.frontends import FrontendError, import_onnx
+
+if TYPE_CHECKING:
+    from tests.frontends.conftest import Builder
 
 
 @pytest.mark.parametrize(
@@ -23,7 +27,7 @@ from xdsl_spirv.frontends import FrontendError, import_onnx
     ],
 )
 def test_a_node_that_onnx_does_not_allow_is_refused_at_once(
-    kind: str, number: Any, attributes: dict[str, Any], cause: str, onnx: Any, build: Any
+    kind: str, number: Any, attributes: dict[str, Any], cause: str, onnx: ModuleType, build: Builder
 ):
     rest = [] if number is None else [build.constant("i", np.array(number, np.int64))]
     build.node(kind, ["x", *rest], "y", name="the/node", **attributes)
@@ -36,7 +40,7 @@ def test_a_node_that_onnx_does_not_allow_is_refused_at_once(
     assert raised.value.remedy
 
 
-def test_a_mode_that_nobody_knows_is_refused_with_a_remedy(build: Any):
+def test_a_mode_that_nobody_knows_is_refused_with_a_remedy(build: Builder):
     build.node("Pad", ["x", build.constant("p", np.array([1, 1]))], "y", name="n", mode="around")
     model = build.model({"x": ("FLOAT", [4])}, {"y": ("FLOAT", [6])}, opset=19)
     with pytest.raises(FrontendError, match=r"'around' \(node 'n', operator Pad") as raised:
@@ -44,7 +48,7 @@ def test_a_mode_that_nobody_knows_is_refused_with_a_remedy(build: Any):
     assert raised.value.remedy
 
 
-def test_unsigned_integers_of_64_bits_are_divided(build: Any):
+def test_unsigned_integers_of_64_bits_are_divided(build: Builder):
     build.node("Div", ["x", "d"], "y")
     model = build.model({"x": ("UINT64", [3]), "d": ("UINT64", [3])}, {"y": ("UINT64", [3])})
     x = np.array([2**64 - 1, 2**63, 7], np.uint64)
@@ -54,7 +58,7 @@ def test_unsigned_integers_of_64_bits_are_divided(build: Any):
 
 
 @pytest.mark.parametrize("names", [("x", "temporary0"), ("temporary1", "y"), ("x", "temporary1")])
-def test_buffers_keep_the_models_names(names: tuple[str, str], build: Any):
+def test_buffers_keep_the_models_names(names: tuple[str, str], build: Builder):
     x, y = names
     build.node("MatMul", [x, x], "a")
     build.node("Softmax", ["a"], "b", axis=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ ROWS, FEATURES = 7, 5
 BRANCHES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 
 
-def model(onnx: Any, kind: str, outputs: list[tuple[str, int, list[int]]], **given: Any) -> Any:
+def model(
+    onnx: ModuleType, kind: str, outputs: list[tuple[str, int, list[int]]], **given: Any
+) -> Any:
     helper = onnx.helper
     node = helper.make_node(
         kind, ["x"], [name for name, _, _ in outputs], domain="ai.onnx.ml", **given
@@ -60,7 +63,9 @@ def trees(rng: np.random.Generator, count: int, mixed: bool) -> tuple[dict[str, 
     return {f"nodes_{n}": list(c) for n, c in zip(names, columns, strict=True)}, leaves
 
 
-def ensemble(onnx: Any, rng: np.random.Generator, targets: int, members: bool) -> dict[str, Any]:
+def ensemble(
+    onnx: ModuleType, rng: np.random.Generator, targets: int, members: bool
+) -> dict[str, Any]:
     """Random trees whose leaves are apart from their nodes."""
     nodes: list[dict[str, Any]] = []
     leaves: list[int] = []
@@ -104,7 +109,7 @@ def machine(rng: np.random.Generator, classes: int, kernel: str) -> dict[str, An
     }  # fmt: skip
 
 
-def cases(onnx: Any, rng: np.random.Generator) -> dict[str, Any]:
+def cases(onnx: ModuleType, rng: np.random.Generator) -> dict[str, Any]:
     y = [("y", 1, [ROWS, FEATURES])]
     labels = [("label", 7, [ROWS]), ("scores", 1, [ROWS, 3])]
     found = {
@@ -178,7 +183,7 @@ def cases(onnx: Any, rng: np.random.Generator) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(s, marks=pytest.mark.long) for s in range(1, 9))]
 )
-def test_beside_onnxruntime(seed: int, onnx: Any):
+def test_beside_onnxruntime(seed: int, onnx: ModuleType):
     if not has_onnxruntime():
         pytest.skip("onnxruntime is not installed (pip install onnxruntime)")
     rng = np.random.default_rng(seed)
@@ -202,7 +207,7 @@ def test_beside_onnxruntime(seed: int, onnx: Any):
     "kind",
     ["trees SUM True", "ensemble 3 0 True", "support RBF", "classifier SOFTMAX", "probabilities 3"],
 )
-def test_compiled(kind: str, onnx: Any):
+def test_compiled(kind: str, onnx: ModuleType):
     rng = np.random.default_rng(3)
     proto = cases(onnx, rng)[kind]
     x = (rng.integers(-4, 5, (ROWS, FEATURES)) / 2).astype(np.float32)
@@ -227,7 +232,7 @@ def test_compiled(kind: str, onnx: Any):
         ("FeatureVectorizer", {}, "operands are maps or lists of any length"),
     ],
 )  # fmt: skip
-def test_the_rest_is_refused_by_name(kind: str, given: dict[str, Any], said: str, onnx: Any):
+def test_the_rest_is_refused_by_name(kind: str, given: dict[str, Any], said: str, onnx: ModuleType):
     outputs = [("y", 1, [ROWS, 1])]
     if kind.endswith("Classifier"):
         outputs = [("y", 8 if "classlabels_strings" in given else 7, [ROWS]), ("z", 1, [ROWS, 2])]

@@ -7,6 +7,7 @@ Each family runs on the reference interpreter and as one program; a verdict name
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -279,7 +280,7 @@ FAMILIES: dict[str, Callable[[Graphs], None]] = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_edges_are_as_onnxruntime_has_them(family: str, onnx: Any):
+def test_the_edges_are_as_onnxruntime_has_them(family: str, onnx: ModuleType):
     graphs = Graphs()
     FAMILIES[family](graphs)
     all_ok(graphs)
@@ -297,7 +298,9 @@ OPENED: dict[str, tuple[tuple[int, ...], list[Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("kind", OPENED)
 @pytest.mark.parametrize("target", ["", "lavapipe"])
-def test_results_of_open_sizes_have_the_shapes_of_the_model(kind: str, target: str, onnx: Any):
+def test_results_of_open_sizes_have_the_shapes_of_the_model(
+    kind: str, target: str, onnx: ModuleType
+):
     shape, lists, attributes = OPENED[kind]
     graphs = Graphs()
     graph = graphs.add()

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -37,12 +38,12 @@ def hostile(said: str) -> Callable[[Make], Make]:
     return register
 
 
-def value(onnx: Any, name: str, shape: Any = (3,), kind: int = 1) -> Any:
+def value(onnx: ModuleType, name: str, shape: Any = (3,), kind: int = 1) -> Any:
     return onnx.helper.make_tensor_value_info(name, kind, shape)
 
 
 def model(
-    onnx: Any,
+    onnx: ModuleType,
     nodes: list[Any],
     inputs: Any = ("x",),
     outputs: Any = ("y",),
@@ -61,19 +62,19 @@ def model(
     )
 
 
-def node(onnx: Any, kind: str, inputs: list[str], *outputs: str, **given: Any) -> Any:
+def node(onnx: ModuleType, kind: str, inputs: list[str], *outputs: str, **given: Any) -> Any:
     return onnx.helper.make_node(kind, inputs, list(outputs or ("y",)), **given)
 
 
-def relu(onnx: Any) -> Any:
+def relu(onnx: ModuleType) -> Any:
     return node(onnx, "Relu", ["x"], name="the/relu")
 
 
-def tensor(onnx: Any, name: str, dims: Any = (3,), raw: bytes = bytes(12)) -> Any:
+def tensor(onnx: ModuleType, name: str, dims: Any = (3,), raw: bytes = bytes(12)) -> Any:
     return onnx.TensorProto(name=name, dims=dims, data_type=1, raw_data=raw)
 
 
-def external(onnx: Any, location: str, **entries: int | str) -> Any:
+def external(onnx: ModuleType, location: str, **entries: int | str) -> Any:
     """A weight `w` of three floats in another file."""
     weight = onnx.TensorProto(name="w", dims=[3], data_type=1, data_location=1)
     for key, text in {"location": location, **entries}.items():
@@ -85,68 +86,68 @@ def external(onnx: Any, location: str, **entries: int | str) -> Any:
 
 
 @hostile("not an ONNX model")
-def truncated(onnx: Any, folder: Path) -> Any:
+def truncated(onnx: ModuleType, folder: Path) -> Any:
     data = model(onnx, [relu(onnx)]).SerializeToString()
     return data[: len(data) * 2 // 3]
 
 
 @hostile("nowhere.bin, which is not a file")
-def external_data_that_is_absent(onnx: Any, folder: Path) -> Any:
+def external_data_that_is_absent(onnx: ModuleType, folder: Path) -> Any:
     return external(onnx, "nowhere.bin")
 
 
 @hostile("the data of 'w' needs 12 bytes from 0 on")
-def external_data_that_is_too_short(onnx: Any, folder: Path) -> Any:
+def external_data_that_is_too_short(onnx: ModuleType, folder: Path) -> Any:
     Path(folder, "short.bin").write_bytes(bytes(5))
     return external(onnx, "short.bin")
 
 
 @hostile("the data of 'w' needs 12 bytes")
-def external_data_from_beyond_the_end(onnx: Any, folder: Path) -> Any:
+def external_data_from_beyond_the_end(onnx: ModuleType, folder: Path) -> Any:
     Path(folder, "short.bin").write_bytes(bytes(12))
     return external(onnx, "short.bin", offset=1 << 50, length=12)
 
 
 @hostile("the data of 'w' is in 'w\\x00', which is not a file name")
-def external_data_whose_name_holds_a_nul(onnx: Any, folder: Path) -> Any:
+def external_data_whose_name_holds_a_nul(onnx: ModuleType, folder: Path) -> Any:
     return external(onnx, "w\0")
 
 
 @hostile("which is not a file")
-def external_data_whose_name_is_too_long(onnx: Any, folder: Path) -> Any:
+def external_data_whose_name_is_too_long(onnx: ModuleType, folder: Path) -> Any:
     return external(onnx, "w" * 5000)
 
 
 @hostile("the data of 'w' begins at 'junk', which is not an offset")
-def external_data_from_a_word(onnx: Any, folder: Path) -> Any:
+def external_data_from_a_word(onnx: ModuleType, folder: Path) -> Any:
     Path(folder, "w.bin").write_bytes(bytes(12))
     return external(onnx, "w.bin", offset="junk")
 
 
 @hostile("the input 'x' is a tensor without a rank")
-def an_input_without_a_rank(onnx: Any, folder: Path) -> Any:
+def an_input_without_a_rank(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [relu(onnx)], inputs=(value(onnx, "x", None),))
 
 
 @hostile("the data of 'w' is outside")
-def external_data_outside_of_the_folder(onnx: Any, folder: Path) -> Any:
+def external_data_outside_of_the_folder(onnx: ModuleType, folder: Path) -> Any:
     Path(folder.parent, "outside.bin").write_bytes(bytes(12))
     return external(onnx, "../outside.bin")
 
 
 @hostile("/etc/passwd")
-def external_data_anywhere(onnx: Any, folder: Path) -> Any:
+def external_data_anywhere(onnx: ModuleType, folder: Path) -> Any:
     return external(onnx, "/etc/passwd", length=12)
 
 
 @hostile("linked.bin")
-def external_data_behind_a_link(onnx: Any, folder: Path) -> Any:
+def external_data_behind_a_link(onnx: ModuleType, folder: Path) -> Any:
     Path(folder, "linked.bin").symlink_to("/etc/passwd")
     return external(onnx, "linked.bin", length=12)
 
 
 @hostile("the data of 'inner' is outside")
-def external_data_of_a_node(onnx: Any, folder: Path) -> Any:
+def external_data_of_a_node(onnx: ModuleType, folder: Path) -> Any:
     constant = onnx.TensorProto(name="inner", dims=[3], data_type=1, data_location=1)
     constant.external_data.add(key="location", value="/etc/passwd")
     nodes = [node(onnx, "Constant", [], "c", value=constant), node(onnx, "Add", ["x", "c"])]
@@ -157,57 +158,57 @@ def external_data_of_a_node(onnx: Any, folder: Path) -> Any:
 
 
 @hostile("tensor name: w")
-def too_little_data(onnx: Any, folder: Path) -> Any:
+def too_little_data(onnx: ModuleType, folder: Path) -> Any:
     weight = tensor(onnx, "w", raw=bytes(7))
     return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=[weight])
 
 
 @hostile("the data of 'w' is text")
-def a_weight_of_text(onnx: Any, folder: Path) -> Any:
+def a_weight_of_text(onnx: ModuleType, folder: Path) -> Any:
     weight = onnx.helper.make_tensor("w", 8, [3], [b"a", b"b", b"c"])
     return model(onnx, [relu(onnx)], initializers=[weight])
 
 
 @hostile("elements of the type string are not imported (input 'x'); number the text on the host")
-def an_input_of_text(onnx: Any, folder: Path) -> Any:
+def an_input_of_text(onnx: ModuleType, folder: Path) -> Any:
     x, y = ([value(onnx, name, kind=8)] for name in "xy")
     return model(onnx, [node(onnx, "Identity", ["x"])], x, y)
 
 
 @hostile("tensor name: w")
-def a_weight_of_2_to_40_elements(onnx: Any, folder: Path) -> Any:
+def a_weight_of_2_to_40_elements(onnx: ModuleType, folder: Path) -> Any:
     weight = tensor(onnx, "w", dims=[1 << 20, 1 << 20])
     return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=[weight])
 
 
 @hostile("the input 'x' is too large")
-def an_input_of_2_to_40_elements(onnx: Any, folder: Path) -> Any:
+def an_input_of_2_to_40_elements(onnx: ModuleType, folder: Path) -> Any:
     huge = [value(onnx, name, [1 << 20, 1 << 20]) for name in "xy"]
     return model(onnx, [relu(onnx)], huge[:1], huge[1:])
 
 
 @hostile("ConstantOfShape: the result")
-def a_constant_of_2_to_40_elements(onnx: Any, folder: Path) -> Any:
+def a_constant_of_2_to_40_elements(onnx: ModuleType, folder: Path) -> Any:
     shape = onnx.helper.make_tensor("s", 7, [2], [1 << 20, 1 << 20])
     nodes = [node(onnx, "ConstantOfShape", ["s"], "c"), node(onnx, "Add", ["x", "c"])]
     return model(onnx, nodes, initializers=[shape])
 
 
 @hostile("Expand: the result")
-def an_expansion_to_2_to_60_elements(onnx: Any, folder: Path) -> Any:
+def an_expansion_to_2_to_60_elements(onnx: ModuleType, folder: Path) -> Any:
     shape = onnx.helper.make_tensor("s", 7, [3], [1 << 30, 1 << 30, 3])
     return model(onnx, [node(onnx, "Expand", ["x", "s"])], initializers=[shape])
 
 
 @hostile("Expand: the result")
-def an_expansion_to_3_gigabytes(onnx: Any, folder: Path) -> Any:
+def an_expansion_to_3_gigabytes(onnx: ModuleType, folder: Path) -> Any:
     shape = onnx.helper.make_tensor("s", 7, [3], [1 << 14, 1 << 16, 3])
     nodes = [node(onnx, "Expand", ["w", "s"], "z"), node(onnx, "ReduceSum", ["z"])]
     return model(onnx, nodes, initializers=[shape, tensor(onnx, "w")])
 
 
 @hostile("Negative dimension value (tensor name: w)")
-def a_negative_size(onnx: Any, folder: Path) -> Any:
+def a_negative_size(onnx: ModuleType, folder: Path) -> Any:
     weight = tensor(onnx, "w", dims=[-3])
     return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=[weight])
 
@@ -216,18 +217,18 @@ def a_negative_size(onnx: Any, folder: Path) -> Any:
 
 
 @hostile("a")
-def a_cycle(onnx: Any, folder: Path) -> Any:
+def a_cycle(onnx: ModuleType, folder: Path) -> Any:
     nodes = [node(onnx, "Add", ["x", "b"], "a"), node(onnx, "Relu", ["a"], "b")]
     return model(onnx, [*nodes, node(onnx, "Relu", ["b"])])
 
 
 @hostile("nowhere")
-def a_value_that_nobody_defines(onnx: Any, folder: Path) -> Any:
+def a_value_that_nobody_defines(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [node(onnx, "Add", ["x", "nowhere"])])
 
 
 @hostile("nowhere")
-def a_value_that_nobody_defines_inside_of_a_branch(onnx: Any, folder: Path) -> Any:
+def a_value_that_nobody_defines_inside_of_a_branch(onnx: ModuleType, folder: Path) -> Any:
     sides = [
         onnx.helper.make_graph([node(onnx, "Relu", [of], "r")], of, [], [value(onnx, "r")])
         for of in ("x", "nowhere")
@@ -238,28 +239,28 @@ def a_value_that_nobody_defines_inside_of_a_branch(onnx: Any, folder: Path) -> A
 
 
 @hostile("nowhere")
-def an_output_that_nobody_computes(onnx: Any, folder: Path) -> Any:
+def an_output_that_nobody_computes(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [relu(onnx)], outputs=["nowhere"])
 
 
 @hostile("the input 'x' and an input have one name")
-def the_same_input_twice(onnx: Any, folder: Path) -> Any:
+def the_same_input_twice(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [relu(onnx)], inputs=["x", "x"])
 
 
 @hostile("the output 'y' and an output have one name")
-def the_same_output_twice(onnx: Any, folder: Path) -> Any:
+def the_same_output_twice(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [relu(onnx)], outputs=["y", "y"])
 
 
 @hostile("w")
-def the_same_weight_twice(onnx: Any, folder: Path) -> Any:
+def the_same_weight_twice(onnx: ModuleType, folder: Path) -> Any:
     weights = [tensor(onnx, "w"), tensor(onnx, "w")]
     return model(onnx, [node(onnx, "Add", ["x", "w"])], initializers=weights)
 
 
 @hostile("a")
-def the_same_result_twice(onnx: Any, folder: Path) -> Any:
+def the_same_result_twice(onnx: ModuleType, folder: Path) -> Any:
     nodes = [node(onnx, "Relu", ["x"], "a"), node(onnx, "Neg", ["x"], "a")]
     return model(onnx, [*nodes, node(onnx, "Relu", ["a"])])
 
@@ -268,27 +269,27 @@ def the_same_result_twice(onnx: Any, folder: Path) -> Any:
 
 
 @hostile("the output 'y' is declared as i64, and computed as f32")
-def an_output_of_another_type(onnx: Any, folder: Path) -> Any:
+def an_output_of_another_type(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [relu(onnx)], outputs=[value(onnx, "y", kind=7)])
 
 
 @hostile("somebody")
-def an_operator_of_an_unknown_domain(onnx: Any, folder: Path) -> Any:
+def an_operator_of_an_unknown_domain(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [node(onnx, "Frob", ["x"], domain="somebody")], domains=("somebody",))
 
 
 @hostile("nobody")
-def a_domain_that_is_not_declared(onnx: Any, folder: Path) -> Any:
+def a_domain_that_is_not_declared(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [node(onnx, "Frob", ["x"], domain="nobody")])
 
 
 @hostile("Add")
-def sizes_that_do_not_fit(onnx: Any, folder: Path) -> Any:
+def sizes_that_do_not_fit(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [node(onnx, "Add", ["x", "z"])], inputs=["x", value(onnx, "z", (4,))])
 
 
 @hostile("Frob")
-def a_function_that_calls_itself(onnx: Any, folder: Path) -> Any:
+def a_function_that_calls_itself(onnx: ModuleType, folder: Path) -> Any:
     body = [node(onnx, "Frob", ["a"], "b", domain="own")]
     opsets = [onnx.helper.make_opsetid("own", 1)]
     function = onnx.helper.make_function("own", "Frob", ["a"], ["b"], body, opsets)
@@ -297,16 +298,16 @@ def a_function_that_calls_itself(onnx: Any, folder: Path) -> Any:
 
 
 @hostile("the input 'x' and an output have one name")
-def an_output_that_is_an_input(onnx: Any, folder: Path) -> Any:
+def an_output_that_is_an_input(onnx: ModuleType, folder: Path) -> Any:
     return model(onnx, [relu(onnx)], outputs=["y", "x"])
 
 
 @hostile("not an ONNX model")
-def a_thousand_graphs_inside_of_each_other(onnx: Any, folder: Path) -> Any:
+def a_thousand_graphs_inside_of_each_other(onnx: ModuleType, folder: Path) -> Any:
     return nested(onnx, 1000)
 
 
-def nested(onnx: Any, depth: int) -> bytes:
+def nested(onnx: ModuleType, depth: int) -> bytes:
     """Branches in the first sides of branches, as bytes: protobuf writes no more than a hundred."""
     result, condition = value(onnx, "y"), value(onnx, "c", (), 9)
     side = onnx.helper.make_graph([relu(onnx)], "side", [], [result])
@@ -322,7 +323,7 @@ def nested(onnx: Any, depth: int) -> bytes:
     return wrapped(onnx, inner)
 
 
-def wrapped(onnx: Any, graph: bytes) -> bytes:
+def wrapped(onnx: ModuleType, graph: bytes) -> bytes:
     """A model of a graph."""
     opsets = [onnx.helper.make_opsetid("", 17)]
     bare = onnx.ModelProto(ir_version=9, opset_import=opsets).SerializeToString()
@@ -338,7 +339,7 @@ def field(number: int, data: bytes) -> bytes:
     return bytes([number << 3 | 2, *size, length]) + data
 
 
-def written(onnx: Any, make: Make, folder: Path) -> Path:
+def written(onnx: ModuleType, make: Make, folder: Path) -> Path:
     made = make(onnx, folder)
     path = folder / "model.onnx"
     path.write_bytes(made if isinstance(made, bytes) else made.SerializeToString())
@@ -346,7 +347,7 @@ def written(onnx: Any, make: Make, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def warm(onnx: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
+def warm(onnx: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> None:
     """All modules that compiling takes are imported."""
     folder = tmp_path_factory.mktemp("good")
     path = folder / "model.onnx"
@@ -357,7 +358,7 @@ def warm(onnx: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_it_is_refused_by_name(
-    name: str, onnx: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, onnx: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     said, make = HOSTILE[name]
     folder = tmp_path / "models"
@@ -382,7 +383,7 @@ NUMBERS = ("0", "4", "12", "16", "-4", "junk", "", "1e1", "0x4", " 4", str(1 << 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_external_data_of_any_words_is_read_or_refused_by_name(
-    seed: int, onnx: Any, tmp_path: Path
+    seed: int, onnx: ModuleType, tmp_path: Path
 ):
     drawn = random.Random(seed)
     data = np.arange(7, dtype=np.float32)
@@ -431,7 +432,7 @@ except FrontendError as error:
     [(a_constant_of_2_to_40_elements, "ConstantOfShape"), (an_expansion_to_3_gigabytes, "Expand")],
 )
 def test_large_declarations_take_neither_time_nor_memory(
-    make: Make, operator: str, onnx: Any, tmp_path: Path
+    make: Make, operator: str, onnx: ModuleType, tmp_path: Path
 ):
     path = written(onnx, make, tmp_path)
     command = [sys.executable, "-c", LIMITED, str(path)]
@@ -446,7 +447,7 @@ NAMES = ("a/b", "../../up", 'quo"ted', "it's", "<script>alert(1)</script>", "two
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_name_is_kept_and_harms_nobody(name: str, onnx: Any, tmp_path: Path):
+def test_any_name_is_kept_and_harms_nobody(name: str, onnx: ModuleType, tmp_path: Path):
     names = {part: f"{part}{name}" for part in "xwyn"}
     weight = onnx.numpy_helper.from_array(np.arange(600, dtype=np.float32), names["w"])
     values = [value(onnx, names[part], (600,)) for part in "xy"]
@@ -472,20 +473,20 @@ def test_any_name_is_kept_and_harms_nobody(name: str, onnx: Any, tmp_path: Path)
     assert np.array_equal(results[names["y"]], x + np.arange(600))
 
 
-def test_a_result_may_be_a_weight(onnx: Any):
+def test_a_result_may_be_a_weight(onnx: ModuleType):
     weight = onnx.numpy_helper.from_array(np.arange(3, dtype=np.float32), "w")
     proto = model(onnx, [relu(onnx)], outputs=["y", "w"], initializers=[weight])
     results = run(compile_model(import_onnx(proto), "lavapipe"), {"x": np.ones(3, np.float32)})
     assert results["w"].tolist() == [0, 1, 2]
 
 
-def test_a_wrong_shape_of_a_result_does_not_count(onnx: Any):
+def test_a_wrong_shape_of_a_result_does_not_count(onnx: ModuleType):
     proto = model(onnx, [relu(onnx)], outputs=[value(onnx, "y", (7, 7))])
     results = run(compile_model(import_onnx(proto), "lavapipe"), {"x": np.ones(3, np.float32)})
     assert results["y"].tolist() == [1, 1, 1]
 
 
-def test_graphs_inside_of_each_other(onnx: Any, tmp_path: Path):
+def test_graphs_inside_of_each_other(onnx: ModuleType, tmp_path: Path):
     proto = onnx.ModelProto.FromString(nested(onnx, 20))
     x = np.array([1, -1, 2], np.float32)
     for condition in (True, False):
@@ -493,7 +494,7 @@ def test_graphs_inside_of_each_other(onnx: Any, tmp_path: Path):
         assert result.tolist() == [1, 0, 2]
 
 
-def test_a_long_chain_takes_time_in_its_length(onnx: Any):
+def test_a_long_chain_takes_time_in_its_length(onnx: ModuleType):
     seconds: list[float] = []
     for count in (1000, 5000):
         nodes = [

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,9 @@ from xdsl_spirv.testing.differential.onnx_graphs import assemble_model
 from xdsl_spirv.testing.differential.onnx_judging import random_graph
 from xdsl_spirv.tools.main import main
 
+if TYPE_CHECKING:
+    from tests.frontends.conftest import Builder
+
 GENERATOR = np.random.default_rng(5)
 
 
@@ -26,7 +30,7 @@ def normal(*shape: int) -> Any:
     return GENERATOR.standard_normal(shape).astype(np.float32)
 
 
-def convolution(build: Any, weights: Any) -> Any:
+def convolution(build: Builder, weights: Any) -> Any:
     """conv, relu, mean over the image."""
     build.constant("w", weights)
     build.node("Conv", ["x:0", "w"], "c", pads=[1, 1, 1, 1], strides=[2, 2], name="first/conv")
@@ -37,7 +41,7 @@ def convolution(build: Any, weights: Any) -> Any:
     )
 
 
-def test_names_weights_and_numbers(build: Any):
+def test_names_weights_and_numbers(build: Builder):
     weights = normal(16, 3, 5, 5)
     proto = convolution(build, weights)
     x = normal(2, 3, 12, 10)
@@ -55,7 +59,7 @@ def test_names_weights_and_numbers(build: Any):
     assert tolerance.relative < 1e-4
 
 
-def test_small_constants_and_weights_do_not_pass_through_text(build: Any):
+def test_small_constants_and_weights_do_not_pass_through_text(build: Builder):
     build.constant("big", normal(64, 64))
     build.constant("small", normal(64)[:4])
     build.node("MatMul", ["x", "big"], "y")
@@ -67,7 +71,7 @@ def test_small_constants_and_weights_do_not_pass_through_text(build: Any):
     assert len(str(model.module)) < 10_000
 
 
-def test_data_in_other_files_is_mapped(onnx: Any, build: Any, tmp_path: Path):
+def test_data_in_other_files_is_mapped(onnx: ModuleType, build: Builder, tmp_path: Path):
     """Data of weights is mapped; data of nodes is read."""
     weights, bias = normal(32, 32), normal(300)
     build.constant("w", weights)
@@ -89,7 +93,7 @@ def test_data_in_other_files_is_mapped(onnx: Any, build: Any, tmp_path: Path):
     assert np.allclose(found, x @ weights + bias.sum(), atol=1e-4)
 
 
-def test_unsigned_stays_unsigned(build: Any):
+def test_unsigned_stays_unsigned(build: Builder):
     build.node("Max", ["a", "b"], "out")
     kind = ("UINT8", [6])
     proto = build.model({"a": kind, "b": kind}, {"out": kind})
@@ -101,7 +105,7 @@ def test_unsigned_stays_unsigned(build: Any):
     assert found.tolist() == np.maximum(a, b).tolist()
 
 
-def test_open_dimensions_have_to_be_given(build: Any):
+def test_open_dimensions_have_to_be_given(build: Builder):
     proto = convolution(build, normal(4, 3, 3, 3))
     with pytest.raises(FrontendError, match=r"dimensions n, h, w have no size.*dims=.*: N"):
         import_onnx(proto, {})
@@ -113,7 +117,7 @@ def test_open_dimensions_have_to_be_given(build: Any):
         import_onnx(proto, {"x:0.1": 4})
 
 
-def unknown(build: Any) -> Any:
+def unknown(build: Builder) -> Any:
     """The model around nodes of an unknown domain."""
     model = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", [3])})
     model.opset_import.append(build.onnx.helper.make_opsetid("somebody", 1))
@@ -132,27 +136,27 @@ def test_an_output_without_a_shape_gets_the_one_that_follows(number: int):
     assert shapes == {name: graph.results[name].shape for name in graph.expected}
 
 
-def test_a_constant_that_is_ragged_is_refused_by_name(build: Any):
+def test_a_constant_that_is_ragged_is_refused_by_name(build: Builder):
     build.node("Relu", ["x"], "y")
     model = build.model({"x": ("FLOAT", [2, 2])}, {"y": ("FLOAT", [2, 2])})
     with pytest.raises(FrontendError, match="the value of 'x': "):
         import_onnx(model, constants={"x": [[1], [1, 2]]})
 
 
-def test_an_unsupported_operator_is_named_with_its_node(build: Any):
+def test_an_unsupported_operator_is_named_with_its_node(build: Builder):
     build.node("Relu", ["x"], "r")
     build.node("Frobnicate", ["r"], "out", name="the/pool", domain="somebody")
     with pytest.raises(FrontendError, match=r"Frobnicate.*'somebody'.*node 'the/pool'"):
         import_onnx(unknown(build))
 
 
-def test_nodes_without_names_get_some(build: Any):
+def test_nodes_without_names_get_some(build: Builder):
     build.node("Frobnicate", ["x"], "out", name="", domain="somebody")
     with pytest.raises(FrontendError, match="node 'Frobnicate_out'"):
         import_onnx(unknown(build))
 
 
-def test_an_attribute_of_an_old_opset_says_to_convert(build: Any):
+def test_an_attribute_of_an_old_opset_says_to_convert(build: Builder):
     build.node("Add", ["x", "x"], "out", broadcast=1, axis=0)
     model = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", [3])})
     model.opset_import[0].version = 6
@@ -160,14 +164,14 @@ def test_an_attribute_of_an_old_opset_says_to_convert(build: Any):
         import_onnx(model)
 
 
-def test_an_invalid_model_says_why(build: Any):
+def test_an_invalid_model_says_why(build: Builder):
     build.node("Relu", ["nowhere"], "out")
     proto = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", [3])})
     with pytest.raises(FrontendError, match=r"not valid: .*nowhere"):
         import_onnx(proto)
 
 
-def test_types_that_no_buffer_has(build: Any):
+def test_types_that_no_buffer_has(build: Builder):
     build.node("Identity", ["x"], "out")
     proto = build.model({"x": ("STRING", [3])}, {"out": ("STRING", [3])})
     with pytest.raises(FrontendError, match=r"elements of the type string are .* \(input 'x'"):
@@ -183,7 +187,7 @@ def test_types_that_no_buffer_has(build: Any):
     ],
 )
 def test_an_operator_that_makes_text_is_named(
-    operator: str, inputs: list[str], given: dict[str, Any], build: Any
+    operator: str, inputs: list[str], given: dict[str, Any], build: Builder
 ):
     build.node(operator, inputs, "s", **given)
     build.node("Size", ["s"], "out")
@@ -200,7 +204,9 @@ BROKEN: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_files(name: str, onnx: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_broken_files(
+    name: str, onnx: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     path = tmp_path / "model.onnx"
     path.write_bytes(BROKEN[name])
     command = ["compile", str(path), "--target", "lavapipe", "-o", str(tmp_path / "out")]
@@ -212,13 +218,13 @@ def test_broken_files(name: str, onnx: Any, tmp_path: Path, capsys: pytest.Captu
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_file(onnx: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_missing_file(onnx: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["run", str(tmp_path / "none.onnx")]) == 1
     assert "error: cannot read the model: no such file" in capsys.readouterr().err
 
 
 def test_run_compares_with_onnxruntime(
-    build: Any, onnx: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    build: Builder, onnx: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     path = tmp_path / "model.onnx"
     onnx.save(convolution(build, normal(4, 3, 3, 3)), path)
@@ -231,7 +237,7 @@ def test_run_compares_with_onnxruntime(
     assert np.load(tmp_path / "y.npz")["out:0"].shape == (1, 4, 1, 1)
 
 
-def test_a_wrong_result_fails(build: Any):
+def test_a_wrong_result_fails(build: Builder):
     proto = convolution(build, normal(4, 3, 3, 3))
     x = normal(1, 3, 8, 8)
     expected = run_onnxruntime(proto.SerializeToString(), {"x:0": x}, ["out:0"]).results

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from xdsl_spirv.frontends import FrontendError, import_onnx
 from xdsl_spirv.frontends.onnx.operand_sizes import PARTS, RANKS, RULES
 
-onnx: Any = pytest.importorskip("onnx")
+onnx: ModuleType = pytest.importorskip("onnx")
 parser: Any = pytest.importorskip("onnx.parser")
 onnxruntime: Any = pytest.importorskip("onnxruntime")
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_operator_keeps_its_meaning(onnx: Any, name: str):
+def test_an_operator_keeps_its_meaning(onnx: ModuleType, name: str):
     kind, inputs, attributes, constants = CASES[name]
     outputs = 2 if kind == "TopK" else 1
     names = [f"y{i}" for i in range(outputs)]
@@ -96,7 +97,7 @@ def test_an_operator_keeps_its_meaning(onnx: Any, name: str):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def branching(onnx: Any, width: int, rank: int = 1) -> Any:
+def branching(onnx: ModuleType, width: int, rank: int = 1) -> Any:
     """y = If(c) {Squeeze of x where its first size is 1, as an inner If asks; then exp} {-x}."""
     helper, types = onnx.helper, onnx.TensorProto
 
@@ -147,7 +148,7 @@ def branching(onnx: Any, width: int, rank: int = 1) -> Any:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-def test_branches_on_shapes_inside_a_branch_on_an_input(onnx: Any):
+def test_branches_on_shapes_inside_a_branch_on_an_input(onnx: ModuleType):
     x = np.linspace(-1, 1, 4, dtype=np.float32).reshape(1, 4)
     model = import_onnx(branching(onnx, 1))
     for condition, expected in ((True, np.exp(x[0])), (False, -x[0])):
@@ -155,7 +156,7 @@ def test_branches_on_shapes_inside_a_branch_on_an_input(onnx: Any):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_sides_of_different_shapes_are_refused_unless_the_condition_is_a_constant(onnx: Any):
+def test_sides_of_different_shapes_are_refused_unless_the_condition_is_a_constant(onnx: ModuleType):
     x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
     with pytest.raises(FrontendError, match=r"one side gives .*operator If.*constants"):
         import_onnx(branching(onnx, 2))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def test_every_operator_of_the_importer_is_drawn_or_excepted():
     assert all(EXCEPTIONS.values())
 
 
-def test_a_seed_and_a_number_name_a_graph(onnx: Any):
+def test_a_seed_and_a_number_name_a_graph(onnx: ModuleType):
     for number in range(8):
         kind, first = random_graph(3, number)
         other_kind, second = random_graph(3, number)
@@ -52,7 +53,9 @@ def test_a_seed_and_a_number_name_a_graph(onnx: Any):
             np.testing.assert_array_equal(array, second.inputs[name])
 
 
-def test_a_wrong_result_is_found_and_its_node_named(onnx: Any, monkeypatch: pytest.MonkeyPatch):
+def test_a_wrong_result_is_found_and_its_node_named(
+    onnx: ModuleType, monkeypatch: pytest.MonkeyPatch
+):
     graph = RandomGraph(np.random.default_rng(1))
     y = graph.node("Neg", graph.node("Relu", graph.input(np.array([-1, 2, 3], np.int32))))
 
@@ -64,7 +67,7 @@ def test_a_wrong_result_is_found_and_its_node_named(onnx: Any, monkeypatch: pyte
     assert [judge(part)[0] for part in alone(graph)] == ["ok", "wrong"]
 
 
-def test_the_definition_decides_where_onnxruntime_loses_bits(onnx: Any):
+def test_the_definition_decides_where_onnxruntime_loses_bits(onnx: ModuleType):
     """Its variances are differences of sums in f32; integers wrap as their type does."""
     graph = RandomGraph(np.random.default_rng(1))
     x = np.array([-3.737299, -3.7151875, -0.13856347, -2.1543105], np.float32).reshape(1, 2, 2)
@@ -83,7 +86,7 @@ def test_the_definition_decides_where_onnxruntime_loses_bits(onnx: Any):
     assert judge(numbers) == ("ok", "")
 
 
-def test_references_that_differ_are_asked_about_each_node(onnx: Any):
+def test_references_that_differ_are_asked_about_each_node(onnx: ModuleType):
     graph = RandomGraph(np.random.default_rng(1))
     x = graph.node("Log", graph.input(np.array([[1, 1, -1]], np.float32)))
     x = graph.node("LpNormalization", x, axis=0)
@@ -93,7 +96,7 @@ def test_references_that_differ_are_asked_about_each_node(onnx: Any):
     assert judge(graph) == ("ok", "")
 
 
-def test_a_graph_is_a_program_that_compares(onnx: Any, capsys: pytest.CaptureFixture[str]):
+def test_a_graph_is_a_program_that_compares(onnx: ModuleType, capsys: pytest.CaptureFixture[str]):
     graph = RandomGraph(np.random.default_rng(1))
     graph.node(
         "Add",
@@ -106,7 +109,7 @@ def test_a_graph_is_a_program_that_compares(onnx: Any, capsys: pytest.CaptureFix
     assert "[4., 7.]" in computed
 
 
-def test_a_graph_that_kills_its_process_is_not_judged(here: Here, onnx: Any, store: Store):
+def test_a_graph_that_kills_its_process_is_not_judged(here: Here, onnx: ModuleType, store: Store):
     """And others are judged as in this process, whoever runs them."""
     jobs = list(verdicts_of(5, range(2), engine=here, store=store))
     inside = list(verdicts_of(5, range(2)))
@@ -120,7 +123,7 @@ def test_a_graph_that_kills_its_process_is_not_judged(here: Here, onnx: Any, sto
 
 
 @pytest.mark.parametrize("kind", ORDINARY)
-def test_random_graphs_are_as_onnxruntime_has_them(kind: str, onnx: Any):
+def test_random_graphs_are_as_onnxruntime_has_them(kind: str, onnx: ModuleType):
     verdicts = list(verdicts_of(5, range(FEW // len(ORDINARY)), [kind]))
     assert [str(v) for v in verdicts if v.kind in ("wrong", "crash")] == []
     assert sum(v.kind == "ok" for v in verdicts) >= 0.8 * len(verdicts)
@@ -128,7 +131,7 @@ def test_random_graphs_are_as_onnxruntime_has_them(kind: str, onnx: Any):
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 104))
-def test_many_random_graphs(seed: int, onnx: Any):
+def test_many_random_graphs(seed: int, onnx: ModuleType):
     """A quarter of them each; one in eight compiled, too."""
     numbers = range(MANY // 4)
     with Here(len(os.sched_getaffinity(0))) as engine:

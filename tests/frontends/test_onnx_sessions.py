@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -177,14 +178,14 @@ def test_an_integer_that_decides_sizes_is_a_number_of_the_caller():
         np.testing.assert_allclose(results["logits"], expected["logits"], atol=1e-5)
 
 
-def _without_past(onnx: Any) -> Any:
+def _without_past(onnx: ModuleType) -> Any:
     helper = onnx.helper
     values = [helper.make_tensor_value_info(name, 1, [4]) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"])], "g", values[:1], values[1:])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-def test_a_state_that_does_not_grow(onnx: Any):
+def test_a_state_that_does_not_grow(onnx: ModuleType):
     """A pair that is named is replaced as a whole, and its values come from the last run."""
     imported = import_onnx(_without_past(onnx), state={"x": "y"})
     session = OnWholeArrays(imported)
@@ -205,7 +206,7 @@ def test_a_state_that_does_not_grow(onnx: Any):
         ({"state": {"x": "z"}}, "there is no output 'z'"),
     ],
 )
-def test_refusals(onnx: Any, options: dict[str, Any], message: str):
+def test_refusals(onnx: ModuleType, options: dict[str, Any], message: str):
     with pytest.raises(FrontendError, match=message):
         import_onnx(_without_past(onnx), **options)
 

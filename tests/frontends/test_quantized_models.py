@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,10 +12,13 @@ from xdsl_spirv.compiler.model import compile_model, run_reference
 from xdsl_spirv.frontends import FrontendError, import_onnx
 from xdsl_spirv.runtime.execution import run
 
+if TYPE_CHECKING:
+    from tests.frontends.conftest import Builder
+
 GENERATOR = np.random.default_rng(11)
 
 
-def dequantized(build: Any, name: str, array: Any, scale: Any, zero: Any, axis: int = 1) -> str:
+def dequantized(build: Builder, name: str, array: Any, scale: Any, zero: Any, axis: int = 1) -> str:
     """A constant of integers, dequantized."""
     given = [
         build.constant(name, array),
@@ -25,7 +28,7 @@ def dequantized(build: Any, name: str, array: Any, scale: Any, zero: Any, axis: 
     return build.node("DequantizeLinear", given, f"{name}.f", axis=axis)
 
 
-def requantized(build: Any, name: str, scale: float, zero: int) -> str:
+def requantized(build: Builder, name: str, scale: float, zero: int) -> str:
     """Quantized to bytes without a sign and back."""
     given = [
         build.constant(f"{name}.qs", np.float32(scale)),
@@ -36,7 +39,7 @@ def requantized(build: Any, name: str, scale: float, zero: int) -> str:
 
 
 @pytest.mark.parametrize("per_channel", [False, True], ids=["tensor", "channel"])
-def test_qdq_computes_with_integers(per_channel: bool, build: Any):
+def test_qdq_computes_with_integers(per_channel: bool, build: Builder):
     """A padded convolution with a bias and a product, each in one kernel, bytes between them."""
     weights = GENERATOR.integers(-127, 128, (16, 4, 3, 3)).astype(np.int8)
     matrix = GENERATOR.integers(0, 256, (16 * 36, 12)).astype(np.uint8)
@@ -75,7 +78,7 @@ def dynamic(x: Any) -> tuple[Any, Any, int]:
     return np.clip(np.rint(x / scale) + zero, 0, 255).astype(int), scale, zero
 
 
-def test_dynamic_quantization_computes_with_integers(build: Any):
+def test_dynamic_quantization_computes_with_integers(build: Builder):
     weights = GENERATOR.integers(-127, 128, (64, 48)).astype(np.int8)
     scales = GENERATOR.uniform(0.005, 0.02, 48).astype(np.float32)
     build.constant("w", weights)
@@ -96,7 +99,7 @@ def test_dynamic_quantization_computes_with_integers(build: Any):
     assert np.abs(run(program, {"x": x})["out"] - truth).max() <= 1e-6 * np.abs(truth).max()
 
 
-def test_operators_of_quantized_numbers(build: Any):
+def test_operators_of_quantized_numbers(build: Builder):
     """QLinearConv of each channel, QLinearAdd and QLinearMatMul, as they are defined."""
     weights = GENERATOR.integers(-127, 128, (6, 4, 1, 1)).astype(np.int8)
     matrix = GENERATOR.integers(-127, 128, (5, 7)).astype(np.int8)
@@ -141,7 +144,7 @@ def test_operators_of_quantized_numbers(build: Any):
     assert (found != truth).mean() < 0.05
 
 
-def test_an_operator_of_onnxruntime_that_is_not_known(build: Any):
+def test_an_operator_of_onnxruntime_that_is_not_known(build: Builder):
     build.node("Frobnicate", ["x"], "out", domain="com.microsoft", name="the/node")
     proto = build.model({"x": ("FLOAT", [3])}, {"out": ("FLOAT", [3])})
     proto.opset_import.append(build.onnx.helper.make_opsetid("com.microsoft", 1))
@@ -149,7 +152,7 @@ def test_an_operator_of_onnxruntime_that_is_not_known(build: Any):
         import_onnx(proto)
 
 
-def test_sums_of_float16_are_made_in_float32(build: Any):
+def test_sums_of_float16_are_made_in_float32(build: Builder):
     """In float16 the mean of 4096 numbers near 1 stops at 2048 / 4096."""
     build.node("ReduceMean", ["x"], "out", axes=[1], keepdims=0)
     proto = build.model({"x": ("FLOAT16", [2, 4096])}, {"out": ("FLOAT16", [2])})

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def close(found: Any, expected: Any) -> None:
 
 
 @model
-def router(torch: Any) -> Any:
+def router(torch: ModuleType) -> Any:
     """The gates of a mixture of experts: the best two of four, by `topk` and `scatter`."""
 
     class Router(torch.nn.Module):
@@ -60,7 +61,7 @@ def router(torch: Any) -> Any:
 
 
 @model
-def residual(torch: Any) -> Any:
+def residual(torch: ModuleType) -> Any:
     """Two blocks of a residual network, the second with a stride."""
     nn = torch.nn
 
@@ -84,7 +85,7 @@ def residual(torch: Any) -> Any:
 
 
 @model
-def inverted_residual(torch: Any) -> Any:
+def inverted_residual(torch: ModuleType) -> Any:
     """A block of a MobileNet: expansion, depthwise convolution, squeeze and excitation."""
     nn = torch.nn
 
@@ -107,7 +108,7 @@ def inverted_residual(torch: Any) -> Any:
 
 
 @model
-def encoder(torch: Any) -> Any:
+def encoder(torch: ModuleType) -> Any:
     """A block of a BERT, with its embeddings and a mask."""
     nn = torch.nn
 
@@ -132,7 +133,7 @@ def encoder(torch: Any) -> Any:
 
 
 @model
-def decoder(torch: Any) -> Any:
+def decoder(torch: ModuleType) -> Any:
     """A block of a GPT-2: causal attention, tanh GELU, logits by the embedding's weights."""
     nn = torch.nn
 
@@ -157,7 +158,7 @@ def decoder(torch: Any) -> Any:
 
 
 @model
-def recurrent(torch: Any) -> Any:
+def recurrent(torch: ModuleType) -> Any:
     class Recurrent(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -174,7 +175,7 @@ def recurrent(torch: Any) -> Any:
     "name",
     [pytest.param(n, marks=() if n == "router" else pytest.mark.long) for n in MODELS],
 )
-def test_modules(name: str, torch: Any):
+def test_modules(name: str, torch: ModuleType):
     module, examples = MODELS[name](torch)
     module.eval()
     imported = from_torch(module, examples)
@@ -195,7 +196,7 @@ def test_modules(name: str, torch: Any):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", MODELS)
-def test_compiled_modules(name: str, torch: Any):
+def test_compiled_modules(name: str, torch: ModuleType):
     from xdsl_spirv.torch_backend import EagerGraphWarning, backend
 
     module, examples = MODELS[name](torch)
@@ -222,7 +223,7 @@ def test_compiled_modules(name: str, torch: Any):
 
 
 @pytest.mark.long
-def test_a_refused_graph_runs_eagerly_and_says_why(torch: Any):
+def test_a_refused_graph_runs_eagerly_and_says_why(torch: ModuleType):
     from xdsl_spirv.torch_backend import EagerGraphWarning, backend
 
     def solve(a: Any) -> Any:
@@ -241,7 +242,7 @@ def test_a_refused_graph_runs_eagerly_and_says_why(torch: Any):
 
 
 @pytest.mark.long
-def test_gradients_and_changed_parameters(torch: Any):
+def test_gradients_and_changed_parameters(torch: ModuleType):
     from xdsl_spirv.torch_backend import EagerGraphWarning, backend
 
     module, x = torch.nn.Linear(4, 3), torch.randn(2, 4)
@@ -257,7 +258,7 @@ def test_gradients_and_changed_parameters(torch: Any):
 
 
 @pytest.mark.long
-def test_open_sizes_and_states(torch: Any):
+def test_open_sizes_and_states(torch: ModuleType):
     class Sum(torch.nn.Module):
         def forward(self, x: Any, total: Any) -> Any:
             return x * 2, total + x.sum(0)
@@ -275,7 +276,7 @@ def test_open_sizes_and_states(torch: Any):
 
 
 @pytest.mark.long
-def test_one_program_takes_any_batch(torch: Any):
+def test_one_program_takes_any_batch(torch: ModuleType):
     from xdsl_spirv.torch_backend import backend
 
     class Attention(torch.nn.Module):
@@ -304,7 +305,7 @@ def test_one_program_takes_any_batch(torch: Any):
 
 
 @pytest.mark.long
-def test_refusals_name_their_line(torch: Any):
+def test_refusals_name_their_line(torch: ModuleType):
     class Inverse(torch.nn.Module):
         def forward(self, a: Any) -> Any:
             return torch.linalg.inv(a)

@@ -186,13 +186,16 @@ def kernel() -> Kernel:
 
 
 @pytest.fixture
-def new_kernel() -> Callable[[], Kernel]:
+def new_kernel() -> type[Kernel]:
     """Empty kernels, for tests that need several."""
     return Kernel
 
 
+Parse = Callable[[str], ModuleOp]
+
+
 @pytest.fixture
-def parse() -> Callable[[str], ModuleOp]:
+def parse() -> Parse:
     """Parse and verify a module's text."""
     return parse_module
 

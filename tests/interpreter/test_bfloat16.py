@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 ALL = np.arange(1 << 16, dtype=np.uint16)
@@ -33,7 +36,7 @@ def encode(value: np.float32, toward_zero: bool) -> int:
     return high + up
 
 
-def convert(kernel: Any, source: str, target: str, data: Any, dtype: Any, **options: Any) -> Any:
+def convert(kernel: Kernel, source: str, target: str, data: Any, dtype: Any, **options: Any) -> Any:
     """The result of `spirv.FConvert` on an array."""
     a = kernel.buffer(source, data)
     out = kernel.buffer(target, np.zeros(data.size, dtype))
@@ -41,7 +44,7 @@ def convert(kernel: Any, source: str, target: str, data: Any, dtype: Any, **opti
     return kernel.store(out, value).run((data.size // 64, 1, 1), (64, 1, 1), **options)[1]
 
 
-def test_bf_05_bf_06_every_bfloat16_to_binary32_is_exact(kernel: Any) -> None:
+def test_bf_05_bf_06_every_bfloat16_to_binary32_is_exact(kernel: Kernel) -> None:
     found = convert(kernel, "bf16", "f32", ALL.view(BF16), np.float32)
     for pattern, value in enumerate(found.tolist()):
         expected = decode(pattern)
@@ -54,7 +57,9 @@ def test_bf_05_bf_06_every_bfloat16_to_binary32_is_exact(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("rounding", ["nearest-even", "toward-zero"])
-def test_bf_07_binary32_to_bfloat16(kernel: Any, rng: Any, rounding: str) -> None:
+def test_bf_07_binary32_to_bfloat16(
+    kernel: Kernel, rng: np.random.Generator, rounding: str
+) -> None:
     words = rng.integers(0, 1 << 32, 1 << 14, np.uint32)
     ties = (np.arange(1 << 10, dtype=np.uint32) * 0x40001 << 6 & 0xFFFF0000) | 0x8000
     edges = np.array([0x7F7FFFFF, 0x7F800000, 0xFF800000, 0, 0x80000000, 1], np.uint32)
@@ -69,20 +74,20 @@ def test_bf_07_binary32_to_bfloat16(kernel: Any, rng: Any, rounding: str) -> Non
             assert pattern == encode(value, rounding == "toward-zero")
 
 
-def test_bf_07_nan_with_a_low_payload_stays_nan_toward_zero(kernel: Any) -> None:
+def test_bf_07_nan_with_a_low_payload_stays_nan_toward_zero(kernel: Kernel) -> None:
     data = np.full(64, 0x7F800001, np.uint32).view(np.float32)
     found = convert(kernel, "f32", "bf16", data, BF16, bfloat16_rounding="toward-zero")
     assert np.isnan(found.astype(np.float32)).all()
 
 
-def test_bf_06_binary64_rounds_through_binary32(kernel: Any) -> None:
+def test_bf_06_binary64_rounds_through_binary32(kernel: Kernel) -> None:
     # 1 + 2^-8 + 2^-40 is above the tie, but binary32 drops the last bit, and the tie goes to even.
     data = np.full(64, 1 + 2**-8 + 2**-40)
     found = convert(kernel, "f64", "bf16", data, BF16)
     assert (found.astype(np.float32) == 1).all()
 
 
-def test_bf_06_all_f16_to_bfloat16_through_binary32(kernel: Any) -> None:
+def test_bf_06_all_f16_to_bfloat16_through_binary32(kernel: Kernel) -> None:
     data = ALL.view(np.float16)
     found = convert(kernel, "f16", "bf16", data, BF16).view(np.uint16)
     for value, pattern in zip(data.astype(np.float32), found.tolist(), strict=True):
@@ -92,7 +97,7 @@ def test_bf_06_all_f16_to_bfloat16_through_binary32(kernel: Any) -> None:
             assert decode(pattern) != decode(pattern)
 
 
-def test_all_bfloat16_to_f16_round_to_nearest_even(kernel: Any) -> None:
+def test_all_bfloat16_to_f16_round_to_nearest_even(kernel: Kernel) -> None:
     found = convert(kernel, "bf16", "f16", ALL.view(BF16), np.float16)
     finite = np.isfinite(found) & np.isfinite(ALL.view(BF16).astype(np.float32))
     step = np.float16(2.0**-24)
@@ -112,7 +117,7 @@ def test_all_bfloat16_to_f16_round_to_nearest_even(kernel: Any) -> None:
 
 @pytest.mark.parametrize(("instruction", "sign"), [("ConvertSToF", True), ("ConvertUToF", False)])
 def test_bf_06_integers_go_through_binary32(
-    kernel: Any, rng: Any, instruction: str, sign: bool
+    kernel: Kernel, rng: np.random.Generator, instruction: str, sign: bool
 ) -> None:
     data = rng.integers(-(2**31), 2**31, 256).astype(np.int32)
     data[:4] = (2**24 + 1, 0x01010001, -1, 0x7FFFFFFF)
@@ -124,7 +129,9 @@ def test_bf_06_integers_go_through_binary32(
         assert pattern == encode(np.float32(exact), toward_zero=False)
 
 
-def test_bf_08_dot_has_binary32_accuracy_and_is_rounded_once(kernel: Any, rng: Any) -> None:
+def test_bf_08_dot_has_binary32_accuracy_and_is_rounded_once(
+    kernel: Kernel, rng: np.random.Generator
+) -> None:
     data = rng.standard_normal((2, 64, 4)).astype(BF16)
     data[:, 0] = [[256, 1, 1, 1], [1, 1, 1, 1]]
     vector = "vector<4xbf16>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import struct
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,6 +19,9 @@ from xdsl_spirv.runtime import execution
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.serialization.decode import decoder
 from xdsl_spirv.serialization.decode.decoder import decode
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel, Parse
 
 PUSH = "!spirv.ptr<!spirv.struct<(i32 [0]), Block>, PushConstant>"
 
@@ -37,7 +40,7 @@ def compilers(monkeypatch: pytest.MonkeyPatch) -> list[Compiler]:
     return made
 
 
-def scaled(kernel: Any) -> Any:
+def scaled(kernel: Kernel) -> Any:
     """
     out = in * a specialization constant + a push constant, and the contents of Workgroup memory.
     """
@@ -66,7 +69,7 @@ def scaled(kernel: Any) -> Any:
     return kernel
 
 
-def module_of(kernel: Any, parse: Any) -> Any:
+def module_of(kernel: Kernel, parse: Parse) -> Any:
     return parse(kernel.text((32, 1, 1))).body.block.first_op
 
 
@@ -79,7 +82,7 @@ def launch(module: Any, values: Any, push: int, compiled: Compiled | None, **mor
 
 
 def test_compiled_code_serves_different_launches(
-    kernel: Any, parse: Any, compilers: list[Compiler]
+    kernel: Kernel, parse: Parse, compilers: list[Compiler]
 ) -> None:
     module, compiled = module_of(scaled(kernel), parse), Compiled()
     cases = [(2, 7, 2), (1, -3, 2), (4, 0, 5), (3, 1, 2), (2, 9, 5)]
@@ -104,7 +107,7 @@ def test_compiled_code_serves_different_launches(
     ],
 )
 def test_other_options_compile_anew(
-    options: Options, kernel: Any, parse: Any, compilers: list[Compiler]
+    options: Options, kernel: Kernel, parse: Parse, compilers: list[Compiler]
 ) -> None:
     module, compiled = module_of(scaled(kernel), parse), Compiled()
     for chosen in (Options(), options, Options()):
@@ -112,7 +115,7 @@ def test_other_options_compile_anew(
     assert len(compilers) == 2
 
 
-def test_buffers_are_not_kept(kernel: Any, parse: Any) -> None:
+def test_buffers_are_not_kept(kernel: Kernel, parse: Parse) -> None:
     module, compiled = module_of(scaled(kernel), parse), Compiled()
     values = np.arange(32, dtype=np.int32)
     launch(module, values, 0, compiled)
@@ -122,7 +125,7 @@ def test_buffers_are_not_kept(kernel: Any, parse: Any) -> None:
     assert seen() is None
 
 
-def test_a_launch_that_fails_spoils_nothing(kernel: Any, parse: Any) -> None:
+def test_a_launch_that_fails_spoils_nothing(kernel: Kernel, parse: Parse) -> None:
     module, compiled = module_of(scaled(kernel), parse), Compiled()
     values = np.arange(32, dtype=np.int32)
     push = np.int32(1).tobytes()

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import struct
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
+
 ALL = np.arange(1 << 16, dtype=np.uint16)
 
 
-def run(kernel: Any, op: str, source: str, target: str, data: Any, dtype: Any) -> Any:
+def run(kernel: Kernel, op: str, source: str, target: str, data: Any, dtype: Any) -> Any:
     """The result of a conversion of an array."""
     a = kernel.buffer(source, data)
     out = kernel.buffer(target, np.zeros(data.size, dtype))
@@ -21,14 +24,14 @@ def run(kernel: Any, op: str, source: str, target: str, data: Any, dtype: Any) -
     return kernel.store(out, value).run((data.size // 32, 1, 1))[1]
 
 
-def test_all_f16_to_f32_are_exact(kernel: Any) -> None:
+def test_all_f16_to_f32_are_exact(kernel: Kernel) -> None:
     found = run(kernel, "FConvert", "f16", "f32", ALL.view(np.float16), np.float32)
     for pattern, value in enumerate(found.tolist()):
         (expected,) = struct.unpack("<e", struct.pack("<H", pattern))
         assert value == expected or (value != value and expected != expected)
 
 
-def test_f32_to_f16_rounds_to_nearest_even(kernel: Any, rng: Any) -> None:
+def test_f32_to_f16_rounds_to_nearest_even(kernel: Kernel, rng: np.random.Generator) -> None:
     data = np.concatenate(
         [
             rng.uniform(-70000, 70000, 4096),
@@ -47,7 +50,9 @@ def test_f32_to_f16_rounds_to_nearest_even(kernel: Any, rng: Any) -> None:
 
 @pytest.mark.parametrize("sign", [True, False])
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
-def test_floats_to_integers_go_toward_zero(kernel: Any, rng: Any, sign: bool, width: int) -> None:
+def test_floats_to_integers_go_toward_zero(
+    kernel: Kernel, rng: np.random.Generator, sign: bool, width: int
+) -> None:
     low, high = (-(2 ** (width - 1)), 2 ** (width - 1) - 1) if sign else (0, 2**width - 1)
     data = rng.uniform(float(low), float(high) * 0.999, 256)
     data[:8] = (0.0, -0.0, 0.99, low, 1.5, 2.5, 126.999, 3)
@@ -59,7 +64,7 @@ def test_floats_to_integers_go_toward_zero(kernel: Any, rng: Any, sign: bool, wi
 @pytest.mark.parametrize(("op", "sign"), [("ConvertSToF", True), ("ConvertUToF", False)])
 @pytest.mark.parametrize("width", [8, 16, 32, 64])
 def test_integers_to_f32_round_to_nearest_even(
-    kernel: Any, rng: Any, op: str, sign: bool, width: int
+    kernel: Kernel, rng: np.random.Generator, op: str, sign: bool, width: int
 ) -> None:
     limits = np.iinfo(f"i{width // 8}")
     data = rng.integers(limits.min, limits.max, 256, f"i{width // 8}", endpoint=True)
@@ -82,7 +87,9 @@ def test_integers_to_f32_round_to_nearest_even(
     [("SConvert", 8, 32), ("UConvert", 8, 32), ("SConvert", 16, 64), ("UConvert", 16, 64),
      ("SConvert", 64, 16), ("UConvert", 32, 8)],
 )  # fmt: skip
-def test_width_conversions(kernel: Any, rng: Any, op: str, source: int, target: int) -> None:
+def test_width_conversions(
+    kernel: Kernel, rng: np.random.Generator, op: str, source: int, target: int
+) -> None:
     limits = np.iinfo(f"i{source // 8}")
     data = rng.integers(limits.min, limits.max, 64, f"i{source // 8}", endpoint=True)
     kind = "i" if op == "SConvert" else "u"
@@ -94,7 +101,7 @@ def test_width_conversions(kernel: Any, rng: Any, op: str, source: int, target: 
 
 
 @pytest.mark.parametrize("name", ["f8E4M3FN", "f8E5M2"])
-def test_all_float8_to_f32_and_back(new_kernel: Any, name: str) -> None:
+def test_all_float8_to_f32_and_back(new_kernel: type[Kernel], name: str) -> None:
     dtype = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}[name]
     bits, fraction, bias = (4, 3, 7) if name == "f8E4M3FN" else (5, 2, 15)
     patterns = np.arange(256, dtype=np.uint8)
@@ -116,7 +123,9 @@ def test_all_float8_to_f32_and_back(new_kernel: Any, name: str) -> None:
     assert (again[number] == patterns[number]).all()
 
 
-def test_bitcast_between_widths_starts_at_the_lowest_component(kernel: Any, rng: Any) -> None:
+def test_bitcast_between_widths_starts_at_the_lowest_component(
+    kernel: Kernel, rng: np.random.Generator
+) -> None:
     data = rng.integers(0, 1 << 63, 32).astype(np.int64)
     a = kernel.buffer("i64", data.copy())
     out = kernel.buffer("vector<2xi32>", np.zeros((32, 2), np.int32), 2)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.interpreter import InterpreterError
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 OPS = "spirv.KHR.CooperativeMatrix"
 
@@ -18,7 +21,7 @@ def coop(rows: int, columns: int, element: str, use: str, scope: str = "Subgroup
     return f"!spirv.coopmatrix<{rows}x{columns}x{element}, {scope}, Matrix{use}>"
 
 
-def load(kernel: Any, buffer: int, type: str, stride: int, start: str, layout: str) -> str:
+def load(kernel: Kernel, buffer: int, type: str, stride: int, start: str, layout: str) -> str:
     """A cooperative load from element `start` of a buffer."""
     element = kernel.buffers[buffer][1]
     pointer = kernel.pointer(buffer, start)
@@ -29,7 +32,7 @@ def load(kernel: Any, buffer: int, type: str, stride: int, start: str, layout: s
 
 
 def store(
-    kernel: Any, buffer: int, matrix: str, type: str, stride: int, start: str, layout: str
+    kernel: Kernel, buffer: int, matrix: str, type: str, stride: int, start: str, layout: str
 ) -> None:
     """A cooperative store to element `start` of a buffer."""
     element = kernel.buffers[buffer][1]
@@ -45,7 +48,7 @@ def store(
     ("pointee", "components"), [("f16", 1), ("vector<4xf16>", 4), ("vector<2xi32>", 4)]
 )
 def test_cm_13_the_stride_counts_elements_of_the_pointee(
-    kernel: Any, layout: str, pointee: str, components: int
+    kernel: Kernel, layout: str, pointee: str, components: int
 ) -> None:
     data = np.arange(512, dtype=np.float16)
     parts = 2 if "i32" in pointee else components
@@ -61,7 +64,7 @@ def test_cm_13_the_stride_counts_elements_of_the_pointee(
     assert (found == (lines if layout == "RowMajor" else lines.T)).all()
 
 
-def test_cm_13_every_subgroup_has_its_own_matrix(kernel: Any) -> None:
+def test_cm_13_every_subgroup_has_its_own_matrix(kernel: Kernel) -> None:
     data = np.arange(8 * 64, dtype=np.int32)
     source = kernel.buffer("i32", data.copy())
     out = kernel.buffer("i32", np.zeros_like(data))
@@ -97,7 +100,7 @@ FLAGS = [
 @pytest.mark.parametrize("flags", FLAGS)
 @pytest.mark.parametrize(("width", "result"), [(8, 32), (8, 8), (16, 32), (32, 32), (16, 64)])
 def test_cm_23_integer_muladd_is_exact(
-    kernel: Any, rng: Any, flags: str, width: int, result: int
+    kernel: Kernel, rng: np.random.Generator, flags: str, width: int, result: int
 ) -> None:
     m, n, k = 4, 8, 16
     narrow, wide = np.iinfo(f"i{width // 8}"), np.iinfo(f"i{result // 8}")
@@ -147,7 +150,7 @@ def test_cm_23_integer_muladd_is_exact(
      ("f64", "f64", np.float64), ("bf16", "f32", np.float32)],
 )  # fmt: skip
 def test_cm_25_float_muladd_is_within_the_bound(
-    kernel: Any, rng: Any, element: str, accumulator: str, dtype: Any
+    kernel: Kernel, rng: np.random.Generator, element: str, accumulator: str, dtype: Any
 ) -> None:
     import ml_dtypes
 
@@ -183,7 +186,7 @@ def test_cm_25_float_muladd_is_within_the_bound(
             assert abs(float(Fraction(float(found[i, j])) - sum(terms))) <= bound * 1.0001
 
 
-def test_cm_25_f16_accumulators_are_rounded_once(kernel: Any) -> None:
+def test_cm_25_f16_accumulators_are_rounded_once(kernel: Kernel) -> None:
     # 2048 + 16 ones: an accumulation in binary16 would never leave 2048.
     k = 16
     types = coop(8, k, "f16", "A"), coop(k, 8, "f16", "B"), coop(8, 8, "f16", "Acc")
@@ -198,7 +201,7 @@ def test_cm_25_f16_accumulators_are_rounded_once(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("mapping", ["row-major", "column-major", "opaque"])
-def test_cm_18_components_are_reached_through_the_mapping(kernel: Any, mapping: str) -> None:
+def test_cm_18_components_are_reached_through_the_mapping(kernel: Kernel, mapping: str) -> None:
     type = coop(8, 8, "i32", "Acc")
     data = np.arange(64, dtype=np.int32)
     source = kernel.buffer("i32", data.copy())
@@ -235,14 +238,14 @@ def test_cm_18_components_are_reached_through_the_mapping(kernel: Any, mapping: 
     ("rows", "size", "expected"), [(8, 16, 4), (8, 64, 1), (2, 32, 1), (16, 8, 16)]
 )
 def test_cm_18_length_is_the_share_of_an_invocation(
-    kernel: Any, rows: int, size: int, expected: int
+    kernel: Kernel, rows: int, size: int, expected: int
 ) -> None:
     out = kernel.buffer("i32", np.zeros(64, np.int32))
     kernel.store(out, kernel.op(f"{OPS}Length : {coop(rows, 8, 'f16', 'A')}"))
     assert (kernel.run(local=(64, 1, 1), subgroup_size=size)[0] == expected).all()
 
 
-def test_cm_18_extract_and_insert(kernel: Any) -> None:
+def test_cm_18_extract_and_insert(kernel: Kernel) -> None:
     type = coop(8, 8, "f16", "A")
     source = kernel.buffer("f16", np.arange(64, dtype=np.float16))
     out = kernel.buffer("f16", np.zeros(64, np.float16))
@@ -257,7 +260,7 @@ def test_cm_18_extract_and_insert(kernel: Any) -> None:
     assert (found == expected).all()
 
 
-def test_workgroup_scope_is_one_matrix_for_all_subgroups(kernel: Any) -> None:
+def test_workgroup_scope_is_one_matrix_for_all_subgroups(kernel: Kernel) -> None:
     type = coop(16, 8, "f32", "Acc", "Workgroup")
     data = np.arange(256, dtype=np.float32)
     source, out = kernel.buffer("f32", data.copy()), kernel.buffer("f32", np.zeros_like(data))
@@ -270,7 +273,7 @@ def test_workgroup_scope_is_one_matrix_for_all_subgroups(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("offset", [-1, 1])
-def test_a_tile_outside_its_buffer_is_refused(kernel: Any, offset: int) -> None:
+def test_a_tile_outside_its_buffer_is_refused(kernel: Kernel, offset: int) -> None:
     type = coop(8, 8, "f16", "A")
     source = kernel.buffer("f16", np.zeros(64, np.float16))
     load(kernel, source, type, 8, kernel.constant(offset), "RowMajor")
@@ -278,7 +281,7 @@ def test_a_tile_outside_its_buffer_is_refused(kernel: Any, offset: int) -> None:
         kernel.run(local=(8, 1, 1), subgroup_size=8)
 
 
-def test_elementwise_f16_rounds_to_f16(kernel: Any) -> None:
+def test_elementwise_f16_rounds_to_f16(kernel: Kernel) -> None:
     type = coop(8, 8, "f16", "Acc")
     out = kernel.buffer("f16", np.zeros(64, np.float16))
     big, one = (kernel.op(f"spirv.Constant dense<{x}> : {type}") for x in ("2048.0", "1.0"))
@@ -289,7 +292,7 @@ def test_elementwise_f16_rounds_to_f16(kernel: Any) -> None:
     assert (kernel.run(local=(8, 1, 1), subgroup_size=8)[0] == 2048).all()
 
 
-def test_spec_constants_decide_shape_scope_and_layout(kernel: Any) -> None:
+def test_spec_constants_decide_shape_scope_and_layout(kernel: Kernel) -> None:
     kernel.globals += [
         "spirv.SpecConstant @M spec_id(0) = 16 : i32",
         "spirv.SpecConstant @N spec_id(1) = 16 : i32",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,9 +13,12 @@ from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.interpreter.checks import Checks, places
 from xdsl_spirv.interpreter.debug import Break, Debug, Stop
 
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel, Parse
+
 
 @pytest.mark.parametrize("checked", [False, True])
-def test_a_breakpoint_sees_all_lanes(kernel: Any, checked: bool) -> None:
+def test_a_breakpoint_sees_all_lanes(kernel: Kernel, checked: bool) -> None:
     out = kernel.buffer("i32", np.zeros(128, np.int32))
     kernel("%sum = spirv.IAdd %id, %one : i32")
     kernel.store(out, "%sum")
@@ -31,7 +34,7 @@ def test_a_breakpoint_sees_all_lanes(kernel: Any, checked: bool) -> None:
     assert "%sum = spirv.IAdd %id, %one" in str(stop)
 
 
-def test_conditions_and_divergence(kernel: Any) -> None:
+def test_conditions_and_divergence(kernel: Kernel) -> None:
     stops: list[Stop] = []
     kernel("""
       spirv.mlir.loop {
@@ -51,7 +54,7 @@ def test_conditions_and_divergence(kernel: Any) -> None:
     assert stop.active().tolist() == [[n >= 5 for n in range(32)]]
 
 
-def test_a_matrix_whole(kernel: Any) -> None:
+def test_a_matrix_whole(kernel: Kernel) -> None:
     values = np.arange(64, dtype=np.float16)
     source = kernel.buffer("f16", values)
     pointer, eight = kernel.pointer(source, "%zero"), kernel.constant(8)
@@ -66,7 +69,7 @@ def test_a_matrix_whole(kernel: Any) -> None:
     assert (found[0] == values.reshape(8, 8)).all()
 
 
-def test_a_trace_is_structured(kernel: Any) -> None:
+def test_a_trace_is_structured(kernel: Kernel) -> None:
     kernel("%sum = spirv.IAdd %id, %one : i32")
     kernel("%quotient = spirv.ConvertSToF %sum : i32 to f32")
     trace = io.StringIO()
@@ -79,13 +82,13 @@ def test_a_trace_is_structured(kernel: Any) -> None:
     assert last["result"]["first"] == [1.0, 2.0, 3.0, 4.0]
 
 
-def test_a_breakpoint_nowhere_is_refused(kernel: Any) -> None:
+def test_a_breakpoint_nowhere_is_refused(kernel: Kernel) -> None:
     kernel("%sum = spirv.IAdd %id, %one : i32")
     with pytest.raises(InterpreterError, match="no instruction is called %summ"):
         kernel.run(debug=Debug([Break("%summ", print)]))
 
 
-def test_steps(kernel: Any, parse: Any) -> None:
+def test_steps(kernel: Kernel, parse: Parse) -> None:
     """The instructions after a breakpoint, in order, and then no more."""
     value = kernel.op("spirv.IAdd %id, %one : i32")
     twice = kernel.op(f"spirv.IMul {value}, {value} : i32")
@@ -103,14 +106,14 @@ def test_steps(kernel: Any, parse: Any) -> None:
     assert seen == ["spirv.IMul", "spirv.ISub", "spirv.IAdd"]
 
 
-def number_of(kernel: Any, name: str, parse: Any) -> int:
+def number_of(kernel: Kernel, name: str, parse: Parse) -> int:
     """The number of the only instruction of a kernel that is called so."""
     module = parse(kernel.text((32, 1, 1)))
     (op,) = [op for op in module.walk() if op.name == name]
     return places.number_of(op)
 
 
-def test_stepping_must_be_asked_for(kernel: Any) -> None:
+def test_stepping_must_be_asked_for(kernel: Kernel) -> None:
     value = kernel.op("spirv.IAdd %id, %one : i32")
     stop = Break(value, lambda stop: stop.step())
     with pytest.raises(InterpreterError, match="cannot step"):

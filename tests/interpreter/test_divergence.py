@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.interpreter import interpret
 
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel, Parse
+
 SIZES = [(64, 32), (64, 8), (48, 32)]
 
 
-def test_loops_with_trip_counts_by_lane(kernel: Any) -> None:
+def test_loops_with_trip_counts_by_lane(kernel: Kernel) -> None:
     out = kernel.buffer("i32", np.zeros(128, np.int32))
     total = kernel.name()
     kernel(f"""
@@ -51,7 +54,7 @@ def nested(n: int) -> int:
 
 @pytest.mark.parametrize(("local", "subgroup"), SIZES)
 def test_nested_loops_with_early_exits_and_values_used_after(
-    kernel: Any, local: int, subgroup: int
+    kernel: Kernel, local: int, subgroup: int
 ) -> None:
     out = kernel.buffer("i32", np.zeros(local * 2, np.int32))
     seven, three, five = (kernel.constant(n) for n in (7, 3, 5))
@@ -93,7 +96,7 @@ def test_nested_loops_with_early_exits_and_values_used_after(
     assert found.tolist() == [nested(i) for i in range(local * 2)]
 
 
-def test_a_value_of_the_loop_body_is_each_lanes_own_last(kernel: Any) -> None:
+def test_a_value_of_the_loop_body_is_each_lanes_own_last(kernel: Kernel) -> None:
     """A value defined in the body and read after the loop without a block argument."""
     out = kernel.buffer("i32", np.zeros(32, np.int32))
     kernel.functions.append("""
@@ -116,7 +119,7 @@ def test_a_value_of_the_loop_body_is_each_lanes_own_last(kernel: Any) -> None:
     assert kernel.store(out, value).run()[0].tolist() == [10 * i for i in range(32)]
 
 
-def test_returns_in_a_selection_in_a_loop(kernel: Any) -> None:
+def test_returns_in_a_selection_in_a_loop(kernel: Kernel) -> None:
     out = kernel.buffer("i32", np.full(64, -1, np.int32))
     kernel.functions.append("""
       spirv.func @find(%n: i32) -> i32 "None" {
@@ -154,7 +157,7 @@ def test_returns_in_a_selection_in_a_loop(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 10, 100])
-def test_lanes_that_return_early_store_nothing_more(kernel: Any, limit: int) -> None:
+def test_lanes_that_return_early_store_nothing_more(kernel: Kernel, limit: int) -> None:
     out = kernel.buffer("i32", np.zeros(64, np.int32))
     kernel(f"""
       spirv.mlir.selection {{
@@ -169,7 +172,7 @@ def test_lanes_that_return_early_store_nothing_more(kernel: Any, limit: int) -> 
     assert found.tolist() == [int(i < limit) for i in range(64)]
 
 
-def test_switch_with_values(kernel: Any) -> None:
+def test_switch_with_values(kernel: Kernel) -> None:
     out = kernel.buffer("i32", np.zeros(32, np.int32))
     selector = kernel.op(f"spirv.UMod %id, {kernel.constant(4)} : i32")
     value = kernel.name()
@@ -193,7 +196,7 @@ def test_switch_with_values(kernel: Any) -> None:
     assert found.tolist() == [{0: 0, 2: i}.get(i % 4, 100 + i) for i in range(32)]
 
 
-def test_both_arms_to_one_block_swap_their_arguments(kernel: Any) -> None:
+def test_both_arms_to_one_block_swap_their_arguments(kernel: Kernel) -> None:
     out = kernel.buffer("i32", np.zeros(32, np.int32))
     odd = kernel.op("spirv.BitwiseAnd %lane, %one : i32")
     value = kernel.name()
@@ -217,7 +220,7 @@ def test_both_arms_to_one_block_swap_their_arguments(kernel: Any) -> None:
     assert found.tolist() == [1 if i % 2 else i for i in range(32)]
 
 
-def test_group_operations_after_a_divergent_loop_see_all_lanes(kernel: Any) -> None:
+def test_group_operations_after_a_divergent_loop_see_all_lanes(kernel: Kernel) -> None:
     """Lanes that leave the loop wait: the sum behind it is over all of them."""
     out = kernel.buffer("i32", np.zeros(32, np.int32))
     kernel("""
@@ -236,7 +239,7 @@ def test_group_operations_after_a_divergent_loop_see_all_lanes(kernel: Any) -> N
     assert kernel.store(out, value).run()[0].tolist() == [32] * 32
 
 
-def test_subgroups_of_a_partly_filled_workgroup(kernel: Any) -> None:
+def test_subgroups_of_a_partly_filled_workgroup(kernel: Kernel) -> None:
     out = kernel.buffer("i32", np.zeros(80, np.int32))
     value = kernel.op("spirv.GroupNonUniformIAdd <Subgroup> <Reduce> %one : i32 -> i32")
     found = kernel.store(out, value).run((2, 1, 1), (40, 1, 1), 32)[0]
@@ -309,7 +312,7 @@ def structured(n: int) -> int:
     return count + y
 
 
-def test_structured_loops_and_branches_by_lane(parse: Any, rng: Any) -> None:
+def test_structured_loops_and_branches_by_lane(parse: Parse, rng: np.random.Generator) -> None:
     counts = rng.integers(0, 12, 96).astype(np.int32)
     (found,) = interpret(parse(SCF), [counts])
     assert found.tolist() == [structured(n) for n in counts.tolist()]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 EDGES = (0, 1, -1, 127, -128, 63)
 
@@ -30,7 +33,9 @@ def clamp(value: int, width: int, sign: bool) -> int:
 
 @pytest.mark.parametrize("kind", ["S", "U", "SU"])
 @pytest.mark.parametrize("result", [8, 16, 32, 64])
-def test_dot_14_packed_bytes_from_the_lowest(kernel: Any, rng: Any, kind: str, result: int) -> None:
+def test_dot_14_packed_bytes_from_the_lowest(
+    kernel: Kernel, rng: np.random.Generator, kind: str, result: int
+) -> None:
     words = rng.integers(-(2**31), 2**31, (2, 256)).astype(np.int32)
     words[:, 0] = (0x04030201, 0x01000000)
     words[:, 1] = (-1, -1)
@@ -53,7 +58,7 @@ def test_dot_14_packed_bytes_from_the_lowest(kernel: Any, rng: Any, kind: str, r
     [(4, 8, 8), (4, 8, 32), (2, 16, 16), (3, 16, 32), (4, 32, 32), (2, 64, 64), (4, 32, 64)],
 )
 def test_dot_15_the_low_bits_of_the_exact_sum(
-    kernel: Any, rng: Any, kind: str, count: int, width: int, result: int
+    kernel: Kernel, rng: np.random.Generator, kind: str, count: int, width: int, result: int
 ) -> None:
     dtype = f"i{width // 8}"
     limits = np.iinfo(dtype)
@@ -71,7 +76,9 @@ def test_dot_15_the_low_bits_of_the_exact_sum(
 
 @pytest.mark.parametrize("kind", ["S", "U", "SU"])
 @pytest.mark.parametrize("result", [32, 64])
-def test_dot_16_the_final_addition_saturates(kernel: Any, rng: Any, kind: str, result: int) -> None:
+def test_dot_16_the_final_addition_saturates(
+    kernel: Kernel, rng: np.random.Generator, kind: str, result: int
+) -> None:
     sign = kind != "U"
     dtype = f"i{result // 8}"
     limits = np.iinfo(dtype)
@@ -93,7 +100,7 @@ def test_dot_16_the_final_addition_saturates(kernel: Any, rng: Any, kind: str, r
         assert bits(z, result, sign) == clamp(total, result, sign)
 
 
-def test_dot_15_narrow_results_wrap_and_uniform_operands_stay_uniform(kernel: Any) -> None:
+def test_dot_15_narrow_results_wrap_and_uniform_operands_stay_uniform(kernel: Kernel) -> None:
     out = kernel.buffer("i8", np.zeros(32, np.int8))
     a = kernel.constant("dense<127>", "vector<4xi8>")
     value = kernel.op(f"spirv.SDot {a}, {a} : vector<4xi8> -> i8")

@@ -4,7 +4,7 @@ Every 16-bit pattern and every 8-bit one through every conversion, against Pytho
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -12,6 +12,9 @@ import pytest
 
 from xdsl_spirv.interpreter.spirv.conversion import SATURATING
 from xdsl_spirv.testing.differential import exact
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 DTYPES: dict[str, Any] = {
     "f16": np.float16,
@@ -49,7 +52,7 @@ def conversions() -> list[tuple[str, str, str]]:
     "step", [pytest.param(1, id="all", marks=pytest.mark.long), pytest.param(7, id="some")]
 )
 @pytest.mark.parametrize(("name", "source", "target"), conversions())
-def test_every_pattern(kernel: Any, name: str, source: str, target: str, step: int) -> None:
+def test_every_pattern(kernel: Kernel, name: str, source: str, target: str, step: int) -> None:
     size = np.dtype(DTYPES[source]).itemsize
     patterns = np.arange(0, 1 << 8 * size, step if size > 1 else 1)
     patterns = np.resize(patterns, -(-patterns.size // 32) * 32).astype(UNSIGNED[size])
@@ -100,7 +103,7 @@ def test_the_reference_rounds_ties_to_even() -> None:
 
 @pytest.mark.parametrize("target", ["f8E5M2", "f8E4M3FN"])
 @pytest.mark.parametrize("source", ["f16", "bf16"])
-def test_saturating_conversions_to_eight_bits(kernel: Any, source: str, target: str) -> None:
+def test_saturating_conversions_to_eight_bits(kernel: Kernel, source: str, target: str) -> None:
     """Every pattern: what is too large, infinities too, becomes the largest number; NaN stays."""
     patterns = np.arange(1 << 16).astype(np.uint16)
     numbers = patterns.view(DTYPES[source])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 LOOP = """
       {total} = spirv.mlir.loop -> i32 {{
@@ -66,7 +69,9 @@ def alone(seed: int) -> int:
 
 @pytest.mark.parametrize(("local", "subgroup"), [(64, 32), (64, 8), (48, 32), (20, 64)])
 @pytest.mark.parametrize("seed", ["%id", "%group"])
-def test_break_and_continue_from_within(kernel: Any, local: int, subgroup: int, seed: str) -> None:
+def test_break_and_continue_from_within(
+    kernel: Kernel, local: int, subgroup: int, seed: str
+) -> None:
     """Lanes part, or (by workgroup) agree; code after the loop runs for all of them together."""
     out = kernel.buffer("i32", np.zeros(local * 12, np.int32))
     for name, number in {"nine": 9, "seven": 7, "fifth": 5, "three": 3, "many": 5000}.items():
@@ -79,7 +84,7 @@ def test_break_and_continue_from_within(kernel: Any, local: int, subgroup: int, 
     assert found.tolist() == [alone(seed) + 1 for seed in seeds]
 
 
-def test_all_lanes_are_there_after_the_loop(kernel: Any) -> None:
+def test_all_lanes_are_there_after_the_loop(kernel: Kernel) -> None:
     """A barrier and a subgroup sum behind a loop that lanes leave by different breaks."""
     out = kernel.buffer("i32", np.zeros(64, np.int32))
     for name, number in {"nine": 9, "seven": 7, "fifth": 5, "three": 3, "many": 5000}.items():

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 ACCUMULATOR = "!spirv.coopmatrix<4x8xf32, Subgroup, MatrixAcc>"
 COMBINE = """
@@ -15,7 +18,7 @@ spirv.func @combine(%a: f32, %b: f32) -> f32 "None" {
 }"""
 
 
-def matrix(kernel: Any, buffer: int, type: str = ACCUMULATOR, stride: int = 8) -> str:
+def matrix(kernel: Kernel, buffer: int, type: str = ACCUMULATOR, stride: int = 8) -> str:
     """A matrix by rows from a buffer's start."""
     pointer, step = kernel.pointer(buffer, "%zero"), kernel.constant(stride)
     return kernel.op(
@@ -24,7 +27,7 @@ def matrix(kernel: Any, buffer: int, type: str = ACCUMULATOR, stride: int = 8) -
     )
 
 
-def put(kernel: Any, buffer: int, value: str, type: str, stride: int) -> Any:
+def put(kernel: Kernel, buffer: int, value: str, type: str, stride: int) -> Any:
     """A matrix by rows to a buffer's start."""
     pointer, step = kernel.pointer(buffer, "%zero"), kernel.constant(stride)
     return kernel(
@@ -33,7 +36,7 @@ def put(kernel: Any, buffer: int, value: str, type: str, stride: int) -> Any:
     )
 
 
-def test_composites_of_one_repeated_value(kernel: Any) -> None:
+def test_composites_of_one_repeated_value(kernel: Kernel) -> None:
     kernel.globals += [
         "spirv.SpecConstant @x = 7 : i32",
         "spirv.EXT.SpecConstantCompositeReplicate @v (@x) : vector<2xi32>",
@@ -51,14 +54,14 @@ def test_composites_of_one_repeated_value(kernel: Any) -> None:
     assert (found[1] == data[:, None] + 12).all()
 
 
-def test_a_matrix_of_one_repeated_value(kernel: Any) -> None:
+def test_a_matrix_of_one_repeated_value(kernel: Kernel) -> None:
     out = kernel.buffer("f32", np.zeros(32, np.float32))
     value = kernel.constant("2.5", "f32")
     filled = kernel.op(f"spirv.EXT.CompositeConstructReplicate {value} : f32 -> {ACCUMULATOR}")
     assert (put(kernel, out, filled, ACCUMULATOR, 8).run()[0] == 2.5).all()
 
 
-def test_constant_data_lies_as_in_memory(kernel: Any) -> None:
+def test_constant_data_lies_as_in_memory(kernel: Kernel) -> None:
     out = kernel.buffer("i16", np.zeros(32, np.int16))
     data = kernel.op("spirv.KHR.ConstantData [65538, 3] : !spirv.array<3 x i16>")
     parts = [
@@ -71,7 +74,7 @@ def test_constant_data_lies_as_in_memory(kernel: Any) -> None:
     assert kernel.run()[0][:3].tolist() == [2, 1, 3]
 
 
-def test_hints_are_the_value(kernel: Any) -> None:
+def test_hints_are_the_value(kernel: Kernel) -> None:
     data = np.arange(32, dtype=np.int32)
     source = kernel.buffer("i32", data)
     out = kernel.buffer("i32", np.zeros(32, np.int32))
@@ -84,14 +87,14 @@ def test_hints_are_the_value(kernel: Any) -> None:
     assert (kernel.store(out, frozen).run()[1] == data).all()
 
 
-def test_frozen_poison_is_defined(kernel: Any) -> None:
+def test_frozen_poison_is_defined(kernel: Kernel) -> None:
     out = kernel.buffer("i32", np.ones(32, np.int32))
     poison = kernel.op("spirv.KHR.Poison : i32")
     frozen = kernel.op(f"spirv.KHR.Freeze {poison} : i32")
     assert (kernel.store(out, frozen).run()[0] == 0).all()
 
 
-def test_fma_is_rounded_once(kernel: Any) -> None:
+def test_fma_is_rounded_once(kernel: Kernel) -> None:
     x, y, z = (np.full(32, v, np.float32) for v in (1 + 2**-12, 1 + 2**-12, -1 - 2**-11))
     buffers = [kernel.buffer("f32", v) for v in (x, y, z)]
     out = kernel.buffer("f32", np.zeros(32, np.float32))
@@ -109,7 +112,9 @@ def reduced(values: Any, how: str) -> Any:
 
 
 @pytest.mark.parametrize("how", ["Row", "Column", "Row|Column", "CooperativeMatrixReduce2x2"])
-def test_reductions_combine_rows_columns_and_squares(kernel: Any, rng: Any, how: str) -> None:
+def test_reductions_combine_rows_columns_and_squares(
+    kernel: Kernel, rng: np.random.Generator, how: str
+) -> None:
     data = rng.integers(-50, 50, (4, 8)).astype(np.float32)
     small = how == "CooperativeMatrixReduce2x2"
     type = ACCUMULATOR.replace("4x8", "2x4") if small else ACCUMULATOR
@@ -124,7 +129,9 @@ def test_reductions_combine_rows_columns_and_squares(kernel: Any, rng: Any, how:
     assert (found[1] == reduced(data, how).reshape(-1)).all()
 
 
-def test_a_function_of_every_component_and_its_place(kernel: Any, rng: Any) -> None:
+def test_a_function_of_every_component_and_its_place(
+    kernel: Kernel, rng: np.random.Generator
+) -> None:
     data = rng.integers(-50, 50, (4, 8)).astype(np.float32)
     kernel.functions.append("""
 spirv.func @each(%row: i32, %column: i32, %x: f32, %scale: f32) -> f32 "None" {
@@ -157,7 +164,9 @@ spirv.func @each(%row: i32, %column: i32, %x: f32, %scale: f32) -> f32 "None" {
     assert (found[1] == np.where(data > 0, data * 3 + place, 0).reshape(-1)).all()
 
 
-def test_a_function_sees_the_component_of_another_matrix(kernel: Any, rng: Any) -> None:
+def test_a_function_sees_the_component_of_another_matrix(
+    kernel: Kernel, rng: np.random.Generator
+) -> None:
     """glslang gives `coopMatPerElementNV` a matrix as a further argument."""
     data, other = (rng.integers(-50, 50, (4, 8)).astype(np.float32) for _ in range(2))
     kernel.functions.append("""
@@ -175,7 +184,7 @@ spirv.func @each(%row: i32, %column: i32, %x: f32, %y: f32) -> f32 "None" {
     assert (found[2] == (data - other).reshape(-1)).all()
 
 
-def test_accumulators_become_operands(kernel: Any, rng: Any) -> None:
+def test_accumulators_become_operands(kernel: Kernel, rng: np.random.Generator) -> None:
     data = rng.integers(-50, 50, (4, 8)).astype(np.float32)
     source = kernel.buffer("f32", data.reshape(-1).copy())
     out, same = (kernel.buffer("f32", np.zeros(32, np.float32)) for _ in range(2))
@@ -194,7 +203,7 @@ def test_accumulators_become_operands(kernel: Any, rng: Any) -> None:
     assert (found[2] == data.reshape(-1)).all()
 
 
-def test_coordinates_are_those_of_the_component(kernel: Any) -> None:
+def test_coordinates_are_those_of_the_component(kernel: Kernel) -> None:
     data = np.arange(32, dtype=np.float32)
     source = kernel.buffer("f32", data)
     out = kernel.buffer("vector<2xi32>", np.zeros((32, 2), np.int32), 2)
@@ -216,7 +225,9 @@ def test_coordinates_are_those_of_the_component(kernel: Any) -> None:
 STRUCT = "!spirv.struct<(i32 [0], !spirv.rtarray<i32, stride=4> [4])>"
 
 
-def test_untyped_pointers_are_read_as_the_access_says(kernel: Any, rng: Any) -> None:
+def test_untyped_pointers_are_read_as_the_access_says(
+    kernel: Kernel, rng: np.random.Generator
+) -> None:
     data = rng.integers(-(2**31), 2**31, 32).astype(np.int32)
     source = kernel.buffer("i32", data)
     halves = kernel.buffer("i16", np.zeros(32, np.int16))

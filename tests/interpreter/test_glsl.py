@@ -14,10 +14,9 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -35,6 +34,9 @@ from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.conftest import RunOnLavapipe
 
 SHADERS = sorted((Path(__file__).parent / "glsl").glob("*.comp"))
 SETTINGS = (("vulkan1.1", False), ("vulkan1.3", True))
@@ -113,7 +115,7 @@ def launches(
 
 @pytest.fixture(scope="module")
 def devices_results(
-    launches: dict[str, Launch], run_on_lavapipe: Callable[..., None]
+    launches: dict[str, Launch], run_on_lavapipe: RunOnLavapipe
 ) -> dict[str, Array]:
     """The buffers that lavapipe writes, under the validation layer."""
     jobs = {

@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import reduce
 from itertools import accumulate
 from operator import add, and_, mul, or_, xor
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 INTEGER = {
     "IAdd": add,
@@ -32,7 +35,9 @@ def wrap(value: int) -> int:
 @pytest.mark.parametrize(
     "operation", ["Reduce", "InclusiveScan", "ExclusiveScan", "ClusteredReduce"]
 )
-def test_integer_reductions_and_scans(kernel: Any, rng: Any, name: str, operation: str) -> None:
+def test_integer_reductions_and_scans(
+    kernel: Kernel, rng: np.random.Generator, name: str, operation: str
+) -> None:
     data = rng.integers(-(2**31), 2**31, 32).astype(np.int32)
     source, out = kernel.buffer("i32", data.copy()), kernel.buffer("i32", np.zeros(32, np.int32))
     value = kernel.load(source)
@@ -59,7 +64,7 @@ def test_integer_reductions_and_scans(kernel: Any, rng: Any, name: str, operatio
             assert part == [four for four in fours for _ in range(4)]
 
 
-def test_reductions_skip_inactive_lanes(kernel: Any) -> None:
+def test_reductions_skip_inactive_lanes(kernel: Kernel) -> None:
     out = kernel.buffer("i32", np.zeros(32, np.int32))
     pointer = kernel.pointer(out)
     kernel(f"""
@@ -96,7 +101,7 @@ EXCHANGES = {
 
 
 @pytest.mark.parametrize("name", list(EXCHANGES))
-def test_exchanges(kernel: Any, name: str) -> None:
+def test_exchanges(kernel: Kernel, name: str) -> None:
     out = kernel.buffer("i32", np.zeros(64, np.int32))
     numbers = {"ShuffleXor": 5, "ShuffleUp": 2, "ShuffleDown": 3, "Broadcast": 9,
                "QuadBroadcast": 2, "QuadSwap": 1}  # fmt: skip
@@ -116,7 +121,7 @@ def test_exchanges(kernel: Any, name: str) -> None:
         assert source is None or value == i // 16 * 16 + source
 
 
-def test_votes_and_ballots(kernel: Any) -> None:
+def test_votes_and_ballots(kernel: Kernel) -> None:
     low = kernel.op(f"spirv.ULessThan %lane, {kernel.constant(3)} : i32")
     ballot = kernel.op(f"spirv.GroupNonUniformBallot <Subgroup> {low} : vector<4xi32>")
     questions = [
@@ -170,7 +175,7 @@ ATOMICS = {
 @pytest.mark.parametrize("places", [1, 5, 256])
 @pytest.mark.parametrize("used", [True, False])
 def test_atomics_act_one_after_the_other(
-    kernel: Any, rng: Any, name: str, places: int, used: bool
+    kernel: Kernel, rng: np.random.Generator, name: str, places: int, used: bool
 ) -> None:
     memory = rng.integers(-(2**31), 2**31, places).astype(np.int32)
     values = rng.integers(-(2**31), 2**31, 128).astype(np.int32)
@@ -194,7 +199,7 @@ def test_atomics_act_one_after_the_other(
     assert found.tolist() == expected
 
 
-def test_compare_exchange_and_counters_in_workgroup_memory(kernel: Any) -> None:
+def test_compare_exchange_and_counters_in_workgroup_memory(kernel: Kernel) -> None:
     type = "!spirv.ptr<i32, Workgroup>"
     kernel.globals.append(f"spirv.GlobalVariable @counter : {type}")
     out = kernel.buffer("i32", np.zeros(128, np.int32))

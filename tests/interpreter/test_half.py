@@ -8,13 +8,16 @@ selected, converted, passed on by branches or returned must be the same.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.dialects.scalars.meanings import fused_multiply_add
 from xdsl_spirv.interpreter.numbers import F16, F32, narrow, round_to_half
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 PATTERNS = np.arange(1 << 16).astype(np.uint16)
 FUNCTIONS = {"FAdd": np.add, "FSub": np.subtract, "FMul": np.multiply, "FDiv": np.divide}
@@ -52,7 +55,7 @@ def test_rounding_agrees_with_numpy(rng: np.random.Generator, function: Any) -> 
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_half_in_a_chain(kernel: Any, rng: np.random.Generator, name: str) -> None:
+def test_every_half_in_a_chain(kernel: Kernel, rng: np.random.Generator, name: str) -> None:
     """x op y, then - y: the first result stays wide, the second is stored."""
     x = PATTERNS.view(F16)
     y = rng.integers(0, 1 << 16, 1 << 16).astype(np.uint16).view(F16)
@@ -65,7 +68,7 @@ def test_every_half_in_a_chain(kernel: Any, rng: np.random.Generator, name: str)
         assert same(found, FUNCTIONS[name](x, y) - y)
 
 
-def test_a_held_value_meets_everything_else(kernel: Any, rng: np.random.Generator) -> None:
+def test_a_held_value_meets_everything_else(kernel: Kernel, rng: np.random.Generator) -> None:
     """Products carried round a loop by lanes that leave it at different turns."""
     n = 512
     x = (rng.standard_normal(n) * 3).astype(F16)
@@ -109,7 +112,7 @@ def test_a_held_value_meets_everything_else(kernel: Any, rng: np.random.Generato
             assert same(out[i : i + 1], np.asarray([(held + x[i]) * x[i]])), i
 
 
-def test_a_function_returns_what_its_type_says(kernel: Any, rng: np.random.Generator) -> None:
+def test_a_function_returns_what_its_type_says(kernel: Kernel, rng: np.random.Generator) -> None:
     kernel.functions.append("""spirv.func @twice(%x: f16) -> f16 "None" {
         %y = spirv.FAdd %x, %x : f16
         %z = spirv.FMul %y, %y : f16

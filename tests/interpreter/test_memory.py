@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.interpreter import InterpreterError, MemoryBudget, Options, dispatch
+from xdsl_spirv.serialization.encode.target import find_module
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel, Parse
 
 
 @pytest.mark.parametrize("budget", [1, 1 << 26])
-def test_workgroup_memory_is_each_workgroups_own(kernel: Any, budget: int) -> None:
+def test_workgroup_memory_is_each_workgroups_own(kernel: Kernel, budget: int) -> None:
     """Each invocation reads what another one of its workgroup wrote before the barrier."""
     kernel.globals.append(
         "spirv.GlobalVariable @tile : !spirv.ptr<!spirv.array<64 x i32>, Workgroup>"
@@ -34,7 +38,7 @@ def test_workgroup_memory_is_each_workgroups_own(kernel: Any, budget: int) -> No
     assert found.reshape(4, 64).tolist() == [[64 * g + 63 - i for i in range(64)] for g in range(4)]
 
 
-def test_unwritten_workgroup_memory_is_nan(kernel: Any) -> None:
+def test_unwritten_workgroup_memory_is_nan(kernel: Kernel) -> None:
     type = "!spirv.ptr<!spirv.array<4 x f32>, Workgroup>"
     kernel.globals.append(f"spirv.GlobalVariable @tile : {type}")
     out = kernel.buffer("f32", np.zeros(32, np.float32))
@@ -50,7 +54,7 @@ STRUCT = (
 )
 
 
-def test_offsets_and_strides_of_a_struct(kernel: Any) -> None:
+def test_offsets_and_strides_of_a_struct(kernel: Kernel) -> None:
     stride = 48
     rows = [(i / 4, [i, -i, 7], [i * 0.5, i * 2.0], i) for i in range(32)]
     data = bytearray(32 * stride)
@@ -95,7 +99,7 @@ def test_offsets_and_strides_of_a_struct(kernel: Any) -> None:
         assert struct.unpack_from("<f4x3h2xd8xd4xb", array.tobytes(), i * stride) == expected
 
 
-def test_vectors_at_aligned_and_unaligned_places(kernel: Any) -> None:
+def test_vectors_at_aligned_and_unaligned_places(kernel: Kernel) -> None:
     """A vector<4xi32> in steps of 16 bytes moves as one element, in steps of 4 by components."""
     data = np.arange(256, dtype=np.int32)
     a = kernel.buffer("vector<4xi32>", data.copy(), 4)
@@ -111,7 +115,7 @@ def test_vectors_at_aligned_and_unaligned_places(kernel: Any) -> None:
     assert (odd[:160].reshape(32, 5)[:, 4] == 0).all()
 
 
-def test_function_arrays_are_each_lanes_own(kernel: Any) -> None:
+def test_function_arrays_are_each_lanes_own(kernel: Kernel) -> None:
     type = "!spirv.ptr<!spirv.array<8 x i32>, Function>"
     part = "!spirv.ptr<i32, Function>"
     out = kernel.buffer("i32", np.zeros(32, np.int32))
@@ -140,7 +144,7 @@ def test_function_arrays_are_each_lanes_own(kernel: Any) -> None:
     assert kernel.run()[0].tolist() == [1 if i % 8 == 3 else 3 * i for i in range(32)]
 
 
-def test_stores_under_a_mask_leave_the_others_alone(kernel: Any) -> None:
+def test_stores_under_a_mask_leave_the_others_alone(kernel: Kernel) -> None:
     out = kernel.buffer("i32", np.full(32, -1, np.int32))
     shared = kernel.buffer("i32", np.full(4, -1, np.int32))
     variable = kernel.op("spirv.Variable : !spirv.ptr<i32, Function>")
@@ -167,7 +171,7 @@ def test_stores_under_a_mask_leave_the_others_alone(kernel: Any) -> None:
     assert kernel.buffers[last][2].tolist() == [0] * 5 + list(range(5, 32))
 
 
-def test_push_constants_spec_constants_and_array_length(kernel: Any) -> None:
+def test_push_constants_spec_constants_and_array_length(kernel: Kernel) -> None:
     type = "!spirv.ptr<!spirv.struct<(i32 [0], f32 [8]), Block>, PushConstant>"
     kernel.globals += [
         f"spirv.GlobalVariable @push : {type}",
@@ -189,7 +193,7 @@ def test_push_constants_spec_constants_and_array_length(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("index", [-1, 32, 1 << 30])
-def test_an_access_outside_a_buffer_is_refused(kernel: Any, index: int) -> None:
+def test_an_access_outside_a_buffer_is_refused(kernel: Kernel, index: int) -> None:
     source = kernel.buffer("f32", np.zeros(32, np.float32))
     kernel.load(source, kernel.constant(index))
     with pytest.raises(InterpreterError) as caught:
@@ -199,7 +203,7 @@ def test_an_access_outside_a_buffer_is_refused(kernel: Any, index: int) -> None:
     assert "at spirv.Load in spirv.func @main" in message
 
 
-def test_only_active_lanes_are_checked(kernel: Any) -> None:
+def test_only_active_lanes_are_checked(kernel: Kernel) -> None:
     out = kernel.buffer("i32", np.zeros(4, np.int32))
     pointer = kernel.pointer(out)
     kernel(f"""
@@ -223,18 +227,18 @@ def test_only_active_lanes_are_checked(kernel: Any) -> None:
         ({"grid": (1, -1, 1)}, r"a launch of \(1, -1, 1\) workgroups"),
     ],
 )
-def test_wrong_launches_are_refused(kernel: Any, change: dict[str, Any], cause: str) -> None:
+def test_wrong_launches_are_refused(kernel: Kernel, change: dict[str, Any], cause: str) -> None:
     kernel.store(kernel.buffer("i32", np.zeros(32, np.int32)), "%one")
     with pytest.raises(InterpreterError, match=cause):
         kernel.run(**change)
 
 
-def test_a_launch_keeps_to_its_memory_budget(parse: Any) -> None:
+def test_a_launch_keeps_to_its_memory_budget(parse: Parse) -> None:
     """
     Buffers and the compiled program aside, the peak is at most a quarter above the budget, numpy's
     temporaries included.
     """
-    module = parse(cooperative_tiles()).body.block.first_op
+    module = find_module(parse(cooperative_tiles()))
 
     def peak(bytes: int) -> int:
         options = Options(subgroup_size=32, memory=MemoryBudget(bytes))

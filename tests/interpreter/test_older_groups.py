@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 I32 = np.int32
 GENERIC = "!spirv.ptr<i32, Generic>"
@@ -26,7 +29,9 @@ REDUCTIONS = {
 @pytest.mark.parametrize("name", REDUCTIONS)
 @pytest.mark.parametrize("operation", ["Reduce", "InclusiveScan"])
 @pytest.mark.parametrize("scope", ["Workgroup", "Subgroup"])
-def test_older_reductions(kernel: Any, rng: Any, name: str, operation: str, scope: str) -> None:
+def test_older_reductions(
+    kernel: Kernel, rng: np.random.Generator, name: str, operation: str, scope: str
+) -> None:
     data = rng.integers(-9, 9, 64).astype(I32)
     source, out = kernel.buffer("i32", data), kernel.buffer("i32", np.zeros(64, I32))
     value = kernel.op(f"spirv.{name} <{scope}> <{operation}> {kernel.load(source)} : i32")
@@ -37,7 +42,7 @@ def test_older_reductions(kernel: Any, rng: Any, name: str, operation: str, scop
     assert (found == expected.reshape(-1)).all()
 
 
-def test_votes_ballots_and_reads(kernel: Any, rng: Any) -> None:
+def test_votes_ballots_and_reads(kernel: Kernel, rng: np.random.Generator) -> None:
     data = rng.integers(0, 3, 32).astype(I32)
     source = kernel.buffer("i32", data)
     sixteen = kernel.op(f"spirv.IMul %group, {kernel.constant(16)} : i32")
@@ -97,7 +102,7 @@ MATHEMATICS = {
 
 
 @pytest.mark.parametrize("name", MATHEMATICS)
-def test_opencl_mathematics(kernel: Any, rng: Any, name: str) -> None:
+def test_opencl_mathematics(kernel: Kernel, rng: np.random.Generator, name: str) -> None:
     data = (rng.random(64) * 4).astype(np.float32)
     data[:4] = (0.5, 1.5, 2.5, 3.5)
     source = kernel.buffer("f32", data)
@@ -118,7 +123,7 @@ def test_opencl_mathematics(kernel: Any, rng: Any, name: str) -> None:
         ("SatConvertUToS", "i16", "i32"),
     ],
 )
-def test_saturating_conversions(kernel: Any, name: str, source: str, target: str) -> None:
+def test_saturating_conversions(kernel: Kernel, name: str, source: str, target: str) -> None:
     bits = np.arange(1 << 16).astype(np.uint16)
     size = int(target[1:]) // 8
     a = kernel.buffer(source, bits.view(np.int16).copy())
@@ -132,7 +137,7 @@ def test_saturating_conversions(kernel: Any, name: str, source: str, target: str
     assert found.tobytes() == expected.tobytes()
 
 
-def test_floats_of_intel(kernel: Any, rng: Any) -> None:
+def test_floats_of_intel(kernel: Kernel, rng: np.random.Generator) -> None:
     data = rng.integers(0, 1 << 32, 4096, np.uint32).view(np.float32)
     data = data[np.isfinite(data) & (np.abs(data) < 1e38)][:2048]
     a = kernel.buffer("f32", data)
@@ -153,7 +158,7 @@ def test_floats_of_intel(kernel: Any, rng: Any) -> None:
     assert (kernel.buffers[back][2] == short.astype(np.float32)).all()
 
 
-def test_flags_and_blocks_of_subgroups(kernel: Any, rng: Any) -> None:
+def test_flags_and_blocks_of_subgroups(kernel: Kernel, rng: np.random.Generator) -> None:
     """One of all invocations finds the flag clear; a block deals its words out to the lanes."""
     data = rng.integers(0, 99, 64).astype(I32)
     flag, taken = kernel.buffer("i32", np.zeros(1, I32)), kernel.buffer("i32", np.zeros(32, I32))
@@ -172,7 +177,7 @@ def test_flags_and_blocks_of_subgroups(kernel: Any, rng: Any) -> None:
     assert (kernel.buffers[target][2] == 2 * data).all()
 
 
-def test_generic_pointers_know_their_memory(kernel: Any) -> None:
+def test_generic_pointers_know_their_memory(kernel: Kernel) -> None:
     kernel.globals.append("spirv.GlobalVariable @tile : !spirv.ptr<i32, Workgroup>")
     kernel.intended = None
     out = kernel.buffer("i32", np.zeros(32, I32))
@@ -182,7 +187,7 @@ def test_generic_pointers_know_their_memory(kernel: Any) -> None:
     assert (kernel.run()[out] == 0x100).all()
 
 
-def test_debug_printf(kernel: Any) -> None:
+def test_debug_printf(kernel: Kernel) -> None:
     """Each active invocation prints; text, integers with and without sign, floats, vectors."""
     kernel.globals.append(r'spirv.RawGlobal @format "OpString"("%u: %d %x %5.2f <%v2f>%%\0A")')
     half = kernel.constant("1.5", "f32")

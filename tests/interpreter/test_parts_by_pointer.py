@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -10,10 +10,13 @@ import pytest
 from xdsl_spirv.interpreter import MemoryBudget
 from xdsl_spirv.interpreter.checks import Checks
 
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
+
 VALUES = np.array([2.75, -2.75, 0.0, -0.0, 1e30, -0.1, 5.0, 3.5], np.float32)
 
 
-def _split(kernel: Any, name: str, second: str, index: str) -> tuple[int, int]:
+def _split(kernel: Kernel, name: str, second: str, index: str) -> tuple[int, int]:
     """Buffers for the first part, and for the second, which is written at an index."""
     value = kernel.load(kernel.buffer("f32", VALUES))
     first = kernel.buffer("f32", np.zeros(8, np.float32))
@@ -28,7 +31,7 @@ def _split(kernel: Any, name: str, second: str, index: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("name", "second"), [("Modf", "f32"), ("Frexp", "i32")])
-def test_both_parts(kernel: Any, name: str, second: str) -> None:
+def test_both_parts(kernel: Kernel, name: str, second: str) -> None:
     first, other = _split(kernel, name, second, "%id")
     kernel.run(local=(8, 1, 1))
     expected = np.modf(VALUES) if name == "Modf" else np.frexp(VALUES)
@@ -37,7 +40,7 @@ def test_both_parts(kernel: Any, name: str, second: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "second"), [("Modf", "f32"), ("Frexp", "i32")])
-def test_written_parts_race(kernel: Any, name: str, second: str) -> None:
+def test_written_parts_race(kernel: Kernel, name: str, second: str) -> None:
     """Nothing else writes the buffer."""
     _split(kernel, name, second, "%zero")
     checks = Checks.of("races")
@@ -48,7 +51,7 @@ def test_written_parts_race(kernel: Any, name: str, second: str) -> None:
     ]
 
 
-def test_a_loop_that_waits_for_a_part(kernel: Any) -> None:
+def test_a_loop_that_waits_for_a_part(kernel: Kernel) -> None:
     """The first workgroup waits for a write of the second one, which runs later."""
     flag = kernel.buffer("f32", np.zeros(1, np.float32))
     pointer = "!spirv.ptr<f32, Function>"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.interpreter.checks import Checks
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 FLOATS = "!spirv.ptr<f32, StorageBuffer>"
 PHYSICAL = "!spirv.ptr<f32, PhysicalStorageBuffer>"
@@ -17,7 +20,7 @@ HALVES = "!spirv.array<2 x i16, stride=2>"
 OWN = "!spirv.untyped_ptr<Function>"
 
 
-def three(kernel: Any, rng: Any, n: int = 64) -> tuple[Any, Any, int]:
+def three(kernel: Kernel, rng: np.random.Generator, n: int = 64) -> tuple[Any, Any, int]:
     """Two buffers of numbers and one for results."""
     x, y = (rng.standard_normal(n).astype(np.float32) for _ in range(2))
     kernel.buffer("f32", x)
@@ -25,7 +28,7 @@ def three(kernel: Any, rng: Any, n: int = 64) -> tuple[Any, Any, int]:
     return x, y, kernel.buffer("f32", np.zeros(n, np.float32))
 
 
-def test_a_pointer_chosen_by_lane(kernel: Any, rng: Any) -> None:
+def test_a_pointer_chosen_by_lane(kernel: Kernel, rng: np.random.Generator) -> None:
     """OpSelect of pointers into two buffers, read and written, and compared."""
     x, y, out = three(kernel, rng)
     before = y.copy()
@@ -47,7 +50,7 @@ def test_a_pointer_chosen_by_lane(kernel: Any, rng: Any) -> None:
     assert (x == np.where(odds, x, 7)).all()
 
 
-def test_an_atomic_through_a_pointer_that_a_branch_chose(kernel: Any) -> None:
+def test_an_atomic_through_a_pointer_that_a_branch_chose(kernel: Kernel) -> None:
     counts = [kernel.buffer("i32", np.zeros(4, np.int32)) for _ in range(2)]
     pointer = "!spirv.ptr<i32, StorageBuffer>"
     a, b = (kernel.pointer(buffer, "%zero") for buffer in counts)
@@ -67,7 +70,9 @@ def test_an_atomic_through_a_pointer_that_a_branch_chose(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("checked", [False, True])
-def test_physical_addresses_in_a_buffer(kernel: Any, rng: Any, checked: bool) -> None:
+def test_physical_addresses_in_a_buffer(
+    kernel: Kernel, rng: np.random.Generator, checked: bool
+) -> None:
     """
     Addresses of two buffers that no variable binds; arithmetic on them; addresses of no buffer.
     """
@@ -97,7 +102,7 @@ def test_physical_addresses_in_a_buffer(kernel: Any, rng: Any, checked: bool) ->
     assert checks is None or not checks.report.findings
 
 
-def test_addresses_of_inactive_invocations_need_no_alignment(kernel: Any) -> None:
+def test_addresses_of_inactive_invocations_need_no_alignment(kernel: Kernel) -> None:
     """Odd addresses are marked, and not read; all lie in one buffer."""
     x = np.arange(8, dtype=np.int32)
     table = kernel.buffer("i64", x.ctypes.data + np.arange(32, dtype=np.int64) % 2 * 5)
@@ -116,7 +121,7 @@ def test_addresses_of_inactive_invocations_need_no_alignment(kernel: Any) -> Non
     assert kernel.buffers[out][2].tolist() == [0, -1] * 16
 
 
-def test_an_address_of_no_buffer_is_refused(kernel: Any) -> None:
+def test_an_address_of_no_buffer_is_refused(kernel: Kernel) -> None:
     out = kernel.buffer("f32", np.zeros(32, np.float32))
     kernel.intended = None
     number = kernel.constant(4096, "i64")
@@ -128,7 +133,7 @@ def test_an_address_of_no_buffer_is_refused(kernel: Any) -> None:
         kernel.run()
 
 
-def test_pointers_are_subtracted_in_elements(kernel: Any, rng: Any) -> None:
+def test_pointers_are_subtracted_in_elements(kernel: Kernel, rng: np.random.Generator) -> None:
     three(kernel, rng)
     out = kernel.buffer("i32", np.zeros(64, np.int32))
     a, b = kernel.pointer(0), kernel.pointer(0, "%one")
@@ -136,7 +141,7 @@ def test_pointers_are_subtracted_in_elements(kernel: Any, rng: Any) -> None:
     assert (kernel.run((1, 1, 1), (64, 1, 1))[out] == np.arange(64) - 1).all()
 
 
-def test_bytes_are_copied_and_sizes_counted(kernel: Any, rng: Any) -> None:
+def test_bytes_are_copied_and_sizes_counted(kernel: Kernel, rng: np.random.Generator) -> None:
     x, _, out = three(kernel, rng)
     size = kernel.op(f"spirv.SizeOf {kernel.pointer(0)} : {FLOATS} -> i32")
     kernel(
@@ -146,7 +151,7 @@ def test_bytes_are_copied_and_sizes_counted(kernel: Any, rng: Any) -> None:
     assert (kernel.run((1, 1, 1), (64, 1, 1))[out] == x).all()
 
 
-def test_a_raw_chain_counts_bytes(kernel: Any, rng: Any) -> None:
+def test_a_raw_chain_counts_bytes(kernel: Kernel, rng: np.random.Generator) -> None:
     x, _, out = three(kernel, rng, 128)
     stride, skip = kernel.constant(8), kernel.constant(4)
     first = kernel.pointer(0, "%zero")
@@ -158,7 +163,7 @@ def test_a_raw_chain_counts_bytes(kernel: Any, rng: Any) -> None:
     assert (kernel.run((2, 1, 1))[out][:64] == x[1::2]).all()
 
 
-def test_untyped_variables_steps_and_atomics(kernel: Any) -> None:
+def test_untyped_variables_steps_and_atomics(kernel: Kernel) -> None:
     """A variable of each invocation as bytes, and atomics on words of an untyped buffer."""
     words = np.zeros(8, np.int32)
     struct = "!spirv.struct<(!spirv.rtarray<i32, stride=4> [0]), Block>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -10,13 +10,16 @@ import pytest
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.interpreter.checks import Checks
 
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
+
 TILE = "!spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>"
 BUFFER = "!spirv.ptr<!spirv.struct<(!spirv.rtarray<f32, stride=4> [0]), Block>, StorageBuffer>"
 VECTORS = "!spirv.ptr<i32, StorageBuffer>"
 
 
 @pytest.mark.parametrize("robust", [False, True])
-def test_loads_and_stores(kernel: Any, robust: bool) -> None:
+def test_loads_and_stores(kernel: Kernel, robust: bool) -> None:
     """Invocations 20 to 31 read and write outside, on both sides."""
     source = kernel.buffer("i32", np.arange(1, 21, dtype=np.int32))
     target = kernel.buffer("i32", np.zeros(10, np.int32))
@@ -37,7 +40,7 @@ def test_loads_and_stores(kernel: Any, robust: bool) -> None:
     assert target_after.tolist() == list(range(1, 11))
 
 
-def test_a_vector_is_checked_by_component(kernel: Any) -> None:
+def test_a_vector_is_checked_by_component(kernel: Kernel) -> None:
     """A vector of 4 of which the buffer holds 2: these are read and written, the others not."""
     source = kernel.buffer("vector<4xf32>", np.arange(1, 7, dtype=np.float32), 4)
     target = kernel.buffer("vector<4xf32>", np.zeros(7, np.float32), 4)
@@ -50,7 +53,7 @@ def test_a_vector_is_checked_by_component(kernel: Any) -> None:
     assert written.tolist() == [2, 4, 6, 8, 10, 12, 0]
 
 
-def test_no_room_at_all(kernel: Any) -> None:
+def test_no_room_at_all(kernel: Kernel) -> None:
     source = kernel.buffer("vector<4xi32>", np.zeros(0, np.int32), 4)
     target = kernel.buffer("vector<4xi32>", np.full(8, 7, np.int32), 4)
     kernel.store(source, kernel.load(target, "%zero"))
@@ -58,7 +61,7 @@ def test_no_room_at_all(kernel: Any) -> None:
     assert kernel.run(local=(1, 1, 1), robust=True)[1].tolist() == [0, 0, 0, 0, 7, 7, 7, 7]
 
 
-def test_atomics(kernel: Any) -> None:
+def test_atomics(kernel: Kernel) -> None:
     """Atomics outside give 0 and change nothing, not even in the race check."""
     counters = kernel.buffer("i32", np.arange(16, dtype=np.int32))
     seen = kernel.buffer("i32", np.full(32, -1, np.int32))
@@ -80,7 +83,7 @@ def test_atomics(kernel: Any) -> None:
         "AtomicSMax <Device> <Relaxed> {0}, %one",
     ],
 )
-def test_atomics_of_which_none_is_inside(kernel: Any, atomic: str) -> None:
+def test_atomics_of_which_none_is_inside(kernel: Kernel, atomic: str) -> None:
     counters = kernel.buffer("i32", np.zeros(16, np.int32))
     seen = kernel.buffer("i32", np.full(32, -1, np.int32))
     behind = kernel.op(f"spirv.IAdd %id, {kernel.constant(16)} : i32")
@@ -92,7 +95,7 @@ def test_atomics_of_which_none_is_inside(kernel: Any, atomic: str) -> None:
 
 
 @pytest.mark.parametrize("checked", [False, True])
-def test_cooperative_tiles(kernel: Any, checked: bool) -> None:
+def test_cooperative_tiles(kernel: Kernel, checked: bool) -> None:
     """A tile of which the last row, and half of the one before it, lie outside."""
     elements = np.arange(1, 8 * 6 + 5, dtype=np.float32)
     kernel.buffer("f32", elements)
@@ -119,7 +122,7 @@ def test_cooperative_tiles(kernel: Any, checked: bool) -> None:
     assert seen == 2
 
 
-def test_workgroup_memory_and_push_constants_are_not_covered(kernel: Any) -> None:
+def test_workgroup_memory_and_push_constants_are_not_covered(kernel: Kernel) -> None:
     type = "!spirv.ptr<!spirv.array<4 x i32>, Workgroup>"
     kernel.globals.append(f"spirv.GlobalVariable @tile : {type}")
     tile = kernel.op(f"spirv.mlir.addressof @tile : {type}")
@@ -135,7 +138,7 @@ def test_workgroup_memory_and_push_constants_are_not_covered(kernel: Any) -> Non
         kernel.run(robust=True)
 
 
-def test_other_faults_are_still_found(kernel: Any) -> None:
+def test_other_faults_are_still_found(kernel: Kernel) -> None:
     """Invocations that write one place inside race; invocations outside do not."""
     out = kernel.buffer("i32", np.zeros(1, np.int32))
     kernel.store(out, "%id")

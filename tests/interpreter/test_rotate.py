@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 ROTATE = "spirv.GroupNonUniformRotateKHR"
 
@@ -17,7 +20,7 @@ def rotated(ids: range, delta: int, group: int) -> list[int]:
 
 @pytest.mark.parametrize("size", [1, 4, 8, 32, 64, 128])
 @pytest.mark.parametrize("delta", [0, 1, 3, 31, 63, 1000, -1])
-def test_rot_07_around_the_subgroup(kernel: Any, size: int, delta: int) -> None:
+def test_rot_07_around_the_subgroup(kernel: Kernel, size: int, delta: int) -> None:
     out = kernel.buffer("i32", np.zeros(256, np.int32))
     value = kernel.op(f"{ROTATE} <Subgroup> %id, {kernel.constant(delta)} : i32, i32 -> i32")
     (found,) = kernel.store(out, value).run((2, 1, 1), (128, 1, 1), size)
@@ -27,7 +30,7 @@ def test_rot_07_around_the_subgroup(kernel: Any, size: int, delta: int) -> None:
 
 
 @pytest.mark.parametrize("cluster", [1, 2, 4, 16, 32])
-def test_rot_07_and_rot_09_a_cluster_keeps_to_itself(kernel: Any, cluster: int) -> None:
+def test_rot_07_and_rot_09_a_cluster_keeps_to_itself(kernel: Kernel, cluster: int) -> None:
     out = kernel.buffer("i32", np.zeros(64, np.int32))
     delta, size = kernel.constant(3), kernel.constant(cluster)
     value = kernel.op(
@@ -39,7 +42,7 @@ def test_rot_07_and_rot_09_a_cluster_keeps_to_itself(kernel: Any, cluster: int) 
     assert (found // cluster == np.arange(64) // cluster).all()
 
 
-def test_rot_07_over_the_workgroup(kernel: Any) -> None:
+def test_rot_07_over_the_workgroup(kernel: Kernel) -> None:
     out = kernel.buffer("i32", np.zeros(128, np.int32))
     value = kernel.op(f"{ROTATE} <Workgroup> %id, {kernel.constant(5)} : i32, i32 -> i32")
     (found,) = kernel.store(out, value).run((2, 1, 1), (64, 1, 1), 16)
@@ -47,7 +50,9 @@ def test_rot_07_over_the_workgroup(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("amount", [1, 5, 31])
-def test_rot_09_up_is_down_the_other_way_and_a_shuffle(new_kernel: Any, amount: int) -> None:
+def test_rot_09_up_is_down_the_other_way_and_a_shuffle(
+    new_kernel: type[Kernel], amount: int
+) -> None:
     results: list[list[int]] = []
     for kind in ("down", "up", "shuffle"):
         kernel = new_kernel()
@@ -75,7 +80,9 @@ def test_rot_09_up_is_down_the_other_way_and_a_shuffle(new_kernel: Any, amount: 
         ("f64", np.float64),
     ],
 )
-def test_rot_07_values_of_any_type(kernel: Any, rng: Any, type: str, dtype: Any) -> None:
+def test_rot_07_values_of_any_type(
+    kernel: Kernel, rng: np.random.Generator, type: str, dtype: Any
+) -> None:
     data = rng.integers(-100, 100, (32, 2)).astype(dtype)
     source = kernel.buffer(f"vector<2x{type}>", data.copy(), 2)
     out = kernel.buffer(f"vector<2x{type}>", np.zeros((32, 2), dtype), 2)
@@ -88,7 +95,7 @@ def test_rot_07_values_of_any_type(kernel: Any, rng: Any, type: str, dtype: Any)
     assert (found == np.roll(data, -7, axis=0)).all()
 
 
-def test_rot_07_bools(kernel: Any) -> None:
+def test_rot_07_bools(kernel: Kernel) -> None:
     out = kernel.buffer("i32", np.zeros(32, np.int32))
     low = kernel.op(f"spirv.ULessThan %lane, {kernel.constant(4)} : i32")
     turned = kernel.op(f"{ROTATE} <Subgroup> {low}, {kernel.constant(2)} : i1, i32 -> i1")

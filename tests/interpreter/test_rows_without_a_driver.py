@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 from xdsl_spirv.testing.differential import exact
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 OPS = "spirv.KHR.CooperativeMatrix"
 DTYPES: dict[str, Any] = {
@@ -41,7 +44,7 @@ def coop(rows: int, columns: int, element: str, use: str) -> str:
     return f"!spirv.coopmatrix<{rows}x{columns}x{element}, Subgroup, Matrix{use}>"
 
 
-def load(kernel: Any, element: str, use: str, values: Any) -> tuple[str, str]:
+def load(kernel: Kernel, element: str, use: str, values: Any) -> tuple[str, str]:
     """A matrix and its type."""
     buffer = kernel.buffer(element, np.ascontiguousarray(values).reshape(-1))
     rows, columns = values.shape
@@ -53,7 +56,7 @@ def load(kernel: Any, element: str, use: str, values: Any) -> tuple[str, str]:
     return matrix, type
 
 
-def stored(kernel: Any, value: str, type: str, element: str, columns: int) -> Any:
+def stored(kernel: Kernel, value: str, type: str, element: str, columns: int) -> Any:
     """The matrix that the kernel ends with."""
     out = kernel.buffer(element, np.zeros(M * columns, DTYPES[element]))
     kernel(
@@ -64,7 +67,7 @@ def stored(kernel: Any, value: str, type: str, element: str, columns: int) -> An
 
 
 def multiplied(
-    kernel: Any, a: Any, b: Any, c: Any, elements: tuple[str, str, str, str], flags: str = ""
+    kernel: Kernel, a: Any, b: Any, c: Any, elements: tuple[str, str, str, str], flags: str = ""
 ) -> Any:
     """A * B + C."""
     x, y, z = (
@@ -77,7 +80,7 @@ def multiplied(
     return stored(kernel, value, result, elements[3], N)
 
 
-def full_range(rng: Any, shape: tuple[int, int], element: str) -> Any:
+def full_range(rng: np.random.Generator, shape: tuple[int, int], element: str) -> Any:
     info = np.iinfo(DTYPES[element])
     return rng.integers(info.min, info.max, shape, DTYPES[element], endpoint=True)
 
@@ -89,7 +92,11 @@ def lists(array: Any) -> list[list[int]]:
 @pytest.mark.parametrize("signs", list(itertools.product([True, False], repeat=4)))
 @pytest.mark.parametrize(("element", "result"), [("i8", "i8"), ("i8", "i32"), ("i32", "i32")])
 def test_muladd_cross_wraps_under_all_signs(
-    kernel: Any, rng: Any, element: str, result: str, signs: tuple[bool, bool, bool, bool]
+    kernel: Kernel,
+    rng: np.random.Generator,
+    element: str,
+    result: str,
+    signs: tuple[bool, bool, bool, bool],
 ) -> None:
     a, b = full_range(rng, (M, K), element), full_range(rng, (K, N), element)
     c = full_range(rng, (M, N), result)
@@ -104,7 +111,7 @@ def test_muladd_cross_wraps_under_all_signs(
 
 @pytest.mark.parametrize("signs", list(itertools.product([True, False], repeat=4)))
 def test_muladd_saturates_under_all_signs(
-    kernel: Any, rng: Any, signs: tuple[bool, bool, bool, bool]
+    kernel: Kernel, rng: np.random.Generator, signs: tuple[bool, bool, bool, bool]
 ) -> None:
     """The first row of A and column of B are a unit vector, and C is at both ends there."""
     a, b = (rng.integers(0, 8, shape).astype(np.int8) for shape in ((M, K), (K, N)))
@@ -132,7 +139,7 @@ FLOATS = [
 
 @pytest.mark.parametrize(("first", "second", "result"), FLOATS)
 def test_muladd_of_floats_is_exact_on_exact_products(
-    kernel: Any, rng: Any, first: str, second: str, result: str
+    kernel: Kernel, rng: np.random.Generator, first: str, second: str, result: str
 ) -> None:
     """Halves: every sum is representable in the accumulator, and the result is rounded once."""
     low, high = (-3, 5) if "bf16" in (first, result) else (-4, 12)
@@ -169,7 +176,7 @@ def instruction(source: str, target: str, signed: bool) -> str:
     return names[-1 if not signed else 0]
 
 
-def interesting(rng: Any, source: str, target: str, signed: bool) -> Any:
+def interesting(rng: np.random.Generator, source: str, target: str, signed: bool) -> Any:
     """Small numbers, and the largest of narrow formats times 1, 2 and 3/4, of both signs."""
     if source[0] == "i":
         return full_range(rng, (M, N), source)
@@ -192,7 +199,7 @@ def interesting(rng: Any, source: str, target: str, signed: bool) -> Any:
 @pytest.mark.parametrize("source", COMPONENTS)
 @pytest.mark.parametrize("target", [name for name in DTYPES])
 def test_conversions_between_all_component_types(
-    kernel: Any, rng: Any, source: tuple[str, bool], target: str
+    kernel: Kernel, rng: np.random.Generator, source: tuple[str, bool], target: str
 ) -> None:
     element, signed = source
     if element == target:
@@ -211,7 +218,7 @@ def test_conversions_between_all_component_types(
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
-def test_dot_of_bfloat16(kernel: Any, rng: Any, count: int) -> None:
+def test_dot_of_bfloat16(kernel: Kernel, rng: np.random.Generator, count: int) -> None:
     """Small multiples of 1/4, whose dot product binary32 holds, rounded once; NaN stays NaN."""
     shape = (32, count if count != 3 else 4)
     a, b = ((rng.integers(-16, 17, shape) / 4).astype(DTYPES["bf16"]) for _ in range(2))

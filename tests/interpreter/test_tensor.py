@@ -6,13 +6,16 @@ component at a time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.interpreter.checks import Checks
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 POINTER = "!spirv.ptr<f32, StorageBuffer>"
 
@@ -85,7 +88,7 @@ class State:
 class Tensors:
     """Writes the instructions of a layout and a view beside a `State`."""
 
-    def __init__(self, kernel: Any, state: State):
+    def __init__(self, kernel: Kernel, state: State):
         self.kernel, self.state = kernel, state
         rank = len(state.block)
         self.layout_type = f"!spirv.NV.tensor_layout<{rank}, {state.mode}>"
@@ -136,7 +139,7 @@ def matrix_type(rows: int, columns: int, scope: str = "Subgroup") -> str:
 
 
 def loaded(
-    kernel: Any, tensors: Tensors, source: int, rows: int, columns: int, **options: Any
+    kernel: Kernel, tensors: Tensors, source: int, rows: int, columns: int, **options: Any
 ) -> Any:
     """The result of a load into a matrix of 9.0, stored by rows."""
     out = kernel.buffer("f32", np.zeros(rows * columns, np.float32))
@@ -169,7 +172,9 @@ def expected(state: State, data: Any, rows: int, columns: int) -> Any:
 
 @pytest.mark.parametrize("mode", ["Constant", "ClampToEdge", "Repeat", "RepeatMirrored"])
 @pytest.mark.parametrize("offset", [[2, 3], [-3, -1], [9, 12]])
-def test_a_slice_over_the_edges(kernel: Any, rng: Any, mode: str, offset: list[int]) -> None:
+def test_a_slice_over_the_edges(
+    kernel: Kernel, rng: np.random.Generator, mode: str, offset: list[int]
+) -> None:
     data = rng.standard_normal(11 * 13).astype(np.float32)
     source = kernel.buffer("f32", data)
     tensors = Tensors(kernel, State(2, mode))
@@ -178,7 +183,7 @@ def test_a_slice_over_the_edges(kernel: Any, rng: Any, mode: str, offset: list[i
     assert (loaded(kernel, tensors, source, 8, 4) == expected(tensors.state, data, 8, 4)).all()
 
 
-def test_elements_outside_of_robust_memory_are_zero(kernel: Any) -> None:
+def test_elements_outside_of_robust_memory_are_zero(kernel: Kernel) -> None:
     """The layout says 8 x 8, the buffer has five rows; checks find nothing wrong with it."""
     source = kernel.buffer("f32", np.arange(1, 41, dtype=np.float32))
     tensors = Tensors(kernel, State(2))
@@ -187,7 +192,9 @@ def test_elements_outside_of_robust_memory_are_zero(kernel: Any) -> None:
     assert found.reshape(-1).tolist() == [*range(1, 41), *[0] * 24]
 
 
-def test_a_slice_of_five_dimensions_with_strides_and_a_slice_of_it(kernel: Any, rng: Any) -> None:
+def test_a_slice_of_five_dimensions_with_strides_and_a_slice_of_it(
+    kernel: Kernel, rng: np.random.Generator
+) -> None:
     data = rng.standard_normal(4000).astype(np.float32)
     source = kernel.buffer("f32", data)
     tensors = Tensors(kernel, State(5, "Constant"))
@@ -199,7 +206,7 @@ def test_a_slice_of_five_dimensions_with_strides_and_a_slice_of_it(kernel: Any, 
     assert (loaded(kernel, tensors, source, 8, 4) == expected(tensors.state, data, 8, 4)).all()
 
 
-def test_a_layout_in_a_variable(kernel: Any, rng: Any) -> None:
+def test_a_layout_in_a_variable(kernel: Kernel, rng: np.random.Generator) -> None:
     """glslang keeps layouts in variables of the function."""
     data = rng.standard_normal(11 * 13).astype(np.float32)
     source = kernel.buffer("f32", data)
@@ -213,7 +220,7 @@ def test_a_layout_in_a_variable(kernel: Any, rng: Any) -> None:
     assert (loaded(kernel, tensors, source, 8, 4) == expected(tensors.state, data, 8, 4)).all()
 
 
-def test_a_layout_that_no_one_set(kernel: Any) -> None:
+def test_a_layout_that_no_one_set(kernel: Kernel) -> None:
     tensors = Tensors(kernel, State(2, "Constant"))
     type = tensors.layout_type
     variable = kernel.op(f"spirv.Variable : !spirv.ptr<{type}, Function>")
@@ -225,7 +232,9 @@ def test_a_layout_that_no_one_set(kernel: Any) -> None:
 
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("clip", [None, (1, 3, 2, 5), (2, 100, 0, 4)])
-def test_a_view_permutes_and_clips(kernel: Any, rng: Any, own: bool, clip: Any) -> None:
+def test_a_view_permutes_and_clips(
+    kernel: Kernel, rng: np.random.Generator, own: bool, clip: Any
+) -> None:
     data = rng.standard_normal(16 * 16).astype(np.float32)
     source = kernel.buffer("f32", data)
     tensors = Tensors(kernel, State(2, "Constant", (own, [1, 0])))
@@ -246,7 +255,7 @@ def test_a_view_permutes_and_clips(kernel: Any, rng: Any, own: bool, clip: Any) 
     assert (loaded(kernel, tensors, source, 4, 8) == expected(tensors.state, data, 4, 8)).all()
 
 
-def test_a_store_leaves_the_rest_alone(kernel: Any, rng: Any) -> None:
+def test_a_store_leaves_the_rest_alone(kernel: Kernel, rng: np.random.Generator) -> None:
     """Stores a transposed matrix; elements outside of the tensor are dropped."""
     data = rng.standard_normal((8, 8)).astype(np.float32)
     source = kernel.buffer("f32", data.reshape(-1))
@@ -266,7 +275,7 @@ def test_a_store_leaves_the_rest_alone(kernel: Any, rng: Any) -> None:
     assert (found == wanted).all()
 
 
-def test_a_decoded_block_format(kernel: Any, rng: Any) -> None:
+def test_a_decoded_block_format(kernel: Kernel, rng: np.random.Generator) -> None:
     """Blocks of 8 bytes, 7 numbers of 8 bits behind a scale: what quantized weights look like."""
     rows, columns, size = 8, 14, 7
     packed = rng.integers(-8, 8, (rows, columns // size, 8)).astype(np.int8)
@@ -312,7 +321,7 @@ def test_a_decoded_block_format(kernel: Any, rng: Any) -> None:
     assert (kernel.run()[out].reshape(8, 8) == wanted).all()
 
 
-def test_a_decode_function_reads_shared_memory(kernel: Any, rng: Any) -> None:
+def test_a_decode_function_reads_shared_memory(kernel: Kernel, rng: np.random.Generator) -> None:
     """The invocation that calls it is unknown; the race check counts all of the scope's."""
     data = rng.standard_normal(64).astype(np.float32)
     source = kernel.buffer("f32", data)

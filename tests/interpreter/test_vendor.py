@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -10,12 +10,15 @@ import pytest
 
 from xdsl_spirv.interpreter import InterpreterError
 
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
+
 FLOATS = "!spirv.ptr<f32, StorageBuffer>"
 OCTETS = "!spirv.ptr<!spirv.rtarray<i8, stride=1>, StorageBuffer>"
 BYTES = "!spirv.struct<(!spirv.rtarray<i8, stride=1> [0]), Block>"
 
 
-def octets(kernel: Any, array: Any) -> str:
+def octets(kernel: Kernel, array: Any) -> str:
     """A buffer of any array as bytes; the pointer to its runtime array."""
     number = len(kernel.buffers)
     type = f"!spirv.ptr<{BYTES}, StorageBuffer>"
@@ -24,13 +27,13 @@ def octets(kernel: Any, array: Any) -> str:
     return kernel.op(f"spirv.AccessChain {base}[%zero] : {type}, i32 -> {OCTETS}")
 
 
-def vector(kernel: Any, pointer: str, type: str, bytes: int) -> str:
+def vector(kernel: Kernel, pointer: str, type: str, bytes: int) -> str:
     """This invocation's vector of so many bytes."""
     at = kernel.op(f"spirv.IMul %id, {kernel.constant(bytes)} : i32")
     return kernel.op(f"spirv.NV.CooperativeVectorLoad {pointer}[{at}] : {OCTETS}, i32 -> {type}")
 
 
-def keep(kernel: Any, pointer: str, value: str, type: str, bytes: int) -> None:
+def keep(kernel: Kernel, pointer: str, value: str, type: str, bytes: int) -> None:
     """Store this invocation's vector."""
     at = kernel.op(f"spirv.IMul %id, {kernel.constant(bytes)} : i32")
     kernel(f"spirv.NV.CooperativeVectorStore {pointer}[{at}], {value} : {OCTETS}, i32, {type}")
@@ -46,7 +49,7 @@ def settings(input: str, matrix: str, m: int, k: int, layout: str, bias: str = "
 
 
 @pytest.mark.parametrize("layout", ["RowMajorNV", "ColumnMajorNV"])
-def test_a_layer_of_halves(kernel: Any, rng: Any, layout: str) -> None:
+def test_a_layer_of_halves(kernel: Kernel, rng: np.random.Generator, layout: str) -> None:
     """W x + b in f16, with a stride beyond the row, after an addition of vectors."""
     n, m, k, stride = 64, 6, 10, 48
     x = rng.integers(-3, 4, (n, k)).astype(np.float16)
@@ -72,7 +75,7 @@ def test_a_layer_of_halves(kernel: Any, rng: Any, layout: str) -> None:
     assert (found == 2 * x @ weights.T + bias).all()
 
 
-def test_packed_bytes_and_saturation_to_them(kernel: Any, rng: Any) -> None:
+def test_packed_bytes_and_saturation_to_them(kernel: Kernel, rng: np.random.Generator) -> None:
     """
     Products of bytes packed in words, and of integers that saturate to bytes, with one matrix.
     """
@@ -102,7 +105,7 @@ def test_packed_bytes_and_saturation_to_them(kernel: Any, rng: Any) -> None:
         assert (out == inputs.astype(np.int64) @ weights.T.astype(np.int64)).all()
 
 
-def test_training_accumulates(kernel: Any, rng: Any) -> None:
+def test_training_accumulates(kernel: Kernel, rng: np.random.Generator) -> None:
     n, m, k = 32, 3, 4
     a, b = (rng.integers(-3, 4, (n, size)).astype(np.float32) for size in (m, k))
     product, total = np.ones((m, k), np.float32), np.zeros(m, np.float32)
@@ -126,7 +129,9 @@ def test_training_accumulates(kernel: Any, rng: Any) -> None:
 @pytest.mark.parametrize(
     ("element", "dtype"), [("f16", np.float16), ("si8", np.int8), ("i8", np.uint8)]
 )
-def test_matrices_of_the_older_extension(kernel: Any, rng: Any, element: str, dtype: Any) -> None:
+def test_matrices_of_the_older_extension(
+    kernel: Kernel, rng: np.random.Generator, element: str, dtype: Any
+) -> None:
     """A by rows, B by columns; integers have their types' sign."""
     wide = np.float32 if element == "f16" else np.int32
     sum = "f32" if element == "f16" else element[:-1] + "32"
@@ -171,7 +176,7 @@ def test_matrices_of_the_older_extension(kernel: Any, rng: Any, element: str, dt
     ],
 )
 def test_mixed_dot_products(
-    kernel: Any, rng: Any, name: str, vector_type: str, result: str, dtype: Any
+    kernel: Kernel, rng: np.random.Generator, name: str, vector_type: str, result: str, dtype: Any
 ) -> None:
     parts = 4 if "Dot4" in name else 2
     a, b = (rng.integers(-8, 8, (64, parts)).astype(dtype) for _ in range(2))
@@ -187,7 +192,7 @@ def test_mixed_dot_products(
     assert (found == exact).all()
 
 
-def test_rows_of_matrices_as_arrays(kernel: Any, rng: Any) -> None:
+def test_rows_of_matrices_as_arrays(kernel: Kernel, rng: np.random.Generator) -> None:
     """Rows to a matrix, rows back as words, words to halves, half of them."""
     data = rng.integers(-99, 99, (32, 16)).astype(np.float16)
     words = "!spirv.array<8 x i32>"
@@ -222,7 +227,7 @@ def test_rows_of_matrices_as_arrays(kernel: Any, rng: Any) -> None:
     assert (found[16:] == 0).all()
 
 
-def test_bfloat16_into_f32(kernel: Any, rng: Any) -> None:
+def test_bfloat16_into_f32(kernel: Kernel, rng: np.random.Generator) -> None:
     x, y = (rng.standard_normal(64).astype(ml_dtypes.bfloat16) for _ in range(2))
     z = rng.standard_normal(64).astype(np.float32)
     buffers = [kernel.buffer("bf16", x), kernel.buffer("bf16", y), kernel.buffer("f32", z)]
@@ -237,7 +242,7 @@ TENSOR = "!spirv.arm.tensor<?x?xf32>"
 AT = "!spirv.array<2 x i32>"
 
 
-def tensor(kernel: Any, array: Any) -> str:
+def tensor(kernel: Kernel, array: Any) -> str:
     """A tensor bound to an array."""
     number = len(kernel.buffers)
     pointer = f"!spirv.ptr<{TENSOR}, UniformConstant>"
@@ -247,7 +252,7 @@ def tensor(kernel: Any, array: Any) -> str:
     return kernel.op(f'spirv.Load "UniformConstant" {base} : {TENSOR}')
 
 
-def test_tensors_are_read_and_written(kernel: Any, rng: Any) -> None:
+def test_tensors_are_read_and_written(kernel: Kernel, rng: np.random.Generator) -> None:
     """Rows shifted by one column, with 5.0 beyond the edge; runs of two along the row."""
     data = rng.standard_normal((4, 9)).astype(np.float32)
     made = np.zeros((4, 9), np.float32)
@@ -274,7 +279,7 @@ def test_tensors_are_read_and_written(kernel: Any, rng: Any) -> None:
     assert (kernel.buffers[sizes][2] == 9).all()
 
 
-def test_a_tensor_of_another_rank_is_refused(kernel: Any) -> None:
+def test_a_tensor_of_another_rank_is_refused(kernel: Kernel) -> None:
     tensor(kernel, np.zeros(4, np.float32))
     with pytest.raises(InterpreterError, match="got an array of shape"):
         kernel.run()

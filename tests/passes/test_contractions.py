@@ -10,9 +10,8 @@ Covers: analysis/contraction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -23,9 +22,11 @@ from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
-from xdsl_spirv.targets import load
-from xdsl_spirv.testing.workloads import TYPES, Workload, workload
+from xdsl_spirv.testing.workloads import Workload, workload
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.conftest import DispatchOf, RunOnLavapipe
 
 TARGETS = ("lavapipe", "nvidia-h200")
 CHUNK = 20
@@ -62,7 +63,7 @@ def test_valid_and_right_on_the_interpreter(seeds: range, target: str, spirv_val
 
 @pytest.mark.vulkan
 @pytest.mark.parametrize("seeds", chunks(QUICK_ON_LAVAPIPE))
-def test_right_on_lavapipe(seeds: range, run_on_lavapipe: Callable[..., None], job: type[Any]):
+def test_right_on_lavapipe(seeds: range, run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
     jobs: list[Any] = []
     runs: list[tuple[int, Workload, Program, dict[str, Any], Any]] = []
     for seed in seeds:
@@ -70,23 +71,7 @@ def test_right_on_lavapipe(seeds: range, run_on_lavapipe: Callable[..., None], j
         inputs = made.inputs(np.random.default_rng(seed))
         (output,) = program.manifest.outputs
         result = np.zeros(output.sizes or (1,), dtype_of(output.type))
-        (launch,) = program.manifest.dispatches
-        arrays = {**inputs, output.name: result}
-        listed = [
-            p.shape + p.types
-            for p in load("lavapipe").cooperative_matrix
-            if p.types == (*TYPES[made.types], TYPES[made.types][2])
-        ]
-        jobs.append(
-            job(
-                program.code[launch.kernel].binary,
-                launch.entry_point,
-                launch.grid,
-                {(b.set, b.binding): arrays[b.buffer] for b in launch.bindings},
-                cooperative_matrix=listed,
-                subgroup_size=program.manifest.subgroup_size,
-            )
-        )
+        jobs.append(dispatch_of(program, {**inputs, output.name: result}))
         runs.append((seed, made, program, inputs, result))
     run_on_lavapipe(jobs)
     for seed, made, program, inputs, result in runs:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from xdsl.context import Context
@@ -31,6 +31,9 @@ from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.testing.pass_programs import CASES, IDENTITY, ROW, elementwise, matmul, tensor
 from xdsl_spirv.universe import NEEDS, PASSES, UNIVERSE
 from xdsl_spirv.upstream.passes_on_demand import contents
+
+if TYPE_CHECKING:
+    from tests.passes.conftest import ReportOf
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "passes"
@@ -325,7 +328,7 @@ class ForgetTheFunction(ModulePass):
                 Rewriter.replace_op(each, [], [each.lhs])
 
 
-def test_a_wrong_pass_is_caught(report_of: Callable[..., Any]):
+def test_a_wrong_pass_is_caught(report_of: ReportOf):
     text, _, _ = with_epilogue("relu", "cooperative-matrix")
     passes = Universe.get_multiverse().all_passes
     contraction = passes["linalg-to-contraction"]()()

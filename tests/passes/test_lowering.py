@@ -12,9 +12,9 @@ Results must be within the bound that compare/check.py derives from K and the ty
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -36,6 +36,9 @@ from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.targets import CooperativeMatrixProperty, Target, load
 from xdsl_spirv.tools import khronos
 from xdsl_spirv.upstream.equality import is_same
+
+if TYPE_CHECKING:
+    from tests.conftest import DispatchOf, RunOnLavapipe
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -233,7 +236,7 @@ def test_every_stage_computes_the_same(target: str, seed: int, spirv_val: str):
 
 
 @pytest.mark.vulkan
-def test_lavapipe_computes_the_same(run_on_lavapipe: Callable[..., None], job: type[Any]):
+def test_lavapipe_computes_the_same(run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
     target = load("lavapipe")
     seeds = [s for s in range(1000) if random_case(s, target).schedule is not None][:ON_LAVAPIPE]
     cases = [random_case(seed, target) for seed in seeds]
@@ -241,23 +244,10 @@ def test_lavapipe_computes_the_same(run_on_lavapipe: Callable[..., None], job: t
     results: list[Array] = []
     for seed, case in zip(seeds, cases, strict=True):
         program = compile_module(parse_text(case.text(), ctx=context()), target.name)
-        (dispatch,) = program.manifest.dispatches
         results.append(np.zeros((case.m, case.n), NUMPY_TYPES[case.types[2]]))
+        names = *program.manifest.arguments, *program.manifest.results
         buffers = [*case.operands(seed), results[-1]]
-        jobs.append(
-            job(
-                program.code[dispatch.kernel].binary,
-                dispatch.entry_point,
-                dispatch.grid,
-                {(0, number): buffer for number, buffer in enumerate(buffers)},
-                cooperative_matrix=[
-                    p.shape + p.types
-                    for p in target.cooperative_matrix
-                    if p.types[:3] == case.types
-                ],
-                subgroup_size=target.subgroup_size,
-            )
-        )
+        jobs.append(dispatch_of(program, dict(zip(names, buffers, strict=True))))
     run_on_lavapipe(jobs, 300)
     for seed, case, result in zip(seeds, cases, results, strict=True):
         case.check(case.operands(seed), result, "lavapipe")

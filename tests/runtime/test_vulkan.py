@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,7 +17,11 @@ import pytest
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.serialization.text.assembler import assemble
+from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.tools.main import main
+
+if TYPE_CHECKING:
+    from tests.conftest import RunOnLavapipe
 
 pytestmark = pytest.mark.vulkan
 
@@ -212,7 +216,7 @@ def test_messages_about_other_layers_are_dropped(
 
 
 def test_jobs_of_all_tests_run_under_the_layer(
-    run_on_lavapipe: Callable[..., None], job: type[Any], layered: dict[str, str]
+    run_on_lavapipe: RunOnLavapipe, layered: dict[str, str]
 ):
     if not layered:
         pytest.skip("no validation layer: delete .lavapipe and run `make lavapipe`")
@@ -223,7 +227,7 @@ def test_jobs_of_all_tests_run_under_the_layer(
 
     def run(text: str) -> None:
         flag = {(0, 0): np.zeros(1, np.uint32)}
-        run_on_lavapipe([job(assemble(text).encode(), "forever", (1, 1, 1), flag)])
+        run_on_lavapipe([Dispatch(assemble(text).encode(), "forever", (1, 1, 1), flag)])
         assert flag[0, 0] == 1
 
     run(ends)

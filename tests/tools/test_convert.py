@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from xdsl_spirv.compiler.api import compile
 from xdsl_spirv.testing.reports import json_and_text, missing_figures
 from xdsl_spirv.tools.main import main
 
-onnx: Any = pytest.importorskip("onnx")
+onnx: ModuleType = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 RNG = np.random.default_rng(2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -129,7 +128,7 @@ def test_push_constants(pushed: list[str], push: list[str], tmp_path: Path) -> N
     ],
 )
 def test_push_constants_that_are_none(
-    pushed: list[str], push: list[str], message: str, capsys: Any
+    pushed: list[str], push: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*pushed, *push]) == 1
     assert message in capsys.readouterr().err
@@ -141,14 +140,18 @@ def test_a_grid_may_leave_axes_out(kernel: list[str], grid: str) -> None:
 
 
 @pytest.mark.parametrize("grid", ["0", "-1", "1x1x1x1", "x", "", "1.5"])
-def test_a_grid_that_is_none(kernel: list[str], grid: str, capsys: Any) -> None:
+def test_a_grid_that_is_none(
+    kernel: list[str], grid: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = [f"--grid={grid}" if each == "--grid" else each for each in kernel]
     arguments.remove("1,1,1")
     assert main(arguments) == 1
     assert f"--grid {grid} is not a grid" in capsys.readouterr().err
 
 
-def test_findings_have_lines_and_fail(kernel: list[str], tmp_path: Path, capsys: Any) -> None:
+def test_findings_have_lines_and_fail(
+    kernel: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "findings.json"
     assert main([*kernel, "--check", "all", "--check-json", str(path)]) == 1
     printed = capsys.readouterr().out
@@ -159,12 +162,16 @@ def test_findings_have_lines_and_fail(kernel: list[str], tmp_path: Path, capsys:
     assert finding["count"] == 1
 
 
-def test_allowed_findings_do_not_fail(kernel: list[str], capsys: Any) -> None:
+def test_allowed_findings_do_not_fail(
+    kernel: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*kernel, "--check", "all", "--allow", "UNDEF-04:@out"]) == 0
     assert "0 findings, 1 allowed" in capsys.readouterr().out
 
 
-def test_a_binary_is_checked_too(kernel: list[str], tmp_path: Path, capsys: Any) -> None:
+def test_a_binary_is_checked_too(
+    kernel: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     binary = tmp_path / "kernel.spv"
     assert main(["translate", kernel[1], "-o", str(binary), "--names", "--lines"]) == 0
     assert main(["interpret", str(binary), *kernel[2:], "--check", "undefined"]) == 1
@@ -172,7 +179,7 @@ def test_a_binary_is_checked_too(kernel: list[str], tmp_path: Path, capsys: Any)
 
 
 @pytest.mark.parametrize("where", ["%q", "#5", "9"])
-def test_printed_values(kernel: list[str], capsys: Any, where: str) -> None:
+def test_printed_values(kernel: list[str], capsys: pytest.CaptureFixture[str], where: str) -> None:
     assert main([*kernel, "--print", where]) == 0
     assert "[[0 1 1 1 1 1 1 1]]" in capsys.readouterr().out
     assert main([*kernel, "--print", where, "--invocation", "0:3"]) == 0
@@ -190,7 +197,9 @@ void main() {
 """
 
 
-def test_an_array_of_buffers(glslang: list[str], tmp_path: Path, capsys: Any) -> None:
+def test_an_array_of_buffers(
+    glslang: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     source, binary, output = tmp_path / "x.comp", tmp_path / "x.spv", tmp_path / "results.npz"
     source.write_text(ARRAY)
     subprocess.run([*glslang, "-V", source, "-o", binary], check=True, capture_output=True)
@@ -231,7 +240,7 @@ def test_a_trace(kernel: list[str], tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_end_in_one_message(
-    kernel: list[str], capsys: Any, extra: list[str], message: str
+    kernel: list[str], capsys: pytest.CaptureFixture[str], extra: list[str], message: str
 ) -> None:
     assert main([*kernel, *extra]) == 1
     assert message in capsys.readouterr().err
@@ -249,7 +258,7 @@ func.func @main(%A: tensor<9x7xf16>, %B: tensor<7x5xf16>) -> tensor<9x5xf32> {
 """
 
 
-def test_a_compiled_program_is_checked(tmp_path: Path, capsys: Any) -> None:
+def test_a_compiled_program_is_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, program = tmp_path / "x.mlir", tmp_path / "program"
     source.write_text(MATMUL)
     assert main(["compile", str(source), "--target", "lavapipe", "-o", str(program)]) == 0
@@ -258,7 +267,7 @@ def test_a_compiled_program_is_checked(tmp_path: Path, capsys: Any) -> None:
     assert main(["interpret", str(source), "--random", "0", "--check", "all"]) == 0
 
 
-def test_steps_after_a_breakpoint(kernel: list[str], capsys: Any) -> None:
+def test_steps_after_a_breakpoint(kernel: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A pointer to a variable has no number to show; the last step is behind the store."""
     assert main([*kernel, "--break", "%p", "--step", "3", "--invocation", "0:5"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("#")]
@@ -266,7 +275,9 @@ def test_steps_after_a_breakpoint(kernel: list[str], capsys: Any) -> None:
     assert [name in line for name, line in zip(names, lines, strict=True)] == [True] * 4
 
 
-def test_an_order_of_invocations(kernel: list[str], tmp_path: Path, capsys: Any) -> None:
+def test_an_order_of_invocations(
+    kernel: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     output = tmp_path / "results.npz"
     assert main([*kernel, "--schedule-seed", "3", "-o", str(output)]) == 0
     assert np.load(output)["0.0"].tolist() == [0, *[1] * 7]

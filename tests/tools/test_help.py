@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import pytest
 
@@ -83,7 +83,7 @@ def test_a_module_is_run_and_checked_in_one_go(capsys: pytest.CaptureFixture[str
 def test_the_sizes_of_a_model_need_not_be_known_to_list_it(
     options: tuple[str, ...], shape: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    onnx: Any = pytest.importorskip("onnx")
+    onnx: ModuleType = pytest.importorskip("onnx")
     make, float32 = onnx.helper, onnx.TensorProto.FLOAT
     x, y = (make.make_tensor_value_info(name, float32, ["batch", 16]) for name in "xy")
     graph = make.make_graph([make.make_node("Relu", ["x"], ["y"])], "g", [x], [y])

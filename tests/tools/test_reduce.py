@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import onnx
 import pytest
@@ -141,7 +140,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reducing, "Here", InThisProcess)
 
 
-def test_a_kernel_with_its_launch(tmp_path: Path, capsys: Any, quick: None) -> None:
+def test_a_kernel_with_its_launch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], quick: None
+) -> None:
     """Control flow, calculation and launch go; only the racing store remains."""
     path = save(tmp_path / "race.spv", RACE)
     launch = ["--grid", "2", "--buffer", "B=u32:8:zeros", "--jobs", "1", "--failure", "RACE-01"]
@@ -196,7 +197,7 @@ def test_a_model(tmp_path: Path, quick: None) -> None:
 
 
 def test_wrong_beside_a_device(
-    tmp_path: Path, capsys: Any, quick: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A device that stores nothing: a store remains, and the launch becomes small."""
     monkeypatch.setattr(judging, "_run_on", lambda device, plan, size: None)
@@ -210,7 +211,9 @@ def test_wrong_beside_a_device(
     assert "OpLoopMerge" not in rows(smallest)
 
 
-def test_a_model_beside_a_device(tmp_path: Path, capsys: Any, quick: None) -> None:
+def test_a_model_beside_a_device(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], quick: None
+) -> None:
     """The model is run on the device that is named, not on the interpreter."""
     onnx.save(large_model("Erf", 1), str(tmp_path / "m.onnx"))
     assert main(["reduce", str(tmp_path / "m.onnx"), "--device", "nowhere", "--jobs", "1"]) == 0
@@ -231,7 +234,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refusals(name: str, tmp_path: Path, capsys: Any, quick: None) -> None:
+def test_refusals(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], quick: None
+) -> None:
     options, cause = REFUSED[name]
     path = save(tmp_path / "race.spv", RACE)
     assert main(["reduce", str(path), "--jobs", "1", *options]) != 0

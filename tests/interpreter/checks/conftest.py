@@ -6,25 +6,38 @@ The markers are also the table of docs/checks.md (test_docs.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from xdsl_spirv.interpreter.checks import Checks, Finding
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "bug(what, rule, op, first, count): a seeded bug")
 
 
+class Find(Protocol):
+    """`find(kernel, ...)` runs a kernel with all checks on: its only finding, the marker's."""
+
+    def __call__(self, kernel: Kernel, /, *arguments: Any, **options: Any) -> Finding: ...
+
+
+class Clean(Protocol):
+    """`clean(kernel, ...)` runs a kernel with all checks on, which find nothing."""
+
+    def __call__(self, kernel: Kernel, /, *arguments: Any, **options: Any) -> None: ...
+
+
 @pytest.fixture
-def find(request: pytest.FixtureRequest) -> Callable[..., Finding]:
-    """Run a kernel with all checks on; its only finding, which is what the marker says."""
+def find(request: pytest.FixtureRequest) -> Find:
     marker = request.node.get_closest_marker("bug")
     assert marker is not None
 
-    def run(kernel: Any, *arguments: Any, **options: Any) -> Finding:
+    def run(kernel: Kernel, *arguments: Any, **options: Any) -> Finding:
         checks = options.pop("checks", Checks.all())
         kernel.run(*arguments, checks=checks, **options)
         expected = marker.kwargs
@@ -42,10 +55,8 @@ def find(request: pytest.FixtureRequest) -> Callable[..., Finding]:
 
 
 @pytest.fixture
-def clean() -> Callable[..., None]:
-    """Run a kernel with all checks on, which find nothing."""
-
-    def run(kernel: Any, *arguments: Any, **options: Any) -> None:
+def clean() -> Clean:
+    def run(kernel: Kernel, *arguments: Any, **options: Any) -> None:
         checks = Checks.all()
         kernel.run(*arguments, checks=checks, **options)
         assert not list(checks.report), str(checks.report)

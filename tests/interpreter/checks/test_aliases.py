@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.memories import copy_buffers
+
+if TYPE_CHECKING:
+    from tests.interpreter.checks.conftest import Clean, Find
+    from tests.interpreter.conftest import Kernel
 
 SHARED = '["NonPrivatePointer"]'
 VISIBLE = '["MakePointerVisible|NonPrivatePointer", scope(<Workgroup>)]'
@@ -20,7 +24,7 @@ STORE, LOAD = "spirv.Store", "spirv.Load"
 class Twice:
     """A kernel with one array at two bindings, or an array and a part of it."""
 
-    def __init__(self, kernel: Any, part: slice | None = None):
+    def __init__(self, kernel: Kernel, part: slice | None = None):
         self.kernel = kernel
         self.array = np.arange(64, dtype=np.int32)
         self.first = kernel.buffer("i32", self.array)
@@ -41,7 +45,7 @@ class Twice:
         return self.kernel.op("spirv.IAdd %id, %one : i32")
 
 
-def decorated(kernel: Any, which: int, word: str) -> None:
+def decorated(kernel: Kernel, which: int, word: str) -> None:
     """Decorate one of the buffers."""
     plain = kernel.text
     old = f"bind(0, {which}) :"
@@ -49,7 +53,7 @@ def decorated(kernel: Any, which: int, word: str) -> None:
 
 
 @pytest.mark.bug("one array at two bindings", rule="RACE-01", op=STORE, count=31)
-def test_a_race_through_two_bindings(kernel: Any, find: Any) -> None:
+def test_a_race_through_two_bindings(kernel: Kernel, find: Find) -> None:
     twice = Twice(kernel)
     value = twice.load(twice.first, twice.next())
     twice.store(twice.second, "%id", value)
@@ -57,7 +61,7 @@ def test_a_race_through_two_bindings(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("an array and a part of it at two bindings", rule="RACE-01", op=STORE)
-def test_a_race_through_overlapping_bindings(kernel: Any, find: Any) -> None:
+def test_a_race_through_overlapping_bindings(kernel: Kernel, find: Find) -> None:
     twice = Twice(kernel, slice(8, None))
     value = twice.load(twice.first, "%id")
     twice.store(twice.second, "%id", value)
@@ -65,7 +69,7 @@ def test_a_race_through_overlapping_bindings(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a place read through another variable than wrote it", rule="ALIAS-01", op=LOAD)
-def test_a_second_reference(kernel: Any, find: Any) -> None:
+def test_a_second_reference(kernel: Kernel, find: Find) -> None:
     """No barrier makes visible for one reference what was written through another."""
     twice = Twice(kernel)
     twice.store(twice.first, "%id", operand=AVAILABLE)
@@ -77,7 +81,7 @@ def test_a_second_reference(kernel: Any, find: Any) -> None:
 @pytest.mark.bug(
     "what a restrict variable reads is written through another", rule="ALIAS-01", op=STORE
 )
-def test_restrict(kernel: Any, find: Any) -> None:
+def test_restrict(kernel: Kernel, find: Find) -> None:
     twice = Twice(kernel)
     decorated(kernel, twice.first, "restrict")
     value = twice.load(twice.first, "%id")
@@ -85,7 +89,7 @@ def test_restrict(kernel: Any, find: Any) -> None:
     assert "@b0 is declared restrict" in find(kernel).message
 
 
-def test_in_place(kernel: Any, clean: Any) -> None:
+def test_in_place(kernel: Kernel, clean: Clean) -> None:
     """Each invocation reads an element before it writes it, through another variable."""
     twice = Twice(kernel)
     value = twice.load(twice.first, "%id")
@@ -93,7 +97,7 @@ def test_in_place(kernel: Any, clean: Any) -> None:
     clean(kernel)
 
 
-def test_variables_that_are_declared_to_alias(kernel: Any, clean: Any) -> None:
+def test_variables_that_are_declared_to_alias(kernel: Kernel, clean: Clean) -> None:
     twice = Twice(kernel)
     decorated(kernel, twice.first, "aliased")
     decorated(kernel, twice.second, "aliased")
@@ -103,7 +107,7 @@ def test_variables_that_are_declared_to_alias(kernel: Any, clean: Any) -> None:
     clean(kernel)
 
 
-def test_parts_that_do_not_overlap(kernel: Any, clean: Any) -> None:
+def test_parts_that_do_not_overlap(kernel: Kernel, clean: Clean) -> None:
     twice = Twice(kernel, slice(32, None))
     value = twice.load(twice.first, "%id")
     twice.store(twice.second, "%id", value)
@@ -123,7 +127,7 @@ def test_copies_share_what_the_arrays_share() -> None:
     assert not np.shares_memory(copies[0, 2], other)
 
 
-def test_the_same_value_is_said_to_be_one(kernel: Any) -> None:
+def test_the_same_value_is_said_to_be_one(kernel: Kernel) -> None:
     buffer = kernel.buffer("i32", np.zeros(4, np.int32))
     kernel(f'spirv.Store "StorageBuffer" {kernel.pointer(buffer, "%zero")}, %one {SHARED} : i32')
     kernel(f'spirv.Store "StorageBuffer" {kernel.pointer(buffer, "%zero")}, %one {SHARED} : i32')
@@ -136,7 +140,7 @@ def test_the_same_value_is_said_to_be_one(kernel: Any) -> None:
     assert third.endswith("at once")
 
 
-def test_the_same_vectors_are_said_to_be_one_value(kernel: Any) -> None:
+def test_the_same_vectors_are_said_to_be_one_value(kernel: Kernel) -> None:
     """A vector whose components are accessed one by one, too, is several granules."""
     vector = "vector<4xi32>"
     buffer = kernel.buffer(vector, np.zeros(12, np.int32), components=4)
@@ -157,7 +161,7 @@ def test_the_same_vectors_are_said_to_be_one_value(kernel: Any) -> None:
     assert [message.endswith("all the same value") for message in messages] == [True, True, False]
 
 
-def test_workgroup_blocks_share_one_memory(kernel: Any) -> None:
+def test_workgroup_blocks_share_one_memory(kernel: Kernel) -> None:
     """Memory that one block's variable reads, only the other one's writes."""
     block = "!spirv.ptr<!spirv.struct<(!spirv.array<32 x i32, stride=4> [0]), Block>, Workgroup>"
     part = "!spirv.ptr<i32, Workgroup>"

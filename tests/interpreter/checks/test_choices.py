@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -10,6 +10,10 @@ import pytest
 from xdsl_spirv.interpreter import InterpreterError
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.interpreter.checks.choices import mappings_of
+
+if TYPE_CHECKING:
+    from tests.interpreter.checks.conftest import Clean, Find
+    from tests.interpreter.conftest import Kernel, Parse
 
 OPS = "spirv.KHR.CooperativeMatrix"
 MULADD = f"{OPS}MulAdd"
@@ -26,7 +30,7 @@ def coop(use: str = "Acc", element: str = "f32") -> str:
     return f"!spirv.coopmatrix<8x8x{element}, Subgroup, Matrix{use}>"
 
 
-def load(kernel: Any, values: Any, use: str) -> str:
+def load(kernel: Kernel, values: Any, use: str) -> str:
     """An 8x8 matrix of a new buffer of f32."""
     buffer = kernel.buffer("f32", values)
     pointer, eight = kernel.pointer(buffer, "%zero"), kernel.constant(8)
@@ -36,7 +40,7 @@ def load(kernel: Any, values: Any, use: str) -> str:
     )
 
 
-def store(kernel: Any, buffer: int, matrix: str, operand: str = "") -> None:
+def store(kernel: Kernel, buffer: int, matrix: str, operand: str = "") -> None:
     """Store an 8x8 matrix of f32."""
     pointer, eight = kernel.pointer(buffer, "%zero"), kernel.constant(8)
     kernel(
@@ -50,7 +54,7 @@ def store(kernel: Any, buffer: int, matrix: str, operand: str = "") -> None:
     rule="CHOICE-01",
     op="spirv.CompositeExtract",
 )
-def test_mapping(kernel: Any, find: Any) -> None:
+def test_mapping(kernel: Kernel, find: Find) -> None:
     matrix = load(kernel, np.arange(64, dtype=np.float32), "Acc")
     out = kernel.buffer("f32", np.zeros(8, np.float32))
     kernel.store(out, kernel.op(f"spirv.CompositeExtract {matrix}[2 : i32] : {coop()}"))
@@ -58,7 +62,7 @@ def test_mapping(kernel: Any, find: Any) -> None:
     assert "column-major" in finding.message
 
 
-def test_elementwise_functions_do_not_depend_on_the_mapping(kernel: Any, clean: Any) -> None:
+def test_elementwise_functions_do_not_depend_on_the_mapping(kernel: Kernel, clean: Clean) -> None:
     matrix = load(kernel, np.arange(64, dtype=np.float32), "Acc")
     out = kernel.buffer("f32", np.zeros(64, np.float32))
     for number in range(8):
@@ -72,7 +76,7 @@ def test_elementwise_functions_do_not_depend_on_the_mapping(kernel: Any, clean: 
     assert kernel.buffers[out][2].tolist() == [2.0 * n for n in range(64)]
 
 
-def total(kernel: Any, use: str) -> None:
+def total(kernel: Kernel, use: str) -> None:
     """The sum of all components of a 16x16 matrix, over the components of 32 invocations."""
     matrix = f"!spirv.coopmatrix<16x16xi8, Subgroup, Matrix{use}>"
     data = kernel.buffer("i8", np.arange(256, dtype=np.int8) % 3)
@@ -110,13 +114,13 @@ def total(kernel: Any, use: str) -> None:
 
 @pytest.mark.bug("a component taken to be one invocation's alone", rule="CHOICE-01",
                  op=f"{OPS}Length")  # fmt: skip
-def test_components_that_several_hold(kernel: Any, find: Any) -> None:
+def test_components_that_several_hold(kernel: Kernel, find: Find) -> None:
     """Only RDNA 3 gives each component of A to two invocations."""
     total(kernel, "A")
     assert "amd-rdna3" in find(kernel).message
 
 
-def test_components_that_one_holds(kernel: Any, clean: Any) -> None:
+def test_components_that_one_holds(kernel: Kernel, clean: Clean) -> None:
     total(kernel, "Acc")
     clean(kernel)
     assert (kernel.buffers[1][2] == kernel.buffers[0][2].sum(dtype=np.int32)).all()
@@ -134,7 +138,7 @@ def test_components_that_one_holds(kernel: Any, clean: Any) -> None:
     ],
 )
 def test_the_maps_of_devices_that_have_such_matrices_are_tried(
-    size: str, use: str, lanes: int, asks: bool, expected: set[str], parse: Any
+    size: str, use: str, lanes: int, asks: bool, expected: set[str], parse: Parse
 ) -> None:
     matrix = f"!spirv.coopmatrix<{size}, Subgroup, Matrix{use}>"
     length = f"%n = {OPS}Length : {matrix}" if asks else ""
@@ -150,7 +154,7 @@ def test_the_maps_of_devices_that_have_such_matrices_are_tried(
     assert set(found) == {"row-major", "column-major", "opaque"} | expected
 
 
-def product(kernel: Any, rng: Any) -> tuple[str, Any]:
+def product(kernel: Kernel, rng: np.random.Generator) -> tuple[str, Any]:
     """A product whose last bits depend on the order of its sums, and it in binary64."""
     a, b = (rng.standard_normal(64).astype(np.float32) for _ in range(2))
     first, second = load(kernel, a, "A"), load(kernel, b, "B")
@@ -162,7 +166,7 @@ def product(kernel: Any, rng: Any) -> tuple[str, Any]:
 
 
 @pytest.mark.bug("a comparison with a sum's last bits", rule="CHOICE-02", op=MULADD)
-def test_order(kernel: Any, find: Any, rng: Any) -> None:
+def test_order(kernel: Kernel, find: Find, rng: np.random.Generator) -> None:
     matrix, wide = product(kernel, rng)
     sums, exact = (kernel.buffer("f32", np.zeros(64, np.float32)) for _ in range(2))
     kernel.buffers[exact][2][:] = wide.astype(np.float32).reshape(-1)
@@ -180,7 +184,9 @@ def test_order(kernel: Any, find: Any, rng: Any) -> None:
 
 
 @pytest.mark.bug("a sum's last bits by way of an untyped pointer", rule="CHOICE-02", op=MULADD)
-def test_order_through_untyped_pointers(kernel: Any, find: Any, rng: Any) -> None:
+def test_order_through_untyped_pointers(
+    kernel: Kernel, find: Find, rng: np.random.Generator
+) -> None:
     """No instruction makes an integer of a float: the same bytes are stored as one, read as one."""
     matrix, _ = product(kernel, rng)
     raw = "!spirv.untyped_ptr<StorageBuffer>"
@@ -209,14 +215,16 @@ def test_order_through_untyped_pointers(kernel: Any, find: Any, rng: Any) -> Non
     find(kernel, **EIGHT)
 
 
-def test_last_bits_are_within_the_interval(kernel: Any, clean: Any, rng: Any) -> None:
+def test_last_bits_are_within_the_interval(
+    kernel: Kernel, clean: Clean, rng: np.random.Generator
+) -> None:
     matrix, _ = product(kernel, rng)
     store(kernel, kernel.buffer("f32", np.zeros(64, np.float32)), matrix)
     clean(kernel, **EIGHT)
 
 
 @pytest.mark.bug("an integer made of a bfloat16", rule="CHOICE-03", op="spirv.FConvert")
-def test_bfloat16(kernel: Any, find: Any) -> None:
+def test_bfloat16(kernel: Kernel, find: Find) -> None:
     source = kernel.buffer("f32", np.full(32, 259.0, np.float32))
     narrow = kernel.op(f"spirv.FConvert {kernel.load(source)} : f32 to bf16")
     wide = kernel.op(f"spirv.FConvert {narrow} : bf16 to f32")
@@ -225,7 +233,7 @@ def test_bfloat16(kernel: Any, find: Any) -> None:
     assert "260 and 258" in find(kernel).values[0]
 
 
-def test_a_rounded_float_is_within_the_interval(kernel: Any, clean: Any) -> None:
+def test_a_rounded_float_is_within_the_interval(kernel: Kernel, clean: Clean) -> None:
     source = kernel.buffer("f32", np.full(32, 259.0, np.float32))
     narrow = kernel.op(f"spirv.FConvert {kernel.load(source)} : f32 to bf16")
     out = kernel.buffer("f32", np.zeros(32, np.float32))
@@ -234,7 +242,7 @@ def test_a_rounded_float_is_within_the_interval(kernel: Any, clean: Any) -> None
 
 
 @pytest.mark.bug("a loop that does not end", rule="STEP-01", op="spirv.Branch")
-def test_a_loop_that_does_not_end(kernel: Any) -> None:
+def test_a_loop_that_does_not_end(kernel: Kernel) -> None:
     kernel("""
       spirv.mlir.loop {
         spirv.Branch ^header
@@ -254,7 +262,7 @@ def test_a_loop_that_does_not_end(kernel: Any) -> None:
         kernel.run(max_steps=1000, checks=Checks.all())
 
 
-def test_counters(kernel: Any) -> None:
+def test_counters(kernel: Kernel) -> None:
     values = np.array([2**31 - 1, 5, -(2**31), 7] * 8, np.int32)
     value = kernel.load(kernel.buffer("i32", values))
     kernel.op(f"spirv.IAdd {value}, {value} : i32")

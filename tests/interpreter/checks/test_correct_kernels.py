@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,6 +15,9 @@ from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.testing.differential import generate
 from xdsl_spirv.testing.differential import interpret as run_generated
 from xdsl_spirv.testing.differential.running import buffers_of, module_of
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Parse
 
 MATMUL = """
 func.func @main(%A: tensor<{m}x{k}xf16>, %B: tensor<{k}x{n}xf16>) -> tensor<{m}x{n}x{r}> {{
@@ -34,7 +37,9 @@ SHAPES = [(64, 64, 64), (65, 33, 70), (1, 17, 300), (130, 7, 5)]
 @pytest.mark.parametrize("result", ["f32", "f16"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("target", TARGETS)
-def test_matmuls(target: str, shape: tuple[int, int, int], result: str, rng: Any) -> None:
+def test_matmuls(
+    target: str, shape: tuple[int, int, int], result: str, rng: np.random.Generator
+) -> None:
     m, n, k = shape
     program = compile_module(parse_text(MATMUL.format(m=m, n=n, k=k, r=result)), target)
     a = rng.integers(-2, 3, (m, k)).astype(np.float16)
@@ -68,7 +73,9 @@ def test_generated_kernels(start: int) -> None:
             assert array.tobytes() == buffers[number].tobytes(), f"{kernel.family} {seed}"
 
 
-def test_checks_reach_the_kernels_of_a_host_function(parse: Any, rng: Any) -> None:
+def test_checks_reach_the_kernels_of_a_host_function(
+    parse: Parse, rng: np.random.Generator
+) -> None:
     """`interpret` with checks on a lowered module, and on the module before: nothing is found."""
     from xdsl.passes import PassPipeline
     from xdsl.universe import Universe

@@ -6,13 +6,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.serialization.encode.target import find_module
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Parse
 
 SOURCE = Path(__file__).parent / "litmus.txt"
 LANES = 4
@@ -190,9 +194,9 @@ def subgroups_of(litmus: Litmus) -> int:
     return 1 + max(s for event in litmus.events for _, s, _ in event.who)
 
 
-def find_races(litmus: Litmus, parse: Any) -> Checks:
+def find_races(litmus: Litmus, parse: Parse) -> Checks:
     """The race check's findings."""
-    module = parse(module_of(litmus)).body.block.first_op
+    module = find_module(parse(module_of(litmus)))
     buffers: dict[tuple[int, int], Any] = {}
     names: dict[str, Any] = {}
     for number, (name, shared) in enumerate(litmus.shared().items()):
@@ -214,14 +218,14 @@ PROGRAMS: Sequence[Litmus] = parse(SOURCE.read_text())
 
 
 @pytest.mark.parametrize("litmus", PROGRAMS, ids=lambda litmus: litmus.name)
-def test_agrees_with_the_formal_model(litmus: Litmus, parse: Any) -> None:
+def test_agrees_with_the_formal_model(litmus: Litmus, parse: Parse) -> None:
     checks = find_races(litmus, parse)
     verdict = "race" if checks.report.findings else "ordered"
     expected = APPROXIMATED.get(litmus.name, litmus.verdict)
     assert verdict == expected, f"{module_of(litmus)}\n{checks.report}"
 
 
-def test_the_missing_synchronization_is_named(parse: Any) -> None:
+def test_the_missing_synchronization_is_named(parse: Parse) -> None:
     """Memory barriers of workgroups between two workgroups."""
     (litmus,) = (program for program in PROGRAMS if program.name == "fencefencebroken")
     (finding,) = find_races(litmus, parse).report

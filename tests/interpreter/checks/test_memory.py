@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from tests.interpreter.checks.conftest import Clean, Find
+    from tests.interpreter.conftest import Kernel
 
 OPS = "spirv.KHR.CooperativeMatrix"
 LOAD, STORE = f"{OPS}Load", f"{OPS}Store"
@@ -13,7 +17,7 @@ EIGHT: dict[str, Any] = {"local": (8, 1, 1), "subgroup_size": 8}
 MATRIX = "!spirv.coopmatrix<8x8xf32, Subgroup, MatrixAcc>"
 
 
-def load(kernel: Any, buffer: int, start: int, stride: int, type: str = MATRIX) -> str:
+def load(kernel: Kernel, buffer: int, start: int, stride: int, type: str = MATRIX) -> str:
     """A row-major cooperative load."""
     element = kernel.buffers[buffer][1]
     pointer, step = kernel.pointer(buffer, kernel.constant(start)), kernel.constant(stride)
@@ -23,7 +27,7 @@ def load(kernel: Any, buffer: int, start: int, stride: int, type: str = MATRIX) 
     )
 
 
-def store(kernel: Any, buffer: int, value: str, start: str, stride: int) -> Any:
+def store(kernel: Kernel, buffer: int, value: str, start: str, stride: int) -> Any:
     """A row-major cooperative store."""
     pointer, step = kernel.pointer(buffer, start), kernel.constant(stride)
     return kernel(
@@ -38,7 +42,7 @@ def numbers(count: int) -> Any:
 
 
 @pytest.mark.bug("a load outside a buffer", rule="BOUNDS-01", op="spirv.Load", first=20, count=12)
-def test_load(kernel: Any, find: Any) -> None:
+def test_load(kernel: Kernel, find: Find) -> None:
     kernel.load(kernel.buffer("i32", np.zeros(20, np.int32)))
     finding = find(kernel)
     assert finding.values == [
@@ -48,7 +52,7 @@ def test_load(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a store outside a buffer", rule="BOUNDS-01", op="spirv.Store", first=0, count=1)
-def test_store(kernel: Any, find: Any) -> None:
+def test_store(kernel: Kernel, find: Find) -> None:
     out = kernel.buffer("i32", np.zeros(64, np.int32))
     index = kernel.op("spirv.ISub %id, %one : i32")
     kernel.store(out, "%id", index)
@@ -57,7 +61,7 @@ def test_store(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("an atomic outside a buffer", rule="BOUNDS-01", op="spirv.AtomicIAdd", first=8)
-def test_atomic(kernel: Any, find: Any) -> None:
+def test_atomic(kernel: Kernel, find: Find) -> None:
     out = kernel.buffer("i32", np.zeros(8, np.int32))
     pointer = kernel.pointer(out)
     kernel.op(
@@ -70,7 +74,7 @@ def test_atomic(kernel: Any, find: Any) -> None:
 @pytest.mark.bug(
     "an index beyond an array, but inside the buffer", rule="BOUNDS-02", op="spirv.Load", first=4
 )
-def test_array_in_struct(kernel: Any, find: Any) -> None:
+def test_array_in_struct(kernel: Kernel, find: Find) -> None:
     element = "!spirv.struct<(!spirv.array<4 x i32, stride=4> [0], i32 [16])>"
     source = kernel.buffer("i32", np.zeros(64, np.int32))
     kernel.buffers[source] = (
@@ -94,7 +98,7 @@ def test_array_in_struct(kernel: Any, find: Any) -> None:
 @pytest.mark.bug(
     "an index beyond a Function array", rule="BOUNDS-02", op="spirv.Store", first=8, count=24
 )
-def test_function_array(kernel: Any, find: Any) -> None:
+def test_function_array(kernel: Kernel, find: Find) -> None:
     type = "!spirv.ptr<!spirv.array<8 x i32>, Function>"
     array = kernel.op(f"spirv.Variable : {type}")
     part = kernel.op(f"spirv.AccessChain {array}[%lane] : {type}, i32 -> !spirv.ptr<i32, Function>")
@@ -109,7 +113,7 @@ def test_function_array(kernel: Any, find: Any) -> None:
     first=4,
     count=28,
 )
-def test_component(kernel: Any, find: Any) -> None:
+def test_component(kernel: Kernel, find: Find) -> None:
     vector = kernel.op(
         "spirv.CompositeConstruct %id, %id, %id, %id : (i32, i32, i32, i32) -> vector<4xi32>"
     )
@@ -117,7 +121,7 @@ def test_component(kernel: Any, find: Any) -> None:
     find(kernel)
 
 
-def test_a_pointer_that_is_not_used_may_be_outside(kernel: Any, clean: Any) -> None:
+def test_a_pointer_that_is_not_used_may_be_outside(kernel: Kernel, clean: Clean) -> None:
     source = kernel.buffer("i32", np.zeros(4, np.int32))
     pointer = kernel.pointer(source)
     kernel(f"""
@@ -134,13 +138,13 @@ def test_a_pointer_that_is_not_used_may_be_outside(kernel: Any, clean: Any) -> N
 
 
 @pytest.mark.bug("a tile's last rows outside a buffer", rule="BOUNDS-04", op=LOAD, count=8)
-def test_tile_rows(kernel: Any, find: Any) -> None:
+def test_tile_rows(kernel: Kernel, find: Find) -> None:
     load(kernel, kernel.buffer("f32", numbers(72)), 0, 12)
     assert "rows 6 to 7, columns 0 to 7 of the 8x8 tile" in find(kernel, **EIGHT).message
 
 
 @pytest.mark.bug("a tile's last columns outside a buffer", rule="BOUNDS-04", op=STORE, count=8)
-def test_tile_columns(kernel: Any, find: Any) -> None:
+def test_tile_columns(kernel: Kernel, find: Find) -> None:
     value = load(kernel, kernel.buffer("f32", numbers(64)), 0, 8)
     out = kernel.buffer("f32", np.zeros(60, np.float32))
     store(kernel, out, value, "%zero", 8)
@@ -148,26 +152,26 @@ def test_tile_columns(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a cooperative load of 8-byte alignment", rule="ALIGN-03", op=LOAD, count=8)
-def test_tile_pointer(kernel: Any, find: Any) -> None:
+def test_tile_pointer(kernel: Kernel, find: Find) -> None:
     load(kernel, kernel.buffer("f32", numbers(128)), 2, 8)
     assert find(kernel, **EIGHT).values == ["address: 8"]
 
 
 @pytest.mark.bug("a Stride of 36 bytes", rule="ALIGN-03", op=LOAD, count=8)
-def test_tile_stride(kernel: Any, find: Any) -> None:
+def test_tile_stride(kernel: Kernel, find: Find) -> None:
     load(kernel, kernel.buffer("f32", numbers(128)), 0, 9)
     assert find(kernel, **EIGHT).values == ["Stride in bytes: 36"]
 
 
 @pytest.mark.bug("an access less aligned than it says", rule="ALIGN-02", op="spirv.Load", first=1)
-def test_aligned_operand(kernel: Any, find: Any) -> None:
+def test_aligned_operand(kernel: Kernel, find: Find) -> None:
     pointer = kernel.pointer(kernel.buffer("i32", np.zeros(32, np.int32)))
     kernel.op(f'spirv.Load "StorageBuffer" {pointer} ["Aligned", 16] : i32')
     find(kernel)
 
 
 @pytest.mark.bug("an array's stride below its elements' size", rule="ALIGN-01", op="spirv.Load")
-def test_element(kernel: Any, find: Any) -> None:
+def test_element(kernel: Kernel, find: Find) -> None:
     source = kernel.buffer("i32", np.zeros(32, np.int32))
     kernel.buffers[source] = (
         "!spirv.ptr<!spirv.struct<(!spirv.rtarray<i32, stride=6> [0]), Block>, StorageBuffer>",
@@ -179,7 +183,7 @@ def test_element(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("rows of one tile overlap", rule="OVERLAP-02", op=STORE, count=8)
-def test_rows(kernel: Any, find: Any) -> None:
+def test_rows(kernel: Kernel, find: Find) -> None:
     value = load(kernel, kernel.buffer("f32", numbers(64)), 0, 8)
     store(kernel, kernel.buffer("f32", numbers(64)), value, "%zero", 4)
     find(kernel, **EIGHT, checks=_only("overlap"))
@@ -192,7 +196,7 @@ def _only(names: str) -> Any:
 
 
 @pytest.mark.bug("two subgroups' tiles overlap", rule="OVERLAP-01", op=STORE, first=0, count=8)
-def test_tiles(kernel: Any, find: Any) -> None:
+def test_tiles(kernel: Kernel, find: Find) -> None:
     value = load(kernel, kernel.buffer("f32", numbers(64)), 0, 8)
     start = kernel.op(f"spirv.IMul %subgroup, {kernel.constant(32)} : i32")
     store(kernel, kernel.buffer("f32", numbers(128)), value, start, 8)
@@ -200,6 +204,6 @@ def test_tiles(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("all write one place", rule="OVERLAP-01", op="spirv.Store", first=0, count=31)
-def test_lanes(kernel: Any, find: Any) -> None:
+def test_lanes(kernel: Kernel, find: Find) -> None:
     kernel.store(kernel.buffer("i32", np.zeros(4, np.int32)), "%id", "%zero")
     find(kernel, checks=_only("overlap"))

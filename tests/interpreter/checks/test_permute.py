@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -14,6 +14,9 @@ from xdsl_spirv.interpreter.options import Schedule
 from xdsl_spirv.testing.differential import generate
 from xdsl_spirv.testing.differential import interpret as run_generated
 from xdsl_spirv.testing.differential.running import buffers_of, module_of
+
+if TYPE_CHECKING:
+    from tests.interpreter.conftest import Kernel
 
 TILE = "!spirv.ptr<!spirv.array<64 x i32>, Workgroup>"
 PART = "!spirv.ptr<i32, Workgroup>"
@@ -27,7 +30,7 @@ BUFFER = "!spirv.ptr<i32, StorageBuffer>"
 class Tile:
     """Workgroup memory of 64 integers, and a buffer for the values read from it."""
 
-    def __init__(self, kernel: Any, size: int = 256):
+    def __init__(self, kernel: Kernel, size: int = 256):
         self.kernel = kernel
         kernel.globals.append(f"spirv.GlobalVariable @tile : {TILE}")
         self.tile = kernel.op(f"spirv.mlir.addressof @tile : {TILE}")
@@ -43,26 +46,26 @@ class Tile:
         return self.kernel.op(f'spirv.Load "Workgroup" {self.at(index)} {SHARED} : i32')
 
 
-def mirrored(kernel: Any) -> str:
+def mirrored(kernel: Kernel) -> str:
     """63 - the invocation's number."""
     return kernel.op(f"spirv.ISub {kernel.constant(63)}, %local : i32")
 
 
-def missing(kernel: Any) -> None:
+def missing(kernel: Kernel) -> None:
     """A value that another invocation writes is read without a barrier."""
     tile = Tile(kernel)
     tile.store("%local", "%id")
     kernel.store(tile.out, tile.load(mirrored(kernel)))
 
 
-def present(kernel: Any) -> None:
+def present(kernel: Kernel) -> None:
     tile = Tile(kernel)
     tile.store("%local", "%id")
     kernel(BARRIER)
     kernel.store(tile.out, tile.load(mirrored(kernel)))
 
 
-def loop(kernel: Any, last: str) -> None:
+def loop(kernel: Kernel, last: str) -> None:
     """The sum of the values that another invocation wrote in each of three rounds."""
     tile = Tile(kernel)
     mine, other = tile.at("%local"), tile.at(mirrored(kernel))
@@ -90,7 +93,7 @@ def loop(kernel: Any, last: str) -> None:
     kernel.store(tile.out, total)
 
 
-def neighbours(kernel: Any) -> None:
+def neighbours(kernel: Kernel) -> None:
     """A workgroup reads what another one writes."""
     data = kernel.buffer("i32", np.zeros(256, np.int32))
     out = kernel.buffer("i32", np.zeros(256, np.int32))
@@ -100,7 +103,7 @@ def neighbours(kernel: Any) -> None:
     kernel.store(out, kernel.load(data, kernel.op(f"spirv.ISub {end}, %id : i32")))
 
 
-def subgroups(kernel: Any) -> None:
+def subgroups(kernel: Kernel) -> None:
     """The same between subgroups, in a kernel whose subgroups stay together."""
     tile = Tile(kernel)
     total = kernel.op("spirv.GroupNonUniformIAdd <Subgroup> <Reduce> %id : i32 -> i32")
@@ -118,7 +121,7 @@ RACY: dict[str, tuple[Callable[[Any], None], tuple[int, int, int]]] = {
 
 @pytest.mark.bug("an order that nothing makes, by its results", rule="SCHED-01", op="spirv.Store")
 @pytest.mark.parametrize("name", RACY)
-def test_a_race_changes_results(name: str, new_kernel: Any) -> None:
+def test_a_race_changes_results(name: str, new_kernel: type[Kernel]) -> None:
     make, grid = RACY[name]
     kernel = new_kernel()
     make(kernel)
@@ -132,7 +135,7 @@ def test_a_race_changes_results(name: str, new_kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("name", RACY)
-def test_the_race_that_was_found_gets_its_consequence(name: str, new_kernel: Any) -> None:
+def test_the_race_that_was_found_gets_its_consequence(name: str, new_kernel: type[Kernel]) -> None:
     """One finding, with both lines and the values; nothing new where races are allowed."""
     make, grid = RACY[name]
     for allow in ((), (Allowed(check="races"),)):
@@ -149,7 +152,7 @@ def test_the_race_that_was_found_gets_its_consequence(name: str, new_kernel: Any
         assert "stored by" in notes
 
 
-def correct(kernel: Any) -> None:
+def correct(kernel: Kernel) -> None:
     """Barriers on both sides, group operations, divergence and an early end of some workgroups."""
     loop(kernel, BARRIER)
     total = kernel.op("spirv.GroupNonUniformIAdd <Subgroup> <Reduce> %id : i32 -> i32")
@@ -167,7 +170,7 @@ def correct(kernel: Any) -> None:
       }}""")
 
 
-def counted(kernel: Any) -> None:
+def counted(kernel: Kernel) -> None:
     """An atomic sum that is not read while it is made."""
     counter = kernel.buffer("i32", np.zeros(4, np.int32))
     kernel.op(
@@ -175,7 +178,7 @@ def counted(kernel: Any) -> None:
     )
 
 
-def ticket(kernel: Any) -> None:
+def ticket(kernel: Kernel) -> None:
     """The first invocation to come gets the first place, as any device may decide."""
     counter = kernel.buffer("i32", np.zeros(1, np.int32))
     out = kernel.buffer("i32", np.zeros(256, np.int32))
@@ -187,7 +190,7 @@ def ticket(kernel: Any) -> None:
 
 @pytest.mark.parametrize("make", [present, correct, counted, ticket])
 @pytest.mark.parametrize("names", ["permute", "races,permute"])
-def test_no_false_report(make: Callable[[Any], None], names: str, new_kernel: Any) -> None:
+def test_no_false_report(make: Callable[[Any], None], names: str, new_kernel: type[Kernel]) -> None:
     kernel = new_kernel()
     make(kernel)
     checks = Checks.of(names)
@@ -215,21 +218,21 @@ def test_generated_kernels_do_not_depend_on_the_order(start: int) -> None:
             assert array.tobytes() == found[number].tobytes(), f"{kernel.family} {seed}"
 
 
-def test_a_seed_is_one_order(new_kernel: Any) -> None:
+def test_a_seed_is_one_order(new_kernel: type[Kernel]) -> None:
     """Equal seeds give equal results of a racy kernel, and some seeds others."""
     seeds = [run_seed(new_kernel, seed) for seed in (0, 1, 2, 3, 0, 1, 2, 3)]
     assert seeds[:4] == seeds[4:]
     assert len(set(seeds)) > 1
 
 
-def run_seed(new_kernel: Any, seed: int) -> bytes:
+def run_seed(new_kernel: type[Kernel], seed: int) -> bytes:
     kernel = new_kernel()
     kernel.intended = None
     neighbours(kernel)
     return kernel.run((4, 1, 1), schedule=Schedule(seed), **TWO)[1].tobytes()
 
 
-def test_waiting_invocations_let_others_run(new_kernel: Any) -> None:
+def test_waiting_invocations_let_others_run(new_kernel: type[Kernel]) -> None:
     """One invocation waits in a loop for a flag that another one sets."""
     kernel = new_kernel()
     kernel.intended = None
@@ -271,7 +274,7 @@ def test_options_that_exclude_a_schedule() -> None:
         Schedule(-1)
 
 
-def test_an_error_in_a_part_is_the_launchs_error(new_kernel: Any) -> None:
+def test_an_error_in_a_part_is_the_launchs_error(new_kernel: type[Kernel]) -> None:
     """And leaves no thread behind."""
     import threading
 
@@ -286,7 +289,7 @@ def test_an_error_in_a_part_is_the_launchs_error(new_kernel: Any) -> None:
     assert threading.active_count() == before
 
 
-def test_a_race_elsewhere_is_no_evidence(new_kernel: Any) -> None:
+def test_a_race_elsewhere_is_no_evidence(new_kernel: type[Kernel]) -> None:
     """Two races: what one of them leads to does not stand with the other."""
     kernel = new_kernel()
     kernel.intended = None
@@ -303,7 +306,9 @@ def test_a_race_elsewhere_is_no_evidence(new_kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["races", "permute"])
-def test_a_program_that_fails_unchecked_is_not_run_again(new_kernel: Any, name: str) -> None:
+def test_a_program_that_fails_unchecked_is_not_run_again(
+    new_kernel: type[Kernel], name: str
+) -> None:
     """The fault that it relies on was reported, or is allowed; a rerun does not raise."""
     kernel = new_kernel()
     kernel.intended = None

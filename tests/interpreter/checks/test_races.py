@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -16,6 +16,10 @@ from xdsl_spirv.interpreter.checks.horizons import Horizons
 from xdsl_spirv.interpreter.checks.knowledge import Atomic, Knowledge
 from xdsl_spirv.interpreter.checks.knowledge_tables import row
 from xdsl_spirv.interpreter.checks.memory_model import Semantics
+
+if TYPE_CHECKING:
+    from tests.interpreter.checks.conftest import Clean, Find
+    from tests.interpreter.conftest import Kernel
 
 TILE = "!spirv.ptr<!spirv.array<64 x i32>, Workgroup>"
 PART = "!spirv.ptr<i32, Workgroup>"
@@ -33,7 +37,7 @@ def barrier(semantics: str = SEMANTICS, scope: str = "Workgroup") -> str:
 class Tile:
     """Workgroup memory of 64 integers."""
 
-    def __init__(self, kernel: Any):
+    def __init__(self, kernel: Kernel):
         self.kernel = kernel
         kernel.globals.append(f"spirv.GlobalVariable @tile : {TILE}")
         self.tile = kernel.op(f"spirv.mlir.addressof @tile : {TILE}")
@@ -62,7 +66,7 @@ class Tile:
 
 
 @pytest.mark.bug("a barrier is missing: write, read", rule="RACE-01", op=LOAD, first=0, count=128)
-def test_read_after_write(kernel: Any, find: Any) -> None:
+def test_read_after_write(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
     tile.load(tile.mirrored())
@@ -73,7 +77,7 @@ def test_read_after_write(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a subgroup's lockstep taken for order", rule="RACE-01", op=LOAD, count=32)
-def test_lockstep(kernel: Any, find: Any) -> None:
+def test_lockstep(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
     tile.load(tile.neighbour())
@@ -81,7 +85,7 @@ def test_lockstep(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a barrier is missing: read, write", rule="RACE-01", op=STORE, first=0, count=64)
-def test_write_after_read(kernel: Any, find: Any) -> None:
+def test_write_after_read(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
     kernel(barrier())
@@ -91,7 +95,7 @@ def test_write_after_read(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a barrier is missing at a loop's end", rule="RACE-01", op=STORE, count=64)
-def test_loop(kernel: Any, find: Any) -> None:
+def test_loop(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     mine, other = tile.part("%local"), tile.part(tile.mirrored())
     kernel(f"""
@@ -115,14 +119,14 @@ def test_loop(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("all write one place, with one value", rule="RACE-01", op=STORE, count=63)
-def test_one_place(kernel: Any, find: Any) -> None:
+def test_one_place(kernel: Kernel, find: Find) -> None:
     Tile(kernel).store("%zero", "%one")
     find(kernel, **TWO)
 
 
 @pytest.mark.bug("workgroups share a buffer's element", rule="RACE-01", op=STORE)
 @pytest.mark.parametrize(("budget", "count"), [(1, 32), (1 << 26, 64)])
-def test_between_workgroups(kernel: Any, find: Any, budget: int, count: int) -> None:
+def test_between_workgroups(kernel: Kernel, find: Find, budget: int, count: int) -> None:
     """In one chunk, and from one chunk to the next."""
     out = kernel.buffer("i32", np.zeros(32, np.int32))
     kernel.store(out, "%one", "%lane")
@@ -134,7 +138,7 @@ def test_between_workgroups(kernel: Any, find: Any, budget: int, count: int) -> 
 @pytest.mark.bug(
     "a workgroup reads what another writes", rule="RACE-01", op=LOAD, first=0, count=32
 )
-def test_neighbouring_workgroups(kernel: Any, find: Any) -> None:
+def test_neighbouring_workgroups(kernel: Kernel, find: Find) -> None:
     data = kernel.buffer("i32", np.zeros(96, np.int32))
     kernel.store(data, "%id")
     kernel(barrier())
@@ -144,7 +148,7 @@ def test_neighbouring_workgroups(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("an atomic and a plain load", rule="RACE-01", op=LOAD, first=0)
-def test_atomic_and_plain(kernel: Any, find: Any) -> None:
+def test_atomic_and_plain(kernel: Kernel, find: Find) -> None:
     counter = kernel.buffer("i32", np.zeros(32, np.int32))
     pointer = kernel.pointer(counter, "%zero")
     kernel.op(
@@ -154,7 +158,7 @@ def test_atomic_and_plain(kernel: Any, find: Any) -> None:
     find(kernel)
 
 
-def test_atomics_do_not_race(kernel: Any, clean: Any) -> None:
+def test_atomics_do_not_race(kernel: Kernel, clean: Clean) -> None:
     counter = kernel.buffer("i32", np.zeros(32, np.int32))
     pointer = kernel.pointer(counter, "%zero")
     type = "!spirv.ptr<i32, StorageBuffer>"
@@ -164,7 +168,7 @@ def test_atomics_do_not_race(kernel: Any, clean: Any) -> None:
 
 
 @pytest.mark.bug("a barrier without MakeVisible", rule="RACE-03", op=LOAD, count=64)
-def test_availability(kernel: Any, find: Any) -> None:
+def test_availability(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
     kernel(barrier("AcquireRelease|WorkgroupMemory"))
@@ -173,7 +177,7 @@ def test_availability(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a barrier for another storage class", rule="RACE-03", op=LOAD, count=64)
-def test_storage_class(kernel: Any, find: Any) -> None:
+def test_storage_class(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
     kernel(barrier("AcquireRelease|UniformMemory|MakeAvailable|MakeVisible"))
@@ -182,7 +186,7 @@ def test_storage_class(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a subgroup's barrier between subgroups", rule="RACE-03", op=LOAD, count=64)
-def test_scope(kernel: Any, find: Any) -> None:
+def test_scope(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
     kernel(barrier(scope="Subgroup"))
@@ -190,7 +194,7 @@ def test_scope(kernel: Any, find: Any) -> None:
     find(kernel, **TWO)
 
 
-def test_a_subgroups_barrier_orders_its_invocations(kernel: Any, clean: Any) -> None:
+def test_a_subgroups_barrier_orders_its_invocations(kernel: Kernel, clean: Clean) -> None:
     tile = Tile(kernel)
     tile.store("%local")
     kernel(barrier(scope="Subgroup"))
@@ -200,7 +204,7 @@ def test_a_subgroups_barrier_orders_its_invocations(kernel: Any, clean: Any) -> 
     clean(kernel, (2, 1, 1), **TWO)
 
 
-def test_reads_before_a_subgroups_barrier_are_no_longer_open(kernel: Any, clean: Any) -> None:
+def test_reads_before_a_subgroups_barrier_are_no_longer_open(kernel: Kernel, clean: Clean) -> None:
     """An access behind it stands for itself, not for reads before."""
     tile = Tile(kernel)
     tile.store("%local")
@@ -215,7 +219,7 @@ def test_reads_before_a_subgroups_barrier_are_no_longer_open(kernel: Any, clean:
 @pytest.mark.bug(
     "another subgroup writes what a subgroup's barrier ordered", rule="RACE-01", op=STORE
 )
-def test_reads_of_another_subgroup_stay_open(kernel: Any, find: Any) -> None:
+def test_reads_of_another_subgroup_stay_open(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
     kernel(barrier())
@@ -227,7 +231,7 @@ def test_reads_of_another_subgroup_stay_open(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a private pointer to shared memory", rule="RACE-02", op=LOAD, count=64)
-def test_private(kernel: Any, find: Any) -> None:
+def test_private(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
     kernel(barrier())
@@ -236,7 +240,7 @@ def test_private(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("half a tile is written after the barrier", rule="RACE-01", op=LOAD, first=0)
-def test_late_write(kernel: Any, find: Any) -> None:
+def test_late_write(kernel: Kernel, find: Find) -> None:
     tile = Tile(kernel)
     tile.store("%local")
     kernel(barrier())
@@ -255,7 +259,7 @@ def test_late_write(kernel: Any, find: Any) -> None:
     assert find(kernel, **TWO).count == 32
 
 
-def test_barriers_order(kernel: Any, clean: Any) -> None:
+def test_barriers_order(kernel: Kernel, clean: Clean) -> None:
     tile = Tile(kernel)
     for _ in range(2):
         tile.store("%local")
@@ -265,7 +269,7 @@ def test_barriers_order(kernel: Any, clean: Any) -> None:
     clean(kernel, (3, 1, 1), **TWO)
 
 
-def test_a_buffer_handed_on_by_an_atomic(kernel: Any, clean: Any) -> None:
+def test_a_buffer_handed_on_by_an_atomic(kernel: Kernel, clean: Clean) -> None:
     """The last workgroup to count itself reads what all have written before."""
     data = kernel.buffer("i32", np.zeros(8, np.int32))
     counter = kernel.buffer("i32", np.zeros(1, np.int32))
@@ -288,7 +292,7 @@ def test_a_buffer_handed_on_by_an_atomic(kernel: Any, clean: Any) -> None:
     clean(kernel, (8, 1, 1), local=(1, 1, 1))
 
 
-def test_an_allowed_race_is_set_apart(kernel: Any) -> None:
+def test_an_allowed_race_is_set_apart(kernel: Kernel) -> None:
     Tile(kernel).store("%zero", "%one")
     checks = Checks.all(allow=(Allowed(rule="RACE-01", text="@tile"),))
     kernel.run(checks=checks)
@@ -304,7 +308,7 @@ OPS = "spirv.KHR.CooperativeMatrix"
 @pytest.mark.bug(
     "a tile stored and loaded as another matrix without a barrier", rule="RACE-01", op=f"{OPS}Load"
 )
-def test_matrices(kernel: Any, request: Any, ordered: bool) -> None:
+def test_matrices(kernel: Kernel, request: Any, ordered: bool) -> None:
     tile = Tile(kernel)
     start, eight = tile.part("%zero"), kernel.constant(8)
     matrix = kernel.op(f"spirv.Constant dense<7> : {MATRIX}")
@@ -324,7 +328,7 @@ def test_matrices(kernel: Any, request: Any, ordered: bool) -> None:
         request.getfixturevalue("find")(kernel, local=(8, 1, 1), subgroup_size=8)
 
 
-def test_a_matrix_loaded_by_some_subgroups_of_a_later_turn(kernel: Any, clean: Any) -> None:
+def test_a_matrix_loaded_by_some_subgroups_of_a_later_turn(kernel: Kernel, clean: Clean) -> None:
     """The second turn has no first subgroup, whose pointers keep their places of the first turn."""
     tile, eight = Tile(kernel), kernel.constant(8)
     mine = tile.part("%local")
@@ -364,7 +368,7 @@ def test_a_matrix_loaded_by_some_subgroups_of_a_later_turn(kernel: Any, clean: A
 
 @pytest.mark.parametrize(("before", "behind"), list(product(range(3), range(3))))
 def test_a_report_names_the_read_of_the_other_invocation(
-    kernel: Any, before: int, behind: int
+    kernel: Kernel, before: int, behind: int
 ) -> None:
     """The writer reads its own place, too, so often before and behind the neighbour's read."""
     tile = Tile(kernel)
@@ -393,7 +397,7 @@ ORDERS = [lines for count in (1, 2, 3) for lines in product([FENCE, PLAIN, OTHER
 
 @pytest.mark.parametrize("glsl", [True, False])
 @pytest.mark.parametrize("lines", ORDERS)
-def test_a_fence_before_a_barrier(kernel: Any, lines: tuple[str, ...], glsl: bool) -> None:
+def test_a_fence_before_a_barrier(kernel: Kernel, lines: tuple[str, ...], glsl: bool) -> None:
     """Under GLSL450 it orders buffers as the barrier orders what it names itself."""
     ordered = FENCE in lines and PLAIN in lines[lines.index(FENCE) :]
     buffer = kernel.buffer("i32", np.zeros(64, np.int32))
@@ -411,7 +415,7 @@ def test_a_fence_before_a_barrier(kernel: Any, lines: tuple[str, ...], glsl: boo
 @pytest.mark.parametrize("size", [8, 32])
 @pytest.mark.parametrize(("scope", "lanes"), [("Workgroup", 64), ("Subgroup", None)])
 def test_a_matrix_in_place_is_its_scopes(
-    kernel: Any, scope: str, lanes: int | None, size: int
+    kernel: Kernel, scope: str, lanes: int | None, size: int
 ) -> None:
     """Loaded, doubled and stored twice by one instance of its scope, whatever its subgroups."""
     ops, matrix = "spirv.KHR.CooperativeMatrix", f"!spirv.coopmatrix<16x16xf32, {scope}, MatrixAcc>"

@@ -5,10 +5,14 @@ must agree.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from tests.interpreter.checks.conftest import Clean, Find
+    from tests.interpreter.conftest import Kernel
 
 OPS = "spirv.KHR.CooperativeMatrix"
 LOAD, STORE, MULADD = f"{OPS}Load", f"{OPS}Store", f"{OPS}MulAdd"
@@ -21,7 +25,7 @@ def coop(element: str, use: str = "Acc") -> str:
     return f"!spirv.coopmatrix<8x8x{element}, Subgroup, Matrix{use}>"
 
 
-def load(kernel: Any, buffer: int, type: str, stride: str = "", start: str = "%zero") -> str:
+def load(kernel: Kernel, buffer: int, type: str, stride: str = "", start: str = "%zero") -> str:
     """A row-major cooperative load."""
     element = kernel.buffers[buffer][1]
     pointer = kernel.pointer(buffer, start)
@@ -32,7 +36,7 @@ def load(kernel: Any, buffer: int, type: str, stride: str = "", start: str = "%z
     )
 
 
-def store_text(kernel: Any, buffer: int, matrix: str, type: str, stride: str = "") -> str:
+def store_text(kernel: Kernel, buffer: int, matrix: str, type: str, stride: str = "") -> str:
     """The text of a row-major cooperative store, its operands being defined before it."""
     element = kernel.buffers[buffer][1]
     pointer = kernel.pointer(buffer, "%zero")
@@ -43,14 +47,14 @@ def store_text(kernel: Any, buffer: int, matrix: str, type: str, stride: str = "
     )
 
 
-def matrix(kernel: Any, element: str = "f32", use: str = "Acc", data: Any = None) -> str:
+def matrix(kernel: Kernel, element: str = "f32", use: str = "Acc", data: Any = None) -> str:
     """An 8x8 matrix of a new buffer."""
     dtypes: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i32": np.int32}
     values = np.zeros(64, dtypes[element]) if data is None else data
     return load(kernel, kernel.buffer(element, values), coop(element, use))
 
 
-def below_four(kernel: Any, body: str) -> Any:
+def below_four(kernel: Kernel, body: str) -> Any:
     """Run `body` in the invocations 0 to 3 only."""
     return kernel(f"""
       spirv.mlir.selection {{
@@ -64,7 +68,7 @@ def below_four(kernel: Any, body: str) -> Any:
       }}""")
 
 
-def leave_from_four_on(kernel: Any) -> None:
+def leave_from_four_on(kernel: Kernel) -> None:
     """Only the invocations 0 to 3 go on."""
     kernel(f"""
       spirv.mlir.selection {{
@@ -78,7 +82,7 @@ def leave_from_four_on(kernel: Any) -> None:
 
 
 @pytest.mark.bug("a cooperative store in divergent flow", rule="CM-27", op=STORE, first=4, count=4)
-def test_divergent_store(kernel: Any, find: Any) -> None:
+def test_divergent_store(kernel: Kernel, find: Find) -> None:
     value = matrix(kernel)
     out = kernel.buffer("f32", np.zeros(64, np.float32))
     below_four(kernel, store_text(kernel, out, value, coop("f32")))
@@ -88,7 +92,7 @@ def test_divergent_store(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a cooperative load in divergent flow", rule="CM-27", op=LOAD, first=4, count=4)
-def test_divergent_load(kernel: Any, find: Any) -> None:
+def test_divergent_load(kernel: Kernel, find: Find) -> None:
     source = kernel.buffer("f32", np.zeros(64, np.float32))
     pointer, stride = kernel.pointer(source, "%zero"), kernel.constant(8)
     below_four(
@@ -100,7 +104,7 @@ def test_divergent_load(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("MulAdd after some have returned", rule="CM-27", op=MULADD, first=4, count=4)
-def test_divergent_multiplication(kernel: Any, find: Any) -> None:
+def test_divergent_multiplication(kernel: Kernel, find: Find) -> None:
     a, b, c = matrix(kernel, "f16", "A"), matrix(kernel, "f16", "B"), matrix(kernel)
     leave_from_four_on(kernel)
     types = f"{coop('f16', 'A')}, {coop('f16', 'B')} -> {coop('f32')}"
@@ -109,14 +113,14 @@ def test_divergent_multiplication(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("cooperative arithmetic in divergent flow", rule="CM-27", op="spirv.FAdd", first=4)
-def test_divergent_arithmetic(kernel: Any, find: Any) -> None:
+def test_divergent_arithmetic(kernel: Kernel, find: Find) -> None:
     value = matrix(kernel)
     below_four(kernel, f"%sum = spirv.FAdd {value}, {value} : {coop('f32')}")
     find(kernel, **EIGHT)
 
 
 @pytest.mark.bug("a tile's pointer by invocation", rule="CM-27", op=LOAD, first=1, count=7)
-def test_pointer(kernel: Any, find: Any) -> None:
+def test_pointer(kernel: Kernel, find: Find) -> None:
     source = kernel.buffer("f32", np.zeros(256, np.float32))
     start = kernel.op(f"spirv.IMul %lane, {kernel.constant(8)} : i32")
     load(kernel, source, coop("f32"), start=start)
@@ -125,7 +129,7 @@ def test_pointer(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a tile's Stride by invocation", rule="CM-27", op=LOAD, first=1, count=7)
-def test_stride(kernel: Any, find: Any) -> None:
+def test_stride(kernel: Kernel, find: Find) -> None:
     source = kernel.buffer("f32", np.zeros(256, np.float32))
     four = kernel.op(f"spirv.IMul %lane, {kernel.constant(4)} : i32")
     load(kernel, source, coop("f32"), kernel.op(f"spirv.IAdd {four}, {kernel.constant(8)} : i32"))
@@ -139,7 +143,7 @@ def test_stride(kernel: Any, find: Any) -> None:
     first=1,
     count=7,
 )
-def test_scalar(kernel: Any, find: Any) -> None:
+def test_scalar(kernel: Kernel, find: Find) -> None:
     scalar = kernel.op("spirv.ConvertUToF %lane : i32 to f32")
     kernel.op(f"spirv.MatrixTimesScalar {matrix(kernel)}, {scalar} : {coop('f32')}, f32")
     find(kernel, **EIGHT)
@@ -152,14 +156,14 @@ def test_scalar(kernel: Any, find: Any) -> None:
     first=1,
     count=7,
 )
-def test_constituent(kernel: Any, find: Any) -> None:
+def test_constituent(kernel: Kernel, find: Find) -> None:
     scalar = kernel.op("spirv.ConvertUToF %lane : i32 to f32")
     kernel.op(f"spirv.CompositeConstruct {scalar} : (f32) -> {coop('f32')}")
     find(kernel, **EIGHT)
 
 
 @pytest.mark.bug("a store with a Stride of 0", rule="CM-12", op=STORE, count=8)
-def test_stride_of_zero(kernel: Any, find: Any) -> None:
+def test_stride_of_zero(kernel: Kernel, find: Find) -> None:
     value = matrix(kernel)
     out = kernel.buffer("f32", np.zeros(64, np.float32))
     stride = kernel.load(kernel.buffer("i32", np.zeros(8, np.int32)))
@@ -168,7 +172,7 @@ def test_stride_of_zero(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a load with a negative Stride", rule="CM-12", op=LOAD, count=8)
-def test_negative_stride(kernel: Any, find: Any) -> None:
+def test_negative_stride(kernel: Kernel, find: Find) -> None:
     source = kernel.buffer("f32", np.zeros(64, np.float32))
     stride = kernel.load(kernel.buffer("i32", np.full(8, -8, np.int32)))
     load(kernel, source, coop("f32"), stride)
@@ -176,7 +180,7 @@ def test_negative_stride(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("A*B overflows before it saturates", rule="CM-24", op=MULADD, count=8)
-def test_inner_overflow(kernel: Any, find: Any) -> None:
+def test_inner_overflow(kernel: Kernel, find: Find) -> None:
     full = np.full(64, 127, np.int8)
     a, b = matrix(kernel, "i8", "A", full), matrix(kernel, "i8", "B", full.copy())
     c = matrix(kernel, "i8")
@@ -188,7 +192,7 @@ def test_inner_overflow(kernel: Any, find: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["S", "U"])
 @pytest.mark.bug("a dot product overflows before it saturates", rule="DOT-17", op="", first=3)
-def test_dot_overflow(kernel: Any, find: Any, request: Any, kind: str) -> None:
+def test_dot_overflow(kernel: Kernel, find: Find, request: Any, kind: str) -> None:
     request.node.get_closest_marker("bug").kwargs["op"] = f"spirv.{kind}DotAccSat"
     values = np.zeros(128, np.int8)
     values[12:16] = 100
@@ -198,7 +202,7 @@ def test_dot_overflow(kernel: Any, find: Any, request: Any, kind: str) -> None:
     assert "sum of products: 40000" in find(kernel).values[0]
 
 
-def test_dot_at_the_limit(kernel: Any, clean: Any) -> None:
+def test_dot_at_the_limit(kernel: Kernel, clean: Clean) -> None:
     values = np.zeros(128, np.int8)
     values[12:16] = (11, 2, 1, 1)
     a = kernel.load(kernel.buffer("vector<4xi8>", values, 4))
@@ -207,20 +211,20 @@ def test_dot_at_the_limit(kernel: Any, clean: Any) -> None:
 
 
 @pytest.mark.bug("a rotation by another Delta each", rule="ROT-08", op=ROTATE, first=1, count=31)
-def test_delta(kernel: Any, find: Any) -> None:
+def test_delta(kernel: Kernel, find: Find) -> None:
     kernel.op(f"{ROTATE} <Subgroup> %id, %lane : i32, i32 -> i32")
     find(kernel)
 
 
 @pytest.mark.bug("a cluster larger than the subgroup", rule="ROT-08", op=ROTATE, count=32)
-def test_rotate_cluster(kernel: Any, find: Any) -> None:
+def test_rotate_cluster(kernel: Kernel, find: Find) -> None:
     size = kernel.constant(64)
     kernel.op(f"{ROTATE} <Subgroup> %id, %one, cluster_size({size}) : i32, i32, i32 -> i32")
     find(kernel)
 
 
 @pytest.mark.bug("a rotation that reads inactive invocations", rule="ROT-08", op=ROTATE, first=3)
-def test_rotate_inactive(kernel: Any, find: Any) -> None:
+def test_rotate_inactive(kernel: Kernel, find: Find) -> None:
     below_four(kernel, f"%r = {ROTATE} <Subgroup> %id, %one : i32, i32 -> i32")
     assert any("BranchConditional" in note for note in find(kernel).notes)
 
@@ -232,7 +236,7 @@ def test_rotate_inactive(kernel: Any, find: Any) -> None:
     first=1,
     count=31,
 )
-def test_broadcast(kernel: Any, find: Any) -> None:
+def test_broadcast(kernel: Kernel, find: Find) -> None:
     kernel.op("spirv.GroupNonUniformBroadcast <Subgroup> %id, %lane : i32, i32")
     find(kernel)
 
@@ -243,7 +247,7 @@ def test_broadcast(kernel: Any, find: Any) -> None:
     op="spirv.GroupNonUniformIAdd",
     count=32,
 )
-def test_reduction_cluster(kernel: Any, find: Any) -> None:
+def test_reduction_cluster(kernel: Kernel, find: Find) -> None:
     size = kernel.constant(64)
     kernel.op(
         "spirv.GroupNonUniformIAdd <Subgroup> <ClusteredReduce> %id "
@@ -261,7 +265,7 @@ BARRIER = (
 @pytest.mark.bug(
     "a barrier in divergent flow", rule="BARRIER-01", op="spirv.ControlBarrier", first=4, count=60
 )
-def test_divergent_barrier(kernel: Any, find: Any) -> None:
+def test_divergent_barrier(kernel: Kernel, find: Find) -> None:
     kernel(f"""
       spirv.mlir.selection {{
         %low = spirv.ULessThan %local, {kernel.constant(4)} : i32
@@ -282,13 +286,13 @@ def test_divergent_barrier(kernel: Any, find: Any) -> None:
     first=4,
     count=28,
 )
-def test_barrier_after_return(kernel: Any, find: Any) -> None:
+def test_barrier_after_return(kernel: Kernel, find: Find) -> None:
     leave_from_four_on(kernel)
     kernel(BARRIER)
     find(kernel)
 
 
-def test_a_whole_workgroup_may_leave(kernel: Any, clean: Any) -> None:
+def test_a_whole_workgroup_may_leave(kernel: Kernel, clean: Clean) -> None:
     kernel(f"""
       spirv.mlir.selection {{
         %high = spirv.UGreaterThanEqual %group, {kernel.constant(2)} : i32

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from xdsl_spirv.interpreter.checks import Allowed, Checks
 
+if TYPE_CHECKING:
+    from tests.interpreter.checks.conftest import Clean, Find
+    from tests.interpreter.conftest import Kernel
+
 STORE = "spirv.Store"
 I32 = np.int32
 
 
-def out(kernel: Any, value: str, element: str = "i32") -> Any:
+def out(kernel: Kernel, value: str, element: str = "i32") -> Any:
     """A kernel that stores a value to a buffer of its own, one element for each invocation."""
     dtypes: dict[str, Any] = {"i32": np.int32, "f32": np.float32, "i8": np.int8}
     buffer = kernel.buffer(element, np.zeros(32, dtypes[element]))
     return kernel.store(buffer, value)
 
 
-def load(kernel: Any, values: Any, element: str) -> str:
+def load(kernel: Kernel, values: Any, element: str) -> str:
     """Invocation i's value of a buffer."""
     return kernel.load(kernel.buffer(element, values))
 
 
 @pytest.mark.bug("Workgroup memory read before it is written", rule="UNDEF-01", op=STORE, count=32)
-def test_workgroup_memory(kernel: Any, find: Any) -> None:
+def test_workgroup_memory(kernel: Kernel, find: Find) -> None:
     type = "!spirv.ptr<!spirv.array<64 x f32>, Workgroup>"
     kernel.globals.append(f"spirv.GlobalVariable @tile : {type}")
     tile = kernel.op(f"spirv.mlir.addressof @tile : {type}")
@@ -37,7 +41,7 @@ def test_workgroup_memory(kernel: Any, find: Any) -> None:
     assert "spirv.Load" in finding.notes[0]
 
 
-def test_cause_among_many(kernel: Any) -> None:
+def test_cause_among_many(kernel: Kernel) -> None:
     """An undefined value's cause is told apart in a kernel with more sources than numbers."""
     amount = kernel.op(f"spirv.BitwiseAnd %id, {kernel.constant(7)} : i32")
     shifted = "%id"
@@ -52,7 +56,7 @@ def test_cause_among_many(kernel: Any) -> None:
 
 
 @pytest.mark.bug("a Function variable read before it is set", rule="UNDEF-01", op=STORE, count=32)
-def test_function_variable(kernel: Any, find: Any) -> None:
+def test_function_variable(kernel: Kernel, find: Find) -> None:
     variable = kernel.op("spirv.Variable : !spirv.ptr<i32, Function>")
     out(kernel, kernel.op(f'spirv.Load "Function" {variable} : i32'))
     find(kernel)
@@ -61,7 +65,7 @@ def test_function_variable(kernel: Any, find: Any) -> None:
 @pytest.mark.bug(
     "a Function variable set in some invocations only", rule="UNDEF-01", op=STORE, first=5, count=27
 )
-def test_half_set_variable(kernel: Any, find: Any) -> None:
+def test_half_set_variable(kernel: Kernel, find: Find) -> None:
     variable = kernel.op("spirv.Variable : !spirv.ptr<i32, Function>")
     kernel(f"""
       spirv.mlir.selection {{
@@ -78,7 +82,7 @@ def test_half_set_variable(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("an array's element that no one set", rule="UNDEF-01", op=STORE, first=4, count=28)
-def test_array_element(kernel: Any, find: Any) -> None:
+def test_array_element(kernel: Kernel, find: Find) -> None:
     type = "!spirv.ptr<!spirv.array<8 x i32>, Function>"
     array = kernel.op(f"spirv.Variable : {type}")
     part = "!spirv.ptr<i32, Function>"
@@ -95,7 +99,7 @@ def test_array_element(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a Private variable read before it is set", rule="UNDEF-01", op=STORE, count=32)
-def test_private_variable(kernel: Any, find: Any) -> None:
+def test_private_variable(kernel: Kernel, find: Find) -> None:
     type = "!spirv.ptr<i32, Private>"
     kernel.globals.append(f"spirv.GlobalVariable @private : {type}")
     pointer = kernel.op(f"spirv.mlir.addressof @private : {type}")
@@ -104,14 +108,14 @@ def test_private_variable(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("OpUndef stored", rule="UNDEF-02", op=STORE, count=32)
-def test_undef(kernel: Any, find: Any) -> None:
+def test_undef(kernel: Kernel, find: Find) -> None:
     undefined = kernel.op("spirv.Undef : i32")
     out(kernel, kernel.op(f"spirv.IMul {undefined}, %zero : i32"))
     find(kernel)
 
 
 @pytest.mark.bug("a shuffled vector's undefined component", rule="UNDEF-02", op=STORE, count=32)
-def test_shuffled_component(kernel: Any, find: Any) -> None:
+def test_shuffled_component(kernel: Kernel, find: Find) -> None:
     vector = kernel.op("spirv.CompositeConstruct %id, %lane : (i32, i32) -> vector<2xi32>")
     shuffled = kernel.op(
         f"spirv.VectorShuffle [0 : i32, -1 : i32] {vector}, {vector} "
@@ -122,7 +126,7 @@ def test_shuffled_component(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a shift by the width", rule="UNDEF-03", op=STORE, first=31, count=1)
-def test_shift(kernel: Any, find: Any) -> None:
+def test_shift(kernel: Kernel, find: Find) -> None:
     amount = kernel.op("spirv.IAdd %lane, %one : i32")
     out(kernel, kernel.op(f"spirv.ShiftLeftLogical %one, {amount} : i32, i32"))
     finding = find(kernel)
@@ -130,13 +134,13 @@ def test_shift(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a division by zero", rule="UNDEF-04", op=STORE, first=0, count=1)
-def test_division(kernel: Any, find: Any) -> None:
+def test_division(kernel: Kernel, find: Find) -> None:
     out(kernel, kernel.op("spirv.UDiv %one, %lane : i32"))
     find(kernel)
 
 
 @pytest.mark.bug("INT_MIN divided by -1", rule="UNDEF-05", op=STORE, first=1, count=1)
-def test_overflowing_division(kernel: Any, find: Any) -> None:
+def test_overflowing_division(kernel: Kernel, find: Find) -> None:
     values = np.full(32, 7, I32)
     values[1] = -(1 << 31)
     value = load(kernel, values, "i32")
@@ -145,7 +149,7 @@ def test_overflowing_division(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a remainder of a negative number", rule="UNDEF-13", op=STORE, first=1, count=2)
-def test_negative_remainder(kernel: Any, find: Any) -> None:
+def test_negative_remainder(kernel: Kernel, find: Find) -> None:
     values, divisors = np.full(32, 7, I32), np.full(32, 3, I32)
     values[1], divisors[2] = -7, -3
     operands = f"{load(kernel, values, 'i32')}, {load(kernel, divisors, 'i32')}"
@@ -154,7 +158,7 @@ def test_negative_remainder(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("NaN converted to an integer", rule="UNDEF-06", op=STORE, first=3, count=1)
-def test_nan_to_integer(kernel: Any, find: Any) -> None:
+def test_nan_to_integer(kernel: Kernel, find: Find) -> None:
     values = np.zeros(32, np.float32)
     values[3] = np.nan
     out(kernel, kernel.op(f"spirv.ConvertFToS {load(kernel, values, 'f32')} : f32 to i32"))
@@ -162,7 +166,7 @@ def test_nan_to_integer(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("256.0 converted to 8 bits", rule="UNDEF-06", op=STORE, first=9, count=1)
-def test_float_to_byte(kernel: Any, find: Any) -> None:
+def test_float_to_byte(kernel: Kernel, find: Find) -> None:
     values = np.full(32, 255.5, np.float32)
     values[9] = 256
     out(kernel, kernel.op(f"spirv.ConvertFToU {load(kernel, values, 'f32')} : f32 to i8"), "i8")
@@ -170,7 +174,7 @@ def test_float_to_byte(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a shuffle from an inactive invocation", rule="UNDEF-08", op=STORE, first=4)
-def test_shuffle_of_inactive(kernel: Any, find: Any) -> None:
+def test_shuffle_of_inactive(kernel: Kernel, find: Find) -> None:
     buffer = kernel.buffer("i32", np.zeros(32, I32))
     pointer = kernel.pointer(buffer)
     kernel(f"""
@@ -188,7 +192,7 @@ def test_shuffle_of_inactive(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("what was read outside a buffer", rule="UNDEF-07", op=STORE, first=20, count=12)
-def test_read_outside(kernel: Any, find: Any) -> None:
+def test_read_outside(kernel: Kernel, find: Find) -> None:
     allow = (Allowed(rule="BOUNDS-01"),)
     out(kernel, load(kernel, np.zeros(20, I32), "i32"))
     find(kernel, checks=Checks.all(allow=allow))
@@ -204,7 +208,7 @@ DOMAINS = [
 
 @pytest.mark.bug("sqrt(-1), log(0), asin(1.5), ...", rule="UNDEF-09", op=STORE, first=2, count=1)
 @pytest.mark.parametrize(("text", "bad"), DOMAINS)
-def test_domains(kernel: Any, find: Any, text: str, bad: float) -> None:
+def test_domains(kernel: Kernel, find: Find, text: str, bad: float) -> None:
     values = np.full(32, 0.5, np.float32)
     values[2] = bad
     out(kernel, kernel.op(text.format(load(kernel, values, "f32"))), "f32")
@@ -212,7 +216,7 @@ def test_domains(kernel: Any, find: Any, text: str, bad: float) -> None:
 
 
 @pytest.mark.bug("pow of a negative base", rule="UNDEF-09", op=STORE, first=6, count=1)
-def test_pow(kernel: Any, find: Any) -> None:
+def test_pow(kernel: Kernel, find: Find) -> None:
     values = np.full(32, 0.5, np.float32)
     values[6] = -0.5
     value = load(kernel, values, "f32")
@@ -221,7 +225,7 @@ def test_pow(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("the direction of a zero vector", rule="UNDEF-09", op=STORE, first=0, count=1)
-def test_normalize(kernel: Any, find: Any) -> None:
+def test_normalize(kernel: Kernel, find: Find) -> None:
     value = kernel.op("spirv.ConvertUToF %lane : i32 to f32")
     vector = kernel.op(f"spirv.CompositeConstruct {value}, {value} : (f32, f32) -> vector<2xf32>")
     direction = kernel.op(f"spirv.GL.Normalize {vector} : vector<2xf32>")
@@ -230,28 +234,28 @@ def test_normalize(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("clamp with its limits exchanged", rule="UNDEF-09", op=STORE, count=32)
-def test_clamp(kernel: Any, find: Any) -> None:
+def test_clamp(kernel: Kernel, find: Find) -> None:
     low, high = kernel.constant(9), kernel.constant(3)
     out(kernel, kernel.op(f"spirv.GL.SClamp %id, {low}, {high} : i32"))
     find(kernel)
 
 
 @pytest.mark.bug("a bit field beyond its operand", rule="UNDEF-10", op=STORE, first=25, count=7)
-def test_bit_field(kernel: Any, find: Any) -> None:
+def test_bit_field(kernel: Kernel, find: Find) -> None:
     count = kernel.constant(8)
     out(kernel, kernel.op(f"spirv.BitFieldUExtract %id, %lane, {count} : i32, i32, i32"))
     find(kernel)
 
 
 @pytest.mark.bug("overflow that NoSignedWrap rules out", rule="UNDEF-11", op=STORE, first=1)
-def test_no_signed_wrap(kernel: Any, find: Any) -> None:
+def test_no_signed_wrap(kernel: Kernel, find: Find) -> None:
     most = kernel.constant((1 << 31) - 1)
     out(kernel, kernel.op(f"spirv.IAdd {most}, %lane {{no_signed_wrap}} : i32"))
     find(kernel)
 
 
 @pytest.mark.bug("a branch on an undefined value", rule="UNDEF-04", op="spirv.BranchConditional")
-def test_branch(kernel: Any, find: Any) -> None:
+def test_branch(kernel: Kernel, find: Find) -> None:
     buffer = kernel.buffer("i32", np.zeros(32, I32))
     pointer = kernel.pointer(buffer)
     quotient = kernel.op("spirv.UDiv %one, %lane : i32")
@@ -269,7 +273,7 @@ def test_branch(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a loop's undefined bound", rule="UNDEF-02", op="spirv.BranchConditional")
-def test_loop_bound(kernel: Any, find: Any) -> None:
+def test_loop_bound(kernel: Kernel, find: Find) -> None:
     bound = kernel.op("spirv.Undef : i32")
     kernel(f"""
       spirv.mlir.loop {{
@@ -289,7 +293,7 @@ def test_loop_bound(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("an undefined index", rule="UNDEF-01", op="spirv.Load", count=32)
-def test_address(kernel: Any, find: Any) -> None:
+def test_address(kernel: Kernel, find: Find) -> None:
     source = kernel.buffer("i32", np.zeros(32, I32))
     variable = kernel.op("spirv.Variable : !spirv.ptr<i32, Function>")
     index = kernel.op(f'spirv.Load "Function" {variable} : i32')
@@ -299,7 +303,7 @@ def test_address(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("an undefined operand of an atomic", rule="UNDEF-02", op="spirv.AtomicIAdd")
-def test_atomic(kernel: Any, find: Any) -> None:
+def test_atomic(kernel: Kernel, find: Find) -> None:
     buffer = kernel.buffer("i32", np.zeros(32, I32))
     pointer = kernel.pointer(buffer)
     undefined = kernel.op("spirv.Undef : i32")
@@ -311,7 +315,7 @@ def test_atomic(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("an undefined value through a call", rule="UNDEF-03", op=STORE, count=32)
-def test_call(kernel: Any, find: Any) -> None:
+def test_call(kernel: Kernel, find: Find) -> None:
     kernel.functions.append("""
       spirv.func @shifted(%n: i32) -> i32 "None" {
         %one = spirv.Constant 1 : i32
@@ -324,7 +328,7 @@ def test_call(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("an undefined value through Workgroup memory", rule="UNDEF-04", op=STORE, first=0)
-def test_through_memory(kernel: Any, find: Any) -> None:
+def test_through_memory(kernel: Kernel, find: Find) -> None:
     type = "!spirv.ptr<!spirv.array<32 x i32>, Workgroup>"
     kernel.globals.append(f"spirv.GlobalVariable @tile : {type}")
     tile = kernel.op(f"spirv.mlir.addressof @tile : {type}")
@@ -341,7 +345,7 @@ def test_through_memory(kernel: Any, find: Any) -> None:
     first=1,
     count=16,
 )
-def test_assumption(kernel: Any, find: Any) -> None:
+def test_assumption(kernel: Kernel, find: Find) -> None:
     odd = kernel.op("spirv.BitwiseAnd %lane, %one : i32")
     kernel(f"spirv.KHR.AssumeTrue {kernel.op(f'spirv.IEqual {odd}, %zero : i32')}")
     out(kernel, odd)
@@ -349,12 +353,12 @@ def test_assumption(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("poison stored", rule="UNDEF-02", op=STORE, count=32)
-def test_poison(kernel: Any, find: Any) -> None:
+def test_poison(kernel: Kernel, find: Find) -> None:
     out(kernel, kernel.op("spirv.KHR.Poison : i32"))
     find(kernel)
 
 
-def test_unused_undefined_values_are_not_findings(kernel: Any, clean: Any) -> None:
+def test_unused_undefined_values_are_not_findings(kernel: Kernel, clean: Clean) -> None:
     undefined = kernel.op("spirv.Undef : i32")
     low = kernel.op("spirv.IEqual %lane, %zero : i32")
     quotient = kernel.op("spirv.UDiv %one, %lane : i32")
@@ -385,7 +389,7 @@ INITIALIZES = {
 
 @pytest.mark.parametrize("atomic", INITIALIZES)
 @pytest.mark.parametrize("used", [False, True])
-def test_an_exchange_initializes(kernel: Any, atomic: str, used: bool) -> None:
+def test_an_exchange_initializes(kernel: Kernel, atomic: str, used: bool) -> None:
     """An exchange defines memory; its result may be undefined, which is reported if it is used."""
     type, part = "!spirv.ptr<!spirv.array<64 x i32>, Workgroup>", "!spirv.ptr<i32, Workgroup>"
     kernel.globals.append(f"spirv.GlobalVariable @tile : {type}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -13,6 +13,10 @@ import pytest
 from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.interpreter import semantics
 from xdsl_spirv.interpreter.checks import Allowed, Checks, compiler
+
+if TYPE_CHECKING:
+    from tests.interpreter.checks.conftest import Clean, Find
+    from tests.interpreter.conftest import Kernel
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 BYTES = "!spirv.struct<(!spirv.rtarray<i8, stride=1> [0]), Block>"
@@ -30,7 +34,7 @@ LAYER = (
 VECTOR, NV = "spirv.NV.CooperativeVector", "spirv.NV.CooperativeMatrix"
 
 
-def octets(kernel: Any, array: Any) -> str:
+def octets(kernel: Kernel, array: Any) -> str:
     """A buffer of any array as bytes; the pointer to its runtime array."""
     number = len(kernel.buffers)
     type = f"!spirv.ptr<{BYTES}, StorageBuffer>"
@@ -39,29 +43,29 @@ def octets(kernel: Any, array: Any) -> str:
     return kernel.op(f"spirv.AccessChain {base}[%zero] : {type}, i32 -> {OCTETS}")
 
 
-def floats(kernel: Any, count: int) -> str:
+def floats(kernel: Kernel, count: int) -> str:
     return octets(kernel, np.ones(count, np.float32))
 
 
-def at(kernel: Any, bytes: int = 16, index: str = "%id") -> str:
+def at(kernel: Kernel, bytes: int = 16, index: str = "%id") -> str:
     return kernel.op(f"spirv.IMul {index}, {kernel.constant(bytes)} : i32")
 
 
-def load(kernel: Any, pointer: str, offset: str) -> str:
+def load(kernel: Kernel, pointer: str, offset: str) -> str:
     return kernel.op(f"{VECTOR}Load {pointer}[{offset}] : {OCTETS}, i32 -> {FOUR}")
 
 
-def store(kernel: Any, pointer: str, offset: str, value: str) -> None:
+def store(kernel: Kernel, pointer: str, offset: str, value: str) -> None:
     kernel(f"{VECTOR}Store {pointer}[{offset}], {value} : {OCTETS}, i32, {FOUR}")
 
 
-def filled(kernel: Any, number: str) -> str:
+def filled(kernel: Kernel, number: str) -> str:
     """A vector of one number."""
     parts = ", ".join([kernel.constant(number, "f32")] * 4)
     return kernel.op(f"spirv.CompositeConstruct {parts} : (f32, f32, f32, f32) -> {FOUR}")
 
 
-def undefined(kernel: Any) -> str:
+def undefined(kernel: Kernel) -> str:
     """A vector with one undefined component."""
     vector = filled(kernel, "1.0")
     part = kernel.op("spirv.Undef : f32")
@@ -70,7 +74,7 @@ def undefined(kernel: Any) -> str:
 
 @pytest.mark.bug("a cooperative vector outside a buffer", rule="BOUNDS-01", op=f"{VECTOR}Load",
                  count=2)  # fmt: skip
-def test_vector_bounds(kernel: Any, find: Any) -> None:
+def test_vector_bounds(kernel: Kernel, find: Find) -> None:
     data, out = floats(kernel, 6 * 4), floats(kernel, 8 * 4)
     found = load(kernel, data, at(kernel))
     checks = Checks.all(allow=(Allowed(rule="UNDEF-07"),))
@@ -80,7 +84,7 @@ def test_vector_bounds(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("cooperative vectors that overlap", rule="RACE-01", op=f"{VECTOR}Load")
-def test_vector_race(kernel: Any, find: Any) -> None:
+def test_vector_race(kernel: Kernel, find: Find) -> None:
     """Each reads its neighbour's half while that writes it."""
     data = floats(kernel, 40)
     store(kernel, data, at(kernel), filled(kernel, "2.0"))
@@ -91,14 +95,14 @@ def test_vector_race(kernel: Any, find: Any) -> None:
 
 @pytest.mark.bug("an undefined component of a cooperative vector", rule="UNDEF-02",
                  op=f"{VECTOR}Store")  # fmt: skip
-def test_vector_undefined(kernel: Any, find: Any) -> None:
+def test_vector_undefined(kernel: Kernel, find: Find) -> None:
     store(kernel, floats(kernel, 32), at(kernel), undefined(kernel))
     find(kernel, **EIGHT)
 
 
 @pytest.mark.parametrize("layout", ["RowMajorNV", "ColumnMajorNV"])
 @pytest.mark.bug("a matrix times an undefined vector", rule="UNDEF-02", op=f"{VECTOR}Store")
-def test_product_of_undefined(kernel: Any, find: Any, layout: str) -> None:
+def test_product_of_undefined(kernel: Kernel, find: Find, layout: str) -> None:
     out = floats(kernel, 32)
     weights = floats(kernel, 16)
     types = f"{FOUR}, {OCTETS}, i32, i32 -> {FOUR}"
@@ -113,7 +117,7 @@ def test_product_of_undefined(kernel: Any, find: Any, layout: str) -> None:
 @pytest.mark.parametrize("layout", ["RowMajorNV", "ColumnMajorNV"])
 @pytest.mark.bug("a cooperative vector's matrix beyond a buffer", rule="BOUNDS-01",
                  op=f"{VECTOR}MatrixMul")  # fmt: skip
-def test_product_bounds(kernel: Any, find: Any, layout: str) -> None:
+def test_product_bounds(kernel: Kernel, find: Find, layout: str) -> None:
     out, weights = floats(kernel, 32), floats(kernel, 14)
     vector = filled(kernel, "1.0")
     product = kernel.op(
@@ -127,7 +131,7 @@ def test_product_bounds(kernel: Any, find: Any, layout: str) -> None:
 
 @pytest.mark.bug("a sum of vectors outside a buffer", rule="BOUNDS-01",
                  op=f"{VECTOR}ReduceSumAccumulate", count=2)  # fmt: skip
-def test_sum_bounds(kernel: Any, find: Any) -> None:
+def test_sum_bounds(kernel: Kernel, find: Find) -> None:
     data = floats(kernel, 6 * 4)
     vector = filled(kernel, "1.0")
     kernel(f"{VECTOR}ReduceSumAccumulate {data}[{at(kernel)}], {vector} : {OCTETS}, i32, {FOUR}")
@@ -137,7 +141,7 @@ def test_sum_bounds(kernel: Any, find: Any) -> None:
 
 @pytest.mark.bug("an undefined vector is added to memory", rule="UNDEF-02",
                  op=f"{VECTOR}ReduceSumAccumulate")  # fmt: skip
-def test_sum_of_undefined(kernel: Any, find: Any) -> None:
+def test_sum_of_undefined(kernel: Kernel, find: Find) -> None:
     data = floats(kernel, 4)
     kernel(
         f"{VECTOR}ReduceSumAccumulate {data}[%zero], {undefined(kernel)} : {OCTETS}, i32, {FOUR}"
@@ -146,7 +150,7 @@ def test_sum_of_undefined(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a sum of vectors and a plain load", rule="RACE-01", op=f"{VECTOR}Load")
-def test_sum_race(kernel: Any, find: Any) -> None:
+def test_sum_race(kernel: Kernel, find: Find) -> None:
     data, out = floats(kernel, 4), floats(kernel, 32)
     vector = filled(kernel, "1.0")
     kernel(f"{VECTOR}ReduceSumAccumulate {data}[%zero], {vector} : {OCTETS}, i32, {FOUR}")
@@ -154,7 +158,7 @@ def test_sum_race(kernel: Any, find: Any) -> None:
     find(kernel, **EIGHT)
 
 
-def test_sums_do_not_race(kernel: Any, clean: Any) -> None:
+def test_sums_do_not_race(kernel: Kernel, clean: Clean) -> None:
     data = floats(kernel, 16)
     vector = filled(kernel, "1.0")
     kernel(f"{VECTOR}ReduceSumAccumulate {data}[%zero], {vector} : {OCTETS}, i32, {FOUR}")
@@ -162,34 +166,34 @@ def test_sums_do_not_race(kernel: Any, clean: Any) -> None:
     clean(kernel, **EIGHT)
 
 
-def matrix(kernel: Any, buffer: int, index: str = "%zero", stride: int = 8) -> str:
+def matrix(kernel: Kernel, buffer: int, index: str = "%zero", stride: int = 8) -> str:
     pointer, rows = kernel.pointer(buffer, index), kernel.op("spirv.Constant false")
     return kernel.op(
         f"{NV}Load {pointer}, {kernel.constant(stride)}, {rows} : {F32}, i32, i1 -> {MATRIX}"
     )
 
 
-def keep(kernel: Any, buffer: int, value: str, index: str = "%zero") -> None:
+def keep(kernel: Kernel, buffer: int, value: str, index: str = "%zero") -> None:
     pointer, rows = kernel.pointer(buffer, index), kernel.op("spirv.Constant false")
     kernel(f"{NV}Store {pointer}, {value}, {kernel.constant(8)}, {rows} : {F32}, {MATRIX}, i32, i1")
 
 
 @pytest.mark.bug("a first version's matrix beyond a buffer", rule="BOUNDS-04", op=f"{NV}Load")
-def test_matrix_bounds(kernel: Any, find: Any) -> None:
+def test_matrix_bounds(kernel: Kernel, find: Find) -> None:
     data, out = (kernel.buffer("f32", np.ones(n, np.float32)) for n in (60, 64))
     keep(kernel, out, matrix(kernel, data))
     find(kernel, checks=Checks.all(allow=(Allowed(rule="UNDEF-07"),)), **EIGHT)
 
 
 @pytest.mark.bug("a first version's matrix by invocation", rule="CM-27", op=f"{NV}Load")
-def test_matrix_uniform(kernel: Any, find: Any) -> None:
+def test_matrix_uniform(kernel: Kernel, find: Find) -> None:
     data, out = (kernel.buffer("f32", np.ones(n, np.float32)) for n in (256, 64))
     keep(kernel, out, matrix(kernel, data, "%lane"))
     find(kernel, checks=Checks.all(allow=(Allowed(rule="ALIGN-03"),)), **EIGHT)
 
 
 @pytest.mark.bug("a first version's matrices race", rule="RACE-01", op=f"{NV}Load")
-def test_matrix_race(kernel: Any, find: Any) -> None:
+def test_matrix_race(kernel: Kernel, find: Find) -> None:
     """Two subgroups: one stores what the other loads."""
     data, out = (kernel.buffer("f32", np.ones(n, np.float32)) for n in (128, 128))
     mine = at(kernel, 64, "%subgroup")
@@ -200,7 +204,7 @@ def test_matrix_race(kernel: Any, find: Any) -> None:
     find(kernel, local=(16, 1, 1), subgroup_size=8)
 
 
-def tensor(kernel: Any, array: Any) -> str:
+def tensor(kernel: Kernel, array: Any) -> str:
     number = len(kernel.buffers)
     pointer = f"!spirv.ptr<{TENSOR}, UniformConstant>"
     kernel.globals.append(f"spirv.GlobalVariable @t{number} bind(0, {number}) : {pointer}")
@@ -209,13 +213,13 @@ def tensor(kernel: Any, array: Any) -> str:
     return kernel.op(f'spirv.Load "UniformConstant" {base} : {TENSOR}')
 
 
-def place(kernel: Any, column: str) -> str:
+def place(kernel: Kernel, column: str) -> str:
     return kernel.op(f"spirv.CompositeConstruct %zero, {column} : (i32, i32) -> {AT}")
 
 
 @pytest.mark.bug("a tensor's element read while another writes it", rule="RACE-01",
                  op="spirv.ARM.TensorRead", count=8)  # fmt: skip
-def test_tensor_race(kernel: Any, find: Any) -> None:
+def test_tensor_race(kernel: Kernel, find: Find) -> None:
     data = tensor(kernel, np.zeros((1, 8), np.float32))
     out = kernel.buffer("f32", np.zeros(8, np.float32))
     here = place(kernel, "%id")
@@ -226,7 +230,7 @@ def test_tensor_race(kernel: Any, find: Any) -> None:
     find(kernel, **EIGHT)
 
 
-def test_tensors_do_not_race_outside(kernel: Any, clean: Any) -> None:
+def test_tensors_do_not_race_outside(kernel: Kernel, clean: Clean) -> None:
     """Elements outside are neither read nor written, though element 0 is written by another."""
     data = tensor(kernel, np.zeros((1, 8), np.float32))
     out = kernel.buffer("f32", np.zeros(8, np.float32))
@@ -239,7 +243,7 @@ def test_tensors_do_not_race_outside(kernel: Any, clean: Any) -> None:
 
 @pytest.mark.bug("an undefined value written to a tensor", rule="UNDEF-02",
                  op="spirv.ARM.TensorWrite")  # fmt: skip
-def test_tensor_undefined(kernel: Any, find: Any) -> None:
+def test_tensor_undefined(kernel: Kernel, find: Find) -> None:
     data = tensor(kernel, np.zeros((1, 8), np.float32))
     value = kernel.op("spirv.Undef : f32")
     kernel(f"spirv.ARM.TensorWrite {data}[{place(kernel, '%id')}], {value} : {TENSOR}, {AT}, f32")
@@ -247,7 +251,7 @@ def test_tensor_undefined(kernel: Any, find: Any) -> None:
 
 
 @pytest.mark.bug("a tensor's undefined coordinate", rule="UNDEF-02", op="spirv.ARM.TensorRead")
-def test_tensor_address(kernel: Any, find: Any) -> None:
+def test_tensor_address(kernel: Kernel, find: Find) -> None:
     data = tensor(kernel, np.zeros((1, 8), np.float32))
     there = place(kernel, kernel.op("spirv.Undef : i32"))
     kernel.store(
@@ -261,7 +265,7 @@ SEMANTICS = "AcquireRelease|UniformMemory|MakeAvailable|MakeVisible"
 HALF = f"spirv.INTEL.ControlBarrier{{}} <Workgroup> <Workgroup> <{SEMANTICS}>"
 
 
-def halves(kernel: Any, between: Callable[[], None] = lambda: None) -> None:
+def halves(kernel: Kernel, between: Callable[[], object] = lambda: None) -> None:
     data, out = (kernel.buffer("i32", np.zeros(8, np.int32)) for _ in range(2))
     kernel.store(data, "%id")
     kernel(HALF.format("Arrive"))
@@ -271,7 +275,7 @@ def halves(kernel: Any, between: Callable[[], None] = lambda: None) -> None:
     kernel.store(out, kernel.load(data, other))
 
 
-def test_a_barrier_in_two_halves_orders(kernel: Any) -> None:
+def test_a_barrier_in_two_halves_orders(kernel: Kernel) -> None:
     halves(kernel)
     checks = Checks.all(allow=(Allowed(rule="RACE-02"),))
     kernel.run(checks=checks, **EIGHT)
@@ -279,7 +283,7 @@ def test_a_barrier_in_two_halves_orders(kernel: Any) -> None:
 
 
 @pytest.mark.bug("a store between a barrier's halves", rule="RACE-03", op="spirv.Load")
-def test_between_halves(kernel: Any, find: Any) -> None:
+def test_between_halves(kernel: Kernel, find: Find) -> None:
     halves(kernel, lambda: kernel.store(0, "%one"))
     find(kernel, checks=Checks.all(allow=(Allowed(rule="RACE-02"),)), **EIGHT)
 

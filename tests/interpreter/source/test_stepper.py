@@ -186,7 +186,9 @@ def test_a_trace_has_lines(compile_source: Compile) -> None:
     assert places == ["a.comp:6"] * 3
 
 
-def test_on_the_command_line(compile_source: Compile, tmp_path: Path, capsys: Any) -> None:
+def test_on_the_command_line(
+    compile_source: Compile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     kernel, data = tmp_path / "a.spv", tmp_path / "y.npy"
     np.save(data, np.zeros(8, np.int32))
     kernel.write_bytes(compile_source({"a.comp": SHADER}, "-gVS"))

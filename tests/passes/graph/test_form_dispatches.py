@@ -12,7 +12,7 @@ kernel/matrices.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -23,7 +23,6 @@ from xdsl_spirv.passes.schedule.paths import LOOPS
 from xdsl_spirv.runtime.elements import dtype_of
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import parse_text
-from xdsl_spirv.targets import load
 from xdsl_spirv.testing.fused_workloads import (
     ACTIVATIONS,
     REQUANTIZE,
@@ -32,6 +31,10 @@ from xdsl_spirv.testing.fused_workloads import (
 )
 from xdsl_spirv.testing.workloads import TYPES, Workload
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.conftest import DispatchOf, RunOnLavapipe
+    from tests.passes.conftest import ReportOf, Validate
 
 TARGETS = ("lavapipe", "nvidia-h200")
 CHUNK = 5
@@ -67,13 +70,13 @@ def test_random_chains_on_the_interpreter(seeds: range, target: str, spirv_val: 
 @pytest.mark.vulkan
 @pytest.mark.parametrize("seeds", chunks())
 def test_random_chains_on_lavapipe(
-    seeds: range, run_on_lavapipe: Callable[..., None], job: type[Any]
+    seeds: range, run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf
 ):
-    right_on_lavapipe({seed: fused_workload(seed) for seed in seeds}, run_on_lavapipe, job)
+    right_on_lavapipe({seed: fused_workload(seed) for seed in seeds}, run_on_lavapipe, dispatch_of)
 
 
 def right_on_lavapipe(
-    workloads: dict[int, FusedWorkload], run_on_lavapipe: Callable[..., None], job: type[Any]
+    workloads: dict[int, FusedWorkload], run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf
 ) -> None:
     """Compile and run each workload, named by its seed."""
     jobs: list[Any] = []
@@ -85,26 +88,9 @@ def right_on_lavapipe(
             each.name: np.zeros(each.sizes or (1,), dtype_of(each.type))
             for each in program.manifest.outputs
         }
-        launch, *others = program.manifest.dispatches
-        if others:
+        if len(program.manifest.dispatches) > 1:
             continue  # of loops or packed before, see above
-        arrays = {**inputs, **results}
-        types = made.base.types
-        listed = [
-            p.shape + p.types
-            for p in load("lavapipe").cooperative_matrix
-            if p.types == (*TYPES[types], TYPES[types][2])
-        ]
-        jobs.append(
-            job(
-                program.code[launch.kernel].binary,
-                launch.entry_point,
-                launch.grid,
-                {(b.set, b.binding): arrays[b.buffer] for b in launch.bindings},
-                cooperative_matrix=listed,
-                subgroup_size=program.manifest.subgroup_size,
-            )
-        )
+        jobs.append(dispatch_of(program, {**inputs, **results}))
         runs.append((f"{seed}: {made}", program, inputs, results))
     run_on_lavapipe(jobs)
     for name, program, inputs, results in runs:
@@ -154,9 +140,11 @@ def on_fragments(m: int = 64, n: int = 64) -> FusedWorkload:
 
 
 @pytest.mark.vulkan
-def test_arithmetic_on_fragments_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any]):
+def test_arithmetic_on_fragments_on_lavapipe(
+    run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf
+):
     """Whole tiles; and tiles that reach beyond the result, which go element by element."""
-    right_on_lavapipe({1: on_fragments(), 2: on_fragments(40, 48)}, run_on_lavapipe, job)
+    right_on_lavapipe({1: on_fragments(), 2: on_fragments(40, 48)}, run_on_lavapipe, dispatch_of)
 
 
 def test_arithmetic_on_fragments_needs_no_scratch(spirv_val: str):
@@ -172,12 +160,12 @@ def test_arithmetic_on_fragments_needs_no_scratch(spirv_val: str):
     [(gelu_chain, "lavapipe"), (requantized, "nvidia-h200"), (on_fragments, "nvidia-h200")],
 )
 def test_every_stage_computes_the_same(
-    made: Callable[[], FusedWorkload], target: str, validate: Callable[..., None]
+    made: Callable[[], FusedWorkload], target: str, validate: Validate
 ):
     validate(made().text(), f"linalg-to-spirv{{target={target}}}", inputs=4)
 
 
-def test_a_wrong_epilogue_is_found(report_of: Callable[..., Any]):
+def test_a_wrong_epilogue_is_found(report_of: ReportOf):
     """The bound of a fused chain is not so wide that an epilogue left out goes unnoticed."""
     from xdsl.passes import ModulePass
 

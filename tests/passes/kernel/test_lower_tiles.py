@@ -7,7 +7,7 @@ kernel/tile_reductions, kernel/tile_values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -17,6 +17,9 @@ from xdsl_spirv.interpreter import semantics
 from xdsl_spirv.interpreter.errors import InterpreterError
 from xdsl_spirv.interpreter.host.tiles import run_program
 from xdsl_spirv.runtime.modules import parse_text
+
+if TYPE_CHECKING:
+    from tests.passes.conftest import Validate
 
 NUMBERED = """tile.program @numbered {
 ^bb0(%y: !tile.view<SIZExi32>):
@@ -33,9 +36,7 @@ NUMBERED = """tile.program @numbered {
 
 
 @pytest.mark.parametrize("size", ["4x3", "5x3"])
-def test_groups_of_tiles_are_covered_in_the_order_of_whole_tiles(
-    size: str, validate: Callable[..., None]
-):
+def test_groups_of_tiles_are_covered_in_the_order_of_whole_tiles(size: str, validate: Validate):
     passes = "lower-tiles{target=lavapipe},kernel-to-spirv,spirv-update-vce"
     validate(NUMBERED.replace("SIZE", size), passes, inputs=1)
 

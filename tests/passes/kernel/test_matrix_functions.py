@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -37,6 +37,9 @@ from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.testing.attention_workloads import AttentionWorkload
 from xdsl_spirv.testing.fused_workloads import fused_workload
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.passes.conftest import Validate
 
 H200 = Path(targets.__file__).parent / "nvidia-h200.json"
 FEATURES = (targets.CONVERSIONS, targets.PER_ELEMENT, targets.REDUCTIONS)
@@ -207,7 +210,7 @@ def test_random_chains_where_nobody_knows_the_components(
     assert used
 
 
-def test_every_stage_computes_it(validate: Callable[..., None], target_without: Callable[..., str]):
+def test_every_stage_computes_it(validate: Validate, target_without: Callable[..., str]):
     target = target_without("component_map")
     validate(replace(PLAIN, mask="causal").text(), linalg_to_spirv(target), inputs=1)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -22,6 +22,10 @@ from xdsl_spirv.interpreter import Options, dispatch
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.encode.target import find_module
+from xdsl_spirv.testing.dispatches import Dispatch
+
+if TYPE_CHECKING:
+    from tests.conftest import RunOnLavapipe
 
 ROWS, COLUMNS = 6, 44
 PASSES = "loops-to-invocations,kernel-to-spirv,spirv-update-vce"
@@ -98,10 +102,10 @@ def test_every_invocation_rotates_to_the_same_result(
 
 
 @pytest.mark.vulkan
-def test_lavapipe_rotates(rotates: Path, run_on_lavapipe: Callable[..., None], job: type[Any]):
+def test_lavapipe_rotates(rotates: Path, run_on_lavapipe: RunOnLavapipe):
     a = np.random.default_rng(2).integers(-50, 50, (ROWS, COLUMNS)).astype(np.float32)
     d = np.zeros(ROWS, np.float32)
     module = compiled(text(rotates, "arith.addf", "0.0"))
     buffers = {(0, 0): a, (0, 1): d}
-    run_on_lavapipe([job(encode(module), "rows", (1, 1, 1), buffers, subgroup_size=8)])
+    run_on_lavapipe([Dispatch(encode(module), "rows", (1, 1, 1), buffers, subgroup_size=8)])
     assert np.array_equal(d, a.sum(axis=1))

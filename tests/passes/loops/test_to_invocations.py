@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -37,7 +37,11 @@ from xdsl_spirv.passes.spirv.kernel_to_spirv import KernelToSPIRVPass
 from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.conftest import RunOnLavapipe
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -546,7 +550,7 @@ def test_no_undefined_behaviour(case: Case, way: str | None, spirv_val: str):
 
 
 @pytest.mark.vulkan
-def test_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any]):
+def test_on_lavapipe(run_on_lavapipe: RunOnLavapipe):
     jobs: list[Any] = []
     for case, way in EVERY:
         module = compiled(case, way)
@@ -556,9 +560,11 @@ def test_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any]):
         sizes = (launch.gridSizeX, launch.gridSizeY, launch.gridSizeZ)
         outputs = [np.zeros_like(each) for each in case.wanted()]
         buffers = [*(x.copy() for x in case.inputs), *outputs]
-        grid = tuple(number_of(size) for size in sizes)
+        x, y, z = map(number_of, sizes)
         numbered = {(0, n): np.atleast_1d(buffer) for n, buffer in enumerate(buffers)}
-        jobs.append(job(encode(code), entry.fn.string_value(), grid, numbered, subgroup_size=8))
+        jobs.append(
+            Dispatch(encode(code), entry.fn.string_value(), (x, y, z), numbered, subgroup_size=8)
+        )
     run_on_lavapipe(jobs, 300)
     for (case, way), done in zip(EVERY, jobs, strict=True):
         count = len(case.results)

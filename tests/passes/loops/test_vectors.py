@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -35,7 +35,11 @@ from xdsl_spirv.passes.spirv.update_vce import UpdateVCEPass
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode.encoder import encode
+from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.conftest import RunOnLavapipe
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -131,7 +135,7 @@ def test_on_every_subgroup(
 
 
 @pytest.mark.vulkan
-def test_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any]):
+def test_on_lavapipe(run_on_lavapipe: RunOnLavapipe):
     jobs: list[Any] = []
     given: list[Any] = []
     for case, schedule, _ in VECTORS:
@@ -144,7 +148,7 @@ def test_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any]):
         buffers = [*inputs, np.zeros(shape, f.DTYPES[type])]
         numbered = {(0, n): buffer.copy() for n, buffer in enumerate(buffers)}
         name = entry.fn.string_value()
-        jobs.append(job(encode(code), name, schedule.grid, numbered, subgroup_size=8))
+        jobs.append(Dispatch(encode(code), name, schedule.grid, numbered, subgroup_size=8))
         given.append(inputs)
     run_on_lavapipe(jobs, 300)
     for (case, _, _), inputs, done in zip(VECTORS, given, jobs, strict=True):

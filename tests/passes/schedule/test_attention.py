@@ -15,10 +15,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -41,6 +40,9 @@ from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.testing.attention_workloads import MASKS, AttentionWorkload, attention_workload
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.passes.conftest import Validate
 
 TARGETS = {"lavapipe": "f16", "nvidia-h200": "bf16"}
 QUICK, SEEDS = 1, 60
@@ -71,7 +73,7 @@ def compiled(workload: AttentionWorkload, target: str, schedule: str | None = No
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("seed", seeds())
-def test_every_stage_computes_it(validate: Callable[..., None], seed: int, target: str):
+def test_every_stage_computes_it(validate: Validate, seed: int, target: str):
     made = attention_workload(np.random.default_rng(seed), TARGETS[target], largest=24)
     validate(made.text(), linalg_to_spirv(target), inputs=1)
 

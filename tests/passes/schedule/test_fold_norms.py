@@ -7,8 +7,7 @@ Covers: kernel/row_sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,6 +18,9 @@ from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.passes.conftest import Validate
 
 TARGET = "nvidia-h200"
 
@@ -130,7 +132,7 @@ def test_a_norm_that_others_read_or_of_many_rows_stays(rows: int, shows: bool):
     assert len(made.manifest.dispatches) == 2
 
 
-def test_the_pass_keeps_what_is_computed(validate: Callable[..., None]):
+def test_the_pass_keeps_what_is_computed(validate: Validate):
     passes = linalg_to_spirv(TARGET)
     names = [each.name for each in passes]
     validate(program(2, 20, 24, True, 2, False), passes[: names.index("fold-norms") + 1], inputs=2)

@@ -9,9 +9,8 @@ Covers: kernel/rows_code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -24,6 +23,9 @@ from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.conftest import DispatchOf, RunOnLavapipe
 
 QUICK, MANY, ON_LAVAPIPE = 12, 200, 6
 TYPES = (("f32", "f32"), ("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("i8", "i32"))
@@ -248,28 +250,25 @@ def test_padded_images_are_read_where_they_lie(seed: int):
     assert np.array_equal(result, np.einsum("ncyzij,fcij->nfyz", windows, filters))
 
 
-def on_lavapipe(products: list[Product], run_on_lavapipe: Callable[..., None], job: type[Any]):
+def on_lavapipe(products: list[Product], run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
     """The products' results on lavapipe, beside the expected ones."""
     jobs: list[Any] = []
     pairs: list[tuple[Any, Any]] = []
     for seed, product in enumerate(products):
         program = compile_product(product, "lavapipe")
-        (launch,), (output,) = program.manifest.dispatches, program.manifest.outputs
+        (output,) = program.manifest.outputs
         inputs = product.inputs(program, seed)
         result = np.zeros(output.sizes, dtype_of(output.type))
-        arrays = {**inputs, output.name: result}
-        buffers = {(b.set, b.binding): arrays[b.buffer] for b in launch.bindings}
-        binary = program.code[launch.kernel].binary
-        jobs.append(job(binary, launch.entry_point, launch.grid, buffers, subgroup_size=8))
+        jobs.append(dispatch_of(program, {**inputs, output.name: result}))
         pairs.append((result, product.compute_expected(inputs)))
     run_on_lavapipe(jobs)
     return pairs
 
 
 @pytest.mark.vulkan
-def test_right_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any]):
+def test_right_on_lavapipe(run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
     static = [p for p in map(Product.random, range(60)) if not p.opened][:ON_LAVAPIPE]
-    for result, expected in on_lavapipe(static, run_on_lavapipe, job):
+    for result, expected in on_lavapipe(static, run_on_lavapipe, dispatch_of):
         assert np.array_equal(result, expected)
 
 

@@ -7,9 +7,8 @@ initial value and with a bias and a clamp fused behind, in several types.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -27,6 +26,9 @@ from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.conftest import DispatchOf, RunOnLavapipe
 
 QUICK, MANY, ON_LAVAPIPE = 8, 120, 4
 TYPES = (("f32", "f32"), ("f16", "f32"), ("i8", "i32"), ("i32", "i32"))
@@ -177,19 +179,16 @@ def test_right_on_the_interpreter(seed: int, target: str, spirv_val: str):
 
 
 @pytest.mark.vulkan
-def test_right_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any]):
+def test_right_on_lavapipe(run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
     jobs: list[Any] = []
     runs: list[tuple[Window, Program, dict[str, Any], Any]] = []
     for seed in range(ON_LAVAPIPE):
         made = Window.random(seed)
         program = compile_module(parse_text(made.text()), "lavapipe")
-        (launch,), (output,) = program.manifest.dispatches, program.manifest.outputs
+        (output,) = program.manifest.outputs
         inputs = inputs_of(program, seed)
         result = np.zeros(output.sizes, dtype_of(output.type))
-        arrays = {**inputs, output.name: result}
-        buffers = {(b.set, b.binding): arrays[b.buffer] for b in launch.bindings}
-        binary = program.code[launch.kernel].binary
-        jobs.append(job(binary, launch.entry_point, launch.grid, buffers, subgroup_size=8))
+        jobs.append(dispatch_of(program, {**inputs, output.name: result}))
         runs.append((made, program, inputs, result))
     run_on_lavapipe(jobs)
     for made, program, inputs, result in runs:

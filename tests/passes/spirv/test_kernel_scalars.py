@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -26,6 +26,9 @@ from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
+
+if TYPE_CHECKING:
+    from tests.conftest import DispatchOf, RunOnLavapipe
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -378,23 +381,15 @@ def test_on_the_interpreter(number: int):
 
 
 @pytest.mark.vulkan
-def test_on_lavapipe(run_on_lavapipe: Callable[..., None], job: type[Any]):
+def test_on_lavapipe(run_on_lavapipe: RunOnLavapipe, dispatch_of: DispatchOf):
     jobs: list[Any] = []
     for cases in GROUPS:
         source, inputs = text(cases)
         program = compile_module(parse_text(source, ctx=context()), "lavapipe")
-        (dispatch,) = program.manifest.dispatches
         outputs = [np.zeros(COUNT, NUMPY[case.result]) for case in cases]
-        buffers = dict(enumerate([*(x.copy() for x in inputs), *outputs]))
-        jobs.append(
-            job(
-                program.code[dispatch.kernel].binary,
-                dispatch.entry_point,
-                dispatch.grid,
-                {(0, number): buffer for number, buffer in buffers.items()},
-                subgroup_size=8,
-            )
-        )
+        names = *program.manifest.arguments, *program.manifest.results
+        buffers = [*(x.copy() for x in inputs), *outputs]
+        jobs.append(dispatch_of(program, dict(zip(names, buffers, strict=True))))
     run_on_lavapipe(jobs, 300)
     for cases, done in zip(GROUPS, jobs, strict=True):
         results = list(done.buffers.values())[-len(cases) :]

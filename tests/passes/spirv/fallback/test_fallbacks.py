@@ -11,9 +11,8 @@ Covers: spirv/fallback/virtual_subgroups.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -34,8 +33,13 @@ from xdsl_spirv.serialization.decode.decoder import decode
 from xdsl_spirv.serialization.encode.encoder import encode
 from xdsl_spirv.serialization.encode.target import find_module
 from xdsl_spirv.testing.differential import Kernel, disagreements, generate, interpret
+from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.testing.workloads import Workload, workload
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.conftest import RunOnLavapipe
+    from tests.passes.conftest import Validate
 
 
 @dataclass(frozen=True)
@@ -183,7 +187,7 @@ def test_kernels_for_matrices_run_on_any_subgroups(
     for each in elsewhere(target, made_for, 2):
         (launch,) = each.program.manifest.dispatches
         options = Options(subgroup_size=subgroup_size)
-        x, y, z = map(int, launch.grid)
+        x, y, z = map(int, launch.workgroups)
         dispatch(each.module, launch.entry_point, (x, y, z), each.arrays, options=options)
         each.check()
 
@@ -202,7 +206,7 @@ func.func @main(%a: tensor<20x40xi8>, %b: tensor<40x24xi8>, %c: tensor<20x24xi32
 }"""  # noqa: E501
 
 
-def test_a_program_of_several_kernels(validate: Callable[..., None]):
+def test_a_program_of_several_kernels(validate: Validate):
     """Workgroups of 32 and 64 invocations, and one kernel of them has cooperative matrices."""
     passes = "linalg-to-spirv{target=nvidia-h200},spirv-to-vulkan12{target=lavapipe}"
     validate(PROGRAM, passes, inputs=3)
@@ -218,15 +222,15 @@ def test_a_program_of_several_kernels(validate: Callable[..., None]):
 
 
 @pytest.mark.vulkan
-def test_lavapipe_runs_kernels_for_another_device(
-    run_on_lavapipe: Callable[..., None], job: type[Any], spirv_val: str
-):
+def test_lavapipe_runs_kernels_for_another_device(run_on_lavapipe: RunOnLavapipe, spirv_val: str):
     """Made for subgroups of 32 with matrices of 16x16x16 and bfloat16, which lavapipe has not."""
     found = elsewhere("nvidia-h200", 32, ON_LAVAPIPE)
     jobs: list[Any] = []
     for each in found:
         (launch,) = each.program.manifest.dispatches
-        jobs.append(job(encode(each.module), launch.entry_point, launch.grid, each.arrays))
+        jobs.append(
+            Dispatch(encode(each.module), launch.entry_point, launch.workgroups, each.arrays)
+        )
     run_on_lavapipe(jobs)
     for each in found:
         each.check()

@@ -16,7 +16,7 @@ import json
 from collections.abc import Callable
 from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -39,7 +39,11 @@ from xdsl_spirv.testing.differential import Kernel, disagreements, generate, int
 from xdsl_spirv.testing.differential.families.operations import apply
 from xdsl_spirv.testing.differential.float_rules import RULES
 from xdsl_spirv.testing.differential.rules import Rule
+from xdsl_spirv.testing.dispatches import Dispatch
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.conftest import RunOnLavapipe
 
 Array = np.ndarray[Any, Any]
 
@@ -199,7 +203,7 @@ def test_a_copy_of_structs_moves_their_bytes(spirv_val: str):
     "device", ["interpreter", pytest.param("lavapipe", marks=pytest.mark.vulkan)]
 )
 def test_neighbours_store_parts_of_one_word(
-    dtype: Any, device: str, request: pytest.FixtureRequest, job: type[Any]
+    dtype: Any, device: str, request: pytest.FixtureRequest
 ):
     width = np.dtype(dtype).itemsize
     x = np.random.default_rng(1).integers(0, 256**width, 64).astype(dtype)
@@ -207,7 +211,7 @@ def test_neighbours_store_parts_of_one_word(
     module = lowered(bytes_text(f"i{8 * width}", width), SMALL)
     if device == "lavapipe":
         run = request.getfixturevalue("run_on_lavapipe")
-        run([job(encode(module), "main", (2, 1, 1), buffers)])
+        run([Dispatch(encode(module), "main", (2, 1, 1), buffers)])
     else:
         dispatch(module, "main", (2, 1, 1), buffers, options=Options(checks=checks))
         assert not checks.report.findings, str(checks.report)
@@ -376,11 +380,11 @@ def test_edges_give_what_numpy_gives():
 
 
 @pytest.mark.vulkan
-def test_lavapipe_gives_what_numpy_gives(run_on_lavapipe: Callable[..., None], job: type[Any]):
+def test_lavapipe_gives_what_numpy_gives(run_on_lavapipe: RunOnLavapipe):
     names = list(EXPRESSIONS)
     buffers = edge_buffers(names)
     run_on_lavapipe(
-        [job(encode(lowered(kernel_text(names))), "main", (COUNT // 32, 1, 1), buffers)]
+        [Dispatch(encode(lowered(kernel_text(names))), "main", (COUNT // 32, 1, 1), buffers)]
     )
     check_edges(names, buffers)
 
@@ -550,14 +554,14 @@ HASH = """func.func @main(%x: tensor<COUNTxi64>) -> tensor<COUNTxi64> {
 
 
 @pytest.mark.vulkan
-def test_lavapipe_hashes_in_words(bare: str, run_on_lavapipe: Callable[..., None], job: type[Any]):
+def test_lavapipe_hashes_in_words(bare: str, run_on_lavapipe: RunOnLavapipe):
     x = numbers(4).view(np.int64)
     program = compiler.compile(parse_text(HASH.replace("COUNT", str(COUNT))), bare)
     (launch,) = program.manifest.dispatches
     arrays = {program.manifest.inputs[0].name: x, program.manifest.outputs[0].name: x * 0}
     buffers = {(b.set, b.binding): arrays[b.buffer] for b in launch.bindings}
     binary = program.code[launch.kernel].binary
-    run_on_lavapipe([job(binary, launch.entry_point, launch.workgroups, buffers)])
+    run_on_lavapipe([Dispatch(binary, launch.entry_point, launch.workgroups, buffers)])
     mixed = (x.view(np.uint64) ^ x.view(np.uint64) >> 33) * np.uint64(2**64 - 49064778989728563)
     expected = (mixed ^ mixed >> 33).view(np.int64)
     np.testing.assert_array_equal(arrays[program.manifest.outputs[0].name], expected)
