@@ -3,7 +3,8 @@ Fixtures for tests of passes, and their types: import these below `TYPE_CHECKING
 
 `validate` checks that every pass of a pipeline keeps what a module computes. `write_code` runs the
 code that a helper writes in a kernel's dialects, `compute` what one writes in `spirv`.
-`generic_of` reads an operation from an MLIR file.
+`read_function` and
+`generic_of` read a function, and its only operation, from an MLIR file.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.rewriter import InsertPoint
 from xdsl.universe import Universe
@@ -42,7 +43,7 @@ from xdsl_spirv.passes.emit.emitter import Emitter
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
 from xdsl_spirv.runtime.elements import Array, dtype_of
-from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.serialization.encode.target import find_module
 
 
@@ -84,6 +85,7 @@ def validate(report_of: ReportOf) -> Validate:
     return check
 
 
+HERE = Path(__file__).parent
 INDEX = IndexType()
 STORAGE = spv.StorageClassAttr(spv.StorageClass.StorageBuffer)
 
@@ -235,7 +237,7 @@ class Compute(Protocol):
 
 @pytest.fixture(scope="session")
 def compute() -> Compute:
-    text = Path(__file__).with_name("elements.mlir").read_text()
+    text = (HERE / "elements.mlir").read_text()
 
     def before(store: spv.StoreOp, module: spv.ModuleOp) -> SpirvEmitter:
         return SpirvEmitter(InsertPoint.before(store), module, after=store.prev_op)
@@ -259,6 +261,37 @@ def compute() -> Compute:
     return run
 
 
+class ReadFunction(Protocol):
+    """
+    `read_function(file, name, **aliases)`: the text of a module with one function of an MLIR file.
+
+    The function is called main. Aliases are types and attributes that the file leaves to the test.
+    """
+
+    def __call__(self, path: str, name: str, /, **aliases: Attribute) -> str: ...
+
+
+def _find_function(module: ModuleOp, name: str) -> FuncOp:
+    functions = (op for op in module.body.block.ops if isinstance(op, FuncOp))
+    (function,) = (f for f in functions if f.sym_name.data == name)
+    return function
+
+
+@pytest.fixture(scope="session")
+def read_function() -> ReadFunction:
+    def read(path: str, name: str, /, **aliases: Attribute) -> str:
+        given = [
+            f"{'!' if isinstance(value, TypeAttribute) else '#'}{alias} = {value}\n"
+            for alias, value in aliases.items()
+        ]
+        function = _find_function(parse_text("".join(given) + (HERE / path).read_text()), name)
+        function.properties["sym_name"] = StringAttr("main")
+        function.detach()
+        return text_of(ModuleOp([function]))
+
+    return read
+
+
 class GenericOf(Protocol):
     """`generic_of(path, name)`: the only `linalg.generic` of a function of an MLIR file."""
 
@@ -267,12 +300,11 @@ class GenericOf(Protocol):
 
 @pytest.fixture(scope="session")
 def generic_of() -> GenericOf:
-    parse = cache(lambda path: parse_text((Path(__file__).parent / path).read_text()))
+    parse = cache(lambda path: parse_text((HERE / path).read_text()))
 
     def find(path: str, name: str) -> GenericOp:
-        functions = (op for op in parse(path).body.block.ops if isinstance(op, FuncOp))
-        (function,) = (f for f in functions if f.sym_name.data == name)
-        (op,) = (op for op in function.body.block.ops if isinstance(op, GenericOp))
+        ops = _find_function(parse(path), name).body.block.ops
+        (op,) = (op for op in ops if isinstance(op, GenericOp))
         return op
 
     return find

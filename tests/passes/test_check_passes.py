@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -24,7 +23,7 @@ from xdsl.passes import ModulePass, PassPipeline
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.universe import Universe
 
-from xdsl_spirv.compare.translation import Finding, Input, Report
+from xdsl_spirv.compare.translation import Finding, Input
 from xdsl_spirv.compare.translation.inputs import draw, edges
 from xdsl_spirv.compare.translation.shrink import Shrinker
 from xdsl_spirv.compiler.pipeline import linalg_to_spirv
@@ -43,8 +42,8 @@ from xdsl_spirv.serialization.raw.binary import decode
 from xdsl_spirv.tools.main import main
 from xdsl_spirv.universe import PASSES
 
-Validate = Callable[..., None]
-ReportOf = Callable[..., Report]
+if TYPE_CHECKING:
+    from tests.passes.conftest import ReportOf, Validate
 
 
 def matmul(m: int, n: int, k: int, element: str, result: str, init: bool = False) -> str:

@@ -13,7 +13,6 @@ import dataclasses
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,12 +32,11 @@ from xdsl_spirv.universe import NEEDS, PASSES, UNIVERSE
 from xdsl_spirv.upstream.passes_on_demand import contents
 
 if TYPE_CHECKING:
-    from tests.passes.conftest import ReportOf
+    from tests.passes.conftest import ReportOf, Validate
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "passes"
 FILECHECKS = sorted((ROOT / "tests" / "filecheck" / "passes").glob("*.mlir"))
-Validate = Callable[..., None]
 
 ELSEWHERE = {
     "form-attention": ("schedule/test_attention.py", "test_every_stage_computes_it"),

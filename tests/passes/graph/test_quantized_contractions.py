@@ -9,9 +9,7 @@ Covers: analysis/factors, graph/dequantized, graph/signs, graph/zero_point_sums,
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -29,7 +27,10 @@ from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.upstream.linalg_extensions import QUANTIZED
 
-Validate = Callable[..., None]
+if TYPE_CHECKING:
+    from tests.passes.conftest import ReadFunction, Validate
+
+FILE = "graph/quantized_contractions.mlir"
 PASSES = "linalg-quantized-to-contraction,linalg-to-contraction"
 
 
@@ -92,133 +93,48 @@ def test_named(name: str, zeros: str, validate: Validate):
     assert contractions(rewritten(text)) == ["s8 s8 s32"]
 
 
-@dataclass(frozen=True)
-class Body:
-    """A body of (a - za) * (b - zb), with the types of the zero points' tensors."""
-
-    lines: str
-    za: str = "i32"
-    zb: str = "i32"
-    maps: tuple[str, str] = ("", "")
-    types: str = "s8 s8 s32"
-
-
-X, Y = "%xx = arith.extsi %x : i8 to i32", "%yy = arith.extsi %y : i8 to i32"
-XU = "%xx = arith.extui %x : i8 to i32"
-SUBTRACT = "%f = arith.subi %xx, %za : i32\n%g = arith.subi %yy, %zb : i32"
 BODIES = {
-    "scalars": Body(f"{X}\n{Y}\n{SUBTRACT}"),
-    "mixed signs": Body(f"{XU}\n{Y}\n{SUBTRACT}", types="u8 s8 s32"),
-    "rows and columns": Body(f"{X}\n{Y}\n{SUBTRACT}", "tensor<5xi32>", "tensor<6xi32>", ("m", "n")),
-    "bytes of each column": Body(
-        f"{X}\n{Y}\n%f = arith.subi %xx, %za : i32\n"
-        "%z = arith.extsi %zb : i8 to i32\n%g = arith.subi %yy, %z : i32",
-        zb="tensor<6xi8>",
-        maps=("", "n"),
-    ),
-    "differences of 16 bits": Body(
-        "%xx = arith.extui %x : i8 to i16\n%z = arith.constant 117 : i16\n"
-        "%d = arith.subi %xx, %z : i16\n%f = arith.extsi %d : i16 to i32\n"
-        "%yy = arith.extsi %y : i8 to i16\n%w = arith.extsi %zb : i8 to i16\n"
-        "%e = arith.subi %yy, %w : i16\n%g = arith.extsi %e : i16 to i32",
-        zb="tensor<6xi8>",
-        maps=("", "n"),
-        types="u8 s8 s32",
-    ),
-    "added, and one only": Body(
-        f"{XU}\n%z = arith.constant -128 : i32\n%f = arith.addi %z, %xx : i32\n"
-        "%g = arith.extsi %y : i8 to i32",
-        types="u8 s8 s32",
-    ),
-    "added arguments": Body(
-        f"{X}\n{Y}\n%f = arith.addi %xx, %za : i32\n%g = arith.addi %yy, %zb : i32"
-    ),
+    "scalars": "s8 s8 s32",
+    "mixed_signs": "u8 s8 s32",
+    "rows_and_columns": "s8 s8 s32",
+    "bytes_of_each_column": "s8 s8 s32",
+    "differences_of_16_bits": "u8 s8 s32",
+    "added_and_one_only": "u8 s8 s32",
+    "added_arguments": "s8 s8 s32",
 }
-"""Sums over K of f * g, in every spelling."""
+"""Functions of quantized_contractions.mlir, and the types of the contraction that each becomes."""
 
 
-def generic(body: Body) -> str:
-    maps = ", ".join(
-        f"affine_map<(m, n, k) -> ({x})>" for x in ("m, k", "k, n", *body.maps, "m, n")
-    )
-    types = f"tensor<5x9xi8>, tensor<9x6xi8>, {body.za}, {body.zb}"
-    elements = [
-        t.removeprefix("tensor<").removesuffix(">").split("x")[-1] for t in (body.za, body.zb)
-    ]
-    kinds = '["parallel", "parallel", "reduction"]'
-    arguments = f"%a: tensor<5x9xi8>, %b: tensor<9x6xi8>, %p: {body.za}, %q: {body.zb}"
-    return f"""func.func @main({arguments}, %o: tensor<5x6xi32>) -> tensor<5x6xi32> {{
-  %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = {kinds}}}
-      ins(%a, %b, %p, %q : {types}) outs(%o : tensor<5x6xi32>) {{
-  ^bb0(%x: i8, %y: i8, %za: {elements[0]}, %zb: {elements[1]}, %c: i32):
-    {body.lines}
-    %t = arith.muli %g, %f : i32
-    %s = arith.addi %t, %c : i32
-    linalg.yield %s : i32
-  }} -> tensor<5x6xi32>
-  return %r : tensor<5x6xi32>
-}}"""
-
-
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_bodies(body: Body, validate: Validate):
-    text = generic(body)
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies(name: str, validate: Validate, read_function: ReadFunction):
+    text = read_function(FILE, name)
     validate(text, PASSES, inputs=3)
-    assert contractions(rewritten(text)) == [body.types]
+    assert contractions(rewritten(text)) == [BODIES[name]]
 
 
-KEPT = {
-    "a zero point of each term": Body(f"{X}\n{Y}\n{SUBTRACT}", "tensor<9xi32>", maps=("k", "")),
-    "a difference that may wrap": Body(
-        "%z = arith.constant 3 : i8\n%d = arith.subi %x, %z : i8\n"
-        "%f = arith.extsi %d : i8 to i32\n%g = arith.extsi %y : i8 to i32"
-    ),
-}
-
-
-@pytest.mark.parametrize("body", KEPT.values(), ids=KEPT)
-def test_other_sums_than_of_shifted_integers_stay(body: Body):
-    text = generic(body)
+@pytest.mark.parametrize("name", ["a_zero_point_of_each_term", "a_difference_that_may_wrap"])
+def test_other_sums_than_of_shifted_integers_stay(name: str, read_function: ReadFunction):
+    text = read_function(FILE, name)
     assert str(rewritten(text)) == str(parse_text(text))
 
 
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_same_signs(body: Body, validate: Validate):
-    text = generic(body)
+@pytest.mark.parametrize("name", BODIES)
+def test_same_signs(name: str, validate: Validate, read_function: ReadFunction):
+    text = read_function(FILE, name)
     validate(text, "linalg-quantized-to-contraction{same_signs=true}", inputs=3)
     assert contractions(rewritten(text, same_signs=True)) == ["s8 s8 s32"]
 
 
-def test_same_signs_of_constants(validate: Validate):
+def test_same_signs_of_constants(validate: Validate, read_function: ReadFunction):
     """The operand changes whose new zero point meets sums that are known."""
-    maps = ", ".join(f"affine_map<(m, n, k) -> ({x})>" for x in ("m, k", "k, n", "m, n"))
-    weights = "arith.constant dense<[[1, -2], [255, 128]]> : tensor<2x2xi8>"
-    text = f"""func.func @main(%a: tensor<2x2xi8>, %c: tensor<2x2xi32>) -> tensor<2x2xi32> {{
-      %w = {weights}
-      %r = linalg.generic {{
-        indexing_maps = [{maps}],
-        iterator_types = ["parallel", "parallel", "reduction"]
-      }} ins(%a, %w : tensor<2x2xi8>, tensor<2x2xi8>) outs(%c : tensor<2x2xi32>) {{
-      ^bb0(%x: i8, %y: i8, %acc: i32):
-        %xx = arith.extsi %x : i8 to i32
-        %yy = arith.extui %y : i8 to i32
-        %p = arith.muli %xx, %yy : i32
-        %s = arith.addi %acc, %p : i32
-        linalg.yield %s : i32
-      }} -> tensor<2x2xi32>
-      return %r : tensor<2x2xi32>
-    }}"""
+    text = read_function(FILE, "a_constant_without_signs")
     validate(text, "linalg-quantized-to-contraction{same_signs=true}", inputs=3)
     module = rewritten(text, same_signs=True)
     assert contractions(module) == ["u8 u8 u32"]
     assert contractions(rewritten(text, target="nvidia-h200")) == ["u8 u8 u32"]
     assert contractions(rewritten(text)) == ["s8 u8 s32"]
-    plain = generic(
-        Body(f"{XU}\n%f = arith.addi %xx, %z : i32\n{Y}\n%g = arith.addi %yy, %z : i32")
-    )
-    zero = plain.replace("  %r =", "  %z = arith.constant 0 : i32\n  %r =")
+    zero, one = (read_function(FILE, f"known_to_be_{number}") for number in (0, 1))
     assert contractions(rewritten(zero, target="nvidia-h200")) == ["u8 s8 s32"]
-    one = plain.replace("  %r =", "  %z = arith.constant 1 : i32\n  %r =")
     assert contractions(rewritten(one, target="nvidia-h200")) == ["s8 s8 s32"]
     assert len([op for op in module.walk() if isinstance(op, linalg.ops.FillOp)]) == 0
 

@@ -11,81 +11,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import FloatAttr, TensorType, f32
+from xdsl.ir import Attribute
 
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools import khronos
 
 if TYPE_CHECKING:
-    from tests.passes.conftest import Validate
+    from tests.passes.conftest import ReadFunction, Validate
 
+FILE = "schedule/fold_norms.mlir"
 TARGET = "nvidia-h200"
 
 EPSILON = 1e-5
 
 
-def generic(name: str, maps: str, inputs: dict[str, str], out: str, body: str) -> str:
-    """A `linalg.generic` whose maps are letters (`mk:mk,m`), summing up what the result lacks."""
-    loops, _, places = maps.partition(":")
-    names = ", ".join(loops)
-    affine = ", ".join(f"affine_map<({names}) -> ({', '.join(p)})>" for p in places.split(","))
-    result = places.split(",")[-1]
-    kinds = ", ".join('"parallel"' if loop in result else '"reduction"' for loop in loops)
-    arguments = ", ".join(f"%{letter}: f32" for letter in [*"abc"[: len(inputs)], "t"])
-    return f"""
-  %{name} = linalg.generic {{indexing_maps = [{affine}], iterator_types = [{kinds}]}}
-    ins({", ".join(inputs)} : {", ".join(inputs.values())}) outs({out}) {{
-  ^bb0({arguments}):
-    {body}
-    linalg.yield %r : f32
-  }} -> {out.partition(" : ")[2]}"""
-
-
-def program(m: int, n: int, k: int, divides: bool, products: int, shows: bool) -> str:
-    """
-    Products of an RMS norm of `m` rows of `k` elements, each plus a bias; `shows` the norm, too.
-    """
-    x, row, g, w, y = (f"tensor<{s}xf32>" for s in (f"{m}x{k}", m, k, f"{n}x{k}", f"{m}x{n}"))
-    scale = "%r = arith.divf %a, %b : f32" if divides else "%r = arith.mulf %a, %b : f32"
-    times = "%r = arith.mulf %a, %b : f32"
-    inverse = "%r = math.sqrt %p : f32" if divides else "%r = math.rsqrt %p : f32"
-    body = f"""
-  %zero = arith.constant 0.0 : f32
-  %er = tensor.empty() : {row}
-  %ex = tensor.empty() : {x}
-  %ey = tensor.empty() : {y}
-  %zr = linalg.fill ins(%zero : f32) outs(%er : {row}) -> {row}
-  %zy = linalg.fill ins(%zero : f32) outs(%ey : {y}) -> {y}"""
-    body += generic(
-        "ss", "mk:mk,m", {"%x": x}, f"%zr : {row}",
-        "%q = arith.mulf %a, %a : f32\n%r = arith.addf %t, %q : f32",
-    )  # fmt: skip
-    body += generic(
-        "s", "m:m,m", {"%ss": row}, f"%er : {row}",
-        f"%c = arith.constant {1 / k:.9e} : f32\n%e = arith.constant {EPSILON:.9e} : f32\n"
-        f"%q = arith.mulf %a, %c : f32\n%p = arith.addf %q, %e : f32\n{inverse}",
-    )  # fmt: skip
-    body += generic("v", "mk:mk,m,mk", {"%x": x, "%s": row}, f"%ex : {x}", scale)
-    body += generic("y", "mk:mk,k,mk", {"%v": x, "%g": g}, f"%ex : {x}", times)
-    for number in range(products):
-        body += generic(
-            f"p{number}", "mnk:mk,nk,mn", {"%y": x, f"%w{number}": w}, f"%zy : {y}",
-            "%q = arith.mulf %a, %b : f32\n%r = arith.addf %t, %q : f32",
-        )  # fmt: skip
-        body += generic(
-            f"r{number}", "mn:mn,mn,mn", {f"%p{number}": y, "%bias": y}, f"%ey : {y}",
-            "%r = arith.addf %a, %b : f32",
-        )  # fmt: skip
-    weights = "".join(f", %w{number}: {w}" for number in range(products))
-    results = [f"%r{number}" for number in range(products)] + (["%y"] if shows else [])
-    types = ", ".join([y] * products + ([x] if shows else []))
-    return f"""
-func.func @main(%x: {x}, %g: {g}, %bias: {y}{weights}) -> ({types}) {{{body}
-  return {", ".join(results)} : {types}
-}}"""
+def types_of(m: int, n: int, k: int) -> dict[str, Attribute]:
+    """The aliases that fold_norms.mlir needs for a size."""
+    shapes = {"x": [m, k], "rows": [m], "columns": [k], "w": [n, k], "y": [m, n]}
+    types = {name: TensorType(f32, shape) for name, shape in shapes.items()}
+    return {**types, "inverse": FloatAttr(1 / k, f32)}
 
 
 def inputs_of(m: int, n: int, k: int, products: int) -> list[Any]:
@@ -100,18 +50,19 @@ def expected(x: Any, g: Any, bias: Any, *weights: Any) -> list[Any]:
     return [normal @ w.T.astype(np.float64) + bias for w in weights]
 
 
-def compiled(text: str) -> Any:
+def compiled(text: str) -> Program:
     return compile_module(parse_text(text), TARGET)
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "k", "divides", "products"),
-    [(1, 37, 128, False, 1), (1, 300, 36, True, 2), (3, 70, 130, False, 1), (2, 33, 259, True, 1)],
+    ("name", "m", "n", "k"),
+    [("once", 1, 37, 128), ("twice", 1, 300, 36), ("once", 3, 70, 130), ("twice", 2, 33, 259)],
 )
 def test_a_norm_is_part_of_its_products(
-    m: int, n: int, k: int, divides: bool, products: int, spirv_val: str
+    name: str, m: int, n: int, k: int, read_function: ReadFunction, spirv_val: str
 ):
-    made = compiled(program(m, n, k, divides, products, False))
+    made = compiled(read_function(FILE, name, **types_of(m, n, k)))
+    products = {"once": 1, "twice": 2}[name]
     assert len(made.manifest.dispatches) == products
     for code in made.code.values():
         assert khronos.spirv_val(code.binary) == ""
@@ -125,14 +76,17 @@ def test_a_norm_is_part_of_its_products(
 
 
 @pytest.mark.parametrize(
-    ("rows", "shows"), [pytest.param(1, True, id="read by others"), pytest.param(64, False)]
+    ("name", "rows"), [pytest.param("shown", 1, id="read by others"), ("once", 64)]
 )
-def test_a_norm_that_others_read_or_of_many_rows_stays(rows: int, shows: bool):
-    made = compiled(program(rows, 64, 64, False, 1, shows))
+def test_a_norm_that_others_read_or_of_many_rows_stays(
+    name: str, rows: int, read_function: ReadFunction
+):
+    made = compiled(read_function(FILE, name, **types_of(rows, 64, 64)))
     assert len(made.manifest.dispatches) == 2
 
 
-def test_the_pass_keeps_what_is_computed(validate: Validate):
+def test_the_pass_keeps_what_is_computed(validate: Validate, read_function: ReadFunction):
     passes = linalg_to_spirv(TARGET)
     names = [each.name for each in passes]
-    validate(program(2, 20, 24, True, 2, False), passes[: names.index("fold-norms") + 1], inputs=2)
+    text = read_function(FILE, "twice", **types_of(2, 20, 24))
+    validate(text, passes[: names.index("fold-norms") + 1], inputs=2)

@@ -7,7 +7,7 @@ Covers: analysis/column_readers, kernel/column_readers_code.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -16,7 +16,11 @@ from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.passes.conftest import ReadFunction
 
 TARGET = "nvidia-h200"
 K = 512
@@ -101,7 +105,7 @@ def numbers(m: int, n: int) -> tuple[Any, ...]:
     return tuple(draw.integers(-3, 4, s).astype(np.float32) for s in ((m, K), (n, K), (m, n)))
 
 
-def compiled(text: str) -> Any:
+def compiled(text: str) -> Program:
     return compile_module(parse_text(text), TARGET)
 
 
@@ -142,65 +146,6 @@ def test_halves_are_taken_in_turns(n: int, columns: int, along: int, spirv_val: 
     np.testing.assert_allclose(result, first / (second + 1000), rtol=1e-6)
 
 
-def turned(apart: bool = False) -> str:
-    """
-    8 of 12 columns are turned by pairs, of neighbours or of the halves of 4 `apart`: 4 of them a
-    result, 4 a row of a state, behind the past; the others are a row of another state.
-    """
-    p, state = "tensor<1x12xf32>", "tensor<6x4xf16>"
-    pairs, side = ("2x2", 1) if not apart else ("2x2", 0)
-    other = "1 - i, j" if side == 0 else "i, 1 - j"
-
-    def nest(name: str, start: int) -> str:
-        part, pair = "tensor<1x4xf32>", f"tensor<{pairs}xf32>"
-        return f"""
-  %s{name} = tensor.extract_slice %q[0, {start}] [1, 4] [1, 1] : {p} to {part}
-  %f{name} = tensor.collapse_shape %s{name} [[0, 1]] : {part} into tensor<4xf32>
-  %v{name} = tensor.expand_shape %f{name} [[0, 1]] output_shape [2, 2]
-    : tensor<4xf32> into {pair}
-  %e{name} = tensor.empty() : tensor<{pairs}xf16>
-  %t{name} = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>,
-      affine_map<(i, j) -> ({other})>, affine_map<(i, j) -> (i, j)>],
-      iterator_types = ["parallel", "parallel"]}}
-    ins(%v{name}, %v{name} : {pair}, {pair}) outs(%e{name} : tensor<{pairs}xf16>) {{
-  ^bb0(%a: f32, %b: f32, %o: f16):
-    %side = linalg.index {side} : index
-    %number = arith.index_cast %side : index to i32
-    %zero{name} = arith.constant 0 : i32
-    %first = arith.cmpi eq, %number, %zero{name} : i32
-    %negative = arith.negf %b : f32
-    %turn = arith.select %first, %negative, %b : f32
-    %r = arith.addf %a, %turn : f32
-    %h = arith.truncf %r : f32 to f16
-    linalg.yield %h : f16
-  }} -> tensor<{pairs}xf16>
-  %c{name} = tensor.collapse_shape %t{name} [[0, 1]] : tensor<{pairs}xf16> into tensor<4xf16>
-  %r{name} = tensor.expand_shape %c{name} [[0, 1]] output_shape [1, 4]
-    : tensor<4xf16> into tensor<1x4xf16>"""
-
-    return f"""
-func.func @main(%x: tensor<1x{K}xf32>, %w: tensor<12x{K}xf32>, %bias: {p}, %past: index,
-    %k: {state} {{program.state = 1 : i64, program.value = dense<0.0> : {state}}},
-    %v: {state} {{program.state = 2 : i64, program.value = dense<0.0> : {state}}})
-    -> (tensor<1x4xf16>, {state}, {state}) {{
-  {product(1, 12, FOLDED)}
-  {nest("a", 0)}
-  {nest("b", 4)}
-  %k1 = tensor.insert_slice %rb into %k[%past, 0] [1, 4] [1, 1] : tensor<1x4xf16> into {state}
-  %sv = tensor.extract_slice %q[0, 8] [1, 4] [1, 1] : {p} to tensor<1x4xf32>
-  %ev = tensor.empty() : tensor<1x4xf16>
-  %tv = linalg.generic {{indexing_maps = [{SAME}, {SAME}],
-      iterator_types = ["parallel", "parallel"]}}
-    ins(%sv : tensor<1x4xf32>) outs(%ev : tensor<1x4xf16>) {{
-  ^bb0(%a: f32, %o: f16):
-    %h = arith.truncf %a : f32 to f16
-    linalg.yield %h : f16
-  }} -> tensor<1x4xf16>
-  %v1 = tensor.insert_slice %tv into %v[%past, 0] [1, 4] [1, 1] : tensor<1x4xf16> into {state}
-  return %ra, %k1, %v1 : tensor<1x4xf16>, {state}, {state}
-}}"""
-
-
 def rotated(x: Any, apart: bool) -> Any:
     pairs = x.reshape(2, 2) if not apart else x.reshape(2, 2).T
     first, second = pairs[:, 0], pairs[:, 1]
@@ -209,8 +154,10 @@ def rotated(x: Any, apart: bool) -> Any:
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_rotated_columns_go_into_states(apart: bool, spirv_val: str):
-    made = compiled(turned(apart))
+def test_rotated_columns_go_into_states(apart: bool, read_function: ReadFunction, spirv_val: str):
+    """8 of 12 columns are turned by pairs, of neighbours or of the halves of 4 `apart`."""
+    name = "turned_halves" if apart else "turned_neighbours"
+    made = compiled(read_function("schedule/fold_readers.mlir", name))
     assert len(made.manifest.dispatches) == 1
     for code in made.code.values():
         assert khronos.spirv_val(code.binary) == ""
