@@ -1,6 +1,7 @@
 // Sums over K of (a - za) * (b - zb) in every spelling, for test_quantized_contractions.py.
 
 #mk = affine_map<(m, n, k) -> (m, k)>
+#nk = affine_map<(m, n, k) -> (n, k)>
 #kn = affine_map<(m, n, k) -> (k, n)>
 #mn = affine_map<(m, n, k) -> (m, n)>
 #m = affine_map<(m, n, k) -> (m)>
@@ -180,4 +181,19 @@ func.func @a_constant_without_signs(%a: tensor<2x2xi8>, %c: tensor<2x2xi32>) -> 
     linalg.yield %s : i32
   } -> tensor<2x2xi32>
   return %r : tensor<2x2xi32>
+}
+
+func.func @turned_weights(%a: tensor<21x48xi8>, %b: tensor<37x48xi8>) -> tensor<21x37xi32> {
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<21x37xi32>
+  %c = linalg.fill ins(%zero : i32) outs(%e : tensor<21x37xi32>) -> tensor<21x37xi32>
+  %r = linalg.generic {indexing_maps = [#mk, #nk, #mn], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<21x48xi8>, tensor<37x48xi8>) outs(%c : tensor<21x37xi32>) {
+  ^bb0(%x: i8, %y: i8, %acc: i32):
+    %xx = arith.extui %x : i8 to i32
+    %yy = arith.extsi %y : i8 to i32
+    %p = arith.muli %xx, %yy : i32
+    %s = arith.addi %acc, %p : i32
+    linalg.yield %s : i32
+  } -> tensor<21x37xi32>
+  return %r : tensor<21x37xi32>
 }

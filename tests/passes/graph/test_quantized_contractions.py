@@ -14,8 +14,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from xdsl.dialects import arith, linalg
-from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+    f32,
+    i8,
+    i64,
+)
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.compiler.pipeline import LinalgToSPIRVPass
@@ -251,57 +261,22 @@ def test_sums_of_constants_are_folded():
     assert np.array_equal(reference(module, [a, zero]), reference(parse_text(text), [a, zero]))
 
 
-def dequantized(channels: bool, zero: int, pad: bool) -> str:
+def dequantized(read_function: ReadFunction, channels: bool, zero: int, pad: bool) -> str:
     """A QDQ convolution as torch-mlir writes it, of bytes and signed weights."""
-    scale = "tensor<4xf32>" if channels else "f32"
-    place = "(f)" if channels else "()"
-    size = 8 if pad else 6
-    padding = """%p = tensor.pad %x low[0, 0, 1, 1] high[0, 0, 1, 1] {
-  ^bb0(%i: index, %j: index, %k: index, %l: index):
-    tensor.yield %none : f32
-  } : tensor<1x3x6x6xf32> to tensor<1x3x8x8xf32>"""
-    image, result = f"tensor<1x3x{size}x{size}xf32>", f"tensor<1x4x{size - 2}x{size - 2}xf32>"
-    arguments = f"%q: tensor<1x3x6x6xi8>, %w: tensor<4x1x3x3x3xi8>, %s: {scale}, %c: {result}"
-    four = '["parallel", "parallel", "parallel", "parallel"]'
-    same = "affine_map<(n, c, h, w) -> (n, c, h, w)>"
-    five = "affine_map<(f, g, c, h, w) -> (f, g, c, h, w)>"
-    return f"""func.func @main({arguments}) -> {result} {{
-  %none = arith.constant 0.0 : f32
-  %scale = arith.constant 0.02 : f32
-  %zero = arith.constant {zero} : i64
-  %e0 = tensor.empty() : tensor<1x3x6x6xf32>
-  %x = linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = {four}}}
-      ins(%q : tensor<1x3x6x6xi8>) outs(%e0 : tensor<1x3x6x6xf32>) {{
-  ^bb0(%in: i8, %out: f32):
-    %0 = arith.extui %in : i8 to i64
-    %1 = arith.subi %0, %zero : i64
-    %2 = arith.sitofp %1 : i64 to f32
-    %3 = arith.mulf %2, %scale : f32
-    linalg.yield %3 : f32
-  }} -> tensor<1x3x6x6xf32>
-  {padding if pad else ""}
-  %e1 = tensor.empty() : tensor<4x1x3x3x3xf32>
-  %y5 = linalg.generic {{indexing_maps = [{five}, affine_map<(f, g, c, h, w) -> {place}>, {five}],
-      iterator_types = ["parallel", {four[1:]}}}
-      ins(%w, %s : tensor<4x1x3x3x3xi8>, {scale}) outs(%e1 : tensor<4x1x3x3x3xf32>) {{
-  ^bb0(%in: i8, %sw: f32, %out: f32):
-    %0 = arith.sitofp %in : i8 to f32
-    %1 = arith.mulf %0, %sw : f32
-    linalg.yield %1 : f32
-  }} -> tensor<4x1x3x3x3xf32>
-  %y = tensor.collapse_shape %y5 [[0, 1], [2], [3], [4]]
-      : tensor<4x1x3x3x3xf32> into tensor<4x3x3x3xf32>
-  %r = linalg.conv_2d_nchw_fchw ins(%{"p" if pad else "x"}, %y : {image}, tensor<4x3x3x3xf32>)
-      outs(%c : {result}) -> {result}
-  return %r : {result}
-}}"""
+    return read_function(
+        "graph/dequantized.mlir",
+        "padded" if pad else "plain",
+        zero=IntegerAttr(zero, i64),
+        scale=TensorType(f32, [4]) if channels else f32,
+        place=AffineMapAttr(AffineMap(5, 0, (AffineDimExpr(0),) if channels else ())),
+    )
 
 
 @pytest.mark.parametrize("pad", [False, True])
 @pytest.mark.parametrize("zero", [0, 117, 255])
 @pytest.mark.parametrize("channels", [False, True])
-def test_dequantized(channels: bool, zero: int, pad: bool):
-    text = dequantized(channels, zero, pad)
+def test_dequantized(channels: bool, zero: int, pad: bool, read_function: ReadFunction):
+    text = dequantized(read_function, channels, zero, pad)
     module = rewritten(text)
     assert contractions(module) == ["s8 u8 s32"]
     generator = np.random.default_rng(zero)
@@ -320,51 +295,6 @@ def test_dequantized(channels: bool, zero: int, pad: bool):
     assert np.abs(found - expected).max() <= bound
     assert np.abs(expected).max() > 1000 * bound
     assert str(rewritten(text, dequantized=False)) == str(parse_text(text))
-
-
-def centred(zero: str, pad: bool) -> str:
-    """A depthwise convolution of unsigned bytes less a zero point, padded with zeros of 32 bits."""
-    size = 7 if pad else 6
-    padding = """%p = tensor.pad %x low[0, 0, 0, 1] high[0, 0, 1, 0] {
-  ^bb0(%i: index, %j: index, %k: index, %l: index):
-    tensor.yield %none : i32
-  } : tensor<1x3x6x6xi32> to tensor<1x3x7x7xi32>"""
-    four = '["parallel", "parallel", "parallel", "parallel"]'
-    same = "affine_map<(n, c, h, w) -> (n, c, h, w)>"
-    place = (
-        "affine_map<(n, c, h, w) -> (0, c)>" if zero == "1x3x" else "affine_map<(n, c, h, w) -> ()>"
-    )
-    result = f"tensor<1x3x{size - 2}x{size - 2}xi32>"
-    return f"""func.func @main(%q: tensor<1x3x6x6xi8>, %z: tensor<{zero}i8>, %w: tensor<3x3x3xi8>)
-    -> {result} {{
-  %none = arith.constant 0 : i32
-  %e0 = tensor.empty() : tensor<1x3x6x6xi32>
-  %x = linalg.generic {{indexing_maps = [{same}, {place}, {same}], iterator_types = {four}}}
-      ins(%q, %z : tensor<1x3x6x6xi8>, tensor<{zero}i8>) outs(%e0 : tensor<1x3x6x6xi32>) {{
-  ^bb0(%in: i8, %zero: i8, %out: i32):
-    %0 = arith.extui %in : i8 to i32
-    %1 = arith.extui %zero : i8 to i32
-    %2 = arith.subi %0, %1 : i32
-    linalg.yield %2 : i32
-  }} -> tensor<1x3x6x6xi32>
-  {padding if pad else ""}
-  %e1 = tensor.empty() : {result}
-  %c = linalg.fill ins(%none : i32) outs(%e1 : {result}) -> {result}
-  %r = linalg.generic {{indexing_maps = [
-      affine_map<(n, c, h, w, i, j) -> (n, c, h + i, w + j)>,
-      affine_map<(n, c, h, w, i, j) -> (c, i, j)>,
-      affine_map<(n, c, h, w, i, j) -> (n, c, h, w)>],
-      iterator_types = [{four[1:-1]}, "reduction", "reduction"]}}
-      ins(%{"p" if pad else "x"}, %w : tensor<1x3x{size}x{size}xi32>, tensor<3x3x3xi8>)
-      outs(%c : {result}) {{
-  ^bb0(%a: i32, %b: i8, %acc: i32):
-    %0 = arith.extsi %b : i8 to i32
-    %1 = arith.muli %a, %0 : i32
-    %2 = arith.addi %acc, %1 : i32
-    linalg.yield %2 : i32
-  }} -> {result}
-  return %r : {result}
-}}"""
 
 
 @pytest.mark.parametrize(("size", "types"), [(512, "u8 s8 s32"), (2048, "s8 s8 s32")])
@@ -390,26 +320,9 @@ def test_two_signs_become_one_where_that_pays(size: int, types: str):
     assert contractions(rewritten(text, target="lavapipe")) == ["u8 s8 s32"]
 
 
-def test_signs_turn_in_words_on_the_way():
+def test_signs_turn_in_words_on_the_way(read_function: ReadFunction):
     """Sixteen or eight bytes by one exclusive or; nothing outside of them counts."""
-    maps = ", ".join(f"affine_map<(m, n, k) -> ({x})>" for x in ("m, k", "n, k", "m, n"))
-    text = f"""func.func @main(%a: tensor<21x48xi8>, %b: tensor<37x48xi8>) -> tensor<21x37xi32> {{
-      %zero = arith.constant 0 : i32
-      %e = tensor.empty() : tensor<21x37xi32>
-      %c = linalg.fill ins(%zero : i32) outs(%e : tensor<21x37xi32>) -> tensor<21x37xi32>
-      %r = linalg.generic {{
-        indexing_maps = [{maps}],
-        iterator_types = ["parallel", "parallel", "reduction"]
-      }} ins(%a, %b : tensor<21x48xi8>, tensor<37x48xi8>) outs(%c : tensor<21x37xi32>) {{
-      ^bb0(%x: i8, %y: i8, %acc: i32):
-        %xx = arith.extui %x : i8 to i32
-        %yy = arith.extsi %y : i8 to i32
-        %p = arith.muli %xx, %yy : i32
-        %s = arith.addi %acc, %p : i32
-        linalg.yield %s : i32
-      }} -> tensor<21x37xi32>
-      return %r : tensor<21x37xi32>
-    }}"""
+    text = read_function(FILE, "turned_weights")
     program = compile_module(rewritten(text, same_signs=True), "lavapipe")
     generator = np.random.default_rng(1)
     a, b = (generator.integers(-128, 128, (n, 48)).astype(np.int8) for n in (21, 37))
@@ -424,25 +337,34 @@ def test_signs_turn_in_words_on_the_way():
 
 @pytest.mark.parametrize("same_signs", [False, True])
 @pytest.mark.parametrize("pad", [False, True])
-@pytest.mark.parametrize("zero", ["", "1x3x"])
-def test_integers_less_a_zero_point(zero: str, pad: bool, same_signs: bool):
+@pytest.mark.parametrize("channels", [False, True])
+def test_integers_less_a_zero_point(
+    channels: bool, pad: bool, same_signs: bool, read_function: ReadFunction
+):
     """Multiplies bytes, unless the padding's number would differ between channels."""
-    text = centred(zero, pad)
+    text = read_function(
+        "graph/centred.mlir",
+        "padded" if pad else "plain",
+        zero=TensorType(i8, [1, 3] if channels else []),
+        place=AffineMapAttr(
+            AffineMap(4, 0, (AffineConstantExpr(0), AffineDimExpr(1)) if channels else ())
+        ),
+    )
     module = rewritten(text, same_signs=same_signs)
     image = "s8" if same_signs else "u8"
-    factors = ["s32" if pad and zero else image, "s8"]
+    factors = ["s32" if pad and channels else image, "s8"]
     assert [sorted(types.split()) for types in contractions(module)] == [sorted([*factors, "s32"])]
-    generator = np.random.default_rng(len(zero))
+    generator = np.random.default_rng(channels)
     q = generator.integers(-128, 128, (1, 3, 6, 6)).astype(np.int8)
-    z = generator.integers(-128, 128, (1, 3) if zero else ()).astype(np.int8)
+    z = generator.integers(-128, 128, (1, 3) if channels else ()).astype(np.int8)
     w = generator.integers(-128, 128, (3, 3, 3)).astype(np.int8)
     (result,) = reference(module, [q, z, w])
     assert np.array_equal(result, reference(parse_text(text), [q, z, w])[0])
 
 
-def test_a_sign_is_changed_under_a_padding():
+def test_a_sign_is_changed_under_a_padding(read_function: ReadFunction):
     """In the kernel of the convolution, where the target multiplies bytes of one sign only."""
-    module = lowered(dequantized(True, 117, True), "lavapipe")
+    module = lowered(dequantized(read_function, True, 117, True), "lavapipe")
     module.verify()
     assert "spirv.BitwiseXor" in str(module)
     assert "@move_" not in str(module)
