@@ -134,7 +134,7 @@ def contraction(case: str, parts: int = 1) -> Contraction | None:
 def candidates(one: Contraction, target: Target) -> dict[str, Plan]:
     """The schedules that fit, of the first path that has any."""
     fitting: dict[str, Plan] = {}
-    for _, listed in candidates_of(one, target):
+    for listed in candidates_of(one, target):
         for planned in listed:
             if not any(planned.problems()):
                 fitting.setdefault(_normal(str(planned.schedule)), planned)

@@ -26,7 +26,8 @@ from tuning import GROUPS, engine_of, parser, sources
 from xdsl_spirv.jobs.job import LAVAPIPE
 from xdsl_spirv.jobs.options import status_of
 from xdsl_spirv.jobs.store import Store
-from xdsl_spirv.passes.schedule.assign_schedule import choose
+from xdsl_spirv.passes.schedule.choosing import choose
+from xdsl_spirv.passes.schedule.paths import TILED, Decisions
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.tuning.bench import DeviceBench
@@ -38,7 +39,10 @@ from xdsl_spirv.tools.tuning.search import Options
 def schedules(source: Source, files: Mapping[str, str]) -> dict[str, str]:
     """The schedules of a contraction by who chose them: target files by name, and the table."""
     contraction = pricing_of(source).contraction
-    chosen = {who: str(choose(contraction, load(file))) for who, file in files.items()}
+    chosen = {
+        who: str(choose(contraction, load(file), Decisions(), TILED).schedule)
+        for who, file in files.items()
+    }
     tuned = lookup(contraction, load(source.target))
     return {**chosen, "tuned": chosen["now"] if tuned is None else str(tuned)}
 

@@ -50,7 +50,7 @@ def schedules(product: Product, target: str) -> list[str]:
     if one is None:
         return []
     estimates: dict[str, float] = {}
-    for _, candidates in candidates_of(one, device):
+    for candidates in candidates_of(one, device):
         for planned in candidates:
             if not any(planned.problems()):
                 estimates.setdefault(str(planned.schedule), planned.seconds)

@@ -54,7 +54,7 @@ from xdsl_spirv.passes.graph.layouts import (
     weight_of,
     with_type,
 )
-from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows, window_or_reason
+from xdsl_spirv.passes.schedule.choosing import choose as choose_plan
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import LAYOUT, Decisions, Limits, note_before_schedules
 from xdsl_spirv.targets import Target
@@ -436,22 +436,12 @@ class Estimates:
             from xdsl_spirv.passes.schedule.window import seconds_of_taps
 
             return Estimate(max(least, seconds_of_taps(contraction, self.target)))
-        own = window_or_reason(contraction, self.target)
-        if isinstance(own, str):
-            own = choose_rows(contraction, self.target, self.decisions)
-        if not isinstance(own, str):
-            return Estimate(max(least, own.seconds))
         try:
-            tiled = cheapest(contraction, self.target, self.decisions)
+            plan = choose_plan(contraction, self.target, self.decisions)
         except (ScheduleDoesNotFit, NotAContraction):
             return Estimate(float("inf"))
-        paths = tiled.schedule.paths
-        packed = any(
-            path.packs
-            for value, path in zip((contraction.a, contraction.b), paths, strict=True)
-            if is_weight(value)
-        )
-        return Estimate(max(least, tiled.seconds), packed)
+        operands = (contraction.op.operands[number] for number, *_ in plan.packings())
+        return Estimate(max(least, plan.seconds), any(map(is_weight, operands)))
 
 
 def _any(value: SSAValue) -> Order:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import product
 from math import lcm, prod
+from typing import TypeAlias
 
 from xdsl.ir import Attribute, BlockArgument
 
@@ -22,7 +23,6 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, element_type, storage
 from xdsl_spirv.passes.analysis.layout import Layout
-from xdsl_spirv.passes.schedule.paths import COOPERATIVE_MATRIX, DOT, FMA
 from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div, plan
 from xdsl_spirv.passes.schedule.tiles import INNER, column_walk, k_axis_of
 from xdsl_spirv.targets import PER_ELEMENT, ScheduleCandidate, Target
@@ -37,12 +37,29 @@ no such rate: 172 of 290 TFLOPS with Q4_1 on an H200.
 """
 
 
-def candidates_of(contraction: Contraction, target: Target) -> Iterator[tuple[str, Iterator[Plan]]]:
-    """Paths with their candidates by instruction, the best instruction first."""
+Groups: TypeAlias = Iterator[Iterator[Plan]]
+
+
+def candidates_of(contraction: Contraction, target: Target) -> Groups:
+    """Lists the candidates by instruction, the best instruction first."""
+    for of_kind in (by_matrices, by_dots, by_multiply_adds):
+        yield from of_kind(contraction, target)
+
+
+def by_matrices(contraction: Contraction, target: Target) -> Groups:
+    """Lists the candidates of each shape of cooperative matrices that the target has."""
     for listed in target.properties_for(contraction.types):
-        yield COOPERATIVE_MATRIX, _candidates(contraction, target, listed.shape)
-    yield DOT, _dot_candidates(contraction, target)
-    yield FMA, _scalar_candidates(contraction, target)
+        yield _candidates(contraction, target, listed.shape)
+
+
+def by_dots(contraction: Contraction, target: Target) -> Groups:
+    """Lists the candidates that multiply by packed dot products."""
+    yield _dot_candidates(contraction, target)
+
+
+def by_multiply_adds(contraction: Contraction, target: Target) -> Groups:
+    """Lists the candidates in which every invocation computes a few elements of the result."""
+    yield _scalar_candidates(contraction, target)
 
 
 def _candidates(
@@ -241,7 +258,6 @@ SCALAR_GRIDS = ((2, 2), (1, 2), (2, 1), (4, 1), (1, 4), (1, 1))
 
 
 def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Plan]:
-    """Schedules in which every invocation computes a few elements of the result."""
     size = typical(contraction.k)
     k = min(4, target.scalar_depth) if size > 2 else size
     tile_k = _whole_units(contraction, min(target.scalar_depth, ceil_div(size, k) * k), k)
@@ -255,7 +271,6 @@ def _scalar_candidates(contraction: Contraction, target: Target) -> Iterator[Pla
 
 
 def _dot_candidates(contraction: Contraction, target: Target) -> Iterator[Plan]:
-    """Candidates that multiply by packed dot products."""
     size = typical(contraction.k)
     k = min(16, 4 * target.scalar_depth, ceil_div(size, 4) * 4)
     tile_k = min(4 * target.scalar_depth, ceil_div(size, k) * k)

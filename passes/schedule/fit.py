@@ -15,10 +15,11 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl_spirv.dialects.schedule import PackingAttr, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple, typical
 from xdsl_spirv.passes.analysis.contraction import element_type, packing_of, shape_of, storage
+from xdsl_spirv.passes.schedule.paths import no_matrices
 from xdsl_spirv.passes.schedule.plan import UNROLLED, Plan, ceil_div, packing_for
 from xdsl_spirv.passes.schedule.stored_result import STRIP_BYTES, moves_together
 from xdsl_spirv.passes.schedule.tiles import PackedTile, StagedTile, Tile, UnpackedTile
-from xdsl_spirv.targets import PER_ELEMENT, Target
+from xdsl_spirv.targets import PER_ELEMENT
 
 MOST_BUFFERS = 2
 """Copies of an operand's tile in Workgroup memory."""
@@ -46,7 +47,7 @@ def problems_of(plan: Plan) -> Iterator[str]:
         return
     for name, tile in (("a", plan.a), ("b", plan.b)):
         if isinstance(tile, PackedTile):
-            yield from _direct(name, tile, plan)
+            yield from _fragments(name, tile, plan)
         elif isinstance(tile, UnpackedTile):
             yield from _unpacking_problems(name, tile, plan)
         else:
@@ -63,21 +64,12 @@ def problems_of(plan: Plan) -> Iterator[str]:
         yield from _elements(plan)
 
 
-def not_listed(types: tuple[str, str, str], target: Target) -> str:
-    """Says that a target has no cooperative matrices of these types, and which it has."""
-    known = sorted({f"{p.a} x {p.b} -> {p.result}" for p in target.cooperative_matrix})
-    return (
-        f"CM-29: {target.name} has no cooperative matrices of {types[0]} x {types[1]} -> "
-        f"{types[2]}; it has {', '.join(known) or 'none'}"
-    )
-
-
 def _instruction(plan: Plan) -> Iterator[str]:
     target, types = plan.target, plan.contraction.types
     listed = target.properties_for(types)
     named = f"{types[0]} x {types[1]} -> {types[2]}"
-    if not listed:
-        yield not_listed(types, target)
+    if missing := no_matrices(plan.contraction, target):
+        yield missing
     elif plan.schedule.instruction.sizes not in [p.shape for p in listed]:
         shape = "x".join(str(s) for s in plan.schedule.instruction.sizes)
         shapes = ", ".join("x".join(str(s) for s in p.shape) for p in listed)
@@ -101,6 +93,16 @@ def _invocations(plan: Plan) -> Iterator[str]:
         yield f"{kind}: results are one of {', '.join(ACCUMULATED)}, not {types[2]}"
     if plan.schedule.slices > 1:
         yield f"{kind}: slices of K are for coopmat: give rows and columns of subgroups"
+    for at, path in enumerate(plan.schedule.paths):
+        if path.packs and not path.in_panels:
+            way = "direct is" if at in plan.schedule.direct else "fragments are"
+            yield f"{'ab'[at]}: {way} for coopmat: staged serves {kind}, in rows or panels"
+    if any(tile.reads_ahead for tile in plan.staged):
+        yield f"ahead is for coopmat, not {kind}"
+    if (result := plan.schedule.result.data) != "fragments":
+        yield f"result = {result} is for coopmat, not {kind}"
+    if plan.contraction.epilogue.parts > 1:
+        yield f"results of several parts are for coopmat, not {kind}"
     along_m, along_n, _ = plan.schedule.fragments
     if along_m * along_n != target.subgroup_size:
         m, n, _ = plan.schedule.instruction.sizes
@@ -185,19 +187,8 @@ def _operand(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
         yield f"{name}: staged row by row, but the operand is packed"
 
 
-def _direct(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
-    """Reasons why an operand cannot be read in fragments."""
-    if not plan.schedule.is_cooperative:
-        yield f"{name}: direct is for coopmat: staged serves {plan.schedule.kind}"
-        return
-    yield from _fragments(name, tile, plan)
-
-
 def _staged_fragments(name: str, tile: StagedTile, plan: Plan) -> Iterator[str]:
     """Reasons why an operand cannot pass through Workgroup memory in fragments."""
-    if not plan.schedule.is_cooperative:
-        yield f"{name}: fragments are for coopmat: rows serve {plan.schedule.kind}"
-        return
     assert tile.packing is not None
     packed = PackedTile(tile.packing, tile.element_type, plan.target.subgroup_size)
     yield from _fragments(name, packed, plan)
@@ -225,9 +216,6 @@ def _fragments(name: str, tile: PackedTile, plan: Plan) -> Iterator[str]:
 def _unpacking_problems(name: str, tile: UnpackedTile, plan: Plan) -> Iterator[str]:
     """Reasons why an operand's fragments cannot be computed from planes."""
     target = plan.target
-    if not plan.schedule.is_cooperative:
-        yield f"{name}: direct is for coopmat: staged serves {plan.schedule.kind}"
-        return
     if tile.fragment is None:
         yield (
             f"{name}: direct, but the operand is unpacked and {target.name} does not list where "
@@ -314,8 +302,6 @@ def _stages(plan: Plan) -> Iterator[str]:
 
 def _read_ahead_problems(plan: Plan) -> Iterator[str]:
     """Reasons why fragments cannot be loaded a tile ahead."""
-    if not plan.schedule.is_cooperative:
-        yield f"ahead is for coopmat, not {plan.schedule.kind}"
     for name, tile in (("a", plan.a), ("b", plan.b)):
         if not isinstance(tile, StagedTile):
             yield f"{name}: direct, beside an operand with ahead = 1: stage both"
@@ -327,9 +313,6 @@ def _read_ahead_problems(plan: Plan) -> Iterator[str]:
 
 def _rows(plan: Plan) -> Iterator[str]:
     """Reasons why the result cannot be stored row by row."""
-    if not plan.schedule.is_cooperative:
-        yield f"result = rows is for coopmat, not {plan.schedule.kind}"
-        return
     if plan.schedule.slices > 1:
         yield "result = rows: slices of K store what each of them finishes: give result = fragments"
     contraction = plan.contraction
@@ -350,9 +333,7 @@ def _rows(plan: Plan) -> Iterator[str]:
 def _components(plan: Plan) -> Iterator[str]:
     """Reasons why no fragment of the result can be stored component by component."""
     m, n, _ = plan.schedule.instruction.sizes
-    if not plan.schedule.is_cooperative:
-        yield f"result = components is for coopmat, not {plan.schedule.kind}"
-    elif plan.result.component_places is None:
+    if plan.result.component_places is None:
         yield (
             f"result = components: {plan.target.name} does not say where components of {m} x {n} "
             f"results of {8 * plan.result.element_bytes} bits lie: give result = fragments"
@@ -361,8 +342,8 @@ def _components(plan: Plan) -> Iterator[str]:
 
 def _parts(plan: Plan) -> Iterator[str]:
     """Reasons why results cannot be computed from several parts of the accumulators."""
-    if not plan.schedule.is_cooperative or plan.schedule.slices > 1 or plan.result.stores_rows:
-        yield "results of several parts are for coopmat without slices, and no result = rows"
+    if plan.schedule.slices > 1 or plan.result.stores_rows:
+        yield "results of several parts are for schedules without slices, and no result = rows"
         return
     epilogue = plan.contraction.epilogue
     _, n, _ = plan.schedule.instruction.sizes
@@ -380,9 +361,7 @@ def _parts(plan: Plan) -> Iterator[str]:
 
 def _elements(plan: Plan) -> Iterator[str]:
     """Reasons why no function can be called for the elements of the result."""
-    if not plan.schedule.is_cooperative:
-        yield f"result = elements is for coopmat, not {plan.schedule.kind}"
-    elif PER_ELEMENT not in plan.target.features:
+    if PER_ELEMENT not in plan.target.features:
         yield (
             f"result = elements, but {plan.target.name} does not list {PER_ELEMENT}: give result = "
             "fragments"

@@ -158,6 +158,12 @@ class ContractionPlan(KernelPlan):
     """A contraction with its schedule on a target."""
 
     contraction: Contraction
+    schedule: Any
+
+    @property
+    def path(self) -> str:
+        """The path that the schedule takes."""
+        return KINDS[self.schedule.kind].path
 
     @property
     def product(self) -> Contraction:
@@ -185,25 +191,62 @@ CONTRACTION, DISPATCH = LinalgStructuredOperation, DispatchOp | CollectiveOp
 @dataclass(frozen=True)
 class Kind:
     """
-    A kind of kernel: the path that `explain` names, the operations that it computes, and the
-    `module:name` of this folder that plans them.
+    A kind of kernel: the path that `explain` names, the operations that it computes, and what to
+    call for them: each a `module:name` of this folder.
     """
 
     path: str
     computes: type | UnionType
     planner: str
+    """Plans an operation, or a contraction, with its schedule on a target."""
 
-    def plan(self, *of: Any) -> KernelPlan:
-        """Plans an operation, or a contraction, with its schedule on a target."""
-        return _load(self.planner)(*of)
+    candidates: str = ""
+    """
+    Lists plans to try for a contraction on a target, in groups: the plan of least estimated time is
+    taken from the first group that has one which fits.
+    """
+
+    excluded: str = ""
+    """Says why a contraction has no candidates on a target, by its sizes and types alone, or ""."""
+
+    judge: str = ""
+    """
+    Says whether a plan is taken, and why; then candidates come best first, and the first that fits
+    is judged.
+    """
+
+    @staticmethod
+    def call(place: str, *of: Any) -> Any:
+        """Calls a function of this folder that is registered as `module:name`."""
+        return _load(place)(*of)
 
 
 KINDS: dict[str, Kind] = {
-    "coopmat": Kind(COOPERATIVE_MATRIX, CONTRACTION, "plan:plan"),
-    "dot": Kind(DOT, CONTRACTION, "plan:plan"),
-    "fma": Kind(FMA, CONTRACTION, "plan:plan"),
-    "window": Kind(ROTATE, CONTRACTION, "window:WindowPlan"),
-    "rows": Kind(ROWS, CONTRACTION, "rows:RowsPlan"),
+    "window": Kind(
+        ROTATE,
+        CONTRACTION,
+        "window:WindowPlan",
+        "window:list_plans",
+        "paths:no_window",
+        "choosing:judge_window",
+    ),
+    "rows": Kind(
+        ROWS,
+        CONTRACTION,
+        "rows:RowsPlan",
+        "rows_candidates:list_plans",
+        "paths:no_few_rows",
+        "choosing:judge_rows",
+    ),
+    "coopmat": Kind(
+        COOPERATIVE_MATRIX,
+        CONTRACTION,
+        "plan:plan",
+        "contraction_candidates:by_matrices",
+        "paths:no_matrices",
+    ),
+    "dot": Kind(DOT, CONTRACTION, "plan:plan", "contraction_candidates:by_dots"),
+    "fma": Kind(FMA, CONTRACTION, "plan:plan", "contraction_candidates:by_multiply_adds"),
     "attention": Kind(ATTENTION, AttentionOp, "attention:AttentionPlan"),
     "attention_lanes": Kind(ATTENTION, AttentionOp, "attention_lanes:LanesPlan"),
     "attention_merge": Kind(ATTENTION, AttentionMergeOp, "attention_merge:MergePlan"),
@@ -214,7 +257,7 @@ KINDS: dict[str, Kind] = {
 }
 """
 The kinds by the names of their schedules (a contraction's by its instruction), or of their
-operations, if these have no schedule.
+operations, if these have no schedule. A contraction tries its kinds in this order.
 """
 
 
@@ -252,6 +295,7 @@ def plan_of(op: Operation, target: Target) -> KernelPlan:
     if kind is None or not isinstance(op, kind.computes):
         raise ScheduleDoesNotFit(f"{schedule or name} is not a schedule of {op.name}")
     of = contraction_of(op) if isinstance(op, LinalgStructuredOperation) else op
-    plan = kind.plan(of, target) if schedule is None else kind.plan(of, schedule, target)
+    given = () if schedule is None else (schedule,)
+    plan: KernelPlan = kind.call(kind.planner, of, *given, target)
     check(plan)
     return plan

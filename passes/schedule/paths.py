@@ -31,6 +31,9 @@ DOT, FMA = "dot", "fma"
 PATHS = (COOPERATIVE_MATRIX, ROTATE, ROWS, DOT, FMA)
 """The paths that may multiply, the fastest first."""
 
+TILED = (COOPERATIVE_MATRIX, DOT, FMA)
+"""The paths that multiply tiles."""
+
 LAYOUT = "layout"
 """Not a path of a kernel: under this name `choose-layouts` records its decisions."""
 
@@ -84,7 +87,19 @@ def _most_rows(contraction: Contraction, target: Target) -> int:
     return FEW_FOR_MATRICES if on_matrices else FEW_ON_UNITS
 
 
-def no_window(contraction: Contraction) -> str:
+def no_matrices(contraction: Contraction, target: Target) -> str:
+    """Says that a target has no cooperative matrices of a contraction's types; "" if it has."""
+    types = contraction.types
+    if target.properties_for(types):
+        return ""
+    known = sorted({f"{p.a} x {p.b} -> {p.result}" for p in target.cooperative_matrix})
+    return (
+        f"CM-29: {target.name} has no cooperative matrices of {types[0]} x {types[1]} -> "
+        f"{types[2]}; it has {', '.join(known) or 'none'}"
+    )
+
+
+def no_window(contraction: Contraction, target: Target) -> str:
     """
     The reason why a contraction is not a depthwise convolution, by its sizes alone; empty if it is
     one.

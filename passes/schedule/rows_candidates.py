@@ -6,6 +6,7 @@ contractions with few rows. `rows` defines the meaning and the cost of such a sc
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 
 from xdsl.dialects.builtin import IntegerType, f32
@@ -15,7 +16,6 @@ from xdsl_spirv.dialects.schedule.paths import MOST_BYTES, MOST_DIGITS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction
 from xdsl_spirv.passes.analysis.layout import NotLinear
-from xdsl_spirv.passes.schedule.paths import no_few_rows
 from xdsl_spirv.passes.schedule.rows import MOST_ELEMENTS, RowsPlan
 from xdsl_spirv.targets import Target
 
@@ -87,24 +87,11 @@ LEAST_IN_NARROW_GROUPS = 8
 """As `LEAST_IN_GROUPS`, for one row, in groups of half as many columns with shorter code."""
 
 
-def rows_or_reason(contraction: Contraction, target: Target) -> RowsPlan | str:
-    """Returns the plan of few rows, or why the contraction does not get one."""
-    reason = no_few_rows(contraction, target)
-    if reason:
-        return reason
+def list_plans(contraction: Contraction, target: Target) -> Iterator[Iterator[RowsPlan]]:
+    """Lists the plans of few rows, the best one first."""
     few = min(typical(contraction.m), typical(contraction.n))
-    problem = "no schedule of rows"
-    trial = RowsAttr(1, 1, 1, 1, subgroups=(1, 1))
-    for schedule in candidates(RowsPlan(contraction, trial, target), few):
-        plan = RowsPlan(contraction, schedule, target)
-        try:
-            found = next(plan.problems(), None)
-        except NotAContraction as error:
-            found = str(error)
-        if found is None:
-            return plan
-        problem = found
-    return problem
+    trial = RowsPlan(contraction, RowsAttr(1, 1, 1, 1, subgroups=(1, 1)), target)
+    yield (replace(trial, schedule=schedule) for schedule in candidates(trial, few))
 
 
 def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:

@@ -28,7 +28,7 @@ from xdsl_spirv.dialects.schedule import (
 from xdsl_spirv.dialects.schedule.attributes import FIRST, RESULTS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import Contraction
-from xdsl_spirv.passes.schedule.assign_schedule import choose
+from xdsl_spirv.passes.schedule.choosing import choose
 from xdsl_spirv.passes.schedule.contraction_candidates import (
     candidates_of,
     in_panels,
@@ -36,6 +36,7 @@ from xdsl_spirv.passes.schedule.contraction_candidates import (
     paths,
 )
 from xdsl_spirv.passes.schedule.cost import cost
+from xdsl_spirv.passes.schedule.paths import TILED, Decisions
 from xdsl_spirv.passes.schedule.plan import Plan, Rates, ceil_div, plan
 from xdsl_spirv.targets import Target
 
@@ -53,7 +54,9 @@ RASTER_GROUPS = (1, 4, 8, 16)
 
 def candidates(contraction: Contraction, target: Target, most: int) -> list[ContractionAttr]:
     """Returns up to `most` schedules that fit; the first is the one of `assign-schedule`."""
-    schedules = {choose(contraction, target): None}
+    default = choose(contraction, target, Decisions(), TILED).schedule
+    assert isinstance(default, ContractionAttr)
+    schedules = {default: None}
     for candidate in chain(_rated_plans(contraction, target), _unrated_plans(contraction, target)):
         if len(schedules) >= most:
             break
@@ -64,7 +67,7 @@ def candidates(contraction: Contraction, target: Target, most: int) -> list[Cont
 
 def _rated_plans(contraction: Contraction, target: Target) -> Iterator[Plan]:
     """Plans the schedules with rates in the target's file, all with the first instruction."""
-    for _, kind in islice(candidates_of(contraction, target), 1):
+    for kind in islice(candidates_of(contraction, target), 1):
         yield from _in_order(
             (cost(planned, Rates(planned.rates.rate)), number, planned)
             for number, planned in enumerate(kind)
@@ -170,8 +173,8 @@ def _all(contraction: Contraction, target: Target) -> Iterator[ContractionAttr]:
     """All schedules with cooperative matrices, or else the heuristics' candidates."""
     listed = target.properties_for(contraction.types)
     if not listed:
-        for _, kind in candidates_of(contraction, target):
-            yield from (candidate.schedule for candidate in kind)
+        for candidate in chain.from_iterable(candidates_of(contraction, target)):
+            yield candidate.schedule
         return
     direct = set(packable(contraction))
     for line in listed:

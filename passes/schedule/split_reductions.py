@@ -61,9 +61,9 @@ from xdsl_spirv.passes.analysis.linalg_code import (
 from xdsl_spirv.passes.analysis.sizes import loop_extents
 from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_weight, is_zero
-from xdsl_spirv.passes.schedule.assign_schedule import cheapest, choose_rows
+from xdsl_spirv.passes.schedule.choosing import choose
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
-from xdsl_spirv.passes.schedule.paths import ROWS, Decisions, Limits
+from xdsl_spirv.passes.schedule.paths import ROWS, TILED, Decisions, Limits
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
 
@@ -305,12 +305,10 @@ def _seconds(
     assert isinstance(root, linalg.ops.GenericOp)
     block.add_op(YieldOp(root.results[0]))
     dispatch = DispatchOp(inputs, [op.outputs[0].type], Region(block))
+    paths = (ROWS, *TILED) if may_take_rows else TILED
     try:
-        contraction, decisions = contraction_of(root), Decisions(limits)
-        rows = choose_rows(contraction, target, decisions) if may_take_rows else ""
-        by_rows = not isinstance(rows, str)
-        plan = rows if by_rows else cheapest(contraction, target, decisions)
-        return plan.seconds, by_rows
+        plan = choose(contraction_of(root), target, Decisions(limits), paths)
+        return plan.seconds, plan.path == ROWS
     except (ScheduleDoesNotFit, NotAContraction):
         return None
     finally:

@@ -37,7 +37,8 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
 from xdsl_spirv.passes.analysis.target import find_target
 from xdsl_spirv.passes.analysis.values import is_weight
-from xdsl_spirv.passes.schedule.assign_schedule import choose_rows
+from xdsl_spirv.passes.schedule.choosing import choose
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import MUCH, ROWS, Decisions, Limits
 from xdsl_spirv.passes.schedule.tuned import lookup
 from xdsl_spirv.targets import Target
@@ -138,12 +139,11 @@ def _order(contraction: Contraction) -> tuple[int, ...] | None:
 
 def _is_of_few_rows(root: linalg.ops.GenericOp, target: Target, decisions: Decisions) -> bool:
     """True if the estimate schedules the product as one of few rows."""
-    if decisions.bars(root, ROWS):
-        return False
     try:
-        return not isinstance(choose_rows(contraction_of(root), target, decisions), str)
-    except NotAContraction:
+        choose(contraction_of(root), target, decisions, (ROWS,))
+    except (NotAContraction, ScheduleDoesNotFit):
         return False
+    return True
 
 
 def _read(root: linalg.ops.GenericOp, number: int, value: SSAValue, order: tuple[int, ...]) -> None:

@@ -18,7 +18,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.jobs.store import Store
-from xdsl_spirv.passes.schedule.assign_schedule import choose
+from xdsl_spirv.passes.schedule.choosing import choose
+from xdsl_spirv.passes.schedule.paths import TILED, Decisions
 from xdsl_spirv.passes.schedule.plan import plan
 from xdsl_spirv.passes.schedule.space import candidates, neighbours
 from xdsl_spirv.passes.schedule.tuned import give_schedules, key_of, lookup, parse_schedule
@@ -50,7 +51,7 @@ def test_candidates_fit_and_begin_with_the_default(target: str):
     found = contraction(target=target)
     device = load(target)
     schedules = candidates(found, device, 40)
-    assert schedules[0] == choose(found, device)
+    assert schedules[0] == choose(found, device, Decisions(), TILED).schedule
     assert len(schedules) == len(set(schedules))
     assert 10 <= len(schedules) <= 40
     for schedule in schedules:

@@ -82,8 +82,8 @@ def test_tiles_along_k_are_no_deeper_than_a_target_says(types: str):
     [one] = sources_of(matmul(f"1024x1024x1024:{types}"), "arm-mali", (), print)
     pricing = pricing_of(one)
     tiles = {
-        (path, candidate.schedule.tile[2])
-        for path, found in candidates_of(pricing.contraction, pricing.target)
+        (candidate.path, candidate.schedule.tile[2])
+        for found in candidates_of(pricing.contraction, pricing.target)
         for candidate in found
     }
     depth = load("arm-mali").scalar_depth

@@ -99,7 +99,7 @@ class Pricing:
     @cached_property
     def rated(self) -> dict[ContractionAttr, Plan]:
         """The candidates that the target's file has rates for."""
-        listed = chain.from_iterable(c for _, c in candidates_of(self.contraction, self.target))
+        listed = chain.from_iterable(candidates_of(self.contraction, self.target))
         table: dict[ContractionAttr, Plan] = {}
         for candidate in listed:
             if candidate.rates.rate:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
-from xdsl_spirv.passes.schedule.rows_candidates import rows_or_reason
+from xdsl_spirv.passes.analysis.contraction import NotAContraction
+from xdsl_spirv.passes.schedule.choosing import choose
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.paths import ROTATE, ROWS, Decisions
 from xdsl_spirv.passes.schedule.tuned import key_of
-from xdsl_spirv.passes.schedule.window import window_or_reason
 from xdsl_spirv.targets import load
 from xdsl_spirv.tools.tuning.candidates import Source, contractions_of
 from xdsl_spirv.tools.tuning.results import Outcome
@@ -25,11 +27,10 @@ def sources_of(
     sources: dict[str, Source] = {}
     for contraction in contractions_of(text, target, weights):
         key = key_of(contraction)
-        if not isinstance(rows_or_reason(contraction, device), str):
-            say(f"{key}: few rows that the other operand streams by, nothing to tune")
-        elif not isinstance(window_or_reason(contraction, device), str):
-            say(f"{key}: computed window by window, nothing to tune")
-        else:
+        try:
+            path = choose(contraction, device, Decisions(), (ROTATE, ROWS)).path
+            say(f"{key}: it takes the path {path}, where nothing is tuned")
+        except (ScheduleDoesNotFit, NotAContraction):
             sources.setdefault(key, Source(text, target, key, weights))
     return list(sources.values())
 
