@@ -13,8 +13,8 @@ from xdsl_spirv.passes.analysis.column_readers import ColumnReader, ColumnReader
 from xdsl_spirv.passes.analysis.loops_arrays import Array, Stored
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-from xdsl_spirv.passes.loops.code import LoopsCode, Point
-from xdsl_spirv.passes.loops.stores import store_elements
+from xdsl_spirv.passes.loops.code import LoopsCode
+from xdsl_spirv.passes.loops.groups import Point
 
 
 def store_readers(
@@ -26,7 +26,7 @@ def store_readers(
     for reader in readers.readers:
         # A number that is not known to be a sum: what is added does not hide its multiples' places.
         own = b.pure(b.instructions.add, group, b.index(-reader.first)) if reader.first else group
-        b.when(b.below(own, reader.groups), lambda r=reader, g=own: code.store(r, g))
+        b.when(b.below(own, reader.groups), lambda r=reader, g=own: code.store_group(r, g))
 
 
 class ColumnsCode(LoopsCode):
@@ -36,14 +36,14 @@ class ColumnsCode(LoopsCode):
         super().__init__(b, readers.reader)
         self.readers, self.source, self.values = readers, readers.source, values
 
-    def store(self, reader: ColumnReader, group: Index) -> None:
+    def store_group(self, reader: ColumnReader, group: Index) -> None:
         """Stores the elements that a group decides; `group` counts from the reader's first."""
         b, nest = self.b, reader.nest
         ((array, _),) = nest.results
         group = b.assume(group, reader.groups)
         for number in range(reader.each):
             place = b.delinearized(b.plus(b.times(group, reader.each), number), nest.shape)
-            store_elements(self, nest, place, [self.element(array, place)])
+            self.store(nest, place, [self.element(array, place)])
 
     def _element(self, array: Array, indices: Point) -> SSAValue:
         if isinstance(array, Stored) and array.value is self.source:

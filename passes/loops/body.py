@@ -11,12 +11,12 @@ None of the copies is made: `loops-to-invocations` reads through them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from xdsl.dialects import arith, bufferization, linalg, memref, tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, StridedLayoutAttr
+from xdsl.dialects.builtin import IndexType, MemRefType, StridedLayoutAttr
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, CollectiveOp, DispatchOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, least, static
@@ -147,36 +147,20 @@ class LoopsBody(KernelBody):
         """Writes a view of a part of a buffer; `shape` may drop dimensions of size 1."""
         source = memory.type
         assert isinstance(source, MemRefType)
-        steps = _strides(source)
-        layout = source.layout
-        start = layout.get_offset() if isinstance(layout, StridedLayoutAttr) else 0
-        for offset, step in zip(offsets, steps, strict=True):
-            if is_dynamic(offset) or start is None or (step is None and offset != 0):
-                start = None
-            else:
-                start += offset * (step or 0)
-        kept = kept_dimensions(sizes, sizes if shape is None else shape)
-        taken = [steps[axis] for axis in kept]
-        result = MemRefType(
-            source.element_type,
-            _static([sizes[axis] for axis in kept]),
-            StridedLayoutAttr(
-                [
-                    None if step is None else strides[axis] * step
-                    for axis, step in zip(kept, taken, strict=True)
-                ],
-                start,
-            ),
-            source.memory_space,
+        starts, counts = (
+            [self._number(number) if is_dynamic(number) else number for number in numbers]
+            for numbers in (offsets, sizes)
         )
-        starts, counts = self._open_numbers(offsets), self._open_numbers(sizes)
-        static = _static(offsets), _static(sizes), strides
-        view = memref.SubviewOp(memory, starts, counts, (), *static, result)
+        whole = memref.SubviewOp.infer_result_type(source, starts, counts, strides)
+        steps = whole.get_strides()
+        assert steps is not None
+        kept = kept_dimensions(sizes, sizes if shape is None else shape)
+        layout = StridedLayoutAttr([steps[axis] for axis in kept], whole.get_offset())
+        left = [whole.get_shape()[axis] for axis in kept]
+        type = MemRefType(source.element_type, left, layout, source.memory_space)
+        view = memref.SubviewOp.get(memory, starts, counts, strides, type)
         self.ops.append(view)
         return view.result
-
-    def _open_numbers(self, sizes: Sequence[Size]) -> list[SSAValue]:
-        return [self._number(size) for size in sizes if is_dynamic(size)]
 
     def _extracted(self, op: tensor.ExtractSliceOp) -> None:
         shape = extents(op.result)
@@ -242,22 +226,6 @@ def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
     )
 
 
-def _static(sizes: Sequence[Size]) -> list[int]:
-    return [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
-
-
-def _strides(type: MemRefType) -> list[int | None]:
-    """The strides of a memref, None for dynamic ones."""
-    known = type.get_strides()
-    if known is not None:
-        return list(known)
-    shape = type.get_shape()
-    return [
-        None if DYNAMIC_INDEX in shape[axis + 1 :] else prod(shape[axis + 1 :])
-        for axis in range(len(shape))
-    ]
-
-
 def captured_by(op: Operation) -> list[SSAValue]:
     """The tensors that a body reads element by element."""
     return [
@@ -270,10 +238,5 @@ def captured_by(op: Operation) -> list[SSAValue]:
 def _load_elements(op: Operation) -> None:
     """tensor.extract on a value that became a buffer -> memref.load."""
     for inner in [nested for nested in op.walk() if isinstance(nested, tensor.ExtractOp)]:
-        block = inner.parent_block()
-        assert block is not None
         source, *indices = inner.operands
-        load = memref.LoadOp.get(source, indices)
-        block.insert_op_before(load, inner)
-        inner.result.replace_all_uses_with(load.res)
-        block.erase_op(inner)
+        Rewriter.replace_op(inner, memref.LoadOp.get(source, indices))

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-from typing import Protocol, TypeAlias, cast
+from typing import cast
 
 from xdsl.dialects import arith, cf, linalg, memref, scf, tensor
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -46,12 +46,12 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
     Transposed,
     Unwritten,
 )
+from xdsl_spirv.passes.analysis.loops_nests import Nest, Place, sources_of
 from xdsl_spirv.passes.analysis.loops_reader import Reader
 from xdsl_spirv.passes.analysis.values import operands_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
-
-Point: TypeAlias = tuple[Index, ...]
+from xdsl_spirv.passes.loops.groups import Lanes, Point
 
 UNROLLED = 4
 """Steps of a reduction that are written out instead of as a loop."""
@@ -63,29 +63,6 @@ MAX_CHAIN = 60
 """Longest chain of dependent arrays in one kernel: it is walked recursively."""
 
 
-class Group(Protocol):
-    """Invocations that jointly compute values that all of them need."""
-
-    @property
-    def depth(self) -> int:
-        """Values that depend on scopes up to this depth are the same for all invocations."""
-        ...
-
-    def neighbours(self, point: Point) -> list[Point]:
-        """Returns the point and its neighbouring points that are also wanted."""
-        ...
-
-    def reduce(
-        self,
-        code: LoopsCode,
-        loops: Loops,
-        points: Sequence[Point],
-        initials: Sequence[Sequence[SSAValue]],
-    ) -> list[Sequence[SSAValue]] | None:
-        """Computes reductions jointly; None if each invocation had better compute them alone."""
-        ...
-
-
 class LoopsCode:
     """Computes elements of the arrays of one kernel."""
 
@@ -94,7 +71,8 @@ class LoopsCode:
         self.b = builder
         self.most_unrolled = UNROLLED if beside == 1 else UNROLLED_BESIDE
         self.reader = reader
-        self.group: Group | None = None
+        self.group: Lanes | None = None
+        """The invocations that jointly reduce what all of them need."""
         self.needed: dict[tuple[Loops, tuple[SSAValue, ...]], list[Operation]] = {}
         self._chain = 0
 
@@ -255,6 +233,37 @@ class LoopsCode:
                 result = self.b.select(below, result, self.b.constant(value))
         return result
 
+    # Results
+
+    def store(self, nest: Nest, point: Point, values: Sequence[SSAValue]) -> None:
+        """
+        Stores the elements of a nest's results at a point of its shape, except for elements that
+        other parts replace.
+        """
+        b = self.b
+        for (_, place), value in zip(nest.results, values, strict=True):
+            terms = zip(point, place.strides, place.offsets, strict=True)
+            self._store(place, tuple(b.plus(b.times(i, s), o) for i, s, o in terms), value)
+
+    def _store(self, place: Place, at: Point, value: SSAValue) -> None:
+        b = self.b
+        offset, memory = b.linear(at, place.shape), self.view(place.target)
+
+        def store(left: Sequence[tuple[Shape, Shape, Shape]]) -> None:
+            if not left:
+                b.store(value, memory, [offset])
+                return
+            offsets, sizes, strides = left[0]
+            places = [b.plus(i, -o) for i, o in zip(at, offsets, strict=True)]
+            condition = self.inside(places, sizes, strides)
+            if isinstance(condition, SSAValue):
+                outside = b.pure(arith.XOrIOp, condition, b.constant(IntegerAttr(1, i1)))
+            else:
+                outside = not condition
+            b.when(outside, lambda: store(left[1:]))
+
+        store(place.replaced)
+
     # Scalars outside loops
 
     def scalar(self, value: SSAValue) -> SSAValue:
@@ -295,7 +304,7 @@ class LoopsCode:
         if self.group is not None and depth <= self.group.depth:
             points = self.group.neighbours(point)
             initials = [self._initial(loops, neighbour) for neighbour in points]
-            reduced = self.group.reduce(self, loops, points, initials)
+            reduced = self.group.reduce(loops, points, initials, self.body)
             if reduced is not None:
                 for neighbour, values in zip(points[1:], reduced[1:], strict=True):
                     self.b.remembered(("loops", loops, neighbour), depth, lambda v=values: v)
@@ -543,19 +552,8 @@ class LoopsCode:
 
 def _is_cheap(array: Array) -> bool:
     """True if computing an element whose value is not used costs little."""
-    match array:
-        case Computed():
-            return not array.loops.reduces and all(
-                _is_cheap(source) for source in array.loops.inputs if isinstance(source, Array)
-            )
-        case Reshaped() | Transposed() | Sliced():
-            return _is_cheap(array.source)
-        case Padded():
-            return _is_cheap(array.source)
-        case Patched():
-            return _is_cheap(array.base) and _is_cheap(array.part)
-        case _:
-            return True
+    reduces = isinstance(array, Computed) and array.loops.reduces
+    return not reduces and all(map(_is_cheap, sources_of(array)))
 
 
 def _starts_inside(array: Array) -> bool:
@@ -565,15 +563,11 @@ def _starts_inside(array: Array) -> bool:
     A slice that begins behind the start may be empty if its size is dynamic: `x[1:]` of one
     element.
     """
-    match array:
-        case Computed():
-            return all(_starts_inside(x) for x in array.loops.inputs if isinstance(x, Array))
-        case Reshaped() | Transposed():
-            return _starts_inside(array.source)
-        case Sliced():
-            places = zip(array.offsets, array.shape, strict=True)
-            return _starts_inside(array.source) and not any(
-                offset != 0 and is_dynamic(size) for offset, size in places
-            )
-        case _:
-            return True
+    if isinstance(array, Padded | Patched):
+        return True
+    if isinstance(array, Sliced) and any(
+        offset != 0 and is_dynamic(size)
+        for offset, size in zip(array.offsets, array.shape, strict=True)
+    ):
+        return False
+    return all(map(_starts_inside, sources_of(array)))

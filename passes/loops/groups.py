@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from xdsl.dialects import gpu
 from xdsl.dialects.builtin import BFloat16Type, i1
@@ -26,8 +26,10 @@ from xdsl_spirv.passes.analysis.loops_arrays import Loops
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel.subgroup_reduction import can_reduce, reduce_subgroup
-from xdsl_spirv.passes.loops.code import LoopsCode, Point
 from xdsl_spirv.targets import Target
+
+Point: TypeAlias = tuple[Index, ...]
+"""The indices of the loops of an element."""
 
 READ_BY_EACH = 8
 """Up to this many partial results, every invocation reads all of them."""
@@ -37,18 +39,18 @@ READ_BY_EACH = 8
 class Reducer:
     """Combines values of one result of a reduction."""
 
-    code: LoopsCode
+    b: HoistingEmitter
     combination: Combination
 
-    def combine(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        """Emits `a <op> b`."""
-        return self.code.pure(self.combination.op, (a, b))[0]
+    def combine(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """Emits `x <op> y`."""
+        return self.b.copied(self.combination.op, (x, y))[0]
 
     @property
     def neutral(self) -> SSAValue:
         """The neutral element of `<op>`."""
         value = NEUTRAL[self.kind](self.combination.type)
-        return self.code.b.number(value, self.combination.type)
+        return self.b.number(value, self.combination.type)
 
     @property
     def kind(self) -> type[Operation]:
@@ -163,12 +165,17 @@ class Lanes:
 
     def reduce(
         self,
-        code: LoopsCode,
         loops: Loops,
         points: Sequence[Point],
         initials: Sequence[Sequence[SSAValue]],
+        body: Callable[..., Sequence[SSAValue]],
     ) -> list[Sequence[SSAValue]] | None:
-        """Computes the reduction's results at points that all invocations of the group need."""
+        """
+        Computes a reduction's results at points that all invocations of the group need.
+
+        `body` gives values of the loops' body at a point (see `LoopsCode.body`). Returns None if
+        each invocation had better reduce alone.
+        """
         combinations = combinations_of(loops)
         order = [loop for loop, yes in enumerate(loops.reduction) if yes]
         sizes = [loops.sizes[loop] for loop in order]
@@ -178,7 +185,7 @@ class Lanes:
             return None
         count = len(combinations)
         wanted = [combination.new for combination in combinations]
-        reducers = [Reducer(code, combination) for combination in combinations]
+        reducers = [Reducer(self.b, combination) for combination in combinations]
         neutral = [reducer.neutral for reducer in reducers]
 
         def combine(a: Sequence[SSAValue], b: Sequence[SSAValue]) -> list[SSAValue]:
@@ -189,7 +196,7 @@ class Lanes:
             indices = self.b.delinearized(number, sizes)
             for loop, index in zip(order, indices, strict=True):
                 places[loop] = index
-            values = code.body(loops, tuple(places), None, wanted)
+            values = body(loops, tuple(places), None, wanted)
             if isinstance(inside, SSAValue):
                 pairs = zip(values, neutral, strict=True)
                 values = [self.b.select(inside, value, nothing) for value, nothing in pairs]

@@ -22,7 +22,6 @@ from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
 from xdsl_spirv.passes.analysis.loops_nests import Nest
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.loops.code import LoopsCode
-from xdsl_spirv.passes.loops.stores import store_elements
 
 
 class Tiles:
@@ -72,7 +71,7 @@ class Tiles:
             point, inside = self._point(indices, b.plus(slow, step), fast)
             place = b.plus(b.times(fast, self.size + 1), b.plus(slow, step))
             elements = [b.load(memory, [place]) for memory in self.memory]
-            b.when(inside, lambda p=point, v=elements: store_elements(self.code, self.nest, p, v))
+            b.when(inside, lambda p=point, v=elements: self.code.store(self.nest, p, v))
 
     def _point(
         self, indices: tuple[Index, ...], first: Index, last: Index

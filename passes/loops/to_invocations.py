@@ -10,17 +10,261 @@ Kernels without a contraction: the code of one invocation.
 The loops of a result are divided in two: rows, which decide what the reductions give, and columns,
 which share it. Rows go to groups (an invocation, a subgroup, or a workgroup, as the schedule says),
 columns to the invocations of the group. An intermediate buffer is never made: its elements are
-computed where they are used, once for each use that the code can see (`loops.code`). `distribution`
-writes the code of a kernel that is scheduled so.
+computed where they are used, once for each use that the code can see (`loops.code`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
 
+from xdsl.dialects import gpu, memref
+from xdsl.dialects.builtin import f16, f64
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.rewriter import Rewriter
+from xdsl.traits import IsTerminator
+
+from xdsl_spirv.dialects.schedule import CollectiveOp, LoopsAttr
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, is_multiple
+from xdsl_spirv.passes import refuse
+from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
+from xdsl_spirv.passes.analysis.loops_nests import (
+    Nest,
+    dimensions_along_rows,
+    nests_of,
+    reductions_of,
+)
+from xdsl_spirv.passes.analysis.loops_reader import results_of_collective
+from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.kernel import KernelPass
-from xdsl_spirv.passes.loops.distribution import distribute
+from xdsl_spirv.passes.loops.code import LoopsCode
+from xdsl_spirv.passes.loops.groups import Lanes, group_of
+from xdsl_spirv.passes.loops.tiles import Tiles
+from xdsl_spirv.passes.loops.vectors import use_vectors
+from xdsl_spirv.passes.schedule.loops_schedule import LoopsPlan
+from xdsl_spirv.targets import Target
+
+PASS = "loops-to-invocations"
+
+
+def distribute(
+    builder: HoistingEmitter, plan: LoopsPlan, collective: CollectiveOp
+) -> Callable[[], None]:
+    """Writes the code of an invocation; returns what moves its elements as vectors."""
+    schedule, target = plan.schedule, plan.target
+    alone = schedule.reduce.data == "invocation"
+    try:
+        reader, results = results_of_collective(collective.body.block)
+        if not results:
+            refuse(PASS, collective, "it writes to no buffer of its kernel")
+        code = LoopsCode(builder, reader, schedule.elements.data if alone else 1)
+        for nest in nests_of(results):
+            _Distribution(code, schedule, target, nest, collective).write()
+    except NotLoops as error:
+        refuse(PASS, error.op, str(error))
+    return partial(_move_vectors, builder, plan)
+
+
+def _move_vectors(builder: HoistingEmitter, plan: LoopsPlan) -> None:
+    """Moves neighbours together; removes what is unused before and after."""
+    block = builder.entry
+    erase_unused(block)
+    use_vectors(builder, block.args, plan.schedule.elements.data)
+    erase_unused(block)
+    _check_types(block, plan.target)
+
+
+EFFECTS = (memref.StoreOp, gpu.BarrierOp)
+
+
+def erase_unused(block: Block) -> None:
+    """
+    Erase unused operations in a block and the blocks inside that neither store nor wait.
+
+    xDSL's `dce` keeps identifiers of the invocation and divisions, of which xDSL does not know that
+    they have no effect.
+    """
+    for op in list(block.walk(reverse=True, region_first=True)):
+        kept = op.has_trait(IsTerminator) or any(isinstance(o, EFFECTS) for o in op.walk())
+        if not kept and not any(result.first_use for result in op.results):
+            Rewriter.erase_op(op)
+
+
+NEEDS: tuple[tuple[Attribute, str], ...] = (
+    (f64, "float64"),
+    (f16, "float16"),
+)
+"""Features that a device must have to compute in a type; integers become words without."""
+
+
+def _check_types(block: Block, target: Target) -> None:
+    """Refuses types that the target cannot compute in."""
+    for op in block.walk():
+        for value in op.results:
+            for type, feature in NEEDS:
+                if value.type == type and feature not in target.features:
+                    refuse(
+                        PASS,
+                        op,
+                        f"{target.name} does not compute in {type} (no {feature}): narrow it "
+                        "in the model",
+                    )
+
+
+class _Distribution:
+    """The elements of one nest, divided among all invocations."""
+
+    def __init__(
+        self,
+        code: LoopsCode,
+        schedule: LoopsAttr,
+        target: Target,
+        nest: Nest,
+        collective: CollectiveOp,
+    ):
+        self.code, self.b, self.nest, self.collective = code, code.b, nest, collective
+        self.schedule = schedule
+        self.columns = dimensions_along_rows(nest)
+        shape = nest.shape
+        self.column_shape = tuple(s for i, s in enumerate(shape) if i in self.columns)
+        self.row_shape = tuple(s for i, s in enumerate(shape) if i not in self.columns)
+        if schedule.reduce.data != "invocation" and not reductions_of(nest):
+            # Beside rows that groups reduce, invocations compute elements by themselves.
+            schedule = LoopsAttr(schedule.workgroup.data, schedule.workgroups.data)
+        self.lanes: Lanes = group_of(self.b, schedule, target)
+
+    def write(self) -> None:
+        if self.schedule.tile.data > 1:
+            tiles = Tiles(self.code, self.schedule, self.nest, self.collective)
+            count = self.schedule.workgroups.data
+            workgroup = self.b.block_id(gpu.DimensionEnum.X, "workgroup")
+            self._in_turns(tiles.count, workgroup, count, tiles.write)
+            return
+        if not self.columns and self.lanes.size == self.lanes.rows == 1:
+            self._elements()
+            return
+        rows, lanes = prod(self.row_shape), self.lanes
+        if lanes.rows > 1:
+            blocks = ceil_div(rows, lanes.rows * self._elements_beside)
+            self._in_turns(blocks, lanes.number, lanes.count, self._rows_beside)
+            return
+        self._in_turns(rows, lanes.number, lanes.count, self._row)
+
+    def _elements(self) -> None:
+        """Elements in row-major order, a few neighbours to an invocation."""
+        total, step = prod(self.nest.shape), self.schedule.elements.data
+        if not is_multiple(total, step):
+            step = 1
+
+        def compute(number: Index) -> None:
+            first = self.b.times(number, step)
+            numbers = [self.b.plus(first, i) for i in range(step)]
+            self._store([self.b.delinearized(n, self.nest.shape) for n in numbers])
+
+        self._in_turns(total // step, self.lanes.number, self.lanes.count, compute)
+
+    def _in_turns(
+        self, total: Size, number: Index, count: int, body: Callable[[Index], None]
+    ) -> None:
+        """Calls body(i) for each i below `total`, in turns among `count` numbered executors."""
+        b = self.b
+        if not is_dynamic(total) and total <= count:
+            below = b.below(number, total)
+
+            def once() -> None:
+                body(b.assume(number, total))
+
+            b.when(below, once)
+            return
+
+        def step(index: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            body(index)
+            return ()
+
+        b.loop(total, count, (), step, lower=number)
+
+    def _row(self, row: Index) -> None:
+        """Compute a row: its columns, in turns among the group's invocations."""
+        b, code = self.b, self.code
+        code.group = self.lanes.at(b.depth) if self.lanes.size > 1 else None
+        place = b.delinearized(row, self.row_shape)
+        total = prod(self.column_shape)
+        if not self.columns:
+            self._store([place], alone=True)
+        else:
+            self.lanes.in_turn(total, lambda ns, inside: self._store_columns([place], ns, inside))
+        code.group = None
+
+    @property
+    def _elements_beside(self) -> int:
+        """The number of neighbouring rows per invocation; 1 if groups would be incomplete."""
+        wide = [size for size in self.row_shape if size != 1]
+        elements = self.lanes.elements
+        return elements if wide and is_multiple(wide[-1], elements) else 1
+
+    def _rows_beside(self, block: Index) -> None:
+        """Computes the rows that a workgroup has; each invocation has a few neighbours."""
+        b, lanes, elements = self.b, self.lanes, self._elements_beside
+        total = prod(self.row_shape)
+        number = b.plus(b.times(block, lanes.rows), lanes.row)
+        first = b.times(number, elements)
+        inside = b.below(first, total)
+        first = b.assume(b.index_inside(inside, first), total)
+        places = [b.delinearized(b.plus(first, k), self.row_shape) for k in range(elements)]
+        beside = {
+            indices[0]: indices
+            for indices in zip(*places, strict=True)
+            if isinstance(indices[0], SSAValue) and len(set(indices)) > 1
+        }
+        lanes = replace(lanes.at(b.depth), beside=beside, elements=elements)
+        self.code.group = lanes
+        if self.columns:
+            lanes.in_turn(
+                prod(self.column_shape),
+                lambda ns, stored: self._store_columns(places, ns, b.both(inside, stored)),
+            )
+        else:
+            self._store(places, inside, alone=True)
+        self.code.group = None
+
+    def _store_columns(
+        self,
+        places: Sequence[tuple[Index, ...]],
+        numbers: Sequence[Index],
+        inside: Condition,
+    ) -> None:
+        points: list[tuple[Index, ...]] = []
+        for number in numbers:
+            of_columns = self.b.delinearized(number, self.column_shape)
+            for place in places:
+                columns, rows = iter(of_columns), iter(place)
+                points.append(
+                    tuple(
+                        next(columns) if i in self.columns else next(rows)
+                        for i in range(len(self.nest.shape))
+                    )
+                )
+        self._store(points, inside)
+
+    def _store(
+        self, points: Sequence[tuple[Index, ...]], inside: Condition = True, alone: bool = False
+    ) -> None:
+        """
+        Compute the elements at all points before any is stored, so that neighbours stay so.
+
+        One invocation stores `alone` what its whole group has computed.
+        """
+        values = [[self.code.element(a, p) for a, _ in self.nest.results] for p in points]
+
+        def store() -> None:
+            for point, elements in zip(points, values, strict=True):
+                self.code.store(self.nest, point, elements)
+
+        b = self.b
+        b.when(b.both(inside, b.below(self.lanes.lane, 1)) if alone else inside, store)
 
 
 @dataclass(frozen=True)

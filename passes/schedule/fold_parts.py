@@ -178,16 +178,13 @@ def _root_of(owner: object) -> Generic | None:
     if not isinstance(owner, DispatchOp) or len(owner.outputs) != 1 or owner.updates:
         return None
     root = owner.yielded[0].owner
-    if not isinstance(root, Generic):
-        return None
-    if kind_of(root) != "coopmat":
+    if not isinstance(root, Generic) or kind_of(root) != "coopmat":
         return None
     fill = root.outputs[0].owner
-    if not isinstance(fill, linalg.ops.FillOp) or not isinstance(
+    is_plain = isinstance(fill, linalg.ops.FillOp) and isinstance(
         fill.outputs[0].owner, tensor.EmptyOp
-    ):
-        return None
-    return root
+    )
+    return root if is_plain else None
 
 
 def _fold(parts: _Parts, target: Target) -> DispatchOp:
@@ -357,19 +354,12 @@ class _Writer:
     # The new dispatch in the place of both
 
     def replace(self, folded: DispatchOp) -> None:
-        dispatch, product = self.parts.dispatch, self.parts.product
-        block = dispatch.parent_block()
-        assert block is not None
-        (old,) = dispatch.outputs
+        (old,) = self.parts.dispatch.outputs
         rank = tensor_type(old).get_num_dims()
         groups = [[d] for d in range(rank - 1)] + [[rank - 1, rank]]
         whole = merge_dimensions(folded.outputs[0], groups, old.type.get_shape())
-        for op in (*self.views, folded, whole):
-            block.insert_op_before(op, dispatch)
-        whole.result.name_hint = old.name_hint
-        old.replace_all_uses_with(whole.result)
-        block.erase_op(dispatch)
-        block.erase_op(product)
+        Rewriter.replace_op(self.parts.dispatch, [*self.views, folded, whole])
+        Rewriter.erase_op(self.parts.product)
 
 
 def _retype(values: Sequence[SSAValue], shape: Sequence[int]) -> None:

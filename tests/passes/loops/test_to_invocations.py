@@ -8,7 +8,7 @@ checks on and run on lavapipe. Integers and moves of elements must be equal; flo
 roundings.
 
 Covers: analysis/loops_access, analysis/loops_arrays, analysis/loops_nests, analysis/loops_reader,
-graph/loops_fusion, loops/body, loops/code, loops/groups, loops/stores, loops/tiles.
+graph/loops_fusion, loops/body, loops/code, loops/groups, loops/tiles.
 """
 
 from __future__ import annotations
