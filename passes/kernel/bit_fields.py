@@ -3,9 +3,9 @@ Keeps small integers as bits of the word they were loaded in as long as possible
 
     (byte >> 4) & 15 as a float   ->   bitcast(word & 0xf000 | 0x4b000000) * 2^-12 - 2^11
 
-Shifts and masks by known numbers cost nothing: they say which bits are meant. Bits below the 23rd,
-put under the exponent of 2^23, are a float that is 2^23 too large: one instruction for the bits and
-one for the number, both exact, where shifts, a mask, a widening and a conversion are four.
+A shift or mask by a known number writes no instruction: it only changes which bits are meant. Bits
+below the 23rd under the exponent of 2^23 are a float that is 2^23 too large. So a number takes two
+exact instructions, where a shift, a mask, a widening and a conversion are four.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ IN_EACH_BYTE = 0x01010101
 @dataclass(frozen=True)
 class Bits:
     """
-    The unsigned number in `count` bits of a word from bit `low` on, times 2^`up`; `width` is its
-    type's.
+    The unsigned number in `count` bits of a word, from bit `low` on, times 2^`up`.
+
+    `width` is the width of its type.
     """
 
     word: SSAValue
@@ -69,7 +70,7 @@ class Bits:
 
     @property
     def end(self) -> int:
-        """Returns the bits up to the highest of the number that may be set."""
+        """Returns the number of bits up to the highest one that may be set."""
         return self.up + self.count
 
     @property
@@ -120,8 +121,8 @@ class ScalarCode:
         wanted: SSAValue | None = None,
     ) -> Scalar:
         """
-        The result of an element-wise operation on one element of each input, or the `wanted` value
-        of its body; `index` gives its loops.
+        Computes the result of an elementwise operation, or the `wanted` value of its body, for one
+        element of each input. `index` gives the indices of its loops.
         """
         b, block = self.b, op.body.block
         last = block.last_op
@@ -151,7 +152,7 @@ class ScalarCode:
         return scalar_of(wanted)
 
     def _as_float(self, scalar: Scalar, operand: SSAValue) -> Scalar:
-        """A bfloat16 that is given as its bits, for an operation that takes no bits."""
+        """Converts a bfloat16 that is given as its bits, for an operation on floats."""
         if isinstance(operand.type, BFloat16Type) and _is_bfloat16(scalar):
             return self.b.add(arith.BitcastOp(scalar, operand.type))
         return scalar
@@ -203,14 +204,14 @@ class ScalarCode:
         return Affine(apart.value, scale, addend)
 
     def once(self, kind: type[Any], *operands: SSAValue | Attribute) -> SSAValue:
-        """An operation on these operands, which is written once."""
+        """Returns an operation on these operands, which is written once."""
         key = (kind, *operands)
         if key not in self.known:
             self.known[key] = self.b.add(kind(*operands))
         return self.known[key]
 
     def _shared(self, kind: type[Any], x: SSAValue, y: SSAValue) -> SSAValue:
-        """An operation on shared numbers; the difference of constants is one."""
+        """Returns an operation on shared numbers; folds the difference of constants."""
         constants = [value.owner for value in (x, y)]
         if kind is arith.SubfOp and all(isinstance(c, arith.ConstantOp) for c in constants):
             first, second = (float(c.value.value.data) for c in constants)  # pyright: ignore
@@ -234,7 +235,7 @@ class ScalarCode:
         return self.known[number]
 
     def value(self, scalar: Scalar, type: Attribute) -> SSAValue:
-        """A scalar as a value of its type."""
+        """Returns a scalar as a value of its type."""
         b = self.b
         if isinstance(scalar, int):
             return b.number(scalar, type)
@@ -322,7 +323,9 @@ class ScalarCode:
         return Bits(word, lower.begin, upper.end, BYTE)
 
     def in_cells(self, bits: Bits, size: int = BYTE) -> SSAValue:
-        """Returns a word with this bit field of each of its bytes, or of its cells of `size`."""
+        """
+        Returns a word that has this bit field in each of its bytes, or of its cells of `size` bits.
+        """
         distance = bits.low % size - bits.up
         kind = arith.ShRUIOp if distance >= 0 else arith.ShLIOp
         word = self._remembered(kind, bits.word, abs(distance))

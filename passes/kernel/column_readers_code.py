@@ -1,6 +1,6 @@
 """
-Computes elements from the columns of a kernel of few rows, where one invocation has all columns
-that decide an element.
+Computes elements from the columns of a kernel of few rows; one invocation has all columns that an
+element depends on.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from xdsl_spirv.passes.loops.groups import Point
 def store_readers(
     b: HoistingEmitter, readers: ColumnReaders, column: Index, values: Sequence[SSAValue]
 ) -> None:
-    """Compute and store the results of a group of columns that begins at `column`."""
+    """Computes and stores the results of a group of columns that begins at `column`."""
     code = ColumnsCode(b, readers, values)
     group = b.index(b.divided(column, readers.count))
     for reader in readers.readers:
-        # A number that is not known to be a sum: what is added does not hide its multiples' places.
+        # Adds without recording the sum: `_place` needs the known multiples of the number itself.
         own = b.pure(b.instructions.add, group, b.index(-reader.first)) if reader.first else group
         b.when(b.below(own, reader.groups), lambda r=reader, g=own: code.store_group(r, g))
 
 
 class ColumnsCode(LoopsCode):
-    """Computes elements of arrays from columns of the contraction, which are `values`."""
+    """Computes elements of arrays from `values`, columns of the contraction."""
 
     def __init__(self, b: HoistingEmitter, readers: ColumnReaders, values: Sequence[SSAValue]):
         super().__init__(b, readers.reader)
         self.readers, self.source, self.values = readers, readers.source, values
 
     def store_group(self, reader: ColumnReader, group: Index) -> None:
-        """Stores the elements that a group decides; `group` counts from the reader's first."""
+        """Stores the elements that depend on a group; `group` counts from the reader's first."""
         b, nest = self.b, reader.nest
         ((array, _),) = nest.results
         group = b.assume(group, reader.groups)
@@ -51,7 +51,7 @@ class ColumnsCode(LoopsCode):
         return super()._element(array, indices)
 
     def _column(self, column: Index) -> SSAValue:
-        """The value of a column in the group; its number is a constant most of the time."""
+        """Returns the value of a column in the group; most column numbers are constants."""
         b, count = self.b, len(self.values)
         place = self._place(column)
         if isinstance(place, int):

@@ -3,7 +3,7 @@ Computes the elements of an operand where it is multiplied, from vectors of stor
 
     %w[n, k] = (%q[n, k / 32, k % 16] >> ...) * %d[n, k / 32]
 
-A load is written once for all elements that it serves, and so is what is computed of equal numbers.
+A load is written once for all elements that it serves, and so is an operation on equal numbers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def stored_type(element: Attribute) -> Attribute:
 
 
 class LeafCode:
-    """The code that reads one tensor."""
+    """Reads one tensor."""
 
     def __init__(self, b: HoistingEmitter, leaf: Leaf, unit: dict[int, int], fast: int | None):
         self.b, self.leaf = b, leaf
@@ -75,11 +75,11 @@ class LeafCode:
         self.in_words = narrow and bits % WORD == 0
         view = FlatViewOp(memory, self._moved(bits))
         self.memory = b.at_top(view, f"{memory.name_hint or 'operand'}_elements")
-        # Terms that no iteration of K changes are added up first, and so outside of its loop.
+        # Adds the terms that K's loop does not change first: they are hoisted out of it.
         self.order = sorted(leaf.loops)
 
     def _moved(self, bits: int) -> Attribute:
-        """The type of a load of `bits` bits."""
+        """Returns the type of a load of `bits` bits."""
         return (
             vector_type(i32, bits // WORD) if self.in_words else vector_type(self.type, self.width)
         )
@@ -94,7 +94,7 @@ class LeafCode:
         return self.b.select(inside, vector, self.b.number(self._fill(), vector.type)), place
 
     def _inside(self, point: Point) -> Condition:
-        """Whether a point is in memory; a point in the padding is not."""
+        """Returns whether a point is in memory; a point in the padding is not."""
         b = self.b
         inside: Condition = True
         for index, size in self.leaf.guards:
@@ -102,7 +102,7 @@ class LeafCode:
         return inside
 
     def _fill(self) -> int:
-        """The padding value; in words, repeated for each element of a word."""
+        """Returns the padding value; in words, repeated for each element of a word."""
         fill, bits = self.leaf.fill, bit_width(self.type)
         if not self.in_words:
             return fill
@@ -126,7 +126,7 @@ class LeafCode:
         return b.index_inside(self._inside(point), b.plus(base, number)), place
 
     def _select_part(self, loop: int, first: Index, added: int) -> tuple[Index, int]:
-        """A loop's index, or the number of the part that it selects."""
+        """Returns a loop's index, or the number of the part that it selects."""
         if self.selected is None or self.selected[1] != loop:
             return first, added
         b = self.b
@@ -141,7 +141,7 @@ class LeafCode:
         return b.divided(b.times(first, stride), self.width)
 
     def element(self, point: Point, known: Known) -> Scalar:
-        """The element at a point."""
+        """Returns the element at a point."""
         vector, place = self.load(point)
         if vector not in known:
             known[vector] = self._elements(vector)
@@ -153,7 +153,7 @@ class LeafCode:
         return known[vector][place]
 
     def _elements(self, vector: SSAValue) -> Sequence[Scalar]:
-        """The elements of one load; small integers stay in their words."""
+        """Returns the elements of one load; small integers stay in their words."""
         if not self.in_words:
             return unpack_elements(self.b, vector, self.type, self.width)
         bits = bit_width(self.type)
@@ -162,7 +162,7 @@ class LeafCode:
 
 class ComputedOperand:
     """
-    The code of an operand whose dimensions `map` gives by the contraction's loops.
+    Computes elements of an operand whose dimensions `map` gives by the contraction's loops.
 
     Elements are in `type`, the type of the sums; `signed` says how integers are extended to it.
     """
@@ -182,7 +182,8 @@ class ComputedOperand:
     ):
         """
         `fast` is the loop whose next iteration is the neighbouring element. With `keeps`, small
-        integers stay integers until they are multiplied. `code` reads a tensor."""
+        integers stay integers until they are multiplied. `code` reads a tensor.
+        """
         self.b, self.type, self.signed, self.keeps = b, type, signed, keeps
         self.root = Placed(value, map)
         self.leaves = {leaf.placed: code(b, leaf, unit, fast) for leaf in leaves}
@@ -199,11 +200,16 @@ class ComputedOperand:
         return [(leaf.memory, leaf.place(point)[0]) for leaf in self.leaves.values()]
 
     def element(self, point: Point, known: Known) -> SSAValue:
-        """The element at a point in the type of the sums; `known` holds values already written."""
+        """
+        Returns the element at a point in the type of the sums; `known` holds values already
+        written.
+        """
         return ScalarCode(self.b, known).whole(self.apart(point, known))
 
     def apart(self, point: Point, known: Known) -> Affine:
-        """The element as value * scale + addend; factors shared by neighbours stay separate."""
+        """
+        Returns the element as value * scale + addend; factors shared by neighbours stay separate.
+        """
         key = (self, *(point[loop] for loop in self.loops))
         if key not in known:
             value = self._value(self.root, point, known)
@@ -244,8 +250,8 @@ class ComputedOperand:
         known: Known,
     ) -> Scalar:
         """
-        The body of an element-wise operation on one element of each input; `places` are its loops
-        by the contraction's.
+        Computes the body of an elementwise operation on one element of each input; `places` gives
+        its loops by the contraction's.
         """
         code = ScalarCode(self.b, known, self.keeps)
         result = code.body(op, inputs, lambda loop: self._index(places[loop], point))
@@ -258,18 +264,18 @@ class ComputedOperand:
         return code.value(result, last.operands[0].type)
 
     def _index(self, place: AffineExpr | None, point: Point) -> Index:
-        """A linear expression of the contraction's loops, at a point."""
+        """Computes a linear expression of the contraction's loops at a point."""
         if place is None:
             return 0
         return index_at(self.b, linear(place, max(point) + 1), point)
 
     def _widened(self, value: SSAValue) -> SSAValue:
-        """A number in the type of the sums."""
+        """Converts a number to the type of the sums."""
         return convert_factor(self.b, value, self.type, self.signed)
 
 
 def index_at(b: HoistingEmitter, index: Linear, point: Point) -> Index:
-    """A linear function of loops at a point."""
+    """Computes a linear function of loops at a point."""
     total: Index = index.start
     for loop, (first, added) in point.items():
         total = b.plus(total, b.times(b.plus(first, added), index.factors[loop]))

@@ -4,10 +4,10 @@ Contractions over sliding windows, with neighbours exchanged in registers by rot
     x0 = X[w0 + lane], x1 = X[w0 + size + lane]        once for each row of the windows
     X[w0 + lane + d] = rotate(lane < d ? x1 : x0, d)   for every further element of a window
 
-x1 is left out where no result needs it, and where it is outside for all invocations.
+x1 is not loaded if no result needs it, or if it lies outside for all invocations.
 
 A subgroup computes `size` neighbours of the result's row; see passes/schedule/window.py. Nothing is
-staged: what the schedule does not exchange, the filters, all invocations read at one address.
+staged in Workgroup memory: all invocations read the same filter's element at a time.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class WindowKernel:
         b, plan = self.builder, self.plan
         workgroup = b.block_id(gpu.DimensionEnum.X, "workgroup")
         task = b.plus(b.times(workgroup, plan.subgroups), b.subgroup_id(plan.subgroups))
-        # All invocations of a subgroup have one task, so a rotation may stand behind this.
+        # A subgroup's invocations have one task: all of them reach the rotations in the branch.
         exists = b.below(task, plan.tasks) if plan.tasks % plan.subgroups else True
         b.when(exists, partial(self._segment, task))
 

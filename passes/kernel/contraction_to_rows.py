@@ -1,4 +1,4 @@
-"""Contractions with few rows, written out by the kind of kernel that their schedule asks for."""
+"""Writes out contractions with few rows, by the kind of kernel that their schedule names."""
 
 from __future__ import annotations
 

@@ -3,11 +3,11 @@ Products of small integers and floats as packed dot products: the floats become 
 
     sum of q * x   ->   2^-e * sum over d of 256^d * (sum of q * digit d of round(2^e * x))
 
-A dot product multiplies four bytes at once, where a float for each of them is two or three
-instructions before it is multiplied. The elements of a row that belong to one unit have one e, by
-which the greatest of them is less than 2^(8 * digits - 3): each is then off by less than the
-greatest times 2^(3 - 8 * digits), and with three digits by no more than one rounding to binary32 of
-the greatest. An element that is infinite or NaN makes the unit's sum NaN.
+A dot product multiplies four bytes at once; converting each of them to float takes two or three
+instructions before the multiplication. The elements of a row in one unit share the exponent e: it
+scales the greatest of them below 2^(8 * digits - 3). So the error of each element is less than the
+greatest times 2^(3 - 8 * digits): with three digits, no more than one rounding of the greatest to
+binary32. An element that is infinite or NaN makes the unit's sum NaN.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GREATEST_EXPONENT = 254
 
 LEAST_EXPONENT = 40
 """
-Least exponent of the greatest element: with smaller ones the powers of two would not be numbers.
+Least exponent of the greatest element: smaller ones make powers of two that binary32 does not have.
 """
 
 SIGNS = 0x80 * IN_EACH_BYTE
@@ -79,7 +79,7 @@ class RowDigits:
         finite = b.add(arith.CmpiOp(greatest, b.i32(INFINITE), "ult"))
         nothing = b.add(arith.BitcastOp(b.i32(NO_NUMBER), f32))
         self.scale = b.select(finite, down, nothing)
-        """The unit of which the integers are multiples."""
+        """The number by which the integers are multiplied."""
         self._integers = [self._integer(x) for x in elements]
 
     def _magnitude(self, x: SSAValue) -> SSAValue:
@@ -95,7 +95,7 @@ class RowDigits:
         return self.b.add(arith.BitcastOp(bits, f32))
 
     def _integer(self, x: SSAValue) -> SSAValue:
-        """An element's integer, with 128 added to each of its bytes: all are then without sign."""
+        """Returns an element's integer with 128 added to each byte, so that no byte has a sign."""
         b = self.b
         rounded = b.add(math.FmaOp(x, self._factor, b.number(MIDDLE, f32)))
         added = sum(0x80 << BYTE * digit for digit in range(self.digits))
@@ -103,7 +103,7 @@ class RowDigits:
         return b.add(arith.AddiOp(number, b.number(added - MIDDLE_BITS, i32)))
 
     def word(self, digit: int, slots: Slots) -> SSAValue:
-        """A word of four elements' signed digits; 0 in an empty slot."""
+        """Returns a word of four elements' signed digits; 0 in an empty slot."""
         key = digit, slots
         if key not in self._known:
             with self.b.at(self.depth):
@@ -127,9 +127,10 @@ class RowDigits:
 
     def _full_word(self, digit: int, numbers: Sequence[int]) -> SSAValue:
         """
-        The word of a digit with full slots: joins bytes of two integers, then halves of two words.
+        Builds the word of a digit without empty slots: joins bytes of two integers, then halves of
+        two words.
 
-        The words of all digits are a transpose of the integers' bytes, and share its first half.
+        The words of all digits are a transpose of the integers' bytes; they share its first half.
         """
         b, half_word = self.b, 2 * BYTE
         low, high = (self._pair(digit % 2, *numbers[i : i + 2]) for i in (0, 2))
@@ -191,8 +192,8 @@ def words_of(
     code: ScalarCode, elements: Sequence[tuple[int, Affine]]
 ) -> tuple[list[tuple[SSAValue, Slots]], int] | None:
     """
-    Packs a column's numbered elements as words of four signed bytes; also returns the difference of
-    element and byte. None for elements that are not bytes of words.
+    Packs a column's numbered elements as words of four signed bytes; also returns the element minus
+    the byte. Returns None if the elements are not bytes of words.
     """
     slots: dict[SSAValue, list[int | None]] = {}
     unsigned: set[bool] = set()

@@ -1,5 +1,5 @@
 """
-Each dispatch leaves the host function and becomes a kernel that the host launches.
+Moves each dispatch out of the host function into a kernel that the host launches.
 
     %r = schedule.dispatch(%A, %B) {         %a = bufferization.to_buffer %A
       ^bb0(%x, %y): ...                ->    %d = memref.alloc()
@@ -93,7 +93,7 @@ class OutlineDispatchesPass(ModulePass):
         _launch(dispatch, body, plan.kernel_name, shape, kernels)
 
     def _enclose(self, root: Operation) -> None:
-        """Put a scheduled contraction that stands alone into a dispatch."""
+        """Puts a scheduled contraction that stands alone into a dispatch."""
         if isinstance(root, DispatchOp) or isinstance(root.parent_op(), DispatchOp):
             return
         if not isinstance(root, LinalgStructuredOperation) or not root.res:
@@ -132,14 +132,14 @@ class _Kernels:
     def name_of(self, name: str, body: KernelBody, shape: _Shape) -> str:
         """Returns the name of the kernel with this body; adds the kernel if it is new."""
         block = body.block
-        # Dynamic sizes are called alike: bodies that are equal compute them alike.
+        # Equal bodies compute dynamic sizes in the same way, so the sizes have the same text.
         key = (*block.arg_types, str(shape), *(op.name for op in block.walk()))
         for other in self._known.get(key, []):
             from xdsl_spirv.upstream.equality import is_same
 
             if is_same(other.body, body.region):
                 return other.sym_name.data
-        # A kernel of another shape may be called what this one's number would make it.
+        # A numbered name may already be the name of a kernel of another shape.
         names = (f"{name}_{number}" if number else name for number in itertools.count())
         free = next(candidate for candidate in names if candidate not in self._taken)
         self._taken.add(free)
@@ -159,7 +159,7 @@ class _Kernels:
 def _launch(
     dispatch: DispatchOp, body: KernelBody, name: str, shape: _Shape, kernels: _Kernels
 ) -> None:
-    """Replace the dispatch by buffers and a launch."""
+    """Replaces the dispatch by buffers and a launch."""
     name = kernels.name_of(name, body, shape)
     given = zip(dispatch.body.block.args, dispatch.inputs, strict=True)
     code = SizeCode(Builder(InsertPoint.before(dispatch)).insert, dict(given))

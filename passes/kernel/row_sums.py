@@ -1,9 +1,10 @@
 """
-Sums over the few rows of a contraction, beside its products: what a norm needs of them.
+Sums the few rows of a contraction, beside its products, for a norm.
 
-All invocations of a workgroup share a row: each adds up a part, then the subgroups' sums meet in
-Workgroup memory, where whoever stores an element of the result reads them. A part are the elements
-that an invocation multiplies, where these are all of the row between them: they are in registers.
+All invocations of a workgroup share a row: each adds up a part, and the subgroups store their sums
+in Workgroup memory, from which they are read where an element of the result is stored. If the
+invocations together multiply each element of a row once, an invocation adds up the elements that it
+multiplies, as these are in its registers.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class RowSums:
         units: Sequence[tuple[Sequence[Point], Condition]],
     ) -> list[SSAValue] | None:
         """
-        Partial sums computed from the elements that the products of these units read.
+        Returns partial sums of the elements that the products of these units read.
 
         `units` gives the places of each unit's elements, and whether the unit exists. Returns None
         unless the units contain each element of a row exactly once.
@@ -84,7 +85,7 @@ class RowSums:
             b.when(is_first, lambda t=total, p=place: b.store(t, self.memory, (p,)))
 
     def at(self, row: Index) -> dict[Placed, SSAValue]:
-        """The sums of a row of the workgroup's tile."""
+        """Returns the sums of a row of the workgroup's tile."""
         b = self.b
         sums: dict[Placed, SSAValue] = {}
         for number, placed in enumerate(self.placed):
@@ -99,7 +100,7 @@ class RowSums:
         return b.plus(b.times(first, self.subgroups), subgroup)
 
     def _part(self, placed: Placed, point: Point) -> SSAValue:
-        """The invocation's part of the sum over a row."""
+        """Returns the invocation's part of the sum over a row."""
         b, plan = self.b, self.plan
         op = definition(placed.value)
         assert isinstance(op, linalg.ops.GenericOp)

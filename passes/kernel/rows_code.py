@@ -7,9 +7,9 @@ rows.
       %sum[row][column] += %x[row] * %w[column]
     the lanes' sums are added up, the subgroups' too through Workgroup memory, and stored
 
-See passes/schedule/rows.py for who computes what. No iteration looks at where an operand ends:
-columns beyond the result are read from the first one and not stored, and units that are left over
-behind the last whole step are multiplied by those who have one.
+See passes/schedule/rows.py for the division of the work. Loops do not test for the end of an
+operand: a column beyond the result is replaced by the first one and not stored, and a separate loop
+multiplies the units that are left over behind the last whole step.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class RowsKernel:
             self._add_up()
 
     def _parts_of_own_units(self) -> list[SSAValue] | None:
-        """Partial row sums from the elements that the products read; None if impossible."""
+        """Returns partial row sums from the elements that the products read; None if impossible."""
         plan = self.plan
         alone = plan.lanes == plan.target.subgroup_size and plan.schedule.grid[1] == 1
         if not self.row_sums.placed or not alone or not plan.sums.meets_in_memory:
@@ -149,7 +149,7 @@ class RowsKernel:
 
     def _write_row_sums(self) -> list[SSAValue]:
         """
-        Writes the epilogue's row sums, and a barrier unless adding up partial sums has one.
+        Writes the epilogue's row sums, and a barrier unless a later one follows anyway.
 
         Returns an empty list: no parts of row sums are left to write.
         """
@@ -180,7 +180,7 @@ class RowsKernel:
         self.points = self._points()
 
     def _sources(self) -> list[tuple[SSAValue, Index]]:
-        """The loads of an invocation's units for the columns of a group, each once."""
+        """Lists the loads of an invocation's units for the columns of a group, each once."""
         _, columns = self.points
         points = [
             column | shifted(self._places(unit), offset)
@@ -209,7 +209,7 @@ class RowsKernel:
     # Places
 
     def _column(self, number: int) -> Index:
-        """The number in its workgroup's tile of an invocation's column."""
+        """Returns the number of an invocation's column in the workgroup's tile."""
         b, plan = self.b, self.plan
         width = plan.operands.side_by_side
         own = self.count[1] // width
@@ -232,7 +232,10 @@ class RowsKernel:
         return number if inside is True else self.b.select(inside, number, 0)
 
     def _in_turns_of_parts(self, number: Index) -> Index:
-        """The column of this number when columns are taken in turns from equal parts of a row."""
+        """
+        Returns the column with this number, if columns are numbered in turns over equal parts of a
+        row.
+        """
         b, readers = self.b, self.plan.readers
         if readers is None or readers.parts == 1:
             return number
@@ -305,7 +308,7 @@ class RowsKernel:
         return b.loop(plan.operands.units, stride, totals, rest, "rest", lower=whole)
 
     def _own_units(self) -> list[tuple[Index, Condition]]:
-        """The invocation's units of K, if equal for all groups, and whether each exists."""
+        """Returns the invocation's units of K, the same for all groups, and whether each exists."""
         b, plan = self.b, self.plan
         units = [b.plus(self.part, i * plan.sums.parts) for i in range(plan.schedule.steps.data)]
         inside = [b.below(unit, plan.operands.units) for unit in units]
@@ -321,9 +324,9 @@ class RowsKernel:
         totals: Sequence[SSAValue],
     ) -> Sequence[SSAValue]:
         """
-        The sums after some units of K, whose loads all stand before the multiply-adds.
+        Adds the products of some units of K to the sums; writes all loads before the multiply-adds.
 
-        Units that do not exist stand for others, and add nothing.
+        A unit that does not exist is replaced by another one, whose products are not added.
         """
         _, columns = points
         places = [(unit, self._places(unit), exists) for unit, exists in units]
@@ -344,7 +347,7 @@ class RowsKernel:
         return results
 
     def _places(self, unit: Index) -> Point:
-        """The index at which a unit begins, for each loop of K."""
+        """Returns the index at which a unit begins, for each loop of K."""
         b, plan = self.b, self.plan
         indices = b.delinearized(unit, plan.operands.steps_along)
         return {
@@ -361,7 +364,9 @@ class RowsKernel:
         return [dict(zip(operands.reduced, places, strict=True)) for places in product(*steps)]
 
     def digits(self, number: int, row: Point, places: Sequence[Point], unit: Index) -> RowDigits:
-        """A row's elements beside a unit as integers, written as far out as the unit is known."""
+        """
+        Returns the digits of a row's elements beside a unit; hoists their code as far as possible.
+        """
         b = self.b
         depth = b.fenced(b.depth_of(*(x for point in (row, places[0]) for x, _ in point.values())))
 
@@ -418,7 +423,7 @@ class RowsKernel:
             b.when(b.below(number, results), add_up)
 
     def _added_up(self, number: Index) -> SSAValue:
-        """A result of the tile from its partial sums."""
+        """Adds up the partial sums of a result of the tile."""
         b, results = self.b, prod(self.plan.tile)
         places = [b.plus(number, part * results) for part in range(self.plan.sums.partial)]
         return reduce(self.plus, [b.load(self.memory, [place]) for place in places])

@@ -1,9 +1,9 @@
 """
-Digits of few rows that the subgroups of a workgroup have in common, in Workgroup memory.
+Shares the digits of few rows between the subgroups of a workgroup, in Workgroup memory.
 
-If several subgroups multiply the same elements of the rows by other columns, each invocation makes
-the digits of few quads, four elements whose digits fill a word each, and reads the digits of its
-own units behind a barrier.
+Several subgroups multiply the same elements of the rows by other columns. Each invocation computes
+the digits of a few quads, and reads the digits of its own units after a barrier. A quad is four
+elements; a word holds one digit of each.
 
     words[row][digit][quad of the unit][unit], sums[row][quad of the unit][unit], scales[row][unit]
 """
@@ -30,8 +30,8 @@ Elements = Callable[[], Sequence[SSAValue]]
 
 class SharedDigits:
     """
-    The digits of a workgroup's rows in shared memory; `write` comes before a barrier, `of` behind
-    it.
+    Writes the digits of a workgroup's rows to Workgroup memory; `KeptDigits` reads them after a
+    barrier.
     """
 
     def __init__(
@@ -54,7 +54,9 @@ class SharedDigits:
 
     @cached_property
     def _shares(self) -> list[tuple[Index, Index, Condition]]:
-        """The unit and quad of each of the invocation's shares, and whether the share exists."""
+        """
+        Lists the unit and quad of each of the invocation's shares, and whether the share exists.
+        """
         b, plan = self.b, self.plan
         units = plan.operands.units
         assert isinstance(units, int)
@@ -76,7 +78,7 @@ class SharedDigits:
         ]
 
     def _place(self, unit: Index, quad: Index) -> Point:
-        """The start of a unit's quad along the loops of K."""
+        """Returns the start of a unit's quad along the loops of K."""
         b, plan = self.b, self.plan
         counts = [plan.operands.unit.get(loop, 1) for loop in plan.operands.reduced]
         inside = b.delinearized(quad, [*counts[:-1], counts[-1] // QUAD])
@@ -168,7 +170,7 @@ class KeptDigits(RowDigits):
 
 
 def _quads(numbers: Sequence[int]) -> list[int] | None:
-    """The quads of the elements, in order; None if they are not whole quads."""
+    """Returns the quads of the elements, in order; None if they are not whole quads."""
     quads = [number // QUAD for number in numbers[::QUAD]]
     every = [quad * QUAD + i for quad in quads for i in range(QUAD)]
     return quads if list(numbers) == every else None

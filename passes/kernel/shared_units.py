@@ -1,14 +1,13 @@
 """
-Units of packed weights that all lanes of a subgroup load, each to compute other elements of them.
+Multiplies packed weights whose units all lanes of a subgroup load; each lane has other elements.
 
     %w = load %q[number]             the same word for all lanes: one load that serves them all
     %n = float(%w & %mask)           the lane's bits where they are, a power of two too large
     %sum += (%x * %power) * %n       the power is part of what is multiplied with it
 
-If a device's lanes are lanes of a processor's vector, a load whose address differs by lane is as
-many loads, one after the other. The elements of a lane are looked for at compile time: what is
-known of every lane's bits becomes a mask, a power and an offset that differ by lane, which are
-computed once.
+On a CPU, lanes are lanes of a vector, and a load whose address differs by lane is executed as one
+load for each lane. So the compiler finds the bits of each lane's elements; they become a mask, a
+power and an offset that differ by lane, which are computed once.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def _sum_of(x: Offset, y: Offset) -> Offset:
 
 
 class WordsLeaf(LeafCode):
-    """The code that reads one tensor: pairs of 16 bits as a word."""
+    """Reads one tensor; pairs of 16-bit numbers are loaded as words."""
 
     def _moved(self, bits: int) -> Attribute:
         is_word = bits == WORD and isinstance(self.type, Float16Type)
@@ -44,10 +43,10 @@ class WordsLeaf(LeafCode):
 
 class LanesLeaf(LeafCode):
     """
-    The code that reads a tensor of the rows, where each lane has another element.
+    Reads a tensor of the rows, of which each lane has another element.
 
-    All lanes load the elements of all lanes, and each selects its own: where their places are known
-    at compile time, that is a load of a vector.
+    All lanes load the elements of all lanes, and each selects its own. If the places are known at
+    compile time, that is one load of a vector.
     """
 
     def __init__(self, kernel: SharedUnitsKernel, *given: Any):
@@ -60,7 +59,9 @@ class LanesLeaf(LeafCode):
 
 
 class SharedUnitsKernel(RowsKernel):
-    """The code of one invocation, whose subgroup shares each unit of the streamed operand."""
+    """
+    Writes the code of one invocation, whose subgroup shares each unit of the streamed operand.
+    """
 
     lane_points: list[Point]
     """The place of each lane's element in a row."""
@@ -76,7 +77,7 @@ class SharedUnitsKernel(RowsKernel):
         points: tuple[list[Point], list[Point]],
         totals: Sequence[SSAValue],
     ) -> Sequence[SSAValue]:
-        """Adds the products of some units; all of them exist, as lanes do not divide them."""
+        """Adds the products of some units. All units exist, as lanes do not divide them."""
         rows, columns = points
         results, offsets = list(totals), self._offsets()
         for unit, _ in units:
@@ -117,7 +118,7 @@ class SharedUnitsKernel(RowsKernel):
         return self.few.element(point, {})
 
     def _offset_of(self, lane: int) -> Offset:
-        """The distance of a lane's elements from the first lane's."""
+        """Returns the distance of a lane's elements from the first lane's."""
         offset: Offset = {}
         for digit in self.plan.lane_digits:
             lane, number = divmod(lane, digit.count)
@@ -206,7 +207,7 @@ class LaneSums:
         mask = kernel.numbers_by_lane([((1 << x.count) - 1) << x.low for x in bits], i32)
         number = b.add(arith.AndIOp(word, mask))
         if any(turned := [_sign_bit_to_turn(x) for x in numbers]):
-            # Behind the mask: what is computed of a word alone leaves the vector's registers.
+            # Behind the mask: code on the word alone, equal in all lanes, leaves vector registers.
             number = b.add(arith.XOrIOp(number, kernel.numbers_by_lane(turned, i32)))
         return b.add(arith.SIToFPOp(number, f32))
 

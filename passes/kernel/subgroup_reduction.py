@@ -1,10 +1,10 @@
 """
-A subgroup's reduction where it has no group arithmetic: halves that are added to each other.
+Reduces the values of a subgroup, also on devices without group arithmetic: by adding up halves.
 
-Rotations by size/2, size/4, ... 1 bring every invocation the same result, bit for bit: before each
-step values repeat with the period of twice the distance, so that two invocations which add the same
-pair add it in either order. The rotation's distance is uniform, which a device may do faster than a
-shuffle (VK_KHR_shader_subgroup_rotate's proposal, 2.2).
+Rotations by size/2, size/4, ... 1 give every invocation the same result, bit for bit: before each
+step, values repeat with a period of twice the distance, so any two invocations that add the same
+pair differ only in its order. A rotation's distance is uniform, which a device may execute faster
+than a shuffle (VK_KHR_shader_subgroup_rotate's proposal, 2.2).
 """
 
 from __future__ import annotations
@@ -63,8 +63,10 @@ def reduce_subgroup(
     b: KernelEmitter, value: SSAValue, target: Target, kind: type[Operation], combine: Combine
 ) -> SSAValue:
     """
-    Reduces by the subgroup's arithmetic of an operation if it has any, or by rotations, or by
-    exchanges with the invocation whose number differs in one bit.
+    Reduces the value of all invocations of a subgroup.
+
+    Uses the subgroup's arithmetic if the target has it for this operation, else rotations, else
+    exchanges between invocations whose numbers differ in one bit.
     """
     arithmetic, size = _arithmetic(target, kind), target.subgroup_size
     if arithmetic is not None:

@@ -1,9 +1,9 @@
 """
-The elements of a unit of packed numbers: a body run on one element after the other.
+Computes the elements of a unit of packed numbers: writes the operation's body for each element.
 
 Bytes stay bits of the words that they were loaded in, and factors and addends that neighbours share
-stay apart (see `bit_fields`). Four neighbours whose numbers binary16 has are made there, two at a
-time.
+stay separate (see `bit_fields`). Four neighbours that are exact in binary16 are computed in pairs
+of binary16.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ SIGNS = 0x80808080
 IN_EACH_HALF = 0x00010001
 
 BIAS, BIASED = 1024, 0x64006400
-"""A number of binary16 whose last bit is 1, and two of them in a word."""
+"""The binary16 number whose last bit counts 1, and the bits of two of them in a word."""
 
 
 class UnitCode:
     """
-    The code of one unit: the `unit`-th along K, of which `planes` are what was loaded.
+    The code of unit number `unit` along K; `planes` holds the loaded values of each plane.
 
     The values of a plane of bytes are words if a unit has whole words, else single numbers.
     """
@@ -66,10 +66,12 @@ class UnitCode:
         self.result = last.operands[0]
         owner = self.result.owner
         self.wide = owner.input if isinstance(owner, arith.TruncFOp) else self.result
-        """The result before it is narrowed, which four elements are together."""
+        """The result before it is narrowed; four elements are narrowed at once."""
 
     def _scalars(self, plane: Plane, loaded: Sequence[SSAValue]) -> Sequence[Scalar]:
-        """Returns a plane's elements; neighbours share those along no innermost loop."""
+        """
+        Returns a plane's elements; a plane without the innermost loop is shared by neighbours.
+        """
         if len(self.unpacking.sizes) - 1 not in plane.loops:
             self.code.shared.update(loaded)
         if plane.element_type != i8 or loaded[0].type != i32:
@@ -111,7 +113,7 @@ class UnitCode:
         return place
 
     def _counter(self, at: Sequence[int], loop: int) -> Index:
-        """The iteration of a loop of K."""
+        """Returns the index of a loop of K."""
         b, unpacking = self.builder, self.unpacking
         if loop in unpacking.counters:
             return at[unpacking.counters[loop]]
@@ -125,11 +127,12 @@ class UnitCode:
 
     def _halves(self, scalars: Sequence[Scalar]) -> SSAValue | None:
         """
-        Four elements whose numbers are made in binary16, the first and third, and the second and
-        fourth together; None if they may not be numbers of binary16.
+        Returns four elements that are computed in binary16, the first with the third and the second
+        with the fourth; None if binary16 cannot hold their numbers.
 
-        Where the factor and the addend are such numbers, too, so is the result: products are exact
-        in binary32, and one rounding is left. Otherwise the numbers are widened.
+        If binary16 holds the factor and the addend exactly, the result is computed there, too:
+        products are exact in binary32, so that one rounding is left. Otherwise the numbers are
+        widened.
         """
         b = self.builder
         elements = [x if isinstance(x, Affine) else Affine(x) for x in scalars]  # pyright: ignore[reportArgumentType]
@@ -168,10 +171,11 @@ class UnitCode:
 
     def _numbers(self, values: Sequence[SSAValue | Whole], more: int) -> list[SSAValue] | None:
         """
-        Returns four numbers and `more` as two pairs of binary16; None if it may not have them.
+        Returns four numbers plus `more` as two pairs of binary16; None if binary16 cannot hold
+        them.
 
-        A byte below the exponent of 1024 is a number that is 1024 too large. Bits that lie higher
-        in their byte are so many times that: one multiply-add brings the number down.
+        A byte under the exponent of 1024 is a number that is 1024 too large. Bits that lie higher
+        in their byte count 2^low times as much: one multiply-add scales the number down.
         """
         b = self.builder
         if not all(isinstance(value, Whole) for value in values):

@@ -1,6 +1,6 @@
 """
-The products of a unit of few rows: the terms that an invocation adds to its sums for one load of
-the streamed operand.
+Adds the products of a unit of few rows: what an invocation adds to its sums for one load of the
+streamed operand.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ class UnitSums:
     """
     Adds a unit's products to the sums of an invocation.
 
-    Factors and addends that elements of a column have in common (scales and minima of packed
-    weights) are applied to the sum over those elements, where that is less than to apply them to
-    each: sum of (q * d + m) * x = d * sum of q * x + m * sum of x.
+    Some elements of a column share a factor and an addend (scales and minima of packed weights).
+    These are applied once to the sum over the elements, if that takes fewer operations:
+
+        sum of (q * d + m) * x = d * sum of q * x + m * sum of x
     """
 
     def __init__(self, kernel: Kernel, totals: list[SSAValue]):
@@ -60,7 +61,9 @@ class UnitSums:
         self.beside: dict[tuple[int, int, Common], tuple[SSAValue, ...]] = {}
         rows, columns = kernel.count
         self.sums_rows = rows < columns
-        """True if summing the row elements pays: it serves more columns than there are rows."""
+        """
+        True if sums of row elements save operations: they serve more columns than there are rows.
+        """
 
     def add(
         self, places: Sequence[Point], points: tuple[list[Point], list[Point]], unit: Index

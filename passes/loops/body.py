@@ -1,11 +1,10 @@
 """
-The body of a dispatch that is not a contraction, on buffers: moves of elements are views and
-copies.
+Rewrites the body of a dispatch that is not a contraction on buffers; moves become views and copies.
 
     tensor.insert_slice %part into %whole      linalg.copy %whole to %r
                                         ->     %v = memref.subview %r; memref.copy %part to %v
 
-None of the copies is made: `loops-to-invocations` reads through them.
+No kernel copies these elements: `loops-to-invocations` reads through the views and copies.
 """
 
 from __future__ import annotations
@@ -102,12 +101,12 @@ class LoopsBody(KernelBody):
 
     def _of(self, value: SSAValue, role: str = "") -> SSAValue:
         if isinstance(value.owner, tensor.EmptyOp | bufferization.AllocTensorOp):
-            # Read for its shape, as the windows of a pooling are.
+            # Only its shape is read, as of the windows of a pooling.
             return self._place(value)
         return super()._of(value, role)
 
     def _define(self, result: SSAValue, memory: SSAValue) -> None:
-        """A result is a view of memory, copied if it leaves the dispatch."""
+        """Makes a result a view of memory, or a copy of it if the result leaves the dispatch."""
         if result in self.dispatch.yielded:
             self._copy(memory, self._place(result))
         else:
@@ -117,7 +116,7 @@ class LoopsBody(KernelBody):
         self.ops.append(memref.CopyOp(source, target))
 
     def _computed(self, op: Operation) -> None:
-        """Scalars outside of all loops."""
+        """Copies an operation on scalars outside of all loops."""
         copy = op.clone(value_mapper={v: self._of(v) for v in op.operands})
         self.ops.append(copy)
         self._memory |= zip(op.results, copy.results, strict=True)
@@ -184,7 +183,7 @@ class LoopsBody(KernelBody):
             start += sizes[axis]
 
     def _surrounded(self, op: tensor.PadOp) -> None:
-        """A pad is a fill, and a copy of the operand into its middle."""
+        """Writes a padding as a fill, and a copy of the operand into its middle."""
         last = op.region.block.last_op
         if last is None or any(arg.first_use for arg in op.region.block.args):
             raise Unplaced(op, "its value depends on the place")
@@ -199,7 +198,7 @@ class LoopsBody(KernelBody):
 
 
 def _size_of(value: SSAValue, dimension: int) -> Size:
-    """The size of a dimension, or a number itself."""
+    """Returns the size of a dimension, or a number itself."""
     return number(value) if isinstance(value.type, IndexType) else extent(value, dimension)
 
 
@@ -227,7 +226,7 @@ def _places(op: tensor.ExtractSliceOp | tensor.InsertSliceOp):
 
 
 def captured_by(op: Operation) -> list[SSAValue]:
-    """The tensors that a body reads element by element."""
+    """Lists the tensors that a body reads element by element."""
     return [
         inner.operands[0]
         for inner in op.walk()
@@ -236,7 +235,7 @@ def captured_by(op: Operation) -> list[SSAValue]:
 
 
 def _load_elements(op: Operation) -> None:
-    """tensor.extract on a value that became a buffer -> memref.load."""
+    """Replaces tensor.extract on a value that became a buffer by memref.load."""
     for inner in [nested for nested in op.walk() if isinstance(nested, tensor.ExtractOp)]:
         source, *indices = inner.operands
         Rewriter.replace_op(inner, memref.LoadOp.get(source, indices))

@@ -1,12 +1,12 @@
 """
-An element of an array, as code: the expression of the arrays that it is made of.
+Writes the code of an array's element: an expression of elements of the arrays that it depends on.
 
-An element is written once for equal indices, as far out as its indices allow; so what a row's
-elements have in common (a maximum, a sum) is computed once a row. A reduction is a loop of the
-invocation, or, where its result does not depend on which invocation asks, the work of the group.
+An element is written once for equal indices, and hoisted as far as its indices allow. So a value
+that is the same for a whole row (a maximum, a sum) is computed once for each row. A reduction is a
+loop of the invocation; if all invocations of a group need the same result, the group reduces.
 
-The operand of a padding is read at a place that exists, and the value is not used in the padding.
-An index that depends on data is limited to the array, so that no kernel reads outside its buffers.
+In a padding, the operand is read at a place that exists, and its value is dropped. An index that
+depends on data is limited to the array, so that no kernel reads outside its buffers.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
 from xdsl_spirv.passes.loops.groups import Lanes, Point
 
 UNROLLED = 4
-"""Steps of a reduction that are written out instead of as a loop."""
+"""Most steps of a reduction that are written out instead of as a loop."""
 
 MAX_LITERAL = 64
 """Largest number of elements of a constant inside a kernel; larger ones need a buffer."""
@@ -127,7 +127,7 @@ class LoopsCode:
                 raise TypeError(array)
 
     def _point(self, array: Computed, indices: Point) -> Point:
-        """The indices of the loops for an element; reduction loops are at 0."""
+        """Returns the indices of the loops for an element; reduction loops are at 0."""
         point: list[Index] = [0] * len(array.loops.sizes)
         for loop, index in zip(array.loops.inverse[array.number], indices, strict=True):
             if loop is not None:
@@ -160,7 +160,7 @@ class LoopsCode:
     def _existing(
         self, condition: SSAValue, places: Sequence[Index], shape: Shape, strides: Shape
     ) -> Point:
-        """The indices if the condition holds, else indices that exist."""
+        """Returns the indices if the condition holds, else indices of an existing element."""
         b = self.b
         existing: list[Index] = []
         for place, size, stride in zip(places, shape, strides, strict=True):
@@ -186,7 +186,9 @@ class LoopsCode:
         around: Unwritten | Callable[[], SSAValue],
         is_cheap: bool = True,
     ) -> SSAValue:
-        """The element of a part that lies at these offsets, or what is `around` it."""
+        """
+        Returns the element of a part that lies at these offsets, or `around` outside of the part.
+        """
         b = self.b
         places = [b.plus(i, -offset) for i, offset in zip(indices, offsets, strict=True)]
         condition = self.inside(places, part.shape, strides)
@@ -312,7 +314,7 @@ class LoopsCode:
         return self.sequential(loops, point, self._initial(loops, point))
 
     def _initial(self, loops: Loops, point: Point) -> list[SSAValue]:
-        """The values of the outputs before the reduction."""
+        """Returns the values of the outputs before the reduction."""
         return [
             self.element(array, self._at(map.results, point, array.shape))
             for array, map in zip(loops.outputs, loops.output_maps, strict=True)
@@ -392,7 +394,9 @@ class LoopsCode:
         carried: Sequence[SSAValue] | None,
         values: Sequence[SSAValue] | None = None,
     ) -> list[SSAValue]:
-        """The values that the body yields at a point, or `values`; `carried` are the outputs."""
+        """
+        Computes the values that the body yields at a point, or `values`; `carried` are the outputs.
+        """
         last = loops.body.last_op
         assert last is not None
         wanted = tuple(last.operands if values is None else values)
@@ -408,7 +412,7 @@ class LoopsCode:
         ]
 
     def _needed(self, loops: Loops, wanted: tuple[SSAValue, ...]) -> list[Operation]:
-        """The operations of a body that the wanted values depend on, in their order."""
+        """Lists the operations of a body that the wanted values depend on, in their order."""
         key = (loops, wanted)
         if key not in self.needed:
             values = set(wanted)
@@ -454,7 +458,7 @@ class LoopsCode:
     def _operation(
         self, loops: Loops, op: Operation, point: Point, env: dict[SSAValue, Index]
     ) -> None:
-        """One operation of a body."""
+        """Writes one operation of a body."""
         b = self.b
         if isinstance(op, linalg.ops.IndexOp):
             env[op.result] = point[op.dim.value.data]
@@ -537,7 +541,7 @@ class LoopsCode:
     def _inner(
         self, loops: Loops, block: Block, point: Point, env: dict[SSAValue, Index]
     ) -> Region:
-        """A nested block, written on new values."""
+        """Copies a nested block with new values."""
         copy = Block(arg_types=block.arg_types)
         env.update(zip(block.args, copy.args, strict=True))
         with self.b.inside(copy):

@@ -1,10 +1,11 @@
 """
 Divides a row among invocations, and combines their partial results.
 
-A reduction is taken apart where its body is `accumulated <op> new` with an operation whose order
-does not matter: each invocation of the group takes every n-th element, and the partial results are
-exchanged, within a subgroup by group arithmetic, rotations or shuffles, between subgroups through
-Workgroup memory. Anything else an invocation computes by itself, in the order of the loops.
+A reduction is divided if its body is `accumulated <op> new`, and the order of the operations does
+not matter. Each invocation of the group takes every n-th element. Then the invocations exchange
+partial results: within a subgroup by group arithmetic, rotations or shuffles, between subgroups
+through Workgroup memory. An invocation computes any other reduction alone, in the order of the
+loops.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Point: TypeAlias = tuple[Index, ...]
 """The indices of the loops of an element."""
 
 READ_BY_EACH = 8
-"""Up to this many partial results, every invocation reads all of them."""
+"""Most partial results that every invocation reads."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Reducer:
 
     @property
     def neutral(self) -> SSAValue:
-        """The neutral element of `<op>`."""
+        """Returns the neutral element of `<op>`."""
         value = NEUTRAL[self.kind](self.combination.type)
         return self.b.number(value, self.combination.type)
 
@@ -85,7 +86,7 @@ class Lanes:
 
     @property
     def row(self) -> Index:
-        """The index of this invocation's row among the rows side by side."""
+        """Returns the number of this invocation's row among the rows side by side."""
         return self.b.remainder(self.place, self.rows)
 
     def neighbours(self, point: Point) -> list[Point]:
@@ -125,8 +126,8 @@ class Lanes:
         """
         Calls body(numbers, inside, carried) in turns over the invocations.
 
-        Few steps are unrolled, so that equal numbers mean equal elements in every pass over the
-        row.
+        Few steps are unrolled: then every pass over the row has the same numbers, and finds the
+        elements that an earlier pass computed.
         """
         b = self.b
         width = self.elements if self.rows == 1 and is_multiple(total, self.elements) else 1
@@ -157,7 +158,9 @@ class Lanes:
         return b.loop(total, stride * times, carried, step, lower=first)
 
     def _times(self, total: Size, stride: int) -> int:
-        """Steps of a loop over rows side by side that are written out: loads then overlap."""
+        """
+        Returns how many steps of a loop over rows side by side are unrolled, so that loads overlap.
+        """
         if self.rows == 1 or is_dynamic(total):
             return 1
         most = max(1, UNROLLED // self.elements)
@@ -228,7 +231,7 @@ class Lanes:
         return self.memory or can_reduce(self.target, type(combination.op))
 
     def _exchanged(self, reducer: Reducer, value: SSAValue) -> SSAValue:
-        """The partial results of all invocations of the group, combined."""
+        """Combines the partial results of all invocations of the group."""
         if self.rows > 1:
             return self._folded(reducer, value)
         if not can_reduce(self.target, reducer.kind):
@@ -252,9 +255,11 @@ class Lanes:
         writes: Condition = True,
     ) -> SSAValue:
         """
-        `count` partial results, number `number` is this one's, exchanged in Workgroup memory.
+        Combines `count` partial results, of which this is number `number`, through Workgroup
+        memory.
 
-        One of the invocations that have the same result `writes` it: all at once would be a race.
+        If several invocations have the same result, `writes` selects one of them: otherwise they
+        race.
         """
         b = self.b
         memory = b.allocate(reducer.combination.type, [count], "partial")
@@ -267,8 +272,8 @@ class Lanes:
 
     def _folded(self, reducer: Reducer, value: SSAValue) -> SSAValue:
         """
-        The invocations' partial results, where a workgroup has several rows: through memory, an
-        eighth of them adding up the others' until few are left.
+        Combines partial results through memory in a workgroup with several rows: while more than a
+        few are left, an eighth of the invocations adds up those of the others.
         """
         b, count, type = self.b, self.size, reducer.combination.type
         room = count * self.rows
@@ -295,7 +300,7 @@ class Lanes:
         return total(self.row, 1, count)
 
     def _read_in_turns(self, reducer: Reducer, memory: SSAValue, count: int) -> SSAValue:
-        """A lane's share of the partial results that its subgroup reads together."""
+        """Combines a lane's share of the partial results, which its subgroup reads together."""
         b, size = self.b, self.target.subgroup_size
         lane = b.lane_id(size)
 

@@ -1,12 +1,12 @@
 """
-Elements that lie along one loop where they are read and along another where they are stored.
+Moves elements through Workgroup memory that are read along one loop and stored along another.
 
     for each tile of the two loops: compute, invocations along the first     -> Workgroup memory
                                     barrier
                                     store, invocations along the second      <- Workgroup memory
 
-Both are pieces of memory then. A row of the tile has one element more than is used, so that what is
-read across rows lies in different banks.
+So both the reads and the stores are contiguous. A row of the tile has one unused element, so that
+elements of one column lie in different banks.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ class Tiles:
     def _point(
         self, indices: tuple[Index, ...], first: Index, last: Index
     ) -> tuple[tuple[Index, ...], Condition]:
-        """The point of the nest at a place of a tile, or an existing one if it lies outside."""
+        """
+        Returns the point of the nest at a place of a tile, and whether it lies inside; if not, the
+        point is an existing one.
+        """
         b, shape = self.b, self.nest.shape
         inside: Condition = True
         point: list[Index] = [0] * len(shape)

@@ -1,5 +1,5 @@
 """
-Kernels without a contraction: the code of one invocation.
+Writes the code of one invocation of a kernel without a contraction.
 
     schedule.collective {                      scf.for %row = ... in turns among the groups
       linalg.generic (max)              ->       the maximum of the row: lanes, then the group
@@ -7,10 +7,10 @@ Kernels without a contraction: the code of one invocation.
       linalg.generic (sum) ...                   scf.for %column = ... in turns among the lanes
     }                                              load, compute, store
 
-The loops of a result are divided in two: rows, which decide what the reductions give, and columns,
-which share it. Rows go to groups (an invocation, a subgroup, or a workgroup, as the schedule says),
-columns to the invocations of the group. An intermediate buffer is never made: its elements are
-computed where they are used, once for each use that the code can see (`loops.code`).
+The loops of a result are rows or columns: reductions have a result for each row, which the row's
+columns share. Rows are divided among groups (an invocation, a subgroup, or a workgroup, as the
+schedule says), columns among the invocations of a group. No intermediate buffer is stored: its
+elements are computed where they are used (`loops.code`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ PASS = "loops-to-invocations"
 def distribute(
     builder: HoistingEmitter, plan: LoopsPlan, collective: CollectiveOp
 ) -> Callable[[], None]:
-    """Writes the code of an invocation; returns what moves its elements as vectors."""
+    """
+    Writes the code of an invocation; returns a function that then moves neighbours as vectors.
+    """
     schedule, target = plan.schedule, plan.target
     alone = schedule.reduce.data == "invocation"
     try:
@@ -69,7 +71,7 @@ def distribute(
 
 
 def _move_vectors(builder: HoistingEmitter, plan: LoopsPlan) -> None:
-    """Moves neighbours together; removes what is unused before and after."""
+    """Moves neighbours as vectors; removes unused operations before and after."""
     block = builder.entry
     erase_unused(block)
     use_vectors(builder, block.args, plan.schedule.elements.data)
@@ -82,10 +84,10 @@ EFFECTS = (memref.StoreOp, gpu.BarrierOp)
 
 def erase_unused(block: Block) -> None:
     """
-    Erase unused operations in a block and the blocks inside that neither store nor wait.
+    Erases unused operations in a block and its inner blocks that neither store nor wait.
 
-    xDSL's `dce` keeps identifiers of the invocation and divisions, of which xDSL does not know that
-    they have no effect.
+    xDSL's `dce` keeps divisions and identifiers of the invocation: it does not know that they have
+    no effect.
     """
     for op in list(block.walk(reverse=True, region_first=True)):
         kept = op.has_trait(IsTerminator) or any(isinstance(o, EFFECTS) for o in op.walk())
@@ -132,7 +134,7 @@ class _Distribution:
         self.column_shape = tuple(s for i, s in enumerate(shape) if i in self.columns)
         self.row_shape = tuple(s for i, s in enumerate(shape) if i not in self.columns)
         if schedule.reduce.data != "invocation" and not reductions_of(nest):
-            # Beside rows that groups reduce, invocations compute elements by themselves.
+            # A nest without reductions needs no groups: invocations compute its elements alone.
             schedule = LoopsAttr(schedule.workgroup.data, schedule.workgroups.data)
         self.lanes: Lanes = group_of(self.b, schedule, target)
 
@@ -154,7 +156,7 @@ class _Distribution:
         self._in_turns(rows, lanes.number, lanes.count, self._row)
 
     def _elements(self) -> None:
-        """Elements in row-major order, a few neighbours to an invocation."""
+        """Computes elements in row-major order, a few neighbours for each invocation."""
         total, step = prod(self.nest.shape), self.schedule.elements.data
         if not is_multiple(total, step):
             step = 1
@@ -187,7 +189,7 @@ class _Distribution:
         b.loop(total, count, (), step, lower=number)
 
     def _row(self, row: Index) -> None:
-        """Compute a row: its columns, in turns among the group's invocations."""
+        """Computes a row: its columns, in turns among the group's invocations."""
         b, code = self.b, self.code
         code.group = self.lanes.at(b.depth) if self.lanes.size > 1 else None
         place = b.delinearized(row, self.row_shape)
@@ -253,9 +255,9 @@ class _Distribution:
         self, points: Sequence[tuple[Index, ...]], inside: Condition = True, alone: bool = False
     ) -> None:
         """
-        Compute the elements at all points before any is stored, so that neighbours stay so.
+        Computes the elements at all points, then stores them, so that neighbours stay side by side.
 
-        One invocation stores `alone` what its whole group has computed.
+        With `alone`, one invocation stores the elements that its whole group has computed.
         """
         values = [[self.code.element(a, p) for a, _ in self.nest.results] for p in points]
 

@@ -1,12 +1,12 @@
 """
-Loads and stores of neighbouring elements become vector loads and stores.
+Turns loads and stores of neighbouring elements into vector loads and stores.
 
     %0 = memref.load %m[%i]                %v = memref.load %vectors[%i / 4]
     %1 = memref.load %m[%i + 1]     ->     %0 = vector.extract %v[0]
     ...                                    ...
 
-A buffer is seen as elements or as vectors, not as both: it changes only if every access of it is
-one of a complete row of neighbours whose first is a multiple of the vector's length. A vector has
+A buffer is viewed as elements or as vectors, not as both. So it changes only if all accesses form
+complete rows of neighbours, each of which begins at a multiple of the vector's length. A vector has
 at most 4 components: 8 halves are moved as 4 words.
 """
 
@@ -28,13 +28,13 @@ from xdsl_spirv.passes.schedule.tiles import vector_type
 Row = list[memref.LoadOp | memref.StoreOp]
 
 MOST_BITS = 128
-"""Bits that an invocation moves at a time."""
+"""Most bits that an invocation moves at a time."""
 
 
 def use_vectors(builder: HoistingEmitter, arguments: tuple[SSAValue, ...], elements: int) -> None:
     """
-    Move as many neighbours of the arguments' elements at a time as all accesses allow, at most
-    `elements` and 16 bytes.
+    Moves as many neighbours of the arguments' elements at a time as all accesses allow: at most
+    `elements`, and at most 16 bytes.
     """
     for argument in arguments:
         for width in (8, 4, 2):
@@ -116,7 +116,7 @@ def _load(builder: HoistingEmitter, row: Row, view: SSAValue, element: Attribute
 def _vector_number(
     builder: HoistingEmitter, b: KernelEmitter, op: memref.LoadOp | memref.StoreOp, width: int
 ) -> SSAValue:
-    """The number of the vector that has an element; the added number is never negative."""
+    """Returns the number of the vector that has an element; the added number is never negative."""
     base, added = builder.split(op.indices[0])
     more = added // width
 

@@ -1,6 +1,5 @@
 """
-An elementwise function of equal parts of a product's columns becomes a part of the product's
-kernel.
+Computes an elementwise function of equal parts of a product's columns in the product's kernel.
 
     %p = contraction(%x, %w)             : m x 28672      one dispatch
     %h = f(%p[m, 14336 + j], %p[m, j])   : m x 14336      another one
@@ -9,9 +8,9 @@ kernel.
     %h = f(%p[m, g, 1, j], %p[m, g, 0, j])   : m x 896 x 16
 
 A subgroup multiplies a fragment of each part side by side, so that an invocation has the same
-column of all parts in its own registers: neither a launch nor what was written and read between the
-two remains. The layout of the weights' loops chooses the columns of a fragment; the weights lie as
-they did. This is done for schedules of `coopmat`.
+column of all parts in its own registers. This saves a launch, and the memory traffic between two
+kernels. The weights stay as they lie in memory: only the order of the loops that read them changes.
+This is done for schedules of `coopmat`.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class _Sizes:
         self._known: dict[Extent, Size] = {}
 
     def note(self, dispatch: DispatchOp) -> None:
-        """Note the sizes of a dispatch's results; earlier dispatches have been noted."""
+        """Notes the sizes of a dispatch's results; earlier dispatches have been noted."""
         for value, result in zip(dispatch.yielded, dispatch.results, strict=True):
             for dimension, size in enumerate(tensor_type(result).get_shape()):
                 if size == DYNAMIC_INDEX:
@@ -92,7 +91,7 @@ class _Sizes:
                     self._known[Extent(result, dimension)] = computed
 
     def inside(self, size: Size, dispatch: DispatchOp) -> Size:
-        """A size in terms of a dispatch's arguments, translated to the outside."""
+        """Translates a size inside a dispatch to sizes of the function's arguments."""
         if not is_dynamic(size):
             return size
         known: dict[Extent, Size] = {}
@@ -146,7 +145,7 @@ class _Parts:
 
 
 def _are_elements(dispatch: DispatchOp, slices: Sequence[Operation]) -> bool:
-    """True if a dispatch only slices, and computes elements from the same column of slices."""
+    """True if a dispatch computes each element from the same column of its slices."""
     block = dispatch.body.block
     for op in block.ops:
         match op:
@@ -231,7 +230,9 @@ class _Writer:
         self.views: list[Operation] = []
 
     def can_write(self) -> bool:
-        """Whether the columns are one loop of the second operand, and parts are made of blocks."""
+        """
+        True if the columns are one loop of the second operand, and parts consist of whole blocks.
+        """
         contraction = self.contraction
         batch, m, n, _ = contraction.counts
         if (batch, n) != (0, 1) or m < 1 or is_dynamic(contraction.n):
@@ -255,7 +256,10 @@ class _Writer:
 
     @property
     def _column_of_b(self) -> int:
-        """The dimension of B, or loop of the operation that unpacks it, of the columns."""
+        """
+        Returns the dimension of B, or the loop of the operation that unpacks it, that walks the
+        columns.
+        """
         column = AffineDimExpr(self.contraction.groups[2].start)
         return list(self.contraction.maps[1].results).index(column)
 
@@ -294,7 +298,7 @@ class _Writer:
         Rewriter.replace_value_with_new_type(argument, view.result.type)
 
     def _split_second_operand(self, b: SSAValue) -> None:
-        """Splits the columns of B: parts, blocks and columns of a block, each a dimension."""
+        """Splits the columns of B into three dimensions: parts, blocks, and columns of a block."""
         at = self._column_of_b
         if isinstance(b, BlockArgument):
             self._view(b, at)
@@ -351,7 +355,7 @@ class _Writer:
         op.outputs[0].owner.operands = self.open_sizes  # pyright: ignore
         _retype([op.outputs[0], op.results[0]], [*shape[:-1], self.groups, self.width])
 
-    # The new dispatch in the place of both
+    # Replacing both dispatches
 
     def replace(self, folded: DispatchOp) -> None:
         (old,) = self.parts.dispatch.outputs

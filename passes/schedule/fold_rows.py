@@ -105,7 +105,7 @@ class FoldPass(ModulePass, ABC):
     """Fuses dispatches with their readers; a product by rows is one of each pair."""
 
     most: ClassVar[int] = 1
-    """Readers of a dispatch."""
+    """Most readers of a dispatch."""
 
     on_processors: ClassVar[bool] = False
 
@@ -281,9 +281,10 @@ def _is_of_norm(op: Operation, source: SSAValue) -> bool:
 
 def _factor_of_product(op: Generic) -> tuple[int, bool] | None:
     """
-    For a product of two tensors: which of them is the factor, and whether of rows; None for others.
+    Returns the number of a product's factor, and whether it has one element for each row; None for
+    other operations.
 
-    The other one is read in the place of the result. The divisor of rows is a factor, too.
+    The other operand is read in the place of the result. A divisor of rows is a factor, too.
     """
     if not is_pointwise(op) or len(op.inputs) != 2:
         return None
@@ -331,13 +332,13 @@ def _adds_only_ones(op: tensor.ExpandShapeOp) -> bool:
 
 
 def _kept_dimensions(op: tensor.ExpandShapeOp) -> list[list[int]]:
-    """For each dimension of the source, the dimensions of the result above size 1."""
+    """Lists, for each dimension of the source, the dimensions of the result above size 1."""
     shape = tensor_type(op.result).get_shape()
     return [[n for n in group if shape[n] != 1] for group in groups_of(op)]
 
 
 def _read_through_ones(block: Block) -> None:
-    """Operations that read a tensor with added dimensions of 1 read the tensor itself."""
+    """Reads tensors themselves where an operation reads them with added dimensions of 1."""
     for op in [o for o in block.ops if isinstance(o, Generic)]:
         for number, value in enumerate(op.inputs):
             expand, read = value.owner, maps_of(op)[number]
@@ -359,13 +360,14 @@ def _read(op: Generic, number: int, value: SSAValue, places: Sequence[AffineExpr
 
 def _places_of_rows(root: Generic, operand: int) -> list[AffineExpr] | None:
     """
-    The result dimensions of a product for each dimension of an operand; its last one is summed.
+    Maps each dimension of an operand to a dimension of the product's result, 0 for the summed one;
+    None if that is not possible.
     """
     result = maps_of(root)[-1].results
     *rows, last = maps_of(root)[operand].results
     if any(e in result for e in last.dfs()) or any(row not in result for row in rows):
         return None
-    # No factor of a row asks for the dimension that is summed.
+    # The summed dimension is never read: factors of rows do not depend on it.
     places: list[AffineExpr] = [AffineDimExpr(result.index(row)) for row in rows]
     return [*places, AffineConstantExpr(0)]
 

@@ -1,5 +1,5 @@
 """
-Queries, keys and values that are products of one operand with weights become one product.
+Joins the queries, keys and values that are products of one operand with weights to one product.
 
     %q = %x * %wq + %bq                               %p = %x * [%wq, %wk, %wv] + [%bq, %bk, %bv]
     %k = %x * %wk + %bk                         ->    schedule.dispatch(%p, %p, %p) {
@@ -7,8 +7,8 @@ Queries, keys and values that are products of one operand with weights become on
     schedule.dispatch(%q, %k, %v) { attention }         begin at 0, and behind Q's and K's columns }
 
 One kernel of three times the columns keeps a device busier than three, and reads the operand once.
-The weights are concatenated when a program is loaded. Operations element by element, on the product
-and on weights of a number a column, come along where all have the same.
+The weights are concatenated when a program is loaded. Elementwise operations on the products, with
+weights that have a number for each column, are joined, too, if all products have the same.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GenericOp: TypeAlias = linalg.ops.GenericOp
 
 @dataclass(frozen=True)
 class JoinProductsPass(ModulePass):
-    """Makes one product of an attention's operands that are products of one operand."""
+    """Joins an attention's operands that are products of one operand to one product."""
 
     name = "join-products"
 
@@ -53,7 +53,7 @@ class JoinProductsPass(ModulePass):
 
 @dataclass(frozen=True)
 class _Chain:
-    """A product with a weight, and elementwise operations on its result, the product first."""
+    """A product with a weight, then the elementwise operations on its result."""
 
     argument: BlockArgument
     """The argument of the dispatch that takes the last result."""
@@ -164,7 +164,7 @@ def _join(dispatch: DispatchOp, attention: AttentionOp, chains: Sequence[_Chain]
         for number, operand in enumerate((attention.query, attention.key, attention.value)):
             if operand is chain.argument:
                 maps[number] = AffineMapAttr(_shift_columns(maps[number].data, begin))
-        # One buffer, but an operand for each: a kernel may view them in different types.
+        # The dispatch keeps an operand for each: a kernel may view the buffer in different types.
         old = dispatch.inputs[chain.argument.index]
         dispatch.operands[chain.argument.index] = before
         Rewriter.replace_value_with_new_type(chain.argument, before.type)

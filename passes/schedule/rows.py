@@ -53,10 +53,10 @@ EXCHANGES = ("subgroup-arithmetic", "subgroup-rotate", "subgroup-shuffle")
 """Features by which the invocations of a subgroup add up."""
 
 MOST_ELEMENTS = 64
-"""Elements of a unit."""
+"""Most elements of a unit."""
 
 MOST_SUMS, MOST_PRODUCTS = 1024, 1 << 14
-"""Sums of an invocation, and products of a step, that a kernel has code for."""
+"""Most sums of an invocation, and most products of a step, for which code is written."""
 
 WORD = 32
 
@@ -66,7 +66,7 @@ QUAD = 4
 
 @dataclass(frozen=True)
 class Digit:
-    """A digit of a lane's number: it counts `count` times `scale` iterations of a loop."""
+    """A digit of a lane's number: it counts `count` steps of `scale` iterations of a loop."""
 
     loop: int
     count: int
@@ -125,7 +125,7 @@ class RowsOperands:
 
     @cached_property
     def unit(self) -> dict[int, int]:
-        """For each loop of K or the columns, the number of its iterations in a unit."""
+        """Maps loops of K and of the columns to the number of their iterations in a unit."""
         sizes, main = self.contraction.sizes, self.main
         own = self.reduced if main.fast_loop in self.reduced else self.column_loops[-1:]
         unit = main.piece(sizes, own, self.schedule.bytes.data)
@@ -231,7 +231,7 @@ class RowsSums:
 
 @dataclass(frozen=True)
 class RowsDigits:
-    """The digits of floats that the subgroups of a workgroup share in its memory."""
+    """The digits of floats that the subgroups of a workgroup share in Workgroup memory."""
 
     plan: RowsPlan
 
@@ -243,8 +243,8 @@ class RowsDigits:
     @property
     def stride(self) -> int:
         """
-        Units that there is room for: such that neighbouring quads of neighbouring units, which
-        invocations write side by side, lie in different banks.
+        Units that there is room for. Invocations write neighbouring quads of neighbouring units
+        side by side: with this stride they lie in different banks.
         """
         assert isinstance(self.plan.operands.units, int)
         apart = max(1, self.plan.target.subgroup_size // self.quads)
@@ -342,7 +342,10 @@ class RowsPlan(ContractionPlan):
 
     @property
     def lane_iterations(self) -> dict[int, int]:
-        """For each loop of which lanes share a unit's iterations, how many all lanes have."""
+        """
+        Maps loops whose iterations in a unit lanes share to the iterations that all lanes have
+        together.
+        """
         return {digit.loop: digit.count * digit.scale for digit in self.lane_digits}
 
     @cached_property
@@ -421,11 +424,10 @@ class RowsPlan(ContractionPlan):
     @cached_property
     def seconds(self) -> float:
         """
-        Likely duration on a device whose target file gives rates.
+        Estimates the duration on a device whose target file gives rates.
 
-        The streamed operand comes at the rate of a copy if there are enough subgroups to wait for
-        it, once for each tile of rows; multiply-adds and conversions to floats take their time in
-        parallel.
+        The streamed operand is read at the rate of a copy, once for each tile of rows, if there are
+        enough subgroups to hide latency. Multiply-adds and conversions to floats overlap with it.
         """
         contraction, target, model = self.contraction, self.target, self.target.model.rows
         tiles = typical(self.row_tiles * contraction.batch)
@@ -443,7 +445,7 @@ class RowsPlan(ContractionPlan):
     # Whether it fits
 
     def problems(self) -> Iterator[str]:
-        """The problems of this schedule; each names a fitting value."""
+        """Lists the problems of this schedule; each names a value that fits."""
         try:
             yield from self._problems()
         except NotLinear as error:
@@ -538,7 +540,9 @@ class RowsPlan(ContractionPlan):
 
 
 def rows_plan(dispatch: DispatchOp, target: Target) -> RowsPlan | None:
-    """The plan of a dispatch's product by rows; None if there is none, or if it does not fit."""
+    """
+    Returns the plan of a dispatch's product by rows; None if it has none, or if it does not fit.
+    """
     root = root_of(dispatch)
     if root is None or kind_of(root) != "rows":
         return None
@@ -552,7 +556,7 @@ def rows_plan(dispatch: DispatchOp, target: Target) -> RowsPlan | None:
 
 def dispatches_beside_rows(module: ModuleOp, pass_name: str) -> Iterator[tuple[DispatchOp, Target]]:
     """
-    Yields the dispatches of a module some of which are scheduled as rows, with the target.
+    Yields each dispatch, with the target, of a module that has products by rows.
 
     Yields nothing for any other module, and needs no target then.
     """

@@ -20,7 +20,7 @@ from xdsl_spirv.passes.schedule.rows import MOST_ELEMENTS, RowsPlan
 from xdsl_spirv.targets import Target
 
 LEAST_PRODUCTS = 1 << 22
-"""Products from which the longest code pays on a CPU, although it takes longer to compile."""
+"""Least products for which the longest code pays on a CPU, as it takes longer to compile."""
 
 MOST_INTEGER_SUMS = 16
 """
@@ -28,7 +28,7 @@ Most sums of an invocation for integers on a CPU: the code to quantize each sum 
 """
 
 UNDER_WAY = 4
-"""Loads of an invocation that are under way at a time."""
+"""Loads of an invocation in flight at a time."""
 
 MOST_SPREAD = 16
 """
@@ -39,7 +39,7 @@ MOST_BESIDE = 64
 """Most elements of the rows that an invocation holds for a unit."""
 
 MOST_HELD = 1 << 16
-"""Registers of an invocation, where a target's file says nothing: more than any schedule takes."""
+"""Registers of an invocation, if a target's file does not say: more than any schedule takes."""
 
 LEAST_BYTES = 4
 """Least bytes of a load."""
@@ -49,8 +49,8 @@ MOST_WRITTEN = 128
 
 MOST_STRAIGHT = 2048
 """
-Elements of a column up to which its code without a loop, two or three instructions for each, stays
-in a processor's cache of decoded instructions.
+Most elements of a column whose code without a loop, two or three instructions for each, fits in a
+processor's cache of decoded instructions.
 """
 
 OFTEN = 96
@@ -81,7 +81,7 @@ FEW_GROUPS = 3
 """Number of groups of which two are read ahead; more would not fit in registers."""
 
 LEAST_IN_GROUPS = 12
-"""Columns of an invocation that are worth making digits of its elements of the rows."""
+"""Least columns of an invocation for which computing digits of the rows' elements pays."""
 
 LEAST_IN_NARROW_GROUPS = 8
 """As `LEAST_IN_GROUPS`, for one row, in groups of half as many columns with shorter code."""
@@ -118,7 +118,7 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     bytes, unit_size = _load(plan, max(1, min(MOST_SPREAD, beside)))
     units = typical(plan.operands.units) * prod(plan.operands.unit.values()) // unit_size
     wanted = target.model.rows.busy * target.compute_units
-    # Packed weights are less to load and more to compute: more of them under way hide both.
+    # Packed weights have fewer bytes and more arithmetic: more loads in flight hide both.
     packed = any(unpacking is not None for unpacking in plan.contraction.unpackings)
     under_way = UNDER_WAY * (2 if packed else 1)
     for width in (4, 2, 1):
@@ -147,8 +147,8 @@ def candidates(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 def _across(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
-    Schedules of one or two rows where columns lie side by side, on a device that a file describes
-    by measurements: as many subgroups divide K as keep it busy.
+    Yields schedules of one or two rows whose columns lie side by side, for devices with
+    measurements in their file: enough subgroups divide K to keep the device busy.
 
     Loads of four columns leave room for the partial sums of all parts in Workgroup memory.
     """
@@ -184,11 +184,12 @@ def _digits_pay(plan: RowsPlan, few: int) -> bool:
 
 def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
-    The schedule of one row in which several subgroups make digits together, and read units of the
-    largest loads: two columns at a time leave registers for as many subgroups as run side by side.
+    Yields the schedule of one row in which several subgroups compute digits together, and read
+    units of the largest loads. Two columns at a time leave registers for as many subgroups as run
+    side by side.
 
-    It is given if two such workgroups run side by side, or for a long K one fills a compute unit,
-    and if the streamed operand has one plane of integers: nothing else was measured.
+    Yields it only if two such workgroups run side by side (one, if K is long and it fills a compute
+    unit), and if the streamed operand has one plane of integers: nothing else was measured.
     """
     target, size = plan.target, plan.target.subgroup_size
     if (
@@ -221,11 +222,11 @@ def _with_shared_digits(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
     """
-    Schedules of digits, in which the subgroups of a workgroup have all of K between them, and as
-    many groups of columns as make the workgroups run side by side.
+    Yields schedules of digits in which the subgroups of a workgroup divide all of K, with as many
+    groups of columns as let the workgroups run side by side.
 
-    With units of 16 elements each lane makes digits of half as many elements as with 32, in pieces
-    that lie half as far apart.
+    With units of 16 elements, each lane computes digits of half as many elements as with 32, in
+    pieces that lie half as far apart.
     """
     if not _digits_pay(plan, few):
         return
@@ -258,7 +259,9 @@ def _in_groups(plan: RowsPlan, few: int) -> Iterator[RowsAttr]:
 
 
 def _widths(plan: RowsPlan, few: int, rows: int) -> Iterator[tuple[int, int]]:
-    """Columns of a group of digits, and the least columns that make this worthwhile; best first."""
+    """
+    Yields widths of a group of digits, each with the least columns for which it pays; best first.
+    """
     yield max(1, min(4, plan.target.model.rows.most_sums // 2 // rows)), LEAST_IN_GROUPS
     if few == 1:
         yield 2, LEAST_IN_NARROW_GROUPS
@@ -273,7 +276,7 @@ def _shorter(plan: RowsPlan) -> int:
 
 def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) -> Iterator[RowsAttr]:
     """
-    Candidates for processors: each invocation has own columns, and reads the few rows as all do.
+    Yields candidates for processors: each invocation has its own columns and reads the few rows.
 
     One row of a short K is multiplied without a loop: if no lane can be inactive, the device's
     compiler omits the checks before each load. All lanes then load the same word.
@@ -288,7 +291,7 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
             yield RowsAttr(1, 1, 1, 1, within=plan.target.subgroup_size, subgroups=(1, TURNS))
     most_sums = plan.target.model.rows.most_sums // _shorter(plan)
     while side_by_side > 1 and rows * side_by_side > most_sums:
-        # Elements of few bits: fewer of them at a time, so that code for each sum stays small.
+        # Takes fewer elements of few bits at a time, so that the code for each sum stays small.
         side_by_side //= 2
     most = MOST_INTEGER_SUMS if isinstance(plan.sums.type, IntegerType) else most_sums
     rows = ceil_div(rows, ceil_div(rows * side_by_side, most))
@@ -305,7 +308,7 @@ def _on_processor(plan: RowsPlan, rows: int, side_by_side: int, columns: int) ->
 
 def _shares_words(plan: RowsPlan) -> bool:
     """
-    Whether neighbouring words of the streamed operand have elements for all lanes of a subgroup.
+    True if neighbouring words of the streamed operand have elements for all lanes of a subgroup.
     """
     schedule = plan.schedule.replace_values(within=plan.target.subgroup_size)
     plan = RowsPlan(plan.contraction, schedule, plan.target)
@@ -318,7 +321,9 @@ def _shares_words(plan: RowsPlan) -> bool:
 
 
 def _load(plan: RowsPlan, most: int, most_columns: int = MOST_ELEMENTS) -> tuple[int, int]:
-    """The bytes of the largest load within these limits, or the smallest; and its elements."""
+    """
+    Returns the bytes and elements of the largest load within these limits, or of the smallest load.
+    """
     bytes = MOST_BYTES
     while bytes > LEAST_BYTES and (
         prod(plan.operands.unit.values()) > most or plan.operands.side_by_side > most_columns
