@@ -45,7 +45,42 @@ class Structure:
 
 
 @dataclass(frozen=True)
+class LanesModel:
+    """The choice of an attention's schedule without matrices."""
+
+    most_rows: int
+    """Rows of an invocation; matrices of keys with more rows are multiplied by matrices."""
+    most_keys: int
+    """Keys that are loaded at a time."""
+    registers: int
+    """32-bit registers of an invocation that queries and results may take."""
+    resident_registers: int
+    """As `registers`, where room is left for more subgroups, which hide loads."""
+    loaded_registers: int
+    """32-bit registers of an invocation for keys and values that are being loaded."""
+    least_bits: int
+    """Least bits that an invocation moves at a time if more lanes share a key."""
+    side_by_side: int
+    """Bytes of a key that neighbouring invocations read: fewer waste memory bandwidth."""
+    subgroups_across_rows: int
+    """Subgroups of a workgroup that have different rows."""
+    subgroups_across_keys: int
+    """Subgroups of a workgroup that have different keys; more leave fewer parts to merge."""
+    waves: int
+    """Workgroups for each compute unit, of the usual number of subgroups."""
+    fewest_steps: int
+    """Steps along the keys that are worth a part of its own."""
+    most_parts: int
+    """Most parts that a merge reads for each row."""
+    merging_subgroups: int
+    """Most subgroups of a workgroup that merges parts."""
+
+
+@dataclass(frozen=True)
 class AttentionModel:
+    lanes: LanesModel
+    most_head: int
+    """Elements of a query or value above which accumulators leave no room."""
     many_rows: int
     """Rows that share keys above which products by matrices pay for scores in memory."""
     side_by_side: int

@@ -50,7 +50,12 @@ from xdsl_spirv.dialects.schedule.attributes import (
     InstructionAttr,
     ScheduleAttr,
 )
-from xdsl_spirv.dialects.schedule.packing import check_result, fill_in, types_of_result
+from xdsl_spirv.dialects.schedule.packing import (
+    check_numbers,
+    check_result,
+    fill_in,
+    types_of_result,
+)
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size
 
 Shaped = TensorType | MemRefType
@@ -87,8 +92,6 @@ ORDERS = ("queries", "batch")
 
 QUERIES = ("held", "read")
 """Whether registers hold the queries, or the kernel reads them again for each tile of keys."""
-
-READ_AHEAD = {"values": ("values", "keys", "scores", "all"), "keys": ("keys", "both", "all")}
 
 ROW_PADDING = 8
 """f16 elements after each row of probabilities: shifts rows by four banks."""
@@ -166,15 +169,6 @@ class AttentionAttr(ScheduleAttr):
     def are_converted(self) -> bool:
         """Whether probabilities become an operand by an instruction."""
         return self.probabilities.data == "converted"
-
-    def reads_ahead(self, what: str) -> bool:
-        """Whether it reads the tile's `values` early, or the next one's `keys`, or `both`."""
-        return self.ahead.data in READ_AHEAD.get(what, (what,))
-
-    @property
-    def scores_ahead(self) -> bool:
-        """Whether the next tile's scores are computed beside this one's softmax."""
-        return self.ahead.data in ("scores", "all")
 
     @property
     def holds_queries(self) -> bool:
@@ -319,29 +313,17 @@ class AttentionOp(IRDLOperation):
         out: SSAValue,
         loops: Sequence[int],
         maps: Sequence[AffineMap],
-        scale: float,
-        causal: int | None = None,
-        nan_to_zero: bool = False,
-        narrow: bool = False,
-        *,
-        window: int | None = None,
-        cap: float | None = None,
-        parts: int | None = None,
         numbers: Sequence[SSAValue] = (),
+        **properties: Attribute | None,
     ):
-        """`operands` are the queries, keys, values, the mask and the sink."""
+        """`operands` are the queries, keys, values, the mask and the sink, None if missing."""
         query, key, value, *more = operands
-        known = {"causal": causal, "window": window, "parts": parts}
         super().__init__(
             operands=[query, key, value, *([v] if v else [] for v in more), out, list(numbers)],
             properties={
                 "loops": DenseArrayBase.from_list(i64, list(loops)),
                 "maps": ArrayAttr(map(AffineMapAttr, maps)),
-                "scale": FloatAttr(scale, Float32Type()),
-                "cap": None if cap is None else FloatAttr(cap, Float32Type()),
-                "nan_to_zero": UnitAttr() if nan_to_zero else None,
-                "narrow": UnitAttr() if narrow else None,
-                **{k: None if n is None else IntegerAttr(n, i64) for k, n in known.items()},
+                **properties,
             },
             result_types=[types_of_result(out)],
         )
@@ -407,10 +389,7 @@ class AttentionOp(IRDLOperation):
             raise VerifyException(f"loops are a batch's, then {', '.join(LOOPS)}, all positive")
         if DYNAMIC in loops[-2:]:
             raise VerifyException("d and e must be known")
-        if self.given.count(DYNAMIC) != len(self.numbers):
-            raise VerifyException(
-                f"{len(self.numbers)} numbers for {self.given.count(DYNAMIC)} that are DYNAMIC"
-            )
+        check_numbers(self.given, self.numbers)
         if len(self.maps) != len(self.named):
             raise VerifyException("maps are for q, k, v, the result, and mask and sink if any")
         check_result(self.result, self.out)
@@ -484,15 +463,15 @@ class AttentionMergeOp(IRDLOperation):
         out: SSAValue,
         loops: Sequence[int],
         map: AffineMap,
-        nan_to_zero: bool = False,
         numbers: Sequence[SSAValue] = (),
+        nan_to_zero: UnitAttr | None = None,
     ):
         super().__init__(
             operands=[parts, out, list(numbers)],
             properties={
                 "loops": DenseArrayBase.from_list(i64, list(loops)),
                 "map": AffineMapAttr(map),
-                "nan_to_zero": UnitAttr() if nan_to_zero else None,
+                "nan_to_zero": nan_to_zero,
             },
             result_types=[types_of_result(out)],
         )
@@ -503,8 +482,7 @@ class AttentionMergeOp(IRDLOperation):
 
     def verify_(self) -> None:
         loops = self.loops.get_values()
-        if loops.count(DYNAMIC) != len(self.numbers):
-            raise VerifyException(f"{len(self.numbers)} numbers for {loops.count(DYNAMIC)} loops")
+        check_numbers(loops, self.numbers)
         assert isinstance(self.parts.type, TensorType | MemRefType)
         shape = self.parts.type.get_shape()
         if len(loops) < 2 or len(shape) != len(loops) + 1 or shape[-1] != loops[-1] + 2:

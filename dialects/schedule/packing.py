@@ -196,6 +196,13 @@ def check_result(result: SSAValue | None, out: SSAValue) -> None:
         raise VerifyException("it has a result if it writes a tensor, and only then")
 
 
+def check_numbers(given: Sequence[Any], numbers: Sequence[SSAValue]) -> None:
+    """Refuses more or fewer numbers than there are DYNAMIC sizes."""
+    opens = given.count(DYNAMIC)
+    if opens != len(numbers):
+        raise VerifyException(f"{opens} sizes are open, but {len(numbers)} numbers are given")
+
+
 def fill_in(given: Iterable[Any], numbers: Sequence[Size]) -> list[Any]:
     """Replaces every DYNAMIC size by the next of the numbers."""
     left = iter(numbers)
@@ -216,12 +223,6 @@ def _check_packed(packing: PackingAttr, operand: Attribute, packed: Attribute) -
         shape = ("?" if n == DYNAMIC_INDEX else n for n in packing.dimensions)
         expected = "x".join(map(str, (*shape, element)))
         raise VerifyException(f"{operand} packed is {expected}, not {packed}")
-
-
-def _check_numbers(packing: PackingAttr, numbers: Sequence[SSAValue]) -> None:
-    opens = sum(size.data == DYNAMIC for size in packing.sizes)
-    if opens != len(numbers):
-        raise VerifyException(f"{opens} sizes are open, but {len(numbers)} numbers are given")
 
 
 @irdl_op_definition
@@ -261,7 +262,7 @@ class PackOp(IRDLOperation):
 
     def verify_(self) -> None:
         _check_packed(self.packing, self.source.type, self.destination.type)
-        _check_numbers(self.packing, self.numbers)
+        check_numbers([size.data for size in self.packing.sizes], self.numbers)
         check_result(self.result, self.destination)
 
 
@@ -302,4 +303,4 @@ class PackedViewOp(IRDLOperation):
 
     def verify_(self) -> None:
         _check_packed(self.packing, self.result.type, self.source.type)
-        _check_numbers(self.packing, self.numbers)
+        check_numbers([size.data for size in self.packing.sizes], self.numbers)

@@ -207,7 +207,7 @@ def origins(value: SSAValue, place: Place) -> Iterator[tuple[SSAValue, Place]]:
     while isinstance(owner := value.owner, Operation):
         if isinstance(owner, RESHAPES):
             value, place = owner.operands[0], before_reshape(owner, place)
-        elif isinstance(owner, linalg.ops.GenericOp) and _moves(owner):
+        elif isinstance(owner, linalg.ops.GenericOp) and moves(owner):
             read, write = maps_of(owner)
             value, place = owner.inputs[0], through(read, loops_at(write, place))
         else:
@@ -221,7 +221,7 @@ def find_stored(value: SSAValue, place: Place) -> tuple[SSAValue, Place]:
     return last
 
 
-def _moves(op: linalg.ops.GenericOp) -> bool:
+def moves(op: linalg.ops.GenericOp) -> bool:
     """
     True if an operation only yields its one input: a transposition or a broadcast of a tensor.
     """

@@ -9,8 +9,8 @@ maximum needs a whole row at once, and it only has to be near enough that no pow
 of f16. So with `rescale = seldom` a vote of the subgroup decides whether rows are looked at at all.
 
 `attention_rows` says how numbers of a row meet and how powers become an operand, `attention_lines`
-how queries, keys and values are read. Their words may be read ahead of the products that need them,
-as the schedule says: one tile of keys is carried by the loop while the one before is multiplied.
+how queries, keys and values are read. A tile of keys goes through the stages of the plan's
+pipeline; the loop carries what is read or computed ahead of the products that need it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, reduce
+from itertools import product
 from math import inf
 
 from xdsl.dialects import arith, gpu, math
@@ -29,7 +30,7 @@ from xdsl_spirv.dialects.schedule import KEEP_LOOP, FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.attention_lines import lines_of, offset_along
+from xdsl_spirv.passes.kernel.attention_lines import open_lines
 from xdsl_spirv.passes.kernel.attention_numbers import (
     EXCESS,
     LOG2_E,
@@ -39,14 +40,13 @@ from xdsl_spirv.passes.kernel.attention_numbers import (
     State,
     Words,
 )
-from xdsl_spirv.passes.kernel.attention_parts import exchange_parts
 from xdsl_spirv.passes.kernel.attention_result import AttentionResult
-from xdsl_spirv.passes.kernel.attention_rows import Cell, ConvertedRows, LaneRows, MemoryRows, Place
+from xdsl_spirv.passes.kernel.attention_rows import ROWS, Cell, Place, exchange_parts
+from xdsl_spirv.passes.kernel.elements import convert_factor
+from xdsl_spirv.passes.kernel.result_tile import offset_along
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
+from xdsl_spirv.passes.schedule.pipeline import FIRST_STAGES, READS, WRITES, Stage
 from xdsl_spirv.passes.schedule.plan import ceil_div
-
-ROWS = {"registers": LaneRows, "memory": MemoryRows, "converted": ConvertedRows}
-"""The kinds of rows by the schedule's `probabilities`."""
 
 Cells = list[list[list[Cell]]]
 """The cells of fragments, by strip and fragment."""
@@ -83,6 +83,8 @@ class AttentionCode(Numbers):
         self.tile_count = ceil_div(plan.extents[1], self.keys)
         self.whole = plan.extents[1] // self.keys
         self.mask, self.sink = self._view("mask"), self._load_sink()
+        self.is_filled = False
+        """Whether subgroups may still read a tile in Workgroup memory."""
 
     def _workgroup(self) -> tuple[Index, Index]:
         """The numbers of the workgroup's tile of queries and of its matrices."""
@@ -111,7 +113,7 @@ class AttentionCode(Numbers):
             return None
         layout = self.plan.layout("sink")
         place = b.plus(offset_along(b, layout, 0, self.batch), layout.start)
-        sink = self._wide(b.load(view, (place,)))
+        sink = convert_factor(b, b.load(view, (place,)), f32, signed=True)
         return self.times(sink, self.number(LOG2_E)) if self.raw else sink
 
     def splat(self, value: float) -> Fragment:
@@ -123,7 +125,9 @@ class AttentionCode(Numbers):
     def write(self) -> None:
         """Writes the whole body."""
         self.q = self._queries() if self.plan.schedule.holds_queries else None
-        self._open_sources()
+        self.sources = {
+            name: open_lines(self.b, self.plan, name, self.batch, self.lane) for name in "kv"
+        }
         zero, low, empty = self.rows.number(0.0), self.rows.number(LOWEST), self.splat(0.0)
         if (sink := self.sink) is not None:
             low = self.rows.each(lambda least: self.greater(sink, least), low)
@@ -141,12 +145,6 @@ class AttentionCode(Numbers):
             load = exchange_parts(self.b, self.plan, at, held.flat())
             self.b.when(self.b.below(self.part, 1), lambda: self._finish(self._merge(state, load)))
 
-    def _open_sources(self) -> None:
-        """Prepares reading keys and values."""
-        self.sources = {
-            name: lines_of(self.b, self.plan, name, self.batch, self.lane) for name in "kv"
-        }
-
     def _whole_tiles(self, upper: Index, state: State) -> State:
         """All tiles that every row sees whole."""
         if self.whole == 0 or self.plan.sizes.window is not None:
@@ -155,28 +153,10 @@ class AttentionCode(Numbers):
         first: Index = 0
         if self.key_parts > 1:
             first = self.b.index_inside(self.b.below(self.part, self.whole), self.part)
-        self._read_ahead(first, state, is_dynamic(self.whole))
-        state = self._tiles(self.part, upper, state, masked=False)
-        state.keys, state.values, state.scores = [], [], []
-        return state
-
-    def _read_ahead(self, first: Index, state: State, guarded: bool) -> None:
-        """Reads ahead for the first whole tile."""
-        schedule = self.plan.schedule
-        if schedule.reads_ahead("keys"):
-            state.keys = self._read("k", first, guarded)
-        if schedule.reads_ahead("both"):
-            state.values = self._read("v", first, guarded)
-        if schedule.scores_ahead:
-            state.scores = self._scores(state.keys or self._read("k", first, guarded))
-            if state.keys:
-                state.keys = self._read("k", self._following(first), guarded)
+        return self._tiles(first, (self.part, upper), state, masked=False)
 
     def _masked_tiles(self, lower: Index, upper: Index, state: State) -> State:
-        """
-        Runs the tiles that need a mask: they do not use data read ahead, because some of their rows
-        lie outside the tensor.
-        """
+        """Runs the tiles that need a mask."""
         if not self.plan.hides:
             return state
         if self.key_parts > 1:
@@ -185,7 +165,10 @@ class AttentionCode(Numbers):
             over = b.remainder(b.index(lower), self.key_parts)
             over = b.minus(b.plus(self.part, self.key_parts), over)
             lower = b.plus(lower, b.remainder(over, self.key_parts))
-        return self._tiles(lower, upper, state, masked=True)
+        last = self.tile_count - 1
+        staged = self.plan.schedule.staged
+        first = self.b.select(self.b.below(lower, last), lower, last) if staged else lower
+        return self._tiles(first, (lower, upper), state, masked=True)
 
     def _bounds(self) -> tuple[Index, Index]:
         """The number of tiles that every row sees whole, and where tiles end that any row sees."""
@@ -210,121 +193,153 @@ class AttentionCode(Numbers):
         seen = b.add(arith.MaxSIOp(seen, b.i32(0)))
         return b.add(arith.IndexCastOp(seen, IndexType()))
 
-    def _tiles(self, lower: Index, upper: Index, state: State, masked: bool) -> State:
-        def step(number: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            return self._tile(number, state.like(carried), masked).flat()
+    def _tiles(
+        self, first: Index, bounds: tuple[Index, Index], state: State, masked: bool
+    ) -> State:
+        """Loops over tiles between bounds; `first` exists, also if there is none between them."""
+        self.masked, self.pipeline = masked, self.plan.pipeline(masked)
+        self.count = self.tile_count if masked else self.whole
+        """The number of tiles that may be read ahead."""
 
+        def step(number: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            return self._tile(number, state.like(carried)).flat()
+
+        self._begin(first, state)
+        lower, upper = bounds
         if isinstance(lower, int) and isinstance(upper, int) and upper == lower + 1:
-            return state.like(step(lower, state.flat()))
+            return state.like(step(lower, state.flat())).carried
         results = self.b.loop(upper, self.key_parts, state.flat(), step, "tile", lower)
         loop = results[0].owner
         assert isinstance(loop, Operation)
         loop.attributes[KEEP_LOOP] = UnitAttr()
-        return state.like(results)
+        return state.like(results).carried
 
-    def _tile(self, tile: Index, state: State, masked: bool) -> State:
-        """The state after a tile; reads and computations ahead are for the next one."""
-        schedule = self.plan.schedule
-        keys, values, scores = state.keys, state.values, state.scores
-        following = self._following(tile) if keys or values or scores else tile
-        if not scores:
-            scores = self._scores(keys or self._read("k", tile, masked))
-            keys = self._read("k", following) if keys else []
-        # Where scores are computed ahead, these are the following tile's.
-        early = keys or (self._read("k", following) if state.scores else [])
-        if not values and schedule.reads_ahead("values"):
-            values = self._read("v", tile, masked)
-        cells = self._cells(scores, tile, masked)
-        ahead: list[list[Fragment]] = []
+    def _begin(self, first: Index, state: State) -> None:
+        """Runs the stages that are ahead for the first tiles of a loop."""
+        pipeline, tiles = self.pipeline, [first]
+        guarded = self.masked or is_dynamic(self.whole)
+        self._buffer(first)
+        for number in range(pipeline.reach):
+            for stage in FIRST_STAGES:
+                waits = stage is Stage.BARRIER and self.is_filled
+                if number < pipeline.tiles_ahead(Stage.WRITE_KEYS if waits else stage):
+                    self._move(stage, tiles, number, state, guarded)
+        self.is_filled = True
 
-        def score_ahead() -> None:
-            if state.scores:
-                ahead.extend(self._scores(early))
+    def _tile(self, tile: Index, state: State) -> State:
+        """Runs the stages for a tile; those that are ahead, for a tile after it."""
+        late, tiles, kept = self.plan.schedule.rescale.data == "late", [tile], state.carried
+        for source in self.sources.values():
+            source.buffer = self._buffer(tile)
+        self._number(tiles, min(1, self.pipeline.reach))
+        cells, lefts, sums = Cells(), list[Words](), list[list[Cell]]()
+        for stage, ahead in self.pipeline.steps:
+            match stage:
+                case Stage.MAXIMA:
+                    cells, state.scores = self._cells(state.scores, tile), []
+                    kept = kept if late else self._rescale(cells, kept)
+                case Stage.POWERS:
+                    lefts, sums = self._powers(cells, kept.maxima)
+                    if late:
+                        kept, lefts, sums = self._correct(cells, kept, lefts, sums)
+                case Stage.MULTIPLY:
+                    self._add_values(self._take("v", state), lefts, kept.results)
+                case _:
+                    self._move(stage, tiles, ahead, state, self.masked)
+        sums = [list(map(self.plus, *pair)) for pair in zip(kept.sums, sums, strict=True)]
+        return replace(state, maxima=kept.maxima, sums=sums, results=kept.results)
 
-        kept, lefts, sums = self._weigh(cells, state, score_ahead)
-        if ahead and keys:
-            keys = self._read("k", self._following(following))
-        lines = map(self.sources["v"].fragments, values or self._read("v", tile, masked))
-        self._add_values(lines, lefts, kept.results)
-        values = self._read("v", following) if state.values else []
-        sums = self._totals(kept, sums)
-        return State(kept.maxima, sums, kept.results, keys, values, ahead)
+    def _move(
+        self, stage: Stage, tiles: list[Index], ahead: int, state: State, guarded: bool
+    ) -> None:
+        """Runs a stage before the softmax for the tile that is `ahead` of the first of `tiles`."""
+        name = READS.get(stage) or WRITES.get(stage, "k")
+        if stage in READS:
+            tile, guarded = self._number(tiles, ahead), guarded and self.plan.ragged
+            state.words[name] = self.sources[name].read_tile(tile, guarded)
+        elif stage in WRITES:
+            (words,), state.words[name] = state.words[name], []
+            self.sources[name].store(words, self._buffer(tiles[0], ahead))
+        elif stage is Stage.BARRIER:
+            self.b.barrier()
+        else:
+            state.scores = self._scores(self._take("k", state))
 
-    def _weigh(
-        self, scores: Cells, state: State, beside: Callable[[], None] = lambda: None
-    ) -> tuple[State, list[list[Fragment]], list[list[Cell]]]:
-        """
-        Returns the state with maxima that hold for the scores, their powers as operands, and the
-        powers' sums; `beside` writes what the device can compute meanwhile.
-        """
-        kept = State(state.maxima, state.sums, state.results)
-        late = self.plan.schedule.rescale.data == "late"
-        if not late:
-            kept = self._rescale(scores, kept)
-        beside()
-        lefts, sums = self._powers(scores, kept.maxima)
-        return self._correct(scores, kept, lefts, sums) if late else (kept, lefts, sums)
+    def _take(self, name: str, state: State) -> list[Words]:
+        """Takes the words of a tile that is multiplied; none if it lies in Workgroup memory."""
+        if self.plan.schedule.staged:
+            return []
+        words, state.words[name] = state.words[name], []
+        return words
 
-    def _totals(self, state: State, sums: list[list[Cell]]) -> list[list[Cell]]:
-        return [list(map(self.plus, *pair)) for pair in zip(state.sums, sums, strict=True)]
+    def _number(self, tiles: list[Index], ahead: int) -> Index:
+        """Returns the tile that is `ahead` of the first of `tiles`, or the last one."""
+        b, count = self.b, self.count
+        while len(tiles) <= ahead:
+            after = b.plus(tiles[-1], self.key_parts)
+            if isinstance(after, int) and isinstance(count, int):
+                tiles.append(min(after, count - 1))
+            else:
+                tiles.append(b.select(b.below(after, count), after, count - 1))
+        return tiles[ahead]
 
-    def _following(self, tile: Index, count: Size | None = None) -> Index:
-        """Returns the next of `count` tiles (the whole ones), or the last if there is none."""
-        b, count = self.b, self.whole if count is None else count
-        after = b.plus(tile, self.key_parts)
-        if isinstance(after, int) and isinstance(count, int):
-            return min(after, count - 1)
-        return b.select(b.below(after, count), after, count - 1)
+    def _buffer(self, tile: Index, ahead: int = 0) -> Index:
+        """Returns the buffer in Workgroup memory of the tile that is `ahead` of one."""
+        count = self.plan.schedule.buffers.data
+        return self.b.remainder(self.b.plus(tile, ahead), count) if count > 1 else 0
 
     # Products
 
     def _queries(self) -> list[list[Fragment]]:
         """Loads the subgroup's rows of queries."""
-        source = lines_of(self.b, self.plan, "q", self.batch, self.lane)
-        read = source.at(self.b.divided(self.row, self.m), self.plan.ends_within)
-        return [list(source.fragments(read(strip))) for strip in range(self.strips)]
-
-    def _read(self, name: str, tile: Index, masked: bool = False) -> list[Words]:
-        """Reads the words of a tile of keys or values, line by line."""
-        count = self.keys // self.plan.line(name)
-        first = self.b.times(tile, count)
-        read = self.sources[name].at(first, masked and self.plan.ragged)
-        return [read(line) for line in range(count)]
+        source = open_lines(self.b, self.plan, "q", self.batch, self.lane)
+        first = self.b.divided(self.row, self.m)
+        lines = source.read(first, self.strips, self.plan.ends_within)
+        return [list(source.fragments(words)) for words in lines]
 
     def _multiply(self, left: Fragment, right: Fragment, total: Fragment) -> Fragment:
         return self.b.add(spv.CooperativeMatrixMulAddOp(left, right, total))
 
     def _scores(self, keys: list[Words]) -> list[list[Fragment]]:
-        """Computes the scores of each strip of queries for lines of keys."""
+        """
+        Computes the scores of each strip of queries for a tile of keys.
+
+        Where subgroups wait for each other, one fragment of scores is summed as two, so that a
+        product need not wait for the last.
+        """
+        source, count = self.sources["k"], self.plan.key_fragments
         queries, zero = self.q or self._queries(), self.splat(0.0)
-        scores = [[zero] * len(keys) for _ in range(self.strips)]
-        for j, words in enumerate(keys):
-            for step, right in enumerate(self.sources["k"].fragments(words)):
+        chains = 2 if self.plan.schedule.staged and self.strips * count == 1 else 1
+        scores = [[[zero] * chains for _ in range(count)] for _ in range(self.strips)]
+        for block, j in product(range(source.blocks), range(count)):
+            fragments = source.block(keys, j, block)
+            for step, right in enumerate(fragments, block * source.block_fragments):
                 for strip, row in enumerate(scores):
-                    row[j] = self._multiply(queries[strip][step], right, row[j])
-        return scores
+                    sums, own = row[j], step % chains
+                    sums[own] = self._multiply(queries[strip][step], right, sums[own])
+        return [[reduce(self.plus, sums) for sums in row] for row in scores]
 
     def _add_values(
-        self,
-        values: Iterable[Iterable[Fragment]],
-        lefts: list[list[Fragment]],
-        results: list[list[Fragment]],
+        self, values: list[Words], lefts: list[list[Fragment]], results: list[list[Fragment]]
     ) -> None:
         """Adds the probabilities times lines of values to the results."""
-        for step, line in enumerate(values):
-            for column, right in enumerate(line):
-                for left, row in zip(lefts, results, strict=True):
-                    row[column] = self._multiply(left[step], right, row[column])
+        source = self.sources["v"]
+        for step in range(self.keys // self.k):
+            for block in range(source.blocks):
+                fragments = source.block(values, step, block)
+                for column, right in enumerate(fragments, block * source.block_fragments):
+                    for left, row in zip(lefts, results, strict=True):
+                        row[column] = self._multiply(left[step], right, row[column])
 
     # Scores
 
-    def _cells(self, scores: list[list[Fragment]], tile: Index, masked: bool) -> Cells:
+    def _cells(self, scores: list[list[Fragment]], tile: Index) -> Cells:
         """The cells of scores by strip and fragment, scaled and masked."""
         if self.raw:
             cells = [[self.rows.cells(fragment) for fragment in row] for row in scores]
         else:
             cells = self._scale(scores, tile)
-        if not masked:
+        if not self.masked:
             return cells
         first = self.b.times(tile, self.keys)
         return [
@@ -369,7 +384,8 @@ class AttentionCode(Numbers):
         inside = b.both(exists, not plan.ragged or b.below(c, keys))
         r, c = b.index_inside(inside, r), b.index_inside(inside, c)
         at = b.plus(offset_along(b, layout, 1, r), offset_along(b, layout, 2, c))
-        value = self._wide(b.load(self.mask, (b.plus(start, at),)))
+        value = b.load(self.mask, (b.plus(start, at),))
+        value = convert_factor(b, value, f32, signed=True)
         return b.select(inside, value, self.number(-inf))
 
     def _hide(
@@ -381,12 +397,12 @@ class AttentionCode(Numbers):
 
         def limit(bound: Size) -> SSAValue:
             """The row's number and a bound, less the lane's key."""
-            diagonal = self._difference(b.plus(self.row, place.lane_row), key)
+            diagonal = self.difference(b.plus(self.row, place.lane_row), key)
             return b.pure(arith.AddiOp, diagonal, b.i32(bound + (strip * self.m + place.row)))
 
         limits: list[tuple[SSAValue, str]] = []
         if plan.ragged:
-            limits.append((self._difference(plan.extents[1] - 1, key), "sgt"))
+            limits.append((self.difference(plan.extents[1] - 1, key), "sgt"))
         if plan.causal is not None:
             limits.append((limit(plan.causal), "sgt"))
         if len(limits) > 1:
@@ -397,10 +413,6 @@ class AttentionCode(Numbers):
             hides = b.add(arith.CmpiOp(b.i32(column + place.column), bound, outside))
             score = b.add(arith.SelectOp(hides, self.number(-inf), score))
         return score
-
-    def _difference(self, a: Index, c: Index) -> SSAValue:
-        """Subtracts two indices as i32; the result may be negative."""
-        return self.b.pure(arith.SubiOp, self.as_signed(a), self.as_signed(c))
 
     # Softmax
 
@@ -477,17 +489,17 @@ class AttentionCode(Numbers):
         """Corrects powers and sums that use old maxima, if a sum shows that one grew."""
         totals = [total for row in sums for total in row]
         over = self._any_exceeds(totals, 2.0**EXCESS, "ugt")
-        whole = replace(kept, keys=lefts, values=sums)
+        whole = replace(kept, words={"k": lefts, "v": sums})
         flat = whole.flat()
 
         def new() -> Sequence[SSAValue]:
             state = self._with_maxima(self._greatest(scores), kept)
             lefts, sums = self._powers(scores, state.maxima)
-            return replace(state, keys=lefts, values=sums).flat()
+            return replace(state, words={"k": lefts, "v": sums}).flat()
 
         types = [value.type for value in flat]
         chosen = whole.like(self.b.choose(over, types, new, lambda: flat))
-        return replace(chosen, keys=[], values=[]), chosen.keys, chosen.values
+        return chosen.carried, chosen.words["k"], chosen.words["v"]
 
     def _powers(
         self, scores: Cells, maxima: list[list[Cell]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import BFloat16Type, Float32Type, FloatAttr, VectorType, f32
+from xdsl.dialects.builtin import BFloat16Type, FloatAttr, VectorType, f32
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects import spv
@@ -18,9 +18,9 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import typical
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_numbers import moved_type, round_numbers
-from xdsl_spirv.passes.kernel.elements import HIGH_HALF, components_of
+from xdsl_spirv.passes.kernel.elements import HIGH_HALF, components_of, convert_factor
 from xdsl_spirv.passes.kernel.packed import as_one
-from xdsl_spirv.passes.kernel.result_tile import address_along
+from xdsl_spirv.passes.kernel.result_tile import offset_along
 from xdsl_spirv.passes.schedule.attention_lanes import FIRST, OUTER, SECOND, SHARED, E, LanesPlan
 
 
@@ -38,7 +38,7 @@ class Elements:
         }
 
     def _along(self, name: str, walk: int, number: Index) -> Index:
-        return address_along(self.b, self.layouts[name].walks[walk], number, 0).base
+        return offset_along(self.b, self.layouts[name], walk, number)
 
     def _view(self, name: str, width: int) -> SSAValue:
         value = self.plan.value(name)
@@ -76,10 +76,8 @@ class Elements:
     def _wide(self, loaded: SSAValue, element: Attribute) -> list[SSAValue]:
         b = self.b
         parts = components_of(b, loaded)
-        if isinstance(element, Float32Type):
-            return parts
         if parts[0].type == element:
-            return [b.add(arith.ExtFOp(part, f32)) for part in parts]
+            return [convert_factor(b, part, f32, signed=True) for part in parts]
         return [x for word in parts for x in self._halves(word, element)]
 
     def _halves(self, word: SSAValue, element: Attribute) -> list[SSAValue]:

@@ -66,18 +66,15 @@ class LanesCode(Numbers):
 
     def last_row(self) -> Index:
         """The subgroup's last existing row: under a causal mask it sees the most keys."""
-        b, plan = self.b, self.plan
-        count = self.rows * (plan.groups_in_subgroup if plan.across_rows else 1)
-        last = b.plus(self.subgroup_row(), count - 1)
-        return self.b.least(last, self.b.minus(plan.row_count, 1))
+        last = self.b.plus(self.subgroup_row(), self.plan.subgroup_rows - 1)
+        return self.b.least(last, self.b.minus(self.plan.row_count, 1))
 
     def subgroup_row(self) -> Index:
         """The first row of the subgroup."""
         b, plan = self.b, self.plan
         tile = b.times(self.tile, plan.tile)
-        if not plan.across_rows:
-            return tile
-        return b.plus(tile, b.times(self.subgroup, self.rows * plan.groups_in_subgroup))
+        rows = plan.subgroup_rows if plan.across_rows else 0
+        return b.plus(tile, b.times(self.subgroup, rows))
 
     # The loop over keys
 
@@ -177,20 +174,19 @@ class LanesCode(Numbers):
         b = self.b
 
         def steps() -> Sequence[SSAValue]:
-            first = replace(state, **self._load_ahead(lower, upper))
+            first = replace(state, words=self._load_ahead(lower, upper))
             if self.plan.ahead:
                 self.queries = self._queries()
 
             def step(key: Index, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
                 here = first.like(carried)
                 following = self._load_ahead(b.plus(key, self.plan.step), upper)
-                keys = here.keys or self._load("k", key, masked, end)
-                values = here.values or self._load("v", key, masked, end)
+                keys, values = (here.words[x] or self._load(x, key, masked, end) for x in "kv")
                 own = self._step(key, (keys, values), here, masked, end)
-                return replace(own, **following).flat()
+                return replace(own, words=following).flat()
 
             loop = b.loop(upper, self.plan.step, first.flat(), step, "key", lower)
-            return replace(first.like(loop), keys=[], values=[]).flat()
+            return first.like(loop).carried.flat()
 
         some = b.less(lower, upper) if self.plan.ahead else True
         if isinstance(some, bool):
@@ -200,8 +196,8 @@ class LanesCode(Numbers):
 
     def _load_ahead(self, first: Index, end: Index) -> dict[str, list[Values]]:
         """Loads what the step before does: its keys, and values if they are, too."""
-        names = ["keys", "values"][: self.plan.ahead]
-        return {name: self._load(name[0], first, True, end) for name in names}
+        ahead = "kv"[: self.plan.ahead]
+        return {x: self._load(x, first, True, end) if x in ahead else [] for x in "kv"}
 
     def _key(self, first: Index, number: Index) -> Index:
         """The number of the key that the group reads as the `number`-th of a step."""
@@ -442,11 +438,9 @@ class LanesCode(Numbers):
         place = b.plus(self.first_row, row)
         column = b.times(vector, plan.exchanged_at_a_time)
 
-        guarded = plan.op.nan_to_zero is not None
-
         def store() -> None:
             if plan.op.parts is None:
-                quotients = [self.quotient(value, total, guarded) for value in values]
+                quotients = [self.quotient(value, total) for value in values]
                 self.elements.store(place, column, quotients)
                 return
             self.elements.store(place, column, values, self.part)
@@ -465,8 +459,7 @@ class LanesCode(Numbers):
         sums = self._row_sums(state, self.plan.schedule.lanes.data)
         for row, place in enumerate(rows):
             total = self._of_row(sums, row)
-            guarded = self.plan.op.nan_to_zero is not None
-            numbers = [self.quotient(value, total, guarded) for value in state.results[row]]
+            numbers = [self.quotient(value, total) for value in state.results[row]]
             for column, piece, exists in self.elements.pieces("v", numbers, self.lane):
                 store = partial(self.elements.store, place, column, piece)
                 b.when(b.both(self.inside[row], exists), store)

@@ -1,11 +1,11 @@
 """
 Fragments of an attention's operands, line by line.
 
-A line is what one fragment along queries or keys has along the head: `at` gives what reads the
-words of a line, so that words can wait in registers, and `fragments` makes the line's fragments of
-them. Words come from packed fragments, from cooperative loads, or in pieces as wide as an
-invocation can load: from where the operand lies (`vectors`), or from a tile of it that the
-workgroup moves into Workgroup memory (`staged`).
+A line is what one fragment along queries or keys has along the head: `read` reads the words of
+lines, so that words can wait in registers, and `fragments` makes a line's fragments of them. Words
+come from packed fragments, from cooperative loads, or in pieces as wide as an invocation can load:
+from where the operand lies (`vectors`), or from a tile of it that the workgroup moves into
+Workgroup memory (`staged`).
 
 Pieces need to know which component is where (CM-18). A product does not care in which order it
 goes along its inner loop, nor in which order columns of the result stand, if all who take part
@@ -16,10 +16,8 @@ of `count` fragments side by side it holds `vector` elements that follow each ot
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain
-from typing import Protocol, TypeAlias
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType, i32
@@ -48,37 +46,23 @@ from xdsl_spirv.passes.kernel.matrix_values import (
     zeros,
 )
 from xdsl_spirv.passes.kernel.packed import Share, fragment_type
-from xdsl_spirv.passes.kernel.result_tile import address_along
+from xdsl_spirv.passes.kernel.result_tile import address_along, offset_along
 from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan
 from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
 from xdsl_spirv.passes.schedule.tiles import vector_type
 
-Reader: TypeAlias = Callable[[int], Words]
-"""Returns the words of a line, given its distance from the first line."""
 
+class Lines(ABC):
+    """Reads queries, keys or values of one matrix of the batch (`name` is q, k or v)."""
 
-class Lines(Protocol):
-    """Reads q, k or v."""
+    blocks = 1
+    """Blocks of a line: keys are multiplied block by block."""
 
-    def at(self, first: Index, guarded: bool) -> Reader:
-        """Returns a reader of lines from `first`; `guarded` if some may be outside the operand."""
-        ...
+    block_fragments = 0
+    """Fragments of each of several blocks."""
 
-    def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
-        """Builds the fragments of a line from its words."""
-        ...
-
-
-def lines_of(
-    b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
-) -> Lines:
-    """Chooses the reader of q, k or v that the schedule asks for."""
-    kinds = {"vectors": VectorLines, "rows": RowLines, "direct": PackedLines}
-    return kinds[plan.path(name)](b, plan, name, batch, lane)
-
-
-class Operand(ABC):
-    """Queries, keys or values of one matrix of the batch (`name` is q, k or v)."""
+    buffer: Index = 0
+    """The buffer in Workgroup memory of the tile that is multiplied."""
 
     def __init__(
         self, b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
@@ -92,8 +76,32 @@ class Operand(ABC):
     def _open(self, value: SSAValue) -> None:
         """Writes code that comes before all reads."""
 
+    @abstractmethod
+    def read(self, first: Index, count: int, guarded: bool) -> Iterator[Words]:
+        """
+        Reads the words of `count` lines from `first` on; `guarded` if some may lie outside the
+        operand.
+        """
 
-class PackedLines(Operand):
+    @abstractmethod
+    def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
+        """Builds the fragments of a line from its words."""
+
+    def read_tile(self, tile: Index, guarded: bool) -> list[Words]:
+        """Reads the words of a tile of keys or values."""
+        count = self.plan.schedule.key_tile.data // self.plan.line(self.name)
+        return list(self.read(self.b.times(tile, count), count, guarded))
+
+    def store(self, words: Words, buffer: Index) -> None:
+        """Stores the words of a tile in Workgroup memory."""
+        raise NotImplementedError
+
+    def block(self, tile: Sequence[Words], line: int, block: int) -> Iterator[SSAValue]:
+        """Builds the fragments of a block of a line of a tile that was read."""
+        return self.fragments(tile[line])
+
+
+class PackedLines(Lines):
     """Reads an operand packed in fragments: one wide load of each invocation for a fragment."""
 
     def _open(self, value: SSAValue) -> None:
@@ -115,21 +123,18 @@ class PackedLines(Operand):
         self.pitch = stride // plan.key_fragments if together else self.line
         """Distance of tiles in memory, in lines."""
 
-    def at(self, first: Index, guarded: bool) -> Reader:
+    def read(self, first: Index, count: int, guarded: bool) -> Iterator[Words]:
         b = self.b
         begin = b.plus(self.start, b.times(first, self.pitch))
-
-        def read(line: int) -> Words:
+        for line in range(count):
             places = (line * self.line + i * self.apart for i in range(self.count))
-            return [self.share.load(b.plus(begin, place)) for place in places]
-
-        return read
+            yield [self.share.load(b.plus(begin, place)) for place in places]
 
     def fragments(self, words: Sequence[SSAValue]) -> Iterator[SSAValue]:
         return map(self.share.fragment, words)
 
 
-class RowLines(Operand):
+class RowLines(Lines):
     """Reads an unpacked operand by cooperative loads."""
 
     def _open(self, value: SSAValue) -> None:
@@ -146,14 +151,11 @@ class RowLines(Operand):
         self.kind = ROW_MAJOR if by_inner == (name == "q") else COLUMN_MAJOR
         self.count = plan.columns if name == "v" else plan.steps
 
-    def at(self, first: Index, guarded: bool) -> Reader:
-        def read(line: int) -> Words:
+    def read(self, first: Index, count: int, guarded: bool) -> Iterator[Words]:
+        for line in range(count):
             number = self.b.plus(first, line)
-            if self.name == "v":
-                return [self._load(i, number) for i in range(self.count)]
-            return [self._load(number, i) for i in range(self.count)]
-
-        return read
+            places = ((i, number) if self.name == "v" else (number, i) for i in range(self.count))
+            yield [self._load(*place) for place in places]
 
     def _load(self, *number: Index) -> SSAValue:
         b = self.b
@@ -168,8 +170,8 @@ class RowLines(Operand):
         return iter(words)
 
 
-class DealtLines(Operand):
-    """Builds fragments from wide pieces of rows; each invocation loads its own pieces."""
+class VectorLines(Lines):
+    """Reads rows in wide pieces; each invocation loads the pieces that have its components."""
 
     def _open(self, value: SSAValue) -> None:
         b, plan, name, lane = self.b, self.plan, self.name, self.lane
@@ -219,16 +221,11 @@ class DealtLines(Operand):
     def _pair(self, word: SSAValue) -> Operation:
         return spv.BitcastOp(word, self.half)
 
-
-class VectorLines(DealtLines):
-    """Reads rows of the operand in wide pieces; each invocation loads its own components."""
-
-    def at(self, first: Index, guarded: bool) -> Reader:
+    def read(self, first: Index, count: int, guarded: bool) -> Iterator[Words]:
         b = self.b
         row = b.plus(b.times(first, self.line), self.lane_row)
         begin = b.plus(self.start, self.offset_row(row))
-
-        def read(line: int) -> Words:
+        for line in range(count):
             words: Words = []
             for offset in self.deal.rows:
                 place = line * self.line + offset
@@ -239,9 +236,7 @@ class VectorLines(DealtLines):
                 inside = b.below(own, self.size)
                 own = b.select(inside, own, 0)
                 words += self._read_row(b.plus(self.start, self.offset_row(own)), 0, inside)
-            return words
-
-        return read
+            yield words
 
     def _read_row(self, begin: Index, offset: Index, inside: Condition) -> Words:
         """Loads the pieces of one row; pieces beyond the end of the head or of the values are 0."""
@@ -263,18 +258,20 @@ class VectorLines(DealtLines):
         return words
 
 
-class StagedLines(DealtLines):
+class StagedLines(VectorLines):
     """
     Moves tiles of keys or values into Workgroup memory, and reads pieces of their rows there.
 
-    All invocations of the workgroup move a tile, between two barriers. Values lie there in pairs of
-    rows, two numbers a word, as fragments need them.
+    Long heads leave a subgroup registers for one strip of rows only, so that each subgroup would
+    read all keys and values for itself. Here all invocations of the workgroup move a tile once.
+    Values lie in pairs of rows, two numbers a word, as fragments need them.
     """
 
     def _open(self, value: SSAValue) -> None:
         super()._open(value)
         b, plan, name = self.b, self.plan, self.name
         rows, self.order = plan.staged_rows(name), self.deal.tile_rows
+        self.blocks, self.block_fragments = self.deal.blocks, self.deal.fragments
         piece, buffers = vector_type(i32, WORDS), plan.schedule.buffers.data
         self.pitch = rows * self.order.stride
         allocation = b.allocate(piece, [buffers * rows, self.order.stride], f"{name}_tiles")
@@ -310,8 +307,8 @@ class StagedLines(DealtLines):
         beyond = column + self.apart > self.width
         return self.b.below(self.column, self.width - column) if beyond else True
 
-    def load(self, tile: Index, guarded: bool) -> Words:
-        """Loads the invocation's vectors of a tile; `guarded` if rows may be outside."""
+    def read_tile(self, tile: Index, guarded: bool) -> list[Words]:
+        """Reads the invocation's vectors of a tile."""
         b, words = self.b, Words()
         first = b.times(tile, self.plan.schedule.key_tile.data)
         first = b.plus(first, b.times(self.row, self.deal.apart))
@@ -323,10 +320,9 @@ class StagedLines(DealtLines):
             for column in self.columns:
                 place = b.select(self._exists(column), b.plus(begin, column), begin)
                 words.append(b.select(inside, b.load(self.view, (place,)), b.zero(self.moved)))
-        return words
+        return [words]
 
     def store(self, words: Words, buffer: Index) -> None:
-        """Stores loaded vectors into the tile in a buffer."""
         b, count = self.b, len(self.columns)
         rows = [words[i : i + count] for i in range(0, len(words), count)]
         for number, vectors in enumerate(zip(*rows, strict=True)):
@@ -342,28 +338,29 @@ class StagedLines(DealtLines):
         rows = [unpack_elements(b, vector, element, self.deal.vector) for vector in vectors]
         return pack_elements(b, [x for pair in zip(*rows, strict=True) for x in pair], element)
 
-    def line_of(self, line: int, buffer: Index) -> Iterator[SSAValue]:
-        """Reads the fragments of a line of the tile in a buffer."""
-        blocks = (self.block(line, block, buffer) for block in range(self.deal.blocks))
-        return chain.from_iterable(blocks)
-
-    def block(self, line: int, block: int, buffer: Index) -> Iterator[SSAValue]:
-        """Reads the fragments of a block of a line of the tile in a buffer."""
+    def block(self, tile: Sequence[Words], line: int, block: int) -> Iterator[SSAValue]:
+        """Reads the fragments of a block of a line of the tile in Workgroup memory."""
         b = self.b
         pieces: list[list[SSAValue]] = []
-        own = self._place(self.reads, block, self.deal.block_vectors, buffer)
+        own = self._place(self.reads, block, self.deal.block_vectors, self.buffer)
         for offset in self.deal.rows:
             place = b.plus(own, (line * self.line + offset) * self.order.stride)
             pieces.append(components_of(b, b.load(self.tiles, (place,))))
         return (self._fragment(pieces, number) for number in range(self.deal.fragments))
 
 
-def offset_along(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> Index:
-    """The number of elements that the `number`-th place of a walk adds to an address."""
-    return address_along(b, layout.walks[walk], number, 0).base
-
-
 def stride_of(layout: Layout, walk: int) -> Size:
     """Elements from one to the next along a walk of one axis; 0 if it stands still."""
     axes = layout.walks[walk]
     return axes[0].stride if axes else 0
+
+
+KINDS = {"vectors": VectorLines, "rows": RowLines, "direct": PackedLines, "staged": StagedLines}
+"""The readers by a schedule's path."""
+
+
+def open_lines(
+    b: KernelEmitter, plan: AttentionPlan, name: str, batch: Index, lane: SSAValue
+) -> Lines:
+    """Prepares the reads of q, k or v that the schedule asks for."""
+    return KINDS[plan.path(name)](b, plan, name, batch, lane)

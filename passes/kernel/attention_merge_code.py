@@ -19,7 +19,7 @@ from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel.attention_numbers import LOG2_E, Numbers, moved_type, round_numbers
 from xdsl_spirv.passes.kernel.elements import components_of
-from xdsl_spirv.passes.kernel.result_tile import address_along
+from xdsl_spirv.passes.kernel.result_tile import offset_along
 from xdsl_spirv.passes.kernel.subgroup_reduction import exchanged
 from xdsl_spirv.passes.schedule.attention_merge import MergePlan
 
@@ -97,11 +97,11 @@ class MergeCode(Numbers):
     def _store(self, vector: Index, values: list[SSAValue], total: SSAValue) -> None:
         b, layout = self.b, self.plan.layout
         for i, value in enumerate(values):
-            result = self.quotient(value, total, self.plan.op.nan_to_zero is not None)
+            result = self.quotient(value, total)
             (moved,) = round_numbers(b, [result], self.element)
             column = b.plus(b.times(vector, self.plan.vector), i)
             row, at = (
-                address_along(b, layout.walks[walk], place, 0).base
-                for walk, place in ((ROW, self.row), (COLUMN, column))
+                offset_along(b, layout, ROW, self.row),
+                offset_along(b, layout, COLUMN, column),
             )
             b.store(moved, self.out, (b.plus(b.plus(row, at), layout.start),))

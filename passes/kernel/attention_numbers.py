@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import log2
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, VectorType, f32, i32
@@ -15,7 +15,7 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.elements import WORD_BITS
+from xdsl_spirv.passes.kernel.elements import WORD_BITS, convert_factor
 
 Fragment: TypeAlias = SSAValue
 
@@ -35,18 +35,22 @@ Words = list[SSAValue]
 class State:
     """
     The values that the loop over keys carries: each strip's row maxima, row sums and part of the
-    result; the following tile's words and scores.
+    result; the words of keys and values that were read ahead, and scores that were computed ahead.
     """
 
     maxima: list[list[SSAValue]]
     sums: list[list[SSAValue]]
     results: list[list[Fragment]]
-    keys: list[Words] = field(default_factory=list[Words])
-    values: list[Words] = field(default_factory=list[Words])
+    words: dict[str, list[Words]] = field(default_factory=lambda: {"k": [], "v": []})
     scores: list[list[Fragment]] = field(default_factory=list[list[Fragment]])
 
+    @property
+    def carried(self) -> State:
+        """The state without what is ahead."""
+        return State(self.maxima, self.sums, self.results)
+
     def _parts(self) -> list[list[list[SSAValue]]]:
-        return [self.maxima, self.sums, self.results, self.keys, self.values, self.scores]
+        return [self.maxima, self.sums, self.results, *self.words.values(), self.scores]
 
     def flat(self) -> list[SSAValue]:
         return [value for part in self._parts() for row in part for value in row]
@@ -54,16 +58,17 @@ class State:
     def like(self, values: Sequence[SSAValue]) -> State:
         """Builds a state from other values in the same order."""
         left = iter(values)
-        return State(*([[next(left) for _ in row] for row in part] for part in self._parts()))
+        maxima, sums, results, k, v, scores = (
+            [[next(left) for _ in row] for row in part] for part in self._parts()
+        )
+        return State(maxima, sums, results, {"k": k, "v": v}, scores)
 
 
 def round_numbers(
     b: KernelEmitter, values: Sequence[SSAValue], element: Attribute
 ) -> list[SSAValue]:
     """Rounds f32 to an element type."""
-    if element == f32:
-        return list(values)
-    return [b.add(arith.TruncFOp(value, element)) for value in values]  # pyright: ignore
+    return [convert_factor(b, value, element, signed=True) for value in values]
 
 
 def moved_type(element: Attribute, count: int) -> Attribute:
@@ -80,6 +85,7 @@ class Numbers:
     """Writes arithmetic on f32."""
 
     b: KernelEmitter
+    plan: Any
 
     def number(self, value: float) -> SSAValue:
         return self.b.constant(FloatAttr(value, f32))
@@ -94,10 +100,6 @@ class Numbers:
         kind = spv.FMulOp if isinstance(x.type, spv.CooperativeMatrixType) else arith.MulfOp
         return self.b.add(kind(x, y))
 
-    def _wide(self, number: SSAValue) -> SSAValue:
-        """Converts a number of any type to f32."""
-        return number if number.type == f32 else self.b.add(arith.ExtFOp(number, f32))
-
     def greater(self, x: SSAValue, y: SSAValue) -> SSAValue:
         return self.b.add(arith.MaxnumfOp(x, y))
 
@@ -105,15 +107,20 @@ class Numbers:
         """Converts an index to i32."""
         return self.b.pure(_as_i32, self.b.index(number))
 
+    def difference(self, a: Index, c: Index) -> SSAValue:
+        """Subtracts two indices as i32; the result may be negative."""
+        return self.b.pure(arith.SubiOp, self.as_signed(a), self.as_signed(c))
+
     def has_sum(self, total: SSAValue) -> SSAValue:
         """Whether a row has a sum; a row has none if every score is -inf."""
         return self.b.pure(_is_positive, total, self.number(0.0))
 
-    def quotient(self, value: SSAValue, total: SSAValue, guarded: bool) -> SSAValue:
-        """Divides by a row's sum; 0 if it is `guarded` and the row has no sum."""
-        b = self.b
-        quotient = b.add(arith.DivfOp(value, total))
-        return b.select(self.has_sum(total), quotient, self.number(0.0)) if guarded else quotient
+    def quotient(self, value: SSAValue, total: SSAValue) -> SSAValue:
+        """Divides by a row's sum; 0 if the row has no sum and the operation wants no NaN."""
+        quotient = self.b.add(arith.DivfOp(value, total))
+        if self.plan.op.nan_to_zero is None:
+            return quotient
+        return self.b.select(self.has_sum(total), quotient, self.number(0.0))
 
     def weigh(
         self, parts: Iterable[Sequence[SSAValue]], factors: Iterable[SSAValue]

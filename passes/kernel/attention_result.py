@@ -16,11 +16,12 @@ from xdsl_spirv.dialects.schedule import FlatViewOp, bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
-from xdsl_spirv.passes.kernel.attention_lines import offset_along, stride_of
+from xdsl_spirv.passes.kernel.attention_lines import stride_of
 from xdsl_spirv.passes.kernel.attention_numbers import moved_type, round_numbers
 from xdsl_spirv.passes.kernel.attention_rows import Cell, LaneRows, Place
 from xdsl_spirv.passes.kernel.matrix_values import moved_bits, store_matrix
 from xdsl_spirv.passes.kernel.packed import as_one
+from xdsl_spirv.passes.kernel.result_tile import offset_along
 from xdsl_spirv.passes.schedule.attention import MOST_BITS, AttentionPlan
 from xdsl_spirv.targets import Fragment as PlacedFragment
 

@@ -6,25 +6,16 @@ Scheduled attentions by cooperative matrices, in one kernel.
     }                                }
 
 See `attention_code` for the algorithm, `attention_rows` for rows on each kind of target, and
-`attention_staged_code` for keys and values through Workgroup memory.
+`attention_lines` for how operands are read.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
+from xdsl_spirv.passes.kernel.attention_code import AttentionCode
 from xdsl_spirv.passes.kernel.collective import write_pack
-from xdsl_spirv.passes.schedule.attention import AttentionPlan
-
-
-def _write(b: KernelEmitter, plan: AttentionPlan, _: object) -> None:
-    if plan.schedule.staged:
-        from xdsl_spirv.passes.kernel.attention_staged_code import StagedAttentionCode as Code
-    else:
-        from xdsl_spirv.passes.kernel.attention_code import AttentionCode as Code
-    Code(b, plan).write()
 
 
 @dataclass(frozen=True)
@@ -33,6 +24,6 @@ class AttentionToCooperativeMatrixPass(KernelPass):
 
     name = "attention-to-cooperative-matrix"
     codes = {
-        "attention": _write,
+        "attention": lambda b, plan, _: AttentionCode(b, plan).write(),
         "pack_for_attention": write_pack,
     }

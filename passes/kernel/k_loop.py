@@ -227,6 +227,8 @@ class KLoop:
                     for operand in self.direct:
                         operand.enter(here, following)
                     totals = self.core.multiply(*self.operands, totals)
+                case _:
+                    raise AssertionError(f"{stage} is a stage of an attention")
         return _State(totals, loaded, registers)
 
     def _place(self, k: Index, number: int) -> Index:

@@ -82,6 +82,11 @@ def address_along(
     return Address(offset, constant * walk[0].stride if walk else 0, tuple(coordinates))
 
 
+def offset_along(b: KernelEmitter, layout: Layout, walk: int, number: Index) -> Index:
+    """Returns what the `number`-th place of a walk adds to an address."""
+    return address_along(b, layout.walks[walk], number, 0).base
+
+
 @dataclass(frozen=True)
 class Place:
     """An invocation's position: workgroup tile, subgroup in its grid, lane and slice of K."""
@@ -165,12 +170,10 @@ class ResultTile(BatchTile):
         """The offset of an element in the result, or in another buffer along its loops."""
         b, layout = self.builder, layout or self.plan.result.layout
         rows, columns = (
-            address_along(b, layout.walks[walk], number, 0).base
+            offset_along(b, layout, walk, number)
             for walk, number in ((ROWS, row), (COLUMNS, column))
         )
-        start = b.plus(
-            address_along(b, layout.walks[BATCH], self.place.batch, 0).base, layout.start
-        )
+        start = b.plus(offset_along(b, layout, BATCH, self.place.batch), layout.start)
         return b.plus(b.plus(rows, columns), start)
 
     def inside(self, row: Index, column: Index) -> Condition:

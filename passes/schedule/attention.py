@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import BFloat16Type
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineMap
 
@@ -31,7 +31,11 @@ from xdsl_spirv.passes.analysis.layout import Layout, layout_of
 from xdsl_spirv.passes.analysis.sizes import extents, number
 from xdsl_spirv.passes.schedule.attention_deal import Deal
 from xdsl_spirv.passes.schedule.kinds import KernelPlan, ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.pipeline import ATTENTION, STAGED_ATTENTION, Pipeline
 from xdsl_spirv.targets import Fragment, Target
+
+FLOATS = Float16Type | BFloat16Type | Float32Type
+"""The element types of an attention."""
 
 WIDTHS = (8, 4, 2)
 """Elements that an invocation may load as one."""
@@ -175,6 +179,18 @@ class AttentionPlan(OfAttention):
     def key_fragments(self) -> int:
         """Fragments of scores along a tile of keys."""
         return self.schedule.key_tile.data // self.schedule.instruction.sizes[1]
+
+    def pipeline(self, masked: bool) -> Pipeline:
+        """
+        The stages of the loop over tiles of keys. Tiles that need a mask are read ahead only if
+        they go through Workgroup memory: their rows may lie outside the tensor.
+        """
+        ahead = self.schedule.ahead.data
+        if self.schedule.staged:
+            return STAGED_ATTENTION[ahead, self.schedule.buffers.data]
+        if masked:
+            ahead = "none" if ahead in ("none", "both") else "values"
+        return ATTENTION[ahead]
 
     def path(self, name: str) -> str:
         return dict(zip("qkv", self.schedule.paths, strict=True))[name]

@@ -14,13 +14,7 @@ from functools import partial
 from itertools import product
 from math import prod
 
-from xdsl_spirv.dialects.schedule import (
-    AttentionAttr,
-    AttentionLanesAttr,
-    AttentionOp,
-    InstructionAttr,
-    bit_width,
-)
+from xdsl_spirv.dialects.schedule import AttentionAttr, AttentionOp, InstructionAttr, bit_width
 from xdsl_spirv.dialects.schedule.attention import DEALT_PATHS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, typical
 from xdsl_spirv.passes.analysis.contraction import element_type, type_name
@@ -28,6 +22,8 @@ from xdsl_spirv.passes.schedule.attention import AttentionPlan, N
 from xdsl_spirv.passes.schedule.attention_fit import (
     CONVERTED,
     Schedule,
+    count_registers,
+    count_words_ahead,
     lacks,
     problems,
     rows_fit,
@@ -35,9 +31,8 @@ from xdsl_spirv.passes.schedule.attention_fit import (
     side_by_side,
     unfit_vectors,
 )
-from xdsl_spirv.passes.schedule.attention_lanes import MOST_ROWS, LanesPlan, choose_lanes
+from xdsl_spirv.passes.schedule.attention_lanes import choose_lanes, least_lanes
 from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
-from xdsl_spirv.passes.schedule.attention_registers import count_registers, count_words_ahead
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.targets import Target
 from xdsl_spirv.targets.model import Structure
@@ -69,18 +64,14 @@ def is_better_apart(op: AttentionOp, target: Target) -> bool:
     by_scalars = f"fma {name}" in target.rates and not op.is_dynamic
     fits = scores <= target.storage_buffer_max_bytes
     tiles = any(target.properties_for((name, name, "f32"))) or (by_scalars and fits)
-    many = _count_rows(op, target) > target.model.attention.many_rows
+    many = typical(least_lanes(op, target).row_count) > target.model.attention.many_rows
     return have_one_type and tiles and not target.processor and many
 
 
 def is_few(op: AttentionOp, target: Target) -> bool:
     """Whether there are so few rows to a matrix of keys that multiply-adds keep up with memory."""
-    return _count_rows(op, target) <= MOST_ROWS
-
-
-def _count_rows(op: AttentionOp, target: Target) -> int:
-    """Rows to a matrix of keys."""
-    return typical(LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target).row_count)
+    rows = typical(least_lanes(op, target).row_count)
+    return rows <= target.model.attention.lanes.most_rows
 
 
 def choose_matrices(op: AttentionOp, target: Target) -> AttentionAttr:

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Attribute, SSAValue
 
 from xdsl_spirv.dialects.schedule import AttentionAttr, AttentionLanesAttr, PackedViewOp
-from xdsl_spirv.dialects.schedule.symbolic_sizes import is_multiple
+from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_multiple
 from xdsl_spirv.passes.analysis.contraction import element_type, type_name
-from xdsl_spirv.passes.schedule.attention import WORDS, AttentionPlan
+from xdsl_spirv.passes.schedule.attention import FLOATS, WORDS, AttentionPlan
 from xdsl_spirv.passes.schedule.attention_packing import PackedOperand
-from xdsl_spirv.passes.schedule.attention_registers import count_registers
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
+from xdsl_spirv.passes.schedule.pipeline import STAGED_ATTENTION, Stage
 from xdsl_spirv.targets import CONVERSIONS, PER_ELEMENT, REDUCTIONS, Target
 
 Schedule: TypeAlias = AttentionAttr | AttentionLanesAttr
-
-STAGED_AHEAD = ("none", "values", "keys")
-"""Supported reads ahead for staged tiles; `keys` means both operands."""
 
 OPEN_PATHS = [
     ("vectors", "vectors", "vectors"),
@@ -29,17 +26,14 @@ OPEN_PATHS = [
 ]
 """Paths of q, k and v that allow dynamic sizes."""
 
-MOST_HEAD = 256
-"""Longest query or value, in elements, for which accumulators leave room."""
-
 
 def _unsupported_features(plan: AttentionPlan) -> Iterator[str]:
     element, target, (_, _, d, e) = plan.element, plan.target, plan.op.extents
     if not isinstance(element, Float16Type | BFloat16Type):
         yield f"queries, keys and values are f16 or bf16, not {element}"
         return
-    if max(d, e) > MOST_HEAD:
-        yield f"a head of {max(d, e)} elements: at most {MOST_HEAD}"
+    if max(d, e) > (most := target.model.attention.most_head):
+        yield f"a head of {max(d, e)} elements: at most {most}"
     if not target.even_fragments and not _takes_no_fragment_apart(plan.schedule):
         yield f"{target.name} does not list how it distributes fragments over invocations"
     if not any(shapes_of(element, target)):
@@ -93,7 +87,7 @@ def problems(plan: AttentionPlan) -> Iterator[str]:
     if unfit := unfit_vectors(plan):
         yield from unfit
         return
-    if not isinstance(element_type(op.out), Float16Type | BFloat16Type | Float32Type):
+    if not isinstance(element_type(op.out), FLOATS):
         yield f"the result is f16, bf16 or f32, not {element_type(op.out)}"
     yield from plan.launch_problems()
     registers, most = count_registers(plan), target.model.attention.most_registers
@@ -183,15 +177,16 @@ def list_unstaged(plan: AttentionPlan, name: str) -> Iterator[str]:
     if schedule.paths != ("vectors", "staged", "staged"):
         yield f"{name}: {plan.path(name)}: if k or v is staged, both are, and q = vectors"
         return
-    if schedule.key_parts.data > 1 or schedule.ahead.data not in STAGED_AHEAD:
+    ahead, buffers = schedule.ahead.data, schedule.buffers.data
+    if schedule.key_parts.data > 1 or (ahead, 1) not in STAGED_ATTENTION:
         yield (
-            f"staged, but key_parts = {schedule.key_parts.data} and ahead = {schedule.ahead.data}: "
+            f"staged, but key_parts = {schedule.key_parts.data} and ahead = {ahead}: "
             "all subgroups read the same tiles; key_parts = 1 and ahead = keys would fit"
         )
-    if schedule.buffers.data > 2 or (schedule.buffers.data == 2 and schedule.ahead.data != "keys"):
+    elif (ahead, buffers) not in STAGED_ATTENTION:
         yield (
-            f"staged, but buffers = {schedule.buffers.data} and ahead = {schedule.ahead.data}: "
-            "1, or 2 with ahead = keys, would fit"
+            f"staged, but buffers = {buffers} and ahead = {ahead}: 1, or 2 with ahead = keys, "
+            "would fit"
         )
     if name == "q":
         return
@@ -234,3 +229,32 @@ def rows_fit(plan: AttentionPlan, name: str) -> Iterator[str]:
             f"{name}: rows, but its rows do not all begin at a multiple of {alignment} "
             "elements, as cooperative loads need: direct packs them"
         )
+
+
+def count_registers(plan: AttentionPlan) -> int:
+    """32-bit registers for fragments: loop state, scores, and the operands of one product."""
+    m, n, k = plan.schedule.instruction.sizes
+    schedule, size = plan.schedule, plan.target.subgroup_size
+    left, right = ceil_div(m * k, 2 * size), ceil_div(n * k, 2 * size)
+    results = schedule.strips * plan.columns * plan.components
+    scores = schedule.strips * plan.key_fragments * plan.components
+    queries = schedule.strips * left * (plan.steps if schedule.holds_queries else 1)
+    if schedule.in_registers:
+        scores *= 1 + plan.pipeline(False).tiles_ahead(Stage.SCORES)
+        return results + scores + scores // 2 + queries
+    of_rows = 2 * plan.components * (schedule.strips + plan.hides)
+    return results + of_rows + scores + queries + right + schedule.strips * left
+
+
+def count_words_ahead(plan: AttentionPlan) -> int:
+    """Registers for values that are read ahead; a driver may move these loads back."""
+    if plan.schedule.staged:
+        tiles = [plan.schedule.key_tile.data * size for size in plan.op.extents[-2:]]
+        waiting = sum(tiles) if plan.schedule.buffers.data > 1 else max(tiles)
+        return ceil_div(waiting, 2 * plan.invocations)
+    _, n, k = plan.schedule.instruction.sizes
+    fragment = plan.key_fragments * ceil_div(n * k, 2 * plan.target.subgroup_size)
+    pipeline = plan.pipeline(False)
+    keys = pipeline.tiles_ahead(Stage.READ_KEYS) - pipeline.tiles_ahead(Stage.SCORES)
+    values = plan.schedule.ahead.data != "none"
+    return fragment * (keys * plan.steps + values * plan.columns)

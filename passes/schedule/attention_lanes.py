@@ -14,54 +14,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, inf, prod
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import AttentionLanesAttr, AttentionOp, bit_width
 from xdsl_spirv.dialects.schedule.attention import LOOPS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, typical
-from xdsl_spirv.passes.schedule.attention import MOST_BITS, D, E, M, N, OfAttention
+from xdsl_spirv.passes.schedule.attention import FLOATS, MOST_BITS, D, E, M, N, OfAttention
 from xdsl_spirv.passes.schedule.kinds import check
 from xdsl_spirv.targets import Target
-
-FLOATS = Float16Type | BFloat16Type | Float32Type
-
-LEAST_BITS = 64
-"""Least bits that an invocation moves at a time if more lanes share a key."""
-
-REGISTERS = 128
-"""32-bit registers of an invocation that queries and results may take."""
-
-RESIDENT_REGISTERS = 32
-"""Registers for queries and results that leave room for more subgroups, which hide loads."""
-
-LOADED_REGISTERS = 32
-"""32-bit registers of an invocation for keys and values that are being loaded."""
-
-MOST_ROWS = 8
-"""Most rows of an invocation."""
-
-MOST_KEYS = 4
-"""Most keys that are loaded at a time."""
-
-SUBGROUPS = {"rows": 4, "keys": 8}
-"""Subgroups of a workgroup. Across keys more of them leave fewer parts to merge."""
-
-SIDE_BY_SIDE = 64
-"""Least bytes of a key that neighbouring invocations read: fewer waste memory bandwidth."""
-
-FEWEST_STEPS = 2
-"""Steps along the keys that are worth a part of its own."""
+from xdsl_spirv.targets.model import LanesModel
 
 LONG_PAST = 4096
 """Number of keys that is assumed if it is dynamic."""
-
-MOST_PARTS = 32
-"""Most parts that a merge reads for each row."""
-
-WAVES = 2
-"""Workgroups for each compute unit, of the usual number of subgroups."""
-
 
 OUTER, SHARED, FIRST, SECOND = range(4)
 """Walks of a layout: the batch, the heads that share keys, and the two loops of the operand."""
@@ -201,6 +165,11 @@ class LanesPlan(OfAttention):
         return gcd(self.vector("v"), MOST_BITS // 32)
 
     @property
+    def model(self) -> LanesModel:
+        """The target's numbers by which schedules are chosen."""
+        return self.target.model.attention.lanes
+
+    @property
     def scores(self) -> Scores:
         schedule = self.schedule
         return Scores(schedule.rows.data, schedule.keys.data, schedule.lanes.data)
@@ -221,7 +190,7 @@ class LanesPlan(OfAttention):
     def pieces(self, name: str) -> int:
         """Pieces of keys or values that are large enough for a load."""
         bits = self.vector(name) * bit_width(self.element_of(name))
-        return self.vectors(name) * max(1, bits // LEAST_BITS)
+        return self.vectors(name) * max(1, bits // self.model.least_bits)
 
     def share(self, name: str) -> int:
         """The largest number of vectors of a key or value in one invocation."""
@@ -245,9 +214,14 @@ class LanesPlan(OfAttention):
         return self.groups_in_subgroup * self.schedule.subgroups.data
 
     @property
+    def subgroup_rows(self) -> int:
+        """Rows of the result that a subgroup works on."""
+        return self.schedule.rows.data * (self.groups_in_subgroup if self.across_rows else 1)
+
+    @property
     def tile(self) -> int:
         """Rows of the result that a workgroup computes."""
-        return self.schedule.rows.data * (self.groups if self.across_rows else 1)
+        return self.subgroup_rows * (self.schedule.subgroups.data if self.across_rows else 1)
 
     @property
     def step(self) -> int:
@@ -296,22 +270,29 @@ class LanesPlan(OfAttention):
             yield "parts of the keys, but subgroups lie across rows: across = keys would do"
 
 
+def least_lanes(op: AttentionOp, target: Target) -> LanesPlan:
+    """Plans one row, one lane and one key at a time."""
+    return LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
+
+
 def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     """
     Chooses as few lanes to a key as registers allow, so that few numbers are exchanged.
 
     Raises `ScheduleDoesNotFit` where none fits.
     """
-    first = LanesPlan(op, AttentionLanesAttr(1, 1, 1, 1, "keys"), target)
-    rows = max(1, min(MOST_ROWS, typical(first.row_count)))
-    across = "rows" if typical(first.row_count) > MOST_ROWS else "keys"
-    subgroups = min(SUBGROUPS[across], target.residency.subgroups)
-    least = SIDE_BY_SIDE // (first.vector("k") * bit_width(first.element_of("k")) // 8)
+    first = least_lanes(op, target)
+    model, rows, across = first.model, typical(first.row_count), "keys"
+    subgroups = model.subgroups_across_keys
+    if rows > model.most_rows:
+        rows, across, subgroups = model.most_rows, "rows", model.subgroups_across_rows
+    rows, subgroups = max(1, rows), min(subgroups, target.residency.subgroups)
+    least = model.side_by_side // (first.vector("k") * bit_width(first.element_of("k")) // 8)
     most = min(target.subgroup_size, _power_of_two(max(map(first.vectors, "kv"))))
     lanes = min(least, most)
     while True:
         plan = LanesPlan(op, AttentionLanesAttr(rows, lanes, 1, subgroups, across), target)
-        if plan.registers <= (target.held_registers or REGISTERS):
+        if plan.registers <= (target.held_registers or model.registers):
             break
         if lanes < most:
             lanes *= 2
@@ -323,7 +304,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     if across == "keys" and not target.processor:
         ahead = 2
         most = min(target.subgroup_size, _power_of_two(max(map(first.pieces, "kv"))))
-        while lanes < most and plan.registers > RESIDENT_REGISTERS:
+        while lanes < most and plan.registers > model.resident_registers:
             lanes *= 2
             plan = replace(plan, schedule=plan.schedule.replace_values(lanes=lanes))
     loaded = sum(
@@ -335,8 +316,9 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     if ahead:
         # These stay beside queries and results, each step's by themselves.
         most_loaded = (most_loaded - plan.registers) // (1 + ahead)
-    room = MOST_KEYS * loaded if target.processor else int(min(LOADED_REGISTERS, most_loaded))
-    keys = max(1, min(MOST_KEYS, _power_of_two(room // loaded)))
+    room = int(min(model.loaded_registers, most_loaded))
+    room = model.most_keys * loaded if target.processor else room
+    keys = max(1, min(model.most_keys, _power_of_two(room // loaded)))
     plan = replace(plan, schedule=plan.schedule.replace_values(keys=keys, ahead=ahead))
     check(plan)
     twice = replace(plan, schedule=plan.schedule.replace_values(subgroups=2 * subgroups))
@@ -353,7 +335,7 @@ def _merges_less(plan: LanesPlan, twice: LanesPlan) -> bool:
     known = plan.target.merged_parts
     if not known or plan.across_rows or any(twice.problems()):
         return False
-    if plan.registers > RESIDENT_REGISTERS:
+    if plan.registers > plan.model.resident_registers:
         return False
     elements = plan.schedule.rows.data * typical(plan.sizes.extents[E])
     return elements >= known["elements"] and parts_for(twice) <= known["most"] < parts_for(plan)
@@ -376,6 +358,7 @@ def parts_for(plan: LanesPlan, most: int | None = None) -> int:
     count = max(typical(keys), LONG_PAST) if is_dynamic(keys) else keys
     count = count if most is None else min(count, most)
     tiles, batch, _ = plan.grid
-    larger = max(1, plan.schedule.subgroups.data // SUBGROUPS["keys"])
-    wanted = WAVES * plan.target.compute_units // (larger * typical(tiles) * typical(batch))
-    return max(1, min(MOST_PARTS, wanted, count // (FEWEST_STEPS * plan.step)))
+    model = plan.model
+    larger = max(1, plan.schedule.subgroups.data // model.subgroups_across_keys)
+    wanted = model.waves * plan.target.compute_units // (larger * typical(tiles) * typical(batch))
+    return max(1, min(model.most_parts, wanted, count // (model.fewest_steps * plan.step)))

@@ -16,8 +16,6 @@ from xdsl_spirv.passes.schedule.attention import drop_guards
 from xdsl_spirv.passes.schedule.kinds import KernelPlan
 from xdsl_spirv.targets import Target
 
-MOST_SUBGROUPS = 4
-
 
 @dataclass(frozen=True)
 class MergePlan(KernelPlan):
@@ -50,8 +48,8 @@ class MergePlan(KernelPlan):
 
     @property
     def invocations(self) -> int:
-        size = self.target.subgroup_size
-        return size * min(MOST_SUBGROUPS, ceil_div(self.width // self.vector, size))
+        size, most = self.target.subgroup_size, self.target.model.attention.lanes.merging_subgroups
+        return size * min(most, ceil_div(self.width // self.vector, size))
 
     @property
     def vector(self) -> int:

@@ -8,11 +8,19 @@ known only when the program runs are computed in the dispatch from its operands'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType, f32
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    FloatAttr,
+    IntegerAttr,
+    TensorType,
+    UnitAttr,
+    f32,
+    i64,
+)
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -39,7 +47,10 @@ Operand = tuple[SSAValue, Place]
 
 @dataclass(frozen=True)
 class Attention:
-    """A traced attention: operands and result with their places, by the loops b0.., m, n, d, e."""
+    """
+    A traced attention: operands and result with their places, by the loops b0.., n, d, e. One of
+    b0.. goes along the queries; if none does, a loop m does.
+    """
 
     q: Operand
     k: Operand
@@ -48,7 +59,9 @@ class Attention:
     sink: Operand | None
     result: Operand
     loops: dict[str, Size]
-    """Sizes of the loops: of the batch, named b0, b1, ..., and m, n, d and e."""
+    """The loops' sizes."""
+    rows: str
+    """The loop along the queries."""
     normal: Callable[[Size], Size]
     scale: float
     cap: float | None
@@ -57,24 +70,9 @@ class Attention:
     narrow: bool
 
     @property
-    def bounds(self) -> tuple[Size | None, Size | None]:
-        """Largest distances of visible keys after, and before, a query's number."""
-        return self.band.last, self.band.first
-
-    def renamed(self, names: dict[str, str]) -> Attention:
-        """Returns the attention with other names for some loops."""
-
-        def place(operand: Operand) -> Operand:
-            value, indices = operand
-            return value, tuple(
-                tuple(replace(piece, loop=names.get(piece.loop, piece.loop)) for piece in index)
-                for index in indices
-            )
-
-        q, k, v, result = map(place, (self.q, self.k, self.v, self.result))
-        mask, sink = (operand and place(operand) for operand in (self.mask, self.sink))
-        loops = {names.get(name, name): size for name, size in self.loops.items()}
-        return replace(self, q=q, k=k, v=v, result=result, mask=mask, sink=sink, loops=loops)
+    def own(self) -> tuple[str, str, str, str]:
+        """The loops along queries, keys, the head of queries and keys, and of values."""
+        return self.rows, "n", "d", "e"
 
     @property
     def operands(self) -> list[Operand]:
@@ -87,7 +85,7 @@ def _divisions(attention: Attention) -> list[tuple[str, list[int]]]:
     """Lists the points at which pieces of each batch loop begin or end, from 1 to its size."""
     divided: list[tuple[str, list[int]]] = []
     for loop, size in attention.loops.items():
-        if not loop.startswith("b"):
+        if loop in attention.own:
             continue
         pieces = [piece for piece in _pieces(attention) if piece.loop == loop]
         if is_dynamic(size):
@@ -124,12 +122,12 @@ class _Loops:
             for low, high in reversed(list(pairwise(points))):
                 self.numbers[loop, low] = len(self.sizes)
                 self.sizes.append(high // low)
-        for loop in "mnde":
+        for loop in attention.own:
             self._whole(attention, loop)
         if any(
             attention.normal(piece.size) != attention.loops[piece.loop]
             for piece in _pieces(attention)
-            if piece.loop in "mnde"
+            if piece.loop in attention.own
         ):
             raise NotTraced("a reshape cuts queries or keys")
 
@@ -198,13 +196,13 @@ class _Sizes:
         values = {value for value, _ in self.operands}
         if not is_dynamic(local) or all(e.value in values for e in local.extents):
             return local
-        keys, rows = self.own["n"], self.own["m"]
+        keys, rows = self.own["n"], self.own[self.traced.rows]
         if keys is not None:
             # The keys before the new ones are the keys in excess of the queries.
-            rows = self.traced.loops["m"] if rows is None else rows
-            rest = size - (self.traced.loops["n"] - self.traced.loops["m"])
-            if not is_dynamic(rest) and not (is_dynamic(rows) and self.own["m"] is None):
-                return keys - rows + rest
+            count = self.traced.loops[self.traced.rows]
+            rest = size - (self.traced.loops["n"] - count)
+            if not is_dynamic(rest) and not (rows is None and is_dynamic(count)):
+                return keys - (count if rows is None else rows) + rest
         return local
 
 
@@ -220,7 +218,7 @@ def replace_attention(traced: Attention, block: Block, target: Target | None) ->
     whole = replacement.dispatch(None)
     dispatches = [whole]
     if target is not None:
-        attention = _attention_in(whole)
+        attention = next(op for op in whole.body.block.ops if isinstance(op, AttentionOp))
         schedule = choose_attention(attention, target)
         parts = 1
         if isinstance(schedule, AttentionLanesAttr):
@@ -252,10 +250,6 @@ def _most_keys(traced: Attention) -> int | None:
     return shape[walked[0]]
 
 
-def _attention_in(dispatch: DispatchOp) -> AttentionOp:
-    return next(op for op in dispatch.body.block.ops if isinstance(op, AttentionOp))
-
-
 class _Replacement:
     """The operations that compute a traced attention; raises `NotTraced` where none do."""
 
@@ -266,7 +260,9 @@ class _Replacement:
         sizes = _Sizes(traced)
         self.operands = sizes.operands
         self.loops = [sizes.local(size) for size in loops.sizes]
-        self.bounds = [None if size is None else sizes.local(size) for size in traced.bounds]
+        bounds = traced.band.last, traced.band.first
+        self.bounds = [None if size is None else sizes.local(size) for size in bounds]
+        self.nan_to_zero = UnitAttr() if traced.nan_to_zero else None
         result, _ = traced.result
         assert isinstance(result.type, TensorType)
         self.type = result.type
@@ -290,7 +286,10 @@ class _Replacement:
         code = SizeCode(body.add_op, inside)
         numbers = [code.value(size) for size in dynamic]
         empty = tensor.EmptyOp([code.value(size) for size in shape if is_dynamic(size)], type)
-        last, first = (DYNAMIC if is_dynamic(bound) else bound for bound in self.bounds)
+        causal, window, count = (
+            None if size is None else IntegerAttr(DYNAMIC if is_dynamic(size) else size, i64)
+            for size in (*self.bounds, parts)
+        )
         q, k, v = (inside[value] for value, _ in (traced.q, traced.k, traced.v))
         mask, sink = (operand and inside[operand[0]] for operand in (traced.mask, traced.sink))
         attention = AttentionOp(
@@ -298,14 +297,14 @@ class _Replacement:
             empty.tensor,
             [DYNAMIC if is_dynamic(size) else size for size in self.loops],
             [*self.maps[:3], result_map, *self.maps[4:]],
-            traced.scale,
-            last,
-            traced.nan_to_zero,
-            traced.narrow,
-            window=first,
-            cap=traced.cap,
-            parts=parts,
-            numbers=numbers,
+            numbers,
+            scale=FloatAttr(traced.scale, f32),
+            cap=None if traced.cap is None else FloatAttr(traced.cap, f32),
+            causal=causal,
+            window=window,
+            parts=count,
+            nan_to_zero=self.nan_to_zero,
+            narrow=UnitAttr() if traced.narrow else None,
         )
         assert attention.result is not None
         body.add_ops([empty, attention, YieldOp(attention.result)])
@@ -355,8 +354,8 @@ class _Replacement:
             empty.tensor,
             [*(DYNAMIC if is_dynamic(size) else size for size in rows), width],
             map_of_result,
-            self.traced.nan_to_zero,
             numbers,
+            self.nan_to_zero,
         )
         assert merge.result is not None
         body.add_ops([empty, merge, YieldOp(merge.result)])

@@ -19,9 +19,9 @@ from math import inf
 
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp, TensorType
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from xdsl_spirv.dialects.program import functions_of
@@ -54,12 +54,14 @@ from xdsl_spirv.passes.graph.element_trees import (
     find_stored,
     index_of_loop,
     loops_at,
+    moves,
     number_of,
     origins,
     through,
 )
 from xdsl_spirv.passes.graph.grouping import users_of
 from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results
+from xdsl_spirv.passes.schedule.attention import FLOATS
 from xdsl_spirv.passes.schedule.attention_replacing import Attention, Operand, replace_attention
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import ATTENTION, note_before_schedules
@@ -83,7 +85,7 @@ class FormAttentionPass(ModulePass):
 
 def form(block: Block, target: Target | None) -> None:
     """Replaces every attention of a block by one operation."""
-    if not _may_attend(block):
+    if not _exponentials(block):
         return
     for op in reversed(list(block.ops)):
         drop_unused_results(op)
@@ -110,15 +112,9 @@ def form(block: Block, target: Target | None) -> None:
                 note_before_schedules(op, ATTENTION, str(reason))
 
 
-def _may_attend(block: Block) -> bool:
-    """True if the block computes an exponential."""
-    names = {inner.name for op in block.ops for inner in op.walk()}
-    return bool(names & {"math.exp", "math.exp2", "linalg.exp"})
-
-
 def _exponentials(block: Block) -> list[Operation]:
     """The operations that compute exponentials."""
-    return [op for op in block.ops if any(o.name.startswith("math.exp") for o in op.walk())]
+    return [op for op in block.ops if any(inner.name in EXPONENTIALS for inner in op.walk())]
 
 
 def _normal(block: Block) -> Callable[[Size], Size]:
@@ -136,7 +132,7 @@ def _contraction(op: Operation) -> Contraction | None:
         return None
 
 
-FLOATS = Float16Type | BFloat16Type | Float32Type
+EXPONENTIALS = ("math.exp", "math.exp2", "linalg.exp")
 
 
 class _Match:
@@ -187,6 +183,7 @@ class _Match:
             of_rows,
             self._result(),
             self.sizes,
+            queries,
             self.normal,
             self.scale,
             self.cap,
@@ -196,7 +193,7 @@ class _Match:
         )
         if self.finite and not self._sees_some(queries):
             raise NotTraced("a row may see no key, and the mask is not infinity")
-        return attention.renamed({queries: "m"})
+        return attention
 
     def _queries(self) -> str:
         """The loop along the queries: the mask's loop, or a dynamic one, or the last."""
@@ -409,16 +406,12 @@ def _is_narrow(ops: set[Operation]) -> bool:
     after = {op: _followers(op, ops) for op in divide}
     last = next(op for op in divide if not after[op].intersection(divide))
     return any(
-        isinstance(_element_of(value), Float16Type | BFloat16Type)
+        isinstance(getattr(value.type, "element_type", value.type), Float16Type | BFloat16Type)
         for op in ops - after[last]
         for inner in op.walk()
         for value in inner.results
         if op is not last or isinstance(inner, arith.DivfOp)
     )
-
-
-def _element_of(value: SSAValue) -> Attribute:
-    return value.type.element_type if isinstance(value.type, TensorType) else value.type
 
 
 def _followers(op: Operation, ops: set[Operation]) -> set[Operation]:
@@ -435,19 +428,14 @@ def _followers(op: Operation, ops: set[Operation]) -> set[Operation]:
 
 def _casts(op: Operation) -> bool | None:
     """Returns False if the operation only moves elements, True if it rounds them, else None."""
-    if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op) or len(op.inputs) != 1:
+    if not isinstance(op, linalg.ops.GenericOp):
         return None
     read = op.get_indexing_maps().data[0].data
-    block = op.body.block
-    last = block.last_op
-    assert last is not None
     if len(set(read.results)) != read.num_dims:
         return None
-    ops = body_ops(block)
-    if not ops and last.operands[0] is block.args[0]:
+    if moves(op):
         return False
-    one = len(ops) == 1 and isinstance(ops[0], arith.TruncFOp)
-    return True if one and last.operands[0] is ops[0].results[0] else None
+    return True if _only(op, arith.TruncFOp) else None
 
 
 def _reaches_contraction(node: Node) -> bool:
@@ -469,15 +457,13 @@ def _only(op: Operation, kind: type[Operation]) -> Operation | None:
     """The only operation of a body that computes an element from one, if it is of a kind."""
     if not isinstance(op, linalg.ops.GenericOp) or not is_pointwise(op) or len(op.inputs) != 1:
         return None
-    inner = [body_op for body_op in body_ops(op.body.block) if not _is_constant(body_op)]
+    inner = [
+        body_op for body_op in body_ops(op.body.block) if not isinstance(body_op, arith.ConstantOp)
+    ]
     last = op.body.block.last_op
     assert last is not None
     one = len(inner) == 1 and isinstance(inner[0], kind)
     return inner[0] if one and last.operands[0] is inner[0].results[0] else None
-
-
-def _is_constant(op: Operation) -> bool:
-    return isinstance(op, arith.ConstantOp)
 
 
 def _factor(op: Operation) -> float | None:

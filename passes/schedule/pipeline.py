@@ -1,54 +1,69 @@
 """
-The stages of a loop along K: by how many tiles each of them runs ahead of the multiplication.
+The stages of a kernel's loop over tiles, in the order of an iteration.
+
+`read+1` reads the tile after the one that is multiplied. There are no other pipelines than these:
 
     read: global memory -> registers     write: -> Workgroup memory     load: -> fragments
 
-| schedule                   | read | write | load | stages of an iteration                      |
-|----------------------------|------|-------|------|---------------------------------------------|
-| nothing staged             | 0    | 0     | 0    | multiply                                    |
-| a K tile that is all of K  | 0    | 0     | 0    | read, write, barrier, multiply              |
-| stages = 1                 | 0    | 0     | 0    | read, barrier, write, barrier, multiply     |
-| stages = 2                 | 1    | 0     | 0    | read, barrier, write, barrier, multiply     |
-| stages = 2, first = store  | 1    | 0     | 0    | barrier, write, barrier, read, multiply     |
-| stages = 2, buffers = 2    | 1    | 1     | 0    | read, multiply, write, barrier              |
-| stages = s, buffers = 2,   | s    | 1     | 1    | read, write, barrier, load, multiply        |
-| ahead = 1 (first = store)  |      |       |      | (write, read, barrier, load, multiply)      |
-
-There are no others.
+An attention multiplies twice: `scores` multiplies queries by keys, `multiply` probabilities by
+values. Between them `maxima` and `powers` make probabilities of the scores.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from math import lcm
 
 
 class Stage(Enum):
-    """A step of an iteration: a move of a tile, its multiplication, or a barrier."""
+    """A step of an iteration: a move of a tile, a computation, or a barrier."""
 
     READ = "read"
     WRITE = "write"
     LOAD = "load"
     MULTIPLY = "multiply"
     BARRIER = "barrier"
-
-
-READ, WRITE, LOAD, MULTIPLY, BARRIER = Stage
+    READ_KEYS = "read_keys"
+    WRITE_KEYS = "write_keys"
+    SCORES = "scores"
+    MAXIMA = "maxima"
+    POWERS = "powers"
+    READ_VALUES = "read_values"
+    WRITE_VALUES = "write_values"
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """By how many K tiles the stages run ahead of the multiplication, and their order."""
+    """The stages of an iteration, each with the number of tiles by which it is ahead."""
 
-    read: int
-    write: int
-    load: int
-    stages: tuple[Stage, ...]
+    steps: tuple[tuple[Stage, int], ...]
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        return tuple(stage for stage, _ in self.steps)
 
     def tiles_ahead(self, stage: Stage) -> int:
         """Counts the tiles by which a stage is ahead of the multiplication."""
-        return {READ: self.read, WRITE: self.write, LOAD: self.load}.get(stage, 0)
+        return dict(self.steps).get(stage, 0)
+
+    @cached_property
+    def read(self) -> int:
+        return self.tiles_ahead(Stage.READ)
+
+    @cached_property
+    def write(self) -> int:
+        return self.tiles_ahead(Stage.WRITE)
+
+    @cached_property
+    def load(self) -> int:
+        return self.tiles_ahead(Stage.LOAD)
+
+    @property
+    def reach(self) -> int:
+        """The most tiles by which a stage is ahead."""
+        return max(ahead for _, ahead in self.steps)
 
     @property
     def buffers(self) -> int:
@@ -61,15 +76,58 @@ class Pipeline:
         return lcm(self.buffers, max(1, self.read - self.write))
 
 
-UNSTAGED = Pipeline(0, 0, 0, (MULTIPLY,))
-ONE_TILE = Pipeline(0, 0, 0, (READ, WRITE, BARRIER, MULTIPLY))
-IN_TURN = Pipeline(0, 0, 0, (READ, BARRIER, WRITE, BARRIER, MULTIPLY))
-READ_AHEAD = Pipeline(1, 0, 0, (READ, BARRIER, WRITE, BARRIER, MULTIPLY))
-WRITTEN_FIRST = Pipeline(1, 0, 0, (BARRIER, WRITE, BARRIER, READ, MULTIPLY))
-TWO_BUFFERS = Pipeline(1, 1, 0, (READ, MULTIPLY, WRITE, BARRIER))
+def pipeline(text: str) -> Pipeline:
+    """Reads a pipeline, as `barrier write barrier read+1 multiply`."""
+    steps = (word.partition("+") for word in text.split())
+    return Pipeline(tuple((Stage(name), int(ahead or 0)) for name, _, ahead in steps))
+
+
+UNSTAGED = pipeline("multiply")
+ONE_TILE = pipeline("read write barrier multiply")
+"""A K tile that is all of K."""
+IN_TURN = pipeline("read barrier write barrier multiply")
+READ_AHEAD = pipeline("read+1 barrier write barrier multiply")
+WRITTEN_FIRST = pipeline("barrier write barrier read+1 multiply")
+TWO_BUFFERS = pipeline("read+1 multiply write+1 barrier")
 
 
 def loaded_ahead(stages: int, write_first: bool) -> Pipeline:
     """The pipeline of `stages` tiles in flight whose fragments are loaded a tile ahead."""
-    moves = (WRITE, READ) if write_first else (READ, WRITE)
-    return Pipeline(stages, 1, 1, (*moves, BARRIER, LOAD, MULTIPLY))
+    moves = f"write+1 read+{stages}" if write_first else f"read+{stages} write+1"
+    return pipeline(f"{moves} barrier load+1 multiply")
+
+
+READS = {Stage.READ_KEYS: "k", Stage.READ_VALUES: "v"}
+WRITES = {Stage.WRITE_KEYS: "k", Stage.WRITE_VALUES: "v"}
+FIRST_STAGES = (*READS, Stage.BARRIER, *WRITES, Stage.SCORES)
+"""The order of an attention's stages that run before the loop, for tiles that are read ahead."""
+
+ATTENTION = {
+    "none": pipeline("read_keys scores maxima powers read_values multiply"),
+    "values": pipeline("read_keys scores read_values maxima powers multiply"),
+    "keys": pipeline("scores read_keys+1 read_values maxima powers multiply"),
+    "both": pipeline("scores read_keys+1 maxima powers multiply read_values+1"),
+    "scores": pipeline("read_keys+1 read_values maxima scores+1 powers multiply"),
+    "all": pipeline("read_values maxima scores+1 powers read_keys+2 multiply"),
+}
+"""The pipelines of an attention by its schedule's `ahead`."""
+
+STAGED_ATTENTION = {
+    ("none", 1): pipeline(
+        "barrier read_values write_values scores maxima powers "
+        "barrier read_keys+1 write_keys+1 multiply"
+    ),
+    ("values", 1): pipeline(
+        "barrier write_values scores maxima powers "
+        "barrier read_keys+1 write_keys+1 read_values+1 multiply"
+    ),
+    ("keys", 1): pipeline(
+        "barrier write_values read_keys+1 scores maxima powers "
+        "barrier write_keys+1 read_values+1 multiply"
+    ),
+    ("keys", 2): pipeline(
+        "barrier write_keys+1 write_values+1 read_keys+2 read_values+2 "
+        "scores maxima powers multiply"
+    ),
+}
+"""The pipelines of tiles in Workgroup memory, by the schedule's `ahead` and `buffers`."""

@@ -29,7 +29,7 @@ from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.attention_choice import choose_matrices
-from xdsl_spirv.passes.schedule.attention_registers import count_registers, count_words_ahead
+from xdsl_spirv.passes.schedule.attention_fit import count_registers, count_words_ahead
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
