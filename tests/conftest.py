@@ -191,6 +191,48 @@ def run_on_lavapipe(lavapipe: Path, layered: dict[str, str]) -> RunOnLavapipe:
     return run
 
 
+class CheckBinaries(Protocol):
+    """`check_binaries(program)`: spirv-val accepts each kernel of a program."""
+
+    def __call__(self, program: Program, /) -> None: ...
+
+
+@pytest.fixture(scope="session")
+def check_binaries(spirv_val: str) -> CheckBinaries:
+    def check(program: Program) -> None:
+        for name, code in program.code.items():
+            assert khronos.spirv_val(code.binary) == "", name
+
+    return check
+
+
+class CheckOnLavapipe(Protocol):
+    """`check_on_lavapipe(program)`: lavapipe's results of random inputs lie within the bounds."""
+
+    def __call__(self, program: Program, /) -> None: ...
+
+
+@pytest.fixture
+def check_on_lavapipe(lavapipe: Path, layered: dict[str, str], tmp_path: Path) -> CheckOnLavapipe:
+    def check(program: Program) -> None:
+        program.save(tmp_path / "program")
+        arguments = ["run", "program", "--random", "3", "--check", "--device", "vulkan"]
+        done = subprocess.run(
+            [lavapipe, sys.executable, "-m", "xdsl_spirv.tools.main", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=1000,
+            check=False,
+            env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")} | layered,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        # The validation layer's messages would be there.
+        assert done.stderr == ""
+
+    return check
+
+
 def pytest_collection_finish() -> None:
     """The collector does not look at imported objects, and does not run after every 700 objects."""
     gc.collect()

@@ -9,11 +9,11 @@ code that a helper writes in a kernel's dialects, `compute` what one writes in `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pytest
@@ -32,19 +32,29 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
+from xdsl.parser import Parser
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.rewriter import InsertPoint
 from xdsl.universe import Universe
 
+from xdsl_spirv.compare.check import check
 from xdsl_spirv.compare.translation import Report, check_passes
+from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.dialects import spv
+from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
 from xdsl_spirv.interpreter import Options, dispatch, interpret
+from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.emit.emitter import Emitter
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
+from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
+from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.serialization.encode.target import find_module
+
+if TYPE_CHECKING:
+    from tests.conftest import CheckBinaries
 
 
 class ReportOf(Protocol):
@@ -77,17 +87,79 @@ def report_of() -> ReportOf:
 
 @pytest.fixture
 def validate(report_of: ReportOf) -> Validate:
-    def check(text: str, passes: str | Sequence[ModulePass], **options: Any) -> None:
+    def run_checked(text: str, passes: str | Sequence[ModulePass], **options: Any) -> None:
         report = report_of(text, passes, **options)
         assert report.finding is None, str(report)
         assert report.inputs > 0, str(report)
 
-    return check
+    return run_checked
 
 
 HERE = Path(__file__).parent
 INDEX = IndexType()
 STORAGE = spv.StorageClassAttr(spv.StorageClass.StorageBuffer)
+
+
+class FormAttention(Protocol):
+    """
+    `form_attention(text, target, schedule)`: the module after `form-attention`, and its attentions,
+    which get the schedule if one is given.
+    """
+
+    def __call__(
+        self, text: str, target: str, schedule: str | None = None, /
+    ) -> tuple[ModuleOp, list[AttentionOp]]: ...
+
+
+@pytest.fixture(scope="session")
+def form_attention() -> FormAttention:
+    def form(
+        text: str, target: str, schedule: str | None = None
+    ) -> tuple[ModuleOp, list[AttentionOp]]:
+        ctx = context()
+        module = parse_text(text, ctx=ctx)
+        spec = f'scalars-into-loops,linalg-to-contraction,form-attention{{target="{target}"}}'
+        PassPipeline.parse_spec(Universe.get_multiverse().all_passes, spec).apply(ctx, module)
+        ops = [op for op in module.walk() if isinstance(op, AttentionOp)]
+        for op in ops if schedule else ():
+            attribute = Parser(ctx, f"#schedule.attention<{schedule}>").parse_attribute()
+            op.attributes[SCHEDULE] = attribute
+        return module, ops
+
+    return form
+
+
+class CompileAttention(Protocol):
+    """`compile_attention(text, target, schedule)`: the program after `form_attention`."""
+
+    def __call__(self, text: str, target: str, schedule: str | None = None, /) -> Program: ...
+
+
+@pytest.fixture(scope="session")
+def compile_attention(form_attention: FormAttention) -> CompileAttention:
+    def compile(text: str, target: str, schedule: str | None = None) -> Program:
+        return compile_module(form_attention(text, target, schedule)[0], target)
+
+    return compile
+
+
+class Judge(Protocol):
+    """`judge(program, inputs)`: valid kernels, no findings, results within their bounds."""
+
+    def __call__(self, program: Program, inputs: Mapping[str, Any], /) -> None: ...
+
+
+@pytest.fixture(scope="session")
+def judge(check_binaries: CheckBinaries) -> Judge:
+    def run_and_check(program: Program, inputs: Mapping[str, Any]) -> None:
+        check_binaries(program)
+        checks = replace(Checks.all(), launches_stand_alone=False, choices=False)
+        results = run(program, inputs, checks=checks)
+        assert not checks.report, str(checks.report)
+        comparisons = check(program, inputs, results)
+        assert all(comparison.passed for comparison in comparisons), comparisons
+
+    return run_and_check
 
 
 @dataclass(frozen=True)
@@ -242,7 +314,7 @@ def compute() -> Compute:
     def before(store: spv.StoreOp, module: spv.ModuleOp) -> SpirvEmitter:
         return SpirvEmitter(InsertPoint.before(store), module, after=store.prev_op)
 
-    def run(
+    def run_kernel(
         write: Callable[[SpirvEmitter, SSAValue, SSAValue], SSAValue],
         x: Array,
         y: Array,
@@ -258,7 +330,7 @@ def compute() -> Compute:
         dispatch(module, "main", (count // 64, 1, 1), {(0, n): b for n, b in enumerate(buffers)})
         return buffers[2][: len(x)], module
 
-    return run
+    return run_kernel
 
 
 class ReadFunction(Protocol):

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,27 +16,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from xdsl.parser import Parser
 from xdsl.passes import PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import PassFailedException
 
 import xdsl_spirv as xs
 from xdsl_spirv import targets
-from xdsl_spirv.compare.check import check
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.compiler.pipeline import linalg_to_spirv
-from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
-from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.testing.attention_workloads import AttentionWorkload
 from xdsl_spirv.testing.fused_workloads import fused_workload
-from xdsl_spirv.tools import khronos
 
 if TYPE_CHECKING:
-    from tests.passes.conftest import Validate
+    from tests.conftest import CheckOnLavapipe
+    from tests.passes.conftest import CompileAttention, Judge, Validate
 
 H200 = Path(targets.__file__).parent / "nvidia-h200.json"
 FEATURES = (targets.CONVERSIONS, targets.PER_ELEMENT, targets.REDUCTIONS)
@@ -63,27 +56,6 @@ def target_without(tmp_path: Path) -> Callable[..., str]:
         return str(path)
 
     return write
-
-
-def formed(workload: AttentionWorkload, target: str, schedule: str | None = None) -> Any:
-    module = parse_text(workload.text(), ctx=context())
-    spec = f'linalg-to-contraction,form-attention{{target="{target}"}}'
-    PassPipeline.parse_spec(Universe.get_multiverse().all_passes, spec).apply(context(), module)
-    (op,) = [inner for inner in module.walk() if isinstance(inner, AttentionOp)]
-    if schedule is not None:
-        attribute = f"#schedule.attention<{schedule}>"
-        op.attributes[SCHEDULE] = Parser(context(), attribute).parse_attribute()
-    return module
-
-
-def judged(program: Program, inputs: dict[str, Any]) -> None:
-    """Valid binaries, no finding of any check, results within the bound."""
-    for code in program.code.values():
-        assert khronos.spirv_val(code.binary) == ""
-    checks = replace(Checks.all(), launches_stand_alone=False, choices=False)
-    results = run(program, inputs, checks=checks)
-    assert not checks.report, str(checks.report)
-    assert all(each.passed for each in check(program, inputs, results))
 
 
 def instructions_of(program: Program) -> set[str]:
@@ -112,13 +84,15 @@ def instructions_of(program: Program) -> set[str]:
          "query_tile = 16, key_tile = 16, subgroups = 1, rescale = seldom", marks=LONG),
     ],
 )  # fmt: skip
-def test_attention(workload: dict[str, Any], schedule: str, spirv_val: str):
+def test_attention(
+    workload: dict[str, Any], schedule: str, judge: Judge, compile_attention: CompileAttention
+):
     case = replace(PLAIN, **workload)
-    program = compile_module(formed(case, "nvidia-h200", f"{schedule}, {CONVERTED}"), "nvidia-h200")
+    program = compile_attention(case.text(), "nvidia-h200", f"{schedule}, {CONVERTED}")
     assert instructions_of(program) == {"PerElementOpNV", "ReduceNV"}
     assert program.manifest.component_map is None
     assert ", converted" in str(xs.explain(program))
-    judged(program, case.inputs(np.random.default_rng(1)))
+    judge(program, case.inputs(np.random.default_rng(1)))
 
 
 GELU = """func.func @main(%A: tensor<MxKxf16>, %B: tensor<KxNxf16>, %C: tensor<Nxf32>)
@@ -166,7 +140,7 @@ def with_gelu(sizes: tuple[int, int, int], target: str, schedule: str) -> Progra
 
 
 @pytest.mark.parametrize("sizes", [(64, 32, 32), (50, 47, 40), (33, 40, 72)])
-def test_a_bias_and_gelu(sizes: tuple[int, int, int], spirv_val: str):
+def test_a_bias_and_gelu(sizes: tuple[int, int, int], judge: Judge):
     """Whole tiles; rows that no cooperative store takes; fragments that reach beyond."""
     program = with_gelu(sizes, "nvidia-h200", ELEMENTS)
     assert "PerElementOpNV" in instructions_of(program)
@@ -175,7 +149,7 @@ def test_a_bias_and_gelu(sizes: tuple[int, int, int], spirv_val: str):
     a, b = (generator.standard_normal(s).astype(np.float16) for s in ((m, k), (k, n)))
     c = generator.standard_normal(n).astype(np.float32)
     inputs = {"A": a, "B": b, "C": c}
-    judged(program, inputs)
+    judge(program, inputs)
     (result,) = run(program, inputs).values()
     total = a.astype(np.float64) @ b.astype(np.float64) + c
     exact = 0.5 * total * (1 + np.vectorize(math.erf)(total * math.sqrt(0.5)))
@@ -187,26 +161,30 @@ def test_a_bias_and_gelu(sizes: tuple[int, int, int], spirv_val: str):
     [(("component_map",), "seldom"), (("component_map", "even_fragments"), "always")],
 )
 def test_where_nobody_knows_the_components_it_is_the_default(
-    left_out: tuple[str, ...], rescale: str, target_without: Callable[..., str], spirv_val: str
+    left_out: tuple[str, ...],
+    rescale: str,
+    target_without: Callable[..., str],
+    judge: Judge,
+    compile_attention: CompileAttention,
 ):
     """With the components' number known, and without."""
     target, case = target_without(*left_out), replace(PLAIN, m=64)
-    program = compile_module(formed(case, target), target)
+    program = compile_attention(case.text(), target)
     (schedule,) = [layer.schedule for layer in program.layers if layer.path == "attention"]
     assert f"rescale = {rescale}, probabilities = converted" in str(schedule)
-    judged(program, case.inputs(np.random.default_rng(1)))
+    judge(program, case.inputs(np.random.default_rng(1)))
 
 
 @pytest.mark.parametrize("first", [0, pytest.param(40, marks=LONG), pytest.param(80, marks=LONG)])
 def test_random_chains_where_nobody_knows_the_components(
-    first: int, target_without: Callable[..., str], spirv_val: str
+    first: int, target_without: Callable[..., str], judge: Judge
 ):
     target, used = target_without("component_map"), 0
     for seed in range(first, first + 12):
         made = fused_workload(seed, largest=40)
         program = compile_module(parse_text(made.text()), target)
         used += "PerElementOpNV" in instructions_of(program)
-        judged(program, made.inputs(np.random.default_rng(seed)))
+        judge(program, made.inputs(np.random.default_rng(seed)))
     assert used
 
 
@@ -215,37 +193,41 @@ def test_every_stage_computes_it(validate: Validate, target_without: Callable[..
     validate(replace(PLAIN, mask="causal").text(), linalg_to_spirv(target), inputs=1)
 
 
-def test_without_the_features_nothing_changes(target_without: Callable[..., str]):
+def test_without_the_features_nothing_changes(
+    target_without: Callable[..., str], compile_attention: CompileAttention
+):
     """And a target whose components are known keeps its way."""
     for target in (target_without(features=FEATURES), "nvidia-h200"):
-        program = compile_module(formed(PLAIN, target), target)
+        program = compile_attention(PLAIN.text(), target)
         assert instructions_of(program) == set()
         assert program.manifest.component_map is not None
 
 
 @pytest.mark.parametrize("feature", FEATURES)
 def test_asked_for_without_a_feature_it_is_refused_by_name(
-    feature: str, target_without: Callable[..., str]
+    feature: str, target_without: Callable[..., str], compile_attention: CompileAttention
 ):
     target = target_without(features=(feature,))
     schedule = f"query_tile = 16, key_tile = 16, subgroups = 1, {CONVERTED}"
     message = f"probabilities = converted, but {Path(target).stem} does not list {feature}: memory"
     with pytest.raises(PassFailedException, match=message):
-        compile_module(formed(PLAIN, target, schedule), target)
+        compile_attention(PLAIN.text(), target, schedule)
     if feature == targets.PER_ELEMENT:
         message = f"result = elements, but {Path(target).stem} does not list {feature}: give"
         with pytest.raises(PassFailedException, match=message):
             with_gelu((32, 32, 32), target, ELEMENTS)
 
 
-def test_an_instruction_whose_operand_is_no_accumulator_is_refused():
+def test_an_instruction_whose_operand_is_no_accumulator_is_refused(
+    compile_attention: CompileAttention,
+):
     schedule = (
         "query_tile = 16, key_tile = 16, subgroups = 1, instruction = coopmat 16x8x16, "
         "probabilities = converted"
     )
     message = "accumulators have 8 columns and fragments of A 16: memory takes any instruction"
     with pytest.raises(PassFailedException, match=message):
-        compile_module(formed(PLAIN, "nvidia-h200", schedule), "nvidia-h200")
+        compile_attention(PLAIN.text(), "nvidia-h200", schedule)
 
 
 ON_LAVAPIPE = "instruction = coopmat 8x8x8, probabilities = converted"
@@ -253,30 +235,21 @@ ON_LAVAPIPE = "instruction = coopmat 8x8x8, probabilities = converted"
 
 @pytest.mark.vulkan
 @pytest.mark.parametrize("what", ["attention", "product"])
-def test_a_driver_has_the_instructions(what: str, lavapipe: Path, tmp_path: Path):
+def test_a_driver_has_the_instructions(
+    what: str, compile_attention: CompileAttention, check_on_lavapipe: CheckOnLavapipe
+):
     """lavapipe has VK_NV_cooperative_matrix2; the device is made with its features."""
     if what == "attention":
         case = replace(PLAIN, m=21, n=37, d=16, e=24, mask="causal")
         schedule = f"query_tile = 8, key_tile = 16, subgroups = 1, {ON_LAVAPIPE}"
-        program = compile_module(formed(case, "lavapipe", schedule), "lavapipe")
+        program = compile_attention(case.text(), "lavapipe", schedule)
     else:
         program = with_gelu((20, 27, 16), "lavapipe", ELEMENTS.replace("16x16x16", "8x8x8"))
     requires = program.manifest.requires
     assert requires is not None
     asked = {requirement.because for requirement in requires.features}
     assert "CooperativeMatrixPerElementOperationsNV" in asked
-    program.save(tmp_path / "program")
-    arguments = ["run", "program", "--random", "3", "--check", "--device", "vulkan"]
-    done = subprocess.run(
-        [lavapipe, sys.executable, "-m", "xdsl_spirv.tools.main", *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=1000,
-        check=False,
-        env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    check_on_lavapipe(program)
 
 
 SHARED = """
@@ -293,7 +266,7 @@ SHARED = """
   }"""
 
 
-def test_kernels_that_differ_in_a_number_of_a_function_are_shared(spirv_val: str):
+def test_kernels_that_differ_in_a_number_of_a_function_are_shared(judge: Judge):
     """The number is read where the function computes with it."""
     scales = ("2.5e-1", "5.0e-1")
     bodies = [SHARED.replace("NUMBER", str(n)).replace("SCALE", s) for n, s in enumerate(scales)]
@@ -303,4 +276,4 @@ def test_kernels_that_differ_in_a_number_of_a_function_are_shared(spirv_val: str
     assert len(program.code) == 1
     assert len(program.manifest.dispatches) == 2
     generator = np.random.default_rng(1)
-    judged(program, {n: generator.standard_normal((32, 16)).astype(np.float16) for n in "qk"})
+    judge(program, {n: generator.standard_normal((32, 16)).astype(np.float16) for n in "qk"})

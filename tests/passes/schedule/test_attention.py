@@ -12,9 +12,6 @@ schedule/attention_fit, schedule/attention_packing, schedule/attention_replacing
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,26 +20,22 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, UnitAttr, f32, i64
 from xdsl.parser import Parser
-from xdsl.passes import PassPipeline
-from xdsl.universe import Universe
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_spirv import targets
 from xdsl_spirv.compare.check import check
 from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.compiler.pipeline import linalg_to_spirv
-from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionLanesAttr, AttentionOp
+from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionLanesAttr
 from xdsl_spirv.interpreter import interpret
-from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule.attention_choice import choose_attention
 from xdsl_spirv.runtime import run
-from xdsl_spirv.runtime.modules import context, parse_text
-from xdsl_spirv.runtime.program import Program
+from xdsl_spirv.runtime.modules import context
 from xdsl_spirv.testing.attention_workloads import MASKS, AttentionWorkload, attention_workload
-from xdsl_spirv.tools import khronos
 
 if TYPE_CHECKING:
-    from tests.passes.conftest import Validate
+    from tests.conftest import CheckOnLavapipe
+    from tests.passes.conftest import CompileAttention, FormAttention, Judge, Validate
 
 TARGETS = {"lavapipe": "f16", "nvidia-h200": "bf16"}
 QUICK, SEEDS = 1, 60
@@ -54,36 +47,11 @@ def seeds() -> list[Any]:
     return [pytest.param(n, marks=[pytest.mark.long] * (n >= QUICK)) for n in range(SEEDS)]
 
 
-def formed(text: str, target: str) -> tuple[Any, list[AttentionOp]]:
-    """The module after `form-attention`, and its attention."""
-    module = parse_text(text, ctx=context())
-    passes = Universe.get_multiverse().all_passes
-    spec = f'linalg-to-contraction,form-attention{{target="{target}"}}'
-    PassPipeline.parse_spec(passes, spec).apply(context(), module)
-    return module, [op for op in module.walk() if isinstance(op, AttentionOp)]
-
-
-def compiled(workload: AttentionWorkload, target: str, schedule: str | None = None) -> Program:
-    module, (op,) = formed(workload.text(), target)
-    if schedule is not None:
-        attribute = f"#schedule.attention<{schedule}>"
-        op.attributes[SCHEDULE] = Parser(context(), attribute).parse_attribute()
-    return compile_module(module, target)
-
-
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("seed", seeds())
 def test_every_stage_computes_it(validate: Validate, seed: int, target: str):
     made = attention_workload(np.random.default_rng(seed), TARGETS[target], largest=24)
     validate(made.text(), linalg_to_spirv(target), inputs=1)
-
-
-def judged(program: Program, inputs: dict[str, Any]) -> None:
-    """Run with every check on: no finding, and results within the bound."""
-    checks = replace(Checks.all(), launches_stand_alone=False, choices=False)
-    results = run(program, inputs, checks=checks)
-    assert all(each.passed for each in check(program, inputs, results))
-    assert not checks.report, str(checks.report)
 
 
 @pytest.mark.parametrize(
@@ -102,38 +70,46 @@ def judged(program: Program, inputs: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_no_check_finds_anything(mask: str, schedule: str, spirv_val: str):
+def test_no_check_finds_anything(
+    mask: str, schedule: str, judge: Judge, form_attention: FormAttention
+):
     workload = replace(SMALL, mask=mask, sink=mask != "scores")
-    program = compiled(workload, "lavapipe", f"{schedule}, instruction = coopmat 8x8x8")
-    for code in program.code.values():
-        assert khronos.spirv_val(code.binary) == ""
-    judged(program, workload.inputs(np.random.default_rng(1)))
+    program = compile_module(
+        form_attention(workload.text(), "lavapipe", f"{schedule}, instruction = coopmat 8x8x8")[0],
+        "lavapipe",
+    )
+    judge(program, workload.inputs(np.random.default_rng(1)))
 
 
-def test_fewer_keys_than_a_step_reads():
+def test_fewer_keys_than_a_step_reads(judge: Judge, compile_attention: CompileAttention):
     """Keys that are known not to be there are not read: 2 of 4 here."""
     workload = replace(SMALL, m=8, n=2, d=21, e=13, mask="scores")
-    program = compiled(workload, "lavapipe")
+    program = compile_attention(workload.text(), "lavapipe")
     assert any("keys = 4" in layer.schedule for layer in program.layers)
-    judged(program, workload.inputs(np.random.default_rng(1)))
+    judge(program, workload.inputs(np.random.default_rng(1)))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("seed", range(20))
-def test_random_ones_with_every_check(seed: int, target: str):
+def test_random_ones_with_every_check(
+    seed: int, target: str, judge: Judge, compile_attention: CompileAttention
+):
     made = attention_workload(np.random.default_rng(100 + seed), TARGETS[target], largest=24)
-    judged(compiled(made, target), made.inputs(np.random.default_rng(seed)))
+    judge(
+        compile_attention(made.text(), target),
+        made.inputs(np.random.default_rng(seed)),
+    )
 
 
 @pytest.mark.parametrize("path", ["rows", "direct"])
-def test_whole_tiles_from_where_they_lie_and_packed(path: str):
+def test_whole_tiles_from_where_they_lie_and_packed(path: str, compile_attention: CompileAttention):
     workload = AttentionWorkload(2, 1, 16, 32, 16, 24, mask="scores", split=True)
     schedule = (
         "query_tile = 16, key_tile = 16, subgroups = 1, instruction = coopmat 8x8x8, "
         f"q = {path}, k = {path}, v = {path}"
     )
-    program = compiled(workload, "lavapipe", schedule)
+    program = compile_attention(workload.text(), "lavapipe", schedule)
     assert len(program.manifest.dispatches) == (1 if path == "rows" else 4)
     inputs = workload.inputs(np.random.default_rng(3))
     results = run(program, inputs)
@@ -141,7 +117,9 @@ def test_whole_tiles_from_where_they_lie_and_packed(path: str):
 
 
 @pytest.mark.parametrize("size", [4, 64])
-def test_a_target_with_other_subgroups(size: int, tmp_path: Path):
+def test_a_target_with_other_subgroups(
+    size: int, tmp_path: Path, compile_attention: CompileAttention
+):
     """A device like lavapipe whose subgroups have fewer, or more, invocations than rows."""
     known = json.loads(Path(targets.__file__).with_name("lavapipe.json").read_text())
     known["subgroup_size"] = {"default": size, "min": size, "max": size}
@@ -152,7 +130,7 @@ def test_a_target_with_other_subgroups(size: int, tmp_path: Path):
         "query_tile = 8, key_tile = 8, subgroups = 1, instruction = coopmat 8x8x8, "
         "q = rows, k = rows, v = rows"
     )
-    program = compiled(workload, str(path), schedule)
+    program = compile_attention(workload.text(), str(path), schedule)
     inputs = workload.inputs(np.random.default_rng(4))
     results = run(program, inputs)
     assert all(each.passed for each in check(program, inputs, results))
@@ -161,9 +139,9 @@ def test_a_target_with_other_subgroups(size: int, tmp_path: Path):
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("softmax", ["f32", "f16"])
 @pytest.mark.parametrize("sink", [False, True])
-def test_one_operation_is_left(mask: str, softmax: str, sink: bool):
+def test_one_operation_is_left(mask: str, softmax: str, sink: bool, form_attention: FormAttention):
     workload = replace(SMALL, mask=mask, softmax=softmax, split=True, causal_offset=2, sink=sink)
-    module, (op,) = formed(workload.text(), "lavapipe")
+    module, (op,) = form_attention(workload.text(), "lavapipe")
     assert op.offset == (2 if mask == "causal" else None)
     assert (op.mask is not None) == (mask in ("keys", "scores"))
     assert (op.sink is not None) == sink
@@ -174,11 +152,11 @@ def test_one_operation_is_left(mask: str, softmax: str, sink: bool):
     assert kinds == {"builtin", "func", "schedule", "tensor"}
 
 
-def test_a_row_without_a_score_is_nan():
+def test_a_row_without_a_score_is_nan(compile_attention: CompileAttention):
     workload = replace(SMALL, mask="keys")
     inputs = workload.inputs(np.random.default_rng(5))
     inputs["mask"][...] = -np.inf
-    program = compiled(workload, "lavapipe")
+    program = compile_attention(workload.text(), "lavapipe")
     (result,) = run(program, inputs).values()
     assert np.isnan(result).all()
     lowest = np.finfo(np.float32).min
@@ -189,9 +167,9 @@ def test_a_row_without_a_score_is_nan():
     assert np.abs(result - mean).max() < 2e-3
 
 
-def test_rows_of_nan_may_be_zero():
+def test_rows_of_nan_may_be_zero(form_attention: FormAttention):
     workload = replace(SMALL, mask="keys")
-    module, (op,) = formed(workload.text(), "lavapipe")
+    module, (op,) = form_attention(workload.text(), "lavapipe")
     op.properties["nan_to_zero"] = UnitAttr()
     inputs = workload.inputs(np.random.default_rng(6))
     inputs["mask"][...] = -np.inf
@@ -207,8 +185,10 @@ def test_rows_of_nan_may_be_zero():
     [("window", IntegerAttr(-3, i64)), ("cap", FloatAttr(2.0, f32))],
     ids=["window", "cap"],
 )
-def test_windows_and_caps_where_places_are_not_asked_for(name: str, value: Any, way: str):
-    module, (op,) = formed(SMALL.text(), "lavapipe")
+def test_windows_and_caps_where_places_are_not_asked_for(
+    name: str, value: Any, way: str, judge: Judge, form_attention: FormAttention
+):
+    module, (op,) = form_attention(SMALL.text(), "lavapipe")
     op.properties[name] = value
     schedule = "query_tile = 16, key_tile = 8, subgroups = 1, instruction = coopmat 8x8x8"
     attribute = f"#schedule.attention<{schedule}, probabilities = {way}>"
@@ -216,14 +196,16 @@ def test_windows_and_caps_where_places_are_not_asked_for(name: str, value: Any, 
     inputs = SMALL.inputs(np.random.default_rng(7))
     (expected,) = interpret(module, list(inputs.values()))
     program = compile_module(module, "lavapipe")
-    judged(program, inputs)
+    judge(program, inputs)
     (result,) = run(program, inputs).values()
     np.testing.assert_allclose(result, expected, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("change", [{"d": 300}, {"type": "f32", "out": "f32"}], ids=str)
-def test_attention_without_matrices_goes_by_multiply_adds(change: dict[str, Any]):
-    _, (op,) = formed(replace(SMALL, **change).text(), "lavapipe")
+def test_attention_without_matrices_goes_by_multiply_adds(
+    change: dict[str, Any], form_attention: FormAttention
+):
+    _, (op,) = form_attention(replace(SMALL, **change).text(), "lavapipe")
     assert isinstance(choose_attention(op, targets.load("lavapipe")), AttentionLanesAttr)
 
 
@@ -235,14 +217,14 @@ def test_attention_without_matrices_goes_by_multiply_adds(change: dict[str, Any]
         ("%y = arith.addf %x0, %p : f32", "%y = arith.addf %x0, %x0 : f32"),
     ],
 )
-def test_a_sum_with_something_else_is_no_sink(line: str, other: str):
+def test_a_sum_with_something_else_is_no_sink(line: str, other: str, form_attention: FormAttention):
     text = replace(SMALL, sink=True).text()
     assert text.count(line) == 1
-    _, found = formed(text.replace(line, other), "lavapipe")
+    _, found = form_attention(text.replace(line, other), "lavapipe")
     assert not found
 
 
-def test_scores_that_somebody_else_reads_stay():
+def test_scores_that_somebody_else_reads_stay(form_attention: FormAttention):
     source = SMALL.text()
     result, scores = "tensor<1x2x20x9xf16>", "tensor<1x2x20x21xf32>"
     source = source.replace(
@@ -252,24 +234,26 @@ def test_scores_that_somebody_else_reads_stay():
     source = source.replace(
         f"func.return %z : {result}", f"func.return %z, %x : {result}, {scores}"
     )
-    _, found = formed(source, "lavapipe")
+    _, found = form_attention(source, "lavapipe")
     assert not found
 
 
-def test_too_many_registers_are_refused():
+def test_too_many_registers_are_refused(compile_attention: CompileAttention):
     workload = AttentionWorkload(1, 1, 128, 128, 128, 128)
     schedule = "query_tile = 128, key_tile = 64, subgroups = 4, instruction = coopmat 16x16x16"
     with pytest.raises(PassFailedException, match="fragments take 300 registers of an invocation"):
-        compiled(workload, "nvidia-h200", schedule)
+        compile_attention(workload.text(), "nvidia-h200", schedule)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("head", [16, 40, 128, 256])
 @pytest.mark.parametrize("mask", ["none", "causal"])
-def test_every_head_has_a_schedule(head: int, mask: str, target: str):
+def test_every_head_has_a_schedule(
+    head: int, mask: str, target: str, form_attention: FormAttention
+):
     type = TARGETS[target]
     workload = AttentionWorkload(1, 8, 96, 96, head, head, type, mask, out=type)
-    _, found = formed(workload.text(), target)
+    _, found = form_attention(workload.text(), target)
     assert len(found) == 1
 
 
@@ -290,27 +274,16 @@ def test_every_head_has_a_schedule(head: int, mask: str, target: str):
         ),
     ],
 )
-def test_a_schedule_that_does_not_fit_is_refused(schedule: str, message: str):
+def test_a_schedule_that_does_not_fit_is_refused(
+    schedule: str, message: str, compile_attention: CompileAttention
+):
     with pytest.raises(PassFailedException, match=message):
-        compiled(SMALL, "lavapipe", schedule)
+        compile_attention(SMALL.text(), "lavapipe", schedule)
 
 
 @pytest.mark.vulkan
-def test_on_lavapipe(lavapipe: Path, layered: dict[str, str], tmp_path: Path):
+def test_on_lavapipe(compile_attention: CompileAttention, check_on_lavapipe: CheckOnLavapipe):
     workload = AttentionWorkload(2, 1, 20, 13, 10, 9, mask="causal")
     schedule = "query_tile = 16, key_tile = 8, subgroups = 2, instruction = coopmat 8x8x8"
     schedule += ", rescale = always"
-    compiled(workload, "lavapipe", schedule).save(tmp_path / "program")
-    arguments = ["run", "program", "--random", "3", "--check", "--device", "vulkan"]
-    done = subprocess.run(
-        [lavapipe, sys.executable, "-m", "xdsl_spirv.tools.main", *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=1000,
-        check=False,
-        env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")} | layered,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    # The validation layer's messages would be there.
-    assert done.stderr == ""
+    check_on_lavapipe(compile_attention(workload.text(), "lavapipe", schedule))

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from xdsl.parser import Parser
-from xdsl.passes import PassPipeline
-from xdsl.universe import Universe
 
 from xdsl_spirv.compiler.compiler import compile_module
-from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionLanesAttr, AttentionMergeOp, AttentionOp
+from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionLanesAttr, AttentionMergeOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, choose_lanes
@@ -27,7 +25,10 @@ from xdsl_spirv.runtime.modules import context, parse_text
 from xdsl_spirv.targets import load
 from xdsl_spirv.testing.attention_states import KINDS, StateAttention
 from xdsl_spirv.testing.attention_workloads import AttentionWorkload
-from xdsl_spirv.tools import khronos
+
+if TYPE_CHECKING:
+    from tests.conftest import CheckBinaries
+    from tests.passes.conftest import FormAttention
 
 STEPS = (("prefill", 5), ("decode", 1), ("prefill", 2), ("decode", 1))
 
@@ -38,15 +39,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("target", CASES)
-def test_queries_see_the_cache_and_what_they_add_to_it(target: str, spirv_val: str):
+def test_queries_see_the_cache_and_what_they_add_to_it(target: str, check_binaries: CheckBinaries):
     case = CASES[target]
     functions = {"prefill": replace(case, rows=None), "decode": case}
     module = parse_text("\n".join(f.text(name) for name, f in functions.items()))
     program = compile_module(module, target, functions=tuple(functions))
     kernels = [d.entry_point for d in program.functions["decode"].manifest.dispatches]
     assert "attention_merge" in kernels[-1]
-    for code in program.code.values():
-        assert khronos.spirv_val(code.binary) == ""
+    check_binaries(program)
     generator, past = np.random.default_rng(1), 0
     keys = values = np.zeros((case.heads, 0, case.head))
     with program.session() as session:
@@ -62,13 +62,6 @@ def test_queries_see_the_cache_and_what_they_add_to_it(target: str, spirv_val: s
             expected = case.expected(inputs["q"], keys, values, past, inputs.get("sink", -np.inf))
             np.testing.assert_allclose(result, expected, rtol=2e-5, atol=2e-6)
             past += rows
-
-
-def form_attention(module: Any, target: str = "lavapipe") -> list[Any]:
-    passes = Universe.get_multiverse().all_passes
-    spec = f"scalars-into-loops,linalg-to-contraction,form-attention{{target={target}}}"
-    PassPipeline.parse_spec(passes, spec).apply(context(), module)
-    return [op for op in module.walk() if isinstance(op, AttentionOp)]
 
 
 PARTS = """
@@ -151,10 +144,11 @@ def test_a_schedule_is_printed_as_it_is_read(ahead: str):
         (StateAttention(1, 1, 40, 0), 30, (1, 4, 2, 2, ", ahead = 2")),
     ],
 )
-def test_lanes_have_scores_of_their_own(case: StateAttention, keys: int, schedule: Any):
+def test_lanes_have_scores_of_their_own(
+    case: StateAttention, keys: int, schedule: Any, form_attention: FormAttention
+):
     """Rows that fill no power of two, growing scores, and parts that have no keys."""
-    module = parse_text(case.text(stream=(1, 4)))
-    (op,) = form_attention(module, "nvidia-h200")
+    module, (op,) = form_attention(case.text(stream=(1, 4)), "nvidia-h200")
     op.attributes[SCHEDULE] = Parser(context(), LANES.format(*schedule)).parse_attribute()
     program = compile_module(module, "nvidia-h200")
     generator = np.random.default_rng(keys)
@@ -171,11 +165,12 @@ def test_lanes_have_scores_of_their_own(case: StateAttention, keys: int, schedul
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=2e-5)
 
 
-def test_two_dispatches_where_queries_are_few():
-    module = parse_text(replace(CASES["lavapipe"], capacity=4096).text())
-    (op,) = form_attention(module, "nvidia-h200")
+def test_two_dispatches_where_queries_are_few(form_attention: FormAttention):
+    text = replace(CASES["lavapipe"], capacity=4096).text()
+    module, (op,) = form_attention(text, "nvidia-h200")
     (merge,) = [inner for inner in module.walk() if isinstance(inner, AttentionMergeOp)]
     assert op.parts is not None
+    assert op.result is not None
     assert merge.parts.type == op.result.type
 
 
@@ -188,18 +183,20 @@ def test_two_dispatches_where_queries_are_few():
         (StateAttention(2, 4, 128, 0), 8, 32),
     ],
 )
-def test_large_parts_are_few(case: StateAttention, subgroups: int, parts: int):
+def test_large_parts_are_few(
+    case: StateAttention, subgroups: int, parts: int, form_attention: FormAttention
+):
     """Where the target says that merging many costs more, and registers leave room."""
-    (op,) = form_attention(parse_text(case.text(stream=(1, 4))), "nvidia-h200")
+    _, (op,) = form_attention(case.text(stream=(1, 4)), "nvidia-h200")
     schedule = choose_lanes(op, load("nvidia-h200"))
     assert (schedule.subgroups.data, op.parts and op.parts.value.data) == (subgroups, parts)
 
 
-def test_registers_that_a_driver_would_spill_are_refused():
+def test_registers_that_a_driver_would_spill_are_refused(form_attention: FormAttention):
     """A target that gives the number of its registers refuses schedules that need more."""
     target = load("qualcomm-adreno")
     assert target.held_registers is not None
-    (op,) = form_attention(parse_text(StateAttention(1, 64, 128, 0).text()), target.name)
+    _, (op,) = form_attention(StateAttention(1, 64, 128, 0).text(), target.name)
     chosen = choose_lanes(op, target)
     assert LanesPlan(op, chosen, target).registers <= target.held_registers
     schedule = Parser(context(), LANES.format(8, 8, 1, 4, "")).parse_attribute()
@@ -213,38 +210,41 @@ def test_registers_that_a_driver_would_spill_are_refused():
     assert list(LanesPlan(op, schedule, unknown).problems()) == []
 
 
-def test_loads_that_are_under_way_fit_the_held_registers():
+def test_loads_that_are_under_way_fit_the_held_registers(form_attention: FormAttention):
     target = load("arm-mali")
-    (op,) = form_attention(parse_text(StateAttention(1, 64, 64, 0).text()), target.name)
+    _, (op,) = form_attention(StateAttention(1, 64, 64, 0).text(), target.name)
     assert [choose_lanes(op, replace(target, held_registers=n)).keys.data for n in (16, 32)] == [
         *(2, 4)
     ]
 
 
 @pytest.mark.parametrize("target", ["intel-xe2", "amd-rdna3", "nvidia-ada", "nvidia-ampere"])
-def test_an_attention_of_two_products_says_what_the_target_lacks(target: str):
-    module = parse_text(AttentionWorkload(4, 8, 256, 256, 64, 64).text())
-    assert form_attention(module, target) == []
+def test_an_attention_of_two_products_says_what_the_target_lacks(
+    target: str, form_attention: FormAttention
+):
+    module, ops = form_attention(AttentionWorkload(4, 8, 256, 256, 64, 64).text(), target)
+    assert ops == []
     reasons = [note.reason.data for op in module.walk() for note in considered_before(op)]
     assert reasons == [f"{target} does not list how it distributes fragments over invocations"]
 
 
-def test_a_softmax_whose_attention_has_another_form_says_why():
+def test_a_softmax_whose_attention_has_another_form_says_why(form_attention: FormAttention):
     """The scores are a result, too: one kernel would not store them."""
     text = AttentionWorkload(1, 2, 16, 16, 8, 8).text()
     scores = re.search(r"-> (tensor<1x2x16x16xf32>)", text)
     assert scores
     text = re.sub(r"(func.*) -> (tensor<\S+>) {", rf"\1 -> (\2, {scores[1]}) {{", text, count=1)
     text = re.sub(r"return (%\S+) : (\S+)", rf"return \1, %s : \2, {scores[1]}", text)
-    module = parse_text(text)
-    assert form_attention(module) == []
+    module, ops = form_attention(text, "lavapipe")
+    assert ops == []
     notes = [str(note.reason.data) for op in module.walk() for note in considered_before(op)]
     assert notes == ["another operation reads the scores"]
 
 
-def test_an_attention_that_is_not_formed_says_why():
-    module = parse_text(StateAttention(1, 128, 64, 0).text(stream=(1, 4)))
-    assert form_attention(module, "nvidia-ada") == []
+def test_an_attention_that_is_not_formed_says_why(form_attention: FormAttention):
+    text = StateAttention(1, 128, 64, 0).text(stream=(1, 4))
+    module, ops = form_attention(text, "nvidia-ada")
+    assert ops == []
     ((op, why),) = [
         (op, note.reason.data)
         for op in module.walk()

@@ -7,33 +7,29 @@ Covers: kernel/attention_lines, kernel/attention_rows, kernel/attention_staged_c
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from xdsl.parser import Parser
-from xdsl.passes import PassPipeline
-from xdsl.universe import Universe
 from xdsl.utils.exceptions import PassFailedException
 
 from xdsl_spirv import targets
 from xdsl_spirv.compare.check import check
 from xdsl_spirv.compiler import compile_module
-from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
 from xdsl_spirv.interpreter import interpret
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule.attention import AttentionPlan
 from xdsl_spirv.passes.schedule.attention_choice import choose_matrices
 from xdsl_spirv.passes.schedule.attention_fit import count_registers, count_words_ahead
 from xdsl_spirv.runtime import run
-from xdsl_spirv.runtime.modules import context, parse_text
+from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.testing.attention_workloads import AttentionWorkload
+
+if TYPE_CHECKING:
+    from tests.conftest import CheckOnLavapipe
+    from tests.passes.conftest import CompileAttention, FormAttention
 
 INSTRUCTIONS = {
     "lavapipe": (8, "8x8x8"),
@@ -188,22 +184,23 @@ def test_heads_share_what_is_packed(place: str):
     np.testing.assert_allclose(result, expected, rtol=4e-3, atol=4e-3)
 
 
-def compiled(workload: AttentionWorkload, target: str, fields: str) -> Program:
-    module = parse_text(workload.text(), ctx=context())
+def schedule_of(target: str, fields: str) -> str:
+    """Tiles of two fragments, probabilities in registers, and the other fields."""
     rows, shape = INSTRUCTIONS[target]
     subgroups = 2 if "key_parts = 2" in fields or "staged" in fields else 1
-    schedule = (
-        f"#schedule.attention<query_tile = {2 * rows}, key_tile = {2 * rows}, "
-        f"subgroups = {subgroups}, instruction = coopmat {shape}, "
-        f"probabilities = registers, {fields}>"
+    return (
+        f"query_tile = {2 * rows}, key_tile = {2 * rows}, subgroups = {subgroups}, "
+        f"instruction = coopmat {shape}, probabilities = registers, {fields}"
     )
 
-    spec = f'linalg-to-contraction,form-attention{{target="{target}"}}'
-    passes = Universe.get_multiverse().all_passes
-    PassPipeline.parse_spec(passes, spec).apply(context(), module)
-    (op,) = [inner for inner in module.walk() if isinstance(inner, AttentionOp)]
-    op.attributes[SCHEDULE] = Parser(context(), schedule).parse_attribute()
-    return compile_module(module, target)
+
+def compile_case(
+    compile_attention: CompileAttention,
+    workload: AttentionWorkload,
+    target: str,
+    fields: str,
+) -> Program:
+    return compile_attention(workload.text(), target, schedule_of(target, fields))
 
 
 @pytest.mark.parametrize(
@@ -227,9 +224,11 @@ def compiled(workload: AttentionWorkload, target: str, fields: str) -> Program:
         ("nvidia-h200", {"d": 32, "e": 160, "n": 90}, f"{STAGED}, ahead = values, queries = read"),
     ],
 )  # fmt: skip
-def test_every_path(target: str, workload: dict[str, Any], fields: str):
+def test_every_path(
+    target: str, workload: dict[str, Any], fields: str, compile_attention: CompileAttention
+):
     case = replace(AttentionWorkload(1, 2, 21, 37, 16, 16), **workload)
-    program = compiled(case, target, fields)
+    program = compile_case(compile_attention, case, target, fields)
     assert program.manifest.component_map == target
     inputs = case.inputs(np.random.default_rng(2))
     checks = Checks.all()
@@ -246,9 +245,9 @@ def test_every_path(target: str, workload: dict[str, Any], fields: str):
         (STAGED, "v: staged, but an invocation of lavapipe has no neighbouring rows"),
     ],
 )
-def test_misfits_are_refused(fields: str, message: str):
+def test_misfits_are_refused(fields: str, message: str, compile_attention: CompileAttention):
     with pytest.raises(PassFailedException, match=message):
-        compiled(AttentionWorkload(1, 1, 20, 21, 8, 9), "lavapipe", fields)
+        compile_case(compile_attention, AttentionWorkload(1, 1, 20, 21, 8, 9), "lavapipe", fields)
 
 
 @pytest.mark.parametrize(
@@ -262,45 +261,37 @@ def test_misfits_are_refused(fields: str, message: str):
         (256, f"{STAGED}, ahead = keys, buffers = 2", "Workgroup memory of 65536 bytes exceeds"),
     ],
 )
-def test_tiles_that_cannot_be_staged_are_refused(head: int, fields: str, message: str):
+def test_tiles_that_cannot_be_staged_are_refused(
+    head: int, fields: str, message: str, compile_attention: CompileAttention
+):
     with pytest.raises(PassFailedException, match=message):
-        compiled(AttentionWorkload(1, 1, 32, 32, head, head), "nvidia-h200", fields)
+        compile_case(
+            compile_attention, AttentionWorkload(1, 1, 32, 32, head, head), "nvidia-h200", fields
+        )
 
 
-def test_a_target_without_a_map_is_refused():
+def test_a_target_without_a_map_is_refused(compile_attention: CompileAttention):
     workload = AttentionWorkload(1, 1, 16, 16, 16, 16)
     with pytest.raises(PassFailedException, match="does not list how it distributes"):
-        compiled(workload, "nvidia-ada", "v = direct")
+        compile_case(compile_attention, workload, "nvidia-ada", "v = direct")
 
 
 @pytest.mark.vulkan
 @pytest.mark.parametrize("more", ["", ", key_parts = 2, order = batch"])
-def test_lavapipe_holds_components_where_its_target_says(lavapipe: Path, tmp_path: Path, more: str):
+def test_lavapipe_holds_components_where_its_target_says(
+    more: str, compile_attention: CompileAttention, check_on_lavapipe: CheckOnLavapipe
+):
     workload = AttentionWorkload(1, 2, 18, 37, 16, 8, mask="causal", causal_offset=3)
     fields = f"q = vectors, k = vectors, v = vectors{more}"
-    compiled(workload, "lavapipe", fields).save(tmp_path / "program")
-    arguments = ["run", "program", "--random", "3", "--check", "--device", "vulkan"]
-    done = subprocess.run(
-        [lavapipe, sys.executable, "-m", "xdsl_spirv.tools.main", *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=1000,
-        check=False,
-        env=os.environ | {"XDSL_SPIRV_CACHE": str(tmp_path / "cache")},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    check_on_lavapipe(compile_case(compile_attention, workload, "lavapipe", fields))
 
 
 @pytest.mark.parametrize("head", [64, 128, 160, 192, 224, 256])
-def test_the_default_holds_what_it_needs(head: int):
+def test_the_default_holds_what_it_needs(head: int, form_attention: FormAttention):
     """Beyond these registers the driver moves values to memory: up to 20 times the time."""
     target = targets.load("nvidia-h200")
-    module = parse_text(AttentionWorkload(4, 16, 2048, 2048, head, head).text())
-    spec = 'linalg-to-contraction,form-attention{target="nvidia-h200"}'
-    passes = Universe.get_multiverse().all_passes
-    PassPipeline.parse_spec(passes, spec).apply(context(), module)
-    (op,) = [inner for inner in module.walk() if isinstance(inner, AttentionOp)]
+    text = AttentionWorkload(4, 16, 2048, 2048, head, head).text()
+    _, (op,) = form_attention(text, "nvidia-h200")
     plan = AttentionPlan(op, choose_matrices(op, target), target)
     model, schedule = target.model.attention, plan.schedule
     held = model.held if schedule.holds_queries else model.held_reading
