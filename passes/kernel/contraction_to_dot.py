@@ -9,7 +9,6 @@ multiply-adds wrap; the instructions that add by themselves saturate, which is a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,12 +17,10 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
-from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.collective import write_contraction
 from xdsl_spirv.passes.kernel.contraction_to_fma import InvocationCore
 from xdsl_spirv.passes.kernel.elements import components_of
-from xdsl_spirv.passes.kernel.staging import TileInMemory
 
 PACKED_4X8 = spv.PackedVectorFormat.PackedVectorFormat4x8Bit
 
@@ -31,41 +28,17 @@ PACKED_4X8 = spv.PackedVectorFormat.PackedVectorFormat4x8Bit
 class DotCore(InvocationCore):
     """Computes an invocation's m x n results, row by row, each in its own accumulator."""
 
-    def _factors(self, number: int, operand: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """Loads the invocation's words of A (0) or B (1), ordered by M or N, then K."""
-        return [
-            [word for vector in row for word in components_of(self.builder, vector)]
-            for row in self._loaded(number, operand, step)
-        ]
+    def factors_of(self, value: SSAValue, name: str) -> list[SSAValue]:
+        """Lists the words of a vector."""
+        return components_of(self.builder, value)
 
-    def _products(
-        self,
-        rows: Sequence[Sequence[SSAValue]],
-        columns: Sequence[Sequence[SSAValue]],
-        totals: Sequence[SSAValue],
-    ) -> list[SSAValue]:
-        results = list(totals)
-        for k in range(len(rows[0])):
-            for i, row in enumerate(rows):
-                for j, column in enumerate(columns):
-                    at = i * self.n + j
-                    product = self._dot(row[k], column[k])
-                    results[at] = self.builder.add(arith.AddiOp(results[at], product))
-        return results
-
-    def _dot(self, a: SSAValue, b: SSAValue) -> SSAValue:
+    def multiply_add(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
         """Adds four products; each factor is extended by its type's signedness."""
         signs = "".join(name[0] for name in self.plan.contraction.types[:2])
-        match signs:
-            case "ss":
-                dot = spv.SDotOp(a, b, i32, PACKED_4X8)
-            case "uu":
-                dot = spv.UDotOp(a, b, i32, PACKED_4X8)
-            case "su":
-                dot = spv.SUDotOp(a, b, i32, PACKED_4X8)
-            case _:
-                dot = spv.SUDotOp(b, a, i32, PACKED_4X8)
-        return self.builder.add(dot)
+        if signs == "us":
+            x, y = y, x
+        kind = {"ss": spv.SDotOp, "uu": spv.UDotOp}.get(signs, spv.SUDotOp)
+        return self.builder.add(arith.AddiOp(total, self.builder.add(kind(x, y, i32, PACKED_4X8))))
 
 
 @dataclass(frozen=True)

@@ -102,16 +102,10 @@ class InvocationCore(Core):
         b, step = self.builder, self.plan.result.stored_width
         code = ElementCode(b, self.plan.contraction, self.tile, step)
         for (row, column), total in zip(self._vectors(), totals, strict=True):
-            parts = self._grouped(total, step)
+            parts = [total] if step == self.width else components_of(b, total)
             for j, part in zip(range(0, self.width, step), parts, strict=True):
                 at = b.plus(column, j)
                 b.when(self.tile.inside(row, at), partial(code.store, row, at, part))
-
-    def _grouped(self, total: SSAValue, count: int) -> list[SSAValue]:
-        """Splits a vector into vectors of `count` components."""
-        if count == self.width:
-            return [total]
-        return components_of(self.builder, total)
 
     # The products
 
@@ -126,15 +120,7 @@ class InvocationCore(Core):
         return self.builder.loop(count, 1, carried, step, "step")
 
     def _factors(self, number: int, operand: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """
-        Loads the invocation's elements of A (0) or B (1) in the result's type, ordered by M or N,
-        then K.
-        """
-        loaded = self._loaded(number, operand, step)
-        return self._by_place(operand, loaded, self.plan.contraction.types[number])
-
-    def _loaded(self, number: int, operand: TileInMemory, step: Index) -> list[list[SSAValue]]:
-        """Loads the vectors that hold the invocation's rows (0) or columns (1)."""
+        """Loads the invocation's factors of A (0) or B (1), ordered by M or N, then K."""
         b, tile, schedule = self.builder, operand.tile, self.plan.schedule
         vector = tile.vector if tile.k_axis == 0 else 1
         part = schedule.tile[number] // schedule.grid[number] // vector
@@ -142,26 +128,18 @@ class InvocationCore(Core):
         lane = b.times((self.lane_row, self.lane_column)[number], together // vector)
         first = b.plus(b.times(operand.part.subgroup, part), lane)
         own = (self.rows, [c + i for c in self.columns for i in range(self.width)])[number]
-        return operand.vectors(first, [at // vector for at in own[::vector]], step, self.k)
+        loaded = operand.vectors(first, [at // vector for at in own[::vector]], step, self.k)
+        name = self.plan.contraction.types[number]
+        parts = [[x for value in row for x in self.factors_of(value, name)] for row in loaded]
+        return parts if tile.k_axis == 1 else list(map(list, zip(*parts, strict=True)))
 
-    def _by_place(
-        self, operand: TileInMemory, loaded: Sequence[Sequence[SSAValue]], name: str
-    ) -> list[list[SSAValue]]:
-        """Orders the components from `TileInMemory.vectors` by M or N, then K."""
-        parts = [[x for vector in row for x in self._scalars(vector, name)] for row in loaded]
-        if operand.tile.k_axis == 1:
-            return parts
-        return [[parts[k][i] for k in range(self.k)] for i in range(len(parts[0]))]
-
-    def _scalars(self, value: SSAValue, name: str) -> list[SSAValue]:
+    def factors_of(self, value: SSAValue, name: str) -> list[SSAValue]:
         """Converts the components of an input's vector to the result's type."""
-        if name.startswith("f") and value.type != self.element:
+        b, to = self.builder, vector_type(self.element, len(components_of_type(value.type)))
+        if name.startswith("f") and value.type != to:
             # Vectors of floats are converted whole; xDSL's integer extensions take scalars only.
-            to = vector_type(self.element, len(components_of_type(value.type)))
-            if value.type != to:
-                value = self.builder.add(arith.ExtFOp(value, cast(AnyFloat, to)))
-            return components_of(self.builder, value)
-        b, signed = self.builder, name.startswith("s")
+            value = b.add(arith.ExtFOp(value, cast(AnyFloat, to)))
+        signed = name.startswith("s")
         return [convert_factor(b, x, self.element, signed) for x in components_of(b, value)]
 
     def _products(
@@ -172,14 +150,18 @@ class InvocationCore(Core):
     ) -> list[SSAValue]:
         results = list(totals)
         groups = range(0, self.n, self.width)
-        for k in range(self.k):
+        for k in range(len(rows[0])):
             factors = [self._pack([columns[j + i][k] for i in range(self.width)]) for j in groups]
             for i in range(self.m):
                 spread = self._spread(rows[i][k])
                 for j, factor in enumerate(factors):
                     at = i * len(factors) + j
-                    results[at] = multiply_add(self.builder, spread, factor, results[at])
+                    results[at] = self.multiply_add(spread, factor, results[at])
         return results
+
+    def multiply_add(self, x: SSAValue, y: SSAValue, total: SSAValue) -> SSAValue:
+        """Computes x * y + total of an accumulator's numbers."""
+        return multiply_add(self.builder, x, y, total)
 
     def _spread(self, value: SSAValue) -> SSAValue:
         """Repeats a value in every component of an accumulator."""

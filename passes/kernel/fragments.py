@@ -30,7 +30,7 @@ from xdsl_spirv.passes.schedule.plan import Plan
 from xdsl_spirv.passes.schedule.stored_result import moves_together
 
 if TYPE_CHECKING:
-    from xdsl_spirv.passes.kernel.fragment_components import Elements
+    from xdsl_spirv.passes.kernel.fragment_components import FragmentElements
     from xdsl_spirv.passes.kernel.matrices import MatrixCode
     from xdsl_spirv.passes.kernel.result_strips import ResultStrips
 
@@ -64,13 +64,13 @@ class FragmentTile(ResultTile):
         super().__init__(builder, plan, place)
         self.type = type
         self.fragments_m, self.fragments_n, _ = plan.schedule.fragments
-        self._components: Elements | None = None
+        self._components: FragmentElements | None = None
         if plan.result.component_places is not None:
             from xdsl_spirv.passes.kernel.fragment_components import FragmentComponents
 
             self._components = FragmentComponents(builder, plan.result.component_places, place.lane)
         if plan.result.stores_elements:
-            from xdsl_spirv.passes.kernel.element_functions import ElementFunctions
+            from xdsl_spirv.passes.kernel.fragment_components import ElementFunctions
 
             self._components = ElementFunctions(builder)
         stored = plan.result.strip_width if plan.result.stores_rows else self._together
@@ -211,7 +211,7 @@ class FragmentTile(ResultTile):
     def _matrix_code(self) -> MatrixCode:
         """Chooses the code of the epilogue on whole fragments."""
         if self.plan.result.stores_elements:
-            from xdsl_spirv.passes.kernel.element_functions import FunctionCode as Code
+            from xdsl_spirv.passes.kernel.matrices import FunctionCode as Code
         else:
             from xdsl_spirv.passes.kernel.matrices import MatrixCode as Code
         return Code(self.builder, self, self.code)
@@ -230,7 +230,7 @@ class FragmentTile(ResultTile):
         if self.reuses_sums:
             b.subgroup_barrier()
         for number, (at, value) in enumerate(zip(corners, values, strict=True)):
-            inside = self.fragment_inside(at) if pieces else True
+            inside = self.fragment_inside(at) if pieces else False
             assert isinstance(value, SSAValue), "parts are stored by components"
             if plan.result.whole_fragments:
                 b.when(b.both(inside, mine), partial(self._store_direct, [value], [at]))
@@ -239,12 +239,7 @@ class FragmentTile(ResultTile):
                 b.subgroup_barrier()
             to_scratch = partial(b.when, mine, partial(self._store_in_scratch, value))
             copy = partial(b.when, mine, partial(self._copy_fragment, at))
-            if inside is True:
-                to_scratch()
-                b.subgroup_barrier()
-                copy()
-                continue
-            reaches = self.inside(*at)
+            reaches = self.inside(*at) if pieces else True
             b.when(inside, lambda: None, partial(b.when, reaches, to_scratch))
             b.subgroup_barrier()
             direct = partial(b.when, mine, partial(self._store_direct, [value], [at]))

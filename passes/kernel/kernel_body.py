@@ -216,7 +216,7 @@ class KernelBody:
             case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
                 self._splat(op, dense)
             case arith.ConstantOp():
-                self._scalar(op)
+                self._copy(op, [], [op.result.type])
             case tensor.SplatOp():
                 self._fill(self._of(op.input), op.result)
             case PackOp(result=result) if result is not None:
@@ -224,10 +224,8 @@ class KernelBody:
                 pack = PackOp(self._of(op.source), place, op.packing, self._numbers(op.numbers))
                 pack.attributes.update(op.attributes)
                 self.ops.append(pack)
-            case PackedViewOp():
-                self._packed(op)
-            case SelectedViewOp():
-                self._select_parts(op)
+            case PackedViewOp() | SelectedViewOp():
+                self._view(op)
             case AttentionOp() if op.results:
                 self._into(op, [value for value, _ in op.inputs])
             case AttentionMergeOp() if op.results:
@@ -239,10 +237,18 @@ class KernelBody:
             case _:
                 raise Unplaced(op, "there is no form on buffers for this in a kernel")
 
-    def _scalar(self, op: Operation) -> None:
-        copy = op.clone()
+    def _copy(
+        self, op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute] = ()
+    ) -> None:
+        """Writes an operation with other operands and results."""
+        copy = type(op).create(
+            operands=operands,
+            result_types=types,
+            properties=op.properties,
+            attributes=op.attributes,
+        )
         self.ops.append(copy)
-        self._memory |= zip(op.results, copy.results, strict=True)
+        self._memory |= zip(op.results, copy.results, strict=False)
 
     def _splat(self, op: arith.ConstantOp, dense: DenseIntOrFPElementsAttr) -> None:
         number = arith.ConstantOp(next(dense.iter_attrs()))
@@ -260,27 +266,19 @@ class KernelBody:
         self.ops.append(view)
         self._memory[op.result] = view.result
 
-    def _packed(self, op: PackedViewOp) -> None:
-        source = self._of(op.source, self._roles.get(op, ""))
-        type, numbers = buffer_type(op.result.type, STORAGE_BUFFER), self._numbers(op.numbers)
-        view = PackedViewOp(source, op.packing, type, numbers)
-        self.ops.append(view)
-        self._memory[op.result] = view.result
-
-    def _select_parts(self, op: SelectedViewOp) -> None:
-        source, numbers = self._of(op.source, self._roles.get(op, "")), self._of(op.numbers)
-        view = SelectedViewOp(source, numbers, buffer_type(op.result.type, STORAGE_BUFFER))
-        self.ops.append(view)
-        self._memory[op.result] = view.result
+    def _view(self, op: PackedViewOp | SelectedViewOp) -> None:
+        source, type = self._of(op.source, self._roles.get(op, "")), op.result.type
+        if isinstance(op, SelectedViewOp):
+            numbers = [self._of(op.numbers)]
+        else:
+            numbers = self._numbers(op.numbers)
+        self._copy(op, [source, *numbers], [buffer_type(type, STORAGE_BUFFER)])
 
     def _into(self, op: AttentionOp | AttentionMergeOp, inputs: Sequence[SSAValue]) -> None:
         """An operation on buffers, with a place for its only result behind the inputs."""
         (result,) = op.results
-        operands = [*map(self._of, inputs), self._place(result), *self._numbers(op.numbers)]
-        on_buffers = type(op).create(
-            operands=operands, properties=op.properties, attributes=op.attributes
-        )
-        self.ops.append(on_buffers)
+        numbers = self._numbers
+        self._copy(op, [*map(self._of, inputs), self._place(result), *numbers(op.numbers)])
 
     def _numbers(self, values: Iterable[SSAValue]) -> list[SSAValue]:
         return [self._number(number(value)) for value in values]

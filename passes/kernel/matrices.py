@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from xdsl.dialects import arith, linalg
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
@@ -25,6 +25,8 @@ from xdsl_spirv.passes.kernel.elements import (
     EpilogueCode,
     constant_of,
 )
+from xdsl_spirv.passes.kernel.fragment_components import as_accumulator, as_matrices
+from xdsl_spirv.passes.kernel.matrix_functions import each_element
 from xdsl_spirv.passes.kernel.matrix_values import (
     COLUMN_MAJOR,
     ROW_MAJOR,
@@ -59,7 +61,6 @@ class MatrixCode(EpilogueCode):
         super().__init__(builder, code.epilogue)
         self.tile, self.code = tile, code
         self._loaded: dict[tuple[Placed, Index], SSAValue] = {}
-        self._constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
         self._zeros: dict[Attribute, SSAValue] = {}
 
     def store(self, row: Index, column: Index, accumulator: Accumulator) -> None:
@@ -91,11 +92,8 @@ class MatrixCode(EpilogueCode):
         assert isinstance(owner, arith.ConstantOp)
         number = owner.value
         assert isinstance(number, IntegerAttr | FloatAttr)
-        key = (number, number.type)
-        if key not in self._constants:
-            constant = spv.ConstantOp(number, self._matrix(number.type))
-            self._constants[key] = self.builder.at_top(constant)
-        return self._constants[key]
+        type = self._matrix(number.type)
+        return self.builder.once((number, type), lambda: spv.ConstantOp(number, type))
 
     def _load(self, row: Index, column: Index, placed: Placed) -> SSAValue:
         access = self.code.operands[placed]
@@ -169,3 +167,30 @@ class MatrixCode(EpilogueCode):
         """Applies an operation to one component of each operand."""
         copy = op.clone(dict(zip(op.operands, operands, strict=True)), clone_name_hints=False)
         return self.builder.add(copy)
+
+
+class FunctionCode(MatrixCode):
+    """Computes the epilogue of a subgroup's fragments by functions of their elements."""
+
+    def results(self, row: Index, column: Index, accumulator: Accumulator) -> list[SSAValue]:
+        count = range(len(self.epilogue.results))
+        return [self._result(number, row, column, accumulator) for number in count]
+
+    def _result(self, number: int, row: Index, column: Index, accumulator: Accumulator) -> SSAValue:
+        """Computes one result, widened to the accumulator type if its own type is narrower."""
+        b, held = self.builder, self.epilogue.root.element_type
+        element = self.epilogue.results[number].element_type
+
+        def value(i: SSAValue, j: SSAValue, *values: SSAValue) -> SSAValue:
+            place = b.plus(row, i), b.plus(column, j)
+            result = self.code.values(*place, as_accumulator(values))[number]
+            if element == held:
+                return result
+            assert isinstance(held, AnyFloat), "asked of are_stored_as_matrices"
+            return b.add(arith.ExtFOp(result, held))
+
+        computed = each_element(b, value, *as_matrices(accumulator))
+        if element == held:
+            return computed
+        type = self._matrix(element)
+        return b.add(spv.FConvertOp.create(operands=[computed], result_types=[type]))

@@ -98,22 +98,18 @@ class SliceSums:
             b.when(b.below(slot, last), partial(self._leave, slot, numbers, values))
         b.barrier()
         for slot, numbers in parts:
-            mine = b.below(last - 1, slot)
-            if self.has_barriers:
-                # Every subgroup takes part in these barriers.
-                sums = self._sums(mine, numbers, values)
-                finish(numbers, sums, mine)
-            else:
-                b.when(mine, partial(self._finish, numbers, values, finish))
-
-    def _sums(self, mine: Condition, numbers: range, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """The complete sums of fragments in the slice that finishes them; others are undefined."""
-        own = [values[number] for number in numbers]
-        if not isinstance(mine, SSAValue):
-            return self._wholes(numbers, values) if mine else own
-        whole = partial(self._wholes, numbers, values)
-        types = [value.type for value in own]
-        return list(self.builder.choose(mine, types, whole, lambda: own))
+            mine, own = b.below(last - 1, slot), [values[number] for number in numbers]
+            sums = partial(self._sums, numbers, own)
+            if not self.has_barriers:
+                b.when(mine, lambda n=numbers, sums=sums: finish(n, sums(), True))
+                continue
+            # Every subgroup takes part in these barriers; sums of others are undefined.
+            if isinstance(mine, SSAValue):
+                types = [value.type for value in own]
+                own = b.choose(mine, types, sums, lambda own=own: own)
+            elif mine:
+                own = sums()
+            finish(numbers, own, mine)
 
     def _owned(self, slice: int, begin: int) -> range:
         """Returns the numbers of the round's fragments that a slice finishes."""
@@ -143,19 +139,15 @@ class SliceSums:
             place = self._place(slot, number)
             store_matrix(self.builder, values[number], *place, self.step, shared=True)
 
-    def _finish(self, numbers: range, values: Sequence[SSAValue], finish: Finish) -> None:
-        finish(numbers, self._wholes(numbers, values), True)
-
-    def _wholes(self, numbers: range, values: Sequence[SSAValue]) -> list[SSAValue]:
-        return [self._whole(number, values[number]) for number in numbers]
-
-    def _whole(self, number: int, total: SSAValue) -> SSAValue:
-        """Adds up the partial sums of all slices for a fragment."""
-        for slot in range(self.slices - 1):
-            place = self._place(slot, number)
-            part = load_matrix(self.builder, self.type, *place, self.step, shared=True)
-            total = self.plus(total, part)
-        return total
+    def _sums(self, numbers: range, own: Sequence[SSAValue]) -> list[SSAValue]:
+        """Adds up the partial sums of all slices for each fragment."""
+        totals = list(own)
+        for at, number in enumerate(numbers):
+            for slot in range(self.slices - 1):
+                place = self._place(slot, number)
+                part = load_matrix(self.builder, self.type, *place, self.step, shared=True)
+                totals[at] = self.plus(totals[at], part)
+        return totals
 
     def plus(self, one: SSAValue, other: SSAValue) -> SSAValue:
         """Adds two fragments."""
