@@ -216,7 +216,7 @@ class KernelBody:
             case arith.ConstantOp(value=DenseIntOrFPElementsAttr() as dense):
                 self._splat(op, dense)
             case arith.ConstantOp():
-                self._copy(op, [], [op.result.type])
+                self._write_like(op, [], [op.result.type])
             case tensor.SplatOp():
                 self._fill(self._of(op.input), op.result)
             case PackOp(result=result) if result is not None:
@@ -237,7 +237,7 @@ class KernelBody:
             case _:
                 raise Unplaced(op, "there is no form on buffers for this in a kernel")
 
-    def _copy(
+    def _write_like(
         self, op: Operation, operands: Sequence[SSAValue], types: Sequence[Attribute] = ()
     ) -> None:
         """Writes an operation with other operands and results."""
@@ -272,13 +272,13 @@ class KernelBody:
             numbers = [self._of(op.numbers)]
         else:
             numbers = self._numbers(op.numbers)
-        self._copy(op, [source, *numbers], [buffer_type(type, STORAGE_BUFFER)])
+        self._write_like(op, [source, *numbers], [buffer_type(type, STORAGE_BUFFER)])
 
     def _into(self, op: AttentionOp | AttentionMergeOp, inputs: Sequence[SSAValue]) -> None:
         """An operation on buffers, with a place for its only result behind the inputs."""
         (result,) = op.results
         numbers = self._numbers
-        self._copy(op, [*map(self._of, inputs), self._place(result), *numbers(op.numbers)])
+        self._write_like(op, [*map(self._of, inputs), self._place(result), *numbers(op.numbers)])
 
     def _numbers(self, values: Iterable[SSAValue]) -> list[SSAValue]:
         return [self._number(number(value)) for value in values]

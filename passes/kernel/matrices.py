@@ -35,7 +35,7 @@ from xdsl_spirv.passes.kernel.matrix_values import (
     put_together,
     store_matrix,
     take_apart,
-    zeros,
+    zero_of,
 )
 from xdsl_spirv.passes.kernel.result_tile import ResultTile
 
@@ -61,7 +61,6 @@ class MatrixCode(EpilogueCode):
         super().__init__(builder, code.epilogue)
         self.tile, self.code = tile, code
         self._loaded: dict[tuple[Placed, Index], SSAValue] = {}
-        self._zeros: dict[Attribute, SSAValue] = {}
 
     def store(self, row: Index, column: Index, accumulator: Accumulator) -> None:
         """Store the results of the fragment that begins at `row` and `column`."""
@@ -123,7 +122,7 @@ class MatrixCode(EpilogueCode):
         def parts_of(value: SSAValue) -> list[SSAValue]:
             if value not in spread:
                 if value in known:
-                    spread[value] = self._parts(known[value])
+                    spread[value] = take_apart(self.builder, known[value], self.components)
                 else:
                     spread[value] = [constant_of(self.builder, value)] * self.components
             return spread[value]
@@ -152,16 +151,11 @@ class MatrixCode(EpilogueCode):
         """The number of components of a fragment in each invocation."""
         return self.tile.m * self.tile.n // self.tile.plan.target.subgroup_size
 
-    def _parts(self, matrix: SSAValue) -> list[SSAValue]:
-        """Splits a fragment into the invocation's components."""
-        return take_apart(self.builder, matrix, self.components)
-
     def _joined(self, parts: Sequence[SSAValue]) -> SSAValue:
         """Builds a fragment from all of the invocation's components."""
-        type = self._matrix(parts[0].type)
-        if type not in self._zeros:
-            self._zeros[type] = zeros(self.builder, type)
-        return put_together(self.builder, parts, self._zeros[type])
+        b, type = self.builder, self._matrix(parts[0].type)
+        zero = zero_of(parts[0].type)
+        return put_together(b, parts, b.once(("parts", type), lambda: spv.ConstantOp(zero, type)))
 
     def _scalar(self, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         """Applies an operation to one component of each operand."""
