@@ -37,7 +37,7 @@ class FragmentElements(ABC):
         """Calls body(row, column, elements) for each element, or `width` of them, of a fragment."""
 
     @abstractmethod
-    def whole(
+    def build_fragment(
         self, at: Corner, start: SSAValue, element: Callable[[Index, Index], SSAValue]
     ) -> SSAValue:
         """Builds the fragment of element(row, column); `start` is any fragment of its type."""
@@ -64,7 +64,7 @@ class FragmentComponents(FragmentElements):
             values = [add(spv.CompositeExtractOp(value, [number])) for number in numbers]
             body(row, column, pack_elements(self.builder, values, values[0].type))
 
-    def whole(
+    def build_fragment(
         self, at: Corner, start: SSAValue, element: Callable[[Index, Index], SSAValue]
     ) -> SSAValue:
         return put_together(self.builder, (element(*place) for place in self._at(at)), start)
@@ -90,7 +90,7 @@ class ElementFunctions(FragmentElements):
 
         each_element(self.builder, element, *as_matrices(value))
 
-    def whole(
+    def build_fragment(
         self, at: Corner, start: SSAValue, element: Callable[[Index, Index], SSAValue]
     ) -> SSAValue:
         b = self.builder

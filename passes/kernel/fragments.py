@@ -284,7 +284,7 @@ class FragmentTile(ResultTile):
             place = self.offset(b.select(inside, row, 0), b.select(inside, column, 0))
             return b.load(source, (place,))
 
-        return components.whole(at, self.zeros()[0], element)
+        return components.build_fragment(at, self.zeros()[0], element)
 
     def _redirected(self, at: tuple[Index, Index]) -> tuple[Index, Index]:
         """The corner of a fragment, or (0, 0) if the fragment lies outside of the result."""

@@ -2,7 +2,7 @@
 Attention and epilogues by instructions that reduce, convert and place matrices' elements: on the
 interpreter with every check, asked for and by default; refused if the target lacks them.
 
-Covers: kernel/element_functions, kernel/fragment_components.
+Covers: kernel/fragment_components.
 """
 
 from __future__ import annotations
