@@ -1,7 +1,7 @@
 """
 Integers of widths that kernels lack, and elements of type `index`, beside Python's integers.
 
-Covers: graph/computable, graph/widen_integers.
+Covers: graph/widen_integers.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ Random contractions of every form through the whole house: valid, and right wher
 Matrices, batches, vectors, tensors in any order of dimensions, convolutions of one to three
 dimensions with strides, dilations, groups and padding, in every combination of types.
 `make test` runs the first seeds, `make test-long` 2,000.
-
-Covers: analysis/contraction.
 """
 
 from __future__ import annotations

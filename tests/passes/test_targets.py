@@ -1,8 +1,4 @@
-"""
-Every device that the package describes: programs compile for it, validate, fit it, compute.
-
-Covers: analysis/target.
-"""
+"""Every device that the package describes: programs compile for it, validate, fit it, compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Kernels over tiles: whole, lowered for targets of each kind, and refused."""
+"""
+Kernels over tiles: whole, lowered for targets of each kind, and refused.
+
+Covers: kernel/tile_homes, kernel/tile_products, kernel/tile_program, kernel/tile_reductions,
+kernel/tile_values.
+"""
 
 from __future__ import annotations
 

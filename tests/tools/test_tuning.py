@@ -1,4 +1,8 @@
-"""The tuner: its candidates, its treatment of bad ones, and the table that passes read."""
+"""
+The tuner: its candidates, its treatment of bad ones, and the table that passes read.
+
+Covers: schedule/tuned.
+"""
 
 from __future__ import annotations
 

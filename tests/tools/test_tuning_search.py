@@ -1,6 +1,8 @@
 """
 The search on invented devices: their truth differs from the estimates by decisions, their clocks
 drift, and their measurements are searched again from a store.
+
+Covers: schedule/space.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Indices that are known cost no code, and a value that is visible is not computed again.
-
-Covers: emit/kernel.
-"""
+"""Indices that are known cost no code, and a value that is visible is not computed again."""
 
 from __future__ import annotations
 

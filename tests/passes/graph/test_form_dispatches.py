@@ -4,9 +4,8 @@ Operations fused to a contraction: every stage computes the same, and one kernel
 Random chains (`testing/fused_workloads.py`) run as binaries on the interpreter and on lavapipe;
 `make test` runs the first seeds, `make test-long` 500.
 
-Covers: analysis/componentwise, analysis/epilogue, analysis/leaves, analysis/pointwise,
-graph/element_trees, graph/fuse_dispatches, graph/grouping, graph/sink_reshapes, kernel/elements,
-kernel/matrices.
+Covers: analysis/epilogue, analysis/leaves, analysis/pointwise, graph/element_trees,
+graph/fuse_dispatches, graph/grouping, graph/sink_reshapes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 The kernels of tile programs compute what whole tiles do.
 
-Covers: kernel/tile_code, kernel/tile_homes, kernel/tile_products, kernel/tile_program,
-kernel/tile_reductions, kernel/tile_values.
+Covers: kernel/tile_code.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Reductions by rotations, on a device whose subgroups have no arithmetic and no shuffles.
-
-Covers: analysis/combinations.
-"""
+"""Reductions by rotations, on a device whose subgroups have no arithmetic and no shuffles."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ schedule that the heuristic chooses, and by every way to reduce; the result is i
 checks on and run on lavapipe. Integers and moves of elements must be equal; floats within a few
 roundings.
 
-Covers: analysis/loops_access, analysis/loops_arrays, analysis/loops_nests, analysis/loops_reader,
-graph/loops_fusion, loops/body, loops/code, loops/groups, loops/tiles.
+Covers: analysis/combinations, analysis/loops_access, analysis/loops_arrays, analysis/loops_nests,
+analysis/loops_reader, graph/loops_fusion, loops/body, loops/code, loops/groups, loops/tiles.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ Attention in one kernel: recognition, the results of every stage, and refusals.
 Random ones (`testing/attention_workloads.py`) go through the pipeline pass by pass, and as binaries
 with every check on; `make test` runs the first seeds, `make test-long` 60.
 
-Covers: graph/attention_patterns, kernel/attention_code, kernel/attention_elements,
-kernel/attention_numbers, kernel/attention_result, schedule/attention_choice,
-schedule/attention_fit, schedule/attention_packing, schedule/attention_replacing.
+Covers: graph/attention_patterns, kernel/attention_elements, kernel/attention_numbers,
+kernel/attention_result, schedule/attention_choice, schedule/attention_fit,
+schedule/attention_packing, schedule/attention_replacing.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 Attention whose probabilities stay in registers: every way to read operands, sizes that the launch
 gives, and visible keys of a row, on the interpreter with every check.
 
-Covers: kernel/attention_lines, kernel/attention_rows, kernel/attention_staged_code.
+Covers: kernel/attention_lines, kernel/attention_rows.
 """
 
 from __future__ import annotations

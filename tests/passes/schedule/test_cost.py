@@ -1,8 +1,4 @@
-"""
-Factors of estimates: the terms they multiply, the values that a file may have, and their fit.
-
-Covers: schedule/space.
-"""
+"""Factors of estimates: the terms they multiply, the values that a file may have, and their fit."""
 
 from __future__ import annotations
 

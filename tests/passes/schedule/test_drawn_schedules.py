@@ -1,7 +1,7 @@
 """
 A number of a schedule that somebody wrote too large is refused, in the time of a compilation.
 
-Covers: schedule/contraction_candidates, schedule/kinds, schedule/rows_candidates.
+Covers: schedule/contraction_candidates.
 """
 
 from __future__ import annotations

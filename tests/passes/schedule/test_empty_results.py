@@ -1,7 +1,7 @@
 """
 Results without elements, and tiles beyond any device: refused, and soon.
 
-Covers: schedule/plan, schedule/stored_result, schedule/tiles.
+Covers: schedule/contraction_candidates.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Elements of parts of a product's columns in its kernel: one dispatch, its numbers, its checks.
 
-Covers: schedule/tuned.
+Covers: analysis/componentwise, kernel/matrices.
 """
 
 from __future__ import annotations

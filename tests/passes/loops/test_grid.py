@@ -1,4 +1,8 @@
-"""No kernel of loops is launched with more workgroups than the device takes at a time."""
+"""
+No kernel of loops is launched with more workgroups than the device takes at a time.
+
+Covers: schedule/loops_schedule.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,32 @@
+"""A module names its target once; passes that need one say so where it names none."""
+
+from __future__ import annotations
+
+import pytest
+from xdsl.utils.exceptions import PassFailedException
+
+from xdsl_spirv.passes.analysis.target import find_target, target_of
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.targets import load
+
+NAMED = 'builtin.module attributes {schedule.target = "lavapipe"} {}'
+
+
+def test_the_module_names_its_target():
+    module = parse_text(NAMED)
+    assert target_of(module, "p") == load("lavapipe")
+    assert find_target("", module, "p") == load("lavapipe")
+    assert find_target("nvidia-h200", module, "p") == load("nvidia-h200"), "an option goes first"
+
+
+def test_a_module_without_a_target_is_refused_where_one_is_needed():
+    module = parse_text("builtin.module {}")
+    assert find_target("", module, "p") is None
+    with pytest.raises(PassFailedException, match="names no target: run assign-schedule"):
+        target_of(module, "p")
+
+
+def test_a_target_that_is_not_known_is_refused_by_the_pass():
+    module = parse_text(NAMED.replace("lavapipe", "lavapope"))
+    with pytest.raises(PassFailedException, match=r"^the-pass: .*lavapope"):
+        target_of(module, "the-pass")

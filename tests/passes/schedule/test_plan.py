@@ -1,0 +1,129 @@
+"""
+A schedule's bytes, grid and moves on a target are the numbers that follow from its tiles.
+
+Covers: schedule/stored_result, schedule/tiles.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from xdsl.dialects.builtin import VectorType, f16, f32, i8, i32
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+
+from xdsl_spirv.passes.analysis.contraction import contraction_of
+from xdsl_spirv.passes.analysis.layout import Axis, Layout
+from xdsl_spirv.passes.schedule.pipeline import IN_TURN, ONE_TILE, READ_AHEAD, TWO_BUFFERS
+from xdsl_spirv.passes.schedule.plan import Plan, plan
+from xdsl_spirv.passes.schedule.stored_result import moves_together, row_stride
+from xdsl_spirv.passes.schedule.tiles import StagedTile, k_axis_of, vector_type
+from xdsl_spirv.passes.schedule.tuned import parse_schedule
+from xdsl_spirv.runtime.modules import parse_text
+from xdsl_spirv.targets import load
+
+MODULE = parse_text((Path(__file__).parents[1] / "analysis" / "contraction.mlir").read_text())
+LAVAPIPE = load("lavapipe")
+
+
+def plan_of(name: str, tile: str, subgroups: str, rest: str) -> Plan:
+    """A plan of one of the products of contraction.mlir, with matrices of 8x8x8."""
+    functions = (f for f in MODULE.body.block.ops if isinstance(f, FuncOp))
+    (function,) = (f for f in functions if f.sym_name.data == name)
+    (op,) = (op for op in function.walk() if isinstance(op, LinalgStructuredOperation))
+    text = (
+        f"#schedule.contraction<workgroup_tile = [{tile}], subgroups = [{subgroups}], "
+        f"instruction = coopmat 8x8x8, {rest}>"
+    )
+    return plan(contraction_of(op), parse_schedule(text), LAVAPIPE)
+
+
+STAGED = "a = staged<padding = 8, vector = 8>, b = staged<padding = 8, vector = 4>"
+
+
+def test_tiles_in_workgroup_memory():
+    """48 x 32 of K = 64, tiles of 16 x 16 x 32 in subgroups of 8 invocations."""
+    made = plan_of("matrices", "16, 16, 32", "2, 1", STAGED)
+    assert list(made.problems()) == []
+    assert made.grid == (2, 3, 1), "columns first"
+    assert made.invocations == 2 * 8
+    a, b = made.staged
+    # A lies along K, B across it: rows of B are its columns.
+    assert (a.shape, a.k_axis, a.stride) == ((16, 32), 1, (32 + 8) // 8)
+    assert (b.shape, b.k_axis, b.stride) == ((32, 16), 0, (16 + 8) // 4)
+    assert (a.workgroup_bytes, b.workgroup_bytes) == (16 * 40 * 2, 32 * 24 * 2)
+    assert (a.run, b.run) == (64, 32), "as far as elements are neighbours in memory"
+    assert (made.moves(a), made.moves(b)) == (16 * 4 // 16, 32 * 4 // 16)
+    assert (str(a.moved_type), str(b.moved_type)) == ("vector<4xi32>", "vector<4xf16>")
+    assert a.guarded == b.guarded == (False, False)
+    assert made.result.scratch_shape is None, "whole fragments are stored where they belong"
+    assert made.workgroup_bytes == a.workgroup_bytes + b.workgroup_bytes
+    # Two fragments of results, and one of A and two of B in each of four steps along K.
+    assert made.fragment_bytes == 2 * 64 * 4 + 4 * (64 + 2 * 64) * 2
+
+
+@pytest.mark.parametrize(
+    ("depth", "rest", "expected"),
+    [
+        (64, "", ONE_TILE),
+        (32, "", IN_TURN),
+        (32, ", stages = 2", READ_AHEAD),
+    ],
+)
+def test_stages_of_the_loop(depth: int, rest: str, expected: object):
+    assert plan_of("matrices", f"16, 16, {depth}", "1, 1", STAGED + rest).pipeline == expected
+
+
+def test_two_buffers_take_turns():
+    twice = "a = staged<vector = 8, buffers = 2>, b = staged<vector = 4, buffers = 2>, stages = 2"
+    made = plan_of("matrices", "16, 16, 16", "1, 1", twice)
+    assert made.pipeline == TWO_BUFFERS
+    assert made.staged[0].workgroup_bytes == 2 * 16 * 16 * 2
+    assert made.waiting_bytes == sum(
+        made.moves(tile) * tile.vector * tile.element_bytes for tile in made.staged
+    )
+
+
+def test_edges_are_guarded_and_pass_through_scratch():
+    """6 x 7 in tiles of 8: no fragment lies inside the result."""
+    made = plan_of("bytes", "8, 8, 8", "1, 1", "a = staged<vector = 8>, b = staged<vector = 8>")
+    a, b = made.staged
+    assert isinstance(a, StagedTile)
+    assert a.guarded == (True, False)
+    assert b.guarded == (True, False)
+    assert made.result.scratch_shape == (8, 8)
+    assert made.result.scratch_bytes == 8 * 8 * 4
+
+
+def test_partial_sums_of_slices():
+    """Three of four slices leave the sums of each fragment."""
+    made = plan_of("matrices", "16, 16, 64", "1, 1, 4", STAGED)
+    assert made.slice_depth == 16
+    assert made.sums is not None
+    count, rows, columns = made.sums.shape
+    assert (rows, columns) == (8, 8)
+    assert count == 3 * made.sums.fragments
+    assert made.schedule.fragments[0] * made.schedule.fragments[1] % made.sums.fragments == 0
+    assert made.workgroup_bytes <= LAVAPIPE.workgroup_memory_bytes
+
+
+def test_vectors_of_a_row_are_moved_together_where_every_row_begins_at_one():
+    rows = Layout(0, ((), (Axis(6, 32),), (Axis(32, 1),)))
+    assert row_stride(rows) == 32
+    assert moves_together(rows, 4, 4)
+    assert not moves_together(rows, 4, 8), "more than 16 bytes"
+    odd = Layout(0, ((), (Axis(6, 33),), (Axis(33, 1),)))
+    assert not moves_together(odd, 4, 2)
+    turned = Layout(0, ((), (Axis(6, 1),), (Axis(32, 6),)))
+    assert row_stride(turned) is None
+    assert moves_together(turned, 4, 1)
+
+
+def test_types_of_vectors():
+    assert vector_type(f32, 1) == f32
+    assert vector_type(f16, 4) == VectorType(f16, [4])
+    assert vector_type(f16, 8) == VectorType(i32, [4])
+    assert vector_type(i8, 16) == VectorType(i32, [4])
+    assert k_axis_of(Layout(0, ((), (Axis(4, 1),), (Axis(8, 4),)))) == 0
+    assert k_axis_of(Layout(0, ((), (Axis(4, 8),), (Axis(8, 1),)))) == 1
