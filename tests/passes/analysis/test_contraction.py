@@ -1,4 +1,4 @@
-"""Which operations are contractions, and what their loops, types and memory are."""
+"""Operations that multiply and add are contractions; their loops, types and memory are known."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_types_have_the_signs_that_the_body_extends_by():
 
 
 def addresses(layout: Layout, walk: int) -> list[int]:
-    """What each number of a walk adds to the address."""
+    """Lists the distance from the first address for each number of a walk."""
     axes = layout.walks[walk]
     sizes = [axis.size for axis in axes if not is_dynamic(axis.size)]
     strides = [axis.stride for axis in axes if not is_dynamic(axis.stride)]

@@ -49,7 +49,7 @@ class Given(KernelPlan):
 
 
 def operations() -> list[LinalgStructuredOperation]:
-    """A scheduled product, one without a schedule, and one whose schedule is no schedule."""
+    """A scheduled product, one without a schedule, and one with a name in its place."""
     return [op for op in parse_text(PRODUCTS).walk() if isinstance(op, LinalgStructuredOperation)]
 
 
@@ -91,7 +91,7 @@ def test_an_operation_without_a_schedule_of_its_kind_is_refused():
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_a_kind_names_is_there(name: str):
+def test_places_of_a_kind_are_callable(name: str):
     kind = KINDS[name]
     for place in (kind.planner, kind.candidates, kind.excluded, kind.judge):
         if place:
