@@ -127,7 +127,7 @@ class StateAttention:
                 tuple((*step[:-1], step[-1].replace("%t", "%b")) for step in steps)
                 for steps in (most, last)
             )
-        steps = (
+        steps: tuple[Any, ...] = (
             ("zs", scores, "%es", None, (), "zero"),
             ("s", scores, "%zs", "hgmnd:hgmd,hnd,hgmn", (("q", q), ("ks", keys)), product),
             ("x", scores, "%es", f"{whole}:{whole},{whole}", (("s", scores),), self._masked()),
