@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
@@ -184,9 +184,10 @@ def _is_body(op: linalg.ops.GenericOp, reads: Sequence[AffineMap], last: int) ->
 
 
 def _is_selection(map: AffineMap) -> bool:
-    """Whether a map's results are different loops."""
+    """Whether a map's results are different loops, or 0."""
     loops = [e.position for e in map.results if isinstance(e, AffineDimExpr)]
-    return len(loops) == len(map.results) == len(set(loops))
+    others = map.results.count(AffineConstantExpr(0))
+    return len(loops) + others == len(map.results) and len(loops) == len(set(loops))
 
 
 def _is_on_vectors(op: Operation) -> bool:
@@ -201,13 +202,18 @@ def _is_on_vectors(op: Operation) -> bool:
 
 
 def unpacking_of(
-    op: linalg.ops.GenericOp, map: AffineMap, sizes: Sequence[Size], groups: Sequence[range]
+    op: linalg.ops.GenericOp,
+    map: AffineMap,
+    sizes: Sequence[Size],
+    groups: Sequence[range],
+    most: int = 16,
 ) -> Unpacking | None:
     """
     The computation of the operand that a contraction's loops walk by `map`.
 
     `sizes` are the sizes of the contraction's loops, `groups` its loops of batch, M or N, and K.
-    None if the operation does not unpack planes, or not in units along K.
+    A unit that is a part of a loop has at most `most` elements. None if the operation does not
+    unpack planes, or not in units along K.
     """
     if not unpacks(op) or not _is_selection(map):
         return None
@@ -218,7 +224,7 @@ def unpacking_of(
     if loops[len(loops) - len(k) :] != list(k) or any(is_dynamic(sizes[loop]) for loop in k):
         return None
     lengths = [_known_size(sizes[loop]) for loop in k]
-    first, size = _unit_of(lengths)
+    first, size = _unit_of(lengths, most)
     if size % VECTOR:
         return None
     unit = (*lengths[first:],) if first < len(lengths) else (size,)
@@ -234,7 +240,7 @@ def unpacking_of(
     return None if planes is None else Unpacking(op, unit, outer, planes, counters, around)
 
 
-def _unit_of(lengths: Sequence[int]) -> tuple[int, int]:
+def _unit_of(lengths: Sequence[int], most: int) -> tuple[int, int]:
     """
     The first loop of a unit, and the number of its elements.
 
@@ -247,7 +253,7 @@ def _unit_of(lengths: Sequence[int]) -> tuple[int, int]:
         size *= lengths[first]
     if first < len(lengths) or not lengths:
         return first, size
-    return first, next(n for n in (16, 8, 4, 2, 1) if lengths[-1] % n == 0)
+    return first, next(n for n in (16, 8, 4, 2, 1) if n <= most and lengths[-1] % n == 0)
 
 
 def _planes(
@@ -265,17 +271,21 @@ def _planes(
     around = range(k.start, k.stop - len(inside))
     planes: list[Plane] = []
     for value, attribute in zip(op.inputs, op.get_indexing_maps(), strict=False):
-        walked = [loops[e.position] for e in attribute.data.results]  # pyright: ignore
-        own_loops = [loop for loop in walked if loop in inside]
+        places: list[AffineExpr] = [
+            AffineDimExpr(loops[e.position]) if isinstance(e, AffineDimExpr) else e
+            for e in attribute.data.results
+        ]
+        walked = [e.position if isinstance(e, AffineDimExpr) else None for e in places]
+        own_loops = [loop for loop in walked if loop is not None and loop in inside]
         if walked[len(walked) - len(own_loops) :] != own_loops or own_loops != sorted(own_loops):
             return None
         numbers = tuple(inside.index(loop) for loop in own_loops)
         count = prod(unit[number] for number in numbers)
         shape = [
-            sizes[loop] if is_dynamic(size) else size
+            sizes[loop] if loop is not None and is_dynamic(size) else size
             for loop, size in zip(walked, extents(value), strict=True)
         ]
-        map = AffineMap(len(sizes), 0, tuple(AffineDimExpr(loop) for loop in walked))
+        map = AffineMap(len(sizes), 0, tuple(places))
         layout = layout_of(map, shape, None, sizes, (batch, own, around))
         if split:
             parts = Axis(_known_size(sizes[k[-1]]) // unit[0], unit[0] if own_loops else 0)

@@ -21,6 +21,7 @@ from xdsl_spirv.passes.kernel.attention_numbers import moved_type, round_numbers
 from xdsl_spirv.passes.kernel.elements import HIGH_HALF, components_of, convert_factor
 from xdsl_spirv.passes.kernel.packed import as_one
 from xdsl_spirv.passes.kernel.result_tile import offset_along
+from xdsl_spirv.passes.kernel.unpacked import UnitSource
 from xdsl_spirv.passes.schedule.attention_lanes import FIRST, OUTER, SECOND, SHARED, E, LanesPlan
 
 
@@ -30,8 +31,11 @@ class Elements:
     def __init__(self, b: KernelEmitter, plan: LanesPlan, batch: Index):
         self.b, self.plan = b, plan
         self.views: dict[tuple[SSAValue, int], SSAValue] = {}
+        unpackings = {name: plan.unpacking(name) for name in plan.op.named}
+        self.units = {name: UnitSource(b, of, batch) for name, of in unpackings.items() if of}
+        names = [name for name in plan.op.named if name not in self.units]
         # In units of one load or store.
-        self.layouts = {n: plan.layout(n).in_vectors(SECOND, plan.vector(n)) for n in plan.op.named}
+        self.layouts = {n: plan.layout(n).in_vectors(SECOND, plan.vector(n)) for n in names}
         self.starts = {
             name: b.plus(self._along(name, OUTER, batch), layout.start)
             for name, layout in self.layouts.items()
@@ -53,6 +57,9 @@ class Elements:
     def load(self, name: str, key: Index, lane: Index) -> list[SSAValue]:
         """Loads the lane's vectors in their stored type; missing vectors have any value."""
         b, width = self.b, self.plan.vector(name)
+        if name in self.units:
+            vectors = (b.index_inside(exists, n) for n, exists in self._vectors(name, lane))
+            return [part for number in vectors for part in self.units[name].load(key, number)]
         start = b.plus(self.starts[name], self._along(name, FIRST, key))
         view = self._view(name, width)
         loaded: list[SSAValue] = []
@@ -71,6 +78,10 @@ class Elements:
     def numbers(self, name: str, vectors: Sequence[SSAValue]) -> list[SSAValue]:
         """The elements of vectors as f32."""
         element = self.plan.element_of(name)
+        if name in self.units:
+            source = self.units[name]
+            units = (vectors[i : i + source.loads] for i in range(0, len(vectors), source.loads))
+            vectors = [four for unit in units for four in source.code(unit, 0).elements()]
         return [x for loaded in vectors for x in self._wide(loaded, element)]
 
     def _wide(self, loaded: SSAValue, element: Attribute) -> list[SSAValue]:

@@ -14,12 +14,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd, inf, prod
 
+from xdsl.dialects import linalg
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import AttentionLanesAttr, AttentionOp, bit_width
 from xdsl_spirv.dialects.schedule.attention import LOOPS
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, typical
-from xdsl_spirv.passes.schedule.attention import FLOATS, MOST_BITS, D, E, M, N, OfAttention
+from xdsl_spirv.passes.analysis.contraction import element_type
+from xdsl_spirv.passes.analysis.epilogue import definition
+from xdsl_spirv.passes.analysis.unpacking import VECTOR, Unpacking, unpacking_of
+from xdsl_spirv.passes.schedule.attention import (
+    FLOATS,
+    MOST_BITS,
+    D,
+    E,
+    M,
+    N,
+    OfAttention,
+    drop_guards,
+)
 from xdsl_spirv.passes.schedule.kinds import check
 from xdsl_spirv.targets import Target
 from xdsl_spirv.targets.model import LanesModel
@@ -128,9 +141,32 @@ class LanesPlan(OfAttention):
         shape = super().shape_of(name)
         return shape[1:] if name == "result" and self.parts > 1 else shape
 
+    def unpacking(self, name: str) -> Unpacking | None:
+        """How the kernel computes keys or values, a vector at a time; None if it reads them."""
+        value = self.value(name)
+        op = None if value is None else definition(value)
+        if name not in ("k", "v") or not isinstance(op, linalg.ops.GenericOp):
+            return None
+        first, loops = len(self.op.sizes) - len(LOOPS), self.LOOPS_OF[name]
+        groups = self.batch_loops[OUTER], *(range(first + n, first + n + 1) for n in loops)
+        sizes, width = self.sizes.loops, self.vector(name)
+        found = unpacking_of(op, self.map_of(name), sizes, groups, width)
+        if found is None or found.size != width:
+            return None
+        planes = [replace(plane, layout=drop_guards(plane.layout)) for plane in found.planes]
+        return replace(found, planes=tuple(planes))
+
+    def stored_bits(self, name: str) -> int:
+        """Bits of an operand's element in memory, of its narrowest plane where it is computed."""
+        value = self.value(name)
+        op = None if value is None else definition(value)
+        if name not in ("k", "v") or not isinstance(op, linalg.ops.GenericOp):
+            return bit_width(self.element_of(name))
+        return min(bit_width(element_type(plane)) for plane in op.inputs)
+
     def width(self, name: str) -> int:
         """Elements of an operand's second loop that are moved at a time."""
-        bits = bit_width(self.element_of(name))
+        bits = self.stored_bits(name)
         most = MOST_BITS // bits
         run = gcd(self.layout(name).run(SECOND), most)
         if name == "result":
@@ -155,7 +191,8 @@ class LanesPlan(OfAttention):
         width, lanes = self.width(name), self.schedule.lanes.data
         if name in ("k", "v"):
             extent = typical(self.sizes.extents[D if name == "k" else E])
-            while width > 1 and extent // width < lanes and extent % (lanes * width // 2) == 0:
+            least = 1 if self.stored_bits(name) > 8 else VECTOR
+            while width > least and extent // width < lanes and extent % (lanes * width // 2) == 0:
                 width //= 2
         return width
 
@@ -189,7 +226,7 @@ class LanesPlan(OfAttention):
 
     def pieces(self, name: str) -> int:
         """Pieces of keys or values that are large enough for a load."""
-        bits = self.vector(name) * bit_width(self.element_of(name))
+        bits = self.vector(name) * self.stored_bits(name)
         return self.vectors(name) * max(1, bits // self.model.least_bits)
 
     def share(self, name: str) -> int:
@@ -253,6 +290,10 @@ class LanesPlan(OfAttention):
             if not isinstance(self.element_of(name), FLOATS):
                 yield f"{name} is {self.element_of(name)}: f16, bf16 or f32 would do"
                 return
+            value = self.value(name)
+            of_kernel = value is not None and isinstance(definition(value), linalg.ops.GenericOp)
+            if of_kernel and name in ("k", "v") and self.unpacking(name) is None:
+                yield f"{name} is not computed from integers in whole vectors"
         if schedule.keys.data & (schedule.keys.data - 1):
             yield f"{schedule.keys.data} keys at a time: a power of two would do"
         if schedule.lanes.data > target.subgroup_size:
@@ -287,7 +328,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
     if rows > model.most_rows:
         rows, across, subgroups = model.most_rows, "rows", model.subgroups_across_rows
     rows, subgroups = max(1, rows), min(subgroups, target.residency.subgroups)
-    least = model.side_by_side // (first.vector("k") * bit_width(first.element_of("k")) // 8)
+    least = model.side_by_side // (first.vector("k") * first.stored_bits("k") // 8)
     most = min(target.subgroup_size, _power_of_two(max(map(first.vectors, "kv"))))
     lanes = min(least, most)
     while True:
@@ -308,7 +349,7 @@ def choose_lanes(op: AttentionOp, target: Target) -> AttentionLanesAttr:
             lanes *= 2
             plan = replace(plan, schedule=plan.schedule.replace_values(lanes=lanes))
     loaded = sum(
-        plan.share(name) * plan.vector(name) * bit_width(plan.element_of(name)) // 32 or 1
+        plan.share(name) * plan.vector(name) * plan.stored_bits(name) // 32 or 1
         for name in ("k", "v")
     )
     # A processor's registers are few anyway: there more keys are more work between two exchanges.

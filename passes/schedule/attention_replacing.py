@@ -7,11 +7,11 @@ known only when the program runs are computed in the dispatch from its operands'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from xdsl.dialects import tensor
+from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     FloatAttr,
@@ -34,15 +34,26 @@ from xdsl_spirv.dialects.schedule import (
 )
 from xdsl_spirv.dialects.schedule.attributes import DYNAMIC
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic, static, symbol
+from xdsl_spirv.passes.analysis.contraction import element_type
+from xdsl_spirv.passes.analysis.linalg_code import make_generic
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent, extents
 from xdsl_spirv.passes.analysis.values import erase_unused_ops
 from xdsl_spirv.passes.graph.attention_patterns import Band
 from xdsl_spirv.passes.graph.element_trees import Index, NotTraced, Piece, Place, index_of_loop
 from xdsl_spirv.passes.schedule.attention_choice import choose_attention
 from xdsl_spirv.passes.schedule.attention_lanes import LanesPlan, parts_for
+from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.targets import Target
 
 Operand = tuple[SSAValue, Place]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """An operation that computes keys or values, and the operands that it reads."""
+
+    op: linalg.ops.GenericOp
+    planes: Sequence[Operand]
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,8 @@ class Attention:
     band: Band
     nan_to_zero: bool
     narrow: bool
+    computed: dict[str, Computed]
+    """How keys (k) and values (v) are computed, where the kernel may do that."""
 
     @property
     def own(self) -> tuple[str, str, str, str]:
@@ -79,6 +92,14 @@ class Attention:
         """Returns the operands in the order of `AttentionOp.maps`."""
         more = [operand for operand in (self.mask, self.sink) if operand]
         return [self.q, self.k, self.v, self.result, *more]
+
+    @property
+    def read(self) -> list[Operand]:
+        """Returns the operands that the kernel reads."""
+        operands = {"q": self.q, "k": self.k, "v": self.v}
+        computed = self.computed
+        own = (computed[n].planes if n in computed else [of] for n, of in operands.items())
+        return [*(operand for of in own for operand in of), *self.operands[4:]]
 
 
 def _divisions(attention: Attention) -> list[tuple[str, list[int]]]:
@@ -104,7 +125,7 @@ def _divisions(attention: Attention) -> list[tuple[str, list[int]]]:
 
 
 def _pieces(attention: Attention) -> Iterable[Piece]:
-    for _, place in attention.operands:
+    for _, place in (*attention.operands, *attention.read):
         for index in place:
             yield from index
 
@@ -164,7 +185,7 @@ class _Sizes:
 
     def __init__(self, traced: Attention):
         self.traced = traced
-        self.operands = [operand for operand in traced.operands if operand is not traced.result]
+        self.operands = traced.read
         self.own = {loop: self._of_operand(loop) for loop in traced.loops}
         self.known: dict[Extent, Size] = {}
         for loop, own in self.own.items():
@@ -211,21 +232,17 @@ def replace_attention(traced: Attention, block: Block, target: Target | None) ->
     Put the dispatch in the place of the result, and erase operations that are unused then.
 
     Where the schedule's rows are few and keys many, parts of the keys are computed side by side,
-    and a second dispatch merges them. Raises `NotTraced` where no operation computes it, and
-    `ScheduleDoesNotFit` where the target has no schedule for it; nothing has changed then.
+    and a second dispatch merges them. Kernels by multiply-adds compute keys and values, if they
+    can. Raises `NotTraced` where no operation computes it, and `ScheduleDoesNotFit` where the
+    target has no schedule for it; nothing has changed then.
     """
-    replacement = _Replacement(traced)
-    whole = replacement.dispatch(None)
-    dispatches = [whole]
-    if target is not None:
-        attention = next(op for op in whole.body.block.ops if isinstance(op, AttentionOp))
-        schedule = choose_attention(attention, target)
-        parts = 1
-        if isinstance(schedule, AttentionLanesAttr):
-            parts = parts_for(LanesPlan(attention, schedule, target), _most_keys(traced))
-        if parts > 1 and replacement.can_merge:
-            partial = replacement.dispatch(parts)
-            dispatches = [partial, replacement.merge(partial.outputs[0])]
+    before = replace(traced, computed={})
+    try:
+        dispatches = _build(traced if target is not None else before, target)
+    except (NotTraced, ScheduleDoesNotFit):
+        if not traced.computed:
+            raise
+        dispatches = _build(before, target)
     result, _ = traced.result
     owner = result.owner
     assert isinstance(owner, Operation)
@@ -237,9 +254,32 @@ def replace_attention(traced: Attention, block: Block, target: Target | None) ->
     erase_unused_ops(block, _is_pure)
 
 
+def _build(traced: Attention, target: Target | None) -> list[DispatchOp]:
+    """The dispatches of an attention; only kernels by multiply-adds compute keys and values."""
+    replacement = _Replacement(traced)
+    whole = replacement.dispatch(None)
+    if target is None:
+        return [whole]
+    attention = next(op for op in whole.body.block.ops if isinstance(op, AttentionOp))
+    try:
+        schedule = choose_attention(attention, target)
+        if traced.computed and not isinstance(schedule, AttentionLanesAttr):
+            raise ScheduleDoesNotFit("matrices read keys and values from memory")
+    except ScheduleDoesNotFit:
+        whole.erase()
+        raise
+    if not isinstance(schedule, AttentionLanesAttr):
+        return [whole]
+    parts = parts_for(LanesPlan(attention, schedule, target), _most_keys(traced))
+    if parts == 1 or not replacement.can_merge:
+        return [whole]
+    partial = replacement.dispatch(parts)
+    return [partial, replacement.merge(partial.outputs[0])]
+
+
 def _most_keys(traced: Attention) -> int | None:
     """Number of keys there is room for, if they are a part of a tensor of a known size."""
-    value, place = traced.k
+    value, place = traced.computed["k"].planes[0] if "k" in traced.computed else traced.k
     if isinstance(value.owner, tensor.ExtractSliceOp):
         value = value.owner.source
     assert isinstance(value.type, TensorType)
@@ -256,6 +296,7 @@ class _Replacement:
     def __init__(self, traced: Attention):
         self.traced = traced
         loops = _Loops(traced)
+        self.place_map = loops.map
         self.maps = [loops.map(place) for _, place in traced.operands]
         sizes = _Sizes(traced)
         self.operands = sizes.operands
@@ -290,13 +331,17 @@ class _Replacement:
             None if size is None else IntegerAttr(DYNAMIC if is_dynamic(size) else size, i64)
             for size in (*self.bounds, parts)
         )
-        q, k, v = (inside[value] for value, _ in (traced.q, traced.k, traced.v))
+        maps, known = [*self.maps[:3], result_map, *self.maps[4:]], inside | {}
+        for number, (name, (value, _)) in enumerate({"k": traced.k, "v": traced.v}.items(), 1):
+            if own := traced.computed.get(name):
+                known[value], maps[number] = self._compute(own, maps[number], inside, body, code)
+        q, k, v = (known[value] for value, _ in (traced.q, traced.k, traced.v))
         mask, sink = (operand and inside[operand[0]] for operand in (traced.mask, traced.sink))
         attention = AttentionOp(
             (q, k, v, mask, sink),
             empty.tensor,
             [DYNAMIC if is_dynamic(size) else size for size in self.loops],
-            [*self.maps[:3], result_map, *self.maps[4:]],
+            maps,
             numbers,
             scale=FloatAttr(traced.scale, f32),
             cap=None if traced.cap is None else FloatAttr(traced.cap, f32),
@@ -309,6 +354,37 @@ class _Replacement:
         assert attention.result is not None
         body.add_ops([empty, attention, YieldOp(attention.result)])
         return DispatchOp(inputs, [type], Region(body))
+
+    def _compute(
+        self,
+        computed: Computed,
+        map: AffineMap,
+        inside: dict[SSAValue, SSAValue],
+        body: Block,
+        code: SizeCode,
+    ) -> tuple[SSAValue, AffineMap]:
+        """Computes an operand in the dispatch, a dimension for each loop; returns its map, too."""
+        loops = sorted(map.used_dims())
+        sizes = [self.loops[loop] for loop in loops]
+        known = [DYNAMIC_INDEX if is_dynamic(size) else size for size in sizes]
+        type = TensorType(element_type(computed.op.results[0]), known)
+        empty = tensor.EmptyOp([code.value(size) for size in sizes if is_dynamic(size)], type)
+        own: list[AffineExpr] = [AffineConstantExpr(0)] * len(self.loops)
+        for dimension, loop in enumerate(loops):
+            own[loop] = AffineDimExpr(dimension)
+        maps = [
+            self.place_map(place).replace_dims_and_symbols(own, [], len(loops), 0)
+            for _, place in computed.planes
+        ]
+        generic = make_generic(
+            [inside[value] for value, _ in computed.planes],
+            empty.tensor,
+            [*maps, AffineMap.identity(len(loops))],
+            computed.op.body.clone(),
+        )
+        body.add_ops([empty, generic])
+        places = tuple(AffineDimExpr(loop) for loop in loops)
+        return generic.results[0], AffineMap(len(self.loops), 0, places)
 
     def _rows_and_width(self) -> tuple[list[Size], int]:
         """The sizes of the batch's and the queries' loops, and the length of a value."""

@@ -32,9 +32,11 @@ from xdsl_spirv.passes.analysis.contraction import (
     contraction_of,
     element_type,
 )
+from xdsl_spirv.passes.analysis.linalg_code import maps_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops, generalize, is_pointwise
-from xdsl_spirv.passes.analysis.sizes import equal_extents
+from xdsl_spirv.passes.analysis.sizes import equal_extents, extents
 from xdsl_spirv.passes.analysis.target import find_target
+from xdsl_spirv.passes.analysis.unpacking import unpacks
 from xdsl_spirv.passes.analysis.values import is_zero
 from xdsl_spirv.passes.graph.attention_patterns import (
     Band,
@@ -62,7 +64,12 @@ from xdsl_spirv.passes.graph.element_trees import (
 from xdsl_spirv.passes.graph.grouping import users_of
 from xdsl_spirv.passes.graph.loops_fusion import drop_unused_results
 from xdsl_spirv.passes.schedule.attention import FLOATS
-from xdsl_spirv.passes.schedule.attention_replacing import Attention, Operand, replace_attention
+from xdsl_spirv.passes.schedule.attention_replacing import (
+    Attention,
+    Computed,
+    Operand,
+    replace_attention,
+)
 from xdsl_spirv.passes.schedule.kinds import ScheduleDoesNotFit
 from xdsl_spirv.passes.schedule.paths import ATTENTION, note_before_schedules
 from xdsl_spirv.targets import Target
@@ -175,10 +182,16 @@ class _Match:
         self.whole = {queries, "n", "d", "e"}
         q, k = self._first(scores, queries)
         self.narrow |= _is_narrow(self._between(scores))
+        values = self._unwiden(v, self.places[1])
+        computed = {
+            name: found
+            for name, (value, place) in (("k", k), ("v", values))
+            if value is not q[0] and (found := self._find_computed(value, place))
+        }
         attention = Attention(
             q,
             k,
-            self._unwiden(v, self.places[1]),
+            values,
             self.mask,
             of_rows,
             self._result(),
@@ -190,6 +203,7 @@ class _Match:
             self.band,
             nan_to_zero,
             self.narrow,
+            computed,
         )
         if self.finite and not self._sees_some(queries):
             raise NotTraced("a row may see no key, and the mask is not infinity")
@@ -295,6 +309,24 @@ class _Match:
         if _loops_of(q[1]) & {"n", "e"} or _loops_of(k[1]) & {rows, "e"}:
             raise NotTraced("scores are not a product of queries and keys")
         return q, k
+
+    def _find_computed(self, value: SSAValue, place: Place) -> Computed | None:
+        """The operation that computes an operand from narrow integers, and its operands."""
+        op = value.owner
+        if not isinstance(op, linalg.ops.GenericOp) or not unpacks(op):
+            return None
+        *reads, write = maps_of(op)
+        loops = loops_at(write, place)
+        planes = [
+            self._unwiden(plane, through(read, loops))
+            for plane, read in zip(op.inputs, reads, strict=True)
+        ]
+        pairs = zip(planes, op.inputs, strict=True)
+        fits = all(
+            element_type(plane) == element_type(given) and not any(map(is_dynamic, extents(plane)))
+            for (plane, _), given in pairs
+        )
+        return Computed(op, planes) if fits else None
 
     def _unscale(self, value: SSAValue, place: Place) -> Operand:
         """An operand before it was multiplied by a constant."""

@@ -144,6 +144,18 @@ def test_small_keys_and_values_give_nearly_the_logits_of_f16(cache: str, tmp_pat
     assert state_bytes(p, 48, cache) < 0.57 * state_bytes(p, 48, "f16")
 
 
+def test_a_token_reads_small_keys_and_values_where_they_lie(tmp_path: Path):
+    """No kernel more than with f16 in 8-bit floats; with integers those that find new scales."""
+    path, counts = tmp_path / "x.gguf", dict[str, int]()
+    write_model(path, Shape(blocks=1))
+    for cache in ("f16", "f8E5M2", "i8"):
+        program = compile_model(import_gguf(path, context=48, cache=cache), "lavapipe")
+        names = [layer.entry_point for layer in program.function("decode").layers]
+        counts[cache] = len(names)
+        assert not [name for name in names if name.startswith("elementwise_1x2xDx")], names
+    assert counts["f8E5M2"] == counts["f16"] == counts["i8"] - 3
+
+
 @pytest.mark.long
 @pytest.mark.vulkan
 @pytest.mark.parametrize("cache", LEAST)

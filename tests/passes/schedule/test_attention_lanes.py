@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from xdsl.parser import Parser
 
+from xdsl_spirv.compare.check import check
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionLanesAttr, AttentionMergeOp
 from xdsl_spirv.interpreter import interpret
@@ -163,6 +164,81 @@ def test_lanes_have_scores_of_their_own(
     assert not checks.report.findings, str(checks.report)
     expected = case.expected(q, k, v, keys - 1)
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=2e-5)
+
+
+STORED = {
+    "i8": """%w = arith.sitofp %x : i8 to f32
+      %dw = arith.extf %d : f16 to f32
+      %y = arith.mulf %w, %dw : f32
+      %z = arith.truncf %y : f32 to f16""",
+    "e5m2": """%h = arith.extui %x : i8 to i16
+      %c = arith.constant 8 : i16
+      %y = arith.shli %h, %c : i16
+      %f = arith.bitcast %y : i16 to f16
+      %z = arith.mulf %f, %d : f16""",
+}
+
+
+def write_computed(case: AttentionWorkload, stored: str) -> str:
+    """An attention whose keys and values are computed from bytes, with a factor of each row."""
+    text = case.text()
+    for name, width in (("k", case.d), ("v", case.e)):
+        shape = f"{case.batch}x{case.heads}x{case.n}x"
+        type, given = f"tensor<{shape}{width}xf16>", f"%{name} : tensor<{shape}{width}xf16>"
+        assert text.count(given) == 1
+        text = text.replace(
+            given, f"%q{name} : tensor<{shape}{width}xi8>, %d{name} : tensor<{shape}1xf16>"
+        )
+        loops = "affine_map<(b, h, n, d) -> (b, h, n, d)>"
+        text = text.replace(
+            " {\n",
+            f""" {{
+    %e{name} = tensor.empty() : {type}
+    %{name} = linalg.generic {{indexing_maps = [{loops}, affine_map<(b, h, n, d) -> (b, h, n, 0)>,
+        {loops}], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}}
+        ins(%q{name}, %d{name} : tensor<{shape}{width}xi8>, tensor<{shape}1xf16>)
+        outs(%e{name} : {type}) {{
+    ^bb0(%x: i8, %d: f16, %before: f16):
+      {STORED[stored]}
+      linalg.yield %z : f16
+    }} -> {type}
+""",
+            1,
+        )
+    return text
+
+
+@pytest.mark.parametrize(
+    ("target", "stored", "case", "count"),
+    [
+        ("lavapipe", "i8", AttentionWorkload(1, 2, 1, 40, 64, 32, sink=True), 1),
+        ("nvidia-h200", "e5m2", AttentionWorkload(2, 3, 4, 70, 48, 64, mask="scores"), 1),
+        ("qualcomm-adreno", "i8", AttentionWorkload(1, 2, 3, 37, 20, 8, mask="causal"), 1),
+        ("lavapipe", "e5m2", AttentionWorkload(1, 2, 2, 37, 10, 12), 2),
+    ],
+)
+def test_keys_and_values_are_computed_where_they_are_read(
+    target: str, stored: str, case: AttentionWorkload, count: int, spirv_val: str
+):
+    """Heads that no word of bytes divides are computed by a kernel of their own."""
+    program = compile_module(parse_text(write_computed(case, stored), ctx=context()), target)
+    names = [layer.entry_point for layer in program.layers]
+    assert len([name for name in names if "merge" not in name]) == count, names
+    for code in program.code.values():
+        assert khronos.spirv_val(code.binary) == ""
+    draw, inputs = np.random.default_rng(2), dict[str, Any]()
+    for name, array in case.inputs(np.random.default_rng(1)).items():
+        if name not in ("k", "v"):
+            inputs[name] = array
+            continue
+        inputs[f"q{name}"] = draw.integers(-60, 60, array.shape).astype(np.int8)
+        factors = draw.random((*array.shape[:-1], 1)) * (0.03 if stored == "i8" else 1.0)
+        inputs[f"d{name}"] = factors.astype(np.float16)
+    inputs = {n: inputs[n] for n in program.manifest.arguments}
+    checks = Checks.of("all")
+    results = run(program, inputs, checks=checks)
+    assert not checks.report.findings, str(checks.report)
+    assert all(each.passed for each in check(program, inputs, results))
 
 
 def test_two_dispatches_where_queries_are_few(form_attention: FormAttention):
