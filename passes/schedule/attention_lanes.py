@@ -142,7 +142,7 @@ class LanesPlan(OfAttention):
         return shape[1:] if name == "result" and self.parts > 1 else shape
 
     def unpacking(self, name: str) -> Unpacking | None:
-        """How the kernel computes keys or values, a vector at a time; None if it reads them."""
+        """Returns the computation of keys or values, a vector at a time; None if they are read."""
         value = self.value(name)
         op = None if value is None else definition(value)
         if name not in ("k", "v") or not isinstance(op, linalg.ops.GenericOp):
