@@ -1,4 +1,4 @@
-"""The accesses, orders and demands that the execution of a kernel records."""
+"""The accesses, orders and conditions (demands) that the symbolic execution of a kernel records."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Access:
     near: frozenset[int]
     """The intervals between barriers of the subgroup in which the access may happen."""
     matrix: Attribute | None = None
-    """The type of a cooperative matrix, if the whole subgroup makes the access."""
+    """The type of a cooperative matrix, if the whole subgroup makes the access together."""
 
     split: tuple[tuple[tuple[int, Term], ...], ...] = ()
     """The digits of each index, with their factors."""
     free: tuple[Term, ...] = ()
-    """Numbers that take all values: the row and the column of a matrix's element."""
+    """Symbols that stand for any number: the row and the column of a matrix's element."""
     stated: tuple[Term, ...] = ()
-    """Facts about the digits of indexes, one of which it has."""
+    """Statements about the index's digits, of which `digits` is built."""
 
     @cached_property
     def digits(self) -> Sequence[Term]:
@@ -51,7 +51,7 @@ class Access:
 
     @property
     def kind(self) -> int:
-        """The kind of storage: barriers list those that they order."""
+        """The kind of storage, as the storage bits of a barrier name it."""
         return {StorageClass.Workgroup: WORKGROUPS, StorageClass.Image: IMAGES}.get(
             self.place.storage, BUFFERS
         )
@@ -87,7 +87,7 @@ class Ticket:
 
 @dataclass(frozen=True)
 class Demand:
-    """A condition `wrong` that must not hold in any invocation at an instruction."""
+    """A condition `wrong` that must be false in every invocation at an instruction."""
 
     question: str
     what: str

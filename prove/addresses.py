@@ -95,11 +95,11 @@ class AddressExecutor(ImageExecutor):
         return Place(self.addresses[name], PHYSICAL, type.pointee, (start,), type.pointee)
 
     def convert_address(self, op: Operation, operands: Sequence[Value]) -> tuple[Value, ...]:
-        """An address as a pointer, or a pointer as an address."""
+        """Converts an address to a pointer, or a pointer to an address."""
         if isinstance(op, ConvertPtrToUOp):
             place = operands[0]
             if not isinstance(place, Place) or not isinstance(place.root, Address):
-                raise Unsupported("a pointer whose variable is not known", op)
+                raise Unsupported("it is not known which variable a pointer points to", op)
             term = place.root.term + place.path[0].term
             return (Scalar(resize(term, width(op.results[0].type), False)),)
         assert isinstance(op, ConvertUToPtrOp)
@@ -109,7 +109,7 @@ class AddressExecutor(ImageExecutor):
         known = self.pushed | self.members
         named = [(n, t, a) for a in addends for n, t in known.items() if a[0] == 1 and t.eq(a[1])]
         if len(named) != 1:
-            raise Unsupported("an address that is not one number of the launch and an offset", op)
+            raise Unsupported("an address is not a number of the launch plus an offset", op)
         name, term, addend = named[0]
         place = self.address(name, term, op.results[0].type)
         offset = place.path[0].term
@@ -118,14 +118,14 @@ class AddressExecutor(ImageExecutor):
         return (replace(place, path=(Scalar(z3.simplify(offset)),)),)
 
     def chain(self, base: Value, indexes: Sequence[Scalar], op: Operation) -> Place:
-        """The pointer to a part; of physical memory, it adds to the offset in bytes."""
+        """Returns the pointer to a part; in physical memory it adds to the offset in bytes."""
         if not isinstance(base, Place) or not isinstance(base.root, Address):
             return super().chain(base, indexes, op)
         offset, type = base.path[0].term, base.type
         for index in indexes:
             part = self.part_type(type, index)
             if isinstance(type, MatrixType):
-                raise Unsupported("a part of a matrix at an address", op)
+                raise Unsupported("parts of a matrix in physical memory are not supported", op)
             if isinstance(type, StructType):
                 offset = offset + member_offsets(type)[known_number(index.term) or 0]
             else:
@@ -134,14 +134,14 @@ class AddressExecutor(ImageExecutor):
         return replace(base, path=(Scalar(z3.simplify(offset)),), type=type)
 
     def read_address(self, place: Place, op: Operation, unwritten: bool) -> Place:
-        """The address that a member of a block holds which is never written."""
+        """Returns the address in a member of a block that is never written."""
         name = self._name_place(place) if unwritten and not isinstance(place.root, Address) else ""
         if not name:
-            raise Unsupported("an address in memory, at a place that is not known", op)
+            raise Unsupported("an address is read from memory at an unknown index", op)
         return self.address(name, None, place.type)
 
     def name_members(self, place: Place, value: Value) -> None:
-        """Keeps the integers of a part of a block by their names in premises."""
+        """Records the integers in a part of a block under their names for premises."""
         pending = [(self._name_place(place), place.type, value)]
         while pending and pending[-1][0]:
             name, type, value = pending.pop()
@@ -152,7 +152,7 @@ class AddressExecutor(ImageExecutor):
                 self.members[name] = value.term
 
     def _name_place(self, place: Place) -> str:
-        """The name of a known part of a block; nothing for any other place."""
+        """The name of a part of a block that is at a known place; None for other places."""
         name, type = self.name_of(place.root), place.whole
         for index in place.path:
             if isinstance(type, RuntimeArrayType) or not z3.is_bv_value(index.term):

@@ -1,9 +1,8 @@
 """
-Finds the values that decide an access's place or a path, or that divide.
-
-A question never depends on other values (the sums of a matrix multiplication, say): they need no
-terms. The search goes backwards from indexes, conditions and divisors, through block arguments,
-calls, and the stores to variables that are loaded.
+Finds the values that questions depend on: indexes of accesses, conditions of branches, and
+divisors. Other values, such as the sums of a matrix multiplication, need no terms. The search goes
+backwards from indexes, conditions and divisors, through block arguments, calls, and the stores to
+variables that are loaded.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def find_deciding(module: structure.ModuleOp) -> set[SSAValue]:
 
 
 def _roots(op: Operation) -> Iterator[SSAValue]:
-    """The operands that decide something themselves."""
+    """The operands of an instruction that questions depend on directly."""
     if type(op) in UNDEFINED or isinstance(op, memory.AccessChain | MatrixMemoryOperation):
         yield from op.operands
     elif isinstance(op, flow.BranchConditionalOp | flow.SwitchOp):
@@ -68,7 +67,10 @@ def _roots(op: Operation) -> Iterator[SSAValue]:
 def _list_passed(
     op: Operation, module: structure.ModuleOp
 ) -> Iterator[tuple[Sequence[SSAValue], Sequence[SSAValue]]]:
-    """Values, and those that become them: arguments of blocks and calls, results."""
+    """
+    Yields pairs of a value and the value that it is passed on to: arguments of blocks and calls,
+    results.
+    """
     match op:
         case flow.BranchOp():
             yield op.target.args, op.operands

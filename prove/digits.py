@@ -1,10 +1,11 @@
 """
-Says of indexes such as `row * 300 + column` that row and column are their digits.
+Adds facts that row and column are the digits of an index such as `row * 300 + column`.
 
     column < 300, no overflow  =>  quotient(index) == row, remainder(index) == column
 
-Equal indexes then have equal rows and columns: bit-vectors alone do not show that in useful time.
-The quotient is a function of which a solver knows these facts only, so that it divides nothing.
+Equal indexes then have equal rows and columns: solvers do not find that from bit-vectors alone in
+useful time. The quotient is an unknown function with these facts, so that a solver does not compute
+divisions.
 """
 
 from __future__ import annotations
@@ -57,8 +58,7 @@ def _find_rest(term: Term, times: int, factor: int, ranges: Ranges) -> int:
     """
     A bound for the addends that a factor does not divide.
 
-    Ranges may know a sum of addends such as `column`, which a guard compares, and none of the
-    addends.
+    Ranges may bound a sum such as `column`, which a guard compares, without bounding its addends.
     """
     divided = [f % factor == 0 for f, _ in list_addends(term, times)]
     if all(divided):

@@ -1,5 +1,5 @@
 """
-Whether two modules compute the same for all contents of their buffers.
+Checks whether two modules compute the same for all contents of their buffers.
 
 Both kernels are executed invocation by invocation on memory of bytes whose contents are symbols.
 The second refines the first: where the first has defined behaviour and stores a defined value, so
@@ -89,7 +89,7 @@ class Verdict:
     solver: str = ""
     seconds: float = 0.0
     uninterpreted: int = 0
-    """The instructions of which only equal operands, equal results was known."""
+    """Number of instructions of which only this is known: equal operands give equal results."""
 
 
 class Launch(Executor):
@@ -109,14 +109,19 @@ class Launch(Executor):
         size = workgroup_size(context, function)
         places = list(_invocations(self.grid, size))[:invocations]
         if len(places) > INVOCATIONS:
-            raise Unsupported(f"a launch of {len(places)} invocations: give a smaller grid")
+            raise Unsupported(
+                f"a launch of {len(places)} invocations is too large: give a smaller grid"
+            )
         for self.ids in places:
             self.several = len(places) > 1
             self.guard = ALWAYS
             self.call(function, [])
 
     def initial(self, key: Hashable) -> Value:
-        """Contents are symbols, a word each; Private variables and others begin undefined."""
+        """
+        The initial value of memory: a symbol for each word of a buffer; other variables are
+        undefined.
+        """
         if not isinstance(key, tuple) or key[0] != "byte":
             op = self.symbols[str(key)]
             assert isinstance(op, GlobalVariableOp)
@@ -146,7 +151,7 @@ class Launch(Executor):
         if isinstance(place.root, tuple) and place.root[0] == "built-in":
             return self._built_in(place)
         if place.storage not in READABLE:
-            raise Unsupported(f"memory of storage class {place.storage.name}", op)
+            raise Unsupported(f"memory of storage class {place.storage.name} is not supported", op)
         return self._read(place.root, self._offset(place), place.type)
 
     def _read(self, root: Hashable, offset: int, type: Attribute) -> Value:
@@ -164,7 +169,7 @@ class Launch(Executor):
     def store(self, place: Place, value: Value, op: Operation) -> None:
         """Writes bytes."""
         if place.storage not in READABLE:
-            raise Unsupported(f"memory of storage class {place.storage.name}", op)
+            raise Unsupported(f"memory of storage class {place.storage.name} is not supported", op)
         self._write(place.root, self._offset(place), place.type, value)
 
     def _write(self, root: Hashable, offset: int, type: Attribute, value: Value) -> None:
@@ -191,7 +196,7 @@ class Launch(Executor):
         for index in place.path:
             number = known_number(index.term)
             if number is None:
-                raise Unsupported("an address that depends on contents")
+                raise Unsupported("an address depends on contents of buffers")
             if isinstance(type, StructType):
                 offset += member_offsets(type)[number]
             else:
@@ -206,7 +211,7 @@ class Launch(Executor):
             return Scalar(self._number(str(place.root[1])))
         numbers = self.ids.get(str(place.root[1]))
         if numbers is None:
-            raise Unsupported(f"the built-in {place.root[1]}")
+            raise Unsupported(f"the built-in {place.root[1]} is not supported")
         leaves = [Scalar(constant_term(n, i32)) for n in numbers]
         if place.path:
             return leaves[known_number(place.path[0].term) or 0]
@@ -232,7 +237,10 @@ class Launch(Executor):
         self, op: group.GroupNonUniformShuffleOp | rotate.GroupNonUniformRotateKHROp,
         operands: Sequence[Value],
     ) -> Value:  # fmt: skip
-        """The value of another invocation: an unknown function of the value and its number."""
+        """
+        The value that another invocation has: an unknown function of this value and the
+        invocation's number.
+        """
         value, number, *cluster = operands
         source = number.term
         if isinstance(op, rotate.GroupNonUniformRotateKHROp):
@@ -246,7 +254,7 @@ class Launch(Executor):
         return Scalar(made(value.term, source), either([value.undefined, number.undefined]))
 
     def _number(self, name: str) -> Term:
-        """A built-in number; a subgroup's are symbols."""
+        """The value of a built-in; the lane and the subgroup's size are symbols."""
         if name not in LANE:
             return z3.BitVecVal(prod(self.ids[name]), WORD)
         lane, size = (z3.BitVec(each, WORD) for each in LANE)
@@ -268,7 +276,7 @@ def word_name(root: Hashable, number: int) -> str:
 
 def _bytes(type: Attribute) -> int:
     if width(type) % 8:
-        raise Unsupported("Booleans in memory")
+        raise Unsupported("Booleans in memory are not supported")
     return scalar_bytes(type)
 
 
@@ -308,10 +316,9 @@ def compare_kernels(
     invocations: int | None = None,
 ) -> Verdict:
     """
-    Whether `after` gives what `before` gives, for all contents.
-
-    Arithmetic on floats is first the same unknown function in both; where that does not suffice,
-    the question is asked again with floats as FP theory has them.
+    Checks whether `after` gives the same results as `before`, for all contents. Arithmetic on
+    floats is first the same unknown function on both sides; if that does not suffice, the question
+    is asked again with the floats of FP theory.
     """
     verdict = _compare(before, after, entry, grid, limits, invocations, Terms())
     if verdict.result == "proved" or verdict.uninterpreted == 0:
@@ -367,7 +374,7 @@ def _verdict(answer: Answer) -> Verdict:
 
 
 def _differences(first: Launch, second: Launch) -> Iterator[Term]:
-    """Conditions under which the second launch does not refine the first."""
+    """Yields conditions under which the second launch does not refine the first."""
     yield from second.wrong
     for key in {**first.written, **second.written}:
         root, offset = key
@@ -385,8 +392,8 @@ def compare_programs(
     """`compare_kernels` for each entry point of each `spirv.module`; the first that differs."""
     pairs = [[op for op in m.walk() if isinstance(op, ModuleOp)] for m in (before, after)]
     if not pairs[0] or len(pairs[0]) != len(pairs[1]):
-        return Verdict("unknown", "only spirv.modules are compared, and their number must stay")
-    verdict = Verdict("unknown", "no entry point")
+        return Verdict("unknown", "only programs of equally many spirv.modules can be compared")
+    verdict = Verdict("unknown", "there is no entry point")
     for old, new in zip(*pairs, strict=True):
         for entry in entries(old):
             verdict = compare_kernels(old, new, entry, grid, limits)

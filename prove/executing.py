@@ -1,9 +1,9 @@
 """
 Executes functions on symbolic values: structured control flow, calls, variables, pointers.
 
-Both sides of a branch are executed under their conditions, and where they meet, variables and
-block arguments become choices. A loop is unrolled while its condition can hold, up to a limit;
-`kernel.py` replaces that by invariants. A subclass says what memory is.
+Both sides of a branch are executed under their conditions. Where they join, variables and block
+arguments become selections. A loop is unrolled while its condition can hold, up to a limit;
+`kernel.py` uses invariants instead. Subclasses define memory.
 """
 
 from __future__ import annotations
@@ -113,21 +113,21 @@ class Executor:
 
     def load(self, place: Place, op: Operation) -> Value:
         """Reads memory."""
-        raise Unsupported(f"memory of storage class {place.storage.name}", op)
+        raise Unsupported(f"memory of storage class {place.storage.name} is not supported", op)
 
     def store(self, place: Place, value: Value, op: Operation) -> None:
         """Writes memory."""
-        raise Unsupported(f"memory of storage class {place.storage.name}", op)
+        raise Unsupported(f"memory of storage class {place.storage.name} is not supported", op)
 
     def act(self, op: Operation, operands: Sequence[Value]) -> tuple[Value, ...]:
         """Executes an instruction that is not a function of its operands."""
-        raise Unsupported(f"{op.name} has no meaning as a term", op)
+        raise Unsupported(f"{op.name} is not supported", op)
 
     def check_index(self, index: Scalar, count: int, op: Operation) -> None:
-        """Sees the indexes into variables of an invocation."""
+        """Called for each index into a variable of an invocation. Does nothing here."""
 
     def see(self, op: Operation, operands: Sequence[Value]) -> None:
-        """Sees each instruction's operands."""
+        """Called with the operands of each instruction. Does nothing here."""
 
     # Functions and regions.
 
@@ -145,7 +145,7 @@ class Executor:
             self.guard = NEVER
             return None
         merged = self.merge(frame.returns)
-        # Nothing else leaves a function.
+        # Every other terminator leaves a block only.
         self.guard = guard if frame.escapes == len(frame.returns) else merged.guard
         self.state = merged.state
         return merged.arguments[0] if merged.arguments else None
@@ -171,7 +171,7 @@ class Executor:
                 raise
 
     def merge(self, edges: Sequence[Edge]) -> Edge:
-        """One edge for several."""
+        """Merges several edges into one."""
         last = edges[-1]
         if len(edges) == 1:
             return last
@@ -194,11 +194,11 @@ class Executor:
         return Scalar(constant_term(0, type), ALWAYS)
 
     def settle(self, results: Sequence[Value]) -> Sequence[Value]:
-        """The results of an instruction as they are kept."""
+        """Adjusts an instruction's results before they are kept. Returns them unchanged here."""
         return results
 
     def join(self, guard: Term, one: Value, other: Value) -> Value:
-        """The value of something where two paths meet."""
+        """Joins two values where paths meet, by a selection."""
         return choose(guard, one, other)
 
     def _value_in(self, state: State, key: Hashable) -> Value:
@@ -261,7 +261,9 @@ class Executor:
             frame.edges[header] = [e for e, guard in known_guards if not z3.is_false(guard)]
             if not frame.edges[header]:
                 return
-        raise Unsupported(f"a loop of more than {self.trips} iterations, or of unknown many", op)
+        raise Unsupported(
+            f"a loop has more than {self.trips} iterations, or their number is not known", op
+        )
 
     def jump(self, block: Block, guard: Term, arguments: Sequence[Value], frame: Frame) -> None:
         """Adds an edge into a block."""
@@ -301,11 +303,12 @@ class Executor:
         """The term that decides a branch; an undefined one is undefined behaviour."""
         self.note_undefined(both(self.guard, value.undefined), op)
         known = z3.simplify(value.term)
-        # Else as it stands: its sides are parts of indexes, of which ranges then know bounds.
+        # An unknown condition is not simplified, because its sides are parts of indexes that ranges
+        # bound.
         return known if z3.is_true(known) or z3.is_false(known) else value.term
 
     def note_undefined(self, condition: Term, op: Operation) -> None:
-        """Sees where behaviour is undefined."""
+        """Called where behaviour is undefined. Does nothing here."""
 
     def _switch(self, op: flow.SwitchOp, frame: Frame) -> None:
         selector = frame.values[op.selector]
@@ -367,13 +370,15 @@ class Executor:
         """The number of an array's elements."""
         number = getattr(length, "data", None)
         if not isinstance(number, int):
-            raise Unsupported("an array whose length a specialization constant decides")
+            raise Unsupported(
+                "a specialization constant decides an array's length: run spirv-specialize before"
+            )
         return number
 
     def chain(self, base: Value, indexes: Sequence[Scalar], op: Operation) -> Place:
         """The pointer to a part."""
         if not isinstance(base, Place):
-            raise Unsupported("a pointer whose variable is not known", op)
+            raise Unsupported("it is not known which variable a pointer points to", op)
         type = base.type
         for index in indexes:
             type = self.part_type(type, index)
@@ -389,13 +394,13 @@ class Executor:
             return type.element_type
         parts = getattr(type, "element_type", None) or getattr(type, "column_type", None)
         if parts is None or isinstance(type, CooperativeMatrixType):
-            raise Unsupported(f"an index into {type}")
+            raise Unsupported(f"{type} cannot be indexed")
         return parts
 
     def read(self, place: Value, op: Operation) -> Value:
         """Loads from a variable of the invocation, or from memory."""
         if not isinstance(place, Place):
-            raise Unsupported("a pointer whose variable is not known", op)
+            raise Unsupported("it is not known which variable a pointer points to", op)
         if place.storage not in INVOCATION:
             return self.load(place, op)
         value, type = self._value_in(self.state, place.root), place.whole
@@ -408,7 +413,7 @@ class Executor:
     def write(self, place: Value, value: Value, op: Operation) -> None:
         """Stores to a variable of the invocation, or to memory."""
         if not isinstance(place, Place):
-            raise Unsupported("a pointer whose variable is not known", op)
+            raise Unsupported("it is not known which variable a pointer points to", op)
         if place.storage not in INVOCATION:
             return self.store(place, value, op)
         old = self._value_in(self.state, place.root)
@@ -432,8 +437,8 @@ def _is_local(key: Hashable) -> bool:
 
 def order_blocks(region: Region) -> list[Block]:
     """
-    A region's blocks, each behind those that branch to it; a construct's merge block is the last,
-    and a loop's continue target stands before it.
+    Sorts a region's blocks so that each comes after the blocks that branch to it. A construct's
+    merge block is the last, a loop's continue target the last but one.
     """
     blocks = list(region.blocks)
     if len(blocks) == 1:

@@ -1,8 +1,7 @@
 """
-Floats as terms: bits wherever an instruction is exact on bits, FP theory where it rounds.
-
-FP theory has one NaN. A result of it becomes a fresh number of bits that is defined by the float
-it must encode, so that a NaN may have any payload.
+Represents floats as terms: as bits for instructions that are exact on bits, in FP theory for those
+that round. FP theory has a single NaN. Its results become fresh bits that must encode the float, so
+that a NaN may have any payload.
 """
 
 from __future__ import annotations
@@ -52,12 +51,12 @@ def _is_infinite(x: Term, type: Attribute) -> Term:
 
 
 def number(x: Term, type: Attribute) -> Any:
-    """The float that bits encode."""
+    """Returns the float that bits encode."""
     return z3.fpBVToFP(x, float_sort(type))
 
 
 def encode_float(terms: Terms, value: Any, type: Attribute) -> Term:
-    """Bits that encode a float."""
+    """Returns fresh bits that encode a float."""
     value = z3.simplify(value)
     if z3.is_fp_value(value):
         exponent, fraction = float_sort(type).ebits(), float_sort(type).sbits() - 1
@@ -88,7 +87,9 @@ def _compare_bits(function: Callable[..., Term], unordered: bool) -> Exact:
 
 
 def order_of(x: Term) -> Term:
-    """Bits of a number that is no NaN as an integer in its order; both zeros are 0."""
+    """
+    Maps the bits of a float that is not NaN to an integer with the same order; both zeros are 0.
+    """
     return z3.If(x < 0, z3.BitVecVal(1 << (x.size() - 1), x.size()) - x, x)
 
 
@@ -134,7 +135,7 @@ EXACT: dict[type[Operation], Exact] = {
 
 
 def is_comparison(op: Operation) -> bool:
-    """Whether an instruction is exact on bits, whatever floats are."""
+    """True if an instruction compares floats, which is exact on their bits."""
     return type(op) in COMPARISONS
 
 

@@ -1,9 +1,9 @@
 """
-Gives instructions on images their meaning: a texel is a part of the image, by its coordinates.
+Executes instructions on images symbolically: a texel is a part of the image, by its coordinates.
 
-The value of an image, of a sampler and of both combined is the place of its variable. Texels that
-are sampled are not accesses: no invocation writes an image that is bound to be sampled, since
-images are memory of their own, too. Nothing is known of a texel's contents.
+The value of an image, of a sampler and of both combined is the place of its variable. Sampling is
+not an access: no invocation writes to an image that is bound for sampling, because images do not
+share memory. A texel's contents are unknown.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ImageExecutor(MatrixExecutor):
             or image.root in self.aliased
         ):
             raise Unsupported(
-                "a texel of a cube, a sample, an offset, a level or a shared image", op
+                "texels of cubes, samples, offsets, levels and aliased images are not supported", op
             )
         coordinates = tuple(scalars(operands[1]))[: _count_axes(type)]
         for axis, index in enumerate(coordinates):
@@ -102,10 +102,10 @@ class ImageExecutor(MatrixExecutor):
     def _size_of(self, image: Value, axis: int) -> Term:
         """The size of an image along an axis; the last axis of an arrayed one is its layers."""
         if not isinstance(image, Place):
-            raise Unsupported("an image that depends on a condition")
+            raise Unsupported("a condition decides which image is accessed")
         places = [known_number(index.term) for index in image.path]
         if None in places:
-            raise Unsupported("an image of an array, at an index that is not known")
+            raise Unsupported("an array of images is accessed at an unknown index")
         part = "".join(f"[{place}]" for place in places)
         return self.length_of(f"size({self.name_of(image.root)}{part}).{'xyz'[axis]}")
 
@@ -113,7 +113,7 @@ class ImageExecutor(MatrixExecutor):
         assert op.result is not None
         element, type = element_of(op.result.type), _find_type(op)
         if not isinstance(element, IntegerType) or type.dim.data is Dim.Cube:
-            raise Unsupported("the size of a cube", op)
+            raise Unsupported("the size of a cube is not supported", op)
         sizes = [self._size_of(image, axis) for axis in range(_count_axes(type))]
         self.read_lengths.update(map(str, sizes))
         terms = [Scalar(resize(size, element.width.data, False)) for size in sizes]

@@ -3,8 +3,8 @@ Asks whether a read of Workgroup memory finds a number that an invocation wrote 
 
 A read is safe if some write to its element happens before it: an earlier one of the invocation
 itself, or one of another invocation with a barrier between. The other invocation is found by
-solving the write's index for the invocation's place in the workgroup; solvers check what was found.
-Nothing else is known of that invocation but the facts that hold for all.
+solving the write's index for the invocation's place in the workgroup, and solvers check the result.
+Only facts that hold for all invocations are assumed of it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _find_writers(
     solved = _solve(kernel, write, indexes)
     axes = [axis for axis, size in zip(kernel.local, kernel.size, strict=True) if size > 1]
     tried = list[list[Term]]()
-    # The invocation has the reader's place, or 0, where the index leaves it open.
+    # The invocation's place is the reader's, or 0, along axes that the index does not determine.
     for default in (lambda symbol: symbol, lambda symbol: z3.BitVecVal(0, INDEX)):
         chosen = {symbol: default(symbol) for symbol in kernel.local}
         chosen |= _to_local(kernel, solved, default(kernel.built_ins["SubgroupLocalInvocationId"]))
@@ -110,7 +110,7 @@ def _find_writers(
 
 
 def _to_local(kernel: Kernel, chosen: Mapping[Term, Term], lane: Term) -> dict[Term, Term]:
-    """The place in the workgroup of an invocation that is given by its index or its subgroup."""
+    """The place in the workgroup of an invocation that its index or its subgroup gives."""
     found = dict(chosen)
     lane = found.pop(kernel.built_ins["SubgroupLocalInvocationId"], lane)
     subgroup, index = found.pop(kernel.subgroup, None), found.pop(kernel.index(), None)
@@ -139,7 +139,7 @@ def _place_writer(
     exists = [
         z3.ULT(chosen[symbol], size) for symbol, size in zip(kernel.local, kernel.size, strict=True)
     ]
-    # Any element of a matrix is written, so that its row and column can be chosen as well.
+    # Some invocation writes each element of a matrix, so its row and column may be chosen as well.
     free = [c for c in chosen if not any(c.eq(symbol) for symbol in kernel.local)]
     for fact in kernel.facts if free else ():
         if any(c.eq(f) for c in constants_of([fact]) for f in free):
@@ -175,7 +175,7 @@ def _solve(kernel: Kernel, write: Access, indexes: Sequence[Term]) -> dict[Term,
 
 
 def _find_piece(term: Term, numbers: Sequence[Term]) -> Piece | None:
-    """The digit of one of some numbers that a term is, if it is one."""
+    """Returns the digit of one of the given numbers that a term is; None for other terms."""
     found = next((n for n in numbers if n.eq(term)), None)
     if found is not None:
         return Piece(found)

@@ -2,10 +2,10 @@
 Executes a kernel once for any invocation of any launch; records accesses, barriers and demands.
 
 Symbols have levels: symbols of the launch (grid, lengths, push constants, contents that are never
-written) are equal for all invocations, symbols of a workgroup or of an iteration between barriers
-within it, all others belong to one invocation. A second invocation has the same terms with symbols
-of its own. Each access lies in an interval between barriers. A cooperative matrix in memory is
-accessed by its subgroup: any invocation may access any of its elements.
+written) are equal for all invocations, symbols of a workgroup within that workgroup, symbols of an
+iteration between its barriers. All others belong to one invocation. A second invocation has the
+same terms with symbols of its own. Each access lies in an interval between barriers. A cooperative
+matrix in memory is accessed by its subgroup: any invocation may access any of its elements.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Kernel(AddressExecutor):
         super().__init__(module, limits)
         self.fixed = fixed
         self.exact = False
-        """Whether every launch of a program has the fixed numbers."""
+        """True if `fixed` has the numbers of every launch of a program."""
         context = Context(module, Options(), Geometry((0, 0, 0), (1, 1, 1), 32))
         specialize(context, {})
         self.model = MemoryModel(context)
@@ -130,7 +130,9 @@ class Kernel(AddressExecutor):
         self.contents: dict[str, list[tuple[Term, bool]]] = {}
         """Integers read from buffers that are never written, with their types."""
         self.elements: dict[str, tuple[str, int, list[int]]] = {}
-        """Functions that give contents: their buffers, and their offsets in bytes by argument."""
+        """
+        Functions that give a buffer's contents: the buffer, and by argument the offset in bytes.
+        """
         self.renamings: dict[int, Callable[[Term], Term]] = {}
         """The functions that give another invocation's terms, by level."""
         self.tickets: list[Ticket] = []
@@ -149,7 +151,7 @@ class Kernel(AddressExecutor):
             and storage_of(pointer) not in INVOCATION
         }
         self.aliased = find_aliases(self.symbols)
-        """The memory of variables that share it with others: each may change by a store to any."""
+        """Variables that share memory with others: a store to one may change each of them."""
         changed = {self.aliased.get(root) for root in self.written} - {None}
         self.written |= {root for root, memory in self.aliased.items() if memory in changed}
         self.counters = find_counters(self.module, self.written) - self.aliased.keys()
@@ -163,14 +165,16 @@ class Kernel(AddressExecutor):
 
         self._count_subgroups()
         self.facts_of_launches = len(self.facts)
-        """The number of facts about launches; later ones are conclusions from the kernel's code."""
+        """
+        Number of facts about launches; the facts after them are derived from the kernel's code.
+        """
 
     def _count_subgroups(self) -> None:
         """Makes the subgroup, the lane, the subgroup size and the subgroup count."""
         threads, size = prod(self.size), self._number("subgroup.size", LAUNCH)
         given, known = CONSECUTIVE in self.fixed, known_number(size)
         if given and known:
-            # Then they are parts of the invocation's index, and ranges know them.
+            # They are parts of the invocation's index then, so that ranges bound them.
             number: Term = z3.BitVecVal(-(-threads // known), 32)
             self.subgroup, lane = z3.UDiv(self.index(), size), z3.URem(self.index(), size)
         else:
@@ -194,14 +198,14 @@ class Kernel(AddressExecutor):
         self.facts += [self.consecutive] * given
 
     def _number_places(self, name: str, level: int, sizes: Iterable[int | None]) -> list[Term]:
-        """Makes a symbol for the place along each axis; 0 if the axis has one place."""
+        """Makes a symbol for the position along each axis; 0 if the axis has length 1."""
         return [
             z3.BitVecVal(0, 32) if size == 1 else self._number(f"{name}.{axis}", level)
             for axis, size in zip("xyz", sizes, strict=True)
         ]
 
     def _number(self, name: str, level: int, type: Attribute = i32) -> Term:
-        """A number of the launch that is given, or else a symbol."""
+        """A number of the launch: the given one, or else a symbol."""
         given = self.fixed.get(name)
         if given is None or not isinstance(type, IntegerType):
             return self.symbol(name, type, level)
@@ -224,7 +228,7 @@ class Kernel(AddressExecutor):
         return found
 
     def index(self) -> Term:
-        """LocalInvocationIndex."""
+        """Returns LocalInvocationIndex."""
         x, y, z = self.local
         return z3.simplify(x + y * self.size[0] + z * (self.size[0] * self.size[1]))
 
@@ -244,7 +248,9 @@ class Kernel(AddressExecutor):
         )
 
     def _semantics(self, op: ControlBarrierOp) -> Semantics:
-        """The semantics of a barrier, joined with memory barriers directly before and behind it."""
+        """
+        The semantics of a barrier, combined with memory barriers directly before and after it.
+        """
         own = self.model.semantics(op)
         before, behind = (self._fence(op, back) for back in (True, False))
         if before is None or behind is None:
@@ -267,7 +273,7 @@ class Kernel(AddressExecutor):
     def run(self) -> None:
         """Executes the entry point."""
         if any("aliased" in op.attributes for op in self.module.body.block.ops):
-            raise Unsupported("a buffer that is declared to alias another")
+            raise Unsupported("buffers that may alias (decoration Aliased) are not supported")
         self.state = {INTERVAL: self.interval(), NEAR: self.interval()}
         self.state |= {("stores", root): Log() for root in self.written - {None, ALL}}
         self.call(self.function, [])
@@ -277,7 +283,7 @@ class Kernel(AddressExecutor):
         return (self.accesses, self.barriers, self.demands, self.tickets, self.elected)
 
     def initial(self, key: Hashable) -> Value:
-        """Private variables begin with any value."""
+        """The initial value of a variable: any value for Private variables."""
         if isinstance(key, tuple):
             return Log()
         op = self.symbols[str(key)]
@@ -297,7 +303,7 @@ class Kernel(AddressExecutor):
         return super().global_value(op)
 
     def load(self, place: Place, op: Operation) -> Value:
-        """A part of the launch, the contents of a buffer, or any value."""
+        """Reads a number of the launch, the contents of a buffer, or an unknown value."""
         if isinstance(place.root, tuple):
             return self._built_in(str(place.root[1]), place)
         if place.storage is StorageClass.PushConstant:
@@ -306,7 +312,7 @@ class Kernel(AddressExecutor):
             return place
         self.check_path(place, op)
         if place.storage not in SHARED:
-            raise Unsupported(f"memory of storage class {place.storage.name}", op)
+            raise Unsupported(f"memory of storage class {place.storage.name} is not supported", op)
         self.access(place, op, False)
         memory = ALL if isinstance(place.root, Address) else place.root
         unwritten = not {memory, None} & self.written
@@ -338,7 +344,7 @@ class Kernel(AddressExecutor):
     def store(self, place: Place, value: Value, op: Operation) -> None:
         """Records a write."""
         if place.storage not in SHARED:
-            raise Unsupported(f"memory of storage class {place.storage.name}", op)
+            raise Unsupported(f"memory of storage class {place.storage.name} is not supported", op)
         self.check_path(place, op)
         self.access(place, op, True)
         if not isinstance(place.root, Address):
@@ -352,16 +358,16 @@ class Kernel(AddressExecutor):
             return
         facts, atomic = self.model.facts(op, write), isinstance(op, AtomicOperation)
         if place.storage is PHYSICAL and not atomic and not self.model.vulkan:
-            # Nothing says that it is coherent.
+            # Without the Vulkan memory model, physical memory is not known to be coherent.
             facts = replace(facts, available=SAME_INVOCATION, visible=SAME_INVOCATION, plain=True)
         between = (self.state[INTERVAL], self.state[NEAR])
         made = Access(op, place, self.guard, write, atomic, facts, *between, matrix, free=free)
         self.accesses.append(made)
 
     def check_path(self, place: Place, op: Operation) -> None:
-        """Demands that the indexes on the way to a part are inside."""
+        """Demands that each index on the path to a part is in bounds."""
         if place.storage is StorageClass.Image:
-            return  # The instruction that made the pointer to the texel was asked.
+            return  # The pointer's own instruction has the demand.
         if isinstance(place.root, Address):
             return self.demand_address(place, op)
         type = place.whole
@@ -375,7 +381,7 @@ class Kernel(AddressExecutor):
     def array_length(self, root: Hashable, depth: int) -> Term:
         """The symbol of a runtime array's length."""
         if depth > 1:
-            raise Unsupported("a runtime array that is not a member of its buffer's block")
+            raise Unsupported("a runtime array outside of a buffer's block is not supported")
         return self.length_of(f"len({self.name_of(root)})")
 
     def length_of(self, name: str) -> Term:
@@ -395,7 +401,7 @@ class Kernel(AddressExecutor):
         return name if name and name not in self.shared_names else str(root)
 
     def check_index(self, index: Scalar, count: int, op: Operation) -> None:
-        """An index below a known count."""
+        """Demands that an index is below a known length."""
         if known_number(index.term) is None or (known_number(index.term) or 0) >= count:
             self.demand_index(index, z3.BitVecVal(count, 32), op)
 
@@ -422,7 +428,7 @@ class Kernel(AddressExecutor):
         for index in place.path:
             number = known_number(index.term)
             if number is None:
-                raise Unsupported("a push constant whose place is not known")
+                raise Unsupported("push constants are read at an unknown index")
             name, type = self.name_parts(name, type)[number]
         return self._push(name, place.type)
 
@@ -461,7 +467,7 @@ class Kernel(AddressExecutor):
     # Instructions.
 
     def unset(self, type: Attribute) -> Value:
-        """Any number, for a value that was never written; a pointer leads nowhere."""
+        """The value of memory that was never written: any number; a pointer points nowhere."""
         if isinstance(type, PointerType):
             return None
         if isinstance(type, CooperativeMatrixType):
@@ -469,7 +475,7 @@ class Kernel(AddressExecutor):
         return Scalar(self.symbol(f"unset!{next(self.numbers)}", type, ONE))
 
     def settle(self, results: Sequence[Value]) -> Sequence[Value]:
-        """Replaces results by any numbers where they are undefined."""
+        """Replaces undefined results by arbitrary numbers."""
         return [map_leaves(r, self._settle_leaf) if is_number(r) else r for r in results]
 
     def _settle_leaf(self, leaf: Scalar) -> Scalar:
@@ -481,7 +487,7 @@ class Kernel(AddressExecutor):
         return Scalar(choose_term(leaf.undefined, anything, leaf.term))
 
     def see(self, op: Operation, operands: Sequence[Value]) -> None:
-        """Collects divisions and shifts without a result."""
+        """Demands that divisions and shifts have a defined result."""
         undefined = UNDEFINED.get(type(op))
         if undefined is None:
             return
@@ -503,7 +509,7 @@ class Kernel(AddressExecutor):
         if isinstance(op, AtomicOperation):
             place = operands[0]
             if not isinstance(place, Place):
-                raise Unsupported("a pointer whose variable is not known", op)
+                raise Unsupported("it is not known which variable a pointer points to", op)
             self.check_path(place, op)
             for write in [False] * (not isinstance(op, AtomicStoreOp)) + [True] * (
                 not isinstance(op, AtomicLoadOp)
@@ -551,11 +557,11 @@ class Kernel(AddressExecutor):
         return super()._compute(op, operands)
 
     def decides(self, op: Operation) -> bool:
-        """Whether an answer may depend on a result of an operation."""
+        """True if a question may depend on a result of an operation."""
         return not self.deciding.isdisjoint(op.results)
 
     def anything(self, type: Attribute) -> Value:
-        """A value on which nothing depends."""
+        """Returns any value, for results that no question depends on."""
 
         def leaf(t: Attribute) -> Value:
             if isinstance(t, CooperativeMatrixType):

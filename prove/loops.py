@@ -1,14 +1,14 @@
 """
 Executes loops of any number of iterations, and keeps the contents of memory between barriers.
 
-A loop whose exits depend on known numbers only is unrolled. Any other without barriers is executed
-once, from a state in which the variables that it changes have any value that fulfils inductive
-facts. A loop with barriers is executed three times: the first iteration up to its barrier, a
-general one, and the head of the next. Its variables are uniform in the workgroup if their terms
-are.
+A loop whose exits depend on known numbers only is unrolled. Any other loop without barriers is
+executed once, from a state in which the variables that it changes have any value that satisfies
+inductive facts. A loop with barriers is executed three times: the first iteration up to its
+barrier, a general one, and the head of the next. Its variables are uniform in the workgroup if
+their terms are.
 
-Between two barriers, shared memory changes only by stores of the invocation itself: a store of
-another one would be a race, and races are a question of their own.
+Between two barriers, an invocation sees only its own stores to shared memory: another one's store
+would be a race, which is asked separately.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ Candidate: TypeAlias = Callable[[Cells], Term]
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """One store by the invocation since the last barrier."""
+    """A store by the invocation since the last barrier."""
 
     guard: Term
     place: Place
@@ -90,7 +90,7 @@ class Log:
 
 
 class Contents:
-    """The contents of memory between two barriers: a function of the indexes."""
+    """The contents of memory between two barriers, as a function of the indexes."""
 
     def __init__(self, place: Place, epoch: Term | None = None):
         self.place, self.number, self.epoch = place, 0, epoch
@@ -125,16 +125,16 @@ class LoopExecutor(Executor):
         """The enclosing loops that are executed once for all iterations."""
         self._probed: list[tuple[flow.LoopOp, list[bool]]] = []
         self._about: list[tuple[str, set[str]]] = []
-        """The newest symbol of each fact, and all of its symbols that loops and loads made."""
+        """For each fact its newest symbol, and all of its symbols that loops and loads made."""
         self._ranges: tuple[int, Ranges, dict[int, Ranges]] | None = None
-        """The ranges of terms by some number of facts, and by guards."""
+        """Cached ranges of terms: for a number of facts, and by guard."""
 
     def record(self) -> tuple[list[object], ...]:
         """The lists to which execution appends."""
         raise NotImplementedError
 
     def interval(self) -> frozenset[int]:
-        """A new interval between barriers."""
+        """Makes a new interval between barriers."""
         return frozenset([next(self.numbers)])
 
     def symbol(self, name: str, type: Attribute, level: int) -> Term:
@@ -146,7 +146,7 @@ class LoopExecutor(Executor):
         """Makes an unknown value of a level."""
 
         def make(t: Attribute) -> Value:
-            # Nothing is known of the components of a cooperative matrix.
+            # The components of a cooperative matrix are not modelled.
             if isinstance(t, CooperativeMatrixType):
                 return ()
             return Scalar(self.symbol(f"{what}!{next(self.numbers)}", t, level))
@@ -189,7 +189,7 @@ class LoopExecutor(Executor):
         """
         Reads shared memory: the invocation's last store, or else the state at the last barrier.
 
-        Only another invocation's store could change it, and that is a race.
+        Another invocation's store in between would be a race.
         """
         log = self._log(place.root)
         alike = all(len(s.place.path) == len(place.path) for s in log.stores)
@@ -211,7 +211,8 @@ class LoopExecutor(Executor):
         """
         for key in [k for k, v in self.state.items() if isinstance(v, Log)]:
             self.state[key] = Log((), near)
-        # In a loop that is executed once for all iterations it would order too much.
+        # Skipped inside a loop that is executed once for all iterations, where the order would not
+        # hold between iterations.
         if not (near and self.inside):
             self.state[NEAR] = self.interval()
         if not near:
@@ -237,7 +238,7 @@ class LoopExecutor(Executor):
             self.inside.pop()
 
     def _unroll(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp) -> bool:
-        """Executes a loop's iterations while its conditions are known; else undoes everything."""
+        """Executes a loop's iterations while its conditions are known; else reverts everything."""
         lengths = [len(made) for made in self.record()]
         kept = {block: list(edges) for block, edges in frame.edges.items()}
         returns, escapes, cut = list(frame.returns), frame.escapes, self._cut
@@ -263,7 +264,7 @@ class LoopExecutor(Executor):
     def _is_long(
         self, blocks: Sequence[Block], heads: Sequence[Edge], frame: Frame, op: flow.LoopOp
     ) -> bool:
-        """Whether known variables that move by equal steps still do in the last unrolled trip."""
+        """True if the loop still runs after `UNROLLED` trips of equal steps of its variables."""
         first, second, third = (dict(_cells(head)) for head in heads)
         far = dict[Hashable, Scalar]()
         for key, value in third.items():
@@ -297,12 +298,12 @@ class LoopExecutor(Executor):
         return term
 
     def _decide(self, condition: Term) -> Term:
-        """The condition, or a constant where ranges of numbers decide it."""
+        """Returns the condition, or a constant if ranges decide it."""
         decided = self.ranges_under(self.guard).decide(condition)
         return condition if decided is None else z3.BoolVal(decided)
 
     def ranges_under(self, guard: Term) -> Ranges:
-        """The ranges of terms where a condition holds, as far as facts and conditions say them."""
+        """The ranges of terms under a condition, derived from facts and conditions."""
         if self._ranges is None or self._ranges[0] != len(self.facts):
             self._ranges = len(self.facts), Ranges(self.facts), dict[int, Ranges]()
         _, known, by_guard = self._ranges
@@ -385,7 +386,7 @@ class LoopExecutor(Executor):
         return Scalar(z3.Const(name, leaf.term.sort()))
 
     def is_uniform(self, value: Value) -> bool:
-        """Whether a value is made of symbols of the launch, the workgroup and iterations only."""
+        """True if a value depends only on symbols of the launch, the workgroup and iterations."""
         if isinstance(value, Place | frozenset):
             return True
         return all(
@@ -444,7 +445,9 @@ class LoopExecutor(Executor):
     def _drop_broken(
         self, known: Sequence[Term], kept: list[Candidate], cells: Cells
     ) -> list[Candidate]:
-        """Drops candidate facts that conditions do not imply: an answer shows several of them."""
+        """
+        Drops candidate facts that conditions do not imply. Each answer of a solver refutes several.
+        """
         known = [*known, *self._list_facts([*known, *(holds(cells) for holds in kept)])]
         while kept:
             flags = [z3.Bool(f"broken!{number}") for number, _ in enumerate(kept)]
@@ -460,15 +463,15 @@ class LoopExecutor(Executor):
 
     def _list_facts(self, terms: Sequence[Term]) -> list[Term]:
         """
-        Lists the facts about the symbols of terms, and about the symbols of these facts. A fact is
-        about its newest symbol. Without the others less is implied, never more.
+        Lists the facts about the symbols of terms, and about the symbols of these facts. A fact
+        belongs to its newest symbol. Leaving out other facts only makes proofs fail.
         """
         for fact in self.facts[len(self._about) :]:
             names = _made_in_loops([fact])
             newest = max(names, key=lambda name: int(name.rpartition("!")[2]), default="")
             self._about.append((newest, names))
         wanted, chosen = {"", *_made_in_loops(terms)}, list[Term]()
-        # The newest fact first: it is about a symbol that older facts do not know.
+        # The newest fact comes first: older facts cannot mention its symbol.
         for fact, (newest, names) in zip(self.facts[::-1], self._about[::-1], strict=True):
             if newest in wanted:
                 chosen.append(fact)
@@ -492,10 +495,10 @@ class LoopExecutor(Executor):
         left = frame.edges.pop(merge, [])
         back = self._iterate(blocks, general, frame)
         head = general.state[INTERVAL]
-        # The heads have all exits before a barrier, the general ones too.
+        # An exit before a barrier is an exit of a head; the general iteration repeats these.
         after = [e for e in frame.edges.pop(merge, []) if e.state[INTERVAL] != head]
         if any(not head.isdisjoint(e.state[INTERVAL]) for e in [*back, *after]):
-            raise Unsupported("an iteration of a loop with barriers may reach none of them", op)
+            raise Unsupported("an iteration of a loop with barriers may reach no barrier", op)
         frame.edges[merge] = [*left, *after]
         if back:
             self._head(blocks, self.merge(back), frame, op)
@@ -503,12 +506,12 @@ class LoopExecutor(Executor):
     def _head(self, blocks: Sequence[Block], start: Edge, frame: Frame, op: flow.LoopOp) -> None:
         cut, self._cut = self._cut, True
         if self._iterate(blocks, start, frame):
-            raise Unsupported("an iteration of a loop with barriers may reach none of them", op)
+            raise Unsupported("an iteration of a loop with barriers may reach no barrier", op)
         self._cut = cut
 
 
 def _made_in_loops(terms: Sequence[Term]) -> set[str]:
-    """The names of symbols with numbers, which executing loops, loads and calls made."""
+    """The names of numbered symbols, which were made for loops, loads and calls."""
     names = (str(c) for c in constants_of(terms))
     return {name for name in names if name.rpartition("!")[2].isdecimal() and "!" in name}
 
@@ -526,7 +529,7 @@ def _between(key: Hashable, other: Hashable) -> Candidate:
 
 
 def _bounds(guards: Sequence[Term], moving: Sequence[Term]) -> list[Term]:
-    """Finds the fixed terms that moving variables are compared with."""
+    """Finds the loop-invariant terms that changing variables are compared with."""
     found, seen, pending = list[Term](), set[int](), list(guards)
     while pending and len(found) < 4:
         term = pending.pop()
@@ -562,7 +565,7 @@ def map_leaves(value: Value, leaf: object) -> Value:
         return tuple(map_leaves(part, leaf) for part in value)
     if isinstance(value, Scalar):
         return leaf(value)  # pyright: ignore
-    raise Unsupported("a pointer that a loop changes")
+    raise Unsupported("a loop changes a pointer")
 
 
 def equal(x: Term, y: Term) -> Term:

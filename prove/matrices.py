@@ -1,4 +1,4 @@
-"""Gives accesses to cooperative matrices in memory their meaning: a subgroup makes them."""
+"""Executes accesses to cooperative matrices in memory: the whole subgroup makes them together."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class MatrixExecutor(LoopExecutor):
         self, place: Place, op: Operation, write: bool, matrix: Attribute | None = None,
         free: tuple[Term, ...] = (),
     ) -> None:  # fmt: skip
-        """Records an access; `free` are numbers that take all values."""
+        """Records an access; `free` are symbols that stand for any number."""
         raise NotImplementedError
 
     def check_path(self, place: Place, op: Operation) -> None:
-        """Demands that the indexes on the way to a part are inside."""
+        """Demands that each index on the path to a part is in bounds."""
         raise NotImplementedError
 
     def access_matrix(self, place: Value, op: Operation, operands: Sequence[Value]) -> None:
@@ -51,14 +51,18 @@ class MatrixExecutor(LoopExecutor):
             or type.scope.data is not Scope.Subgroup
             or op.stride is None
         ):
-            raise Unsupported("a cooperative matrix of this layout or scope", op)
+            raise Unsupported("a cooperative matrix of this layout or scope is not supported", op)
         # The stride counts elements of the array, which may be vectors that hold several items.
         lines, width = self.length(type.rows), self.length(type.columns)
         if "Row" not in layout.data.name:
             lines, width = width, lines
         held, size = size_in_bytes(place.type), size_in_bytes(type.element_type)
         if held % size:
-            raise Unsupported("a cooperative matrix whose items are wider than its memory's", op)
+            raise Unsupported(
+                "a cooperative matrix whose components are wider than memory's elements is not "
+                "supported",
+                op,
+            )
         whole, width = width * size % held == 0, -(-width * size // held)
         line, item = (self.symbol(f"{n}!{next(self.numbers)}", i32, ONE) for n in ("line", "item"))
         self.facts += [z3.ULT(line, lines), z3.ULT(item, width)]
@@ -69,7 +73,7 @@ class MatrixExecutor(LoopExecutor):
             element = resize(place.path[-1].term, size, True) + next(terms) * next(terms)
             return replace(place, path=(*place.path[:-1], Scalar(element + next(terms))))
 
-        # Bounds are asked with more bits: within them, no index overflows.
+        # Bounds are checked in 64 bits, and within them no 32-bit index overflows.
         self.check_path(place_at(64), op)
         self.access(place_at(32), op, store, type, (line, item) if whole else ())
         if store:

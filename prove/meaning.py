@@ -1,12 +1,12 @@
 """
-The table of meaning: what each instruction computes of terms, and where its result is undefined.
+Computes instructions on terms: the result, and the condition under which it is undefined.
 
     IAdd   a + b                 SDiv   a / b, undefined for b = 0 and for the least a by -1
 
-It is the counterpart of the interpreter's semantics functions, which compute on arrays; a test
-compares both on random operations. An instruction that only reads its operands but has no entry
-here is an uninterpreted function of them: equal operands give equal results, and nothing else is
-known. Arithmetic on floats is such a function, too, unless the context asks for exact floats.
+The interpreter's semantics functions compute the same on arrays; a test compares both on random
+operations. An instruction that only reads its operands but has no entry here is an uninterpreted
+function of them: equal operands give equal results, and nothing else is known. Arithmetic on floats
+is such a function, too, unless the context asks for exact floats.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def _shift_by(shift: Compute, fill: Compute) -> Compute:
     def compute(value: Term, amount: Term) -> Term:
         number = known_number(amount) if z3.is_bv_value(amount) else None
         if number is not None and 0 < number < value.size() and shift is not _shl:
-            # Known bits as bits: terms of two programs become alike.
+            # A shift by a known amount becomes an extraction, so that terms of two programs look
+            # alike.
             field = z3.Extract(value.size() - 1, number, value)
             return resize(field, value.size(), fill is _signs)
         beyond = too_far(value, amount)
@@ -66,14 +67,14 @@ def _shift_by(shift: Compute, fill: Compute) -> Compute:
 
 
 def too_far(value: Term, amount: Term) -> Term:
-    """Whether a shift moves by the width or more."""
+    """True if a shift is by the width or more."""
     if amount.size() < 32 and (1 << amount.size()) <= value.size():
         return NEVER
     return z3.UGE(amount, z3.BitVecVal(value.size(), amount.size()))
 
 
 def resize(term: Term, size: int, sign: bool) -> Term:
-    """The low bits, or an extension."""
+    """Truncates a number to its low bits, or extends it."""
     more = size - term.size()
     if more < 0:
         return z3.Extract(size - 1, 0, term)
@@ -93,12 +94,12 @@ def _signs(value: Term) -> Term:
 
 
 def by_zero(x: Term, y: Term) -> Term:
-    """Whether a division has no result."""
+    """True if a division is by zero."""
     return y == 0
 
 
 def signed_overflow(x: Term, y: Term) -> Term:
-    """Whether a signed division has no result: by zero, or of the least number by -1."""
+    """True if a signed division has no result: by zero, or of the least number by -1."""
     return z3.Or(y == 0, z3.And(y == -1, x == z3.BitVecVal(1 << (x.size() - 1), x.size())))
 
 
@@ -127,7 +128,7 @@ def _reverse(value: Term) -> Term:
 
 
 def pick(less: Compute) -> Compute:
-    """The first operand where the comparison holds, else the second."""
+    """Selects the first operand where the comparison holds, else the second."""
     return lambda x, y: z3.If(less(x, y), x, y)
 
 
@@ -234,12 +235,12 @@ def _componentwise(compute: Compute, undefined: Compute | None, operands: Sequen
 
 def _apply_unknown(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value, ...]:
     """
-    A function of the operands' bits, a component at a time where the instruction works so, that is
-    known by the instruction and its properties only.
+    Applies an unknown function to the operands' bits, by component if the instruction works so.
+    Equal instructions with equal properties are the same function.
     """
     meaning = semantics.TABLE.get(type(op))
     if meaning is None or meaning.kind != "value":
-        raise Unsupported(f"{op.name} has no meaning as a term", op)
+        raise Unsupported(f"{op.name} is not supported", op)
     terms.uninterpreted += 1
     facts = [*op.properties.items(), *op.attributes.items()]
     label = "/".join([op.name, *(f"{name}={value}" for name, value in sorted(facts, key=str))])
@@ -255,7 +256,7 @@ def _apply_unknown(op: Operation, operands: Sequence[Value], terms: Terms) -> tu
 
 
 class _Counter:
-    """Numbers the leaves of an uninterpreted result: each is a function of its own."""
+    """Numbers the leaves of an uninterpreted result, so that each is a function of its own."""
 
     def __init__(self, label: str, operands: Sequence[Value]):
         self.label, self.operands, self.number = label, operands, 0
@@ -295,7 +296,7 @@ def constant_value(attribute: Attribute, type: Attribute) -> Value:
     leaves = [Scalar(constant_term(bits, element)) for bits in raw]
     if not isinstance(type, VectorType):
         if len(leaves) != 1:
-            raise Unsupported(f"a constant of type {type}")
+            raise Unsupported(f"constants of type {type} are not supported")
         return leaves[0]
     return tuple(leaves)
 
@@ -436,7 +437,7 @@ def _extract(op: composite.CompositeExtractOp, operands: Sequence[Value], terms:
 
 
 def replace_part(whole: Value, path: Sequence[int], part: Value) -> Value:
-    """A composite with the part at a known place replaced."""
+    """Returns a composite with the part at a known place replaced."""
     if not path:
         return part
     first = path[0]
@@ -450,7 +451,7 @@ def _insert(op: composite.CompositeInsertOp, operands: Sequence[Value], terms: T
 
 
 def take(parts: Sequence[Value], index: Scalar) -> Value:
-    """The part whose number a term is; undefined beyond the last."""
+    """Selects a part by a term; undefined beyond the last part."""
     number = known_number(index.term)
     if number is not None and number < len(parts):
         return parts[number]
@@ -463,7 +464,7 @@ def take(parts: Sequence[Value], index: Scalar) -> Value:
 
 
 def put_part(parts: Sequence[Value], index: Scalar, part: Value) -> Value:
-    """The parts with the one whose number a term is replaced."""
+    """Replaces the part that a term selects."""
     number = known_number(index.term)
     if number is not None and number < len(parts):
         return replace_part(tuple(parts), [number], part)
@@ -504,7 +505,7 @@ def _dot(op: Operation, operands: Sequence[Value], terms: Terms) -> tuple[Value,
         op.SIGNEDNESS is DotSignedness.SIGNED,
     )
     size = width(op.results[0].type)
-    # Any width from the result's on has the low bits of the exact sum (DOT-15).
+    # Any width from the result's on gives the low bits of the exact sum (DOT-15).
     wide = max(32, size)
     sides = [_octets(v, wide, s) for v, s in zip(operands[:2], signs, strict=True)]
     products = [x * y for x, y in zip(*sides, strict=True)]

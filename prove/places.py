@@ -22,7 +22,7 @@ from xdsl_spirv.prove.values import Scalar, Term, z3
 
 
 def member_names(module: ModuleOp, struct: StructType) -> list[str]:
-    """The names of a struct's members in the source, or `member` and a number."""
+    """The names of a struct's members in the source; `member` and a number if there are none."""
     names = [f"member{number}" for number, _ in enumerate(struct.member_types)]
     for op in module.body.block.ops:
         if isinstance(op, RawGlobalOp) and op.instruction.data == "OpMemberName":
@@ -34,8 +34,8 @@ def member_names(module: ModuleOp, struct: StructType) -> list[str]:
 
 def find_offset(type: Attribute, path: Sequence[Scalar]) -> tuple[int, list[int]]:
     """
-    The offset of the part that a path selects, if indexes that are not known are 0; and for each of
-    these the bytes between the elements that it selects.
+    The offset of the part that a path selects, with unknown indexes taken as 0; and the stride in
+    bytes of each unknown index.
     """
     offset, steps = 0, list[int]()
     for index in path:

@@ -1,5 +1,5 @@
 """
-Premises about launches: users give some, and the tool offers others.
+Premises about launches: users give some, and the tool suggests others.
 
     len(Output) >= n      grid.y == 1      all(Indices) < 256      subgroups.consecutive
 """
@@ -58,7 +58,7 @@ def _general(kernel: Kernel) -> dict[str, Term]:
             continue
         term = z3.ZeroExt(32, number)
         if not length.startswith("len("):
-            # An image has the axes of the grid.
+            # Images get the sizes of the grid.
             axis = length[-1]
             size = kernel.size["xyz".index(axis)]
             along = {f"grid.{axis}": axes[axis], f"grid.{axis} * {size}": axes[axis] * size}
@@ -92,8 +92,8 @@ def _list_numbers(kernel: Kernel) -> dict[str, Term]:
 
 def that_hold(offers: dict[str, Term], values: dict[str, int]) -> dict[str, Term]:
     """
-    Selects the offers that a launch fulfils, and of several multiples of a length the tightest.
-    Without a launch it selects the usual offers.
+    Selects the suggested premises that a launch satisfies; of several multiples of a length, the
+    tightest. Without a launch it selects the usual offers.
     """
     if not values:
         usual = (t for t in offers if " * " not in t.partition(">=")[0] and not _is_product(t))
@@ -175,7 +175,9 @@ def _of_all(kernel: Kernel, terms: Sequence[Term]) -> Term:
 
 
 def _is_product(text: str) -> bool:
-    """Whether a premise multiplies two unknown numbers, or one by two known ones."""
+    """
+    True if a premise has a product of two unknown numbers, or of one unknown and two known ones.
+    """
     right = text.partition(">=")[2].split(" * ")
     return len(right) > 2 or sum(not part.strip().isdecimal() for part in right) > 1
 

@@ -1,8 +1,7 @@
 """
-The questions to a kernel, for all launches: bounds, divisions, shifts, barriers, races.
-
-An answer is proved, or a launch that might show it wrong (the interpreter has the last word), or
-unknown. Two invocations are the same terms twice, the second with its own symbols.
+Asks questions about a kernel for all launches: bounds, divisions, shifts, barriers, races. An
+answer is `proved`, or a launch that may show a bug (which the interpreter then checks), or
+`unknown`. A second invocation has the same terms with symbols of its own.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ Renaming: TypeAlias = Callable[[Term], Term]
 
 MOST_ALONE = 3
 MOST_TOGETHER = 32
-"""Most questions that are asked as one: many are as fast as few, too many take too long."""
+"""Most questions that are asked as one, because too many take too long."""
 SIZES = ((2, 64), (4, 1024), (64, 1 << 20))
 """Most workgroups along an axis, and elements of a buffer, of the launches that are looked for."""
 
@@ -66,13 +65,13 @@ class Question:
     reason: str = ""
     launch: dict[str, int] = field(default_factory=dict[str, int])
     needed: set[str] = field(default_factory=set[str])
-    """The offered premises that its proof depends on."""
+    """The suggested premises that its proof depends on."""
     ways: list[Sequence[Term]] = field(default_factory=list[Sequence[Term]])
     """Sets of conditions under which a solver found a launch that may show a bug."""
 
 
 Asked: TypeAlias = Callable[[Question], bool]
-"""Selects questions, of which the name, the storage class and the instructions are known."""
+"""Selects questions by the name, the storage class and the instructions."""
 
 
 def is_usual(question: Question) -> bool:
@@ -92,7 +91,7 @@ class Proof:
     unreached: dict[Operation, str] = field(default_factory=dict[Operation, str])
     """Accesses that no launch was found to make, with the reason."""
     reached: int = 0
-    """The instructions whose accesses some launch makes that fulfils the premises."""
+    """Number of instructions whose accesses some launch makes that satisfies the premises."""
     dead: list[Operation] = field(default_factory=list[Operation])
     """Accesses that no launch makes, whatever is assumed."""
     complete: bool = False
@@ -144,7 +143,7 @@ def prove(
     with stage(f"asking {len(questions)} questions"):
         proved = _prove_together(questions, held, offers, limits)
     if proved:
-        # Too little time would leave offers in the list that nothing needs.
+        # With too little time, the list would keep premises that are not needed.
         limits = limits.restart()
         with stage("finding the premises that are needed"):
             proof.offered = _find_needed(held, known, questions, limits)
@@ -154,7 +153,7 @@ def prove(
             _find_unreached(proof, accesses, held, limits)
         proof.complete = True
         return proof
-    # Only the questions that the offers leave open are asked for a launch.
+    # A launch is searched only for the questions that remain open with all suggested premises.
     ways = [held]
     for chosen in offers:
         ways.insert(0, [*ways[0], *chosen.values()])
@@ -165,7 +164,7 @@ def prove(
 
 
 def _list_about(access: Access) -> Iterator[Question]:
-    """Yields the questions that may be asked about an access."""
+    """Yields the questions that concern an access."""
     yield _of_race(access, access, "")
     yield Question("bounds", "", (access.op,), NEVER)
     if access.place.storage is StorageClass.Workgroup and not access.write:
@@ -175,7 +174,7 @@ def _list_about(access: Access) -> Iterator[Question]:
 def _find_unreached(
     proof: Proof, accesses: Sequence[Access], held: Sequence[Term], limits: Limits
 ) -> None:
-    """Finds accesses that no launch makes: a proof about them would be empty."""
+    """Finds accesses that no launch makes, because a proof about them would say nothing."""
     guards: dict[Operation, list[Term]] = {}
     for access in accesses:
         guards.setdefault(access.op, []).append(access.guard)
@@ -183,7 +182,7 @@ def _find_unreached(
     meant = [flag == either(guards[op]) for flag, op in reached.items()]
     never = False
     while reached:
-        # Most accesses are reached together: a solver's launch shows several.
+        # A solver's launch often reaches many accesses: all of them are marked.
         answer = ask([*held, *meant, either(list(reached))], list(reached), limits)
         shown = [flag for flag in reached if answer.values.get(str(flag))]
         if not shown:
@@ -195,7 +194,7 @@ def _find_unreached(
     if not reached:
         return
     left, kernel = list(reached.values()), proof.kernel
-    # Every launch has these numbers, and some accesses are made: the others are dead code.
+    # Every launch has these numbers, and some access was reached, so the others are dead code.
     exact = kernel.exact and proof.reached > 0
     if never and (exact or not kernel.fixed) and _are_dead(kernel, left, guards, limits):
         proof.dead = left
@@ -210,7 +209,7 @@ def _are_dead(
     guards: Mapping[Operation, Sequence[Term]],
     limits: Limits,
 ) -> bool:
-    """Whether the conditions before accesses exclude them, whatever is assumed."""
+    """True if the path conditions exclude all accesses without any premise."""
     made = either([guard for op in ops for guard in guards[op]])
     dead = [*kernel.facts[: kernel.facts_of_launches], made]
     return ask(dead, (), limits).verdict == "never"
@@ -226,7 +225,7 @@ def _prove_together(
     known, left = dict[str, Term](), list(questions)
     for number, chosen in enumerate(offers or [{}]):
         known |= chosen
-        # A question that the first solver leaves open is easier with more premises.
+        # With more premises, an open question is easier for the first solver.
         last = number >= len(offers) - 1
         depth = None if last else 2
         most = limits if last else replace(limits, solvers=1)
@@ -245,8 +244,8 @@ def _halve(
     depth: int | None = None,
 ) -> list[Question]:
     """
-    Asks questions as one; if that is not proved, each half, `depth` times at most. Returns those
-    that stay open.
+    Asks questions as one; if that is not proved, asks each half, `depth` times at most. Returns the
+    open questions.
     """
     if not questions:
         return []
@@ -275,7 +274,8 @@ def _find_needed(
     be: a buffer of `grid.x` elements in place of one of `grid.x * 16`.
     """
     needed = {text: None for q in proved for text in known if text in q.needed}
-    # A grid of any height is worth more than the last condition on lengths.
+    # A premise about the grid is dropped before the last one about lengths: it restricts users
+    # more.
     order = sorted([t for t in known if t in needed][::-1], key=lambda t: not t.startswith("grid."))
     for text in order:
         asked = [q for q in proved if text in q.needed]
@@ -321,7 +321,7 @@ def find_launch(
 ) -> tuple[dict[str, int], Items]:
     """Finds the smallest launch that may show a question's bug, and the items it reads."""
     reads = [t for t in applications_of([question.wrong]) if t.decl().name() in kernel.elements]
-    # A name for each index: the text of a long term may be cut.
+    # Each index gets a short name, because the printed text of a long term may be cut.
     named = [[(z3.Const(f"index {n} {m}", a.sort()), a) for m, a in enumerate(read.children())]
              for n, read in enumerate(reads)]  # fmt: skip
     values = [(z3.Const(f"read {n}", read.sort()), read) for n, read in enumerate(reads)]
@@ -377,7 +377,9 @@ def _of_barriers(kernel: Kernel) -> Iterator[Question]:
 
 
 def rename_for(kernel: Kernel, level: int) -> Renaming:
-    """A function that gives terms of another invocation, with its own symbols from a level on."""
+    """
+    Makes a function that gives terms of another invocation, with its own symbols from a level on.
+    """
     if level in kernel.renamings:
         return kernel.renamings[level]
     own = [
@@ -427,7 +429,7 @@ def _of_events(kernel: Kernel, other: Renaming, level: int) -> list[Term]:
 
 
 def _races(kernel: Kernel, asked: Asked) -> Iterator[Question]:
-    """Each pair of accesses, of one workgroup and of two."""
+    """Yields a question for each pair of accesses, within one workgroup and between two."""
 
     def memory_of(access: Access) -> Hashable:
         root = access.place.root
@@ -486,7 +488,8 @@ def _join_accesses(accesses: Sequence[Access], kernel: Kernel) -> Iterator[Acces
             for place, (factor, one) in enumerate(digits):
                 terms = [a.split[number][place][1] for a in group]
                 if not all(term.eq(one) for term in terms):
-                    # Not another one for the other invocation: it accesses the same place.
+                    # The symbol keeps its name in the other invocation, because both access the
+                    # same element.
                     one = z3.Const(f"place {next(kernel.numbers)}", one.sort())
                     for condition, term in zip(conditions, terms, strict=True):
                         condition.append(one == term)
@@ -501,8 +504,8 @@ def _join_accesses(accesses: Sequence[Access], kernel: Kernel) -> Iterator[Acces
 
 def _distinct(kernel: Kernel, a: Access, b: Access, other: Renaming) -> list[Term]:
     """
-    Conditions that two accesses of a workgroup are made by different invocations and not ordered by
-    barriers of the subgroup. Accesses to a matrix belong to a whole subgroup, which orders them.
+    Conditions under which two accesses of a workgroup are of different invocations, and no barrier
+    of the subgroup orders them. Accesses to a matrix belong to a whole subgroup, which orders them.
     """
     subgroup = kernel.subgroup != other(kernel.subgroup)
     near = kernel.orders[0][a.kind].holds(a, b) and a.near.isdisjoint(b.near)
@@ -522,18 +525,18 @@ def _is_safe(a: Access, b: Access, level: int) -> bool:
 
 
 def _same_place(x: Place, y: Place, other: Renaming) -> Iterator[Term]:
-    """Conditions that two paths select the same part of a variable."""
+    """Conditions under which two paths select the same part of a variable."""
     for a, b in zip(x.path, y.path, strict=False):
         yield equal(a.term, other(b.term))
 
 
 def _same_digits(a: Access, b: Access, other: Renaming) -> Iterator[Term]:
-    """Conditions that two accesses are to the same part of a variable, digit by digit."""
+    """Conditions under which two accesses are to the same part of a variable, digit by digit."""
     if isinstance(a.place.root, Address) and isinstance(b.place.root, Address):
         yield share_bytes(a.place, b.place, other)
         return
     if a.place.root != b.place.root:
-        # Two variables of one binding: the bytes overlap.
+        # Two variables share a binding: compare byte ranges.
         x, size = byte_range(a.place.whole, a.place.path, a.place.type)
         y, rest = byte_range(b.place.whole, b.place.path, b.place.type)
         yield from (z3.ULT(x, other(y) + rest), z3.ULT(other(y), x + size))
@@ -550,11 +553,11 @@ def _pair(
     a: Access, b: Access, where: str, apart: Sequence[Term], other: Renaming
 ) -> Iterator[Question]:
     same = [z3.simplify(c) for c in _same_digits(a, b, other)]
-    # Places of invocations that differ are equal where the indexes are.
+    # The indexes are equal, so the race is impossible if that makes the invocations equal.
     known = {c.get_id() for c in same}
     met = any(all(_is_denied(d, known) for d in _disjuncts(c)) for c in apart)
     if not met and not any(z3.is_false(c) for c in same):
-        # Indexes that ranges split alike are compared by digits alone.
+        # Indexes that ranges split into the same factors are compared by digits only.
         split = all(starmap(_are_digits, zip(a.split, b.split, strict=False)))
         digits = [] if split else [*a.digits, *map(other, b.digits)]
         wrong = z3.And(a.guard, other(b.guard), *same, *apart, *digits)
@@ -566,7 +569,10 @@ def _disjuncts(condition: Term) -> Sequence[Term]:
 
 
 def _is_denied(differ: Term, known: set[int]) -> bool:
-    """Whether it is known, by identities of terms, that two numbers do not differ."""
+    """
+    True if a condition that two numbers differ is false, because their equality is among known
+    terms.
+    """
     return z3.is_distinct(differ) and z3.simplify(negate(differ)).get_id() in known
 
 
@@ -582,7 +588,7 @@ def _of_race(a: Access, b: Access, where: str) -> Question:
 
 
 def _find_weaker(text: str, known: Iterable[str]) -> list[str]:
-    """Lists the offers that ask for a smaller multiple than one, the smallest first."""
+    """Lists the suggested premises for smaller multiples than a given one, the smallest first."""
     stem, _, factor = text.rpartition(" * ")
     if " >= " not in stem or not factor.isdecimal():
         return []

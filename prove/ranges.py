@@ -1,7 +1,7 @@
 """
 Finds ranges of terms, as unsigned numbers, under conditions that hold.
 
-It shows in no time that most indexes are below their bounds: solvers are only asked about the rest.
+This shows quickly that most indexes are in bounds; solvers are only asked about the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Ranges:
     def __init__(self, conditions: Iterable[Term], outer: Ranges | None = None):
         self.known: dict[int, Range] = dict(outer.known) if outer is not None else {}
         self.kept: list[Term] = list(outer.kept) if outer is not None else []
-        """Terms whose numbers are in use, so that no other term gets them."""
+        """Terms that are kept alive, so that their ids are not reused for other terms."""
         self._found: dict[int, Range] = {}
         self._arms: dict[int, tuple[Ranges, Ranges]] = {}
         for condition in conditions:
@@ -35,7 +35,7 @@ class Ranges:
             low, high = self._compute(term)
             least, most = self.known.get(number, (low, high))
             low, high = max(low, least), min(high, most)
-            # Conditions that contradict each other: nothing happens there.
+            # Contradictory conditions: this code is never executed.
             self._found[number] = (low, high) if low <= high else (0, 0)
         return self._found[number]
 
@@ -89,7 +89,7 @@ class Ranges:
         least, most = self.find(term)
         if low > least or high < most:
             self.known[term.get_id()] = (max(low, least), min(high, most))
-            # Terms that contain it have other ranges now.
+            # Ranges of terms that contain this one change, too.
             self._found = {}
 
     def _split(self, condition: Term) -> tuple[Ranges, Ranges]:

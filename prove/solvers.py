@@ -1,8 +1,8 @@
 """
 Asks solvers whether conditions can hold together, within limits of work, time and memory.
 
-A portfolio: bitwuzla for bits, floats and uninterpreted functions; z3 where integers are mixed in,
-and beside; cvc5 last. z3 and cvc5 are limited by counted work, so their answers repeat; bitwuzla by
+Three solvers are asked in turn: bitwuzla for bits, floats and uninterpreted functions; z3, also for
+integers; cvc5 last. z3 and cvc5 are limited by counted work, so their answers repeat; bitwuzla by
 processor time. A question that no solver decides is unknown, with the reason.
 """
 
@@ -19,11 +19,11 @@ from typing import Any, Literal, Protocol, TypeAlias
 from xdsl_spirv.prove.values import Term, Unsupported, z3
 
 Verdict: TypeAlias = Literal["holds", "never", "unknown"]
-"""Whether the conditions hold for some values, for none, or are not decided."""
+"""Whether some values satisfy the conditions, no values do, or this was not decided."""
 
 
-LATE = "the kernel's time is over"
-INTEGERS = "it knows no integers"
+LATE = "the kernel's time limit is reached"
+INTEGERS = "the solver has no integers"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Limits:
     """Store of answers; None: answers are not kept."""
 
     def restart(self) -> Limits:
-        """The same limits for the next task on a kernel, which takes as long as 8 questions."""
+        """The same limits, with time for the next task on a kernel: as much as for 8 questions."""
         return replace(self, until=min(time.process_time() + 8 * self.seconds, self.end))
 
     def check(self) -> None:
@@ -90,7 +90,7 @@ class Obligation:
     def text(self) -> str:
         """The obligation in SMT-LIB's syntax; each premise depends on a Boolean of its number."""
         implied = [z3.Implies(z3.Bool(f"premise!{n}"), p) for n, p in enumerate(self.premises)]
-        # A wanted constant may not occur in the conditions: equal to itself, it does.
+        # A wanted constant that is not in the conditions is mentioned by an equality to itself.
         return smt_lib([*self.conditions, *implied, *_mention(self.wanted)])
 
 
@@ -143,7 +143,7 @@ def smt_lib(conditions: Sequence[Term]) -> str:
 
 
 def ask_z3(obligation: Obligation, limits: Limits) -> Answer:
-    """z3, limited by its counted work; time only ends what does not count."""
+    """Asks z3, limited by its counted work; the time limit only ends steps that are not counted."""
     solver = z3.Solver()
     solver.set("rlimit", limits.work)
     solver.set("timeout", int(limits.seconds * 4000))
@@ -168,7 +168,7 @@ def ask_z3(obligation: Obligation, limits: Limits) -> Answer:
 
 
 def ask_bitwuzla(obligation: Obligation, limits: Limits) -> Answer:
-    """bitwuzla, limited by processor time and memory."""
+    """Asks bitwuzla, limited by processor time and memory."""
     bitwuzla: Any = import_module("bitwuzla")
 
     manager, options = bitwuzla.TermManager(), bitwuzla.Options()
@@ -193,7 +193,7 @@ def ask_bitwuzla(obligation: Obligation, limits: Limits) -> Answer:
             failed = {str(t) for t in solver.get_unsat_assumptions()}
             return Answer("never", needed=[n for n, t in enumerate(assumed) if str(t) in failed])
         if result != bitwuzla.Result.SAT:
-            return Answer("unknown", reason=f"{limits.seconds:g} s are not enough")
+            return Answer("unknown", reason=f"{limits.seconds:g} s did not suffice")
         values = {str(t): _bits(parser, solver, t) for t in obligation.wanted}
     except bitwuzla.BitwuzlaException as error:
         return Answer("unknown", reason=str(error).splitlines()[0])
@@ -201,7 +201,7 @@ def ask_bitwuzla(obligation: Obligation, limits: Limits) -> Answer:
 
 
 def _mention(wanted: Sequence[Term]) -> list[Term]:
-    """Conditions that always hold and that no printer leaves out."""
+    """Conditions that always hold and mention constants, so that printers keep them."""
     return [z3.Or(t, z3.Not(t)) if z3.is_bool(t) else t == t for t in wanted]
 
 
@@ -231,7 +231,12 @@ def ask_cvc5(obligation: Obligation, limits: Limits) -> Answer:
         return Answer("unknown", reason=str(error).splitlines()[0])
     if result.isUnsat():
         return Answer("never", needed=list(range(len(obligation.premises))))
-    return Answer("unknown", reason="it holds, without values" if result.isSat() else "too long")
+    return Answer(
+        "unknown",
+        reason="the conditions hold for some values, which this solver does not give"
+        if result.isSat()
+        else "too long",
+    )
 
 
 PORTFOLIO: tuple[tuple[str, Backend], ...] = (

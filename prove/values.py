@@ -1,9 +1,8 @@
 """
 Symbolic values: a scalar is a term of bits (or a Boolean), with the condition under which it is
-undefined; vectors, arrays and structs are tuples of them.
-
-An undefined value stays undefined through every operation that reads it, as LLVM's poison does: a
-choice is undefined if the chosen value or the condition is. Floats are their IEEE bits.
+undefined; vectors, arrays and structs are tuples of them. Operations on an undefined value are
+undefined, as with LLVM's poison; a selection is undefined if the selected value or the condition
+is. Floats are their IEEE bits.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from xdsl.ir import Attribute
 from xdsl_spirv.dialects.spirv.types import ArrayType, MatrixType, StructType
 
 z3: Any = import_module("z3")
-"""z3 has no types that pyright could follow, so none is claimed."""
+"""Typed as Any, because z3 has no type annotations."""
 
-# A comparison stays one: taken apart into bits, no other condition on its terms is recognized.
+# Keep comparisons whole: split into bits, they are not recognized in other conditions.
 z3.set_param("rewriter.bv_le2extract", False)
 
 Term: TypeAlias = Any
@@ -33,7 +32,7 @@ ALWAYS: Term = z3.BoolVal(True)
 
 
 class Unsupported(Exception):
-    """Nothing can be said, with the reason and the operation."""
+    """The analysis does not support something: the reason, and the operation."""
 
     def __init__(self, reason: str, op: Any = None):
         self.reason, self.op = reason, op
@@ -53,7 +52,7 @@ Value: TypeAlias = Any
 
 
 def either(conditions: Sequence[Term]) -> Term:
-    """The disjunction, without those that never hold, each once."""
+    """The disjunction of conditions, without false and repeated ones."""
     held = list({c.get_id(): c for c in conditions if not z3.is_false(c)}.values())
     if not held:
         return NEVER
@@ -61,14 +60,14 @@ def either(conditions: Sequence[Term]) -> Term:
 
 
 def both(a: Term, b: Term) -> Term:
-    """The conjunction, made smaller where one side is known."""
+    """The conjunction, simplified if one side is known."""
     if z3.is_true(a) or z3.is_false(b):
         return b
     return a if z3.is_true(b) or z3.is_false(a) else z3.And(a, b)
 
 
 def negate(a: Term) -> Term:
-    """The negation, made smaller where the condition is known."""
+    """The negation, simplified if the condition is known."""
     if z3.is_true(a) or z3.is_false(a):
         return z3.BoolVal(z3.is_false(a))
     return a.arg(0) if z3.is_not(a) else z3.Not(a)
@@ -82,7 +81,7 @@ def choose_term(condition: Term, a: Term, b: Term) -> Term:
 
 
 def choose(condition: Term, a: Value, b: Value) -> Value:
-    """`choose_term` leaf by leaf; raises `Unsupported` for a choice between pointers."""
+    """Applies `choose_term` to each leaf; raises `Unsupported` for a choice between pointers."""
     if a is b:
         return a
     if isinstance(a, tuple) and isinstance(b, tuple):
@@ -92,7 +91,7 @@ def choose(condition: Term, a: Value, b: Value) -> Value:
         return Scalar(choose_term(condition, a.term, b.term), undefined)
     if a == b:
         return a
-    raise Unsupported("a pointer that depends on a condition")
+    raise Unsupported("a condition decides where a pointer points to")
 
 
 def scalars(value: Value) -> Iterator[Scalar]:
@@ -103,7 +102,7 @@ def scalars(value: Value) -> Iterator[Scalar]:
         for part in value:
             yield from scalars(part)
     else:
-        raise Unsupported("a value that is not made of numbers")
+        raise Unsupported("a value does not consist of numbers")
 
 
 FLOAT_SORTS: dict[type[Attribute], tuple[int, int]] = {
@@ -121,7 +120,7 @@ def width(type: Attribute) -> int:
         return type.width.data
     sizes = FLOAT_SORTS.get(type.__class__)
     if sizes is None:
-        raise Unsupported(f"values of type {type}")
+        raise Unsupported(f"values of type {type} are not supported")
     return sum(sizes)
 
 
@@ -150,19 +149,19 @@ def parts_of(type: Attribute, lengths: Callable[[Any], int]) -> Sequence[Attribu
 
 
 def build(type: Attribute, leaf: Callable[[Attribute], Value], lengths: Any = None) -> Value:
-    """A value of a type, made of `leaf` of each number's type."""
+    """Builds a value of a type; `leaf` makes each number from its type."""
     parts = parts_of(type, lengths or _plain_length)
     if parts is None:
         return leaf(type)
     if len(parts) > 4096:
-        raise Unsupported(f"a variable of {len(parts)} elements")
+        raise Unsupported(f"a variable of {len(parts)} elements is too large")
     return tuple(build(part, leaf, lengths) for part in parts)
 
 
 def _plain_length(length: Any) -> int:
     number = getattr(length, "data", None)
     if not isinstance(number, int):
-        raise Unsupported(f"an array of {length} elements")
+        raise Unsupported(f"an array of {length} elements is too large")
     return number
 
 
@@ -194,7 +193,9 @@ class Terms:
     """Conditions that define fresh constants: they belong to every question."""
     count: int = 0
     uninterpreted: int = 0
-    """The instructions so far of which only equal operands, equal results is known."""
+    """
+    Number of instructions so far of which only this is known: equal operands give equal results.
+    """
 
     def fresh(self, name: str, type: Attribute) -> Term:
         """Returns a new unknown number."""

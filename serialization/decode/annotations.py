@@ -44,11 +44,11 @@ class Note(NamedTuple):
     parameters: tuple[RawOperand, ...]
 
     def literal(self) -> int | None:
-        """The one number that it takes, None if it takes none."""
+        """The decoration's one number; None if it takes none."""
         return int(self.parameters[0].value) if self.parameters else None
 
     def is_number(self) -> bool:
-        """Whether it takes at most one number and nothing else."""
+        """True if it takes at most one number and nothing else."""
         return len(self.parameters) <= 1 and all(
             isinstance(p.value, int) and not p.kind.startswith("Id") for p in self.parameters
         )
@@ -66,7 +66,7 @@ class Annotations:
         self.member_notes: dict[int, list[tuple[int, Note]]] = {}
         """Struct -> member and decoration."""
         self._known: set[tuple[int, int, tuple[tuple[str, int | str], ...]]] = set()
-        """Targets and decorations with their parameters."""
+        """The targets and decorations, with parameters, that were added."""
         self._spread = 0
         """Decorations that groups have already passed on."""
         handlers: dict[str, Callable[[int], None]] = {
@@ -139,7 +139,7 @@ class Annotations:
         limit = self.index.raw.limits.group_decorations
         self._spread += decorations
         if self._spread > limit:
-            raise self.index.error(f"groups stand for more than {limit} decorations")
+            raise self.index.error(f"decoration groups expand to more than {limit} decorations")
 
     def find(self, id: int, decoration: Decoration) -> Note | None:
         """The first decoration of a kind that an id has."""
@@ -154,7 +154,7 @@ class Annotations:
         """
         The decorations of an id as attributes, in the module's order; `but` left out.
 
-        `operand` gives the attribute of an id that a decoration takes.
+        `operand` gives the attribute for an id among a decoration's parameters.
         """
         attributes: dict[str, Attribute] = {}
         lists: dict[str, list[Attribute]] = {}

@@ -1,7 +1,6 @@
 """
-The blocks of a function of a binary: which instructions stand in each, and where it goes.
-
-Nothing is decoded here; instructions are known by their numbers in the module.
+Finds the blocks of a function of a binary: the instructions in each, and the branches between them.
+Nothing is decoded here; instructions are numbers.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class BlockRows:
     merge: int | None = None
     terminator: int = -1
     begun: bool = False
-    """Whether an instruction stands in it before which no OpPhi may stand."""
+    """True if the block has an instruction after which OpPhi is not allowed."""
 
 
 @cache
@@ -63,7 +62,7 @@ def read_blocks(index: ModuleIndex, start: int, stop: int) -> dict[int, BlockRow
                 raise index.error("a block begins before the last one has ended")
             id = index.word(index.rows[row], 1)
             block = blocks[id] = BlockRows(BasicBlock(id, ()))
-            # Debug information may stand between blocks: it goes on in the next one.
+            # Debug information between two blocks is counted to the next block.
             block.body, between = between, []
         elif block is None:
             if index.name(row) in EXTENDED:
@@ -118,4 +117,4 @@ def _check_targets(index: ModuleIndex, blocks: dict[int, BlockRows]) -> None:
             if target is not None and target not in blocks:
                 raise index.error(f"%{target} is not a block of the function")
         if blocks and next(iter(blocks)) in flow.successors:
-            raise index.error("a branch to the first block of its function")
+            raise index.error("it branches to the first block of its function")

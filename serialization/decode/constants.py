@@ -1,4 +1,4 @@
-"""The values of a binary's constants, as attributes."""
+"""Decodes the values of a binary's constants as attributes."""
 
 from __future__ import annotations
 

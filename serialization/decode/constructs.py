@@ -1,10 +1,10 @@
 """
-The constructs of a function's control flow: which blocks stand inside which selection or loop.
+Finds the constructs of a function's control flow: which blocks are inside which selection or loop.
 
-A construct is what its header dominates and its merge block does not, on the graph in which a
-header also leads to its merge block and continue target (SPIR-V 2.11, structural dominance).
-`find_constructs` gives None where a branch goes another way than structured control flow allows, or
-one that the dialect's regions cannot say: such a function keeps its blocks as they are.
+A construct consists of the blocks that its header dominates and its merge block does not, on the
+graph with additional edges from a header to its merge block and continue target (SPIR-V 2.11,
+structural dominance). `find_constructs` returns None if a branch is not structured, or cannot be
+expressed by the dialect's regions: such a function keeps its blocks as they are.
 
 Blocks are known by their labels here; their contents do not matter.
 """
@@ -29,7 +29,9 @@ class BasicBlock:
     """The labels of its branch, in order, with repetitions."""
     merge: int | None = None
     continue_target: int | None = None
-    """With a merge block: of a loop, if there is one, else of a selection."""
+    """
+    The continue target of a loop that the block is the header of; None for a selection's header.
+    """
     unconditional: bool = False
     """Whether it ends in OpBranch."""
     bare: bool = False
@@ -57,7 +59,9 @@ class Constructs:
     """The blocks of the function's own region."""
     of_header: dict[int, Construct]
     region: dict[int, Construct | None]
-    """Label -> the construct in whose region the block begins; a loop's header is in the loop."""
+    """
+    Label -> the innermost construct whose region the block is in; a loop's header is in the loop.
+    """
     absorbed: set[int]
     """Loop headers, and continuations, that are part of the block before them."""
 
@@ -154,7 +158,9 @@ class _Finder:
         return True
 
     def _branches(self, block: BasicBlock) -> bool:
-        """Whether every way out of a block stays in its region, or is one that regions have."""
+        """
+        True if every branch of a block stays in its region, or is an exit that regions can express.
+        """
         if block.merge is not None and block.continue_target is None:
             if block.unconditional or not block.successors:
                 return False
@@ -188,7 +194,7 @@ class _Finder:
         return True
 
     def _list(self, label: int) -> None:
-        """Adds a block to its region, unless another one goes on with it."""
+        """Adds a block to its region, unless it is the continuation of another block."""
         result = self.result
         if label in self.merges and label in self.idom:
             return
@@ -202,7 +208,7 @@ class _Finder:
         (result.top if around is None else around.blocks).append(label)
 
     def _entered_once(self, label: int, loop: Construct) -> bool:
-        """Whether one block, which only branches there, leads into a loop."""
+        """True if a loop is entered from one block only, which has no other successor."""
         sources = [s for s in self.sources.get(label, ()) if self._inner(s) is not loop]
         if len(sources) != 1:
             return False
@@ -210,7 +216,7 @@ class _Finder:
         return source.unconditional and source.merge is None
 
     def _loop(self, loop: Construct) -> bool:
-        """Whether a loop has one block that goes back, in which its continue target ends."""
+        """True if a loop has one back edge, which comes from the end of its continue target."""
         target = loop.continue_target
         if target is None:
             return True

@@ -1,13 +1,13 @@
 """
-A SPIR-V binary as a `spirv.module`.
+Decodes a SPIR-V binary to a `spirv.module`.
 
 The raw layer gives the words; `operations.py` turns an ordinary instruction into its operation by
 the grammar and the operation's declaration; instructions without an operation are carried
-(`raw.py`). Handwritten are only the parts that the encoder has by hand too: sections, symbols,
-types and constants, annotations, functions and their blocks.
+(`raw.py`). Only these parts are handwritten, as in the encoder: sections, symbols, types and
+constants, annotations, functions and their blocks.
 
-Every instruction outside of functions is known by its id and decoded when it is first asked for, so
-a type or constant that nothing needs leaves no trace. Symbols keep the module's order.
+Instructions outside of functions are decoded when their ids are first used, so unused types and
+constants are dropped. Symbols keep the module's order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TOO_DEEP = "types or constructs are nested too deeply"
 
 def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False) -> ModuleOp:
     """
-    The module of a binary, in either byte order; it verifies.
+    Decodes a binary, in either byte order, and verifies the module.
 
     Raises `SPIRVDecodeError` with the place if the bytes are not a module, or one whose
     declarations contradict the dialect's rules. `unchecked` leaves verification to the caller: an
@@ -55,10 +55,9 @@ def decode(data: bytes | bytearray | memoryview[Any], *, unchecked: bool = False
 @cache
 def _settle_layouts() -> None:
     """
-    Has CPython see every field of an operation or block before many of one class are made.
-
-    The room for fields inside an object is fixed after the first few of its class. xDSL sets the
-    neighbours late: without this, they cost a dictionary of 230 bytes an operation.
+    Makes an operation and a block with all fields set, before many of them are made. CPython fixes
+    the room for fields inside an object after the first few of its class. xDSL sets the links to
+    neighbours late: without this call, each operation would need a dictionary of 230 bytes.
     """
     operations = Block([cls.create() for cls in (ModuleOp, *OPERATIONS, ModuleOp)])
     Region([Block(), operations, Block()])
@@ -88,7 +87,10 @@ def _decode(raw: binary.RawModule, *, unchecked: bool) -> ModuleOp:
 
 
 def _attempt(index: ModuleIndex, *, checked: bool) -> ModuleOp:
-    """The module; `checked` carries the instruction of an operation that is refused."""
+    """
+    Decodes the module once. With `checked`, an instruction whose operation does not verify is
+    carried.
+    """
     try:
         return ModuleDecoder(index, checked=checked).decode()
     except SPIRVDecodeError:
@@ -104,7 +106,7 @@ def _cause(error: Exception) -> str:
 
 
 def _refusal_without_place(error: VerifyException, index: ModuleIndex) -> SPIRVDecodeError:
-    """Refuses without a place, because the rule needs the whole module."""
+    """Raises a refusal without a place, because the broken rule concerns the whole module."""
     text = str(error).strip()
     index.at = 0
     return index.error(f"the module breaks a rule of the dialect: {text}")
@@ -146,7 +148,7 @@ class ModuleDecoder:
         spans = list(index.functions())
         self.globals.declare()
         functions = [declare(self, span) for span in spans]
-        # Functions are looked up by their symbols while their bodies are read.
+        # Functions get their symbols before their bodies are read, because bodies look them up.
         block.add_ops([f.op for f in functions])
         first = functions[0].op if functions else None
         if self.checked:
@@ -157,7 +159,7 @@ class ModuleDecoder:
         with symbols_at_hand(module):
             for function in functions:
                 FunctionDecoder(self, function).decode()
-        # Notes may need further constants.
+        # Decorations may need further constants.
         notes = self.globals.notes()
         self._place(block, first, self.globals.take() + notes)
         block.add_ops(self._tail)
@@ -223,7 +225,7 @@ class ModuleDecoder:
         for operand in rest:
             if not isinstance(operand.value, int):
                 raise index.error(
-                    "an execution mode takes a string, which the dialect has no place for"
+                    "an execution mode has a string operand, which the dialect cannot hold"
                 )
             if operand.kind.startswith("Id"):
                 values.append(self.globals.operand(operand.value))

@@ -1,13 +1,12 @@
 """
-Values that are used outside of the construct that defines them.
+Passes values out of the construct that defines them, if they are used outside.
 
-In a binary a value may be used wherever its block dominates, also behind the selection or loop that
-it is defined in, by whichever branch control left it. A region of the dialect hides it there. It
-then goes along every edge that leads out: as an argument of the block where the edges meet, and
-from a merge block as a result of the construct. The graph's dominator tree says where: a stretch
-that its immediate dominator's name for the value does not reach gets a name of its own.
-
-Logical addressing has no phis of pointers, images and samplers: what makes them is repeated.
+In a binary a value may be used wherever its block dominates, also after the selection or loop that
+defines it. In the dialect a region hides it there. So the value is passed along every edge that
+leads out: as an argument of the block where the edges meet, and from a merge block as a result of
+the construct. The dominator tree shows where: a stretch in which its immediate dominator's value is
+out of scope gets a new one. Logical addressing has no phis of pointers, images and samplers: the
+operations that make these are repeated instead.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ REPEATED = ("OpLoad", "OpImage", "OpSampledImage", "OpImageTexelPointer", "OpCop
 
 
 def lead_out(function: spv.FuncOp, escaping: Iterable[SSAValue]) -> None:
-    """Gives each use of these values that is out of their scope a name that is in scope."""
+    """Gives each use of these values that is out of their scope a value that is in scope."""
     ways = _WaysOut(function)
     for value in escaping:
         for use in list(value.uses):
@@ -47,7 +46,7 @@ class _WaysOut:
         self.graph = spv.FlowGraph(function.body)
         self.idom = self.graph.dominators.immediate()
         self.names: dict[tuple[SSAValue, int], SSAValue] = {}
-        """For each value and stretch out of its scope, the value's name there."""
+        """For each value and stretch out of its scope, the value that stands for it there."""
         self.repeated: dict[int, Operation] = {}
         """The operation repeated last at the beginning of each stretch."""
         self.undefined: dict[Attribute, SSAValue] = {}
@@ -57,13 +56,13 @@ class _WaysOut:
         """Additional results of constructs, added at the end."""
 
     def name(self, value: SSAValue, node: int) -> SSAValue:
-        """The name of a value in a stretch that its definition dominates."""
+        """Returns the value that stands for a value in a stretch that its definition dominates."""
         name, below = value, list[int]()
         while not self.graph.is_in_scope(value, node):
             if node not in self.idom:
                 return self._insert_undefined(value)
             if self.idom[node] == node:
-                # The definition does not dominate the use: the verifier says so.
+                # The definition does not dominate the use: the verifier reports that.
                 return value
             known = self.names.get((value, node))
             if known is not None:
@@ -78,11 +77,11 @@ class _WaysOut:
         return name
 
     def _rename(self, value: SSAValue, node: int) -> SSAValue:
-        """A new name at the beginning of a stretch."""
+        """Makes a replacement of a value at the beginning of a stretch."""
         start = self.graph.starts[node]
         if _is_repeated(value):
             is_merge = isinstance(start, Block) and isinstance(start.last_op, spv.MergeOp)
-            # Nothing but its end stands in a merge block: no use is there.
+            # A merge block contains only its terminator, which does not use the value.
             return value if is_merge else self._repeat(value, node)
         self.renamed.append((value, node))
         if isinstance(start, Block):

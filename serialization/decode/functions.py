@@ -1,13 +1,11 @@
 """
-Functions of a binary: blocks become structured regions, OpPhi becomes block arguments.
+Decodes functions: blocks become structured regions, OpPhi becomes block arguments.
 
-`constructs.py` says which block stands in which selection or loop. A block of the dialect is as
-many blocks of the binary as go on in one another: behind a selection or loop the block around it
-goes on with the merge block. Where control flow is not structured as regions can say it, the
-function keeps its blocks, and merge instructions become attributes of the branches.
-
-`blocks.py` finds the blocks, `instructions.py` reads what stands in them, and
-`values.py` knows what an id is where it is used.
+`constructs.py` finds the selection or loop that each block is in. A block of the dialect may be
+several blocks of the binary: after a selection or loop, the surrounding block continues with the
+merge block. If regions cannot express the control flow, the function keeps its blocks, and merge
+instructions become attributes of the branches. `blocks.py` finds the blocks, `instructions.py`
+reads their instructions, and `values.py` maps ids to values.
 """
 
 from __future__ import annotations
@@ -81,7 +79,9 @@ def declare(module: Module, span: range) -> Declared:
     while index.name(row) in SILENT:
         row += 1
     if len(parameters) != len(t.inputs):
-        raise index.error(f"{len(parameters)} parameters stand where the type has {len(t.inputs)}")
+        raise index.error(
+            f"the function has {len(parameters)} parameters, but its type has {len(t.inputs)}"
+        )
     region = Region(Block(arg_types=t.inputs)) if row < span.stop - 1 else Region()
     op = spv.FuncOp(module.globals.function(id), t, region, spv.FunctionControl(control))
     spv.set_attributes(op, module.globals.read_attributes(id))
@@ -107,7 +107,7 @@ class FunctionDecoder:
         self.instructions = InstructionDecoder(module, self.values)
         self.blocks: dict[int, BlockRows] = {}
         self._made: dict[int, Block] = {}
-        """Label -> the block that a branch to it from its region goes to."""
+        """Label -> the block to which branches from the same region go."""
         self._headers: dict[int, Block] = {}
         """Loop header -> its block inside of the loop."""
         self._merges: dict[int, Block] = {}
@@ -168,7 +168,7 @@ class FunctionDecoder:
                 block.add_op(decorate)
 
     def _enter(self, label: int) -> None:
-        """Fills a block of its own."""
+        """Reads a block that is not the continuation of another."""
         block = self._made[label]
         if self._loop_at(label) is not None:
             self._fill(label, block, list(block.args))
@@ -217,7 +217,7 @@ class FunctionDecoder:
     def _behind(
         self, construct: Construct, results: list[SSAValue], block: Block
     ) -> tuple[int, list[SSAValue] | None]:
-        """The merge block, as a continuation of the block around its construct."""
+        """Continues the surrounding block with a construct's merge block."""
         label = construct.merge
         if self._loop_at(label) is not None:
             return label, results
@@ -285,7 +285,7 @@ class FunctionDecoder:
         return list(op.results)
 
     def _in_order(self, inside: Sequence[int], target: int, header: int) -> list[int]:
-        """A loop's blocks as the binary has them: what is defined comes before its uses."""
+        """Sorts a loop's blocks as in the binary, where definitions come before uses."""
         if target == header:
             return list(inside)
         return sorted((*inside, target), key=self._order.__getitem__)
@@ -308,7 +308,7 @@ class FunctionDecoder:
         return constructs.of_header.get(label) or constructs.region[label]
 
     def _passed(self, label: int, target: int) -> list[SSAValue]:
-        """The values that a branch gives to the phis of its target."""
+        """The values that a branch passes to the phis of its target."""
         values: list[SSAValue] = []
         self.index.pass_values(len(self.blocks[target].phis))
         for row in self.blocks[target].phis:
@@ -325,7 +325,7 @@ class FunctionDecoder:
         return values
 
     def _way(self, label: int, target: int) -> tuple[Block, int]:
-        """The block that a branch goes to, and how many constructs it leaves on its way."""
+        """The block that a branch goes to, and the number of constructs that it leaves."""
         own, constructs = self._inner(label), self.constructs
         if constructs is None:
             return self._made[target], 0
@@ -348,7 +348,10 @@ class FunctionDecoder:
         return cls(levels, self._passed(label, target))
 
     def _branch(self, label: int, target: int, block: Block) -> tuple[Block, list[SSAValue]]:
-        """The block and operands for a branch's target; an exit of the region gets a new block."""
+        """
+        Returns the block and operands for a branch's target; an exit of the region gets a new
+        block.
+        """
         way, levels = self._way(label, target)
         if not levels:
             return way, self._passed(label, target)
@@ -359,7 +362,7 @@ class FunctionDecoder:
         return leaving, []
 
     def _terminate(self, label: int, block: Block) -> None:
-        """The branch, or other end, of a block."""
+        """Writes the terminator of a block."""
         rows = self.blocks[label]
         row = self.index.at = rows.terminator
         words, name = self.rows[row], self.index.name(row)
@@ -384,7 +387,7 @@ class FunctionDecoder:
         block.add_op(branch)
 
     def _note_merge(self, op: Operation, rows: BlockRows) -> None:
-        """The merge instruction of a function without regions."""
+        """Keeps the merge instruction of a function without regions as attributes of the branch."""
         words = self.rows[rows.merge or 0]
         labels = 1 if rows.flow.continue_target is None else 2
         numbers = [self._order[w] for w in words[1 : 1 + labels]]
@@ -396,7 +399,7 @@ class FunctionDecoder:
         condition = self.value(words[1])
         first, second = words[2:4]
         if first == second and self.blocks[label].merge is None:
-            # One way is not a choice, and OpBranchConditional may not name one label twice.
+            # Both labels are equal, which OpBranchConditional does not allow.
             way, levels = self._way(label, first)
             if levels:
                 return self._exit(label, first, levels)

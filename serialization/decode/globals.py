@@ -1,10 +1,10 @@
 """
 Constants, variables and symbols of a binary.
 
-A constant that an attribute can state is stated wherever it is used. Everything else that is
-referred to from outside of its function has a symbol: what the dialect declares (variables,
-specialization constants, functions), and carried instructions for the rest. Symbols are the
-module's own names as far as they are there and differ.
+A constant that an attribute can express is written at each use. Everything else outside of
+functions gets a symbol: the dialect's declarations (variables, specialization constants,
+functions), and carried instructions for the rest. Symbols are the module's own names if these exist
+and are unique.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ READ_BY_OTHERS = (
     *("OpDecorat", "OpMemberDecorate", "OpGroupDecorate", "OpGroupMemberDecorate"),
     *("OpType", "OpConstant", "OpSpecConstant", "OpUndef", "OpGraphConstantARM"),
 )
-"""Prefixes of the instructions that sections, annotations, types and constants are read from."""
+"""
+Prefixes of instructions that other decoders read: for sections, annotations, types and constants.
+"""
 
 
 class GlobalTable:
@@ -66,12 +68,14 @@ class GlobalTable:
         self._symbols: dict[int, str] = {}
         self._used: set[str] = set()
         self._next: dict[str, int] = {}
-        """Wanted name -> the first number that may be free behind it."""
+        """Wanted name -> the first number to try as its suffix."""
         self.values = ConstantReader(index, types)
         self._name_entry_points()
 
     def _name_entry_points(self) -> None:
-        """Gives functions or graphs the names of their entry points before others take them."""
+        """
+        Names functions and graphs after their entry points, before other ids can take these names.
+        """
         opcodes = [_opcode(name) for name in ("OpEntryPoint", "OpGraphEntryPointARM")]
         for row in np.flatnonzero(np.isin(self.index.raw.opcodes, opcodes)).tolist():
             self.index.at = row
@@ -84,7 +88,7 @@ class GlobalTable:
                     self._used.add(str(name.value))
 
     def _name_symbol(self, id: int, otherwise: str) -> str:
-        """The symbol of an id, made on the first question."""
+        """The symbol of an id, chosen when it is first needed."""
         name = self._symbols.get(id)
         if name is None:
             wanted = self.annotations.names.get(id) or otherwise
@@ -99,7 +103,7 @@ class GlobalTable:
     # Symbols.
 
     def declare(self) -> None:
-        """Makes what stays whether or not something uses it, in the module's order."""
+        """Declares the instructions that stay even if unused, in the module's order."""
         index = self.index
         for row in range(index.first_function):
             name, words = index.name(row), index.rows[row]
@@ -139,9 +143,9 @@ class GlobalTable:
 
     def symbol(self, id: int) -> str:
         """
-        The symbol of an id outside of functions, its operation made if it is not yet.
+        Returns the symbol of an id outside of functions. Makes its operation at the first call.
 
-        Raises `SPIRVDecodeError` for an id of a function or of none.
+        Raises `SPIRVDecodeError` for an id that is inside a function or undefined.
         """
         row = self.index.definitions.get(id)
         if row is None:
@@ -297,7 +301,7 @@ class GlobalTable:
         return spv.ConstantRefAttr(attribute, self._type_of(id))
 
     def read_carried(self, id: int) -> Attribute:
-        """An id among the operands of a carried instruction."""
+        """Decodes an id among the operands of a carried instruction."""
         if id in self.index.raw.symbols.imports:
             return self.extended_set(id)
         attribute = self.attribute(id)
@@ -318,9 +322,8 @@ class GlobalTable:
 
     def operands(self, row: int) -> list[RawOperand]:
         """
-        The operands of an instruction to carry.
-
-        glslang writes the id 0 into debug information: it stays the word 0.
+        Decodes the operands of an instruction to carry. glslang writes the id 0 into debug
+        information, which stays the word 0.
         """
         instruction = self.index.raw[row]
         try:
@@ -337,7 +340,7 @@ class GlobalTable:
         ]
 
     def layout(self, row: int) -> list[Attribute]:
-        """The operands of an instruction outside of functions, as a carried one has them."""
+        """Decodes the operands of a carried instruction outside of functions."""
         entries: list[Attribute] = []
         at, self.index.at = self.index.at, row
         is_extended = self.index.name(row) in EXTENDED
@@ -360,7 +363,10 @@ class GlobalTable:
         return entries
 
     def materialize(self, id: int) -> Operation | None:
-        """An operation that gives the value of an id outside of functions, if it has one."""
+        """
+        Makes an operation that gives the value of an id outside of functions; None if there is
+        none.
+        """
         row = self.index.definitions.get(id)
         if row is None or (row >= self.index.first_function and self.index.name(row) != "OpUndef"):
             return None
@@ -399,7 +405,7 @@ class GlobalTable:
     # The order of the module.
 
     def take(self) -> list[Operation]:
-        """Yields every operation that was made, in the module's order."""
+        """Yields all operations that were made, in the module's order."""
         operations = [self.operations[row] for row in sorted(self.operations)]
         for op in operations:
             if op.parent is not None:
@@ -420,13 +426,13 @@ class GlobalTable:
                 self.index.at = note.row
                 if name.startswith("OpConstant") or name == "OpUndef":
                     constant = self.read_carried(id)
-                    # An operation that carries the constant has its decorations.
+                    # The operation that carries the constant has its decorations, too.
                     if not isinstance(constant, SymbolRefAttr):
                         placed.append((note.row, self._note(constant, note, None)))
                 elif id in self.types.known and not self._is_held(name, note):
                     placed.append((note.row, self._note(self.types.type(id), note, None)))
         placed.sort(key=lambda pair: pair[0])
-        # Declarations that are one type here may each have had the decoration.
+        # Several declarations may be one type here, and each may have had the decoration.
         once = {(op.instruction, op.layout): op for _, op in placed}
         return [*once.values(), *self._member_names()]
 

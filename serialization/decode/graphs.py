@@ -1,6 +1,4 @@
-"""
-Graphs of a binary (SPV_ARM_graph): their inputs become arguments, their outputs one terminator.
-"""
+"""Decodes graphs (SPV_ARM_graph): inputs become arguments, all outputs one terminator."""
 
 from __future__ import annotations
 
@@ -87,10 +85,10 @@ def _fill(module: Module, op: GraphOp, span: range) -> None:
 
 
 def _place(module: Module, words: Sequence[int], at: int, count: int) -> int:
-    """The number of the input or output that an instruction means. Raises `SPIRVDecodeError`."""
+    """The number of the input or output that an instruction names. Raises `SPIRVDecodeError`."""
     number = module.globals.constant(module.index.word(words, at))
     if len(words) > at + 1:
         raise module.index.error("arrays of inputs or outputs are not supported")
     if number is None or not 0 <= number < count:
-        raise module.index.error(f"the graph has {count} of them, and not the one that is meant")
+        raise module.index.error(f"the graph has only {count} of them")
     return number

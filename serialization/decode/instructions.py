@@ -1,8 +1,7 @@
 """
-The instructions of a block as operations.
-
-`operations.py` says how for those that an operation stands for. Other instructions, and
-instructions that the class refuses, are carried (`raw.py`).
+Decodes the instructions of a block to operations. `operations.py` decodes instructions for which
+the dialect has an operation. Other instructions, and those whose operation does not verify, are
+carried (`raw.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ VARIABLES = (spv.VariableOp, spv.UntypedVariableOp)
 
 
 class InstructionDecoder:
-    """Reads the instructions of one function; `Known` of their decoders."""
+    """Reads the instructions of one function. Implements `Known` for their decoders."""
 
     def __init__(self, module: Module, values: Values):
         self.module = module
@@ -90,7 +89,7 @@ class InstructionDecoder:
             self.values.define(words[2], op.results[0])
 
     def _decoder(self, opcode: int, words: Sequence[int]) -> Decode | None:
-        """How to read an instruction; None if no operation stands for it."""
+        """Returns the decoder of an instruction; None if the dialect has no operation for it."""
         if opcode != opcode_of("OpExtInst"):
             return None if opcode in _skipped_opcodes() else core_decoder(opcode)
         if len(words) < 5:
@@ -99,7 +98,7 @@ class InstructionDecoder:
         return None if name is None else extended_decoder(name, words[4])
 
     def _uncommon(self, row: int, block: Block) -> None:
-        """Lines, and instructions without an operation in the dialect."""
+        """Reads line information, and instructions without an operation in the dialect."""
         match self.index.name(row):
             case "OpLine":
                 self._line(self.index.rows[row])
@@ -108,7 +107,7 @@ class InstructionDecoder:
             case "OpNop":
                 pass
             case "OpUndef":
-                pass  # It is defined where it is first used.
+                pass  # The constant is made where it is first used.
             case _:
                 self._carry(row, block)
 
@@ -122,7 +121,7 @@ class InstructionDecoder:
         self.location = cast("LocationAttr", at)
 
     def _carry(self, row: int, block: Block) -> None:
-        """An instruction as it stands."""
+        """Carries an instruction unchanged."""
         index, words = self.index, self.index.rows[row]
         operands = self._carried_operands(row)
         known = facts(index.opcodes[row])
@@ -179,7 +178,7 @@ class InstructionDecoder:
 
 
 def _is_accepted(op: Operation) -> bool:
-    """Whether the dialect accepts an operation where it stands; erased if not."""
+    """True if an operation verifies at its place; else erases it."""
     try:
         op.verify_()
     except VerifyException:

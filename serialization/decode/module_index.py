@@ -1,8 +1,8 @@
 """
 A module's instructions by number and by id, for the decoder.
 
-One pass over the words finds what every id is, the functions and their blocks. Errors take the
-instruction that is being decoded (`at`) for their place.
+One pass over the words finds the definition of every id, the functions and their blocks. Errors
+report the instruction that is being decoded (`at`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ SHORT = 32
 
 class Rows:
     """
-    The words of each instruction, made when asked for: as lists they take ten times the binary.
+    The words of each instruction, made at each request, because lists take ten times the binary's
+    memory.
 
     The words of long instructions are kept, so that repeated reads stay cheap.
     """
@@ -99,7 +100,7 @@ class ModuleIndex:
                 raise self.error(f"the result is {result}: ids are from 1 to {self.bound - 1}")
             if result in definitions:
                 self.at = row
-                raise self.error(f"%{result} has been defined before")
+                raise self.error(f"%{result} is defined twice")
             definitions[result] = row
 
     @cached_property
@@ -111,7 +112,7 @@ class ModuleIndex:
         return row < below and not np.diff(np.searchsorted(self._labels, (row, below)))[0]
 
     def innermost(self, row: int) -> int:
-        """The innermost constituent of a constant of repetitions, which is not one itself."""
+        """The innermost constituent of a constant that nests repetitions."""
         name = self.name(row)
         while True:
             id = self.word(self.rows[row], 3)
@@ -126,7 +127,7 @@ class ModuleIndex:
         return None if known is None else known.name
 
     def parts(self, row: int) -> Sequence[int]:
-        """Returns the parts of a constant or an array's type, for which none of them can stand."""
+        """Returns the parts of a constant or an array's type. A part cannot contain the whole."""
         name, words = self.name(row), self.rows[row]
         match name:
             case "OpSpecConstantOp":
@@ -157,7 +158,7 @@ class ModuleIndex:
                 start = row
             elif opcode == end:
                 if start is None:
-                    raise self.error("a function ends that has not begun")
+                    raise self.error("OpFunctionEnd without an OpFunction before it")
                 yield range(start, row + 1)
                 start = None
             elif start is None and (self.name(row) or "").startswith("OpGraph"):
@@ -168,11 +169,15 @@ class ModuleIndex:
             raise self.error("the module ends inside a function")
 
     def pass_values(self, count: int) -> None:
-        """Counts what branches give to OpPhi. Raises `SPIRVDecodeError` beyond the limit."""
+        """
+        Counts the values that branches pass to OpPhi. Raises `SPIRVDecodeError` beyond the limit.
+        """
         limit = self.raw.limits.branch_values
         self._passed += count
         if self._passed > limit + len(self.raw.words):
-            raise self.error(f"branches give more than {limit} values to OpPhi, and one per word")
+            raise self.error(
+                f"branches pass more values to OpPhi than the module has words, plus {limit}"
+            )
 
     def error(self, cause: str) -> SPIRVDecodeError:
         """An error at the instruction that is being decoded."""

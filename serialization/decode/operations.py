@@ -1,11 +1,11 @@
 """
-Turns an instruction into an operation: `encode/operations.py` the other way round.
+Decodes an instruction to an operation: the inverse of `encode/operations.py`.
 
 For every class of operation a decoder is made once: the instruction's operands in the grammar's
-order, each with the operand or property of the class that it becomes. A property is made to the
-class's own declaration (an enumeration attribute, a number, a symbol), so a class that is added to
-the dialect is read without a line of code here. An instruction that a class cannot hold (a scope
-that a specialization constant decides, say) raises `NotDeclared`; it is then carried.
+order, each with the operand or property of the class that it becomes. A property is made as the
+class declares it (an enumeration attribute, a number, a symbol), so a class that is added to the
+dialect needs no code here. An instruction that a class cannot hold (a scope that a specialization
+constant decides, say) raises `NotDeclared`; it is then carried.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ENUMERATIONS: Mapping[str, type[EnumerationAttr[Any]]] = {
 
 
 class NotDeclared(Exception):
-    """The class cannot hold what the instruction says."""
+    """The class cannot express the instruction."""
 
 
 class Known(Protocol):
@@ -106,7 +106,7 @@ Decode: TypeAlias = Callable[[Known, Sequence[int]], Operation]
 
 @cache
 def operation_names() -> Mapping[tuple[str | None, int], str]:
-    """Extended set (None for the core) and opcode -> the name of the operation."""
+    """(Extended set, or None for the core; opcode) -> the name of the operation."""
     names: dict[tuple[str | None, int], str] = {}
     for name in SPIRV.names:
         in_set, instruction = instruction_named(name)
@@ -119,7 +119,7 @@ def operation_names() -> Mapping[tuple[str | None, int], str]:
 
 
 def class_of(in_set: str | None, opcode: int) -> type[IRDLOperation] | None:
-    """The class of operations for an instruction, whose module is imported; None if none is."""
+    """Imports and returns the class of operations for an instruction; None if there is none."""
     name = operation_names().get((in_set, opcode))
     if name is None:
         return None
@@ -137,7 +137,10 @@ def core_decoder(opcode: int) -> Decode | None:
 
 
 def _copy_decoder(logical: Decode) -> Decode:
-    """Types that differ by their ids alone are one type here: the copy is a plain one."""
+    """
+    Decodes OpCopyLogical as a plain copy if its types only differ by their ids, and so are one type
+    here.
+    """
     plain = core_decoder(opcode_of("OpCopyObject"))
     assert plain is not None
 
@@ -189,7 +192,7 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
                     state.segments.append(0)
                 continue
             if read is None:
-                raise NotDeclared("an operand has no field")
+                raise NotDeclared("the operation has no field for an operand")
             read(state)
         if state.at != len(words) or shuffled:
             raise NotDeclared("there are more operands than fields")
@@ -211,7 +214,7 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
         )
         for field, word in state.derived.items():
             if int(getattr(op, field).data) != word:
-                raise NotDeclared(f"{field} is not what the types say")
+                raise NotDeclared(f"{field} does not agree with the types")
         return op
 
     return decode
@@ -219,19 +222,19 @@ def decoder_of(cls: type[IRDLOperation]) -> Decode:
 
 def _symbol(known: Known, words: Sequence[int]) -> Operation:
     """
-    Refuses operations with a symbol instead of a result, which stand outside of functions only.
+    Refuses operations that have a symbol instead of a result: they are not allowed in functions.
     """
     raise NotDeclared("a function has no symbols")
 
 
 def has_several_segments(cls: type[IRDLOperation]) -> bool:
-    """Whether the lengths of a class's operands must be stated."""
+    """True if the lengths of a class's operand segments must be stated."""
     definitions = [d for _, d in cls.get_irdl_definition().operands]
     return sum(isinstance(d, VarOperandDef | OptOperandDef) for d in definitions) > 1
 
 
 def _plain(cls: type[IRDLOperation], inputs: Sequence[Operand], begin: int) -> Decode:
-    """Result type, result, and ids of values only: most instructions."""
+    """The decoder of most instructions: result type, result, and ids of values only."""
     least = begin + sum(not o.quantifier for o in inputs)
     most = 1 << 16 if any(o.quantifier == "*" for o in inputs) else begin + len(inputs)
     create = cls.create
@@ -270,7 +273,10 @@ def _reader(cls: type[IRDLOperation], operand: Operand) -> Reader | None:
 
 
 def _derived_reader(field: str) -> Reader:
-    """A word that the operation's types say too, compared when there is an operation."""
+    """
+    Reads a word that the operation derives from its types, and compares it with the operation
+    later.
+    """
 
     def read(state: Words) -> None:
         state.derived[field] = state.next()
@@ -318,7 +324,7 @@ def _id_reader(operand: Operand, name: str, accepted: Sequence[type[Attribute]])
 
 
 def _of_id(known: Known, id: int, accepted: Sequence[type[Attribute]]) -> Attribute:
-    """The attribute of an id in the form that the declaration wants."""
+    """Makes the attribute of an id as the property's declaration wants it."""
     for cls in accepted:
         if issubclass(cls, EnumerationAttr):
             number = known.constant(id)
@@ -329,7 +335,7 @@ def _of_id(known: Known, id: int, accepted: Sequence[type[Attribute]]) -> Attrib
         raise NotDeclared("the id is not a constant, symbol or type")
     if accepted and not isinstance(attribute, tuple(accepted)):
         if not (isinstance(attribute, TypeAttribute) and TypeAttribute in accepted):
-            raise NotDeclared("the id has another form")
+            raise NotDeclared("the id's attribute is not of the declared kind")
     return attribute
 
 
@@ -342,7 +348,8 @@ def _enumerant(cls: type[EnumerationAttr[Any]], value: int) -> Attribute:
 
 def _enumerant_reader(cls: type[IRDLOperation], operand: Operand, name: str) -> Reader | None:
     """
-    An enumerant or mask with its parameters: the encoder's `_enumerant_reader` the other way round.
+    Reads an enumerant or mask with its parameters: the inverse of the encoder's
+    `_enumerant_writer`.
     """
     attribute = ENUMERATIONS.get(operand.kind)
     if attribute is None:
@@ -365,7 +372,9 @@ def _enumerant_reader(cls: type[IRDLOperation], operand: Operand, name: str) -> 
                     continue
                 where = properties.get(field)
                 if where is None:
-                    raise NotDeclared(f"{enumerant.name} has no field")
+                    raise NotDeclared(
+                        f"the operation has no field for a parameter of {enumerant.name}"
+                    )
                 accepted = _accepted_classes(cls, where)
                 if parameter.kind.startswith("Id"):
                     readers.append(_id_reader(parameter, where, accepted))
@@ -413,7 +422,7 @@ def _literal(operand: Operand, name: str, accepted: Sequence[type[Attribute]]) -
     return read
 
 
-# One attribute for one number: what is equal is then known to be by its identity.
+# Equal numbers share one attribute, so that equality is fast to see by identity.
 
 
 @lru_cache(maxsize=4096)

@@ -1,9 +1,7 @@
 """
-Types of a binary: the attribute behind an id.
-
-A struct's name is its identifier, so that a struct that refers to itself through a pointer has one,
-and two structs that differ in nothing else stay two. A type that the dialect does not model is
-carried by its declaration.
+Decodes types: from an id to an attribute. A struct's name becomes its identifier. So a struct that
+refers to itself through a pointer has one, and two structs that only differ in their names stay
+distinct. A type that the dialect does not model is carried by its declaration.
 """
 
 from __future__ import annotations
@@ -46,23 +44,25 @@ if TYPE_CHECKING:
     from xdsl_spirv.serialization.decode.globals import GlobalTable
 
 MAX_DEPTH = 100
-"""Types nested deeper than this are refused: attributes are made, compared, printed recursively."""
+"""
+Types nested deeper than this are refused: attributes are made, compared and printed recursively.
+"""
 
 MAX_PARTS = 4096
 """
-Types of more parts are refused: members, elements, and theirs again wherever they stand.
+Types of more parts are refused. Members and elements count with all of their parts, at each use.
 
 A type is written out at each use, and a struct of twice the same struct doubles its text.
 """
 
 MAX_INTEGER_BITS = 4096
 """
-Limit of an integer type's width: SPV_ALTERA_arbitrary_precision_integers' compilers stop far below
-it.
+Limit of an integer type's width, far above what compilers for
+SPV_ALTERA_arbitrary_precision_integers use.
 """
 
 MAX_ZEROS = 1 << 16
-"""Elements of a tensor of zeros that are listed where an attribute states them."""
+"""Most elements of a zero tensor that are listed where an attribute needs them."""
 
 MAX_COMPONENTS = 64
 """
@@ -97,20 +97,20 @@ class TypeReader:
         self.annotations = annotations
         self.known: dict[int, Attribute] = {}
         self.notes: dict[int, tuple[int, Note, int | None]] = {}
-        """Instruction -> a decoration of a type that the type cannot hold: type, member."""
+        """(Instruction, type, member) of decorations that a type cannot hold."""
         self._open: dict[int, str] = {}
         """Structs that are being read, with their identifiers."""
         self._names: dict[int, str] = {}
         """Struct -> its identifier."""
         self._identifiers: set[str] = set()
         self._next: dict[str, int] = {}
-        """Wanted identifier -> the first number that may be free behind it."""
+        """Wanted identifier -> the first number to try as its suffix."""
         self._structs: dict[Attribute, int] = {}
         self._referred: set[int] = set()
         self._parts: dict[int, int] = {}
         """Number of parts of a type, including itself."""
         self._counts: list[int] = []
-        """Numbers of parts so far, for the types that are being read."""
+        """Part counts of the types that are being read."""
         self._makers: dict[str, Callable[[Sequence[int]], Attribute]] = {
             "OpTypeVoid": lambda words: NoneType(),
             "OpTypeBool": lambda words: IntegerType(1),
@@ -134,7 +134,7 @@ class TypeReader:
     def type(self, id: int) -> Attribute:
         """The type with this id. Raises `SPIRVDecodeError` if there is none."""
         known = self.known.get(id)
-        # A type that was read by itself holds the structs that are open here.
+        # The attribute refers to structs that are being read here, so it is not valid elsewhere.
         if known is not None and not (id in self._cyclic and self._cyclic & self._open.keys()):
             if self._counts:
                 self._counts[-1] += self._parts.get(id, 1)
@@ -180,7 +180,7 @@ class TypeReader:
 
     @cached_property
     def _cyclic(self) -> frozenset[int]:
-        """Structs and pointers that form cycles, such as structs that point to themselves."""
+        """Reads structs and pointers that form cycles, such as structs that point to themselves."""
         rows, definitions = self.index.rows, self.index.definitions
         pointers = {
             part
@@ -214,7 +214,7 @@ class TypeReader:
         return self.index.word(words, place)
 
     def size(self, id: int) -> spv.Size:
-        """A size that a constant gives, or the symbol of the specialization constant."""
+        """A size: a constant's number, or the symbol of the specialization constant."""
         number = self.globals.constant(id)
         if number is None:
             return self.globals.symbol_reference(id)
@@ -310,8 +310,8 @@ class TypeReader:
         self, id: int, count: int, first: bool
     ) -> tuple[list[int], list[spv.MemberDecorationAttr], list[spv.StructDecorationAttr]]:
         """
-        Offsets, the members' other decorations, and the struct's. `first` says that the struct's
-        decorations which the type cannot hold are not noted yet.
+        Offsets, the members' other decorations, and the struct's. With `first`, notes the struct's
+        decorations that the type cannot hold.
         """
         offsets: dict[int, int] = {}
         decorations: dict[spv.MemberDecorationAttr, None] = {}
@@ -344,7 +344,9 @@ class TypeReader:
         return [offsets[m] for m in sorted(offsets)], list(decorations), list(whole)
 
     def _read_declared(self, cls: type[spv.DeclaredType], row: int) -> Attribute:
-        """A type that its declaration's operands make up; carried if they do not fit."""
+        """
+        Decodes a type from its declaration's operands. Carries the declaration if they do not fit.
+        """
         try:
             kinds = [o.kind for o in grammar().instruction(cls.INSTRUCTION).operands[1:]]
             words = self.index.rows[row][2:]
@@ -372,7 +374,7 @@ class TypeReader:
 
 
 def _reachable(starts: Iterable[int], edges: Mapping[int, Sequence[int]]) -> frozenset[int]:
-    """The nodes of a graph to which edges lead from some nodes, and these."""
+    """The given nodes of a graph, and all nodes that can be reached from them."""
     found, waiting = set(starts), list(starts)
     while waiting:
         fresh = [node for node in edges.get(waiting.pop(), ()) if node not in found]
@@ -406,7 +408,7 @@ def dense_of(t: VectorType | TensorType[Attribute], data: bytes) -> Attribute:
 def pack_numbers(
     values: Sequence[Attribute | None], element: IntegerType | AnyFloat
 ) -> bytes | None:
-    """The bits of numbers of one type; None if they are not that."""
+    """The bits of numbers of one type; None if the constituents are not such numbers."""
     data: list[bytes] = []
     for value in values:
         if not isinstance(value, IntegerAttr | FloatAttr) or value.type != element:

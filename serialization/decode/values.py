@@ -1,10 +1,10 @@
 """
-The values of a function's ids while its body is read.
+Maps ids to values while a function's body is read.
 
-An id is visible in the region that it is defined in and in those within; a value that is used
-outside of it is noted, and led out when the function is read (`escapes.py`). A constant, or any
-other value outside of functions, gets an operation at the function's beginning when it is first
-used. An id that is defined behind its use has a stand-in until then.
+An id is visible in the region that defines it and in nested regions. A value that is used outside
+of them is noted, and passed out at the end (`escapes.py`). A constant, or any other value outside
+of functions, gets an operation at the function's beginning when it is first used. An id that is
+used before its definition gets a placeholder.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ class Values:
         self.index = module.index
         self.span = span
         self.first: list[Operation] = []
-        """The operations of constants and symbols, for the function's beginning."""
+        """Operations of constants and symbols, which are put at the function's beginning."""
         self._visible: dict[int, SSAValue] = {}
         self._hidden: dict[int, SSAValue] = {}
-        """Ids that are defined in a region that is finished."""
+        """Ids of finished regions, which are out of scope."""
         self._awaited: dict[int, SSAValue] = {}
         self._undefined: dict[Attribute, SSAValue] = {}
         self._scopes: list[list[int]] = [[]]
-        """The ids that each region that is read defines, from the function's to the innermost."""
+        """
+        The ids that each open region defines, from the function's body to the innermost region.
+        """
         self.escaping: dict[SSAValue, None] = {}
         """Values that are used outside of the region that defines them."""
 
     def value(self, id: int) -> SSAValue:
-        """The value of an id where the function is read. Raises `SPIRVDecodeError`."""
+        """Returns the value of an id at the current place. Raises `SPIRVDecodeError`."""
         visible = self._visible.get(id)
         return self._bring(id) if visible is None else visible
 
@@ -53,7 +55,7 @@ class Values:
             self.escaping[value] = None
 
     def enter(self) -> None:
-        """The region of a construct is read."""
+        """Opens the region of a construct."""
         self._scopes.append([])
 
     def leave(self) -> None:
@@ -64,7 +66,7 @@ class Values:
                 self._hidden[id] = value
 
     def finish(self) -> None:
-        """Raises `SPIRVDecodeError` if something is used that is nowhere defined."""
+        """Raises `SPIRVDecodeError` if a used id is never defined."""
         if self._awaited:
             raise self.index.error(f"%{next(iter(self._awaited))} is used before it is defined")
 
@@ -94,7 +96,9 @@ class Values:
         return value
 
     def _await(self, id: int, row: int) -> SSAValue:
-        """A stand-in for a value that comes later: a block that is never reached may use it."""
+        """
+        Makes a placeholder for a value that comes later, which only unreachable blocks may use.
+        """
         known = self._awaited.get(id)
         if known is None:
             if self.index.in_one_block(self.index.at, row):
@@ -108,6 +112,6 @@ class Values:
 
     def _hint(self, value: SSAValue, id: int) -> None:
         name = self.module.annotations.names.get(id)
-        # The printer would write letters beyond ASCII, which no parser reads.
+        # Letters beyond ASCII are not used: xDSL prints them, but no parser reads them.
         if name is not None and name.isascii() and SSAValue.is_valid_name(name):
             value.name_hint = name

@@ -1,8 +1,8 @@
 """
-Carried instructions as words: what the dialect has no declaration for, as it stands.
+Encodes carried instructions, for which the dialect has no declaration, unchanged.
 
-The grammar is asked for three things only: the opcode behind the name, where result type and result
-stand, and in which section of a module an instruction belongs.
+The grammar gives only the opcode of a name, the positions of result type and result, and the
+section of the module that an instruction belongs to.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ SECTIONS = {
     "OpMemberDecorateIdEXT": Section.ANNOTATIONS,
     "OpMemberDecorateString": Section.ANNOTATIONS,
 }
-"""Where an instruction without a place among types, constants and variables stands."""
+"""Sections of instructions that do not stand among types, constants and variables."""
 
 NAMES = ("OpName", "OpMemberName")
-"""Instructions that are left out if no names are wanted."""
+"""Instructions that are omitted if no names are wanted."""
 
 
 class Source(Protocol):
@@ -82,7 +82,7 @@ class Carrier:
         return instruction(entry.opcode, (*head, *operands))
 
     def write(self, op: RawGlobalOp, result: int | None) -> None:
-        """An instruction outside of functions; `result` is its id if it has one."""
+        """Encodes an instruction outside of functions; `result` is its id if it has one."""
         name = op.instruction.data
         entry = _entry(name, op)
         if name in NAMES and not self._source.names:
@@ -97,7 +97,7 @@ class Carrier:
         self._source.words.add(section, entry.opcode, (*head, *operands))
 
     def __call__(self, t: RawType, op: Operation | None) -> int:
-        """The declaration of a type; each attribute is declared once."""
+        """Encodes the declaration of a type; each attribute is declared once."""
         entry = _entry(t.instruction.data, op)
         operands = [word for o in t.layout.data for word in self._operand(o, op)]
         result = self._source.fresh()

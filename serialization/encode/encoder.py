@@ -1,14 +1,12 @@
 """
-A `spirv.module` as a SPIR-V binary.
+Encodes a `spirv.module` as a SPIR-V binary.
 
-The grammar decides how an ordinary operation is written (`operations.py`). Handwritten are only the
-parts that are not one instruction: the module's sections, symbols, types and constants, functions
-and their blocks. Ids are handed out in the order of first need, so they are dense, and one module
-gives the same bytes every time.
-
-Operations that make no instruction where they stand (constants, references to symbols, structured
-control flow's results) are known by their values: asking for the id of such a value defines what
-is behind it, in the section of types and constants.
+The grammar decides how an ordinary operation is written (`operations.py`). Only the parts that are
+not one instruction are handwritten: the module's sections, symbols, types and constants, functions
+and their blocks. Ids are given in the order of first use, so they are dense, and a module always
+gives the same bytes. Some operations make no instruction at their place: constants, references to
+symbols, results of structured control flow. Requesting the id of such a value writes its
+definition, in the section of types and constants.
 """
 
 from __future__ import annotations
@@ -107,7 +105,7 @@ class ModuleEncoder:
         self._uses: dict[str, set[str]] = {}
         """Function -> the symbols that it refers to."""
         self._in_use: set[str] = set()
-        # By name: most modules have few of these, and the others' classes are not imported.
+        # Looked up by name: most modules have few of these, so their classes are not imported.
         self._without_instruction: dict[str, Callable[[SSAValue, Operation], int]] = {
             "spirv.Constant": self._constant,
             "spirv.ConstantNull": self._null,
@@ -130,7 +128,7 @@ class ModuleEncoder:
             "spirv.KHR.SpecConstantData": self._spec_data,
             "spirv.RawGlobal": self._carried_definition,
         }
-        # The most called functions, without a level between.
+        # Bound here, because these methods are called most often.
         self.type = self.types.id
         self.void = self.types.void
         self.fresh = self.ids.fresh
@@ -167,7 +165,7 @@ class ModuleEncoder:
         return self.words.assemble(grammar().magic, version, self.ids.bound)
 
     def _defined_ids(self) -> Iterator[tuple[int, Operation]]:
-        """The ids of symbols and of values, with the operations that define them."""
+        """Yields the ids of symbols and of values, with the operations that define them."""
         for name, known in self._symbol_ids.items():
             yield known, self._symbols[name]
         for op in self.module.walk():
@@ -176,7 +174,7 @@ class ModuleEncoder:
                     yield self.values[id(result)], op
 
     def _begin(self, section: Section, op: Operation, offset: int = 0) -> None:
-        """Notes for which operation a section is written from its end on."""
+        """Notes that from here on, a section is written for an operation."""
         if self.origins is not None:
             self.origins.begin(section, len(self.words.sections[section]) + offset, op)
 
@@ -197,11 +195,13 @@ class ModuleEncoder:
         return known
 
     def operand(self, attribute: Attribute, op: Operation | None = None) -> int:
-        """The id for the value of an attribute where SPIR-V takes an id."""
+        """Returns the id for an attribute where SPIR-V takes an id."""
         return self.constants.operand(attribute, op)
 
     def symbol(self, name: str, op: Operation | None) -> int:
-        """The id of a symbol of the module; a variable or constant is defined if it is not yet."""
+        """
+        Returns the id of a symbol of the module. Writes a variable or constant at its first use.
+        """
         self._in_use.add(name)
         known = self._symbol_ids.get(name)
         if known is not None:
@@ -221,10 +221,8 @@ class ModuleEncoder:
 
     def _carried_definition(self, op: Operation) -> int:
         """
-        A carried instruction with a result.
-
-        Its id is known before its operands are: ids of debug information may refer to each other in
-        cycles.
+        Encodes a carried instruction with a result. Its id is assigned before its operands are
+        encoded, because debug information may refer to itself in cycles.
         """
         name = self._name_of(op)
         id = self._reserved.pop(name, None) or self.ids.fresh()
@@ -254,7 +252,7 @@ class ModuleEncoder:
         return op
 
     def forward(self, name: str) -> int:
-        """The id of a symbol that an instruction may refer to before it is defined."""
+        """Returns the id of a symbol that may be referred to before its definition."""
         known = self._symbol_ids.get(name) or self._reserved.get(name)
         if (
             known is None
@@ -295,19 +293,19 @@ class ModuleEncoder:
         return file, where.line.data, where.column.data
 
     def decorate(self, target: int, op: Operation) -> None:
-        """Every discardable attribute of an operation that is a decoration."""
+        """Writes every discardable attribute of an operation that is a decoration."""
         for name, attribute in sorted(op.attributes.items()):
             self.decorations.add_attribute(target, name, attribute, op)
 
     def is_declaration(self, op: Operation) -> bool:
-        """Whether an operation makes no instruction where it stands; it is defined here then."""
+        """Defines an operation that makes no instruction at its place; returns False for others."""
         if op.name not in self._without_instruction or isinstance(op, spv.SelectionOp | spv.LoopOp):
             return False
         self.value(op.results[0])
         return True
 
     def _name(self, target: int, name: str) -> None:
-        """Names an id; a constant that several values share has the first one's name."""
+        """Names an id. A constant that several values share gets the first value's name."""
         if target in self._named:
             return
         self._named.add(target)
@@ -366,11 +364,11 @@ class ModuleEncoder:
         return self.value(last.operands[index])
 
     def _spec_constant_operation(self, value: SSAValue, op: Operation) -> int:
-        """OpSpecConstantOp: the wrapped operation's instruction among the constants."""
+        """Encodes OpSpecConstantOp: the wrapped operation's instruction, among the constants."""
         inner = op.regions[0].block.first_op
         if inner is None or len(inner.results) != 1:
             raise SPIRVEncodeError("there is no wrapped operation with one result", op)
-        # Operands first, so that they are declared before.
+        # Operands are declared before the instruction.
         for operand in inner.operands:
             self.value(operand)
         head, type_id, result, *operands = encoder_of(inner)(self, inner)
@@ -409,7 +407,7 @@ class ModuleEncoder:
         return variable
 
     def _decorate_all(self, target: int, op: Operation, but: Sequence[str]) -> None:
-        """Properties and attributes that are decorations."""
+        """Writes the properties and attributes that are decorations."""
         for name, attribute in sorted((op.properties | op.attributes).items()):
             if name == "linkage_attributes":
                 self._linkage(target, attribute, op)
@@ -461,7 +459,7 @@ class ModuleEncoder:
     # Sections.
 
     def _declare_triple(self) -> tuple[int, int]:
-        """Capabilities and extensions; the version they are declared for."""
+        """Writes capabilities and extensions. Returns the version they are declared for."""
         triple = self.module.vce_triple
         if triple is None:
             raise SPIRVEncodeError(
@@ -488,8 +486,7 @@ class ModuleEncoder:
             self._begin(section, op, offset)
         self.words.sections[section] += words
         self._uses[func.sym_name.data] = self._in_use
-        # Operations behind a function, such as its entry point, do not count as the function's
-        # uses.
+        # Operations after a function, such as its entry point, are not uses by the function.
         self._in_use = set()
         self._decorate_all(
             self.symbol(func.sym_name.data, func),
@@ -498,7 +495,7 @@ class ModuleEncoder:
         )
 
     def _graph(self, op: Operation) -> None:
-        """A graph, or its entry point."""
+        """Encodes a graph, or its entry point."""
         from xdsl_spirv.serialization.encode.graphs import write_graph
 
         write_graph(self, op)
@@ -521,7 +518,9 @@ class ModuleEncoder:
         )
 
     def _used_variables(self, function: str, version: tuple[int, int]) -> list[str]:
-        """The variables an entry point must list, through all calls, in the module's order."""
+        """
+        The variables that an entry point must list: all uses through calls, in the module's order.
+        """
         reached, waiting = {function}, [function]
         while waiting:
             for name in self._uses.get(waiting.pop(), ()):

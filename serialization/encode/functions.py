@@ -1,13 +1,13 @@
 """
 Functions: structured regions become blocks with merge instructions, block arguments become phis.
 
-A selection's or loop's region is spliced into the block that holds the operation: that block ends
-with a branch to the region's header, and goes on under the region's merge block. So one block of
-the dialect is several of SPIR-V, and a phi's parent is the label under which the branching block
+A selection's or loop's region is inlined into the block of the operation: that block ends with a
+branch to the region's header, and continues as the region's merge block. So a block of the dialect
+may be several blocks of SPIR-V, and a phi's parent is the label under which the branching block
 *ends*. Values that leave a region are operands of its merge and need no instruction.
 
-Blocks keep the order of the text as far as every block can come after one that leads to it (SPIR-V
-2.4 wants dominators first); a region's merge block is always its last.
+Blocks keep the order of the text, unless a block would come before all of its predecessors (SPIR-V
+2.4 requires dominators first); a region's merge block is always its last.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SELECTION_MERGE, LOOP_MERGE = "spirv.selection_merge", "spirv.loop_merge"
 """
 The merge instruction before a branch, in a function whose control flow has no regions.
 
-Places of blocks in the function (the merge block; of a loop also the continue target), then the
+Indices of blocks in the function (the merge block; of a loop also the continue target), then the
 control mask and its parameters.
 """
 
@@ -73,7 +73,7 @@ class Module(IdSource, Protocol):
 
     lines: bool
     traced: bool
-    """Whether a function's encoder keeps which operation its words are written for."""
+    """True if the encoder records the operation that words are written for."""
     decorations: Decorations
     encoders: dict[type[Operation], Encode]
     """The encoders of the classes met so far that become one instruction."""
@@ -86,15 +86,14 @@ class Module(IdSource, Protocol):
 
 
 def _brings_blocks(op: Operation) -> bool:
-    """Whether an operation is a selection or a loop with blocks."""
+    """True if an operation is a selection or a loop with blocks."""
     return isinstance(op, spv.SelectionOp | spv.LoopOp) and bool(op.regions[0].blocks)
 
 
 def _goes_on(op: Operation) -> bool:
     """
-    Whether a selection's header goes on under the label of the block around.
-
-    It has a label of its own only where it would share a block with a loop's merge instruction.
+    True if a selection's header continues the surrounding block. It has a label of its own only if
+    it would share a block with a loop's merge instruction.
     """
     if not isinstance(op, spv.SelectionOp):
         return False
@@ -110,7 +109,7 @@ def _goes_on(op: Operation) -> bool:
 
 
 class Labels:
-    """Under which label a block begins, and under which one it ends."""
+    """The labels under which blocks begin and end."""
 
     def __init__(self, fresh: Callable[[], int]):
         self._fresh = fresh
@@ -145,7 +144,7 @@ class Labels:
         return known
 
     def _before(self, op: Operation) -> int:
-        """The label in force just before an operation."""
+        """The label of the block that is open just before an operation."""
         block, previous = op.parent_block(), op.prev_op
         while previous is not None:
             if _brings_blocks(previous):
@@ -156,28 +155,28 @@ class Labels:
 
 
 class Edge(NamedTuple):
-    """One way out of a block."""
+    """One branch out of a block."""
 
     target: Block
     values: Sequence[SSAValue]
-    """The values of the target's arguments on this way."""
+    """The values that are passed to the target's arguments."""
     label: int
-    """Where the branch goes: the target, or a block of its own that goes on to the target."""
+    """The label to branch to: the target, or a block in between that goes on to the target."""
     split: bool
-    """Whether that is a block of its own."""
+    """True if there is a block in between."""
 
 
 class Entry(NamedTuple):
-    """One way into a block."""
+    """One branch into a block."""
 
     block: Block
     values: Sequence[SSAValue]
     label: int | None
-    """The block of its own that it comes through, None if it comes straight from `block`."""
+    """The label of the block in between; None if the branch comes directly from `block`."""
 
 
 Incoming: TypeAlias = Mapping[int, Sequence[Entry]]
-"""Identity of a block -> the ways into it."""
+"""Identity of a block -> the branches into it."""
 
 
 class FunctionEncoder:
@@ -269,7 +268,9 @@ class FunctionEncoder:
         merging: Mapping[int, tuple[Sequence[int], Sequence[int]]] | None = None,
         incoming: Incoming | None = None,
     ) -> None:
-        """Blocks in this order; `merging` has the `first` and `last` of `_operations`."""
+        """
+        Writes the blocks in this order; `merging` has the `first` and `last` of `_operations`.
+        """
         if incoming is None:
             incoming = self._incoming(blocks)
         for block in blocks:
@@ -280,7 +281,7 @@ class FunctionEncoder:
             self._operations(block, first, last)
 
     def _incoming(self, blocks: Sequence[Block]) -> Incoming:
-        """For every block with arguments: the ways into it."""
+        """The branches into every block that has arguments."""
         incoming: dict[int, list[Entry]] = {}
         for block in blocks:
             last, seen = block.last_op, set[int]()
@@ -303,7 +304,7 @@ class FunctionEncoder:
                 self._exits.setdefault(id(target), []).append(op)
 
     def _entries(self, leaving: spv.ExitOp, target: Block) -> list[Entry]:
-        """The ways into a block by one exit."""
+        """The branches into a block by one exit."""
         block = leaving.parent_block()
         assert block is not None
         uses = [use.operation for use in block.uses] if _only_exits(block) else []
@@ -323,11 +324,11 @@ class FunctionEncoder:
 
     def _edges(self, terminator: Operation) -> Sequence[Edge]:
         """
-        The ways out of a block.
+        The branches out of a block.
 
-        Two ways to one target are one where SPIR-V can take them for one. It cannot where a phi
-        would need two values, nor in OpBranchConditional, whose labels differ from version 1.6 on:
-        the second way then has a block of its own.
+        Two branches to one target are one in SPIR-V, with two exceptions: if a phi would need two
+        values, and in OpBranchConditional, whose labels must differ from version 1.6 on. The second
+        branch then goes through a block of its own.
         """
         known = self._known_edges.get(id(terminator))
         if known is not None:
@@ -373,10 +374,8 @@ class FunctionEncoder:
         self, block: Block, first: Sequence[int] = (), last: Sequence[int] = ()
     ) -> None:
         """
-        A block's operations.
-
-        `first` is put before the first branch of the block (a loop's merge instruction), `last`
-        before its last (a selection's).
+        Writes a block's operations. `first` is put before the first branch (a loop's merge
+        instruction), `last` before the last branch (a selection's).
         """
         self._begun.add(id(block))
         module, words = self.module, self.words
@@ -405,7 +404,7 @@ class FunctionEncoder:
                 module.decorate(module.value(op.results[0]), op)
 
     def _unstructured_merge(self, op: Operation) -> None:
-        """The merge instruction of a block in a function that has no regions for it."""
+        """Writes the merge instruction of a block in a function without regions."""
         for name, labels in ((SELECTION_MERGE, 1), (LOOP_MERGE, 2)):
             given, region = op.attributes.get(name), op.parent_region()
             if given is None or region is None:
@@ -418,7 +417,7 @@ class FunctionEncoder:
             self.words += self._instruction(instruction_name, *targets, *numbers[labels:])
 
     def _operation(self, op: Operation) -> None:
-        """An operation with a handler of its own, or the first of its class in the module."""
+        """Writes an operation that has a handler, or the first one of its class in the module."""
         handler = self._handlers.get(op.name)
         if handler is not None:
             handler(op)
@@ -427,7 +426,7 @@ class FunctionEncoder:
             self.words += encode(self.module, op)
 
     def _mark(self, op: Operation) -> None:
-        """OpLine wherever the source position changes, OpNoLine where it ends."""
+        """Writes OpLine where the source position changes, and OpNoLine where it ends."""
         line = self.module.line(op)
         if line == self._line or isinstance(
             op, spv.SelectionOp | spv.LoopOp | spv.MergeOp | spv.VariableOp
@@ -467,7 +466,7 @@ class FunctionEncoder:
     def _switch(self, op: Operation) -> None:
         selector, (default, *cases) = op.operands[0], self._edges(op)
         if not self._is_behind(selector):
-            # The width of the literals is the selector's, so readers have to know it by then.
+            # The selector's type gives the width of the literals, so it must be defined before.
             raise SPIRVEncodeError("its selector is defined in a block that does not dominate", op)
         words = [self.module.value(selector), default.label]
         literals = op.properties.get("literals")
@@ -478,14 +477,14 @@ class FunctionEncoder:
         self._split(op)
 
     def _is_behind(self, value: SSAValue) -> bool:
-        """Whether the value is defined by words that are written already."""
+        """True if the value is defined by words that are already written."""
         owner = value.owner
         block = owner if isinstance(owner, Block) else owner.parent_block()
         declared = isinstance(owner, Operation) and self.module.is_declaration(owner)
         return declared or id(block) in self._begun
 
     def _split(self, op: Operation) -> None:
-        """The blocks that stand between a branch and its targets."""
+        """Writes the blocks between a branch and its targets."""
         for edge in dict.fromkeys(e for e in self._edges(op) if e.split):
             self.words += (2 << 16 | self._op_label, edge.label)
             self._branch_to(self.labels.begin(edge.target))
@@ -496,9 +495,9 @@ class FunctionEncoder:
 
     def _selection(self, op: Operation) -> None:
         """
-        The header, which ends in OpSelectionMerge and a branch; the cases; the merge block.
-
-        The header is the end of the block around, which goes on under the merge block's label.
+        Writes the header, which ends in OpSelectionMerge and a branch; the cases; the merge block.
+        The header is the end of the surrounding block, which continues under the merge block's
+        label.
         """
         assert isinstance(op, spv.SelectionOp)
         blocks = list(op.body.blocks)
@@ -519,9 +518,8 @@ class FunctionEncoder:
 
     def _loop(self, op: Operation) -> None:
         """
-        The header with its OpLoopMerge, the body, the continue block, the merge block.
-
-        The entry block belongs to the block around the loop: it does nothing but branch.
+        Writes the header with its OpLoopMerge, the body, the continue block and the merge block.
+        The entry block, which only branches, becomes a part of the surrounding block.
         """
         assert isinstance(op, spv.LoopOp)
         blocks = list(op.body.blocks)
@@ -546,13 +544,13 @@ def _is_exit(op: Operation | None) -> TypeGuard[spv.ExitOp]:
 
 
 def _only_exits(block: Block) -> bool:
-    """Whether a block does nothing but leave a construct."""
+    """True if a block only leaves a construct."""
     return _is_exit(block.last_op) and block.first_op is block.last_op and not block.args
 
 
 def _dissolves(terminator: Operation) -> bool:
     """
-    Whether a branch goes directly to where an exit leads, without a block for the exit.
+    True if a branch goes directly to an exit's target, without a block for the exit.
 
     A conditional branch without a merge instruction may have one target inside its construct only
     (SPIR-V 2.11.2), so its exits must be its own labels.
@@ -565,11 +563,11 @@ def _dissolves(terminator: Operation) -> bool:
 
 
 LOOP_PARAMETERS = "loop_control_parameters"
-"""The attribute of a loop that holds the numbers of `PeelCount` and its like, in their order."""
+"""The attribute of a loop that holds the numbers of `PeelCount` and similar controls, in order."""
 
 
 def _loop_parameters(op: spv.LoopOp) -> list[int]:
-    """MLIR's syntax has no place for the numbers of `PeelCount` and its like."""
+    """The numbers of `PeelCount` and similar loop controls, for which MLIR has no syntax."""
     kind, mask = grammar().kind("LoopControl"), op.loop_control.data
     taking = [n for n in kind.names if mask & kind[n].value and kind[n].parameters]
     given = op.attributes.get(LOOP_PARAMETERS)

@@ -1,5 +1,6 @@
 """
-Graphs (SPV_ARM_graph): one instruction an operator, between OpGraphARM and OpGraphEndARM.
+Encodes graphs (SPV_ARM_graph): an instruction for each operator, between OpGraphARM and
+OpGraphEndARM.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def write_graph(module: ModuleEncoder, op: Operation) -> None:
                 operands = [module.value(value), module.constants.integer(index)]
                 _add(module, Section.GRAPHS, "OpGraphSetOutputARM", operands)
         elif inner.regions:
-            raise SPIRVEncodeError("a graph has operators only", inner)
+            raise SPIRVEncodeError("a graph can only have operators", inner)
         elif not module.is_declaration(inner):
             module.words.sections[Section.GRAPHS] += encoder_of(inner)(module, inner)
     _add(module, Section.GRAPHS, "OpGraphEndARM", [])

@@ -1,11 +1,11 @@
 """
-Turns an operation into one instruction: by the grammar alone.
+Encodes an operation as one instruction, by the grammar alone.
 
 For every class of operation an encoder is made once: the instruction's operands in the grammar's
 order, each with the place it is read from (an SSA operand, or a property under the name that the
-class's `FIELDS` gives). The encoder goes through that list. Nothing here knows an instruction by
-name, so a new one needs no line of code: a declaration that lacks an operand the grammar demands
-is refused when the encoder is made.
+class's `FIELDS` gives). The encoder goes through that list. No code here names an instruction, so a
+new one needs no code. A declaration without an operand that the grammar requires is refused when
+the encoder is made.
 
 An enumeration's parameters are properties too: `Aligned` reads `alignment`, `MakePointerAvailable`
 and `MakePointerVisible` read `memory_scope`.
@@ -45,7 +45,7 @@ IMPLICIT = ("IdResultType", "IdResult")
 
 
 operands_of: Callable[[Operation], tuple[SSAValue, ...]] = attrgetter("_operands")
-"""The tuple behind `op.operands`, which wraps it anew on every access: this is on the fast path."""
+"""The tuple behind `op.operands`. Faster, because `op.operands` wraps the tuple on every access."""
 
 
 class IdSource(Protocol):
@@ -73,7 +73,8 @@ def encoder_of(op: Operation) -> Encode:
     """
     Returns the encoder of an operation's class, made on its first operation.
 
-    Raises `SPIRVEncodeError` for an operation that is not the dialect's, or declared amiss.
+    Raises `SPIRVEncodeError` for an operation that is not the dialect's, or whose declaration is
+    wrong.
     """
     if not isinstance(op, SPIRVOp):
         raise SPIRVEncodeError(
@@ -116,7 +117,7 @@ def instruction_for(cls: type[Operation]) -> Instruction:
     except KeyError:
         where = "the core grammar" if in_set is None else in_set
         raise SPIRVEncodeError(
-            f"{cls.name} stands for {name}, which {where} does not have; lower it first"
+            f"{cls.name} would become {name}, which {where} does not have; lower it first"
         ) from None
 
 
@@ -125,7 +126,7 @@ def _inputs(instruction: Instruction) -> list[Operand]:
 
 
 def _plain(opcode: int) -> Encode:
-    """Result type, result, and the SSA operands as they stand: most instructions."""
+    """The encoder of most instructions: result type, result, and the SSA operands."""
 
     def encode(ids: IdSource, op: Operation) -> Sequence[int]:
         result = op.results[0]
@@ -141,7 +142,7 @@ def _plain(opcode: int) -> Encode:
 def _extended_encoder(
     in_set: str, opcode: int, operands: Sequence[tuple[Operand, Writer]]
 ) -> Encode:
-    """OpExtInst: result type, result, set, instruction, operands."""
+    """The encoder of OpExtInst: result type, result, set, instruction, operands."""
     ext_inst = grammar().instruction("OpExtInst").opcode
 
     def encode(ids: IdSource, op: Operation) -> Sequence[int]:
@@ -156,7 +157,7 @@ def _extended_encoder(
 
 
 def _general(instruction: Instruction, operands: Sequence[tuple[Operand, Writer]]) -> Encode:
-    """Any mixture of SSA operands and properties, some left out."""
+    """The encoder for any mixture of SSA operands and properties, some left out."""
     opcode = instruction.opcode
     has_result, has_type = instruction.has_result, instruction.has_result_type
 
@@ -188,7 +189,9 @@ def _general(instruction: Instruction, operands: Sequence[tuple[Operand, Writer]
 
 
 def _stand_ins(left_out: Sequence[Operand], later: Operand, op: Operation) -> list[int]:
-    """Words for operands left out before one that is present: an empty mask, or an error."""
+    """
+    Words for missing operands before one that is present: an empty mask; else raises an error.
+    """
     words: list[int] = []
     for operand in left_out:
         if operand.quantifier == "*":
@@ -209,7 +212,7 @@ def fields(cls: type[Operation]) -> dict[str, Operand]:
 
 
 def _only_ssa(cls: type[Operation], operands: Sequence[tuple[Operand, Writer]]) -> bool:
-    """Whether the instruction's operands are the SSA operands, in their order."""
+    """True if the instruction's operands are exactly the SSA operands, in order."""
     if not issubclass(cls, IRDLOperation):
         return False
     names = [name for name, _ in cls.get_irdl_definition().operands]
@@ -236,7 +239,7 @@ def properties_of(cls: type[IRDLOperation]) -> dict[str, str]:
 
 
 def _writer(cls: type[Operation], instruction: Instruction, operand: Operand) -> Writer | None:
-    """The reader of a grammar operand from an operation; None if the class does not declare it."""
+    """Makes the writer of a grammar operand; None if the class does not declare the operand."""
     if not issubclass(cls, IRDLOperation):
         return None
     field = field_of(cls, operand)
@@ -263,7 +266,9 @@ def _writer(cls: type[Operation], instruction: Instruction, operand: Operand) ->
 
 
 def _ssa(field: str, names: Sequence[str], definitions: Sequence[type[OperandDef]]) -> Writer:
-    """Reads SSA operands by place: one segment of any length leaves every place known."""
+    """
+    Writes SSA operands by position. With at most one variadic segment, all positions are known.
+    """
     index = names.index(field)
     lengths = [issubclass(d, VarOperandDef | OptOperandDef) for d in definitions]
     if sum(lengths) > 1:
@@ -301,7 +306,7 @@ def _attribute(op: Operation, name: str) -> Attribute | None:
 
 
 def _computed_writer(field: str) -> Writer:
-    """A literal or an enumerant that the operation derives from its types."""
+    """Writes a literal or an enumerant that the operation derives from its types."""
 
     def write(ids: IdSource, op: Operation) -> Sequence[int]:
         return integers(getattr(op, field), op)
@@ -310,7 +315,7 @@ def _computed_writer(field: str) -> Writer:
 
 
 def _id_writer(name: str) -> Writer:
-    """A property where SPIR-V wants ids: a constant's, a symbol's or a type's."""
+    """Writes a property as ids: of a constant, a symbol or a type."""
 
     def write(ids: IdSource, op: Operation) -> Sequence[int] | None:
         attribute = _attribute(op, name)
@@ -324,7 +329,7 @@ def _id_writer(name: str) -> Writer:
 
 
 def _enumerant_writer(cls: type[IRDLOperation], operand: Operand, name: str) -> Writer:
-    """An enumerant or mask with its parameters."""
+    """Writes an enumerant or mask with its parameters."""
     kind = grammar().kind(operand.kind)
     properties = properties_of(cls)
     prefix = name.removesuffix("memory_access").removesuffix("memory_operand")
@@ -383,7 +388,7 @@ def _literal(operand: Operand, name: str) -> Writer:
 
 
 def integers(attribute: Attribute, op: Operation | None) -> list[int]:
-    """One word for each number of an attribute: an integer, or an array of integers."""
+    """Returns one word for each number of an attribute: an integer, or an array of integers."""
     if isinstance(attribute, IntegerAttr):
         return [attribute.value.data & 0xFFFFFFFF]
     if isinstance(attribute, IntAttr):

@@ -1,9 +1,7 @@
 """
-Records the operation that each instruction of a binary is written for.
-
-The encoder keeps it while it writes, if it is asked to: the words at which an operation's
-instructions begin, and the ids that stand for symbols and values. So a finding in the binary is
-told with the operation that it is about.
+Records the operation that each instruction of a binary is written for. On request the encoder
+records the words at which an operation's instructions begin, and the ids of symbols and values. So
+findings in the binary can name the operation.
 """
 
 from __future__ import annotations
@@ -27,11 +25,11 @@ class Origins:
         self._of_id: dict[int, Operation] = {}
 
     def begin(self, section: Section, offset: int, op: Operation) -> None:
-        """Notes that from this word of a section on, instructions are written for an operation."""
+        """Notes that from this word of a section on, instructions belong to an operation."""
         self._begins.setdefault(section, []).append((offset, op))
 
     def finish(self, words: ModuleWords, ids: Iterable[tuple[int, Operation]]) -> None:
-        """Takes the lengths of the sections, and the ids that operations define."""
+        """Adds the lengths of the sections, and the ids that operations define."""
         for id, op in ids:
             self._of_id.setdefault(id, op)
         base = HEADER_WORDS

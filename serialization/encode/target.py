@@ -28,8 +28,8 @@ class SPIRVBinary(Target):
     """
     Writes a `spirv.module` as a SPIR-V binary.
 
-    `file` is where to (standard output by default), `module` the symbol of the module if there are
-    several, `names` keeps names, `lines` keeps source positions.
+    `file` is the file to write (standard output by default), `module` the symbol of the module if
+    there are several, `names` keeps names, `lines` keeps source positions.
     """
 
     name = "spirv-binary"

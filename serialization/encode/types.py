@@ -1,11 +1,11 @@
 """
-Types and constants, each declared once, in the order in which they are first needed; decorations.
+Declares types and constants, each once, in the order of their first use; writes decorations.
 
 SPIR-V forbids two declarations of one scalar, vector or pointer type, and MLIR has several
-spellings of some (`i32` and `ui32` are both OpTypeInt 32 0): what is compared is therefore the
-words of the declaration, not the attribute. Declarations that differ in a decoration alone (an
-array's stride, a struct's offsets) are different ones. Constants are compared by their words too,
-so that 0.0 and -0.0 or two NaNs stay apart.
+spellings of some (`i32` and `ui32` are both OpTypeInt 32 0): so the words of declarations are
+compared, not the attributes. Declarations that differ in a decoration alone (an array's stride, a
+struct's offsets) are different ones. Constants are compared by their words too, so that 0.0 and
+-0.0 or two NaNs stay apart.
 
 A type may need a specialization constant of the module (a cooperative matrix's rows): the symbol
 is then defined before the type, wherever in the module it stands.
@@ -56,9 +56,8 @@ from xdsl_spirv.serialization.raw.words import ModuleWords, Section, string_word
 
 def literals(attribute: Attribute, parameters: Sequence[Operand], op: Operation) -> list[int]:
     """
-    The words of an enumerant's literal parameters, as one attribute states them.
-
-    Nothing for none; a number, enumerant or string for one; an array for several.
+    The words of an enumerant's literal parameters, from one attribute: a number, enumerant or
+    string for one parameter, an array for several, none for no parameters.
     """
     if isinstance(attribute, UnitAttr | NoneAttr):
         return []
@@ -71,7 +70,7 @@ def literals(attribute: Attribute, parameters: Sequence[Operand], op: Operation)
 
 
 def _is_list(attribute: ArrayAttr[Attribute]) -> bool:
-    """Whether an attribute states a decoration several times: a list of groups of parameters."""
+    """True if an attribute lists several groups of parameters, each for a decoration of its own."""
     return len(attribute) > 0 and all(isinstance(a, ArrayAttr | KeyedAttr) for a in attribute.data)
 
 
@@ -126,10 +125,8 @@ class Decorations:
 
     def add_attribute(self, target: int, name: str, attribute: Attribute, op: Operation) -> None:
         """
-        Decorate an id as an attribute says.
-
-        An attribute of another dialect (`test.note`) says nothing here; any other name must be a
-        decoration's.
+        Writes the decoration of an id that an attribute states. Attributes of other dialects
+        (`test.note`) are ignored; any other name must be a decoration's.
         """
         decoration = decoration_of(name)
         if decoration is None:
@@ -157,7 +154,7 @@ class Decorations:
 
 
 SymbolId: TypeAlias = Callable[[str, Operation | None], int]
-"""The id of a module's symbol, defining it first if need be."""
+"""Returns the id of a module's symbol. Defines it first if necessary."""
 
 FLOATS: dict[type[Attribute], tuple[int, spv.FPEncoding | None]] = {
     Float16Type: (16, None),
@@ -181,7 +178,10 @@ BLOCK_CLASSES = (
     spv.StorageClass.PushConstant,
     spv.StorageClass.PhysicalStorageBuffer,
 )
-"""Where a variable's struct is an interface block (Vulkan, "Shader Resource Interface")."""
+"""
+Storage classes in which a variable's struct is an interface block (Vulkan, "Shader Resource
+Interface").
+"""
 
 
 class Ids:
@@ -211,7 +211,7 @@ class Declarations:
         operands: Sequence[int],
         result: int | None = None,
     ) -> int:
-        """A new declaration, whether or not there is an equal one; its id may be given."""
+        """Writes a new declaration, even if there is an equal one; its id may be given."""
         if result is None:
             result = self._ids.fresh()
         head = (result,) if result_type is None else (result_type, result)
@@ -222,7 +222,9 @@ class Declarations:
     def declare(
         self, name: str, result_type: int | None, operands: Sequence[int], apart: object = None
     ) -> tuple[int, bool]:
-        """The id of a declaration, and whether it is new; `apart` keeps equal words apart."""
+        """
+        Returns the id of a declaration, and True if it is new; `apart` distinguishes equal words.
+        """
         key = (name, result_type, apart, *operands)
         known = self._declared.get(key)
         if known is not None:
@@ -231,7 +233,10 @@ class Declarations:
         return id, True
 
     def forward_pointer(self, storage_class: int) -> int:
-        """OpTypeForwardPointer: the id of a pointer type that `point` declares later."""
+        """
+        Writes OpTypeForwardPointer. Returns the id of the pointer type, which `point` declares
+        later.
+        """
         pointer = self._ids.fresh()
         opcode = grammar().instruction("OpTypeForwardPointer").opcode
         self._words.add(Section.GLOBALS, opcode, (pointer, storage_class))
@@ -283,7 +288,7 @@ class TypeTable:
         }
 
     def id(self, attribute: Attribute, op: Operation | None = None) -> int:
-        """The id of a type; `op` is named in the error if it has none."""
+        """Returns the id of a type; `op` is the place of an error."""
         known = self._by_identity.get(id(attribute))
         if known is not None:
             return known[0]
@@ -301,7 +306,7 @@ class TypeTable:
                     op,
                 )
             number = self._by_attribute[attribute] = maker(attribute, op)
-        # The attribute is kept, so that its identity is not given to another one.
+        # The attribute is kept alive, so that its identity is not reused.
         self._by_identity[id(attribute)] = (number, attribute)
         return number
 
@@ -350,7 +355,7 @@ class TypeTable:
         return known or self._strided("OpTypePointer", (storage_class, pointee), stride)
 
     def _leads_to_open(self, t: Attribute, seen: set[Attribute]) -> bool:
-        """Whether a type is an open struct, or holds or points to one."""
+        """True if a type is an open struct, or contains or points to one."""
         if isinstance(t, spv.PointerType):
             return self._leads_to_open(t.pointee, seen)
         if isinstance(t, spv.ArrayType | spv.RuntimeArrayType):
@@ -364,7 +369,7 @@ class TypeTable:
         return self._declare("OpTypeUntypedPointerKHR", (int(t.storage_class.data),))
 
     def _declared(self, t: spv.DeclaredType, op: Operation | None) -> int:
-        """A type that is nothing but its operands: ids, and literals of enumerants."""
+        """Declares a type that consists of its operands: ids, and literals of enumerants."""
         kinds = [o.kind for o in grammar().instruction(t.INSTRUCTION).operands[1:]]
         kinds += kinds[-1:] * (len(t.declaration) - len(kinds))
         words = [
@@ -403,12 +408,12 @@ class TypeTable:
     def _struct(self, t: spv.StructType, op: Operation | None) -> int:
         if t.is_reference or t in self._open:
             raise SPIRVEncodeError(
-                f"the struct {t.identifier.data} contains itself other than behind a pointer", op
+                f"the struct {t.identifier.data} contains itself without a pointer in between", op
             )
         if t.identifier.data:
             self._open.add(t)
-        # The types of members as they are by themselves: structs that point to each other are each
-        # declared once, whichever of them is met first.
+        # Member types are declared without their surroundings, so that structs which point to each
+        # other are declared once, no matter which comes first.
         members = [self.id(m, op) for m in t.member_types]
         self._open.discard(t)
         notes = (t.identifier, t.offsets, t.member_decorations, t.decorations)
@@ -425,7 +430,10 @@ class TypeTable:
         return type_id
 
     def _find_declarable(self, declared: spv.StructType) -> spv.PointerType | None:
-        """The first forward pointer to the declared struct, or to one that leads to no open one."""
+        """
+        The first forward pointer that can be declared: its struct is declared, or leads to no open
+        struct.
+        """
         for pointer in self._forward:
             if pointer.pointee == declared or not self._leads_to_open(pointer.pointee, set()):
                 return pointer
@@ -442,7 +450,7 @@ class TypeTable:
             self._decorations.add(struct, d.decoration.data, *values)
 
     def decorate_block(self, t: Attribute) -> None:
-        """Marks the struct behind a variable, or behind an array of them, as its interface."""
+        """Decorates the struct of a variable, or of an array of structs, as an interface block."""
         while isinstance(t, spv.ArrayType | spv.RuntimeArrayType):
             t = t.element_type
         if isinstance(t, spv.StructType) and not t.has_decoration(spv.Decoration.BufferBlock):
@@ -463,7 +471,7 @@ class ConstantTable:
         return self._declare("OpConstant", self._types.id(I32), (value & 0xFFFFFFFF,))
 
     def operand(self, attribute: Attribute, op: Operation | None) -> int:
-        """The id for the value of an attribute where SPIR-V takes an id: a number or a symbol."""
+        """Returns the id for an attribute where SPIR-V takes an id: a number or a symbol."""
         if isinstance(attribute, spv.EnumerationAttr | IntAttr):
             return self.integer(int(attribute.data))
         if isinstance(attribute, IntegerAttr):

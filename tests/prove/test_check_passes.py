@@ -101,4 +101,4 @@ def test_a_borrow_lost_is_refuted_with_its_input(
 
 def test_a_launch_that_is_too_large_is_unknown(kernel: str, capsys: pytest.CaptureFixture[str]):
     assert prove(kernel, "--grid", "1000") == 1
-    assert "unknown: a launch of 1000 invocations" in capsys.readouterr().out
+    assert "unknown: a launch of 1000 invocations is too large" in capsys.readouterr().out
