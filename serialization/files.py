@@ -1,4 +1,7 @@
-"""Files appear whole or not at all: a reader never meets half of one, and an error leaves none."""
+"""
+Replaces files and folders atomically: readers never see half of one, and an error leaves the old
+one.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,15 @@ from pathlib import Path
 NEW, OLD = "new", "old"
 """Contents of the folder in which another one is made."""
 ATTEMPTS = 100
-"""Number of times that other processes may fill or empty a place at just that moment."""
+"""Number of attempts: other processes may fill or empty a place at just that moment."""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """Linux' names for relative paths, and for renameat2's exchange."""
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """
-    Writes beside the target, then renames. Raises `OSError`; the old file stays then.
-
-    Another kind of file (a pipe, `/dev/stdout`) is written to directly; a link stays one.
+    Writes a file beside the target, then renames it. Raises `OSError`, and keeps the old file then.
+    Other kinds of files (a pipe, `/dev/stdout`) are written to directly; a link stays a link.
     """
     target = Path(path)
     if target.exists() and not target.is_file():
@@ -49,16 +51,16 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
 @contextmanager
 def beside(target: Path) -> Generator[Path]:
     """
-    A new folder beside `target`, for `put_in_place`; it is gone at the end, whatever it holds then.
+    Makes a folder beside `target`, for `put_in_place`; removes it at the end with its contents.
 
     Folders left behind by a process that was killed here are removed first, and its old `target` is
-    put back. A lock on its folder says that a process is still at work.
+    put back. A locked folder belongs to a running process.
     """
     for left in target.parent.glob(f".{glob.escape(target.name)}-*"):
         _recover(left, target)
     while True:
         scratch = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
-        # Another process may have taken it for one that was left behind, before the lock.
+        # Another process may have removed the folder as left behind, before it was locked.
         with suppress(FileNotFoundError):
             lock = os.open(scratch, os.O_RDONLY)
             if _is_locked(lock) and scratch.exists():
@@ -74,10 +76,10 @@ def beside(target: Path) -> Generator[Path]:
 
 def put_in_place(new: Path, target: Path) -> None:
     """
-    Have a folder that `beside` gave take the place of `target`, which may be there or not.
+    Replaces `target`, if it exists, by a folder that `beside` made.
 
-    Both are exchanged at once where the system can do that (Linux), so that at any time there is
-    one of them. Elsewhere `target` is moved away first, and put back by who comes next.
+    On Linux both are exchanged at once, so that `target` always exists. Elsewhere `target` is moved
+    away first; after a crash the next process puts it back.
     """
     for _ in range(ATTEMPTS):
         try:
@@ -95,7 +97,7 @@ def put_in_place(new: Path, target: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> int:
-    """0 once two paths have taken each other's place, or the system's number of an error."""
+    """Exchanges two paths. Returns 0, or the system's number of an error."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError, TypeError):
@@ -105,7 +107,7 @@ def _exchange(one: Path, other: Path) -> int:
 
 
 def _is_locked(folder: int) -> bool:
-    """Whether this process has the lock of a folder now; always where the system has none."""
+    """True if this process can lock a folder now; always true on systems without locks."""
     try:
         import fcntl
 
@@ -129,7 +131,7 @@ def _recover(left: Path, target: Path) -> None:
 
 
 def _clear(scratch: Path, target: Path) -> None:
-    """Remove the folder in which another one was made; the old target is put back if needed."""
+    """Removes the folder in which another one was made; puts the old target back if needed."""
     if (scratch / OLD).exists() and not target.exists():
         with suppress(OSError):
             os.rename(scratch / OLD, target)

@@ -1,9 +1,9 @@
 """
-A module as it stands in the file: words, and where each instruction starts.
+A module as in the file: words, and the start of each instruction.
 
-Decoding finds the instructions' boundaries and nothing else, so it costs a few nanoseconds a word,
-holds 4 bytes a word and 4 an instruction, and carries whatever the words say: encoding gives the
-same bytes back. `operands.py` interprets the words of one instruction at a time.
+Decoding only finds the instructions' boundaries. So it takes a few nanoseconds a word and 4 bytes
+for each word and instruction, and accepts any contents: encoding gives the same bytes back.
+`operands.py` interprets the words of one instruction at a time.
 
     module = decode(Path("kernel.spv").read_bytes())
     for instruction in module:
@@ -49,16 +49,14 @@ class Limits:
 
     group_decorations: int = 100_000
     """
-    Our own, for SPIR-V has none: the decorations that all groups of a module stand for.
-
-    A group that is given to groups stands for as many as there are ways through them.
+    Our own limit, as SPIR-V has none: the decorations of all groups of a module together. A group
+    that is applied to groups counts once for each path through them.
     """
 
     branch_values: int = 20_000
     """
-    Our own: the values that branches give to OpPhi, beyond one for each word of the module.
-
-    In the dialect, each case of a switch gives the values of the block that it goes to once more.
+    Our own limit: the values that branches pass to OpPhi, beyond one for each word of the module.
+    In the dialect, each case of a switch repeats the values that it passes.
     """
 
 
@@ -73,7 +71,7 @@ class Header:
     generator: int
     """The registered tool in the upper half, its version in the lower."""
     bound: int
-    """Every id is below it."""
+    """The id bound: every id is below it."""
     schema: int = 0
 
     def words(self) -> list[int]:
@@ -84,7 +82,7 @@ class Header:
 
 @dataclass(slots=True)
 class RawInstruction:
-    """One instruction: its place and its words, the first of which holds length and opcode."""
+    """One instruction: its place and its words, of which the first holds length and opcode."""
 
     module: RawModule
     index: int
@@ -113,7 +111,8 @@ class RawInstruction:
     @property
     def operands(self) -> list[RawOperand]:
         """
-        Every operand in order, result type and result among them, enumerants' parameters inline.
+        All operands in order: also result type and result, and enumerants' parameters after their
+        enumerant.
 
         Raises `SPIRVDecodeError`; `SPIRVUnknownError` where the grammar lacks opcode or enumerant.
         """
@@ -145,7 +144,9 @@ class RawModule:
 
     @classmethod
     def build(cls, header: Header, instructions: Iterable[Sequence[int]]) -> RawModule:
-        """A module of instructions given as words, the first of each with length and opcode."""
+        """
+        Makes a module of instructions given as words; the first word of each has length and opcode.
+        """
         words = array("I", header.words())
         for instruction in instructions:
             words.extend(instruction)
@@ -153,7 +154,9 @@ class RawModule:
 
     @classmethod
     def of_words(cls, words: Words, byte_order: ByteOrder = "little") -> RawModule:
-        """A module of all its words. Raises `SPIRVDecodeError` if they are not instructions."""
+        """
+        Makes a module of all its words. Raises `SPIRVDecodeError` if they are not instructions.
+        """
         return cls(words, _starts(words), byte_order)
 
     @cached_property
@@ -168,7 +171,7 @@ class RawModule:
 
     @cached_property
     def symbols(self) -> Symbols:
-        """The types and instruction sets that operands need to be understood."""
+        """The types and instruction sets that other instructions' operands depend on."""
         from xdsl_spirv.serialization.raw.operands import Symbols
 
         return Symbols.of(self)
@@ -208,10 +211,10 @@ def decode(
     data: bytes | bytearray | memoryview[Any], limits: Limits = UNIVERSAL_LIMITS
 ) -> RawModule:
     """
-    A module of its bytes, in either byte order (SPIR-V 2.3); `encode` is the inverse.
+    Decodes a module, in either byte order (SPIR-V 2.3); `encode` is the inverse.
 
     Raises `SPIRVDecodeError` if the header is not SPIR-V's, or an instruction has no words or more
-    than there are. Opcodes and operands are not looked at.
+    than remain. Does not check opcodes and operands.
     """
     byte_order = _byte_order(data)
     if len(data) % 4:
@@ -245,8 +248,7 @@ def _byte_order(data: bytes | bytearray | memoryview[Any]) -> ByteOrder:
 
 def _starts(words: Words) -> Words:
     """
-    Word offsets at which instructions start. The lengths form a chain: each is needed to find the
-    next.
+    Word offsets at which instructions start. Each length is needed to find the next instruction.
     """
     counts = (words >> 16).astype(np.uint16).data
     starts = array("I")

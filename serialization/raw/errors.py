@@ -1,7 +1,7 @@
 """
 Errors for bytes that are not SPIR-V, or text that is not assembly: the cause, then the place.
 
-These stand apart from `encode/__init__.py` because the raw layer works without xDSL.
+They are not in `encode/__init__.py`, because the raw layer works without xDSL.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SPIRVDecodeError(ValueError):
 
 class SPIRVUnknownError(SPIRVDecodeError):
     """
-    An instruction of sound length whose words the grammar does not explain.
+    An instruction of valid length whose words the grammar cannot explain.
 
     An unknown opcode, enumerant or extended instruction, a mask with unknown bits, or an encoding
     that writes the same content in another way (nonzero padding). The raw layer and the text carry

@@ -1,5 +1,5 @@
 """
-Numbers as assembly writes them, by type, exactly as Khronos' tools read and print them.
+Reads and prints numbers of assembly by type, exactly as Khronos' tools do.
 
 An integer is decimal or hexadecimal. A 32- or 64-bit float that is zero or normal is the shortest
 fixed number of digits that identifies it (9 or 17); any other float (narrow, subnormal, infinite,
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class NumberType(NamedTuple):
-    """A scalar type, as literals need to know it."""
+    """A scalar type, with the facts that literals depend on."""
 
     width: int
     is_float: bool
@@ -35,7 +35,7 @@ class FloatFormat(NamedTuple):
     fraction_bits: int
     has_infinity: bool = True
     """
-    Whether the largest exponent is kept for infinities; if not, only all ones are not numbers.
+    True if the largest exponent is reserved for infinities and NaN; else only all ones is a NaN.
     """
 
     @property
@@ -63,7 +63,10 @@ _INTEGER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]{1,40})|([0-9]{1,40}))")
 
 
 def literal_type(width: int, is_float: bool, signed: bool, encoding: str | None) -> NumberType:
-    """Raises `ValueError` for a type whose literals have no defined form."""
+    """
+    Returns the type of literals. Raises `ValueError` for a type whose literals have no defined
+    form.
+    """
     number = NumberType(width, is_float, signed, encoding)
     if is_float and (width, encoding) not in FORMATS:
         raise ValueError(f"a float of {width} bits{f' as {encoding}' if encoding else ''}")
@@ -74,7 +77,7 @@ def literal_type(width: int, is_float: bool, signed: bool, encoding: str | None)
 
 def value_of(words: list[int], number: NumberType) -> int | None:
     """
-    The bits of a literal, None if its words hold more than the type has.
+    The bits of a literal; None if its words have bits beyond the type's width.
 
     Narrow integers are extended to a word by their sign, anything else by zeros (SPIR-V 2.2.1).
     """
@@ -176,7 +179,9 @@ def _parse_float(text: str, number: NumberType) -> int:
 
 
 def _round_to_single(text: str, value: float) -> int:
-    """Nearest 32-bit float, ties to even, of the decimal itself (not of its 64-bit neighbour)."""
+    """
+    Rounds a decimal to the nearest 32-bit float, ties to even, without rounding to 64 bits first.
+    """
     try:
         bits = struct.unpack("<I", struct.pack("<f", value))[0]
     except OverflowError:
@@ -193,13 +198,13 @@ def _round_to_single(text: str, value: float) -> int:
 
 
 def _truncate_double(double: int) -> int:
-    """A normal 32-bit float of a 64-bit one, rounded to zero."""
+    """Rounds a 64-bit float to a normal 32-bit float, toward zero."""
     exponent = (double >> 52 & 0x7FF) - 1023 + 127
     return double >> 63 << 31 | exponent << 23 | double >> 29 & 0x7FFFFF
 
 
 def _narrow(text: str, single: int, width: int, layout: FloatFormat) -> int:
-    """A narrow float of a 32-bit one, rounded to zero as Khronos' assembler does."""
+    """Rounds a 32-bit float to a narrow one, toward zero as Khronos' assembler does."""
     sign = single >> 31 << (width - 1)
     power = (single >> 23 & 0xFF) - 127
     significand = single & 0x7FFFFF | 0x800000
@@ -228,7 +233,7 @@ def _parse_hex(match: re.Match[str], width: int, layout: FloatFormat) -> int:
     minus, whole, part, power_text = match.groups()
     digits = whole + (part or "")
     if not digits or len(digits) > 400:
-        raise ValueError(f"'{match[0][:60]}' has no or too many digits")
+        raise ValueError(f"'{match[0][:60]}' has no digits or too many")
     sign = 1 << (width - 1) if minus else 0
     significand = int(digits, 16)
     if not significand:

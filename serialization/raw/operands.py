@@ -2,10 +2,10 @@
 Reads an instruction's words by the grammar alone.
 
 An instruction's operands come out flat and in order, an enumerant's parameters behind it, as
-assembly prints them. Three things cannot be read off the instruction: how wide a number is
-(OpConstant's type, OpSwitch's selector), which set an OpExtInst calls, and both look back to a
-declaration by id. `Symbols` finds those declarations in one vectorised pass; a declaration counts
-only for instructions behind it, and of two for one id the first.
+assembly prints them. Two facts are not in the instruction: the width of a number (given by
+OpConstant's type or OpSwitch's selector), and the set of an OpExtInst. Both come from an earlier
+declaration, found by its id. `Symbols` finds these declarations in one vectorised pass. A
+declaration is valid only for later instructions; of two for one id, the first counts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Spec(NamedTuple):
     """How to read one operand of the grammar."""
 
     form: str
-    """A literal's, `id`, `value` or `mask` of an enumeration, or `pair`."""
+    """Form of the words: a literal's form, `id`, `value` or `mask` of an enumeration, or `pair`."""
     kind: str
     quantifier: str
     name: str
@@ -84,7 +84,7 @@ def _spec(operand: Operand) -> Spec:
 
 @cache
 def enum_table(kind: str) -> EnumTable:
-    """An enumeration of the grammar; the first name of a value is the one that is printed."""
+    """Returns an enumeration of the grammar. The first name of a value is printed."""
     facts = grammar().kind(kind)
     names: dict[int, str] = {}
     parameters: dict[int, tuple[Spec, ...]] = {}
@@ -100,21 +100,23 @@ def enum_table(kind: str) -> EnumTable:
 
 @cache
 def operand_specs(opcode: int) -> tuple[Spec, ...] | None:
-    """How to read an instruction's operands, None if the opcode is unknown."""
+    """Returns how to read an instruction's operands; None if the opcode is unknown."""
     entry = grammar().by_opcode(opcode)
     return None if entry is None else tuple(_spec(o) for o in entry.operands)
 
 
 @cache
 def extended_operand_specs(instruction_set: str, number: int) -> tuple[Spec, ...] | None:
-    """How to read the operands of an extended instruction behind its number."""
+    """Returns how to read the operands of an extended instruction after its number."""
     entry = grammar().by_extended_opcode(instruction_set, number)
     return None if entry is None else tuple(_spec(o) for o in entry.operands)
 
 
 @cache
 def nested_operand_specs(opcode: int) -> tuple[Spec, ...] | None:
-    """How to read the operands of OpSpecConstantOp's operation, None if it can be none."""
+    """
+    Returns how to read the operands of OpSpecConstantOp's operation; None if it cannot be one.
+    """
     entry = grammar().by_opcode(opcode)
     if entry is None or not entry.has_result_type or not entry.has_result:
         return None
@@ -140,7 +142,7 @@ T = TypeVar("T")
 
 
 def _seen_entry(table: Mapping[int, tuple[int, T]], key: int, index: int) -> T:
-    """An entry that an instruction before `index` made."""
+    """Returns an entry made by an instruction before `index`."""
     declared, type = table[key]
     if declared >= index:
         raise KeyError(key)
@@ -148,7 +150,7 @@ def _seen_entry(table: Mapping[int, tuple[int, T]], key: int, index: int) -> T:
 
 
 class Symbols:
-    """The declarations of a module that give other instructions' operands their form."""
+    """The declarations of a module that determine the form of other instructions' operands."""
 
     def __init__(self, module: RawModule):
         self.module = module
@@ -172,7 +174,7 @@ class Symbols:
         try:
             operands = self.operands(instruction)
         except SPIRVDecodeError:
-            return  # It is reported when its own operands are asked for.
+            return  # The error is reported when this instruction's own operands are read.
         values = [operand.value for operand in operands]
         result = int(values[0])
         if instruction.opcode == opcode_of("OpExtInstImport"):
@@ -199,15 +201,21 @@ class Symbols:
         return _seen_entry(self.numbers, type_id, index)
 
     def selector_type(self, value: int, index: int) -> NumberType | None:
-        """The type of an OpSwitch's selector, as `number_type`."""
+        """The type of an OpSwitch's selector; see `number_type`."""
         return self.number_type(_seen_entry(self.value_types, value, index), index)
 
     def instruction_set(self, set_id: int, index: int) -> str | None:
-        """The set imported under an id, None if it is unknown; `KeyError` if there is none."""
+        """
+        Returns the set that an id imports; None if it is unknown. Raises `KeyError` if it imports
+        none.
+        """
         return _seen_entry(self.sets, set_id, index)
 
     def operands(self, instruction: RawInstruction) -> list[RawOperand]:
-        """Raises `SPIRVDecodeError`, as `RawInstruction.operands`."""
+        """
+        Reads an instruction's operands. Raises `SPIRVDecodeError`, as `RawInstruction.operands`
+        does.
+        """
         specs = operand_specs(instruction.opcode)
         if specs is None:
             raise SPIRVUnknownError(
@@ -363,7 +371,7 @@ class _Reader:
             raise self._unknown(f"{known} has no instruction {number} in the grammar")
         self._take(spec)
         if specs is not None:
-            # Ids may follow: glslang's DebugEntryPoint has one more than the set's grammar.
+            # More ids than in the grammar are accepted: glslang's DebugEntryPoint has one more.
             self._read(specs)
 
     def read_opcode(self, spec: Spec) -> None:

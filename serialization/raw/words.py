@@ -1,9 +1,9 @@
 """
-A SPIR-V module as 32-bit words, before anyone asks what the words say.
+A SPIR-V module as 32-bit words, without their meaning.
 
 This layer knows the header, the layout of a module in sections (SPIR-V 2.4), and how numbers and
-strings become words (2.2.1, 2.2.2). It knows neither opcodes nor the dialect: writers hand it
-finished words, and a reader can be built on it without either.
+strings become words (2.2.1, 2.2.2). It knows neither opcodes nor the dialect: writers pass finished
+words.
 """
 
 from __future__ import annotations
@@ -44,11 +44,7 @@ class Section(IntEnum):
 
 
 def instruction(opcode: int, operands: Sequence[int]) -> list[int]:
-    """
-    One instruction's words.
-
-    Raises `OverflowError` beyond `MAX_WORD_COUNT` words.
-    """
+    """Encodes one instruction. Raises `OverflowError` beyond `MAX_WORD_COUNT` words."""
     count = len(operands) + 1
     if count > MAX_WORD_COUNT:
         raise OverflowError(

@@ -1,11 +1,11 @@
 """
 Reads the assembly of Khronos' tools: what `spirv-as` reads, with the words it writes.
 
-Text is a sequence of tokens; line ends mean nothing but the end of a comment. An instruction starts
-at its name (`OpIAdd`) or at `%result =` before it. `!<integer>` puts a word where an operand or a
-name is expected; the rest of its instruction is then read by its looks alone. Numeric ids keep
-their numbers and names get the free ones, in the order of their first use
-(`preserve_numeric_ids=False` numbers every id so, as `spirv-as` does unless told otherwise).
+Text is a sequence of tokens; line ends only end comments. An instruction starts at its name
+(`OpIAdd`) or at `%result =` before it. `!<integer>` is a word in the place of an operand or a name;
+the rest of its instruction is then read without the grammar. Numeric ids keep their numbers, and
+names get free numbers in the order of their first use (`preserve_numeric_ids=False` numbers every
+id so, which is the default of `spirv-as`).
 
 The header is read from the leading comments that the disassemblers write, so that disassembling and
 assembling is the identity; without them the module is of the grammar's version.
@@ -42,7 +42,7 @@ def assemble(
     text: str, *, version: Version | None = None, preserve_numeric_ids: bool = True
 ) -> RawModule:
     """
-    The module of an assembly text; `version` wins over the header comments.
+    Assembles a text; `version` overrides the header comments.
 
     Raises `SPIRVAssemblyError` with line and column.
     """
@@ -88,7 +88,7 @@ class _Assembler:
         return RawModule.of_words(np.asarray(array("I", header.words()) + words), byte_order)
 
     def _statements(self) -> Iterator[tuple[int, int, int]]:
-        """The places of each instruction's result (-1 if none), name and end."""
+        """The token positions of each instruction's result (-1 if none), name and end."""
         tokens = self.tokens
         count = len(tokens)
         starts = [i for i, token in enumerate(tokens) if token[:2] == "Op" and token[2:3].isupper()]
@@ -127,7 +127,7 @@ class _Assembler:
             raise self._error(error.cause, min(place, len(tokens) - 1)) from None
 
     def _error(self, cause: str, token: int) -> SPIRVAssemblyError:
-        """An error at a token, whose place in the text is looked for only now."""
+        """Makes an error at a token. Finds its line and column only now."""
         places = (m.start() for m in _TOKEN.finditer(self.text) if m[0][0] != ";")
         start = next((p for i, p in enumerate(places) if i == token), len(self.text))
         line = self.text.count("\n", 0, start) + 1

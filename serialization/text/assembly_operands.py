@@ -1,8 +1,7 @@
 """
-Operands of assembly text as words: the inverse of `raw/operands.py`, by the same specs.
-
-The encoder walks through a module once and remembers what later instructions need: which ids are
-scalar types, which are instruction sets, and (for OpSwitch) of which type a value is.
+Encodes operands of assembly text as words: the inverse of `raw/operands.py`, by the same specs. The
+encoder goes through a module once and records facts that later instructions need: scalar types,
+instruction sets, and (for OpSwitch) the types of values.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ _FLOAT = re.compile(r"-?(?:[0-9]*\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-
 _INT32 = NumberType(32, False, True)
 
 NAME = -1
-"""`OperandError.token` of an instruction's name."""
+"""Value of `OperandError.token` that stands for an instruction's name."""
 RESULT = -2
-"""`OperandError.token` of an instruction's result id."""
+"""Value of `OperandError.token` that stands for an instruction's result id."""
 
 
 class OperandError(Exception):
@@ -53,8 +52,8 @@ class Ids(dict[str, int]):
     """
     `%name` -> id. Raises `ValueError` for a text that is not an id.
 
-    `numeric` gives the numbers that stand for themselves, asked for when the first name comes;
-    None numbers everything anew.
+    `numeric` gives the numeric ids, which keep their numbers, and is called at the first name; with
+    None every id is numbered anew.
     """
 
     def __init__(self, numeric: Callable[[], set[int]] | None):
@@ -112,7 +111,7 @@ def _opcode(name: str) -> int | None:
 
 
 class _Shape:
-    """An instruction's operands without its result, and which of them are one word a token."""
+    """The operands of an instruction without its result; knows which take one word a token."""
 
     def __init__(self, opcode: int):
         specs = operand_specs(opcode) or ()
@@ -139,14 +138,14 @@ class _Shape:
             else:
                 break
         self.rows: dict[int, list[Mapping[str, int] | None] | None] = {}
-        """`row` by the number of tokens."""
+        """Results of `row`, by the number of tokens."""
         self.needs_memory = opcode_of("OpExtInstImport") == opcode or opcode in (
             opcode_of("OpTypeInt"),
             opcode_of("OpTypeFloat"),
         )
 
     def row(self, operands: int) -> list[Mapping[str, int] | None] | None:
-        """How to read each of that many tokens, None if it takes more than the tokens to know."""
+        """How to read each of that many tokens; None if their number does not decide it."""
         tail = operands - len(self.columns)
         if operands < self.least:
             return None
@@ -165,7 +164,7 @@ def _shape(opcode: int) -> _Shape:
 
 
 def string_words(token: str, place: int) -> list[int]:
-    """The words of a quoted token; a backslash stands for the character behind it."""
+    """The words of a quoted token; a backslash escapes the character behind it."""
     if len(token) < 2 or token[0] != '"' or token[-1] != '"':
         raise OperandError(f"a string in quotes is expected, not '{token[:60]}'", place)
     text = re.sub(r"\\([\s\S])", r"\1", token[1:-1])
@@ -227,9 +226,8 @@ class Encoder:
 
     def _simple(self, shape: _Shape, arguments: list[str], result: str | None) -> list[int] | None:
         """
-        The words of an instruction of one word a token; None if it takes the other way.
-
-        New ids are numbered in the order of the words: the result behind its type, if it has one.
+        Encodes an instruction of one word a token; returns None for others. New ids are numbered in
+        the order of the words: a result after its type.
         """
         count = len(arguments)
         if count not in shape.rows:
@@ -266,10 +264,13 @@ class Encoder:
             try:
                 self.numbers.setdefault(words[1], scalar_type(opcode, words[2:]))
             except (KeyError, IndexError, ValueError):
-                return  # Written as words that say nothing; no literal can be of this type.
+                return  # The words have no meaning, but no literal of such a type has.
 
     def verbatim(self, tokens: list[str], first: int) -> list[int]:
-        """The words of tokens, which say themselves how they are divided; `first` is a place."""
+        """
+        The words of `!` tokens, divided into instructions by their own lengths; `first` is a
+        position.
+        """
         words: list[int] = []
         for place, token in enumerate(tokens, first):
             words += self.free(token, place)
@@ -277,7 +278,9 @@ class Encoder:
         while at < len(words):
             count, opcode = words[at] >> 16, words[at] & 0xFFFF
             if not 0 < count <= len(words) - at:
-                cause = f"{len(words)} words are not instructions: one says it has {count}"
+                cause = (
+                    f"{len(words)} words are not whole instructions: one has a length of {count}"
+                )
                 raise OperandError(cause, first)
             if operand_specs(opcode) is not None:
                 self._remember(_shape(opcode), words[at : at + count])
@@ -285,7 +288,10 @@ class Encoder:
         return words
 
     def unknown(self, name: str, arguments: list[str], result: str | None) -> list[int]:
-        """`OpUnknown(opcode, words)` and plain integers, as newer `spirv-dis` prints."""
+        """
+        Encodes `OpUnknown(opcode, words)` and plain integers, as newer versions of `spirv-dis`
+        print.
+        """
         head = name
         taken = 0
         while not head.endswith(")") and taken < len(arguments):
@@ -309,7 +315,7 @@ class Encoder:
             raise OperandError(str(error), place) from None
 
     def free(self, token: str, place: int) -> list[int]:
-        """The words of a token that is read by its looks."""
+        """The words of a token that is read without the grammar, by its spelling."""
         try:
             if token[0] == "!":
                 return [self._word(token, place)]
@@ -384,7 +390,7 @@ class _Writer:
             raise OperandError(f"{spec.name} is missing", self.at - 1)
         token = self.arguments[self.at]
         if token[0] == "!":
-            # A word: from here on the grammar does not know what comes, save for the result.
+            # After a word the grammar does not know what follows, except for the result.
             if spec.kind == "IdResultType":
                 self.words += self.encoder.free(token, self.at)
                 self.at += 1

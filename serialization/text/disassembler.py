@@ -1,10 +1,10 @@
 """
 Prints a module as the assembly of Khronos' tools, so that assembling gives the same words back.
 
-The text is what `spirv-dis` prints, to the character, wherever it prints anything. Where it refuses
-(unknown opcodes, enumerants and extended instructions, strings and numbers with stray bits), the
-text has the words themselves, `!0x...`, which every assembler of the language copies. The header is
-in the leading comments, from which our assembler takes it.
+The text equals that of `spirv-dis`, for all modules that it prints. If it refuses (unknown opcodes,
+enumerants and extended instructions, strings and numbers with stray bits), the text has the words
+themselves, `!0x...`, which every assembler of the language copies. The header is in the leading
+comments, where our assembler reads it.
 """
 
 from __future__ import annotations
@@ -37,19 +37,18 @@ INDENT = 15
 
 MAX_TEXT_RATIO = 16
 """
-Friendly names are given up when they make the text longer than this many times the binary.
-
-Only hostile modules do: every use of a name repeats it, and names may be long.
+Friendly names are dropped if they make the text longer than this many times the binary. Only
+hostile modules do so: every use repeats a name, and names may be long.
 """
 
 MAX_EXPLAINED = 100
-"""Largest number of errors that a tolerant disassembly explains, since noise has only errors."""
+"""Largest number of errors that a tolerant disassembly explains: random bytes are all errors."""
 
 TOGETHER = 4096
 """Instructions that are printed together: enough to be fast, few enough to need no memory."""
 
 FREE_TEXT = 1 << 16
-"""Texts of at most this many characters are never too long."""
+"""Texts of at most this many characters are always allowed."""
 
 
 def disassemble(
@@ -113,7 +112,7 @@ class _Ids(dict[int, str]):
     """Id -> `%name`; raises `KeyError` for an id that the module does not have."""
 
     def __init__(self, names: Mapping[int, str], bound: int, instructions: int):
-        # Most instructions have a result, so all of a real module's ids are made at once.
+        # Most instructions have a result, so all ids are spelled at once.
         likely = range(1, bound) if bound <= instructions else range(0)
         super().__init__({i: f"%{names.get(i, i)}" for i in likely})
         self._names = names
@@ -171,10 +170,10 @@ class _Printer:
         self._lines = [""] * len(module)
         self._room: int | None = None
         self._verbatim = bytearray(len(module))
-        """By instruction, whether its line starts with a word."""
+        """For each instruction, True if its line starts with a word (`!0x...`)."""
 
     def lines(self, limit: int | None) -> list[str] | None:
-        """One line an instruction; None if they have more characters than `limit` together."""
+        """Prints one line for each instruction; None if they are longer than `limit` together."""
         self._room = limit
         forms = Forms(self.symbols, self.margin, self.pad)
         rows = self.module.rows()
@@ -212,13 +211,13 @@ class _Printer:
                 table = ids if column is None else column
                 texts.append(list(map(table.__getitem__, words)))
         except KeyError:
-            return None  # The slow way reports the exact fault.
+            return None  # The slow path reports the exact fault.
         if form.shape.result is not None:
             texts.insert(0, texts.pop(form.shape.result))
         return map(form.template.__mod__, zip(*texts, strict=True))
 
     def _put(self, places: list[int], lines: Iterable[str]) -> bool:
-        """Takes lines over; says whether there was room for them."""
+        """Adds lines; returns False if they are too long."""
         printed, room = self._lines, self._room
         if room is None:
             for place, line in zip(places, lines, strict=True):
@@ -243,11 +242,8 @@ class _Printer:
 
     def _separate(self) -> None:
         """
-        Makes words of instructions that would take a line of words for an operand.
-
-        An assembler takes a word behind an instruction that could have one more operand for that
-        operand. So such instructions are words themselves if a line that starts with a word
-        follows them.
+        Prints instructions as words if an assembler would read a following line of words as their
+        operand. This is possible for instructions that could have one more operand.
         """
         opcodes = self.module.opcodes
         index = self._verbatim.find(True)
@@ -266,7 +262,10 @@ class _Printer:
         return shaped.template(self.margin, self.pad, len(parts)) % tuple(parts)
 
     def _slow(self, instruction: RawInstruction, shape: Shape) -> tuple[str, bool]:
-        """The line, and whether it starts with a word instead of a name."""
+        """
+        Prints one instruction. Returns the line, and True if it starts with a word instead of a
+        name.
+        """
         try:
             operands = self.symbols.operands(instruction)
         except SPIRVUnknownError:
@@ -290,19 +289,19 @@ class _Printer:
         return self._line(shape, parts), False
 
     def _portable(self, instruction: RawInstruction, operands: list[RawOperand]) -> int:
-        """Number of operands that `spirv-as` can read as they are printed."""
+        """Number of operands that `spirv-as` can read as printed."""
         for place, operand in enumerate(operands):
             if operand.kind in UNREADABLE_KINDS:
                 return place
             if operand.kind == "MemoryAccess" and int(operand.value).bit_count() > 1:
-                # It reads a mask of several names only where it is optional.
+                # `spirv-as` reads a mask of several names only if it is optional.
                 specs = operand_specs(instruction.opcode) or ()
                 if any(s.kind == "MemoryAccess" and not s.quantifier for s in specs):
                     return place
         return len(operands)
 
     def _words_behind(self, instruction: RawInstruction, operands: list[RawOperand]) -> list[str]:
-        """Operands as words and ids, which an assembler reads behind a word."""
+        """Prints operands as words and ids, which an assembler reads after a word."""
         places = [o.word for o in operands] + [len(instruction.words)]
         parts: list[str] = []
         for operand, end in zip(operands, places[1:], strict=True):
@@ -316,7 +315,10 @@ class _Printer:
         return self.margin + " ".join(f"!0x{word:08x}" for word in words)
 
     def _partly(self, instruction: RawInstruction, shape: Shape) -> str | None:
-        """A known instruction with unknown operands: name and ids, then words; None if no ids."""
+        """
+        Prints a known instruction with unknown operands: name and ids, then words; None without
+        ids.
+        """
         first = shape.ids
         words = instruction.words[1:]
         try:

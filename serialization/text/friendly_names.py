@@ -1,7 +1,7 @@
 """
 Readable ids for the disassembler: the names that `spirv-dis` gives without `--raw-id`.
 
-An id is called by its OpName, else by its built-in, else after the type or constant it declares
+An id is named by its OpName, else by its built-in, else after the type or constant it declares
 (`%v4float`, `%_ptr_Function_float`, `%uint_4`), else by its number. Characters that ids cannot have
 become `_`, a second use of a name gets `_0`, `_1`, ... . Ids get their names in the module's order.
 """
@@ -22,7 +22,7 @@ from xdsl_spirv.serialization.raw.literals import format_number
 from xdsl_spirv.serialization.raw.operands import RawOperand, enum_table, opcode_of, opcode_table
 
 MAX_DERIVED_LENGTH = 128
-"""A type within types within types is called by its number beyond this many characters."""
+"""Derived names longer than this are replaced by numbers (types may be nested deeply)."""
 
 _GL_NAMES = (
     "Position PointSize ClipDistance CullDistance Layer ViewportIndex TessLevelOuter "
@@ -73,7 +73,7 @@ def friendly_names(module: RawModule) -> Mapping[int, str]:
     """
     A name for every id that an instruction of the module defines or names.
 
-    Raises `SPIRVDecodeError` for no module: what cannot be read has its number for a name.
+    Does not raise `SPIRVDecodeError`: ids of unreadable instructions are named by their numbers.
     """
     return _Namer(module).names
 
@@ -88,7 +88,7 @@ class _Namer:
         self._clear()
         self._visit_all(self._few())
         if any(n[0] in DIGITS and n != str(i) and NUMERIC(n) for i, n in self.names.items()):
-            # A name that looks like a number takes it from the id that has that number.
+            # A name that looks like a number takes it from the id with that number.
             self._clear()
             opcodes = module.opcodes
             self._visit_all(_defining()[opcodes] | _describing()[opcodes])
@@ -99,7 +99,7 @@ class _Namer:
         self._next: dict[str, int] = {}
 
     def _few(self) -> NDArray[np.bool_]:
-        """Instructions that name an id, and those that define one before it could be named."""
+        """Instructions that name an id, and earlier instructions that define it."""
         opcodes = self._module.opcodes
         chosen = _describing()[opcodes]
         naming = opcode_table("OpName", "OpDecorate")[opcodes]
@@ -157,7 +157,10 @@ class _Namer:
         return self.names.get(int(operand.value), str(operand.value))
 
     def derived(self, prefix: str, *operands: RawOperand) -> str:
-        """`prefix` and the names of the operands; the first operand's own number if too long."""
+        """
+        Joins `prefix` and the names of the operands; uses the id's own number if the name is too
+        long.
+        """
         name = prefix + "_".join(self.of(o) for o in operands)
         return name if len(name) <= MAX_DERIVED_LENGTH else f"{prefix}{operands[0].value}"
 

@@ -1,11 +1,10 @@
 """
-Instructions of one form are printed together, column by column.
-
-Instructions of one form print alike: opcode, length, and the words that decide what the
-others mean (`Shape.deciding`: an enumerant with parameters, a constant's type, the instruction of
-an extended set). Each word of a form is then a column with a table from word to text, and a line is
-one `%` of a template. A form with a word that takes more than a table to print (a string, a number
-of several words) has no columns; its instructions are read one by one.
+Prints instructions of one form together, column by column. Instructions have one form if they agree
+in opcode, length, and the words that decide the meaning of others (`Shape.deciding`: an enumerant
+with parameters, a constant's type, the instruction of an extended set). Each word of a form is then
+a column with a table from word to text, and a line is printed by one template. A form with a word
+that needs more than a table (a string, a number of several words) has no columns; its instructions
+are printed one by one.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ UNREADABLE_KINDS = frozenset(("InitializationModeQualifier",))
 
 
 FEW = 32
-"""Forms of fewer operands are laid out once for all modules."""
+"""Columns of forms with fewer operands are cached for all modules."""
 
 
 class _Integers(dict[int, str]):
@@ -67,7 +66,7 @@ class _Masks(dict[int, str]):
         self._plain = sum(v for v in table.names if v not in table.parameters)
 
     def __missing__(self, key: int) -> str:
-        # `spirv-as` does not read every mask of several names: the slow way knows which.
+        # `spirv-as` cannot read every mask of several names: the slow path handles these.
         if key & ~self._plain or key.bit_count() > self._most:
             raise KeyError(key)
         text = self[key] = enumerants(self._kind, key)
@@ -123,17 +122,17 @@ class Shape:
         self.specs = specs or ()
         self.name = entry.name if entry else ""
         self.takes_more = _takes_more(self.specs)
-        """Whether an assembler would take a word behind it for one more operand."""
+        """True if an assembler would read a word behind it as one more operand."""
         self.result = next((i for i, s in enumerate(self.specs) if s.kind == "IdResult"), None)
         kinds = {spec.kind for spec in self.specs}
         self.fussy = bool(kinds & {"MemoryAccess", "Decoration"})
-        """Whether `spirv-as` may not read what spirv-dis prints."""
+        """True if `spirv-as` may be unable to read the text of `spirv-dis`."""
         self.extended = "LiteralExtInstInteger" in kinds
         single = [s.form == "id" and s.quantifier != "*" for s in self.specs]
         self.ids = [*single, False].index(False)
         """Number of ids at the beginning."""
         self.deciding = _deciding(self.specs)
-        """The places of the words that decide what the others mean."""
+        """The positions of the words that decide the meaning of others."""
 
     def template(self, margin: str, pad: int, columns: int) -> str:
         """The line of an instruction for `%`, which takes the result's text first."""
@@ -180,17 +179,19 @@ def shape(opcode: int) -> Shape:
 
 
 class Decided(NamedTuple):
-    """The deciding words of a form, and their places."""
+    """The words of a form that decide the meaning of others, and their positions."""
 
     words: Mapping[int, int]
-    """By place."""
+    """The words by position."""
     symbols: Symbols
     first: int
     """The first instruction of the form."""
 
 
 def operand_columns(of: Shape, count: int, decided: Decided | None) -> list[Column] | None:
-    """How to print the operands of a form of `count` of them; None if it has no columns."""
+    """
+    Returns how to print the operands of a form with `count` of them; None if it has no columns.
+    """
     tables: list[Column] = []
     waiting = list(reversed(of.specs))
     while len(tables) < count:
@@ -242,7 +243,9 @@ def _number(decided: Decided | None) -> Column:
 
 
 def _settle(spec: Spec, decided: Decided, place: int) -> tuple[str, Sequence[Spec]] | None:
-    """The text of a deciding word and what stands behind it; None if it is not in the grammar."""
+    """
+    The text of a deciding word, and the operands that follow; None if it is not in the grammar.
+    """
     value = decided.words[place]
     if spec.form == "opcode":
         specs = nested_operand_specs(value)
@@ -273,7 +276,7 @@ def _takes_more(specs: Sequence[Spec]) -> bool:
 
 
 MAX_FORMS = 1000
-"""Number of forms kept between windows: real modules have fewer, and noise does not repeat any."""
+"""Number of forms kept between windows: real modules have fewer, and random bytes repeat none."""
 
 
 class Form:

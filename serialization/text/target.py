@@ -1,7 +1,7 @@
 """
 The target `spirv-assembly`: the one `spirv.module` of a program, as Khronos' assembly.
 
-It is the binary that `spirv-binary` writes, disassembled, so that what is read is what is run.
+It disassembles the binary that `spirv-binary` writes, so that the text shows what is run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """
-Does a binary keep the rules of SPIR-V? All findings, each with its place.
+Checks a binary against the rules of SPIR-V, and reports all findings with their places.
 
-The rules work on the raw module, indexed (`module.py`): a binary that breaks rules need not be
-decodable into the dialect, and places must refer to the binary. Each file here holds one group of
-rules; `registry.py` says what a rule is.
+The rules work on the indexed raw module (`module.py`), because an invalid binary may not be
+decodable to the dialect, and places must refer to the binary. Each file here has one group of
+rules; `registry.py` defines rules.
 """
 
 from xdsl_spirv.serialization.validation.environment import ENVIRONMENTS as ENVIRONMENTS

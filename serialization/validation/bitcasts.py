@@ -22,7 +22,7 @@ def _bits(type_: Type, m: Module) -> int | None:
 
 @instruction_rule("CST-01", "3.49.11", "Bitcast")
 def bitcast(m: Module, i: Instruction) -> Problems:
-    """A bitcast is between numbers or pointers of as many bits."""
+    """A bitcast is between numbers or pointers of equally many bits."""
     result, operand = m.types.get(i.type_id), m.type_of(i.get("operand"))
     if result is None or operand is None:
         return
@@ -41,23 +41,26 @@ def bitcast(m: Module, i: Instruction) -> Problems:
         physical = m.addressing_model != "Logical"
         if number.base != "Int":
             yield Problem(
-                f"a bitcast between a pointer and {number}", "use an integer of the pointer's size"
+                f"a pointer cannot be bitcast to or from {number}",
+                "use an integer of the pointer's size",
             )
         elif number.is_vector and m.version < (1, 5) and PHYSICAL not in m.extensions:
             yield Problem(
-                f"a bitcast between a pointer and {number} before SPIR-V 1.5",
+                f"before SPIR-V 1.5 a pointer cannot be bitcast to or from {number}",
                 f'declare OpExtension "{PHYSICAL}", or raise the version to 1.5',
             )
         elif not physical:
             yield Problem(
-                "a bitcast of a pointer under logical addressing",
+                "under logical addressing a pointer cannot be bitcast",
                 "address the object by OpAccessChain, or declare a physical addressing model",
             )
         elif number.is_vector and (number.lanes != 2 or number.width != 32):
-            yield Problem(f"a bitcast between a pointer and {number}", "use two 32-bit integers")
+            yield Problem(
+                f"a pointer cannot be bitcast to or from {number}", "use two 32-bit integers"
+            )
         return
     if result.is_matrix or operand.is_matrix:
-        return  # CM-19 is their rule.
+        return  # Matrices are checked by rule CM-19.
     if _bits(result, m) != _bits(operand, m):
         yield Problem(
             f"{operand} and {result} are not of one size",
@@ -74,7 +77,7 @@ def pointer_conversion(m: Module, i: Instruction) -> Problems:
     pointer, number = (operand, result) if i.op == "ConvertPtrToU" else (result, operand)
     if m.addressing_model == "Logical":
         yield Problem(
-            "there are no such conversions under logical addressing",
+            "under logical addressing pointers and integers cannot be converted",
             "declare the addressing model PhysicalStorageBuffer64, or pass indices instead",
         )
     if not pointer.is_pointer:
@@ -86,6 +89,6 @@ def pointer_conversion(m: Module, i: Instruction) -> Problems:
                 "convert pointers to PhysicalStorageBuffer storage only",
             )
         elif m.environment.vulkan and number.width != 64:
-            yield Problem(f"the integer {number} has not 64 bits", "use a 64-bit integer")
+            yield Problem(f"the integer {number} does not have 64 bits", "use a 64-bit integer")
     if number.kind != "Int" or (i.op == "ConvertPtrToU" and number.signed):
         yield Problem(f"{number} is not an integer of Signedness 0", remedies.UNSIGNED)

@@ -15,7 +15,7 @@ from xdsl_spirv.serialization.validation.registry import (
 
 @instruction_rule("FUN-01", "3.49.9", "Function")
 def function(m: Module, i: Instruction) -> Problems:
-    """A function has a function type, its result type and its parameters."""
+    """A function's type is a function type, and its result and parameters agree with it."""
     type_ = m.types.get(i.get("function_type"))
     if type_ is None or type_.kind != "Function":
         yield Problem(
@@ -33,7 +33,8 @@ def function(m: Module, i: Instruction) -> Problems:
         return
     if len(body.parameters) != len(type_.members):
         yield Problem(
-            f"there are {len(body.parameters)} parameters, and {len(type_.members)} in the type",
+            f"the function has {len(body.parameters)} parameters, but its type has "
+            f"{len(type_.members)}",
             f"give the function {len(type_.members)} OpFunctionParameter",
         )
     for parameter, want in zip(body.parameters, type_.members, strict=False):
@@ -65,7 +66,8 @@ def call(m: Module, i: Instruction) -> Problems:
     arguments = i.words[4:]
     if len(arguments) != len(type_.members):
         yield Problem(
-            f"{len(arguments)} arguments for {len(type_.members)} parameters",
+            f"the call has {len(arguments)} arguments, but the function has {len(type_.members)} "
+            f"parameters",
             f"pass {len(type_.members)} arguments",
         )
     for k, (id, want) in enumerate(zip(arguments, type_.members, strict=False)):
@@ -81,13 +83,13 @@ def call(m: Module, i: Instruction) -> Problems:
 
 
 def _pointer_argument(m: Module, k: int, id: int, storage: str) -> Problems:
-    """SPIR-V 2.16.1: what a pointer argument may be under logical addressing."""
+    """Checks a pointer argument under logical addressing (SPIR-V 2.16.1)."""
     if "VariablePointers" in m.capabilities and storage in ("StorageBuffer", "Workgroup"):
         return
     if storage == "StorageBuffer":
         if "VariablePointersStorageBuffer" not in m.capabilities:
             yield Problem(
-                f"argument {k} points to {storage}, which calls do not take",
+                f"argument {k} points to {storage}, and calls do not accept such pointers",
                 remedies.declare("VariablePointersStorageBuffer"),
             )
         return
@@ -96,14 +98,14 @@ def _pointer_argument(m: Module, k: int, id: int, storage: str) -> Problems:
         "TileImageEXT", "TaskPayloadWorkgroupEXT", "NodePayloadAMDX",
     ):  # fmt: skip
         yield Problem(
-            f"argument {k} points to {storage}, which calls do not take",
+            f"argument {k} points to {storage}, and calls do not accept such pointers",
             "load it and pass the value",
         )
     elif storage != "UniformConstant" and m.op_of(id) not in (
         "Variable", "FunctionParameter", "UntypedVariableKHR", ""
     ):  # fmt: skip
         yield Problem(
-            f"argument {k} is not memory object declaration but the result of Op{m.op_of(id)}",
+            f"argument {k} is the result of Op{m.op_of(id)}, not a variable or a parameter",
             "pass a variable or a parameter",
         )
 
@@ -138,7 +140,7 @@ def returned(m: Module, i: Instruction) -> Problems:
 
 @module_rule("FUN-04", "2.16.1")
 def recursion(m: Module) -> Problems:
-    """No function that an entry point reaches calls itself, not even over others."""
+    """No function that an entry point reaches is recursive."""
     calls = {
         f.id: sorted({c.words[3] for c in _calls(m, f.id)} & set(m.by_function))
         for f in m.functions
@@ -154,7 +156,8 @@ def recursion(m: Module) -> Problems:
                 if state.get(to) == 1:
                     if entry:
                         yield Problem(
-                            f"the function {m.spell(to)} calls itself, directly or over others",
+                            f"the function {m.spell(to)} calls itself, directly or through other "
+                            f"functions",
                             "replace the recursion by a loop",
                             m.definitions[to],
                         )
@@ -181,13 +184,13 @@ def _calls(m: Module, function: int) -> list[Instruction]:
 
 @module_rule("FUN-05", "2.16.1")
 def linkage(m: Module) -> Problems:
-    """A function without a body is imported; one with a body is not."""
+    """A function without a body is imported; a function with a body is not."""
     for f in m.functions:
         decoration = m.decoration(f.id, "LinkageAttributes")
         imported = decoration is not None and decoration.parameters[-1:] == (1,)
         if not f.blocks and not imported:
             yield Problem(
-                "a function without a body is not imported",
+                "a function has no body and is not imported",
                 "add blocks, or decorate it with LinkageAttributes Import",
                 f.at,
             )

@@ -41,7 +41,7 @@ NARROW_STORAGE = Requirements(
     (1, 0),
     None,
 )
-"""Vulkan's requirements on a module that states how a conversion rounds."""
+"""Requirements of Vulkan for the decoration FPRoundingMode."""
 
 
 @cache
@@ -54,7 +54,7 @@ def _needs(opcode: int) -> Requirements | None:
 
 @cache
 def _enumerants(kind: str, value: int) -> tuple[tuple[str, Requirements], ...]:
-    """The enumerants of a value that need anything."""
+    """Yields the enumerants of a value that have requirements."""
     return tuple(
         (f"{kind} {e.name}", e)
         for e in grammar().kind(kind).used(value)
@@ -108,7 +108,8 @@ def _enumerant(m: Module, kind: str, value: int, i: Instruction) -> Iterator[Pro
         if kind == "Capability":
             yield from _version(m, what, needs, i)
             continue
-        # Float controls name what kernels have; shaders may use them by extensions.
+        # The grammar names the requirements of kernels; shaders have these float controls by
+        # extensions.
         if kind in ("FPRoundingMode", "FPFastMathMode") or what in UNCHECKED:
             continue
         if kind == "GroupOperation" and "SPV_AMD_shader_ballot" in m.extensions:
@@ -130,7 +131,7 @@ def _missing(m: Module, what: str, needs: Requirements, i: Instruction) -> Itera
                 RULES.get(first, ""),
             )
             return
-        # A capability brings its own extension, which is checked where it is declared.
+        # The capability's own extension is checked where the capability is declared.
         if any(known[c].extensions for c in needs.capabilities if c in m.declared):
             return
     yield from _version(m, what, needs, i)
@@ -253,12 +254,12 @@ WIDTHS: Mapping[str, tuple[str, ...]] = {
     "Float8E4M3EXT": ("Float8EXT",),
     "Float8E5M2EXT": ("Float8EXT",),
 }
-"""Scalar -> the capabilities of which one lets its type be declared (SPIR-V 2.16.1)."""
+"""Scalar -> the capabilities, any of which allows to declare its type (SPIR-V 2.16.1)."""
 
 
 @instruction_rule("CAP-02", "2.16.1", "TypeInt TypeFloat TypeVector TypeCooperativeMatrixKHR")
 def type_capabilities(m: Module, i: Instruction) -> Problems:
-    """A type is of a width, length and component that a capability allows."""
+    """A declared capability allows a type's width, length and component."""
     declared_type = m.types.get(i.result)
     if declared_type is None or declared_type.at is not i or declared_type.scalar is None:
         return
@@ -340,7 +341,7 @@ def narrow_kinds(type_: Type) -> Iterator[tuple[str, str, Mapping[str, str]]]:
 
 @instruction_rule("CAP-03", "2.16.2", "Variable")
 def narrow_storage(m: Module, i: Instruction) -> Problems:
-    """8- and 16-bit data lies in storage that a capability opens to it."""
+    """8- and 16-bit data is only in storage classes for which a capability is declared."""
     pointer = m.types.get(i.type_id)
     held = m.pointee(pointer)
     if pointer is None or held is None or not m.is_shader:
@@ -409,7 +410,7 @@ def narrow_arithmetic(m: Module) -> Problems:
             if at is not None and at.type_id in small:
                 type_ = m.types[at.type_id]
                 yield Problem(
-                    f"Op{i.op} takes {type_}, whose arithmetic no declared capability allows",
+                    f"Op{i.op} computes with {type_}, which no declared capability allows",
                     f"declare OpCapability {type_.base}{type_.width}, or convert first",
                     i,
                 )

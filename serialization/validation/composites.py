@@ -21,9 +21,8 @@ MAX_INDEXES = 255
 
 def part(type_: Type | None, index: int | None, m: Module) -> Type | str | None:
     """
-    The part of a composite at an index, None if it has none.
-
-    A text says why there is none: a literal beyond the end, a type without parts.
+    The type of a composite's part at an index; None if it is unknown. For an invalid index, returns
+    a text with the reason: a literal beyond the end, or a type without parts.
     """
     if type_ is None:
         return None
@@ -32,16 +31,16 @@ def part(type_: Type | None, index: int | None, m: Module) -> Type | str | None:
             if index is None:
                 return "the index into a struct is not a constant"
             if not 0 <= index < len(type_.members):
-                return f"{type_} has {len(type_.members)} members, and none at {index}"
+                return f"{type_} has {len(type_.members)} members, so {index} is out of range"
             return type_.members[index]
         case "Vector" | "Matrix":
             if index is not None and not 0 <= index < type_.lanes:
-                return f"{type_} has {type_.lanes} components, and none at {index}"
+                return f"{type_} has {type_.lanes} components, so {index} is out of range"
             return type_.element
         case "Array":
             length = m.integer(type_.count_id)
             if index is not None and length is not None and not 0 <= index < length:
-                return f"{type_} has {length} elements, and none at {index}"
+                return f"{type_} has {length} elements, so {index} is out of range"
             return type_.element
         case "RuntimeArray" | "CooperativeMatrixKHR" | "CooperativeMatrixNV":
             return type_.element
@@ -78,7 +77,7 @@ def construct(m: Module, i: Instruction) -> Problems:
     if parts == [] and type_.kind != "Struct":
         yield Problem(f"{type_} is not a composite type", remedies.COMPOSITE_RESULT)
     elif len(parts) != len(given):
-        if not type_.is_matrix:  # CM-08 is theirs.
+        if not type_.is_matrix:  # Matrices are checked by rule CM-08.
             yield Problem(
                 f"{type_} is made from {len(parts)} constituents, not {len(given)}",
                 remedies.constituents(len(parts)),
@@ -114,7 +113,7 @@ def _construct_vector(m: Module, type_: Type, given: list[Type | None]) -> Probl
             f"{type_} has {want} components, not {lanes}", f"give {want} components together"
         )
     elif len(given) < min(2, want or 2) and type_.kind == "Vector":
-        yield Problem("a vector is constructed of at least two constituents", "use OpCopyObject")
+        yield Problem("a vector needs at least two constituents", "use OpCopyObject")
 
 
 @instruction_rule("CMP-02", "3.49.12", "CompositeExtract")
@@ -168,7 +167,7 @@ def shuffle(m: Module, i: Instruction) -> Problems:
     literals = i.rest("components")
     if result.kind != "Vector" or first.kind != "Vector" or second.kind != "Vector":
         yield Problem(
-            f"a shuffle of {first} and {second} into {result}", "shuffle vectors into a vector"
+            f"{first} and {second} cannot be shuffled to {result}", "shuffle vectors into a vector"
         )
         return
     if len(literals) != result.lanes:
@@ -178,7 +177,9 @@ def shuffle(m: Module, i: Instruction) -> Problems:
         )
     for type_ in (first, second):
         if type_.element is not result.element:
-            yield Problem(f"{type_} has other components than {result}", "use one component type")
+            yield Problem(
+                f"{type_} and {result} have different component types", "use one component type"
+            )
     total = first.lanes + second.lanes
     for literal in literals:
         if literal >= total and literal != 0xFFFFFFFF:
@@ -215,7 +216,7 @@ def dynamic(m: Module, i: Instruction) -> Problems:
                 remedies.convert("it", vector.element),
             )
     if index is not None and index.kind != "Int":
-        yield Problem(f"the index is an integer scalar, not {index}", remedies.INTEGER_SCALAR)
+        yield Problem(f"the index must be an integer scalar, not {index}", remedies.INTEGER_SCALAR)
 
 
 ANY = Want("a type that has values", lambda t, r: t.kind != "Void")
@@ -230,7 +231,7 @@ MEMBER = Want("of the members' type of {r}", lambda t, r: t is r.members[0])
 
 
 def _unsigned_members(m: Module, i: Instruction) -> str | None:
-    """The members are signed only where the product is."""
+    """Checks that members are signed only if the product is."""
     result = m.types.get(i.type_id)
     member = None if result is None else result.members[0]
     signed = member is not None and member.signed and i.op != "SMulExtended"
@@ -265,7 +266,7 @@ def copy_logical(m: Module, i: Instruction) -> Problems:
 
 
 def logically_match(m: Module, a: Type, b: Type) -> bool:
-    """Whether two types differ in decorations only (SPIR-V 2.8, logically match)."""
+    """True if two types differ only in decorations (SPIR-V 2.8, logically match)."""
     pending = [(a, b)]
     seen: set[tuple[int, int]] = set()
     while pending:
@@ -298,7 +299,10 @@ def transpose(m: Module, i: Instruction) -> Problems:
     if result is None or matrix is None:
         return
     if result.kind != "Matrix" or matrix.kind != "Matrix":
-        yield Problem(f"the transpose of {matrix} as {result}", "transpose a matrix to a matrix")
+        yield Problem(
+            f"a transposition cannot take {matrix} and give {result}",
+            "transpose a matrix to a matrix",
+        )
         return
     column, other = result.element, matrix.element
     if column is None or other is None:
@@ -325,14 +329,14 @@ def select(m: Module, i: Instruction) -> Problems:
         not composites and not (result.is_scalar_or_vector or result.is_pointer)
     ):
         yield Problem(
-            f"there is no choice between objects of {result}",
+            f"OpSelect cannot choose between objects of {result}",
             "branch by OpBranchConditional and store, instead of OpSelect",
         )
     if condition.base != "Bool" or not condition.is_scalar_or_vector:
         yield Problem(f"the condition is of {condition}", remedies.BOOLEAN)
     elif condition.is_vector and condition.shape() != result.shape():
         yield Problem(
-            f"the condition {condition} has not the shape of {result}",
+            f"the condition {condition} does not have the shape of {result}",
             f"use a Boolean scalar, or a vector of Booleans as long as {result}",
         )
     elif condition.is_scalar and result.is_vector and not composites:
@@ -355,7 +359,9 @@ def phi(m: Module, i: Instruction) -> Problems:
         return
     result = m.types.get(i.type_id)
     if result is not None and (result.kind == "Void" or result.kind in ("SampledImage",)):
-        yield Problem(f"OpPhi cannot be of {result}", "store and load it through a variable")
+        yield Problem(
+            f"OpPhi cannot have the type {result}", "store and load it through a variable"
+        )
     elif result is not None and result.kind == "Pointer" and m.addressing_model == "Logical":
         if not {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities:
             if result.storage != "PhysicalStorageBuffer":
@@ -392,7 +398,7 @@ def phi(m: Module, i: Instruction) -> Problems:
     "SpecConstantCompositeReplicateEXT",
 )
 def replicate(m: Module, i: Instruction) -> Problems:
-    """A replicated composite is of the result's parts."""
+    """A replicated value is a part of the result's type."""
     type_ = m.types.get(i.type_id)
     value = m.type_of(i.words[3]) if len(i.words) > 3 else None
     if i.op == "ConstantCompositeReplicateEXT" and m.is_spec(i.words[3]):
@@ -407,6 +413,6 @@ def replicate(m: Module, i: Instruction) -> Problems:
     elif type_.kind in ("Struct", "Array", "Matrix") or type_.is_vector or type_.is_matrix:
         wanted = type_.members if type_.kind == "Struct" else (type_.element,)
         if any(w is not None and w is not value for w in wanted):
-            yield Problem(f"{type_} is not made of {value}", f"give a part of {type_}")
+            yield Problem(f"{type_} does not consist of {value}", f"give a part of {type_}")
     else:
         yield Problem(f"{type_} is not a composite type", remedies.COMPOSITE_RESULT)

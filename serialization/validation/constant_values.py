@@ -1,4 +1,7 @@
-"""Numbers of a module's constants, where specialization constants have given values or defaults."""
+"""
+Computes the numbers of a module's constants, with given values or defaults for specialization
+constants.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ SPECIALIZED = ("SpecConstant", "SpecConstantTrue", "SpecConstantFalse")
 
 
 class UnknownConstantError(ValueError):
-    """A value that is not known before a launch; the text says why."""
+    """A value that is not known before a launch; the text has the reason."""
 
 
 class ConstantValues:
@@ -93,7 +96,7 @@ class ConstantValues:
 
 
 def written(i: Instruction, type_: Type) -> Any:
-    """The number that an instruction writes."""
+    """Decodes the number in a constant instruction."""
     if i.op.endswith(("True", "False")):
         return i.op.endswith("True")
     bits = sum(word << 32 * k for k, word in enumerate(i.words[3:5]))

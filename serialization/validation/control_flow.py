@@ -2,11 +2,11 @@
 Rules of control flow (CFG).
 
 Structured control flow is checked by nesting. Every block has an innermost construct, inherited
-down the structured dominator tree: a header opens its construct, a merge block leaves it, a
-continue target changes the loop's construct for its continue construct, and a switch's targets open
-cases. An edge is then judged by the constructs that it leaves, each of which knows its exits; the
-whole costs about one step an edge, where the specification's sets of blocks would cost a set a
-header.
+down the structured dominator tree: a header opens its construct, a merge block closes it, a
+continue target switches from the loop's construct to its continue construct, and a switch's targets
+open cases. An edge is then checked against the constructs that it leaves, each of which has a list
+of exits. That takes about one step for each edge, while the specification's definition needs a set
+of blocks for each header.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_DEPTH = 1023
 
 @instruction_rule("CFG-01", "3.49.17", "Branch BranchConditional Switch LoopMerge SelectionMerge")
 def targets(m: Module, i: Instruction) -> Problems:
-    """A branch goes to a label of its function, and none to its entry block."""
+    """A branch goes to a label of its function, but not to the entry block."""
     block = i.block
     if block is None:
         return
@@ -51,13 +51,14 @@ def targets(m: Module, i: Instruction) -> Problems:
                 )
         elif target.order == 0 and i.op not in ("LoopMerge", "SelectionMerge"):
             yield Problem(
-                "a branch to the function's entry block", "add an entry block that branches to it"
+                "it branches to the function's entry block",
+                "add a new entry block that branches to the old one",
             )
 
 
 @instruction_rule("CFG-02", "3.49.17", "BranchConditional Switch")
 def conditions(m: Module, i: Instruction) -> Problems:
-    """A condition is a Boolean, a selector an integer; a switch has no literal twice."""
+    """A condition is a Boolean, a selector is an integer, and a switch has distinct literals."""
     if len(i.words) < 2:
         return
     type_ = m.type_of(i.words[1])
@@ -67,22 +68,27 @@ def conditions(m: Module, i: Instruction) -> Problems:
         elif type_ is None and m.op_of(i.words[1]):
             yield Problem("the condition is not a value", remedies.BOOLEAN)
         if len(i.words) not in (4, 6):
-            yield Problem("there are no weights or two", "give two branch weights, or none")
+            yield Problem(
+                "the number of branch weights is neither 0 nor 2",
+                "give two branch weights, or none",
+            )
         elif len(i.words) == 6 and not i.words[4] | i.words[5]:
             yield Problem("both weights are 0", "make one of the branch weights larger than 0")
         elif m.version >= (1, 6) and len(i.words) > 3 and i.words[2] == i.words[3]:
-            yield Problem("both targets are one block, which 1.6 forbids", "use OpBranch instead")
+            yield Problem(
+                "both targets are the same block, which SPIR-V 1.6 forbids", "use OpBranch instead"
+            )
         return
     if type_ is not None and type_.kind != "Int":
         yield Problem(f"the selector is of {type_}", remedies.INTEGER_SCALAR)
     literals = i.values("LiteralInteger")
     if len(set(literals)) != len(literals):
-        yield Problem("two cases have one literal", "remove one of the two cases")
+        yield Problem("two cases have the same literal", "remove one of the two cases")
 
 
 @module_rule("CFG-03", "2.16.1")
 def block_order(m: Module) -> Problems:
-    """A block stands before the blocks that it dominates."""
+    """A block comes before the blocks that it dominates."""
     for f in m.functions:
         if not f.blocks:
             continue
@@ -204,8 +210,8 @@ class _Structure:
             self.continues.setdefault(target, block)
             if target is merge:
                 yield Problem(
-                    "merge block and continue target are one",
-                    "add a block for one of them",
+                    "merge block and continue target are the same block",
+                    "add a separate block for one of them",
                     block.merge,
                     "CFG-06",
                 )
@@ -215,7 +221,7 @@ class _Structure:
     def _not_dominated(self, header: Block, block: Block, what: str) -> Problem:
         return Problem(
             f"the header %{header.id} does not structurally dominate its {what} %{block.id}",
-            "lead every way to it over the header",
+            "make every path to it go through the header",
             header.merge,
             "CFG-05",
         )
@@ -227,7 +233,7 @@ class _Structure:
                     continue
                 if to.merge is None or to.merge.op != "LoopMerge":
                     yield Problem(
-                        f"a back edge to %{to.id}, which is not a loop header",
+                        f"a back edge goes to %{to.id}, which is not a loop header",
                         f"put an OpLoopMerge before the branch that ends %{to.id}",
                         block.terminator,
                     )
@@ -268,7 +274,8 @@ class _Structure:
             elif end is not None and not selects and end.op == "BranchConditional":
                 if len({b.id for b in block.successors} - seen) > 1:
                     yield Problem(
-                        "a branch between two blocks of which none is an exit has no merge block",
+                        "a conditional branch inside a construct, neither of whose targets is an "
+                        "exit, has no merge block",
                         "add an OpSelectionMerge",
                         end,
                         "CFG-09",
@@ -319,7 +326,7 @@ class _Structure:
                     if not self._exits(at, block, to):
                         yield Problem(
                             f"the branch to %{to.id} leaves the {at.kind} construct of "
-                            f"%{at.header.id} by no exit of it",
+                            f"%{at.header.id} other than by its exits",
                             "leave by the merge block, or break or continue the loop",
                             block.terminator,
                             "CFG-08",
@@ -339,7 +346,7 @@ class _Structure:
             if to is not first or (outside and self.own[at.header] not in below):
                 yield Problem(
                     f"the branch to %{to.id} enters the {at.kind} construct of %{at.header.id} "
-                    "elsewhere than at its start",
+                    f"not at its start",
                     f"branch to the header %{at.header.id}",
                     block.terminator,
                     "CFG-11",
@@ -374,7 +381,7 @@ class _Structure:
 
     def _exits(self, construct: Construct, block: Block, to: Block) -> bool:
         if construct.kind == "case" and to in construct.header.successors:
-            return True  # CFG-10 says which cases fall through.
+            return True  # Rule CFG-10 checks which cases may fall through.
         if to is construct.merge:
             return construct.kind != "continue" or self._is_back(construct, block)
         if construct.kind == "loop":
@@ -426,7 +433,7 @@ class _Structure:
             )
 
     def _falls(self, header: Block) -> Iterator[tuple[Block, Block]]:
-        """Cases of a switch, each with another case that it falls through to."""
+        """Yields cases of a switch, each with another case that it falls through to."""
         merge = self._named(header, 1)
         cases = [b for b in header.successors if b is not merge and self.inner.get(b) is not None]
         for first in cases:

@@ -1,4 +1,4 @@
-"""Rules of debug information (DBG): what names and lines refer to."""
+"""Rules of debug information (DBG): the ids that names and lines refer to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xdsl_spirv.serialization.validation.registry import Problem, Problems, inst
 
 @instruction_rule("DBG-03", "3.49.2", "SourceContinued")
 def continued(m: Module, i: Instruction) -> Problems:
-    """OpSourceContinued follows OpSource or another one."""
+    """OpSourceContinued follows OpSource or another OpSourceContinued."""
     before = m.instructions[i.index - 1].op if i.index else ""
     if before not in ("Source", "SourceContinued"):
         yield Problem("there is no OpSource before", "put an OpSource before it")
@@ -17,7 +17,7 @@ def continued(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("DBG-01", "3.49.2", "Line Source")
 def files(m: Module, i: Instruction) -> Problems:
-    """A line's and a source's file is an OpString."""
+    """The file of a line or a source is an OpString."""
     id = i.get("file")
     if id and id in m.definitions and m.op_of(id) != "String":
         yield Problem(
@@ -27,7 +27,7 @@ def files(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("DBG-02", "3.49.2", "MemberName")
 def member_names(m: Module, i: Instruction) -> Problems:
-    """A member's name is of a member that the struct has."""
+    """A member's name is for an existing member of a struct."""
     at = m.definitions.get(i.get("type"))
     if at is None:
         return

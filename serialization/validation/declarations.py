@@ -20,7 +20,7 @@ from xdsl_spirv.serialization.validation.types import Type
 AGGREGATE = frozenset(
     {"TypeArray", "TypeRuntimeArray", "TypeStruct", "TypePointer", "TypeForwardPointer"}
 )
-"""Types of which there may be two alike, since decorations can tell them apart."""
+"""Types that may be declared twice, because they may differ in decorations."""
 
 MAX_NESTING = 255
 MAX_MEMBERS = 16383
@@ -47,7 +47,7 @@ def unique_types(m: Module) -> Problems:
 
 @instruction_rule("TYP-02", "3.49.6", "TypeInt TypeFloat")
 def scalar_widths(m: Module, i: Instruction) -> Problems:
-    """Widths are ones there are; Signedness is 0 or 1."""
+    """Widths are supported ones; Signedness is 0 or 1."""
     if len(i.words) < 3:
         return
     width = i.words[2]
@@ -84,7 +84,7 @@ def _no_type(m: Module, what: str, id: int) -> Problem:
 @instruction_rule("TYP-03", "3.49.6", "TypeVector TypeMatrix")
 def vectors(m: Module, i: Instruction) -> Problems:
     """
-    A vector has 2, 3, 4, 8 or 16 scalar components, by SPV_EXT_long_vector any number.
+    A vector has 2, 3, 4, 8 or 16 scalar components; with SPV_EXT_long_vector, any number.
 
     A matrix has 2 to 4 floating-point columns.
     """
@@ -120,7 +120,7 @@ def arrays(m: Module, i: Instruction) -> Problems:
     elif element.kind in ("Void", "Function") or (
         element.kind == "RuntimeArray" and m.environment.vulkan
     ):
-        yield Problem(f"an array has no elements of {element}", "use a type that has a size")
+        yield Problem(f"an array cannot have elements of {element}", "use a type that has a size")
     if i.op == "TypeRuntimeArray" or len(i.words) < 4:
         return
     length = i.words[3]
@@ -134,7 +134,7 @@ def arrays(m: Module, i: Instruction) -> Problems:
             return
     value = m.integer(length, default=True)
     if value is not None and value < 1 and not m.is_spec(length):
-        yield Problem(f"the length is {value}", "use a length of at least 1")
+        yield Problem(f"the array's length is {value}", "use a length of at least 1")
 
 
 @instruction_rule("TYP-05", "3.49.6", "TypeStruct")
@@ -164,7 +164,9 @@ def structs(m: Module, i: Instruction) -> Problems:
         if type_ is None:
             yield _no_type(m, f"member {k},", member)
         elif type_.kind in ("Void", "Function", "Label"):
-            yield Problem(f"member {k} is of {type_}", "use a type that has a size")
+            yield Problem(
+                f"member {k} has type {type_}, which has no size", "use a type that has a size"
+            )
         elif type_.kind == "RuntimeArray" and k + 1 < len(members) and m.environment.vulkan:
             yield Problem(
                 f"member {k}, a runtime array, is not the last", "make it the last member"
@@ -177,14 +179,14 @@ def structs(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("TYP-06", "3.49.6", "TypePointer TypeForwardPointer")
 def pointers(m: Module, i: Instruction) -> Problems:
-    """A pointer points to a type; a forward pointer is declared as it says."""
+    """A pointer points to a type; a forward pointer agrees with the later declaration."""
     if i.op == "TypePointer":
         pointee = m.types.get(i.words[3]) if len(i.words) > 3 else None
         if len(i.words) > 3 and pointee is None:
             yield _no_type(m, "the pointee", i.words[3])
         elif pointee is not None and pointee.kind == "Function":
             if "FunctionPointersINTEL" not in m.capabilities:
-                yield Problem("a pointer to a function type", "point to a type of values")
+                yield Problem("a pointer points to a function type", "point to a type of values")
         return
     if len(i.words) < 3:
         return
@@ -193,12 +195,15 @@ def pointers(m: Module, i: Instruction) -> Problems:
         yield Problem(f"{m.spell(i.words[1])} is not a pointer type", "name an OpTypePointer")
     elif target.at.words[2:3] != i.words[2:3]:
         yield Problem(
-            "the storage class is not that of the pointer type", "state that of the pointer type"
+            "the storage class differs from the pointer type's", "state that of the pointer type"
         )
     else:
         held = m.pointee(target)
         if held is not None and held.kind != "Struct" and m.is_shader:
-            yield Problem("a forward pointer's pointee is a struct", "announce pointers to structs")
+            yield Problem(
+                "a forward pointer does not point to a struct",
+                "use OpTypeForwardPointer for pointers to structs only",
+            )
 
 
 @instruction_rule("TYP-07", "3.49.6", "TypeFunction")
@@ -209,7 +214,9 @@ def function_types(m: Module, i: Instruction) -> Problems:
         if declared_type is None:
             yield _no_type(m, "the result type" if k == 0 else f"parameter {k - 1},", id)
         elif k and declared_type.kind in ("Void", "Function"):
-            yield Problem(f"parameter {k - 1} is of {declared_type}", "remove it, or pass a value")
+            yield Problem(
+                f"parameter {k - 1} has type {declared_type}", "remove it, or pass a value"
+            )
         elif k == 0 and declared_type.kind == "Function":
             yield Problem("the result type is a function type", "return a pointer or a value")
     if len(i.words) > 3 + 255:
@@ -221,12 +228,12 @@ def undefined(m: Module, i: Instruction) -> Problems:
     """There is no undefined value of void."""
     type_ = m.types.get(i.type_id)
     if type_ is not None and type_.kind in ("Void", "Function"):
-        yield Problem(f"an OpUndef of {type_}", "use a type that has values")
+        yield Problem(f"an OpUndef has type {type_}", "use a type that has values")
 
 
 @instruction_rule("TYP-08", "3.49.6", "TypeImage TypeSampledImage")
 def images(m: Module, i: Instruction) -> Problems:
-    """An image's texels, sampling and formats are ones there are."""
+    """An image's texel type, sampling and format are supported ones."""
     if len(i.words) < 3:
         return
     held = m.types.get(i.words[2])
@@ -255,11 +262,11 @@ def images(m: Module, i: Instruction) -> Problems:
     if len(i.words) > 7 and m.environment.vulkan and i.words[7] == 0:
         yield Problem("Vulkan has no image with Sampled 0", "declare it with Sampled 1 or 2")
     if len(i.words) > 3 and _dimension(i.words[3]) == "SubpassData" and i.words[7] != 2:
-        yield Problem("an input attachment has Sampled 2", "declare it with Sampled 2")
+        yield Problem("an input attachment must have Sampled 2", "declare it with Sampled 2")
 
 
 def _dimension(value: int) -> str:
-    """The name of an image's Dim; empty for none."""
+    """The name of an image's Dim; empty if it is unknown."""
     table = grammar().kind("Dim")
     return table[value].name if value in table else ""
 
@@ -271,13 +278,15 @@ def _dimension(value: int) -> str:
     "ConstantNull",
 )
 def constants(m: Module, i: Instruction) -> Problems:
-    """A constant is of the type that its instruction makes."""
+    """A constant has a type that its instruction can make."""
     type_ = m.types.get(i.type_id)
     if type_ is None:
         return
     if i.op in ("Constant", "SpecConstant"):
         if type_.kind not in ("Int", "Float"):
-            yield Problem(f"a constant of type {type_}", "make its type an integer or a float")
+            yield Problem(
+                f"a constant cannot have type {type_}", "make its type an integer or a float"
+            )
     elif i.op == "ConstantNull":
         if not type_.contains.isdisjoint(
             {
@@ -291,14 +300,14 @@ def constants(m: Module, i: Instruction) -> Problems:
                 "AccelerationStructureKHR",
             }
         ):
-            yield Problem(f"there is no null of {type_}", "use a type of values")
+            yield Problem(f"OpConstantNull cannot have type {type_}", "use a type of values")
         elif type_.kind == "Pointer" and type_.storage == "PhysicalStorageBuffer":
             yield Problem(
-                "there is no null of a physical storage buffer pointer",
+                "OpConstantNull cannot be a physical storage buffer pointer",
                 "convert 0 by OpConvertUToPtr",
             )
     elif type_.kind != "Bool":
-        yield Problem(f"true and false are of type bool, not {type_}", remedies.BOOLEAN_RESULT)
+        yield Problem(f"true and false must have type bool, not {type_}", remedies.BOOLEAN_RESULT)
 
 
 def parts_of(type_: Type, m: Module) -> list[Type | None] | None:
@@ -358,7 +367,7 @@ def composite_constants(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("CON-03", "3.49.7", "SpecConstantOp")
 def constant_operations(m: Module, i: Instruction) -> Problems:
-    """OpSpecConstantOp has an operation that there is on constants, of constants."""
+    """OpSpecConstantOp has an operation that is allowed on constants, and constant operands."""
     if i.read is None:
         return
     number = next((o for o in i.read if o.kind == "LiteralSpecConstantOpInteger"), None)
@@ -415,7 +424,7 @@ def constant_operands(m: Module, i: Instruction) -> Problems:
     """
     OpSpecConstantOp has the operand types of its operation.
 
-    Asks the rules of the operation, as if it were an instruction of its own.
+    Applies the rules of the operation, as if it were an instruction.
     """
     if i.read is None or len(i.words) < 4:
         return

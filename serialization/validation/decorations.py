@@ -1,4 +1,4 @@
-"""Rules of decorations (DEC): what each may decorate, once."""
+"""Rules of decorations (DEC): their targets, and repetitions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ TARGETS: dict[str, tuple[frozenset[str], bool]] = {
     "XfbBuffer": (GLOBAL, True),
     "XfbStride": (GLOBAL, True),
 }
-"""SPIR-V 3.20: decoration -> the instructions that it may decorate, and whether members too."""
+"""SPIR-V 3.20: decoration -> the instructions that it may decorate, and True if members, too."""
 
 REPEATED = frozenset(
     {
@@ -86,7 +86,7 @@ declared_rule("DEC-03", "3.49.4", "An id, or a member, has a decoration once.")
 
 @module_rule("DEC-01", "3.20")
 def targets(m: Module) -> Problems:
-    """A decoration is on a target that it may decorate."""
+    """A decoration's target is one that it may decorate."""
     for id, given in m.decorations.items():
         at = m.definitions.get(id)
         seen: dict[tuple[str, int | None, object], Decoration] = {}
@@ -127,7 +127,8 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
             )
         elif decoration.member >= len(at.words) - 2:
             yield Problem(
-                f"the struct has {len(at.words) - 2} members, and none at {decoration.member}",
+                f"the struct has {len(at.words) - 2} members, so {decoration.member} is out of "
+                f"range",
                 f"name a member below {len(at.words) - 2}",
                 decoration.at,
                 "DEC-02",
@@ -148,13 +149,13 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
             )
     if decoration.name == "RelaxedPrecision" and decoration.member is None:
         if at.op.startswith("Type"):
-            yield Problem("RelaxedPrecision is on a type", "decorate its values", decoration.at)
+            yield Problem("RelaxedPrecision decorates a type", "decorate its values", decoration.at)
     if decoration.name == "NonWritable" and at.op == "Variable":
         yield from _non_writable(m, decoration, at)
     if decoration.name == "BuiltIn" and "Constant" in at.op:
         if decoration.parameters[:1] != (grammar().kind("BuiltIn")["WorkgroupSize"].value,):
             yield Problem(
-                "a constant is built in, and is not WorkgroupSize",
+                "a constant has a built-in other than WorkgroupSize",
                 "decorate a variable, or use the built-in WorkgroupSize",
                 decoration.at,
             )
@@ -172,13 +173,13 @@ def _target(m: Module, decoration: Decoration, at: Instruction) -> Problems:
     elif at.op not in ops:
         yield Problem(
             f"{decoration.name} is not for Op{at.op}",
-            "decorate what it is for (SPIR-V 3.20)" if ops else "use OpMemberDecorate",
+            "decorate one of its targets in SPIR-V 3.20" if ops else "use OpMemberDecorate",
             decoration.at,
         )
 
 
 def _non_writable(m: Module, decoration: Decoration, at: Instruction) -> Problems:
-    """NonWritable is on writable memory."""
+    """NonWritable decorates only memory that could be written."""
     pointer = m.types.get(at.type_id)
     held = m.pointee(pointer)
     while held is not None and held.kind in ("Array", "RuntimeArray"):
@@ -197,7 +198,7 @@ def _non_writable(m: Module, decoration: Decoration, at: Instruction) -> Problem
     }
     if not fits.get(pointer.storage, False):
         yield Problem(
-            f"NonWritable is on a variable of {pointer.storage} that holds {held}",
+            f"NonWritable is not for a variable of {pointer.storage} that holds {held}",
             "decorate buffers, storage images and private variables",
             decoration.at,
         )
@@ -205,7 +206,7 @@ def _non_writable(m: Module, decoration: Decoration, at: Instruction) -> Problem
 
 @module_rule("DEC-04", "3.20")
 def rounding(m: Module) -> Problems:
-    """FPRoundingMode is on a conversion to a narrower float."""
+    """FPRoundingMode decorates only conversions to a narrower float."""
     for id, given in m.decorations.items():
         for decoration in given:
             at = m.definitions.get(id)
@@ -224,7 +225,7 @@ CONVERSIONS = frozenset({"FConvert", "ConvertSToF", "ConvertUToF", "ConvertFToS"
 
 @module_rule("DEC-05", "3.20")
 def groups(m: Module) -> Problems:
-    """NoContraction is on arithmetic; a target is not a decoration group in OpGroupDecorate."""
+    """NoContraction decorates only arithmetic; OpGroupDecorate names a decoration group."""
     for op in ("GroupDecorate", "GroupMemberDecorate"):
         for i in m.by_op.get(op, ()):
             group = m.op_of(i.words[1]) if len(i.words) > 1 else ""

@@ -33,7 +33,7 @@ def has_entry_point(m: Module) -> Problems:
 
 @instruction_rule("ENT-02", "3.49.5", "EntryPoint")
 def entry_function(m: Module, i: Instruction) -> Problems:
-    """An entry point is a function that takes and gives nothing."""
+    """An entry point is a function without parameters and without a result."""
     entry = next((e for e in m.entry_points if e.at is i), None)
     if entry is None:
         return
@@ -55,7 +55,7 @@ def entry_function(m: Module, i: Instruction) -> Problems:
 
 @module_rule("ENT-03", "3.49.5")
 def entry_names(m: Module) -> Problems:
-    """No two entry points have one name and one execution model; none is called."""
+    """Entry points differ in name or execution model, and are not called."""
     seen: set[tuple[str, str]] = set()
     for entry in m.entry_points:
         if (entry.model, entry.name) in seen:
@@ -72,7 +72,7 @@ def entry_names(m: Module) -> Problems:
 @module_rule("ENT-04", "3.49.5")
 def interface_variables(m: Module) -> Problems:
     """
-    The interface lists variables, each once from 1.4 on, before that of Input and Output only.
+    The interface lists variables: from 1.4 on each once, before 1.4 only Input and Output ones.
     """
     for entry in m.entry_points:
         for id in entry.interface:
@@ -92,7 +92,7 @@ def interface_variables(m: Module) -> Problems:
                 )
             elif m.version < INTERFACE_OF_ALL and storage not in ("Input", "Output"):
                 yield Problem(
-                    f"{m.spell(id)} is of {storage}, which is listed from 1.4 on",
+                    f"{m.spell(id)} is in {storage}, which is listed only from SPIR-V 1.4 on",
                     "remove it from the interface",
                     entry.at,
                 )
@@ -102,7 +102,10 @@ def interface_variables(m: Module) -> Problems:
 
 @module_rule("ENT-05", "3.49.5")
 def interface_complete(m: Module) -> Problems:
-    """The interface is complete: every Input and Output variable used, from 1.4 on every global."""
+    """
+    The interface is complete: it lists every used Input and Output variable, from 1.4 on every used
+    global variable.
+    """
     wanted = {
         i.result: i
         for i in m.outside
@@ -181,12 +184,12 @@ ID_MODES = frozenset(
         "SubgroupsPerWorkgroupId",
     }
 )
-"""Modes of OpExecutionModeId, which take ids; there are others of later extensions."""
+"""Modes for OpExecutionModeId, which have id operands; later extensions add others."""
 
 
 @module_rule("MOD-01", "3.6")
 def modes(m: Module) -> Problems:
-    """An execution mode is of an entry point whose execution model has it."""
+    """An execution mode belongs to an entry point whose execution model allows it."""
     models: dict[int, list[str]] = {}
     for entry in m.entry_points:
         models.setdefault(entry.function, []).append(entry.model)
@@ -207,7 +210,7 @@ def modes(m: Module) -> Problems:
 
 @module_rule("MOD-02", "3.49.5")
 def mode_instructions(m: Module) -> Problems:
-    """Modes with ids stand in OpExecutionModeId, others in OpExecutionMode."""
+    """Modes with id operands are in OpExecutionModeId, others in OpExecutionMode."""
     for stated in m.modes.values():
         for name, operands, at in stated:
             by_id = name in ID_MODES or any(o.kind == "IdRef" for o in operands)
@@ -235,11 +238,11 @@ def _mode_constants(m: Module, name: str, ids: list[int], at: Instruction) -> Pr
 
 @module_rule("MOD-03", "3.6")
 def exclusive_modes(m: Module) -> Problems:
-    """An entry point has a mode once, and one of those that exclude each other."""
+    """An entry point has each mode once, and only one of several exclusive modes."""
     for listed in m.modes.values():
         seen: set[object] = set()
         for name, operands, at in listed:
-            # A float control is stated once for a width.
+            # A float control may be stated once for each width.
             per_width = operands[0].value if operands and name in PER_OPERAND else 0
             key = (name, per_width)
             if key in seen and name in ONCE:
@@ -309,20 +312,20 @@ def sizes(m: Module) -> Problems:
         )
         if built and at is not None and at.op == "ConstantComposite":
             if any(m.integer(part) == 0 for part in at.words[3:]):
-                yield Problem("a workgroup size of 0", "use at least 1", at)
+                yield Problem("a workgroup size is 0", "use at least 1", at)
     for stated in m.modes.values():
         for name, operands, at in stated:
             if name == "LocalSize" and any(o.value == 0 for o in operands):
-                yield Problem("a workgroup size of 0", "use at least 1", at)
+                yield Problem("a workgroup size is 0", "use at least 1", at)
             elif name == "LocalSizeId":
                 values = [m.integer(int(o.value)) for o in operands]
                 if 0 in values:
-                    yield Problem("a workgroup size of 0", "use at least 1", at)
+                    yield Problem("a workgroup size is 0", "use at least 1", at)
 
 
 @module_rule("MOD-06", "3.6")
 def origins(m: Module) -> Problems:
-    """A fragment entry point has one origin; Vulkan's is upper left."""
+    """A fragment entry point has one origin, which is upper left in Vulkan."""
     for entry in m.entry_points:
         if entry.model != "Fragment":
             continue
@@ -338,7 +341,7 @@ def origins(m: Module) -> Problems:
 
 @module_rule("MOD-07", "3.3")
 def memory_model(m: Module) -> Problems:
-    """The memory model is one that the capabilities allow: Vulkan with its own, and only so."""
+    """The memory model is Vulkan if and only if VulkanMemoryModel is declared."""
     if not m.memory_models:
         return
     at = m.memory_models[0]
@@ -392,7 +395,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 
 @module_rule("MOD-08", "3.49")
 def limited(m: Module) -> Problems:
-    """An instruction of one execution model is reached from it only."""
+    """An instruction of some execution models is reached only from their entry points."""
     if not any(op in m.by_op for op in ONLY_IN):
         return
     for entry in m.entry_points:

@@ -1,6 +1,5 @@
 """
-The environment that a module is validated for: SPIR-V of some version alone, or a version of
-Vulkan.
+Environments to validate a module for: a version of SPIR-V alone, or a version of Vulkan.
 
 The names are the ones of `spirv-val --target-env`; `universal1.6` is `spv1.6`, as in SPIRV-Tools'
 interface. OpenCL's environments are not offered: their rules are not checked here, and a kernel's

@@ -27,7 +27,7 @@ GLSL = "GLSL.std.450"
 
 @instruction_rule("EXS-01", "3.49.4", "ExtInstImport")
 def known_set(m: Module, i: Instruction) -> Problems:
-    """An imported instruction set is one there is."""
+    """An imported instruction set is a known one."""
     name = m.imports.get(i.result, "")
     if name.startswith("NonSemantic."):
         if m.version < (1, 6) and "SPV_KHR_non_semantic_info" not in m.extensions:
@@ -44,7 +44,7 @@ def known_set(m: Module, i: Instruction) -> Problems:
 
 @module_rule("EXS-04", "SPV_KHR_non_semantic_info")
 def semantic_uses(m: Module) -> Problems:
-    """Nothing semantic uses a non-semantic result."""
+    """Only non-semantic instructions use results of non-semantic instructions."""
     if not any(name.startswith("NonSemantic.") for name in m.imports.values()):
         return
     results = {i.result for i in m.by_op.get("ExtInst", ()) if is_non_semantic(m, i)}
@@ -82,7 +82,7 @@ class Form(NamedTuple):
     text: str
     fits: Callable[[Type], bool]
     same: bool = True
-    """Whether every operand has the result's type, or its shape and width if `loose`."""
+    """True if every operand has the result's type; with `loose`, the result's shape and width."""
     loose: bool = False
 
 
@@ -111,7 +111,7 @@ PACKED: Mapping[str, tuple[str, str]] = {
     "UnpackUnorm4x8": ("v4float32", "uint32"),
     "UnpackDouble2x32": ("v2uint32", "float64"),
 }
-"""Instruction -> result and operand, as types are spelt, Signedness left open."""
+"""Instruction -> types of result and operand, spelled without Signedness."""
 
 BY_NAME = {name: form for form in FORMS for name in form.names.split()}
 
@@ -122,7 +122,7 @@ def _as_unsigned(type_: Type) -> str:
 
 @instruction_rule("EXS-02", "GLSL.std.450", "ExtInst")
 def glsl(m: Module, i: Instruction) -> Problems:
-    """An instruction of GLSL.std.450 takes and gives the types it is for."""
+    """Operands and result of an instruction of GLSL.std.450 have its types."""
     if m.imports.get(i.get("set")) != GLSL or i.read is None or len(i.words) < 5:
         return
     entry = grammar().by_extended_opcode(GLSL, i.words[4])
@@ -130,7 +130,9 @@ def glsl(m: Module, i: Instruction) -> Problems:
     if entry is None or result is None:
         return
     if len(i.words) > 5 + len(entry.operands):
-        yield Problem(f"{entry.name} takes {len(entry.operands)} operands", "remove those behind")
+        yield Problem(
+            f"{entry.name} takes {len(entry.operands)} operands", "remove the further operands"
+        )
         return
     for id in i.words[5:]:
         if m.type_of(id) is None and m.op_of(id):
@@ -186,7 +188,7 @@ def _special(m: Module, name: str, result: Type, operands: list[Type | None]) ->
         case "Length" | "Distance":
             if result.kind != "Float" or first.scalar is not result or first.base != "Float":
                 yield Problem(
-                    f"{name} of {first} is not of {result}",
+                    f"{name} of {first} does not have the type {result}",
                     "make the result type the component type of a vector of floats",
                 )
             if len(operands) > 1 and operands[1] is not None and operands[1] is not first:
@@ -194,7 +196,7 @@ def _special(m: Module, name: str, result: Type, operands: list[Type | None]) ->
         case "Ldexp":
             exponent = operands[1] if len(operands) > 1 else None
             if result.base != "Float" or first is not result:
-                yield Problem(f"Ldexp of {first} is not of {result}", remedies.FLOATS)
+                yield Problem(f"Ldexp of {first} does not have the type {result}", remedies.FLOATS)
             elif exponent is not None and (
                 exponent.base != "Int" or exponent.shape() != result.shape()
             ):
@@ -204,30 +206,36 @@ def _special(m: Module, name: str, result: Type, operands: list[Type | None]) ->
         case "Modf" | "Frexp":
             held = m.pointee(operands[1]) if len(operands) > 1 else None
             if result.base != "Float" or first is not result:
-                yield Problem(f"{name} of {first} is not of {result}", remedies.FLOATS)
+                yield Problem(f"{name} of {first} does not have the type {result}", remedies.FLOATS)
             elif name == "Modf" and held is not None and held is not result:
                 yield Problem(f"the whole part is stored as {held}", f"point to a {result}")
         case "ModfStruct" | "FrexpStruct":
             if result.kind != "Struct" or len(result.members) != 2:
                 yield Problem(
-                    f"{name} gives a struct of two members", "make it a struct of two members"
+                    f"the result of {name} must be a struct of two members",
+                    "make it a struct of two members",
                 )
             elif result.members[0] is not first:
-                yield Problem(f"the first member is not of {first}", f"make it {first}")
+                yield Problem(
+                    f"the first member does not have the type {first}", f"make it {first}"
+                )
         case "Determinant":
             if not _square(first) or first.scalar is not result:
                 yield Problem(
-                    f"the determinant of {first} is not of {result}",
+                    f"the determinant of {first} does not have the type {result}",
                     "make the result type the component of a square matrix",
                 )
         case "MatrixInverse":
             if not _square(result) or first is not result:
                 yield Problem(
-                    f"the inverse of {first} is not of {result}", "use one square matrix type"
+                    f"the inverse of {first} does not have the type {result}",
+                    "use one square matrix type",
                 )
         case "Refract":
             if result.base != "Float" or first is not result:
-                yield Problem(f"Refract of {first} is not of {result}", remedies.FLOATS)
+                yield Problem(
+                    f"Refract of {first} does not have the type {result}", remedies.FLOATS
+                )
         case _:
             return
 

@@ -1,11 +1,11 @@
 """
 The static rules of the four extensions (DOT, CM, ROT, BF) on a binary.
 
-Each stands once, in the dialect: a rule that one instruction decides is asked by the operation's
-verifier, and the validator asks the same verifier of the instruction, lifted to a detached
-operation (`lifting.py`). Lifting one instruction at a time reaches modules that cannot be decoded,
-and keeps the places of the binary. Only what an extension's instructions and types take part in is
-lifted: a module without them never imports the dialect.
+Each rule is written once, in the dialect: the operation's verifier checks the rules of a single
+instruction. The validator lifts the instruction to a detached operation (`lifting.py`) and runs
+that verifier. Lifting one instruction at a time reaches modules that cannot be decoded, and keeps
+the places of the binary. Only instructions that involve an extension's instructions or types are
+lifted, so a module without them never imports the dialect.
 
 Rules that need the module (the meaning of a type's ids, the origin of a pointer, the declared
 capabilities) are stated here. Rule CM-14 cannot be broken in a binary, where a Memory Operand
@@ -47,7 +47,7 @@ EXTENSIONS = frozenset(
 
 
 def lifter(m: Module) -> Lifter:
-    """The module's lifter, made when a rule first needs one."""
+    """Returns the module's lifter, made when a rule first needs it."""
     from xdsl_spirv.serialization.validation.lifting import Lifter
 
     known = m.__dict__.get("lifter")
@@ -58,9 +58,8 @@ def lifter(m: Module) -> Lifter:
 
 def refused(*checks: Callable[[], object]) -> Problems:
     """
-    The rules of docs/rules.md that checks of the dialect refuse.
-
-    Universal rules report everything else that a verifier refuses.
+    Yields the rules of docs/rules.md that a check of the dialect refuses. Universal rules report
+    the other refusals of a verifier.
     """
     from xdsl.utils.exceptions import VerifyException
 
@@ -81,10 +80,10 @@ def _is_extension_instruction(name: str) -> bool:
 
 @module_rule("EXT-OPERATION", "docs/rules.md")
 def operations(m: Module) -> Problems:
-    """An operation's verifier takes the instruction."""
+    """An operation's verifier accepts the instruction."""
     unknown = _unknown_matrices(m)
     for i in _instructions_of_extensions(m):
-        # A type that its declaration's rule refuses has no meaning, so its uses are skipped.
+        # A type whose declaration is refused is unknown, so its uses are skipped.
         if unknown and any(id in unknown or m.type_of(id) in unknown for id in i.ids()):
             continue
         op = lifter(m).operation(i)
@@ -117,13 +116,14 @@ def _instructions_of_extensions(m: Module) -> Iterator[Instruction]:
             yield from (i for i in instructions if i.sound)
         elif concerned and instructions[0].shape.has_type:
             for i in instructions:
-                # Most share no word; a literal may be the number of an id.
+                # Sets of words are compared first; a literal may equal an id by chance, which does
+                # no harm.
                 if not concerned.isdisjoint(i.words) and not concerned.isdisjoint(i.ids()):
                     yield i
 
 
 def _check_conversion(m: Module, op: Operation) -> None:
-    """CM-19, of modules that do not declare that an accumulator may become an A or a B."""
+    """Checks CM-19 in modules without a capability to change an accumulator's use."""
     if m.capabilities.isdisjoint(c.name for c in spv.USE_CONVERSIONS):
         spv.cm_19_use(op)
 
@@ -265,7 +265,7 @@ def _matrix_layout(m: Module, i: Instruction) -> Problems:
 
 
 def _arm_layout(m: Module, i: Instruction) -> str | None:
-    """The layout of a matrix access if it is ARM's and the module declares these."""
+    """The layout of a matrix access if it is ARM's and its capability is declared."""
     if "CooperativeMatrixLayoutsARM" not in m.capabilities:
         return None
     value = m.integer(i.get("memory_layout")) if "memory_layout" in i.shape.places else None
@@ -274,7 +274,7 @@ def _arm_layout(m: Module, i: Instruction) -> str | None:
 
 
 def points_into_array(m: Module, pointer: int) -> bool | None:
-    """Whether an array holds what the pointer points to; None where that is not known."""
+    """True if the pointer points into an array; None if that is not known."""
     at = m.definitions.get(pointer)
     while at is not None:
         if at.op in ("Variable", "UntypedVariableKHR"):
@@ -324,8 +324,10 @@ POINTER_USERS = frozenset(
     ExtInstWithForwardRefsKHR Variable EmitMeshTasksEXT TraceRayKHR ExecuteCallableKHR
     """.split()
 )
-"""SPIR-V 2.16.1: what takes a pointer under logical addressing, with CM-16's two. OpPhi, calls and
-returns have rules of their own."""
+"""
+Instructions that accept a pointer under logical addressing (SPIR-V 2.16.1), with CM-16's two.
+OpPhi, calls and returns have rules of their own.
+"""
 
 
 @module_rule("EXT-CM-POINTER", "docs/rules.md")

@@ -1,5 +1,5 @@
 """
-A function's blocks and what dominates what.
+A function's blocks and their dominators.
 
 Two graphs are kept. The control-flow graph has the branches; the structured one also has an edge
 from a header to its merge block and continue target (SPIR-V 2.11: "structurally dominates"), so
@@ -42,7 +42,7 @@ class Block:
     order: int
     """Its place in the function."""
     instructions: list[Instruction] = field(default_factory=list[Instruction])
-    """Behind the label."""
+    """The instructions after the label."""
     successors: list[Block] = field(default_factory=list["Block"])
     predecessors: list[Block] = field(default_factory=list["Block"])
     merge: Instruction | None = None
@@ -90,7 +90,7 @@ class Function:
         return block
 
     def connect(self) -> None:
-        """Finds the edges, when all blocks are known."""
+        """Finds the edges. All blocks must be known."""
         for block in self.blocks:
             block.merge = next((i for i in block.instructions if i.op in MERGES), None)
             targets = branch_targets(block.terminator)
@@ -111,14 +111,14 @@ class Function:
 
     @property
     def flow(self) -> Dominators[Block]:
-        """Dominators by branches. The function must have a block."""
+        """Dominators in the control-flow graph. The function must have a block."""
         if self._flow is None:
             self._flow = Dominators(self.blocks[0], lambda b: b.successors)
         return self._flow
 
     @property
     def structured(self) -> Dominators[Block]:
-        """Dominators with the edges of merge instructions."""
+        """Dominators in the graph with the edges of merge instructions."""
         if self._structured is None:
             headers = any(block.merge is not None for block in self.blocks)
             self._structured = (

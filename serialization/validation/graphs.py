@@ -1,5 +1,5 @@
 """
-Rules of graphs (GRA): inputs and outputs as the graph's type has them, tensors as operands of TOSA.
+Rules of graphs (GRA): inputs and outputs agree with the graph's type, operands of TOSA are tensors.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _graphs(m: Module) -> Iterator[tuple[Instruction, Sequence[Instruction]]]:
 
 @module_rule("GRA-02", SECTION)
 def inputs_and_outputs(m: Module) -> Problems:
-    """A graph's inputs and outputs are its type's, and every output is set once."""
+    """A graph's inputs and outputs agree with its type, and every output is set once."""
     for graph, members in _graphs(m):
         parts = _graph_type(m, graph)
         if parts is None:
@@ -95,7 +95,10 @@ def inputs_and_outputs(m: Module) -> Problems:
             given = i.type_id if is_input else i.get("value")
             if number is None or not 0 <= number < len(types):
                 yield Problem(
-                    f"the graph has {len(types)} of them, not number {number}", "count from 0", i
+                    f"the graph's type has {len(types)} of them, so number {number} is out of "
+                    f"range",
+                    "count from 0",
+                    i,
                 )
                 continue
             type_ = m.types.get(given) if is_input else m.type_of(given)
@@ -116,7 +119,7 @@ def inputs_and_outputs(m: Module) -> Problems:
 
 @instruction_rule("GRA-03", SECTION, "ExtInst")
 def operators(m: Module, i: Instruction) -> Problems:
-    """Operands of TOSA are tensors, and constants where it asks for them."""
+    """Operands of TOSA are tensors, and constants if the operator requires them."""
     if m.imports.get(i.get("set")) != EXTENDED_SETS["Tosa"] or i.read is None:
         return
     from xdsl_spirv.dialects.spirv.tosa import PARAMETERS

@@ -31,7 +31,7 @@ FORWARD = frozenset(SECTION) | frozenset(
     GetKernelMaxNumSubgroups GraphEntryPointARM
     """.split()
 )
-"""Instructions that may name what is defined behind them (SPIR-V 2.4, OpFunctionCall, ...)."""
+"""Instructions that may refer to later definitions (SPIR-V 2.4, OpFunctionCall, ...)."""
 
 ONLY = {
     "Branch": "Label",
@@ -45,17 +45,17 @@ ONLY = {
     "SelectionMerge": "Label",
     "Switch": "Label",
 }
-"""Instructions among these that may name only labels or functions in this way."""
+"""Instructions among these whose forward references may only be labels or functions."""
 
 POINTER_FORWARD = frozenset({"TypeStruct", "TypeArray", "TypeRuntimeArray", "TypePointer"})
-"""Types that may name a pointer that OpTypeForwardPointer announced."""
+"""Types that may refer to a pointer that OpTypeForwardPointer declares."""
 
 
 @module_rule("GRM-01", "2.3")
 def readable(m: Module) -> Problems:
     """Every instruction has the operands that the grammar gives it."""
     for i, error in m.unreadable():
-        # Any bits are a literal of a microscaling float, whose form no grammar has.
+        # Any bits are a valid literal of a microscaling float, whose form the grammar lacks.
         if _is_free(m, i, error) or "has no literals" in error.cause:
             continue
         unknown = isinstance(error, SPIRVUnknownError)
@@ -64,16 +64,16 @@ def readable(m: Module) -> Problems:
 
 
 def _is_free(m: Module, i: Instruction, error: SPIRVDecodeError) -> bool:
-    """Debug information may have instructions that are newer than the grammar."""
+    """True for debug information, which may have instructions that are newer than the grammar."""
     return "has no instruction" in error.cause and is_non_semantic(m, i)
 
 
 @module_rule("GRM-02", "SPV_KHR_non_semantic_info", severity=Severity.WARNING)
 def readable_notes(m: Module) -> Problems:
-    """The grammar knows the numbers of non-semantic instructions."""
+    """Non-semantic instructions have numbers that the grammar knows."""
     for i, error in m.unreadable():
         if _is_free(m, i, error):
-            yield Problem(error.cause, "it means nothing, but tools may stumble over it", i)
+            yield Problem(error.cause, "it has no effect, but other tools may fail on it", i)
 
 
 @module_rule("ID-01", "2.16.1")
@@ -98,7 +98,7 @@ declared_rule("ID-04", "2.16.1", "A definition in a function dominates its uses.
 
 @module_rule("ID-02", "2.16.1")
 def defined_before_use(m: Module) -> Problems:
-    """Every id that is used is defined."""
+    """Every used id is defined."""
     definitions = m.definitions
     announced = {i.words[1] for i in m.by_op.get("TypeForwardPointer", ()) if len(i.words) > 1}
     for i in m.instructions:
@@ -110,7 +110,7 @@ def defined_before_use(m: Module) -> Problems:
             if at is None or at.block is not None or at.index >= index:
                 pass
             elif at.op != "FunctionParameter":
-                continue  # Declared outside of functions, and before.
+                continue  # The definition is outside of functions, and earlier.
             if at is None:
                 yield Problem(f"%{used} is used but not defined", "define it before", i)
             elif forward and op != "Phi" and ONLY.get(op, at.op) == at.op:
@@ -136,7 +136,7 @@ def defined_before_use(m: Module) -> Problems:
 
 
 def is_non_semantic(m: Module, i: Instruction | None) -> bool:
-    """An instruction that means nothing, of debug information say."""
+    """True for an instruction without meaning, such as debug information."""
     if i is None or i.op not in ("ExtInst", "ExtInstWithForwardRefsKHR"):
         return False
     return m.imports.get(i.get("set"), "").startswith("NonSemantic.")
@@ -152,14 +152,14 @@ def _dominates(above: Block, below: Block | None) -> bool:
 def _not_dominated(m: Module, used: int, block: Block, i: Instruction) -> Problem:
     return Problem(
         f"{m.spell(used)} is defined in block %{block.id}, which does not dominate its use",
-        "define it on every way to the use, or merge values with OpPhi",
+        "define it on every path to the use, or merge values with OpPhi",
         i,
         "ID-04",
     )
 
 
 def _phi(m: Module, i: Instruction, used: int, at: Instruction) -> Problems:
-    """A value of OpPhi is there at the end of the block that it comes from."""
+    """A value of OpPhi is defined at the end of the block that it comes from."""
     if i.block is None or at.block is None:
         return
     for value, parent in zip(i.words[3::2], i.words[4::2], strict=False):
@@ -199,11 +199,13 @@ Memory operands may name alias scopes."""
 
 
 VALUES = {"Load": ("pointer",), "Store": ("pointer", "object"), "CopyMemory": ("target", "source")}
-"""Operands that are values, of instructions that have others, too; a call's are its arguments."""
+"""
+The operands that are values, of instructions that have other operands, too (a call's arguments).
+"""
 
 
 def _values_of(i: Instruction) -> Sequence[int]:
-    """The operands that have to be values."""
+    """Yields the operands that must be values."""
     if i.op == "FunctionCall":
         return i.words[4:]
     if i.op in VALUES:
@@ -216,7 +218,7 @@ def _values_of(i: Instruction) -> Sequence[int]:
 
 @module_rule("ID-05", "2.16.1")
 def values(m: Module) -> Problems:
-    """An operand that is a value is one: no type, label or function."""
+    """An operand that must be a value is not a type, a label or a function."""
     definitions = m.definitions
     for i in m.instructions:
         op = i.op
@@ -228,7 +230,7 @@ def values(m: Module) -> Problems:
                 if at.op == "DecorationGroup" or id in i.named_types():
                     continue
                 yield Problem(
-                    f"{m.spell(id)} is the result of Op{at.op}, no value", remedies.VALUE, i
+                    f"{m.spell(id)} is the result of Op{at.op}, not a value", remedies.VALUE, i
                 )
 
 

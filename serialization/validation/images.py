@@ -1,6 +1,4 @@
-"""
-Rules of images (IMG): what an instruction takes, by the image's dimensions and how it is used.
-"""
+"""Rules of images (IMG): operands of instructions, by the image's dimensions and its kind."""
 
 from __future__ import annotations
 
@@ -18,11 +16,11 @@ from xdsl_spirv.serialization.validation.registry import Problem, Problems, inst
 from xdsl_spirv.serialization.validation.types import Type, enumerant
 
 POINTERS = frozenset({"OpImageTexelPointer", "OpUntypedImageTexelPointerEXT"})
-"""These take a pointer to an image."""
+"""Instructions that take a pointer to an image."""
 
 
 def _with(field: str) -> str:
-    """The instructions of the Image family that have an operand of this name."""
+    """The Image instructions that have an operand of this name."""
     names = grammar().instruction_names
     family = (n for n in names if n.startswith("OpImage") and n not in POINTERS)
     return " ".join(
@@ -38,7 +36,7 @@ SAMPLED_IMAGE = Want(
 
 
 def _but_for_depth(type_: Type | None) -> list[int]:
-    """The operands of an image type that a combination keeps: all but Depth."""
+    """True if two image types differ in Depth only, which a combination need not keep."""
     words = [] if type_ is None or type_.kind != "Image" else type_.at.words
     return words[2:4] + words[5:]
 
@@ -62,7 +60,7 @@ register(
 
 @instruction_rule("IMG-02", "3.49.10", _with("image"))
 def image(m: Module, i: Instruction) -> Problems:
-    """An image is of an OpTypeImage."""
+    """The type of an image is an OpTypeImage."""
     type_ = m.type_of(i.get("image"))
     sampled_too = i.op.startswith("ImageQuery") or i.op.startswith("ImageSparse")
     if (
@@ -135,14 +133,14 @@ def read_access(m: Module, i: Instruction) -> Image | None:
 
 
 def _is_number(m: Module, type_: Type | None, base: str, lanes: int = 1) -> bool:
-    """Whether a type is a 32-bit number of a kind, or a vector of so many."""
+    """True if a type is a 32-bit number of a kind, or a vector of that many."""
     if type_ is None or type_.base != base or not _has_width(m, type_):
         return False
     return (type_.lanes if type_.is_vector else 1) == lanes
 
 
 def _has_width(m: Module, type_: Type) -> bool:
-    """32 bits; SPV_AMD_gpu_shader_half_float_fetch has floats of 16, too."""
+    """True for 32 bits; SPV_AMD_gpu_shader_half_float_fetch also allows floats of 16."""
     halves = type_.base == "Float" and "Float16ImageAMD" in m.capabilities
     return type_.width == 32 or (type_.width == 16 and halves)
 
@@ -159,7 +157,7 @@ def _texel(m: Module, i: Instruction) -> Type | None:
 
 @instruction_rule("IMG-04", "3.49.10", ACCESSING)
 def texels(m: Module, i: Instruction) -> Problems:
-    """A texel is four components of the Sampled Type, a comparison one."""
+    """A texel has four components of the Sampled Type, the result of a comparison has one."""
     type_, image = _texel(m, i), read_access(m, i)
     if image is None or image.sampled_type is None:
         return
@@ -189,7 +187,7 @@ def coordinates(m: Module, i: Instruction) -> Problems:
     kinds = ("Int", "Float") if either else ("Int",) if i.op.endswith("Fetch") else ("Float",)
     layer = image.arrayed and i.op != "ImageQueryLod"
     if image.dim == "Cube" and i.op.endswith(("Read", "Write")):
-        layer = False  # The layer and the face are one number.
+        layer = False  # Layer and face are one coordinate.
     least = image.axes + layer + ("Proj" in i.op)
     lanes = type_.lanes if type_.is_vector else 1
     if type_.base not in kinds or not _has_width(m, type_) or lanes < least:
@@ -199,7 +197,7 @@ def coordinates(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("IMG-06", "3.49.10", ACCESSING)
 def kinds(m: Module, i: Instruction) -> Problems:
-    """The image is of the kind that the instruction reads."""
+    """The image is of a kind that the instruction supports."""
     image = read_access(m, i)
     if image is None:
         return
@@ -219,7 +217,7 @@ def kinds(m: Module, i: Instruction) -> Problems:
     elif "Proj" in i.op and (image.arrayed or image.dim not in ("1D", "2D", "3D", "Rect")):
         wrong = "layers" if image.arrayed else f"Dim {image.dim}"
     elif "Dref" in i.op and image.dim == "3D" and m.environment.vulkan:
-        wrong = "Dim 3D, of which Vulkan has no comparisons"
+        wrong = "Dim 3D, for which Vulkan has no comparisons"
     if wrong:
         yield Problem(f"the image has {wrong}", "use an image that the instruction is for")
 
@@ -230,7 +228,7 @@ def kinds(m: Module, i: Instruction) -> Problems:
     " ".join(name for name in READING.split() if "Dref" in name or "Gather" in name),
 )
 def references(m: Module, i: Instruction) -> Problems:
-    """Dref is a 32-bit float, a gathered Component a constant 32-bit integer."""
+    """Dref is a 32-bit float; the Component of a gather is a constant 32-bit integer."""
     if "Dref" in i.op:
         if not _is_number(m, m.type_of(i.get("d_ref")), "Float"):
             yield Problem("Dref is not a 32-bit float", "convert it to 32 bits")
@@ -246,7 +244,7 @@ class Operand(NamedTuple):
     ops: str
     base: str
     axes: bool = False
-    """Whether it has a number for each dimension."""
+    """True if the operand has a number for each dimension."""
     dims: tuple[str, ...] = WITH_LEVELS
     constant: bool = False
 
@@ -262,11 +260,14 @@ OPERANDS = {
     "Sample": Operand(".*(Fetch|Read|Write)", "Int", False, tuple(AXES)),
     "MinLod": Operand(".*ImplicitLod", "Float"),
 }
-"""Image operands with numbers (SPIR-V 3.14). The offsets of a gather and scopes are open here."""
+"""
+Image operands with numbers (SPIR-V 3.14). The offsets of a gather, and scopes, are not checked
+here.
+"""
 
 
 def image_operands(i: Instruction) -> Iterator[tuple[str, list[int]]]:
-    """Each image operand by its name, with its ids."""
+    """Yields each image operand by its name, with its ids."""
     read = i.read or []
     start = next((k for k, o in enumerate(read) if o.kind == "ImageOperands"), len(read))
     table, ids = enum_table("ImageOperands"), [int(o.value) for o in read[start + 1 :]]
@@ -324,17 +325,17 @@ QUERIES = {
     "ImageQueryLevels": WITH_LEVELS,
     "ImageQuerySamples": ("2D",),
 }
-"""Queries and the dimensions of images that have an answer."""
+"""Queries, and the image dimensions that each supports."""
 
 
 @instruction_rule("IMG-09", "3.49.10", " ".join(QUERIES))
 def queries(m: Module, i: Instruction) -> Problems:
-    """A query is answered by such images, with one number for each dimension."""
+    """A query is for images that support it, and gives one number for each dimension."""
     image, result = read_access(m, i), m.types.get(i.type_id)
     if image is None or result is None:
         return
     if image.dim not in QUERIES[i.op]:
-        yield Problem(f"the image has Dim {image.dim}", "query images that have an answer")
+        yield Problem(f"the image has Dim {image.dim}", "query an image that supports it")
         return
     size = (2 if image.dim == "Cube" else image.axes) + image.arrayed
     lanes = 2 if i.op == "ImageQueryLod" else size if "Size" in i.op else 1
@@ -344,7 +345,7 @@ def queries(m: Module, i: Instruction) -> Problems:
     sampled = i.op in ("ImageQuerySizeLod", "ImageQueryLevels")
     if sampled and m.environment.vulkan and image.sampled != 1:
         yield Problem(
-            f"Op{i.op} is of an image with Sampled {image.sampled}",
+            f"Op{i.op} does not support an image with Sampled {image.sampled}",
             "use OpImageQuerySize for storage images, which have one level",
         )
     samples = i.op == "ImageQuerySamples"
@@ -363,7 +364,7 @@ def _format_base(image: Image) -> tuple[str, bool]:
 
 @instruction_rule("VUL-14", "Vulkan", "TypeImage", vulkan=True)
 def image_types(m: Module, i: Instruction) -> Problems:
-    """An image is of 32-bit numbers or 64-bit integers, as its format has them."""
+    """An image has 32-bit numbers or 64-bit integers, in agreement with its format."""
     image = image_of(m, m.types.get(i.result))
     if image is None or image.sampled_type is None:
         return
@@ -374,7 +375,7 @@ def image_types(m: Module, i: Instruction) -> Problems:
         long = image.format.startswith("R64")
         if _format_base(image)[0] != base or (base == "Int" and long != (width == 64)):
             yield Problem(
-                f"the format {image.format} is not of {image.sampled_type}",
+                f"the format {image.format} does not fit the Sampled Type {image.sampled_type}",
                 "use a format of the Sampled Type's numbers",
             )
     if image.sampled == 0 or image.dim == "Rect":
@@ -383,12 +384,12 @@ def image_types(m: Module, i: Instruction) -> Problems:
     storage = image.sampled == 2 and image.multisampled and image.dim != "SubpassData"
     if storage and "StorageImageMultisample" not in m.capabilities:
         name = "StorageImageMultisample"
-        yield Problem(f"a storage image of samples needs {name}", remedies.declare(name))
+        yield Problem(f"a multisampled storage image needs {name}", remedies.declare(name))
 
 
 @instruction_rule("VUL-15", "Vulkan", ACCESSING, vulkan=True)
 def signs(m: Module, i: Instruction) -> Problems:
-    """Numbers of a format with a sign are accessed with a sign."""
+    """Accesses agree with the format about signedness."""
     image = read_access(m, i)
     if image is None or image.sampled_type is None or image.format == "Unknown":
         return
@@ -404,7 +405,7 @@ def signs(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("IMG-10", "3.31", "ImageRead ImageSparseRead ImageWrite")
 def storage(m: Module, i: Instruction) -> Problems:
-    """A storage image's dimensions and format are of declared capabilities."""
+    """The capabilities for a storage image's dimensions and format are declared."""
     image = read_access(m, i)
     if image is None:
         return

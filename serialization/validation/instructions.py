@@ -1,8 +1,7 @@
 """
-One instruction as the rules see it: words by the names of the grammar's operands.
-
-Most instructions take ids alone. Their operands are the words themselves, and nothing is decoded;
-only literals, strings and enumerants with parameters go through the grammar's reader.
+One instruction for the rules: its words by the names of the grammar's operands. Most instructions
+only have ids, which are the words themselves. Literals, strings and enumerants with parameters are
+decoded by the grammar's reader.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ class Shape:
     """The grammar's facts of an opcode, ready for use."""
 
     name: str
-    """Without `Op`; the number of an unknown opcode."""
+    """The name without `Op`; the number of an unknown opcode."""
     entry: GrammarInstruction | None
     has_type: bool
     result_at: int
     """The word of the result, 0 without one."""
     places: Mapping[str, int]
-    """Operand -> its word, as far as it stands at a fixed one."""
+    """Operand -> its word, if it is at a fixed position."""
     least: int
     """Words of the shortest such instruction, itself counted."""
     plain: int
-    """Words up to which such an instruction is ids alone."""
+    """Number of words up to which such an instruction only has ids."""
     kinds: tuple[str, ...]
     """The operands' kinds at fixed places, from word 1 on."""
 
@@ -55,7 +54,7 @@ def shape(opcode: int) -> Shape:
     for place, (operand, spec) in enumerate(zip(entry.operands, specs, strict=True), 1):
         places[operand.field] = place
         kinds.append(spec.kind)
-        # Behind these, places depend on the instruction.
+        # The positions of further operands depend on the instruction.
         if operand.quantifier == "*" or spec.form in ("string", "number", "extended", "opcode"):
             break
         if spec.form in ("value", "mask") and enum_table(spec.kind).parameters:
@@ -92,11 +91,13 @@ class Instruction(RawInstruction):
         self.result = words[known_shape.result_at] if 0 < known_shape.result_at < count else 0
         self.block: Block | None = None
         self.plain = known_shape.least <= count <= known_shape.plain
-        """Whether the words are ids alone."""
+        """True if the words are only ids."""
         self.read: list[RawOperand] | None = None
-        """The operands as the grammar reads them; None for ids alone, and where it cannot."""
+        """
+        The operands as the grammar reads them; None if there are only ids, or they cannot be read.
+        """
         self.sound = True
-        """Whether the grammar can read the operands."""
+        """True if the grammar can read the operands."""
 
     def get(self, field: str) -> int:
         """The word of an operand at a fixed place, 0 if the instruction ends before it."""
@@ -108,7 +109,7 @@ class Instruction(RawInstruction):
         return self.words[self.shape.places[field] :]
 
     def values(self, kind: str) -> list[int]:
-        """The values of every operand of a kind, of the grammar's reading."""
+        """The values of all operands of a kind, as the grammar reads them."""
         return [int(o.value) for o in self.read or () if o.kind == kind]
 
     def ids(self) -> list[int]:

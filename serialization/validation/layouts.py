@@ -1,10 +1,9 @@
 """
-Rules of explicit layouts (BLK): what lies where in a block.
-
-Alignments and sizes of a type depend on how its matrices lie, so a member's are worked out with its
-own decorations; they are kept for each type, since deep types share their parts. The rules of
-alignment follow VK_KHR_relaxed_block_layout from Vulkan 1.1 on, with the roundings of uniform
-blocks; options for scalar layouts are not offered.
+Rules of explicit layouts (BLK): offsets and strides in a block. The alignment and size of a type
+depend on its matrices' layout, so a member's are computed with its own decorations. They are cached
+for each type, because nested types share parts. The rules of alignment follow
+VK_KHR_relaxed_block_layout from Vulkan 1.1 on, with the roundings of uniform blocks; options for
+scalar layouts are not offered.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Extent(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Memory layout of a matrix, as its member says."""
+    """Memory layout of a matrix, as its member states it."""
 
     row_major: bool = False
     stride: int = 0
@@ -54,7 +53,7 @@ def _up(value: int, to: int) -> int:
 
 
 class Layouts:
-    """Extents of a module's types under one set of rules."""
+    """Alignments and sizes of a module's types under one set of rules."""
 
     def __init__(self, m: Module, *, uniform: bool, relaxed: bool, scalar: bool = False):
         self.m = m
@@ -64,7 +63,9 @@ class Layouts:
         self._known: dict[tuple[int, Place], Extent] = {}
 
     def extent(self, type_: Type | None, place: Place) -> Extent:
-        """The extent of a type; computes the extents of its parts first, without recursion."""
+        """
+        Returns the extent of a type; computes the extents of its parts first, without recursion.
+        """
         if type_ is None:
             return Extent(1, 0)
         stack = [(type_, place)]
@@ -159,7 +160,7 @@ declared_rule("BLK-06", "2.16.2", "A block does not contain another one.")
 
 @module_rule("BLK-01", "2.16.2")
 def blocks(m: Module) -> Problems:
-    """A variable in a buffer is a block, or an array of blocks."""
+    """A variable in a buffer holds a block, or an array of blocks."""
     if not m.is_shader:
         return
     yield from _physical(m)
@@ -187,7 +188,7 @@ def blocks(m: Module) -> Problems:
 
 
 def _untyped_blocks(m: Module) -> Problems:
-    """A block that an untyped pointer is indexed as."""
+    """Checks a block type by which an untyped pointer is indexed."""
     seen: set[int] = set()
     for op in ("UntypedAccessChainKHR", "UntypedInBoundsAccessChainKHR", "UntypedVariableKHR"):
         for i in m.by_op.get(op, ()):
@@ -201,7 +202,7 @@ def _untyped_blocks(m: Module) -> Problems:
 
 
 def _physical(m: Module) -> Problems:
-    """The pointee of a pointer to a physical storage buffer is laid out like a block."""
+    """Checks that the pointee of a physical storage buffer pointer is laid out like a block."""
     checked: set[int] = set()
     for type_ in list(m.types.values()):
         held = m.pointee(type_)
@@ -228,7 +229,7 @@ def _variable(
         return
     if storage in ("StorageBuffer", "PushConstant") and m.has(held.id, "BufferBlock"):
         yield Problem(
-            f"a BufferBlock is in {storage}, where blocks are Block", "decorate it with Block", i
+            f"a BufferBlock is in {storage}, where Block is required", "decorate it with Block", i
         )
     uniform = storage == "Uniform" and m.has(held.id, "Block")
     if (held.id, uniform) in checked:
@@ -257,7 +258,7 @@ class _Check:
             if type_.kind == "Struct":
                 if type_ is not struct and any(self.m.has(type_.id, b) for b in BLOCKS):
                     yield Problem(
-                        "a block within a block",
+                        "a block contains another block",
                         "remove Block from the inner struct",
                         type_.at,
                         "BLK-06",
@@ -283,7 +284,7 @@ class _Check:
             return
         if not stride:
             yield Problem(
-                "an ArrayStride of 0",
+                "an ArrayStride is 0",
                 "state the distance between elements in bytes",
                 type_.at,
                 "BLK-03",
@@ -330,7 +331,7 @@ class _Check:
             if offset < end:
                 yield Problem(
                     f"member {k} at {offset} overlaps member {last}, which ends at {end}",
-                    f"move member {k} to {end} or behind",
+                    f"move member {k} to offset {end} or higher",
                     struct.at,
                     "BLK-05",
                 )

@@ -1,10 +1,11 @@
 """
-One instruction of a binary as a detached operation, so that its own verifier can be asked.
+Lifts an instruction of a binary to a detached operation, so that the operation's verifier can check
+it.
 
 The decoder's readers make the operation (`decode/operations.py`); the `Lifter` gives them types,
-values and constants from the indexed module. Unlike the decoder it takes modules that break rules:
-a type that cannot be made stands as an `OtherType`, which no rule takes for a number, a vector or a
-matrix, and of a value only its type and its constant are known.
+values and constants from the indexed module. Unlike the decoder it accepts modules that break
+rules: a type that cannot be made becomes an `OtherType`, which no rule mistakes for a number, a
+vector or a matrix. Only the type and the constant of a value are known.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ FLOATS: dict[str, Attribute] = {
 
 @irdl_attr_definition
 class OtherType(ParametrizedAttribute, TypeAttribute):
-    """A type that the rules of the extensions do not look into, as findings spell it."""
+    """A type that rules of extensions do not inspect, spelled as in findings."""
 
     name = "spirv.other_type"
     text: StringAttr
@@ -58,7 +59,7 @@ class OtherType(ParametrizedAttribute, TypeAttribute):
 
 
 class Lifter:
-    """Lifts instructions of one module; the source of the decoder's readers (`Known`)."""
+    """Lifts instructions of one module. Implements `Known` for the decoder's readers."""
 
     location = UNKNOWN_LOC
 
@@ -67,7 +68,7 @@ class Lifter:
         self._types: dict[int, Attribute] = {}
         self._values: dict[int, SSAValue] = {}
         self._by_default = False
-        """Whether a specialization constant counts by its default."""
+        """True if a specialization constant counts with its default value."""
 
     def operation(self, i: Instruction) -> Operation | None:
         """The operation of an instruction; None if no operation can express it."""
@@ -146,7 +147,7 @@ class Lifter:
         return self._symbol(id) if number is None else number & 0xFFFFFFFF
 
     def _symbol(self, id: int) -> SymbolRefAttr:
-        """A name for a constant that specialization decides."""
+        """A symbol for a constant that specialization decides."""
         return SymbolRefAttr(self.m.names.get(id) or f"id_{id}")
 
     def _pointer(self, type_: Type) -> Attribute:
@@ -158,7 +159,7 @@ class Lifter:
         return spv.PointerType(pointee, spv.StorageClass[type_.storage])
 
     def value(self, id: int) -> SSAValue:
-        """A value of the id's type, whose owner says whether it is a constant."""
+        """Returns a value of the id's type. Its owner shows if it is a constant."""
         value = self._values.get(id)
         if value is None:
             value = self._values[id] = self._value(id)

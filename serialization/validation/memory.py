@@ -20,7 +20,8 @@ VARIABLE = frozenset({"Variable", "UntypedVariableKHR"})
 @instruction_rule("MEM-01", "3.49.8", "Variable UntypedVariableKHR")
 def variable(m: Module, i: Instruction) -> Problems:
     """
-    A variable is of a pointer type of its storage class: Function in functions, others outside.
+    A variable's type is a pointer type of its storage class, which is Function inside of functions
+    and another outside.
     """
     type_ = m.types.get(i.type_id)
     if type_ is None:
@@ -31,16 +32,20 @@ def variable(m: Module, i: Instruction) -> Problems:
     storage = enumerant("StorageClass", i.get("storage_class"))
     if type_.storage != storage:
         yield Problem(
-            f"the storage class is {storage}, that of the type {type_.storage}",
+            f"the storage class is {storage}, but the pointer type's is {type_.storage}",
             f"state the storage class {type_.storage}",
         )
     if (i.block is not None) != (storage == "Function"):
         where = "in a function" if i.block is not None else "outside of functions"
-        yield Problem(f"a variable of {storage} {where}", "move it, or change its storage class")
+        yield Problem(
+            f"a variable of {storage} storage is {where}", "move it, or change its storage class"
+        )
     if storage == "Generic":
-        yield Problem("a variable of Generic storage", "use Function, Private or Workgroup")
+        yield Problem(
+            "a variable cannot have Generic storage", "use Function, Private or Workgroup"
+        )
     if storage == "PhysicalStorageBuffer":
-        yield Problem("a variable of PhysicalStorageBuffer storage", "use StorageBuffer")
+        yield Problem("a variable cannot have PhysicalStorageBuffer storage", "use StorageBuffer")
     yield from _initializer(m, i, storage)
 
 
@@ -67,7 +72,7 @@ def _initializer(m: Module, i: Instruction, storage: str) -> Problems:
         yield Problem(f"a variable of {storage} storage has an initializer", remedies.STORE)
     elif m.environment.vulkan and storage == "Workgroup" and op != "ConstantNull":
         yield Problem(
-            "a Workgroup variable is initialized with OpConstantNull only",
+            "a Workgroup variable can only be initialized with OpConstantNull",
             "initialize it with an OpConstantNull of its type",
         )
 
@@ -79,7 +84,7 @@ NOT_INITIALIZED = frozenset(
 
 @instruction_rule("MEM-02", "2.16.2", "Variable")
 def held(m: Module, i: Instruction) -> Problems:
-    """A variable holds what its storage class can hold."""
+    """A variable holds a type that its storage class allows."""
     type_ = m.types.get(i.type_id)
     held_type = m.pointee(type_)
     if type_ is None or held_type is None:
@@ -97,13 +102,19 @@ def held(m: Module, i: Instruction) -> Problems:
     ):
         variable_pointers = {"VariablePointers", "VariablePointersStorageBuffer"} & m.capabilities
         if not variable_pointers:
-            yield Problem("under logical addressing a variable holds no pointer", remedies.INDEX)
+            yield Problem(
+                "under logical addressing a variable cannot hold a pointer", remedies.INDEX
+            )
         elif held_type.storage not in ("StorageBuffer", "Workgroup"):
-            yield Problem(f"a variable holds a pointer to {held_type.storage}", remedies.INDEX)
+            yield Problem(
+                f"a variable cannot hold a pointer to {held_type.storage}", remedies.INDEX
+            )
     if not held_type.contains.isdisjoint({"Bool"}) and storage in EXTERNAL:
         builtin = any(d.name == "BuiltIn" for d in m.decorations.get(i.result, ()))
         if not builtin and not (storage in ("Input", "Output") and _builtin_members(m, held_type)):
-            yield Problem(f"a Boolean in {storage}", "use an integer: Booleans have no layout")
+            yield Problem(
+                f"a Boolean is in {storage} storage", "use an integer: Booleans have no layout"
+            )
     if "RuntimeArray" in held_type.contains:
         yield from _runtime_array(m, i, held_type, storage)
 
@@ -123,14 +134,16 @@ def _builtin_members(m: Module, type_: Type | None) -> bool:
 def _runtime_array(m: Module, i: Instruction, held_type: Type, storage: str) -> Problems:
     if not m.environment.vulkan:
         return
-    # Blocks are checked where they are declared.
+    # Blocks are checked at their declarations.
     if held_type.kind == "RuntimeArray":
         if "RuntimeDescriptorArray" not in m.capabilities:
             yield Problem(
                 "a variable is a runtime array", remedies.declare("RuntimeDescriptorArray")
             )
         elif storage not in ("StorageBuffer", "Uniform", "UniformConstant"):
-            yield Problem(f"a runtime array in {storage}", "fix its length, or use StorageBuffer")
+            yield Problem(
+                f"a runtime array is in {storage} storage", "fix its length, or use StorageBuffer"
+            )
         return
     inner = held_type.element if held_type.kind == "Array" else held_type
     if inner is None or inner.kind != "Struct":
@@ -139,24 +152,24 @@ def _runtime_array(m: Module, i: Instruction, held_type: Type, storage: str) -> 
             "make the array the last member of the struct that the variable holds",
         )
     elif storage == "Uniform" and not m.has(inner.id, "BufferBlock"):
-        yield Problem("a runtime array in a Uniform block", "use StorageBuffer")
+        yield Problem("a runtime array is in a Uniform block", "use StorageBuffer")
     elif storage not in ("StorageBuffer", "Uniform", "PhysicalStorageBuffer"):
-        yield Problem(f"a struct with a runtime array in {storage}", "use StorageBuffer")
+        yield Problem(f"a struct with a runtime array is in {storage} storage", "use StorageBuffer")
 
 
 @instruction_rule("MEM-03", "3.49.8", "Load")
 def load(m: Module, i: Instruction) -> Problems:
-    """A load gives the pointee's type, from a pointer."""
+    """A load takes a pointer and gives the pointee's type."""
     yield from _through(m, i, i.get("pointer"), m.types.get(i.type_id), "result")
 
 
 HANDLES = frozenset({"Image", "Sampler", "SampledImage", "AccelerationStructureKHR"})
-"""Types of opaque handles, which Vulkan keeps in no memory that a shader writes."""
+"""Types of opaque handles, which shaders cannot write to memory in Vulkan."""
 
 
 @instruction_rule("MEM-04", "3.49.8", "Store")
 def store(m: Module, i: Instruction) -> Problems:
-    """A store takes an object of the pointee's type, to a writable pointer."""
+    """A store takes a writable pointer and an object of the pointee's type."""
     pointer, object_ = i.get("pointer"), i.get("object")
     type_ = m.type_of(pointer)
     if m.op_of(object_) and m.type_of(object_) is None:
@@ -199,7 +212,7 @@ def _through(m: Module, i: Instruction, pointer: int, want: Type | None, what: s
             yield Problem(f"{m.spell(pointer)} is not a pointer", remedies.POINTER)
         return
     if not type_.is_pointer:
-        yield Problem(f"{m.spell(pointer)} is of {type_}, no pointer", remedies.POINTER)
+        yield Problem(f"{m.spell(pointer)} is of {type_}, not a pointer", remedies.POINTER)
         return
     pointee_type = m.pointee(type_)
     if want is None:
@@ -208,7 +221,8 @@ def _through(m: Module, i: Instruction, pointer: int, want: Type | None, what: s
         yield Problem(f"the {what} is void", "load and store types that have values")
     elif pointee_type is not None and pointee_type is not want and type_.kind == "Pointer":
         yield Problem(
-            f"the {what} is of {want}, the pointee of {pointee_type}", f"use the pointee as {what}"
+            f"the {what} is of {want}, the pointee of {pointee_type}",
+            f"use the pointee's type for the {what}",
         )
     elif "RuntimeArray" in want.contains:
         yield Problem(
@@ -240,7 +254,10 @@ def _bit(name: str) -> int:
     "Load Store CopyMemory CopyMemorySized CooperativeMatrixLoadKHR CooperativeMatrixStoreKHR",
 )
 def operands(m: Module, i: Instruction) -> Problems:
-    """Memory operands fit: availability of non-private memory, alignments, constant scopes."""
+    """
+    Memory operands are consistent: availability needs non-private memory, alignments are powers of
+    two, scopes are constants.
+    """
     masks = list(memory_operands(i))
     copy = i.op.startswith("CopyMemory")
     for k, (mask, parameters) in enumerate(masks):
@@ -302,7 +319,7 @@ def _mask(
 
 
 def scalar_sizes(type_: Type) -> list[int]:
-    """The sizes in bytes of the scalars within a type."""
+    """Yields the sizes in bytes of the scalars within a type."""
     widths = [n.lstrip("IntFloa") for n in type_.contains if n.startswith(("Int", "Float"))]
     return [int(w) // 8 for w in widths if w.isdigit()] + [8] * ("Pointer" in type_.contains)
 
@@ -310,7 +327,7 @@ def scalar_sizes(type_: Type) -> list[int]:
 def _check_alignment(
     m: Module, i: Instruction, masks: list[tuple[int, list[RawOperand]]]
 ) -> Problems:
-    """Physical storage buffers are accessed with a known alignment."""
+    """Checks that accesses to physical storage buffers state their alignment."""
     if i.op.startswith("CooperativeMatrix") or (not masks and i.op == "CopyMemorySized"):
         return
     places = {"Load": (3,), "Store": (1,)}.get(i.op, (1, 2))
@@ -352,7 +369,9 @@ def copy_memory(m: Module, i: Instruction) -> Problems:
     if to is not None and from_ is not None and to is not from_:
         yield Problem(f"from {from_} to {to}", "copy between pointers to one type")
     elif to is not None and to.kind == "Void":
-        yield Problem("a copy of void", "copy between pointers to a type that has values")
+        yield Problem(
+            "a copy of void is not possible", "copy between pointers to a type that has values"
+        )
 
 
 @instruction_rule("MEM-11", "2.18", "Variable")
@@ -375,13 +394,13 @@ def vulkan_decorations(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("MEM-13", "3.49.8", "CopyMemorySized")
 def sized_copy(m: Module, i: Instruction) -> Problems:
-    """A sized copy is between pointers, of a number of bytes that is not 0."""
+    """A sized copy is between pointers, and copies at least one byte."""
     for name in ("target", "source"):
         type_ = m.type_of(i.get(name))
         if type_ is None and m.op_of(i.get(name)):
             yield Problem(f"the {name} {m.spell(i.get(name))} is not a value", remedies.POINTER)
         if type_ is not None and not type_.is_pointer:
-            yield Problem(f"the {name} is of {type_}, no pointer", remedies.POINTER)
+            yield Problem(f"the {name} is of {type_}, not a pointer", remedies.POINTER)
     size = m.type_of(i.get("size"))
     if size is not None and size.kind != "Int":
         yield Problem(f"the size is of {size}", remedies.INTEGER_SCALAR)

@@ -1,10 +1,10 @@
 """
 A module, indexed for the rules: definitions, types, constants, decorations, functions.
 
-The index believes nothing. If an id has two definitions, the first counts; instructions that the
-grammar cannot read are left out and the module is not `sound`; instructions in wrong places are
-indexed all the same. So a rule can be asked of any bytes that have SPIR-V's header and sound
-lengths, and each rule finds what it looks for even where others are broken.
+The index assumes no rule. If an id has two definitions, the first counts; instructions that the
+grammar cannot read are left out, and the module is not `sound`; misplaced instructions are indexed,
+too. So every rule can run on any bytes with SPIR-V's header and valid lengths, even if other rules
+are broken.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Module:
     """
     The indexed module; `instructions` are all, in order.
 
-    Its environment, if none is given, is Vulkan for a shader and plain SPIR-V for the rest.
+    The default environment is Vulkan for a shader and plain SPIR-V for other modules.
     """
 
     def __init__(self, raw: RawModule, environment: Environment | None = None):
@@ -96,9 +96,9 @@ class Module:
         self.functions: list[Function] = []
         self.by_function: dict[int, Function] = {}
         self._lines: list[Instruction | None] = []
-        """The OpLines that count one after the other, None where none does."""
+        """The OpLines in order; None where OpNoLine ends one."""
         self._line_starts = array("I")
-        """The instruction from which on each line counts."""
+        """For each of these, the instruction from which on it applies."""
         self.outside: list[Instruction] = []
         """Instructions in no function."""
         self.by_op: defaultdict[str, list[Instruction]] = defaultdict(list)
@@ -109,7 +109,7 @@ class Module:
     def _index(self) -> None:
         bound = self.header.bound
         first: dict[int, list[int]] = {}
-        """Shares equal words: most instructions occur many times."""
+        """Shares equal words, because most instructions occur many times."""
         for index, words in enumerate(self.raw.rows()):
             known = first.setdefault(words[0], words)
             if len(words) == 1:
@@ -132,7 +132,7 @@ class Module:
         self._find_functions()
 
     def _resolve_forward(self) -> None:
-        """Members that are pointers declared behind their struct."""
+        """Resolves members that are pointers declared behind their struct."""
         for type_ in self.types.values():
             if type_.kind == "Struct" and None in type_.members:
                 candidates = (self.types.get(id) for id in type_.at.words[2:])
@@ -279,7 +279,7 @@ class Module:
             self._line_starts.append(start)
 
     def line_of(self, index: int) -> Instruction | None:
-        """The OpLine that an instruction stands under."""
+        """The OpLine that applies to an instruction."""
         place = bisect_right(self._line_starts, index)
         return self._lines[place - 1] if place else None
 
@@ -296,7 +296,7 @@ class Module:
 
     @cached_property
     def is_kernel(self) -> bool:
-        """A kernel's module, as CM-02 and CM-10 distinguish it."""
+        """True for a kernel's module, in the sense of CM-02 and CM-10."""
         return "Kernel" in self.capabilities and not self.is_shader
 
     @cached_property
@@ -350,7 +350,7 @@ class Module:
             return 0
         if at.op != "Constant" and not (default and at.op == "SpecConstant"):
             return None
-        # No integer is wider than 64 bits, whatever a type says.
+        # Types of more than 64 bits are invalid.
         value = sum(w << 32 * k for k, w in enumerate(at.words[3:5]))
         width = min(max(type_.width, 1), 64)
         value &= (1 << width) - 1
@@ -370,7 +370,9 @@ class Module:
 
     @cached_property
     def explicit_layouts(self) -> dict[int, str]:
-        """By aggregate or pointer: the first decoration of a layout that it or a part of it has."""
+        """
+        For each aggregate or pointer, the first layout decoration that it or a part of it has.
+        """
         layouts: dict[int, str] = {}
         for type_ in self.types.values():
             if type_.kind in AGGREGATES or type_.kind in POINTERS:
@@ -384,11 +386,11 @@ class Module:
         return self.decoration(id, name, member) is not None
 
     def spell(self, id: int) -> str:
-        """An id as findings print it: `%7`, `%7 "sum"`."""
+        """Spells an id for findings: `%7`, `%7 "sum"`."""
         name = self.names.get(id)
         return f'%{id} "{name}"' if name else f"%{id}"
 
     def spell_type(self, id: int) -> str:
-        """The type of a value, for a message."""
+        """Spells the type of a value for a message."""
         type_ = self.type_of(id)
         return "no value" if type_ is None else str(type_)

@@ -1,8 +1,8 @@
 """
 Validation of a `spirv.module`: the dialect's verifiers, then the rules on the binary it becomes.
 
-A finding in the binary is told with the operation that the instruction was written for, which the
-encoder keeps (`encode/origins.py`).
+A finding in the binary names the operation that the instruction was written for, which the encoder
+records (`encode/origins.py`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ def validate_operation(
     module: ModuleOp, target_env: str | None = None
 ) -> tuple[list[Finding], bytes | None]:
     """
-    Every breach of a rule in a `spirv.module`, each with the text of an operation.
-
-    The second result is the module's binary, None if it cannot be written.
+    Returns all findings in a `spirv.module`, each with the text of an operation. The second result
+    is the module's binary; None if it cannot be written.
     """
     findings = list(_verifier_findings(module))
     origins = Origins()
@@ -36,7 +35,7 @@ def validate_operation(
         binary = ModuleEncoder(module, names=True, lines=True, origins=origins).encode()
     except (SPIRVEncodeError, VerifyException, OverflowError) as error:
         cause = str(error).strip().splitlines()[0]
-        remedy = "change what the cause names, so that SPIR-V has an instruction for it"
+        remedy = "change the operation that the cause names to one with a SPIR-V instruction"
         return [*findings, _finding(WRITABLE, cause, remedy, None)], None
     reported = {(f.rule, f.operation) for f in findings}
     for finding in validate(binary, target_env):
@@ -62,7 +61,7 @@ def parse_finding(error: VerifyException, file: str, line: int) -> Finding:
 
 
 def _refusal(error: VerifyException, op: Operation | None) -> Finding:
-    """A verifier's error as a finding: of the rule that it names, else of `VERIFIER`."""
+    """Makes a finding of a verifier's error: for the rule that it names, else for `VERIFIER`."""
     if isinstance(error, RuleViolation):
         return _finding(error.rule, error.cause, error.remedy, op)
     cause = str(error).strip().splitlines()[-1]

@@ -2,8 +2,8 @@
 Rules of operand types for arithmetic, logic, bits and conversions (OPR): one table.
 
 A row lists its instructions, their result and their operands. An operand is described by its own
-type, or by the properties it shares with the result. Cooperative matrices and vectors take part
-wherever a row says a number of some shape.
+type, or by the properties it shares with the result. A number of some shape may be a vector or a
+cooperative matrix.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CONVERT = "convert it, or use the instruction for its type"
 
 
 class Want(NamedTuple):
-    """A required type: in words (`{r}` is the result's), and as a test beside that."""
+    """A required type: in words (`{r}` is the result's type), and as a test."""
 
     text: str
     fits: Callable[[Type, Type], bool]
@@ -30,7 +30,7 @@ class Want(NamedTuple):
 
 
 def _converts(t: Type, r: Type) -> bool:
-    """One shape; of two cooperative matrices CM-19 says what a conversion keeps."""
+    """True for equal shapes. Rule CM-19 checks conversions of cooperative matrices."""
     return t.shape() == r.shape() or (t.is_matrix and r.is_matrix)
 
 
@@ -74,13 +74,13 @@ FLOAT_CONVERTED = Want(
 
 
 def _same_pair(m: Module, i: Instruction) -> str | None:
-    """Both operands have one type."""
+    """Checks that both operands have the same type."""
     a, b = m.type_of(i.words[3]), m.type_of(i.words[4])
-    return None if a is b else f"the operands are of {a} and {b}, two types"
+    return None if a is b else f"the operands have different types: {a} and {b}"
 
 
 def _float_pair(m: Module, i: Instruction) -> str | None:
-    """Both operands are floats of one type, in the result's shape."""
+    """Checks that both operands are floats of one type, in the result's shape."""
     a, b, r = m.type_of(i.words[3]), m.type_of(i.words[4]), m.types.get(i.type_id)
     if a is None or b is None or r is None:
         return None
@@ -90,7 +90,7 @@ def _float_pair(m: Module, i: Instruction) -> str | None:
 
 
 def _same_width(m: Module, i: Instruction) -> str | None:
-    """Both operands have one width."""
+    """Checks that both operands have the same width."""
     a, b = m.type_of(i.words[3]), m.type_of(i.words[4])
     if a is None or b is None or a.width == b.width:
         return None
@@ -98,7 +98,7 @@ def _same_width(m: Module, i: Instruction) -> str | None:
 
 
 def _other_width(m: Module, i: Instruction) -> str | None:
-    """A conversion within a kind changes the width."""
+    """Checks that a conversion within a kind of numbers changes the width."""
     a, r = m.type_of(i.words[3]), m.types.get(i.type_id)
     if a is None or r is None or a.width != r.width:
         return None
@@ -106,7 +106,7 @@ def _other_width(m: Module, i: Instruction) -> str | None:
         return None
     if a.is_matrix and a is not r:
         return None
-    return f"{a} and {r} have one width"
+    return f"{a} and {r} have the same width"
 
 
 CLOCKS = (("Int", 1, 64), ("Vector", 2, 32))
@@ -130,7 +130,7 @@ class Row(NamedTuple):
     result: Want | None
     operands: Mapping[str, Want]
     also: Callable[[Module, Instruction], str | None] | None = None
-    """Breaches of the rule other than wrong types of result and operands."""
+    """Further checks, beyond the types of result and operands."""
     remedy: str = "convert one of them, or use the instruction for their types"
     """The remedy."""
 
@@ -259,13 +259,13 @@ def check_row(
 
 
 def _matrix_product(m: Module, i: Instruction) -> str | None:
-    """Columns and rows of a product of matrices and vectors agree."""
+    """Checks that columns and rows of a product of matrices and vectors agree."""
     a, b, r = m.type_of(i.words[3]), m.type_of(i.words[4]), m.types.get(i.type_id)
     if a is None or b is None or r is None:
         return None
     shapes = [_columns_and_rows(t) for t in (a, b, r)]
     if None in shapes or len({t.scalar for t in (a, b, r)}) > 1:
-        return f"there is no product of {a} and {b} as {r}"
+        return f"{a} and {b} cannot be multiplied to {r}"
     kinds = {
         "VectorTimesMatrix": (False, True, False),
         "MatrixTimesVector": (True, False, False),
@@ -275,7 +275,7 @@ def _matrix_product(m: Module, i: Instruction) -> str | None:
     (ac, ar), (bc, br), (rc, rr) = (s or (0, 0) for s in shapes)
     wanted = kinds[i.op]
     if tuple(t.kind == "Matrix" for t in (a, b, r)) != wanted:
-        return f"there is no product of {a} and {b} as {r}"
+        return f"{a} and {b} cannot be multiplied to {r}"
     agree = {
         "VectorTimesMatrix": ar == br and rr == bc,
         "MatrixTimesVector": ac == br and rr == ar,
@@ -295,7 +295,7 @@ def _columns_and_rows(type_: Type) -> tuple[int, int] | None:
 
 
 def register(row: Row) -> None:
-    """Makes a row a rule of its instructions; operands that one of them lacks are left out."""
+    """Registers a row as a rule of its instructions. Skips operands that an instruction lacks."""
     cached: dict[int, tuple[tuple[str, int, Want], ...]] = {}
 
     def check(m: Module, i: Instruction) -> Problems:

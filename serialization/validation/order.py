@@ -1,7 +1,6 @@
 """
-Rules of where instructions stand: the module's sections, functions, blocks (LAY).
-
-The section of an instruction is a property of its name, so the order of the module is one table.
+Rules of the order of instructions (LAY): the module's sections, functions, blocks. The section of
+an instruction depends only on its name, so the order of the module is one table.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def section(i: Instruction) -> int:
 
 @module_rule("LAY-01", "2.4")
 def sections(m: Module) -> Problems:
-    """Instructions stand in the order of the module's sections."""
+    """Instructions are in the order of the module's sections."""
     reached = 0
     for i in m.outside:
         op = i.op
@@ -167,8 +166,8 @@ class _FunctionOrder:
             return
         elif not self.in_block:
             if self.labels and op == "ExtInst" and self._non_semantic(i):
-                return  # Debug information of spirv-opt's, behind a terminator.
-            yield Problem(f"Op{op} stands in no block", "put OpLabel before it", i, "LAY-04")
+                return  # Debug information that spirv-opt writes behind a terminator.
+            yield Problem(f"Op{op} is not in a block", "put OpLabel before it", i, "LAY-04")
         elif op in TERMINATORS:
             self.in_block = False
 
@@ -186,7 +185,7 @@ class _FunctionOrder:
         elif self.defined:
             yield Problem(
                 "a function without a body stands behind one with a body",
-                "move functions without a body before those with one",
+                "move functions without a body before functions with a body",
                 self.function,
                 "LAY-05",
             )

@@ -21,13 +21,13 @@ from xdsl_spirv.serialization.validation.types import Type
     "MEM-05", "3.49.8", "AccessChain InBoundsAccessChain PtrAccessChain InBoundsPtrAccessChain"
 )
 def access_chain(m: Module, i: Instruction) -> Problems:
-    """An access chain's indexes lead to the result's pointee, in one storage class."""
+    """An access chain's indexes lead to the result's pointee type; the storage class stays."""
     base = i.get("base")
     result, from_ = m.types.get(i.type_id), m.type_of(base)
     if result is None:
         return
     if result.kind != "Pointer":
-        yield Problem(f"the result is a pointer, not {result}", remedies.POINTER_RESULT)
+        yield Problem(f"the result must be a pointer, not {result}", remedies.POINTER_RESULT)
         return
     if from_ is None or from_.kind != "Pointer":
         if from_ is not None or m.op_of(base):
@@ -42,11 +42,11 @@ def access_chain(m: Module, i: Instruction) -> Problems:
     if "element" in i.shape.places:
         element = m.type_of(i.get("element"))
         if element is not None and element.kind != "Int":
-            yield Problem(f"the element is an integer, not {element}", remedies.INTEGER_SCALAR)
+            yield Problem(f"the element must be an integer, not {element}", remedies.INTEGER_SCALAR)
 
 
 def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None) -> Problems:
-    """The problems of indexing a type."""
+    """Yields the problems of indexing a type."""
     if len(ids) > MAX_INDEXES:
         yield Problem(
             f"{len(ids)} indexes are more than {MAX_INDEXES} (2.17)",
@@ -60,7 +60,7 @@ def indexes(m: Module, type_: Type | None, ids: Sequence[int], want: Type | None
             return
         if index.kind != "Int":
             yield Problem(
-                f"the index {m.spell(id)} is an integer, not {index}", remedies.INTEGER_SCALAR
+                f"the index {m.spell(id)} must be an integer, not {index}", remedies.INTEGER_SCALAR
             )
             return
         value = m.integer(id)
@@ -107,14 +107,17 @@ def pointer_chain(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("MEM-07", "3.49.8", "ArrayLength UntypedArrayLengthKHR")
 def array_length(m: Module, i: Instruction) -> Problems:
-    """OpArrayLength gives a 32-bit unsigned integer, of a struct's last member, a runtime array."""
+    """
+    OpArrayLength gives a 32-bit unsigned integer, for a struct whose last member is a runtime
+    array.
+    """
     result = m.types.get(i.type_id)
     if result is None:
         return
     wide = result.width == 64 and "Shader64BitIndexingEXT" in m.capabilities
     if result.kind != "Int" or result.signed or (result.width != 32 and not wide):
         yield Problem(
-            f"the length is a 32-bit unsigned integer, not {result}",
+            f"the length must be a 32-bit unsigned integer, not {result}",
             "make the result type a 32-bit integer of Signedness 0 and convert it later",
         )
     if i.op == "ArrayLength":
@@ -132,7 +135,7 @@ def array_length(m: Module, i: Instruction) -> Problems:
     member = i.get("array_member")
     if struct.kind != "Struct":
         yield Problem(
-            f"the length is of a member of a struct, not of {struct}",
+            f"the length must be of a struct's member, not of {struct}",
             "name a pointer to a struct whose last member is a runtime array",
         )
     elif not struct.members or member != len(struct.members) - 1:
@@ -145,7 +148,7 @@ def array_length(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("MEM-10", "3.49.8", "PtrEqual PtrNotEqual PtrDiff")
 def pointer_comparison(m: Module, i: Instruction) -> Problems:
-    """Pointers are compared with pointers of their type, to a Boolean."""
+    """Pointers are compared with pointers of the same type; the result is a Boolean."""
     result = m.types.get(i.type_id)
     first, second = m.type_of(i.get("operand_1")), m.type_of(i.get("operand_2"))
     if result is None or first is None or second is None:
@@ -156,13 +159,13 @@ def pointer_comparison(m: Module, i: Instruction) -> Problems:
         yield Problem(f"the operands are of {first} and {second}", "compare pointers of one type")
     elif first.storage == "PhysicalStorageBuffer":
         yield Problem(
-            "physical storage buffer pointers are not compared so",
+            "physical storage buffer pointers cannot be compared by this instruction",
             "convert both by OpConvertPtrToU and compare the integers",
         )
     elif m.addressing_model == "Logical" and m.is_shader:
         if first.storage not in ("StorageBuffer", "Workgroup"):
             yield Problem(
-                f"pointers to {first.storage} are not compared",
+                f"pointers to {first.storage} cannot be compared",
                 "compare the indices that the pointers are formed with",
             )
         elif not can_vary(m, first):
@@ -184,7 +187,7 @@ def untyped_chain(m: Module, i: Instruction) -> Problems:
         return
     if result.kind != "UntypedPointerKHR":
         yield Problem(
-            f"the result is an untyped pointer, not {result}",
+            f"the result must be an untyped pointer, not {result}",
             "make the result type an OpTypeUntypedPointerKHR",
         )
     if not base.is_pointer:
@@ -209,7 +212,7 @@ POINTER_MAKERS = frozenset(
     AllocateNodePayloadsAMDX
     """.split()
 )
-"""Instructions that may give any logical pointer (SPIR-V 2.16.1)."""
+"""Instructions whose result may be any logical pointer (SPIR-V 2.16.1)."""
 
 VARIABLE_MAKERS = frozenset(
     """
@@ -217,7 +220,7 @@ VARIABLE_MAKERS = frozenset(
     UntypedPtrAccessChainKHR UntypedInBoundsPtrAccessChainKHR
     """.split()
 )
-"""Instructions that may give a variable pointer."""
+"""Instructions whose result may be a variable pointer."""
 
 
 VARYING = {"StorageBuffer": "VariablePointersStorageBuffer", "Workgroup": "VariablePointers"}
@@ -225,13 +228,13 @@ VARYING = {"StorageBuffer": "VariablePointersStorageBuffer", "Workgroup": "Varia
 
 
 def can_vary(m: Module, pointer: Type) -> bool:
-    """Whether pointers of a type may be variable pointers (SPIR-V 2.16.1)."""
+    """True if pointers of a type may be variable pointers (SPIR-V 2.16.1)."""
     return VARYING.get(pointer.storage) in m.capabilities
 
 
 @module_rule("MEM-14", "2.16.1")
 def logical_pointers(m: Module) -> Problems:
-    """Under logical addressing a pointer is formed by an access chain, or is a variable pointer."""
+    """Under logical addressing a pointer comes from an access chain, or is a variable pointer."""
     if m.addressing_model not in ("Logical", "PhysicalStorageBuffer64"):
         return
     logical = {

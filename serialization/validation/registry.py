@@ -1,12 +1,9 @@
 """
-A rule is a small function under an id; this is the list of all rules and the type of their
-findings.
-
-A rule says what breaks it and what to do; where it stands (words, names, source lines) is added by
-whoever runs the rules, so that no rule forgets it. Rules of one instruction are registered for the
-instructions' names and run on each; rules of the whole module run once. A rule reads the indexed
-module and nothing else, and must not assume that another rule holds: any id may be undefined and
-any instruction in the wrong place.
+Lists all rules: a rule is a small function with an id, which yields problems. A problem has a cause
+and a remedy. The validator adds the place (words, names, source lines). Rules of one instruction
+are registered for the instructions' names and run on each; rules of the whole module run once. A
+rule only reads the indexed module, and must not assume other rules: any id may be undefined, and
+any instruction misplaced.
 """
 
 from __future__ import annotations
@@ -29,13 +26,13 @@ class Severity(StrEnum):
 
 
 class Problem(NamedTuple):
-    """A broken rule: the cause, what to do, and the instruction if it is not the one given."""
+    """A broken rule: the cause, what to do, and the instruction if it is not the checked one."""
 
     cause: str
     remedy: str
     at: Instruction | None = None
     rule: str = ""
-    """Another rule's id, where one check serves several."""
+    """The id of another rule, if one check serves several."""
 
 
 Problems: TypeAlias = Iterable[Problem]
@@ -45,13 +42,13 @@ ModuleCheck: TypeAlias = "Callable[[Module], Problems]"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its id, where the specification states it, and the sentence it checks."""
+    """A rule: its id, its section of the specification, and the sentence it checks."""
 
     id: str
     section: str
     says: str
     vulkan: bool = False
-    """Whether the rule is Vulkan's and holds in its environments only."""
+    """True if the rule is Vulkan's, and holds in Vulkan's environments only."""
     severity: Severity = Severity.ERROR
 
 
@@ -86,7 +83,8 @@ def instruction_rule(
     """
     Registers a function that checks one instruction at a time; its docstring is the rule's text.
 
-    `names` are the instructions' names without `Op`, apart by blanks; empty for all instructions.
+    `names` are the instructions' names without `Op`, separated by blanks; empty for all
+    instructions.
     """
 
     def register(check: InstructionCheck) -> InstructionCheck:
@@ -115,5 +113,5 @@ def module_rule(
 
 
 def declared_rule(id: str, section: str, says: str) -> str:
-    """A rule that another one's function checks with its own; returns the id."""
+    """Registers a rule that the function of another rule checks, too. Returns the id."""
     return _new(id, section, says, False, Severity.ERROR).id

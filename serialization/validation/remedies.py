@@ -1,7 +1,6 @@
 """
-The remedies that several rules share: what to do about a finding, in the words of SPIR-V.
-
-A remedy that one rule alone has stands with its cause.
+Remedies that several rules share, in the terms of SPIR-V. The remedy of a single rule is written
+beside its cause.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def constituents(count: int) -> str:
 
 
 def convert(what: str, type_: object) -> str:
-    """The remedy for an operand that has another type than it must."""
+    """The remedy for an operand of a wrong type."""
     return f"convert {what} to {type_}"
 
 
@@ -47,5 +46,5 @@ def pointer_to(storage: str) -> str:
 
 
 def result_type(type_: object) -> str:
-    """The remedy for a result that follows from the operands and is declared otherwise."""
+    """The remedy for a result type that does not follow from the operands."""
     return f"make the result type {type_}"

@@ -65,7 +65,7 @@ SCOPED = " ".join(
 
 @instruction_rule("SCO-01", "3.27", SCOPED)
 def scope_type(m: Module, i: Instruction) -> Problems:
-    """A scope or a memory semantics is a 32-bit integer, with Shader a constant."""
+    """Scopes and memory semantics are 32-bit integers, and constants if Shader is declared."""
     late = "CooperativeMatrixNV" in m.capabilities
     for place, kind in enumerate(i.shape.kinds, 1):
         if kind not in ("IdScope", "IdMemorySemantics") or place >= len(i.words):
@@ -77,7 +77,7 @@ def scope_type(m: Module, i: Instruction) -> Problems:
         what = "scope" if kind == "IdScope" else "semantics"
         if type_.kind != "Int" or type_.width != 32:
             yield Problem(
-                f"the {what} is a 32-bit integer, not {type_}",
+                f"the {what} must be a 32-bit integer, not {type_}",
                 f"make the {what} a constant of a 32-bit integer type",
             )
         elif m.integer(id) is None and m.is_shader and not late:
@@ -88,14 +88,19 @@ def scope_type(m: Module, i: Instruction) -> Problems:
                 yield Problem(f"{value} is not a scope", "use a scope of SPIR-V 3.27")
             elif value is not None and enumerant("Scope", value) == "QueueFamily":
                 if "VulkanMemoryModel" not in m.capabilities:
-                    yield Problem("QueueFamily is of the Vulkan memory model", "use Device")
+                    yield Problem(
+                        "the scope QueueFamily needs the Vulkan memory model", "use Device"
+                    )
 
 
 @instruction_rule(
     "SCO-02", "3.27", f"{SCOPED} {GROUP_INTEGERS} {GROUP_FLOATS} {GROUP_BOOLEANS}", vulkan=True
 )
 def vulkan_scopes(m: Module, i: Instruction) -> Problems:
-    """In Vulkan an execution scope is Workgroup or Subgroup, a memory scope none but its own."""
+    """
+    In Vulkan an execution scope is Workgroup or Subgroup, and a memory scope is one that Vulkan
+    has.
+    """
     places = i.shape.places
     if "execution" in places:
         scope = _scope(m, i.get("execution"))
@@ -107,7 +112,7 @@ def vulkan_scopes(m: Module, i: Instruction) -> Problems:
         if scope is not None and scope not in (
             "Device", "QueueFamily", "Workgroup", "Subgroup", "Invocation", "ShaderCallKHR"
         ):  # fmt: skip
-            yield Problem(f"the memory scope is {scope}", "use Device or a smaller one")
+            yield Problem(f"Vulkan has no memory scope {scope}", "use Device or a smaller one")
         elif scope == "Subgroup" and m.environment.vulkan == (1, 0):
             if not {"SubgroupBallotKHR", "SubgroupVoteKHR"} & m.capabilities:
                 yield Problem("Vulkan 1.0 has no memory scope Subgroup", "use Workgroup")
@@ -119,9 +124,9 @@ def vulkan_scopes(m: Module, i: Instruction) -> Problems:
     " ".join(n for n in SCOPED.split() if n.startswith("Group") and not n.endswith("RotateKHR")),
 )
 def group_scopes(m: Module, i: Instruction) -> Problems:
-    """A non-uniform group operation is one of a Workgroup's or a Subgroup's invocations."""
+    """The scope of a non-uniform group operation is Workgroup or Subgroup."""
     scope = _scope(m, i.get("execution")) if "execution" in i.shape.places else None
-    # In Vulkan SCO-02 says so.
+    # In Vulkan rule SCO-02 checks the scope.
     if scope not in (None, "Workgroup", "Subgroup") and m.environment.vulkan is None:
         yield Problem(f"the execution scope is {scope}", "use Workgroup or Subgroup")
 
@@ -142,7 +147,9 @@ def _bits(names: tuple[str, ...]) -> int:
 
 @instruction_rule("SCO-03", "3.25", f"{ATOMICS} {BARRIERS}")
 def semantics(m: Module, i: Instruction) -> Problems:
-    """Memory semantics have at most one order, and one if they make available or visible."""
+    """
+    Memory semantics have at most one order, and exactly one with MakeAvailable or MakeVisible.
+    """
     for place, kind in enumerate(i.shape.kinds, 1):
         if kind != "IdMemorySemantics" or place >= len(i.words):
             continue
@@ -170,11 +177,13 @@ def _semantics(m: Module, i: Instruction, value: int) -> Problems:
                 remedies.declare("VulkanMemoryModel"),
             )
     if value & _bits(("MakeAvailable",)) and order not in ("Release", "AcquireRelease"):
-        yield Problem("MakeAvailable goes with Release or AcquireRelease", "add one of the two")
+        yield Problem("MakeAvailable needs Release or AcquireRelease", "add one of the two")
     if value & _bits(("MakeVisible",)) and order not in ("Acquire", "AcquireRelease"):
-        yield Problem("MakeVisible goes with Acquire or AcquireRelease", "add one of the two")
+        yield Problem("MakeVisible needs Acquire or AcquireRelease", "add one of the two")
     if value & _bits(("MakeAvailable", "MakeVisible")) and not value & _bits(STORAGES):
-        yield Problem("nothing says which memory is made available or visible", remedies.MEMORY)
+        yield Problem(
+            "the semantics do not name the memory to make available or visible", remedies.MEMORY
+        )
     if order == "SequentiallyConsistent" and m.is_vulkan_model:
         yield Problem("the Vulkan memory model has no SequentiallyConsistent", "use AcquireRelease")
     if value & _bits(("Volatile",)) and i.op in BARRIERS.split():
@@ -191,28 +200,29 @@ def _vulkan_semantics(m: Module, i: Instruction, value: int, order: str) -> Prob
     """Requirements of Vulkan's environment and memory model."""
     stores = value & _bits(VULKAN_STORAGES)
     if order == "SequentiallyConsistent":
-        yield Problem("there is no SequentiallyConsistent in Vulkan", "use AcquireRelease")
+        yield Problem("Vulkan has no SequentiallyConsistent", "use AcquireRelease")
     if i.op == "MemoryBarrier" and not order:
         yield Problem(
-            "a memory barrier has one of Acquire, Release, AcquireRelease",
+            "a memory barrier needs Acquire, Release or AcquireRelease",
             "add Acquire, Release or AcquireRelease to the semantics",
         )
     elif stores and not order:
         yield Problem(
-            "semantics that name a storage class have an order", "add Acquire, say, or use 0"
+            "semantics that name a storage class need an order",
+            "add an order such as Acquire, or use 0",
         )
     elif order and not stores:
         yield Problem(f"the semantics {order} name no storage class", remedies.MEMORY)
     if order and _scope(m, i.get("memory")) == "Invocation":
         yield Problem(
-            "with the memory scope Invocation the semantics have no order",
+            "with the memory scope Invocation the semantics cannot have an order",
             "use the semantics 0, or the memory scope that shares the memory",
         )
 
 
 @instruction_rule("ATO-01", "3.49.18", ATOMICS)
 def atomic(m: Module, i: Instruction) -> Problems:
-    """An atomic works on a pointer to a number, and gives and takes values of its type."""
+    """An atomic takes a pointer to a number, and its values have the number's type."""
     pointer = m.type_of(i.get("pointer"))
     if pointer is None:
         return
@@ -266,7 +276,9 @@ def _atomic_place(m: Module, i: Instruction, storage: str, width: int, kind: str
 
 @instruction_rule("ATO-02", "3.49.18", "AtomicCompareExchange")
 def unequal(m: Module, i: Instruction) -> Problems:
-    """A comparison's Unequal semantics are not stronger than Equal and release nothing."""
+    """
+    The Unequal semantics of a compare-exchange are not stronger than Equal, and do not release.
+    """
     value, equal = m.integer(i.get("unequal")), m.integer(i.get("equal"))
     if value is None:
         return
@@ -274,11 +286,11 @@ def unequal(m: Module, i: Instruction) -> Problems:
         yield Problem("the Unequal semantics release", "use Acquire or None as Unequal semantics")
     volatile = _bits(("Volatile",))
     if equal is not None and (value ^ equal) & volatile:
-        yield Problem("Volatile is in one of the semantics only", "state it in both or in none")
+        yield Problem("Volatile is in only one of the two semantics", "state it in both or in none")
 
 
 def _constant_choice(m: Module, i: Instruction) -> str | None:
-    """A direction is a constant; before 1.5 the invocation that a broadcast names is, too."""
+    """A direction is a constant; before SPIR-V 1.5 the invocation id of a broadcast is, too."""
     late = m.version >= (1, 5) or i.op == "GroupNonUniformShuffle"
     for name in ("direction",) if late else ("direction", "id", "index"):
         if name in i.shape.places and m.op_of(i.get(name)) not in CONSTANTS:
@@ -303,7 +315,7 @@ register(
 
 @instruction_rule("GRP-02", "3.49.21", f"{GROUP_INTEGERS} {GROUP_FLOATS} {GROUP_BOOLEANS}")
 def reduction(m: Module, i: Instruction) -> Problems:
-    """A reduction takes and gives numbers of one type; a cluster's size is a constant."""
+    """Value and result of a reduction have one type of numbers; a cluster's size is a constant."""
     result = m.types.get(i.type_id)
     if result is None or len(i.words) < 6:
         return
@@ -340,7 +352,9 @@ def reduction(m: Module, i: Instruction) -> Problems:
         )
         and size
     ):
-        yield Problem(f"{operation} has no ClusterSize", "remove it, or use ClusteredReduce")
+        yield Problem(
+            f"{operation} does not take a ClusterSize", "remove it, or use ClusteredReduce"
+        )
     elif size and operation == "ClusteredReduce":
         yield from cluster_size(m, size)
 
@@ -351,7 +365,9 @@ def cluster_size(m: Module, id: int) -> Problems:
     if type_ is None:
         return
     if type_.kind != "Int" or type_.signed:
-        yield Problem(f"ClusterSize is an integer of Signedness 0, not {type_}", remedies.UNSIGNED)
+        yield Problem(
+            f"ClusterSize must be an integer of Signedness 0, not {type_}", remedies.UNSIGNED
+        )
     elif m.op_of(id) not in CONSTANTS:
         yield Problem("ClusterSize is not a constant", "name a constant as ClusterSize")
     else:
@@ -385,10 +401,10 @@ def ballot(m: Module, i: Instruction) -> Problems:
     if is_ballot:
         predicate = m.type_of(i.get("predicate"))
         if predicate is not None and predicate.kind != "Bool":
-            yield Problem(f"the predicate is a Boolean, not {predicate}", remedies.BOOLEAN)
+            yield Problem(f"the predicate must be a Boolean, not {predicate}", remedies.BOOLEAN)
     elif i.op in ("GroupNonUniformInverseBallot", "GroupNonUniformBallotBitExtract"):
         if result.kind != "Bool":
-            yield Problem(f"the result is a Boolean, not {result}", remedies.BOOLEAN_RESULT)
+            yield Problem(f"the result must be a Boolean, not {result}", remedies.BOOLEAN_RESULT)
         if "index" in i.shape.places:
             index = m.type_of(i.get("index"))
             if index is not None and (index.kind != "Int" or index.signed):

@@ -1,9 +1,7 @@
 """
-The types of a module: what rules ask of them, worked out once, from the parts up.
-
-Everything that would recurse (what a type contains, how large it is) is computed when the type is
-made, from parts made before, so that types nested ten thousand deep cost no stack. An operand that
-is no earlier type leaves the part out; whether that is allowed is a rule's question.
+The types of a module, with the facts that rules need, computed once. Recursive facts (contents,
+size) are computed when the type is made, from parts made before, so that deeply nested types need
+no stack. An operand that is not an earlier type is left out; rules decide if that is allowed.
 """
 
 from __future__ import annotations
@@ -36,12 +34,12 @@ OPAQUE = frozenset(
 
 @lru_cache(maxsize=1024)
 def _kinds(*names: str) -> frozenset[str]:
-    """One set for all types that contain the same."""
+    """Shares one set between all types with the same contents."""
     return frozenset(names)
 
 
 def enumerant(kind: str, value: int) -> str:
-    """The name of a value, its number where there is none."""
+    """The name of a value; its number if it has no name."""
     return enum_table(kind).names.get(value) or str(value)
 
 
@@ -76,21 +74,24 @@ class Type:
         self.encoding: str | None = None
         """A float's FP encoding, None for IEEE 754."""
         self.element: Type | None = None
-        """Component, column, element; for a function the result."""
+        """Component, column or element type; for a function the result type."""
         self.members: tuple[Type | None, ...] = ()
         """Members of a struct; parameters of a function."""
         self.lanes = 1
-        """Components of a vector, columns of a matrix; 0 if not known here."""
+        """Components of a vector, columns of a matrix; 0 if not known."""
         self.count_id = 0
         """The length of an array, as an id."""
         self.storage = ""
         self.pointee_id = 0
         self.depth = 0
-        """Structs within each other."""
+        """Nesting depth of structs."""
         self.scalar: Type | None = None
-        """The scalar that a scalar, vector, matrix or cooperative matrix is made of."""
+        """The scalar type of a scalar, vector, matrix or cooperative matrix."""
         self.contains = _kinds(self.kind)
-        """The kinds within, itself too; not through pointers. Scalars also as `Int8`, `Float16`."""
+        """
+        The kinds of types within, and its own; pointers are not followed. Scalars also as `Int8`,
+        `Float16`.
+        """
         self._fill(at, types)
 
     def _fill(self, at: Instruction, types: Mapping[int, Type]) -> None:
@@ -156,7 +157,7 @@ class Type:
             self.contains = frozenset({self.kind}).union(*held)
 
     def _with(self, held: frozenset[str]) -> frozenset[str]:
-        """The same set object where nothing is added, so that deep nesting costs no memory."""
+        """Returns the same set if nothing is added, so that deep nesting needs no memory."""
         return held if self.kind in held else held | {self.kind}
 
     @property
@@ -185,7 +186,7 @@ class Type:
 
     @property
     def is_matrix(self) -> bool:
-        """A cooperative matrix, of either extension."""
+        """True for a cooperative matrix, of either extension."""
         return self.kind in COOPERATIVE
 
     @property
@@ -193,7 +194,7 @@ class Type:
         return self.encoding == "BFloat16KHR"
 
     def shape(self) -> object:
-        """Returns the shape that types share which differ in their scalars alone."""
+        """Returns the shape, which types share that differ only in their scalars."""
         if self.kind == "Vector":
             return self.lanes
         if self.is_matrix:
@@ -201,7 +202,9 @@ class Type:
         return (self.kind, self.count_id) if self.kind in VECTORS else self.kind in SCALARS or self
 
     def __str__(self) -> str:
-        """In the manner of assembly's friendly names: `uint`, `v4float`, `ptr StorageBuffer %7`."""
+        """
+        Spells the type like assembly's friendly names: `uint`, `v4float`, `ptr StorageBuffer %7`.
+        """
         match self.kind:
             case "Int":
                 return f"{'s' if self.signed else 'u'}int{self.width}"

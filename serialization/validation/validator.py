@@ -1,8 +1,6 @@
 """
-Runs the rules and says where each finding stands.
-
-Every rule runs and every finding is reported, in the order of the module. Rules are dispatched by
-opcode, so that an instruction costs what its own rules cost.
+Runs all rules and reports all findings with their places, in the order of the module. Rules are
+dispatched by opcode, so that each instruction only costs its own rules.
 """
 
 from __future__ import annotations
@@ -58,10 +56,10 @@ GROUPS = (
 
 
 MAX_FINDINGS = 1000
-"""In bytes that are hardly a module, every word is a breach, and each finding takes memory."""
+"""Limit of findings: in random bytes every word may be one, and each takes memory."""
 
 MAX_TEXT = 400
-"""Characters of a finding's texts: names and files of modules may be long, and said often."""
+"""Limit of a finding's text in characters: names and files in modules may be long and repeated."""
 
 
 VERIFIER = declared_rule("DIA-01", "docs/syntax.md", "An operation keeps its own verifier's rules.")
@@ -71,7 +69,7 @@ WRITABLE = declared_rule("DIA-02", "docs/syntax.md", "A spirv.module can be writ
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One breach of a rule, and where it is."""
+    """A broken rule, and its place."""
 
     rule: str
     severity: Severity
@@ -137,13 +135,12 @@ def validate(
     binary: bytes | bytearray | memoryview | RawModule, target_env: str | None = None
 ) -> list[Finding]:
     """
-    The breaches of rules in a binary, in the module's order; empty if it is valid.
-
-    All of them up to `MAX_FINDINGS`.
+    Returns the findings in a binary, in the module's order, up to `MAX_FINDINGS`; empty if it is
+    valid.
 
     `target_env` is one of `ENVIRONMENTS`; without it `vulkan1.3` for shaders, `spv1.6` for the
-    rest. Raises `SPIRVDecodeError` if the bytes are not instructions, `ValueError` for an
-    environment that there is not.
+    rest. Raises `SPIRVDecodeError` if the bytes are not instructions, `ValueError` for an unknown
+    environment.
     """
     raw = binary if isinstance(binary, RawModule) else decode(binary)
     m = Module(raw, None if target_env is None else find_environment(target_env))
@@ -161,7 +158,7 @@ LIMIT = Rule(
 
 
 def beyond_memory(raw: RawModule, limit: int, says: str) -> list[Finding]:
-    """The entry points that use more bytes of Workgroup memory than a limit, which `says` names."""
+    """Yields the entry points that use more Workgroup memory than a limit; `says` is its text."""
     from xdsl_spirv.serialization.validation.workgroup_memory import find_excess
 
     m = Module(raw)
@@ -181,7 +178,7 @@ def _problems(m: Module) -> Iterator[tuple[Rule, Problem, Instruction | None]]:
                 continue
             for i in instructions:
                 if not i.sound:
-                    continue  # GRM-01 says why.
+                    continue  # Rule GRM-01 reports the reason.
                 for problem in check(m, i):
                     yield rule, problem, problem.at or i
 

@@ -1,4 +1,4 @@
-"""Rules of Vulkan's environment that kernels meet (VUL)."""
+"""Rules of Vulkan's environment that concern kernels (VUL)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESOURCES = frozenset({"StorageBuffer", "Uniform", "UniformConstant"})
 
 @module_rule("VUL-01", "Vulkan", vulkan=True)
 def bindings(m: Module) -> Problems:
-    """A resource has a DescriptorSet and a Binding; a heap of descriptors is built in."""
+    """A resource has a DescriptorSet and a Binding, except for a built-in descriptor heap."""
     known = grammar().kind("BuiltIn")
     heaps = [(known[name].value,) for name in ("SamplerHeapEXT", "ResourceHeapEXT")]
     for i in m.outside:
@@ -50,23 +50,26 @@ NOT_VULKAN = frozenset(
     PipeStorage GenericPointer ImageRect SampledRect UniformDecoration
     """.split()
 )
-"""Capabilities that no version of Vulkan takes, of those that kernels may declare."""
+"""Capabilities of kernels that no version of Vulkan accepts."""
 
 
 @instruction_rule("VUL-02", "Vulkan", "Capability", vulkan=True)
 def capability(m: Module, i: Instruction) -> Problems:
-    """A capability is one that Vulkan takes."""
+    """Vulkan accepts the capability."""
     name = next((n for n, at in m.declared.items() if at is i), "")
     known = grammar().kind("Capability")
     provided = name in known and any(e in m.extensions for e in known[name].extensions)
     if name in NOT_VULKAN and not provided:
-        yield Problem(f"Vulkan takes no module with {name}", "remove it and what needs it")
+        yield Problem(
+            f"Vulkan does not accept the capability {name}",
+            "remove it and the instructions that need it",
+        )
     elif name in known:
         first = FIRST_VULKAN.get(name)
         vulkan = m.environment.vulkan
         if first is not None and vulkan is not None and vulkan < first and not provided:
             yield Problem(
-                f"{name} is of Vulkan {first[0]}.{first[1]}",
+                f"{name} needs Vulkan {first[0]}.{first[1]}",
                 f"target Vulkan {first[0]}.{first[1]}, or do without {name}",
             )
 
@@ -88,7 +91,7 @@ FIRST_VULKAN = {
     "DotProductInput4x8Bit": (1, 3),
     "DotProductInput4x8BitPacked": (1, 3),
 }
-"""The first version of Vulkan that takes a capability without its extension."""
+"""The first version of Vulkan that accepts a capability without its extension."""
 
 STORAGE = frozenset(
     """
@@ -103,7 +106,7 @@ STORAGE = frozenset(
 
 @instruction_rule("VUL-03", "Vulkan", "TypePointer Variable", vulkan=True)
 def storage(m: Module, i: Instruction) -> Problems:
-    """A storage class is one that Vulkan has."""
+    """Vulkan has the storage class."""
     type_ = m.types.get(i.result if i.op == "TypePointer" else i.type_id)
     if type_ is not None and type_.storage and type_.storage not in STORAGE:
         yield Problem(
@@ -128,7 +131,7 @@ def uniform_constant(m: Module, i: Instruction) -> Problems:
     if held is None:
         return
     if arrays > 1 and type_.storage in RESOURCES:
-        yield Problem("a resource is in an array of arrays", "use one array of all of them")
+        yield Problem("a resource is in an array of arrays", "use one array of all resources")
     if type_.storage == "UniformConstant" and held.kind not in OPAQUE:
         yield Problem(f"UniformConstant holds {held}", "move it to Uniform or StorageBuffer")
     elif type_.storage in ("StorageBuffer", "Uniform", "PushConstant") and held.contains & OPAQUE:
@@ -139,7 +142,7 @@ def uniform_constant(m: Module, i: Instruction) -> Problems:
 
 @instruction_rule("VUL-09", "Vulkan", "TypeCooperativeMatrixKHR", vulkan=False)
 def matrix_scope(m: Module, i: Instruction) -> Problems:
-    """A cooperative matrix is of the scope Workgroup or Subgroup."""
+    """The scope of a cooperative matrix is Workgroup or Subgroup."""
     if not m.is_shader:
         return
     value = m.integer(i.get("scope"))
@@ -155,7 +158,7 @@ def matrix_scope(m: Module, i: Instruction) -> Problems:
     vulkan=True,
 )
 def narrow_or_wide_bits(m: Module, i: Instruction) -> Problems:
-    """Bit fields, bit counts and reversals are of 32-bit integers, without maintenance9."""
+    """Without maintenance9, bit field, bit count and reversal instructions take 32-bit integers."""
     base = m.type_of(i.get("base"))
     scalar = base.element if base is not None and base.is_vector else base
     if scalar is not None and scalar.kind == "Int" and scalar.width != 32:
@@ -173,7 +176,7 @@ def rounding_modes(m: Module) -> Problems:
 
 @instruction_rule("VUL-13", "Vulkan", "Variable UntypedVariableKHR", vulkan=True)
 def no_layout(m: Module, i: Instruction) -> Problems:
-    """A variable without explicit layout has a type without one."""
+    """A variable in storage without explicit layout has a type without one."""
     pointer = m.types.get(i.type_id)
     if pointer is None or _takes_layout(m, pointer.storage):
         return
@@ -188,7 +191,7 @@ def no_layout(m: Module, i: Instruction) -> Problems:
 
 
 def _takes_layout(m: Module, storage: str) -> bool:
-    """Whether types in a storage class may have an explicit layout."""
+    """True if types in a storage class may have an explicit layout."""
     match storage:
         case "Workgroup":
             return "WorkgroupMemoryExplicitLayoutKHR" in m.capabilities
@@ -200,7 +203,7 @@ def _takes_layout(m: Module, storage: str) -> bool:
 
 @module_rule("VUL-05", "Vulkan", vulkan=True)
 def push_constants(m: Module) -> Problems:
-    """An entry point uses at most one block of push constants, without banks of them."""
+    """Without push constant banks, an entry point uses at most one block of push constants."""
     if "PushConstantBanksNV" in m.capabilities:
         return
     variables = {
@@ -251,7 +254,9 @@ BUILT_INS = {
 
 @module_rule("VUL-06", "Vulkan", vulkan=True)
 def built_ins(m: Module) -> Problems:
-    """A kernel's built-in is an input of its type, WorkgroupSize a constant."""
+    """
+    A kernel's built-in is an Input variable of the built-in's type; WorkgroupSize is a constant.
+    """
     kind = grammar().kind("BuiltIn")
     for id, given in m.decorations.items():
         for decoration in given:
@@ -291,15 +296,15 @@ def _built_in(m: Module, name: str, at: Instruction, decoration: Decoration) -> 
 
 @instruction_rule("VUL-07", "Vulkan", "EntryPoint", vulkan=True)
 def model(m: Module, i: Instruction) -> Problems:
-    """An execution model is one that Vulkan has."""
+    """Vulkan has the execution model."""
     entry = next((e for e in m.entry_points if e.at is i), None)
     if entry is not None and entry.model == "Kernel":
-        yield Problem("Vulkan has no Kernel", "use the execution model GLCompute")
+        yield Problem("Vulkan has no execution model Kernel", "use the execution model GLCompute")
 
 
 @module_rule("VUL-08", "Vulkan", vulkan=True)
 def workgroup(m: Module) -> Problems:
-    """A variable of Workgroup storage is of a compute kernel."""
+    """Only compute kernels use Workgroup storage."""
     shared = {
         i.result
         for i in m.outside

@@ -1,10 +1,10 @@
 """
 Computes the Workgroup memory that an entry point uses.
 
-Each device has a limit, which a module does not know: more than every Vulkan device has is a
-warning, more than a given target has an error (`validate --target`). Specialization constants count
-by their defaults. A length that cannot be computed from them is named: the figure is then what is
-used at least.
+Each device has a limit, which is not in the module: using more than every Vulkan device has is a
+warning, using more than a given target has is an error (`validate --target`). Specialization
+constants count with their defaults. If a length cannot be computed from them, it is named, and the
+figure is a lower bound.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ GUARANTEED = 16384
 
 @module_rule("VUL-10", "Vulkan", vulkan=True, severity=Severity.WARNING)
 def workgroup_memory(m: Module) -> Problems:
-    """An entry point uses no more Workgroup memory than every device has: 16,384 bytes."""
+    """An entry point uses at most the Workgroup memory that every device has: 16,384 bytes."""
     yield from find_excess(m, GUARANTEED, f"only {GUARANTEED} are guaranteed")
 
 
 def find_excess(m: Module, limit: int, says: str) -> Iterator[Problem]:
-    """The entry points that use more than `limit` bytes."""
+    """Yields the entry points that use more than `limit` bytes."""
     of_types = sizes_of_types(m) if m.entry_points else {}
     for entry in m.entry_points:
         sizes, unknown = workgroup_bytes(m, entry, of_types)
-        # Blocks with a layout of their own lie at the beginning of one memory.
+        # Blocks with an explicit layout share one memory.
         blocks = [size for id, size in sizes.items() if _is_block(m, id)]
         others = [size for id, size in sizes.items() if not _is_block(m, id)]
         total = sum(others) + max(blocks, default=0)
@@ -84,11 +84,11 @@ def _is_block(m: Module, variable: int) -> bool:
 
 
 Sizes = dict[int, int | UnknownConstantError]
-"""By type: its bytes, or why they are not known."""
+"""By type: its bytes, or the reason why they are not known."""
 
 
 def sizes_of_types(m: Module) -> Sizes:
-    """The size of each type, from the parts up: types within each other are not a tree here."""
+    """The size of each type, computed from its parts, which types may share."""
     constants, sizes = ConstantValues(m), Sizes()
     for type_ in m.types.values():
         try:
@@ -99,7 +99,7 @@ def sizes_of_types(m: Module) -> Sizes:
 
 
 def _size(type_: Type | None, sizes: Sizes) -> int:
-    """The size of a type that has been worked out; raises `UnknownConstantError`."""
+    """The size of a type that was computed; raises `UnknownConstantError`."""
     size = 0 if type_ is None else sizes.get(type_.id, 0)
     if isinstance(size, UnknownConstantError):
         raise size
