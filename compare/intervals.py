@@ -35,7 +35,7 @@ from xdsl_spirv.interpreter.host.affine import Space, loop_sizes
 from xdsl_spirv.interpreter.host.machine import Host
 from xdsl_spirv.interpreter.numbers import DType, is_float, scalar_dtype
 from xdsl_spirv.interpreter.options import Options
-from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.contraction import Contraction, as_contraction
 from xdsl_spirv.passes.analysis.pointwise import body_ops, generalize, is_permutation
 from xdsl_spirv.passes.graph.decompose_linalg import DecomposeLinalgPass
 from xdsl_spirv.passes.schedule.form_attention import FormAttentionPass
@@ -91,7 +91,7 @@ class Intervals:
             assert op.result is not None
             return [merge_interval(op, operands, _dtype(op.result.type))]
         if isinstance(op, LinalgStructuredOperation) and not isinstance(op, linalg.ops.FillOp):
-            contraction = _contraction(op)
+            contraction = as_contraction(op)
             if contraction is not None:
                 return [self._contract(contraction, operands)]
             if reduces(op) and not in_any_order(op) and all(item.is_point for item in operands):
@@ -407,13 +407,6 @@ def _extract(op: Operation, operands: Sequence[Interval], where: str) -> Interva
         )
         low, high = np.minimum(low, source.low[at]), np.maximum(high, source.high[at])
     return Interval(np.asarray(low), np.asarray(high), source.dtype)
-
-
-def _contraction(op: LinalgStructuredOperation) -> Contraction | None:
-    try:
-        return contraction_of(op)
-    except NotAContraction:
-        return None
 
 
 def _dtype(type: Attribute) -> DType:

@@ -365,6 +365,16 @@ def _signs(block: Block) -> tuple[bool, bool]:
     return signs[0], signs[1]
 
 
+def as_contraction(op: object) -> Contraction | None:
+    """Returns the contraction that an operation computes; None if it computes none."""
+    if not isinstance(op, LinalgStructuredOperation):
+        return None
+    try:
+        return contraction_of(op)
+    except NotAContraction:
+        return None
+
+
 def contraction_of(op: LinalgStructuredOperation) -> Contraction:
     """The contraction that the operation computes; raises `NotAContraction` with the reason."""
     for kind, count, wanted in (("input", len(op.inputs), 2), ("output", len(op.outputs), 1)):

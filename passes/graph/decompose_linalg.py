@@ -56,7 +56,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, ceil_div, is_dynamic, static
 from xdsl_spirv.passes import refuse, rewrite_once
-from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.contraction import as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import (
     Code,
     expand_dimensions,
@@ -143,11 +143,8 @@ class WidenSums(RewritePattern):
         types = [v.type for v in op.operands if isinstance(v.type, TensorType)]
         if len(types) != 3 or any(type.element_type != bf16 for type in types):
             return
-        try:
-            contraction = contraction_of(op)
-        except NotAContraction:
-            return
-        if self.target.properties_for(contraction.types):
+        contraction = as_contraction(op)
+        if contraction is None or self.target.properties_for(contraction.types):
             return
         code, (init,) = Code(op), op.outputs
         if is_zero(init):

@@ -33,7 +33,7 @@ from xdsl.ir.affine import AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.program import TYPE, VALUE
-from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.contraction import as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import Code
 from xdsl_spirv.passes.analysis.pointwise import as_generic
 from xdsl_spirv.passes.analysis.sizes import extents
@@ -85,12 +85,8 @@ def _is_native(op: Operation, target: Target) -> bool:
         return True
     parent = op.parent_op()
     whole = parent if isinstance(parent, LinalgStructuredOperation) else op
-    if not isinstance(whole, LinalgStructuredOperation):
-        return False
-    try:
-        return bool(target.properties_for(contraction_of(whole).types))
-    except NotAContraction:
-        return False
+    contraction = as_contraction(whole)
+    return contraction is not None and bool(target.properties_for(contraction.types))
 
 
 def _is_narrow(value: SSAValue) -> bool:

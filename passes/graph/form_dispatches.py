@@ -28,7 +28,7 @@ from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, bit_width
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
-    NotAContraction,
+    as_contraction,
     contraction_of,
     element_type,
     padding_of,
@@ -120,11 +120,8 @@ def form(block: Block) -> None:
 
 
 def _contraction(op: Operation) -> Contraction | None:
-    if not isinstance(op, LinalgStructuredOperation) or not op.res:
-        return None
-    try:
-        contraction = contraction_of(op)
-    except NotAContraction:
+    contraction = as_contraction(op)
+    if contraction is None or not op.results:
         return None
     if contraction.channels_lie_side_by_side and SCHEDULE not in op.attributes:
         return None

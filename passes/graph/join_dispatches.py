@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
-from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.tensor import InsertSliceOp, PadOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -31,7 +30,7 @@ from xdsl.passes import ModulePass
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
-from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.contraction import as_contraction
 from xdsl_spirv.passes.analysis.sizes import is_size_op
 from xdsl_spirv.passes.analysis.target import TARGET, load_target
 from xdsl_spirv.passes.analysis.values import erase_unused_ops, operands_of
@@ -137,7 +136,7 @@ class _Work:
         if any(SCHEDULE in op.attributes or isinstance(op, PadOp) for op in dispatch.walk()):
             # A padded operand is read through only in a dispatch of its own.
             return None
-        if any(map(_is_contraction, dispatch.body.block.ops)):
+        if any(map(as_contraction, dispatch.body.block.ops)):
             # This also excludes a single product, which is not counted as a reduction below.
             return None
         from xdsl_spirv.passes.analysis.loops_access import crossing, is_run
@@ -191,20 +190,9 @@ def _is_of_product(dispatch: DispatchOp) -> bool:
     """Whether a product reads a result."""
     users = (use.operation for result in dispatch.results for use in result.uses)
     return any(
-        isinstance(user, DispatchOp) and any(map(_is_contraction, user.body.block.ops))
+        isinstance(user, DispatchOp) and any(map(as_contraction, user.body.block.ops))
         for user in users
     )
-
-
-def _is_contraction(op: Operation) -> bool:
-    """Whether an operation of a dispatch can have a contraction's schedule."""
-    if not isinstance(op, LinalgStructuredOperation):
-        return False
-    try:
-        contraction_of(op)
-    except NotAContraction:
-        return False
-    return True
 
 
 FAR = 128

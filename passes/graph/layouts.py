@@ -35,12 +35,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE
-from xdsl_spirv.passes.analysis.contraction import (
-    Contraction,
-    NotAContraction,
-    canonical_form,
-    contraction_of,
-)
+from xdsl_spirv.passes.analysis.contraction import as_contraction, canonical_form
 from xdsl_spirv.passes.analysis.layout import NotLinear, linear
 from xdsl_spirv.passes.analysis.linalg_code import (
     Code,
@@ -382,16 +377,6 @@ def _in_one_form(op: linalg.ops.GenericOp) -> Sequence[SSAValue]:
     form.location = op.location
     Rewriter.replace_op(op, form)
     return form.results
-
-
-def as_contraction(op: Operation) -> Contraction | None:
-    """Returns the operation as a contraction, else None."""
-    if not isinstance(op, linalg.ops.GenericOp):
-        return None
-    try:
-        return contraction_of(op)
-    except NotAContraction:
-        return None
 
 
 def with_type(op: Operation, type: Attribute) -> Operation:

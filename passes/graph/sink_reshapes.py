@@ -18,13 +18,12 @@ from typing import TypeAlias
 
 from xdsl.dialects import linalg, tensor
 from xdsl.dialects.builtin import TensorType
-from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, OpResult, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE
-from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.contraction import as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import (
     drop_units,
     expand_dimensions,
@@ -63,11 +62,7 @@ def _after_contraction(value: SSAValue) -> bool:
             continue
         if isinstance(value.op, linalg.ops.GenericOp) and is_pointwise(value.op):
             waiting += [v for v in value.op.inputs if v.has_one_use()]
-        elif isinstance(value.op, LinalgStructuredOperation):
-            try:
-                contraction_of(value.op)
-            except NotAContraction:
-                continue
+        elif as_contraction(value.op) is not None:
             return True
     return False
 

@@ -19,7 +19,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.contraction import as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import drop_units, make_generic, maps_of, yields_of
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise, moves_only
 from xdsl_spirv.passes.analysis.values import erase_dead
@@ -69,10 +69,8 @@ def _without_units(
 
 def _has_rows(op: LinalgStructuredOperation) -> bool:
     """True for a contraction whose result is one matrix of rows in each batch."""
-    try:
-        return row_stride(contraction_of(op).layouts[2]) is not None
-    except NotAContraction:
-        return False
+    contraction = as_contraction(op)
+    return contraction is not None and row_stride(contraction.layouts[2]) is not None
 
 
 def _source(value: SSAValue, map: AffineMap) -> tuple[SSAValue, AffineMap]:

@@ -32,6 +32,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, typical
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
+    as_contraction,
     contraction_of,
     padding_of,
     shape_of,
@@ -100,10 +101,7 @@ def _windows(op: Operation) -> Contraction | None:
 def _product(op: Operation) -> Contraction | None:
     if not isinstance(op, linalg.ops.GenericOp) or SCHEDULE in op.attributes or not op.results:
         return None
-    try:
-        return contraction_of(op)
-    except NotAContraction:
-        return None
+    return as_contraction(op)
 
 
 def _generalize(block: Block) -> None:

@@ -40,7 +40,7 @@ from xdsl.rewriter import Rewriter
 from xdsl_spirv.dialects.program import functions_of
 from xdsl_spirv.dialects.schedule import SCHEDULE, ContractionAttr, DispatchOp, YieldOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Extent, Size, is_dynamic
-from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.contraction import Contraction, NotAContraction, as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import (
     maps_of,
     merge_dimensions,
@@ -192,9 +192,8 @@ def _fold(parts: _Parts, target: Target) -> DispatchOp:
 
     Returns the dispatch that then computes them.
     """
-    try:
-        contraction = contraction_of(parts.root)
-    except NotAContraction:
+    contraction = as_contraction(parts.root)
+    if contraction is None:
         return parts.dispatch
     schedule = parts.root.attributes[SCHEDULE]
     assert isinstance(schedule, ContractionAttr)

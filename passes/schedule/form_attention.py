@@ -20,7 +20,6 @@ from math import inf
 from xdsl.context import Context
 from xdsl.dialects import arith, linalg, tensor
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, ModuleOp
-from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -29,7 +28,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, surely
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
-    contraction_of,
+    as_contraction,
     element_type,
 )
 from xdsl_spirv.passes.analysis.linalg_code import maps_of
@@ -131,12 +130,7 @@ def _normal(block: Block) -> Callable[[Size], Size]:
 
 
 def _contraction(op: Operation) -> Contraction | None:
-    if not isinstance(op, LinalgStructuredOperation) or not op.res:
-        return None
-    try:
-        return contraction_of(op)
-    except NotAContraction:
-        return None
+    return as_contraction(op) if op.results else None
 
 
 EXPONENTIALS = ("math.exp", "math.exp2", "linalg.exp")

@@ -28,7 +28,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp, DispatchOp
-from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.contraction import as_contraction
 from xdsl_spirv.passes.analysis.linalg_code import make_generic, maps_of, tensor_type
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 from xdsl_spirv.passes.analysis.values import erase_dead, is_weight, is_zero
@@ -140,12 +140,10 @@ def _chain_of(dispatch: DispatchOp, argument: BlockArgument) -> _Chain | None:
 
 def _is_product(op: GenericOp) -> bool:
     """True for a product without batch whose columns are one loop of its second operand."""
-    try:
-        contraction = contraction_of(op)
-    except NotAContraction:
-        return False
-    init = op.outputs[0].owner
+    contraction, init = as_contraction(op), op.outputs[0].owner
     if not isinstance(init, linalg.ops.FillOp) or not is_zero(init.inputs[0]):
+        return False
+    if contraction is None:
         return False
     return (
         contraction.a is op.inputs[0] and contraction.counts[2] == 1 and not contraction.counts[0]

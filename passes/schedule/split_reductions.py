@@ -45,6 +45,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import ceil_div, is_dynamic, st
 from xdsl_spirv.passes.analysis.contraction import (
     Contraction,
     NotAContraction,
+    as_contraction,
     contraction_of,
     element_type,
     shape_of,
@@ -151,9 +152,8 @@ def _cut_of(op: linalg.ops.GenericOp) -> _Cut | None:
     """Returns the cut of a contraction; None if it cannot be cut."""
     if SCHEDULE in op.attributes or not _sums_from_zero(op):
         return None
-    try:
-        contraction = contraction_of(op)
-    except NotAContraction:
+    contraction = as_contraction(op)
+    if contraction is None:
         return None
     if any(map(is_dynamic, (contraction.batch, contraction.n, contraction.k))):
         return None
