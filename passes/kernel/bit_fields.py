@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xdsl_spirv.dialects import spv
+from xdsl_spirv.passes.analysis.linalg_code import yields_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -125,9 +126,7 @@ class ScalarCode:
         element of each input. `index` gives the indices of its loops.
         """
         b, block = self.b, op.body.block
-        last = block.last_op
-        assert last is not None
-        wanted = wanted or last.operands[0]
+        wanted = wanted or yields_of(block)[0]
         values: dict[SSAValue, Scalar] = dict(zip(block.args, inputs, strict=False))
 
         def scalar_of(value: SSAValue) -> Scalar:

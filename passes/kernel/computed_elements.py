@@ -21,6 +21,7 @@ from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_multiple
 from xdsl_spirv.passes.analysis.epilogue import Placed, definition, operand_of
 from xdsl_spirv.passes.analysis.layout import Linear, linear
 from xdsl_spirv.passes.analysis.leaves import Leaf, read_through_padding
+from xdsl_spirv.passes.analysis.linalg_code import maps_of, yields_of
 from xdsl_spirv.passes.analysis.pointwise import loops_of
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.hoisting import HoistingEmitter
@@ -215,7 +216,7 @@ class ComputedOperand:
             value = self._value(self.root, point, known)
             if not isinstance(value, Affine) or self.type != f32:
                 value = ScalarCode(self.b, known).value(value, self.root.element_type)
-                value = Affine(self._widened(value))
+                value = Affine(convert_factor(self.b, value, self.type, self.signed))
             known[key] = value
         return known[key]
 
@@ -231,12 +232,9 @@ class ComputedOperand:
             case linalg.ops.FillOp() | tensor.SplatOp():
                 return constant_of(self.b, op.operands[0])
             case linalg.ops.GenericOp():
-                inputs = [
-                    self._value(operand_of(placed, op, n), point, known)
-                    for n in range(len(op.inputs))
-                ]
-                write = op.get_indexing_maps().data[-1].data
-                places = loops_of(write, placed.map.results)
+                operands = (operand_of(placed, op, n) for n in range(len(op.inputs)))
+                inputs = [self._value(operand, point, known) for operand in operands]
+                places = loops_of(maps_of(op)[-1], placed.map.results)
                 return self._body(op, inputs, places, point, known)
             case _:
                 return constant_of(self.b, placed.value)
@@ -259,19 +257,13 @@ class ComputedOperand:
             return result
         if isinstance(result, Whole):
             return Affine(result)
-        last = op.body.block.last_op
-        assert last is not None
-        return code.value(result, last.operands[0].type)
+        return code.value(result, yields_of(op.body.block)[0].type)
 
     def _index(self, place: AffineExpr | None, point: Point) -> Index:
         """Computes a linear expression of the contraction's loops at a point."""
         if place is None:
             return 0
         return index_at(self.b, linear(place, max(point) + 1), point)
-
-    def _widened(self, value: SSAValue) -> SSAValue:
-        """Converts a number to the type of the sums."""
-        return convert_factor(self.b, value, self.type, self.signed)
 
 
 def index_at(b: HoistingEmitter, index: Linear, point: Point) -> Index:

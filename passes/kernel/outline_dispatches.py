@@ -27,7 +27,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     SymbolRefAttr,
-    TensorType,
     UnitAttr,
 )
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
@@ -39,6 +38,7 @@ from xdsl_spirv.dialects.schedule import CONSIDERED, SCHEDULE, DispatchOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, static
 from xdsl_spirv.passes import refuse
 from xdsl_spirv.passes.analysis.contraction import NotAContraction, contraction_of
+from xdsl_spirv.passes.analysis.linalg_code import tensor_type
 from xdsl_spirv.passes.analysis.loops_arrays import NotLoops
 from xdsl_spirv.passes.analysis.sizes import SizeCode, extent
 from xdsl_spirv.passes.analysis.target import target_of
@@ -198,18 +198,11 @@ def _result(dispatch: DispatchOp, number: int, value: SSAValue, code: SizeCode) 
 
 def _sizes(dispatch: DispatchOp, value: SSAValue, code: SizeCode) -> list[SSAValue]:
     """Computes the dynamic sizes of a dispatch's result on the host."""
-    assert isinstance(value.type, TensorType)
-    sizes: list[SSAValue] = []
-    for dimension, size in enumerate(value.type.get_shape()):
-        if size != DYNAMIC_INDEX:
-            continue
-        size = extent(value, dimension)
-        for asked in size.extents if is_dynamic(size) else ():
-            if not isinstance(asked.value, BlockArgument):
-                refuse(
-                    OutlineDispatchesPass.name,
-                    dispatch,
-                    f"dimension {dimension} of a result is known only when it is computed",
-                )
-        sizes.append(code.value(size))
-    return sizes
+    shape = tensor_type(value).get_shape()
+    sizes = {n: extent(value, n) for n, size in enumerate(shape) if size == DYNAMIC_INDEX}
+    for dimension, size in sizes.items():
+        asked = size.extents if is_dynamic(size) else ()
+        if not all(isinstance(extent.value, BlockArgument) for extent in asked):
+            cause = f"dimension {dimension} of a result is known only when it is computed"
+            refuse(OutlineDispatchesPass.name, dispatch, cause)
+    return [code.value(size) for size in sizes.values()]

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import FloatAttr, VectorType, f16, f32, i8, i32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
+from xdsl_spirv.passes.analysis.linalg_code import yields_of
 from xdsl_spirv.passes.analysis.unpacking import VECTOR, Plane, Unpacking
 from xdsl_spirv.passes.emit.emitter import Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -61,9 +62,7 @@ class UnitCode:
             self._scalars(plane, loaded)
             for plane, loaded in zip(unpacking.planes, planes, strict=True)
         ]
-        last = unpacking.op.body.block.last_op
-        assert last is not None
-        self.result = last.operands[0]
+        (self.result,) = yields_of(unpacking.op.body.block)
         owner = self.result.owner
         self.wide = owner.input if isinstance(owner, arith.TruncFOp) else self.result
         """The result before it is narrowed; four elements are narrowed at once."""

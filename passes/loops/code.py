@@ -30,6 +30,7 @@ from xdsl.traits import IsTerminator
 from xdsl_spirv.dialects.schedule import FlatViewOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic
 from xdsl_spirv.passes.analysis.combinations import UNROLLED_BESIDE
+from xdsl_spirv.passes.analysis.linalg_code import yields_of
 from xdsl_spirv.passes.analysis.loops_arrays import (
     Array,
     Computed,
@@ -397,9 +398,7 @@ class LoopsCode:
         """
         Computes the values that the body yields at a point, or `values`; `carried` are the outputs.
         """
-        last = loops.body.last_op
-        assert last is not None
-        wanted = tuple(last.operands if values is None else values)
+        wanted = tuple(yields_of(loops.body) if values is None else values)
         env: dict[SSAValue, Index] = {}
         for op in self._needed(loops, wanted):
             for operand in operands_of(op):

@@ -21,8 +21,7 @@ from functools import partial
 from math import prod
 
 from xdsl.dialects import gpu, memref
-from xdsl.dialects.builtin import f16, f64
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsTerminator
 
@@ -76,7 +75,6 @@ def _move_vectors(builder: HoistingEmitter, plan: LoopsPlan) -> None:
     erase_unused(block)
     use_vectors(builder, block.args, plan.schedule.elements.data)
     erase_unused(block)
-    _check_types(block, plan.target)
 
 
 EFFECTS = (memref.StoreOp, gpu.BarrierOp)
@@ -93,27 +91,6 @@ def erase_unused(block: Block) -> None:
         kept = op.has_trait(IsTerminator) or any(isinstance(o, EFFECTS) for o in op.walk())
         if not kept and not any(result.first_use for result in op.results):
             Rewriter.erase_op(op)
-
-
-NEEDS: tuple[tuple[Attribute, str], ...] = (
-    (f64, "float64"),
-    (f16, "float16"),
-)
-"""Features that a device must have to compute in a type; integers become words without."""
-
-
-def _check_types(block: Block, target: Target) -> None:
-    """Refuses types that the target cannot compute in."""
-    for op in block.walk():
-        for value in op.results:
-            for type, feature in NEEDS:
-                if value.type == type and feature not in target.features:
-                    refuse(
-                        PASS,
-                        op,
-                        f"{target.name} does not compute in {type} (no {feature}): narrow it "
-                        "in the model",
-                    )
 
 
 class _Distribution:
