@@ -36,6 +36,7 @@ from xdsl_spirv.interpreter.host.machine import Host
 from xdsl_spirv.interpreter.numbers import DType, is_float, scalar_dtype
 from xdsl_spirv.interpreter.options import Options
 from xdsl_spirv.passes.analysis.contraction import Contraction, as_contraction
+from xdsl_spirv.passes.analysis.linalg_code import maps_of, yields_of
 from xdsl_spirv.passes.analysis.pointwise import body_ops, generalize, is_permutation
 from xdsl_spirv.passes.graph.decompose_linalg import DecomposeLinalgPass
 from xdsl_spirv.passes.schedule.form_attention import FormAttentionPass
@@ -160,9 +161,7 @@ class Intervals:
         operands: Sequence[Interval],
         env: dict[SSAValue, Interval],
     ) -> Interval:
-        maps = [item.data for item in op.get_indexing_maps()]
-        kinds = [str(item.data) for item in op.get_iterator_types()]
-        parallel = all(kind == "parallel" for kind in kinds)
+        maps, parallel = maps_of(op), not reduces(op)
         if not parallel and _adds_up(op):
             return self._added_up(op, operands)
         if not parallel and _multiplies_up(op):
@@ -173,12 +172,7 @@ class Intervals:
             return self._added_up_computed(op, operands, env)
         if len(op.outputs) != 1 or not parallel or not is_permutation(maps[-1]):
             raise ProgramError(f"no error bound is known for {op.name}", place(op))
-        sizes = loop_sizes(maps, [item.low.shape for item in operands])
-        space = Space(sizes, range(len(sizes)))
-        inputs = [
-            Interval(space.operand(x.low, map, {}), space.operand(x.high, map, {}), x.dtype)
-            for x, map in zip(operands, maps, strict=True)
-        ]
+        space, inputs = _in_space(op, operands)
         result = self._body(op, inputs, env, space)
         dims = [e.position for e in maps[-1].results if isinstance(e, AffineDimExpr)]
         low, high = (
@@ -207,9 +201,7 @@ class Intervals:
             else:
                 (result,) = inner.results
                 known[result] = self._scalar(inner, [known[v] for v in inner.operands], place(op))
-        last = block.last_op
-        assert last is not None
-        return known[last.operands[0]]
+        return known[yields_of(block)[0]]
 
     def _scalar(self, op: Operation, operands: Sequence[Interval], where: str) -> Interval:
         """
@@ -235,17 +227,9 @@ class Intervals:
 
     def _added_up(self, op: LinalgStructuredOperation, operands: Sequence[Interval]) -> Interval:
         """A sum of floats, in any order: a contraction whose other operand is 1."""
-        dtype = _dtype(op.results[0].type)
-        middle, off, size = (
-            self._evaluate_wide(op, values)
-            for values in (
-                [item.middle for item in operands],
-                [item.radius for item in operands],
-                [item.magnitude for item in operands],
-            )
-        )
-        bound = contraction_bound(_depth(op, operands), NAMES[dtype.itemsize])
-        return spread(middle, off + bound.evaluate(middle, size), dtype)
+        ends = ([x.middle, x.radius, x.magnitude] for x in operands)
+        middle, off, size = (self._evaluate_wide(op, values) for values in zip(*ends, strict=True))
+        return _spread_sum(op, operands, middle, off, size)
 
     def _multiplied_up(
         self, op: LinalgStructuredOperation, operands: Sequence[Interval]
@@ -269,20 +253,14 @@ class Intervals:
         env: dict[SSAValue, Interval],
     ) -> Interval:
         """Bounds a sum of floats whose terms the operation computes, such as a sum of squares."""
-        maps = [item.data for item in op.get_indexing_maps()]
-        dtype = _dtype(op.results[0].type)
-        sizes = loop_sizes(maps, [item.low.shape for item in operands])
-        space = Space(sizes, range(len(sizes)))
-        *read, init = operands
-        inputs = [
-            Interval(space.operand(x.low, map, {}), space.operand(x.high, map, {}), x.dtype)
-            for x, map in zip(read, maps, strict=False)
-        ]
+        init = operands[-1]
+        space, (*inputs, _) = _in_space(op, operands)
         # A term is the body's result with 0 as accumulator. The rounding of that addition is
         # ignored: it is small beside the error of the sum.
-        terms = self._body(op, [*inputs, exact(np.zeros((), dtype))], env, space)
-        kept = [e.position for e in maps[-1].results if isinstance(e, AffineDimExpr)]
-        summed = tuple(axis for axis in range(len(sizes)) if axis not in kept)
+        zero = exact(np.zeros((), init.dtype))
+        terms = self._body(op, [*inputs, zero], env, space)
+        kept = [e.position for e in maps_of(op)[-1].results if isinstance(e, AffineDimExpr)]
+        summed = tuple(axis for axis in range(len(space.shape)) if axis not in kept)
         order = [sorted(kept).index(axis) for axis in kept]
 
         def total(array: Array, first: Array) -> Array:
@@ -291,9 +269,7 @@ class Intervals:
 
         middle = total(terms.middle, init.middle)
         off = total(terms.radius, init.radius)
-        bound = contraction_bound(_depth(op, operands), NAMES[dtype.itemsize])
-        size = total(terms.magnitude, init.magnitude)
-        return spread(middle, off + bound.evaluate(middle, size), dtype)
+        return _spread_sum(op, operands, middle, off, total(terms.magnitude, init.magnitude))
 
     def _extreme(self, op: LinalgStructuredOperation, operands: Sequence[Interval]) -> Interval:
         """The interval of a maximum or minimum, from the lower ends and the upper ends."""
@@ -307,10 +283,35 @@ class Intervals:
         return Interval(low, high, _dtype(op.results[0].type))
 
 
+def _in_space(
+    op: LinalgStructuredOperation, operands: Sequence[Interval]
+) -> tuple[Space, list[Interval]]:
+    """Returns the space of an operation's loops, and the operands at each of its points."""
+    maps = maps_of(op)
+    sizes = loop_sizes(maps, [item.low.shape for item in operands])
+    space = Space(sizes, range(len(sizes)))
+    return space, [
+        Interval(space.operand(x.low, map, {}), space.operand(x.high, map, {}), x.dtype)
+        for x, map in zip(operands, maps, strict=True)
+    ]
+
+
+def _spread_sum(
+    op: LinalgStructuredOperation,
+    operands: Sequence[Interval],
+    middle: Array,
+    off: Array,
+    size: Array,
+) -> Interval:
+    """Returns the interval of sums whose terms are off by `off`; `size` sums their magnitudes."""
+    dtype = _dtype(op.results[0].type)
+    bound = contraction_bound(_depth(op, operands), NAMES[dtype.itemsize])
+    return spread(middle, off + bound.evaluate(middle, size), dtype)
+
+
 def _depth(op: LinalgStructuredOperation, operands: Sequence[Interval]) -> int:
     """Number of elements that are summed up for each element of the result."""
-    maps = [attribute.data for attribute in op.get_indexing_maps()]
-    sizes = loop_sizes(maps, [interval.low.shape for interval in operands])
+    sizes = loop_sizes(maps_of(op), [interval.low.shape for interval in operands])
     kinds = [str(iterator.data) for iterator in op.get_iterator_types()]
     return prod(size for size, kind in zip(sizes, kinds, strict=True) if kind != "parallel")
 
@@ -339,8 +340,7 @@ def _reduces_by(op: LinalgStructuredOperation, kinds: tuple[type[Operation], ...
     first = block.first_op
     if outputs != 1 or not isinstance(first, kinds) or first.next_op is not block.last_op:
         return False
-    last = block.last_op
-    ends = last is not None and last.operands[0] is first.results[0]
+    ends = yields_of(block)[0] is first.results[0]
     return ends and {*first.operands} == {block.args[0], block.args[-1]}
 
 
@@ -366,15 +366,12 @@ def _adds_up_computed(op: LinalgStructuredOperation) -> bool:
     True if a reduction adds a computed term to a float sum, and the term does not depend on the
     sum.
     """
-    block = op.body.block
-    last, carried = block.last_op, block.args[-1]
-    if len(op.outputs) != 1 or str(carried.type) not in ("f16", "f32", "f64") or last is None:
+    carried = op.body.block.args[-1]
+    if len(op.outputs) != 1 or not _is_of_floats(op):
         return False
-    add = last.operands[0].owner
-    map = op.get_indexing_maps().data[-1].data
-    plain = all(isinstance(e, AffineDimExpr) for e in map.results)
+    add = yields_of(op.body.block)[0].owner
     return (
-        plain
+        all(isinstance(e, AffineDimExpr) for e in maps_of(op)[-1].results)
         and isinstance(add, arith.AddfOp)
         and carried in add.operands
         and len(list(carried.uses)) == 1
