@@ -17,7 +17,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects.schedule import DispatchOp
 from xdsl_spirv.dialects.schedule.symbolic_sizes import is_dynamic, static
@@ -31,10 +31,13 @@ from xdsl_spirv.passes.analysis.loops_arrays import (
     Shape,
     Sliced,
     Stored,
-    Unwritten,
 )
 from xdsl_spirv.passes.analysis.loops_nests import Nest, nests_of, sources_of
-from xdsl_spirv.passes.analysis.loops_reader import Reader, results_of_collective
+from xdsl_spirv.passes.analysis.loops_reader import (
+    Reader,
+    results_of_collective,
+    results_of_dispatch,
+)
 from xdsl_spirv.passes.analysis.sizes import extents
 
 if TYPE_CHECKING:
@@ -127,22 +130,11 @@ def _results_behind(source: SSAValue) -> tuple[Reader, list[Result]]:
     assert writer is not None
     block = writer.parent_block()
     assert block is not None
-    ops: list[Operation] = []
-    op = writer.next_op
-    while op is not None:
-        ops.append(op)
-        op = op.next_op
-    dispatch = block.parent_op()
-    if not isinstance(dispatch, DispatchOp):
-        return results_of_collective(block, ops)
-    reader = Reader(block, ops)
-    for operand in dispatch.updates.values():
-        # Elements that are not inserted stay: they are not written.
-        shape, element = reader.shaped(block.args[operand], dispatch)
-        reader.arrays[block.args[operand]] = Unwritten(shape, element, dispatch)
-    reader.read(ops)
-    arrays = [reader.array(value, dispatch) for value in dispatch.yielded]
-    return reader, [Result(a, v) for a, v in zip(arrays, dispatch.outputs, strict=True)]
+    ops, dispatch = list(block.ops), block.parent_op()
+    behind = ops[ops.index(writer) + 1 :]
+    if isinstance(dispatch, DispatchOp):
+        return results_of_dispatch(dispatch, behind)
+    return results_of_collective(block, behind)
 
 
 def _columns_of(nest: Nest, source: SSAValue) -> list[Numbers]:

@@ -78,8 +78,8 @@ class Reader:
         """Sizes that the operations need to be equal to others."""
         return equal_extents(self.ops)
 
-    def read(self, ops: Iterable[Operation] | None = None) -> None:
-        for op in self.ops if ops is None else ops:
+    def read(self) -> None:
+        for op in self.ops:
             handler = HANDLERS.get(type(op))
             if handler is None and isinstance(op, LinalgStructuredOperation):
                 handler = structured
@@ -147,10 +147,12 @@ def results_of_collective(
     return reader, [Result(reader.arrays[value], value) for value in outside]
 
 
-def results_of_dispatch(dispatch: DispatchOp) -> tuple[Reader, list[Result]]:
-    """The results that a dispatch yields."""
+def results_of_dispatch(
+    dispatch: DispatchOp, ops: Iterable[Operation] | None = None
+) -> tuple[Reader, list[Result]]:
+    """Returns the results that a dispatch, or some operations of it, yield."""
     block = dispatch.body.block
-    reader = Reader(block)
+    reader = Reader(block, ops)
     for operand in dispatch.updates.values():
         # Elements that are not inserted keep their values in memory, so they are not written.
         shape, element = reader.shaped(block.args[operand], dispatch)
@@ -167,7 +169,7 @@ def results_of_operations(
     block = ops[0].parent_block()
     assert block is not None
     reader = Reader(block, ops)
-    reader.read(ops)
+    reader.read()
     return reader, [Result(reader.array(value, ops[-1]), value) for value in values]
 
 
