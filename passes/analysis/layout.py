@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import TypeAlias
 
@@ -143,6 +144,48 @@ class Layout:
         )
 
 
+@dataclass(frozen=True)
+class RowMajor:
+    """A row-major tensor of `shape`; `indices` gives the index of each dimension by the loops."""
+
+    indices: tuple[Linear, ...]
+    shape: tuple[Size, ...]
+
+    @staticmethod
+    def read(
+        map: AffineMap, loops: int, shape: Sequence[Size], low: Sequence[int] | None = None
+    ) -> RowMajor:
+        """A tensor that is read through `map` minus `low`; raises `NotLinear`."""
+        indices = [linear(expression, loops) for expression in map.results]
+        pairs = zip(indices, low or [0] * len(indices), strict=True)
+        moved = tuple(Linear(index.start - before, index.factors) for index, before in pairs)
+        return RowMajor(moved, tuple(shape))
+
+    @cached_property
+    def strides(self) -> list[Size]:
+        """The distance of elements along each dimension."""
+        return [prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
+
+    @property
+    def start(self) -> Size:
+        """The element where all loops are 0."""
+        return sum(s * index.start for s, index in zip(self.strides, self.indices, strict=True))
+
+    def step(self, loop: int) -> Size:
+        """The distance of elements along a loop."""
+        pairs = zip(self.strides, self.indices, strict=True)
+        return sum(stride * index.factors[loop] for stride, index in pairs)
+
+    def leaves(self, dimension: int, sizes: Sequence[Size]) -> bool:
+        """
+        True if an index of loops of these sizes provably leaves its dimension.
+
+        An index along a dynamic dimension counts as inside unless a padding says otherwise.
+        """
+        least, greatest = self.indices[dimension].span(sizes)
+        return surely_below(least, 0) or surely_below(self.shape[dimension] - 1, greatest)
+
+
 def layout_of(
     map: AffineMap,
     shape: Sequence[Size],
@@ -156,23 +199,19 @@ def layout_of(
     `sizes` are the loops', `groups` says which loops each walk is made of. `low` is the padding
     before the tensor in each dimension.
     """
-    indices = [linear(expression, len(sizes)) for expression in map.results]
-    if low is not None:
-        pairs = zip(indices, low, strict=True)
-        indices = [Linear(index.start - before, index.factors) for index, before in pairs]
-    strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    place = RowMajor.read(map, len(sizes), shape, low)
     guarded: list[tuple[Linear, Size]] = []
-    for index, size in zip(indices, shape, strict=True):
+    for index, size in zip(place.indices, shape, strict=True):
         least, greatest = index.span(sizes)
         if not (surely_below(-1, least) and surely_below(greatest, size)):
             guarded.append((index, size))
 
     def axis(loop: int) -> Axis:
-        stride = sum(s * index.factors[loop] for s, index in zip(strides, indices, strict=True))
-        return Axis(sizes[loop], stride, tuple(index.factors[loop] for index, _ in guarded))
+        steps = tuple(index.factors[loop] for index, _ in guarded)
+        return Axis(sizes[loop], place.step(loop), steps)
 
     return Layout(
-        sum(s * index.start for s, index in zip(strides, indices, strict=True)),
+        place.start,
         tuple(join_axes([axis(loop) for loop in group]) for group in groups),
         tuple(Guard(index.start, size) for index, size in guarded),
     )

@@ -18,10 +18,10 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from xdsl_spirv.dialects.schedule import PaddedViewOp, SelectedViewOp, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple, surely_below
+from xdsl_spirv.dialects.schedule.symbolic_sizes import Size, is_dynamic, is_multiple
 from xdsl_spirv.passes.analysis.contraction import fill_of, padding_of
 from xdsl_spirv.passes.analysis.epilogue import NotFused, Placed, definition, operand_of
-from xdsl_spirv.passes.analysis.layout import Linear, NotLinear, linear
+from xdsl_spirv.passes.analysis.layout import Linear, NotLinear, RowMajor
 from xdsl_spirv.passes.analysis.pointwise import is_pointwise
 
 
@@ -177,30 +177,18 @@ def leaf_of(placed: Placed, sizes: Sequence[Size], fill: int | None = None) -> L
     Raises `NotFused` if the tensor is read outside of its bounds, or at an index that is not
     linear.
     """
-    try:
-        indices = [linear(expression, len(sizes)) for expression in placed.map.results]
-    except NotLinear as error:
-        raise NotFused(str(error)) from error
     shape = [
         sizes[e.position] if is_dynamic(size) and isinstance(e, AffineDimExpr) else size
         for e, size in zip(placed.map.results, placed.shape, strict=True)
     ]
-    outside = [pair for pair in zip(indices, shape, strict=True) if _leaves(*pair, sizes)]
+    try:
+        place = RowMajor.read(placed.map, len(sizes), shape)
+    except NotLinear as error:
+        raise NotFused(str(error)) from error
+    outside = tuple(
+        (place.indices[n], size) for n, size in enumerate(shape) if place.leaves(n, sizes)
+    )
     if outside and fill is None:
         raise NotFused("an operand is read outside of its bounds")
-    outer = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    pairs = list(zip(outer, indices, strict=True))
-    strides = (sum(s * index.factors[loop] for s, index in pairs) for loop in range(len(sizes)))
-    alone = (0 if size == 1 else stride for stride, size in zip(strides, sizes, strict=True))
-    start = sum(s * index.start for s, index in pairs)
-    return Leaf(placed, start, tuple(alone), tuple(outside), fill or 0)
-
-
-def _leaves(index: Linear, size: Size, sizes: Sequence[Size]) -> bool:
-    """
-    True if an index provably leaves its dimension.
-
-    An index along a dynamic dimension counts as inside unless a padding says otherwise.
-    """
-    least, greatest = index.span(sizes)
-    return surely_below(least, 0) or surely_below(size - 1, greatest)
+    alone = (0 if size == 1 else place.step(loop) for loop, size in enumerate(sizes))
+    return Leaf(placed, place.start, tuple(alone), outside, fill or 0)

@@ -22,14 +22,16 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import FlatViewOp
+from xdsl_spirv.dialects.schedule.symbolic_sizes import surely_below
 from xdsl_spirv.passes.analysis.contraction import element_type, fill_of, storage
+from xdsl_spirv.passes.analysis.layout import RowMajor
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.kernel import KernelPass
 from xdsl_spirv.passes.kernel.collective import init_of
 from xdsl_spirv.passes.kernel.elements import ElementCode, convert_factor, multiply_add
 from xdsl_spirv.passes.kernel.result_tile import BatchTile
-from xdsl_spirv.passes.schedule.window import Elements, WindowPlan
+from xdsl_spirv.passes.schedule.window import WindowPlan
 
 Loops = dict[int, Index]
 """The values of loops."""
@@ -118,7 +120,7 @@ class WindowKernel:
 
     # Places
 
-    def _offset(self, elements: Elements, loops: Loops) -> Index:
+    def _offset(self, elements: RowMajor, loops: Loops) -> Index:
         offset: Index = 0
         for loop, value in loops.items():
             offset = self.builder.plus(offset, self.builder.times(value, elements.step(loop)))
@@ -144,7 +146,7 @@ class WindowKernel:
         """True if every invocation's element lies inside the row."""
         start = self.input_elements.indices[-1].start + ahead
         end = start + self.plan.segments * self.size
-        return start >= 0 and end <= self.input_elements.shape[-1]
+        return start >= 0 and surely_below(end - 1, self.input_elements.shape[-1])
 
     # The sums
 

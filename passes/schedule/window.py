@@ -8,7 +8,7 @@ by step, and one loop of K walks the window there: X[..., w + dilation * k]. A s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -16,9 +16,9 @@ from math import prod
 from xdsl.ir.affine import AffineDimExpr
 
 from xdsl_spirv.dialects.schedule import WindowAttr, bit_width
-from xdsl_spirv.dialects.schedule.symbolic_sizes import static, typical
+from xdsl_spirv.dialects.schedule.symbolic_sizes import static, surely_below, typical
 from xdsl_spirv.passes.analysis.contraction import Contraction, packing_of, shape_of, storage
-from xdsl_spirv.passes.analysis.layout import Linear, NotLinear, linear
+from xdsl_spirv.passes.analysis.layout import NotLinear, RowMajor
 from xdsl_spirv.passes.schedule.kinds import ContractionPlan
 from xdsl_spirv.passes.schedule.plan import ceil_div
 from xdsl_spirv.targets import Target
@@ -42,43 +42,12 @@ def seconds_of_taps(contraction: Contraction, target: Target, more: int = 0) -> 
     return results * (typical(contraction.k) / CACHED + more) * size
 
 
-@dataclass(frozen=True)
-class Elements:
-    """A row-major operand in memory, by the loops: an index for each dimension."""
-
-    indices: tuple[Linear, ...]
-    shape: tuple[int, ...]
-
-    @property
-    def strides(self) -> list[int]:
-        return [prod(self.shape[d + 1 :]) for d in range(len(self.shape))]
-
-    @property
-    def start(self) -> int:
-        """The element where all loops are 0."""
-        return sum(s * i.start for s, i in zip(self.strides, self.indices, strict=True))
-
-    def step(self, loop: int) -> int:
-        """Elements from one value of a loop to the next."""
-        pairs = zip(self.strides, self.indices, strict=True)
-        return sum(stride * index.factors[loop] for stride, index in pairs)
-
-    def leaves(self, dimension: int, sizes: Sequence[int]) -> bool:
-        """True if loops of these sizes index beyond a dimension."""
-        least, greatest = static(self.indices[dimension].span(sizes))
-        return least < 0 or greatest >= self.shape[dimension]
-
-
-def elements_of(contraction: Contraction, operand: int) -> Elements:
-    """Returns how A (0), B (1) or the result (2) lies in memory: index maps and shape."""
+def elements_of(contraction: Contraction, operand: int) -> RowMajor:
+    """Returns how A (0), B (1) or the result (2) lies in memory."""
     value = (contraction.a, contraction.b, contraction.init)[operand]
-    map = contraction.maps[operand]
-    indices = [linear(expression, len(contraction.sizes)) for expression in map.results]
-    if operand == 2:
-        return Elements(tuple(indices), static(shape_of(value)))
-    stored, low = storage(value)
-    moved = [Linear(i.start - b, i.factors) for i, b in zip(indices, low, strict=True)]
-    return Elements(tuple(moved), static(shape_of(stored)))
+    stored, low = (value, None) if operand == 2 else storage(value)
+    shape = static(shape_of(stored))
+    return RowMajor.read(contraction.maps[operand], len(contraction.sizes), shape, low)
 
 
 @dataclass(frozen=True)
@@ -90,7 +59,7 @@ class WindowPlan(ContractionPlan):
     target: Target
 
     @cached_property
-    def operands(self) -> tuple[Elements, Elements, Elements]:
+    def operands(self) -> tuple[RowMajor, RowMajor, RowMajor]:
         """The filters, the input that they slide over, and the result."""
         a, b, result = (elements_of(self.contraction, operand) for operand in range(3))
         return a, b, result
@@ -152,9 +121,9 @@ class WindowPlan(ContractionPlan):
     def selects(self) -> bool:
         """Whether a result needs elements behind its segment that are not all outside."""
         _, row, _ = self.operands
-        one = self.segments == 1
-        outside = one and row.indices[-1].start + self.target.subgroup_size >= row.shape[-1]
-        return self.spills(self.reach) and not outside
+        first = row.indices[-1].start + self.target.subgroup_size
+        inside = self.segments > 1 or surely_below(first, row.shape[-1])
+        return self.spills(self.reach) and inside
 
     @property
     def filters(self) -> int | None:
@@ -228,7 +197,7 @@ class WindowPlan(ContractionPlan):
         elif self.window is not None:
             yield from self.launch_problems()
 
-    def _problems_of_window(self, a: Elements, b: Elements, result: Elements) -> Iterator[str]:
+    def _problems_of_window(self, a: RowMajor, b: RowMajor, result: RowMajor) -> Iterator[str]:
         sliding = self.sliding
         if self.window is None:
             yield "no single loop of K walks a window along B's last dimension: NCHW has one"
