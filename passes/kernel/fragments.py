@@ -116,9 +116,6 @@ class FragmentTile(ResultTile):
         assert stride is not None, "only a matrix is moved directly"
         return stride
 
-    def _pointer(self, memory: SSAValue, at: tuple[Index, Index]) -> SSAValue:
-        return self.builder.pointer(memory, (self.offset(*at),))
-
     def _corners(self, numbers: Sequence[int] | None = None) -> list[tuple[Index, Index]]:
         """Row and column of the first elements of fragments in the result."""
         b = self.builder
@@ -136,9 +133,8 @@ class FragmentTile(ResultTile):
         b = self.builder
         if self.direct:
             stride = b.i32(self._stride())
-            pointers = [
-                self._pointer(source, self._redirected(at)) for at in self._corners(numbers)
-            ]
+            places = (self.offset(*self._redirected(at)) for at in self._corners(numbers))
+            pointers = [b.pointer(source, (place,)) for place in places]
             return [
                 b.add(spv.CooperativeMatrixLoadOp(pointer, stride, ROW_MAJOR, self.type))
                 for pointer in pointers
@@ -358,25 +354,21 @@ class FragmentTile(ResultTile):
         """
         b, lanes = self.builder, self.plan.target.subgroup_size
 
-        def step(row: Index, column: Index) -> None:
+        lane, in_column = self.place.lane, lanes % self.n == 0
+        own: tuple[Index, Index] = 0, lane
+        if in_column and lanes > self.n:
+            own = b.divided(lane, self.n), b.remainder(lane, self.n)
+
+        def trip(first: Index, _: Sequence[SSAValue]) -> tuple[()]:
+            if in_column:
+                row, column = b.plus(first, own[0]), own[1]
+            else:
+                position = b.plus(first, lane)
+                row, column = b.divided(position, self.n), b.remainder(position, self.n)
             exists = b.below(row, self.m) if self.m * self.n % lanes else True
             scratch_at = (b.plus(self._scratch_row, row), column)
             b.when(exists, lambda: body(b.plus(at[0], row), b.plus(at[1], column), scratch_at))
-
-        def along_rows(first: Index, _: Sequence[SSAValue]) -> tuple[()]:
-            step(b.plus(first, row), column)
             return ()
 
-        def any_shape(first: Index, _: Sequence[SSAValue]) -> tuple[()]:
-            position = b.plus(first, self.place.lane)
-            step(b.divided(position, self.n), b.remainder(position, self.n))
-            return ()
-
-        if lanes % self.n == 0:
-            # With as many lanes as columns a lane stays in its column.
-            several = lanes > self.n
-            row = b.divided(self.place.lane, self.n) if several else 0
-            column = b.remainder(self.place.lane, self.n) if several else self.place.lane
-            b.loop(self.m, lanes // self.n, (), along_rows)
-        else:
-            b.loop(self.m * self.n, lanes, (), any_shape)
+        rows = (self.m, lanes // self.n) if in_column else (self.m * self.n, lanes)
+        b.loop(*rows, (), trip)

@@ -141,14 +141,8 @@ def _direct(box: Box, wanted: Matrices, turned: bool) -> Operand | None:
     b, view = box.b, box.view
     if view.is_written or not box.is_inside():
         return None
-    stride = view.strides[-2] if len(view.strides) > 1 else None
-    bits = bit_width(box.type.element)
-    unit = min(b.target.cooperative_matrix_alignment, wanted.shape[0 if turned else 1] * bits // 8)
-    number, _ = element_of(b, view, box.firsts, (0,) * len(box.type.shape))
-    units = unit * 8 // bits
-    if view.strides[len(view.strides) - 1] != 1 or not isinstance(stride, int) or stride % units:
-        return None
-    if b.multiple(number) % units:
+    stride = box.matrix_stride(wanted.shape[0 if turned else 1])
+    if stride is None:
         return None
     type = wanted.type_of(box.type.element)
 

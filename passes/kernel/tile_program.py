@@ -262,19 +262,14 @@ class ProgramCode:
     def _store_matrices(self, op: tile.StoreOp, value: TileValue, box: Box) -> bool:
         """Stores whole matrices; returns False if it cannot."""
         b, view, home = self.b, box.view, self.homes.find(op.tile)
-        if not isinstance(home, Matrices) or len(view.strides) < 2:
+        if not isinstance(home, Matrices):
             return False
-        element = value.type.element
-        held = isinstance(value, HeldMatrices)
-        names = {(p.m, p.n, p.result) for p in b.target.cooperative_matrix}
-        stride, bits = view.strides[-2], element_bits(element)
-        unit = max(1, min(16, home.shape[1] * bits // 8) * 8 // bits)
-        start, _ = element_of(b, view, box.firsts, (0, 0))
-        aligned = isinstance(stride, int) and stride % unit == 0 and b.multiple(start) % unit == 0
-        possible = held or (home.layout is not None and (*home.shape, str(element)) in names)
-        if not aligned or not possible or view.strides[-1] != 1:
+        known = {(p.m, p.n, p.result) for p in b.target.cooperative_matrix}
+        has_type = (*home.shape, str(value.type.element)) in known
+        possible = isinstance(value, HeldMatrices) or (home.layout is not None and has_type)
+        stride = box.matrix_stride(home.shape[1]) if possible else None
+        if stride is None:
             return False
-        assert isinstance(stride, int)
         for part, number in zip(in_matrices(value, home), all_numbers(home), strict=True):
             at, _ = element_of(b, view, box.firsts, corner_of(b, home, number))
             store_matrix(b, part, view.buffer, [at], stride)

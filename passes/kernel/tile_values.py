@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i32
 from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv, tile
+from xdsl_spirv.dialects.schedule import bit_width
 from xdsl_spirv.passes.emit.emitter import Condition, Index
 from xdsl_spirv.passes.emit.kernel import load_element
 from xdsl_spirv.passes.kernel.matrix_values import (
@@ -278,6 +279,18 @@ class Box(Lazy):
             if bound is None or not isinstance(size, int) or bound - 1 + count > size:
                 return False
         return True
+
+    def matrix_stride(self, row: int) -> int | None:
+        """Elements between rows of `row` elements if matrices can be moved whole, else None."""
+        b, view = self.b, self.view
+        if len(view.strides) < 2 or view.strides[-1] != 1:
+            return None
+        stride, bits = view.strides[-2], bit_width(self.type.element)
+        unit = max(1, min(b.target.cooperative_matrix_alignment, row * bits // 8) * 8 // bits)
+        start, _ = element_of(b, view, self.firsts, ())
+        if not isinstance(stride, int) or stride % unit or b.multiple(start) % unit:
+            return None
+        return stride
 
 
 class Turned(Lazy):
