@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.parser import Parser
@@ -44,14 +45,18 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
 from xdsl_spirv.interpreter import Options, dispatch, interpret
 from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.passes.analysis.contraction import contraction_of
 from xdsl_spirv.passes.emit.emitter import Emitter
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
+from xdsl_spirv.passes.schedule.plan import Plan, plan
+from xdsl_spirv.passes.schedule.tuned import parse_schedule
 from xdsl_spirv.runtime import run
 from xdsl_spirv.runtime.elements import Array, dtype_of
 from xdsl_spirv.runtime.modules import context, parse_text, text_of
 from xdsl_spirv.runtime.program import Program
 from xdsl_spirv.serialization.encode.target import find_module
+from xdsl_spirv.targets import load
 
 if TYPE_CHECKING:
     from tests.conftest import CheckBinaries
@@ -380,3 +385,28 @@ def generic_of() -> GenericOf:
         return op
 
     return find
+
+
+class PlanProduct(Protocol):
+    """
+    `plan_product(name, tile, subgroups, rest)`: the plan of a contraction of contraction.mlir on
+    lavapipe, by matrices of 8x8x8.
+    """
+
+    def __call__(self, name: str, tile: str, subgroups: str, rest: str, /) -> Plan: ...
+
+
+@pytest.fixture(scope="session")
+def plan_product() -> PlanProduct:
+    module = parse_text((HERE / "analysis" / "contraction.mlir").read_text())
+
+    def build(name: str, tile: str, subgroups: str, rest: str) -> Plan:
+        ops = _find_function(module, name).walk()
+        (op,) = (op for op in ops if isinstance(op, LinalgStructuredOperation))
+        schedule = parse_schedule(
+            f"#schedule.contraction<workgroup_tile = [{tile}], subgroups = [{subgroups}], "
+            f"instruction = coopmat 8x8x8, {rest}>"
+        )
+        return plan(contraction_of(op), schedule, load("lavapipe"))
+
+    return build

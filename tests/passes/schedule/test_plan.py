@@ -6,45 +6,27 @@ Covers: schedule/stored_result, schedule/tiles.
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from xdsl.dialects.builtin import VectorType, f16, f32, i8, i32
-from xdsl.dialects.func import FuncOp
-from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 
-from xdsl_spirv.passes.analysis.contraction import contraction_of
 from xdsl_spirv.passes.analysis.layout import Axis, Layout
 from xdsl_spirv.passes.schedule.pipeline import IN_TURN, ONE_TILE, READ_AHEAD, TWO_BUFFERS
-from xdsl_spirv.passes.schedule.plan import Plan, plan
 from xdsl_spirv.passes.schedule.stored_result import moves_together, row_stride
 from xdsl_spirv.passes.schedule.tiles import StagedTile, k_axis_of, vector_type
-from xdsl_spirv.passes.schedule.tuned import parse_schedule
-from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.targets import load
 
-MODULE = parse_text((Path(__file__).parents[1] / "analysis" / "contraction.mlir").read_text())
+if TYPE_CHECKING:
+    from tests.passes.conftest import PlanProduct
+
 LAVAPIPE = load("lavapipe")
-
-
-def plan_of(name: str, tile: str, subgroups: str, rest: str) -> Plan:
-    """A plan of one of the products of contraction.mlir, with matrices of 8x8x8."""
-    functions = (f for f in MODULE.body.block.ops if isinstance(f, FuncOp))
-    (function,) = (f for f in functions if f.sym_name.data == name)
-    (op,) = (op for op in function.walk() if isinstance(op, LinalgStructuredOperation))
-    text = (
-        f"#schedule.contraction<workgroup_tile = [{tile}], subgroups = [{subgroups}], "
-        f"instruction = coopmat 8x8x8, {rest}>"
-    )
-    return plan(contraction_of(op), parse_schedule(text), LAVAPIPE)
-
-
 STAGED = "a = staged<padding = 8, vector = 8>, b = staged<padding = 8, vector = 4>"
 
 
-def test_tiles_in_workgroup_memory():
+def test_tiles_in_workgroup_memory(plan_product: PlanProduct):
     """48 x 32 of K = 64, tiles of 16 x 16 x 32 in subgroups of 8 invocations."""
-    made = plan_of("matrices", "16, 16, 32", "2, 1", STAGED)
+    made = plan_product("matrices", "16, 16, 32", "2, 1", STAGED)
     assert list(made.problems()) == []
     assert made.grid == (2, 3, 1), "columns first"
     assert made.invocations == 2 * 8
@@ -71,13 +53,13 @@ def test_tiles_in_workgroup_memory():
         (32, ", stages = 2", READ_AHEAD),
     ],
 )
-def test_stages_of_the_loop(depth: int, rest: str, expected: object):
-    assert plan_of("matrices", f"16, 16, {depth}", "1, 1", STAGED + rest).pipeline == expected
+def test_stages_of_the_loop(depth: int, rest: str, expected: object, plan_product: PlanProduct):
+    assert plan_product("matrices", f"16, 16, {depth}", "1, 1", STAGED + rest).pipeline == expected
 
 
-def test_two_buffers_take_turns():
+def test_two_buffers_take_turns(plan_product: PlanProduct):
     twice = "a = staged<vector = 8, buffers = 2>, b = staged<vector = 4, buffers = 2>, stages = 2"
-    made = plan_of("matrices", "16, 16, 16", "1, 1", twice)
+    made = plan_product("matrices", "16, 16, 16", "1, 1", twice)
     assert made.pipeline == TWO_BUFFERS
     assert made.staged[0].workgroup_bytes == 2 * 16 * 16 * 2
     assert made.waiting_bytes == sum(
@@ -85,9 +67,11 @@ def test_two_buffers_take_turns():
     )
 
 
-def test_edges_are_guarded_and_pass_through_scratch():
+def test_edges_are_guarded_and_pass_through_scratch(plan_product: PlanProduct):
     """6 x 7 in tiles of 8: no fragment lies inside the result."""
-    made = plan_of("bytes", "8, 8, 8", "1, 1", "a = staged<vector = 8>, b = staged<vector = 8>")
+    made = plan_product(
+        "bytes", "8, 8, 8", "1, 1", "a = staged<vector = 8>, b = staged<vector = 8>"
+    )
     a, b = made.staged
     assert isinstance(a, StagedTile)
     assert a.guarded == (True, False)
@@ -96,9 +80,9 @@ def test_edges_are_guarded_and_pass_through_scratch():
     assert made.result.scratch_bytes == 8 * 8 * 4
 
 
-def test_partial_sums_of_slices():
+def test_partial_sums_of_slices(plan_product: PlanProduct):
     """Three of four slices leave the sums of each fragment."""
-    made = plan_of("matrices", "16, 16, 64", "1, 1, 4", STAGED)
+    made = plan_product("matrices", "16, 16, 64", "1, 1, 4", STAGED)
     assert made.slice_depth == 16
     assert made.sums is not None
     count, rows, columns = made.sums.shape
