@@ -45,6 +45,7 @@ from xdsl_spirv.dialects import spv
 from xdsl_spirv.dialects.schedule import SCHEDULE, AttentionOp
 from xdsl_spirv.interpreter import Options, dispatch, interpret
 from xdsl_spirv.interpreter.checks import Checks
+from xdsl_spirv.interpreter.options import mapping_of
 from xdsl_spirv.passes.analysis.contraction import contraction_of
 from xdsl_spirv.passes.emit.emitter import Emitter
 from xdsl_spirv.passes.emit.kernel import KernelEmitter
@@ -178,10 +179,13 @@ class Code:
     operations: Sequence[Operation]
     """Operations of the emitter, without the loads and stores around them."""
 
-    def run(self, *arguments: Any, subgroup_size: int = 8) -> list[Any]:
+    def run(
+        self, *arguments: Any, subgroup_size: int | None = None, target: str = "lavapipe"
+    ) -> list[Any]:
         """
         Interprets the kernel; memory is changed in place. A number is the same in each invocation,
-        an array has one for each. Results have one for each, too, if there are several.
+        an array has one for each. Results have one for each, too, if there are several. Subgroups,
+        and the places of components of matrices, are those of the target.
         """
         buffers = [np.zeros(m.get_shape(), dtype_of(str(m.element_type))) for m in self.memory]
         for number, argument in enumerate(arguments):
@@ -189,7 +193,9 @@ class Code:
                 buffers[number] = argument
             else:
                 buffers[number][...] = argument
-        interpret(self.module, buffers, options=Options(subgroup_size=subgroup_size))
+        size = subgroup_size or load(target).subgroup_size
+        options = Options(subgroup_size=size, component_mapping=mapping_of(target))
+        interpret(self.module, buffers, options=options)
         results = buffers[self.arguments :]
         return [result[0] if len(result) == 1 else result for result in results]
 

@@ -17,7 +17,7 @@ from xdsl_spirv.passes.analysis.layout import (
     Layout,
     Linear,
     NotLinear,
-    joined,
+    join_axes,
     layout_of,
     linear,
     walk_size,
@@ -55,10 +55,10 @@ def test_walks_go_where_the_index_map_says(seed: int):
 
 
 def test_loops_that_follow_one_another_are_one_axis():
-    assert joined([Axis(2, 12), Axis(3, 4), Axis(4, 1)]) == (Axis(24, 1),)
-    assert joined([Axis(2, 16), Axis(1, 99), Axis(4, 1)]) == (Axis(2, 16), Axis(4, 1))
-    assert joined([Axis(2, 4, (1,)), Axis(4, 1, (0,))]) == (Axis(2, 4, (1,)), Axis(4, 1, (0,)))
-    assert joined([]) == ()
+    assert join_axes([Axis(2, 12), Axis(3, 4), Axis(4, 1)]) == (Axis(24, 1),)
+    assert join_axes([Axis(2, 16), Axis(1, 99), Axis(4, 1)]) == (Axis(2, 16), Axis(4, 1))
+    assert join_axes([Axis(2, 4, (1,)), Axis(4, 1, (0,))]) == (Axis(2, 4, (1,)), Axis(4, 1, (0,)))
+    assert join_axes([]) == ()
 
 
 def test_the_border_of_a_padded_window_is_guarded():

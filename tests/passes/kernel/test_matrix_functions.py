@@ -2,7 +2,7 @@
 Attention and epilogues by instructions that reduce, convert and place matrices' elements: on the
 interpreter with every check, asked for and by default; refused if the target lacks them.
 
-Covers: kernel/fragment_components.
+Covers: spirv/kernel_functions.
 """
 
 from __future__ import annotations

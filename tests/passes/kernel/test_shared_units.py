@@ -1,8 +1,4 @@
-"""
-Packed weights whose words all lanes of a subgroup load, in every format of blocks.
-
-Covers: kernel/shared_digits.
-"""
+"""Packed weights whose words all lanes of a subgroup load, in every format of blocks."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_all_slices_are_added_up(
 
         def finish(numbers: Sequence[int], values: Sequence[SSAValue], _: Condition) -> None:
             for number, value in zip(numbers, values, strict=True):
-                # What was there is added, so that a fragment finished twice shows.
+                # The old number is added, so that a fragment finished twice shows.
                 before = load_matrix(b, ACCUMULATOR, whole, (number, 0, 0), 8)
                 store_matrix(b, sums.plus(before, value), whole, (number, 0, 0), 8)
 

@@ -2,7 +2,7 @@
 Elements of few rows in the kernels of the products that read them: the folded operations, and their
 results.
 
-Covers: kernel/unit_sums.
+Covers: schedule/fold_rows.
 """
 
 from __future__ import annotations

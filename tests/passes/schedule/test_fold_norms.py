@@ -2,7 +2,7 @@
 Norms of few rows in the kernels of the products that read them: the folded operations, and their
 results.
 
-Covers: kernel/row_sums.
+Covers: kernel/row_sums, schedule/fold_rows.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 Readers of the columns of a product, in the product's kernel: the folded operations, and their
 results.
 
-Covers: analysis/column_readers, kernel/column_readers_code.
+Covers: analysis/column_readers, kernel/column_readers_code, schedule/fold_rows.
 """
 
 from __future__ import annotations

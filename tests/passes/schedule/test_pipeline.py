@@ -1,4 +1,4 @@
-"""Stages of a loop along K: each tile is read, written and loaded before it is multiplied."""
+"""Stages of a kernel's loop: a tile passes each stage behind the stages whose results it needs."""
 
 from __future__ import annotations
 
@@ -6,37 +6,43 @@ import pytest
 
 from xdsl_spirv.passes.schedule import pipeline
 from xdsl_spirv.passes.schedule.pipeline import (
-    LOAD,
-    MULTIPLY,
-    READ,
-    WRITE,
+    ATTENTION,
+    STAGED_ATTENTION,
     Pipeline,
     Stage,
     loaded_ahead,
 )
 
-KNOWN = [value for value in vars(pipeline).values() if isinstance(value, Pipeline)]
+CONTRACTIONS = [value for value in vars(pipeline).values() if isinstance(value, Pipeline)]
 AHEAD = [loaded_ahead(stages, first) for stages in (2, 3, 4) for first in (False, True)]
+KNOWN = [*CONTRACTIONS, *AHEAD, *ATTENTION.values(), *STAGED_ATTENTION.values()]
+
+NEEDS = {
+    Stage.WRITE: (Stage.READ,),
+    Stage.LOAD: (Stage.WRITE,),
+    Stage.MULTIPLY: (
+        *(Stage.READ, Stage.WRITE, Stage.LOAD),
+        *(Stage.POWERS, Stage.READ_VALUES, Stage.WRITE_VALUES),
+    ),
+    Stage.WRITE_KEYS: (Stage.READ_KEYS,),
+    Stage.WRITE_VALUES: (Stage.READ_VALUES,),
+    Stage.SCORES: (Stage.READ_KEYS, Stage.WRITE_KEYS),
+    Stage.MAXIMA: (Stage.SCORES,),
+    Stage.POWERS: (Stage.MAXIMA,),
+}
 
 
-@pytest.mark.parametrize("known", [*KNOWN, *AHEAD], ids=str)
+@pytest.mark.parametrize("known", KNOWN, ids=lambda p: " ".join(s.value for s in p.stages))
 def test_a_tile_passes_its_stages_in_order(known: Pipeline):
-    done: dict[Stage, list[int]] = {stage: [] for stage in (READ, WRITE, LOAD, MULTIPLY)}
     # Before the loop, the first tiles pass the stages that run ahead.
-    for stage in done:
-        done[stage].extend(range(known.tiles_ahead(stage)))
-    order = {stage: number for number, stage in enumerate(done)}
+    done = {stage: set(range(known.tiles_ahead(stage))) for stage in known.stages}
     for iteration in range(6):
         for stage in known.stages:
-            if stage not in done:
-                continue
             tile = iteration + known.tiles_ahead(stage)
-            for earlier in known.stages:
-                if earlier in order and order[earlier] < order[stage]:
-                    assert tile in done[earlier], f"{stage} of tile {tile} before {earlier}"
-            done[stage].append(tile)
-    if WRITE in known.stages:
-        assert known.write <= known.read
+            for needed in NEEDS.get(stage, ()):
+                assert tile in done.get(needed, {tile}), f"{stage} of tile {tile} before {needed}"
+            done[stage].add(tile)
+    assert known.reach == max(map(known.tiles_ahead, known.stages))
 
 
 def test_buffers_and_registers_take_turns():

@@ -4,7 +4,7 @@ Contractions of few rows: random ones, on the interpreter and on lavapipe, besid
 Both operands may have few rows, either may lie along K or across it, sizes may be odd and open; an
 initial value, a bias and a residual may follow, and weights may be computed from packed planes.
 
-Covers: kernel/rows_code, schedule/rows_candidates.
+Covers: kernel/rows_code, kernel/shared_digits, kernel/unit_sums, schedule/rows_candidates.
 """
 
 from __future__ import annotations

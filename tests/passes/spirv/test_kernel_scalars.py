@@ -5,8 +5,7 @@ Six operations make a kernel. Integers, comparisons, conversions and roundings m
 function may err by the ulps that stand beside it: errors of our sequences where GLSL.std.450's
 instructions are exact (the interpreter), and of Mesa's instructions too (lavapipe).
 
-Covers: spirv/kernel_code, spirv/kernel_functions, spirv/kernel_integers, spirv/kernel_math,
-spirv/kernel_template.
+Covers: spirv/kernel_code, spirv/kernel_integers, spirv/kernel_math, spirv/kernel_template.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from xdsl_spirv.dialects import spv
 from xdsl_spirv.passes.emit.spirv import SpirvEmitter
-from xdsl_spirv.passes.spirv.fallback.integers import clamped, saturating_add, saturating_mixed_add
+from xdsl_spirv.passes.spirv.fallback.integers import clamp, saturating_add, saturating_mixed_add
 from xdsl_spirv.runtime.elements import Array
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def test_a_number_beyond_fewer_bits_is_their_end(width: int, sign: bool, compute
         side + n for side in (0, 1 << 7, 1 << 8, 1 << 15, 1 << 16, 1 << 31) for n in (-1, 0, 1)
     ]
     numbers = np.array([*edges, *(-n for n in edges)], np.int64).astype(np.int32)
-    result, module = compute(lambda b, x, _: clamped(b, x, width, sign=sign), numbers, numbers)
+    result, module = compute(lambda b, x, _: clamp(b, x, width, sign=sign), numbers, numbers)
     given = numbers.astype(np.int64) if sign else numbers.astype(np.uint32).astype(np.int64)
     ends = (-(1 << width - 1), (1 << width - 1) - 1) if sign else (0, (1 << width) - 1)
     assert np.array_equal(result, np.clip(given, *ends))
