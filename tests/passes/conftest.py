@@ -184,8 +184,8 @@ class Code:
     ) -> list[Any]:
         """
         Interprets the kernel; memory is changed in place. A number is the same in each invocation,
-        an array has one for each. Results have one for each, too, if there are several. Subgroups,
-        and the places of components of matrices, are those of the target.
+        an array has one for each. Results have one for each, too, if there are several. The
+        target decides the size of subgroups and the places of matrices' components.
         """
         buffers = [np.zeros(m.get_shape(), dtype_of(str(m.element_type))) for m in self.memory]
         for number, argument in enumerate(arguments):
