@@ -7,7 +7,6 @@ import json
 import weakref
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from xdsl_spirv.compiler.compiler import pipeline_of
 from xdsl_spirv.compiler.host import host_function
 from xdsl_spirv.compiler.weights import give_weights, weights_of
 from xdsl_spirv.interpreter import reference
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.modules import context, parse_text
 
@@ -55,7 +55,7 @@ def printed(module: ModuleOp) -> str:
     return output.getvalue()
 
 
-def given(array: Any) -> ModuleOp:
+def given(array: Array) -> ModuleOp:
     module = parse_text(ADD)
     give_weights(host_function(module), {"w": array})
     return module

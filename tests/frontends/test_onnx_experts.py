@@ -15,6 +15,7 @@ from xdsl_spirv.compiler.model import run_reference
 from xdsl_spirv.frontends.errors import FrontendError
 from xdsl_spirv.frontends.onnx.importer import import_onnx
 from xdsl_spirv.runtime import run
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.testing.differential.onnx_references import run_onnxruntime
 
 pytestmark = pytest.mark.skipif(
@@ -33,7 +34,7 @@ def floats(*shape: int) -> Any:
 
 
 def model_of(
-    operator: str, x: Any, weights: list[Any], attributes: dict[str, Any], is_open: bool = False
+    operator: str, x: Array, weights: list[Any], attributes: dict[str, Any], is_open: bool = False
 ) -> Any:
     """A model of one node, whose inputs are tokens, which may be open in number, and logits."""
     onnx = import_module("onnx")
@@ -56,7 +57,7 @@ def model_of(
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)
 
 
-def results_of(model: Any, x: Any, router: Any) -> tuple[Any, Any]:
+def results_of(model: Any, x: Array, router: Any) -> tuple[Any, Any]:
     """The importer's result, and onnxruntime's."""
     (result,) = run_reference(import_onnx(model), {"x": x, "router": router}).values()
     (expected,) = run_onnxruntime(model, {"x": x, "router": router})
@@ -91,7 +92,7 @@ def test_tokens_of_several_sequences():
     np.testing.assert_allclose(result, expected, atol=2e-6)
 
 
-def gate(x: Any, name: str) -> Any:
+def gate(x: Array, name: str) -> Any:
     return x / (1 + np.exp(-x)) if name in ("silu", "swiglu") else np.maximum(x, 0)
 
 

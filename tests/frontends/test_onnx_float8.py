@@ -10,6 +10,7 @@ import pytest
 
 from xdsl_spirv.compiler.model import compile_model
 from xdsl_spirv.frontends.onnx.importer import import_onnx
+from xdsl_spirv.runtime.elements import Array
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -45,7 +46,7 @@ def model(name: str, dequantizes: bool, scale: Any = None, size: int = 0, axis: 
     return helper.make_model(graph, opset_imports=opset, ir_version=11)
 
 
-def judge(proto: Any, x: Any) -> Any:
+def judge(proto: Any, x: Array) -> Any:
     """The numbers of onnxruntime, or of onnx's evaluator for types that it lacks."""
     try:
         session = onnxruntime.InferenceSession(proto.SerializeToString())

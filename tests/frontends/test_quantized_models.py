@@ -10,6 +10,7 @@ import pytest
 from xdsl_spirv.compare.onnxruntime import differences, run_onnxruntime, tolerance_of
 from xdsl_spirv.compiler.model import compile_model, run_reference
 from xdsl_spirv.frontends import FrontendError, import_onnx
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.execution import run
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 GENERATOR = np.random.default_rng(11)
 
 
-def dequantized(build: Builder, name: str, array: Any, scale: Any, zero: Any, axis: int = 1) -> str:
+def dequantized(
+    build: Builder, name: str, array: Array, scale: Any, zero: Any, axis: int = 1
+) -> str:
     """A constant of integers, dequantized."""
     given = [
         build.constant(name, array),
@@ -70,7 +73,7 @@ def test_qdq_computes_with_integers(per_channel: bool, build: Builder):
     assert found.max_abs <= 1e-4 * float(np.abs(expected.results["out"]).max())
 
 
-def dynamic(x: Any) -> tuple[Any, Any, int]:
+def dynamic(x: Array) -> tuple[Any, Any, int]:
     """The definition of DynamicQuantizeLinear: numbers, scale and zero point."""
     high, low = max(x.max(), 0), min(x.min(), 0)
     scale = np.float32((high - low) / np.float32(255))

@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.testing.differential import exact
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ M, N, K = 8, 16, 8
 FLAGS = ("ASigned", "BSigned", "CSigned", "ResultSigned")
 
 
-def bits_of(array: Any) -> Any:
+def bits_of(array: Array) -> Any:
     return array.view(f"u{array.dtype.itemsize}")
 
 
@@ -67,7 +68,12 @@ def stored(kernel: Kernel, value: str, type: str, element: str, columns: int) ->
 
 
 def multiplied(
-    kernel: Kernel, a: Any, b: Any, c: Any, elements: tuple[str, str, str, str], flags: str = ""
+    kernel: Kernel,
+    a: Array,
+    b: Array,
+    c: Array,
+    elements: tuple[str, str, str, str],
+    flags: str = "",
 ) -> Any:
     """A * B + C."""
     x, y, z = (
@@ -85,7 +91,7 @@ def full_range(rng: np.random.Generator, shape: tuple[int, int], element: str) -
     return rng.integers(info.min, info.max, shape, DTYPES[element], endpoint=True)
 
 
-def lists(array: Any) -> list[list[int]]:
+def lists(array: Array) -> list[list[int]]:
     return bits_of(array).tolist()
 
 

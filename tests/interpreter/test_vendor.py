@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from xdsl_spirv.interpreter import InterpreterError
+from xdsl_spirv.runtime.elements import Array
 
 if TYPE_CHECKING:
     from tests.interpreter.conftest import Kernel
@@ -18,7 +19,7 @@ OCTETS = "!spirv.ptr<!spirv.rtarray<i8, stride=1>, StorageBuffer>"
 BYTES = "!spirv.struct<(!spirv.rtarray<i8, stride=1> [0]), Block>"
 
 
-def octets(kernel: Kernel, array: Any) -> str:
+def octets(kernel: Kernel, array: Array) -> str:
     """A buffer of any array as bytes; the pointer to its runtime array."""
     number = len(kernel.buffers)
     type = f"!spirv.ptr<{BYTES}, StorageBuffer>"
@@ -242,7 +243,7 @@ TENSOR = "!spirv.arm.tensor<?x?xf32>"
 AT = "!spirv.array<2 x i32>"
 
 
-def tensor(kernel: Kernel, array: Any) -> str:
+def tensor(kernel: Kernel, array: Array) -> str:
     """A tensor bound to an array."""
     number = len(kernel.buffers)
     pointer = f"!spirv.ptr<{TENSOR}, UniformConstant>"

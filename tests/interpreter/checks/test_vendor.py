@@ -13,6 +13,7 @@ import pytest
 from xdsl_spirv.dialects.spirv import SPIRV
 from xdsl_spirv.interpreter import semantics
 from xdsl_spirv.interpreter.checks import Allowed, Checks, compiler
+from xdsl_spirv.runtime.elements import Array
 
 if TYPE_CHECKING:
     from tests.interpreter.checks.conftest import Clean, Find
@@ -34,7 +35,7 @@ LAYER = (
 VECTOR, NV = "spirv.NV.CooperativeVector", "spirv.NV.CooperativeMatrix"
 
 
-def octets(kernel: Kernel, array: Any) -> str:
+def octets(kernel: Kernel, array: Array) -> str:
     """A buffer of any array as bytes; the pointer to its runtime array."""
     number = len(kernel.buffers)
     type = f"!spirv.ptr<{BYTES}, StorageBuffer>"
@@ -204,7 +205,7 @@ def test_matrix_race(kernel: Kernel, find: Find) -> None:
     find(kernel, local=(16, 1, 1), subgroup_size=8)
 
 
-def tensor(kernel: Kernel, array: Any) -> str:
+def tensor(kernel: Kernel, array: Array) -> str:
     number = len(kernel.buffers)
     pointer = f"!spirv.ptr<{TENSOR}, UniformConstant>"
     kernel.globals.append(f"spirv.GlobalVariable @t{number} bind(0, {number}) : {pointer}")

@@ -12,6 +12,7 @@ import pytest
 
 from xdsl_spirv import targets
 from xdsl_spirv.compiler import compile
+from xdsl_spirv.runtime.elements import Array
 
 TYPES: dict[str, Any] = {
     "f16": np.float16,
@@ -67,7 +68,7 @@ def compile_text(text: str, folder: Path, target: str) -> Any:
     return compile(path, target)
 
 
-def bits(array: Any) -> Any:
+def bits(array: Array) -> Any:
     """The bytes of floats, one NaN for all."""
     return np.where(np.isnan(array.astype(np.float32)), 255, array.view(np.uint8))
 

@@ -20,6 +20,7 @@ from xdsl_spirv.compiler import compile_module
 from xdsl_spirv.dialects.schedule import LoopsAttr
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.passes.schedule import loops_schedule
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.execution import run
 from xdsl_spirv.runtime.modules import parse_text
 
@@ -27,7 +28,7 @@ from xdsl_spirv.runtime.modules import parse_text
 class Chain:
     """A function's text, one operation after the other, and its value for an array."""
 
-    def __init__(self, draw: random.Random, array: Any, is_open: bool):
+    def __init__(self, draw: random.Random, array: Array, is_open: bool):
         self.draw, self.value = draw, array
         self.open: int | None = 0 if is_open else None
         self.lines: list[str] = []

@@ -18,6 +18,7 @@ from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.compiler.pipeline import linalg_to_spirv
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.runtime import run
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
 
@@ -44,7 +45,7 @@ def inputs_of(m: int, n: int, k: int, products: int) -> list[Any]:
     return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
-def expected(x: Any, g: Any, bias: Any, *weights: Any) -> list[Any]:
+def expected(x: Array, g: Any, bias: Any, *weights: Any) -> list[Any]:
     x = x.astype(np.float64)
     normal = x / np.sqrt((x**2).mean(1, keepdims=True) + EPSILON) * g
     return [normal @ w.T.astype(np.float64) + bias for w in weights]

@@ -15,6 +15,7 @@ import pytest
 from xdsl_spirv.compiler.compiler import compile_module
 from xdsl_spirv.interpreter.checks import Checks
 from xdsl_spirv.runtime import run
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.modules import parse_text
 from xdsl_spirv.runtime.program import Program
 
@@ -149,7 +150,7 @@ def test_halves_are_taken_in_turns(n: int, columns: int, along: int, check_binar
     np.testing.assert_allclose(result, first / (second + 1000), rtol=1e-6)
 
 
-def rotated(x: Any, apart: bool) -> Any:
+def rotated(x: Array, apart: bool) -> Any:
     pairs = x.reshape(2, 2) if not apart else x.reshape(2, 2).T
     first, second = pairs[:, 0], pairs[:, 1]
     both = np.stack([first - second, second + first], 1)

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from xdsl_spirv.runtime.elements import Array
 from xdsl_spirv.runtime.errors import ProgramError
 from xdsl_spirv.runtime.vulkan import cache, loaded
 from xdsl_spirv.runtime.vulkan.device import VulkanDevice, open_device
@@ -70,7 +71,7 @@ def chain(length: int, elements: int) -> Work:
     )
 
 
-def expected(x: Any, length: int) -> Any:
+def expected(x: Array, length: int) -> Any:
     for _ in range(length):
         x = x * np.uint32(3) + np.uint32(1)
     return x
