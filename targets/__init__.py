@@ -1,8 +1,7 @@
 """
-Reads targets: one JSON file a device, read once into typed records.
-
-A pass never asks for a device by name; it reads numbers from a `Target`. A new device is a new file
-here, or any path given in the place of a name.
+Reads targets: a JSON file for each device, read once into typed records. Passes never check a
+device's name; they read numbers from a `Target`. A new device is a new file here, or any file whose
+path is given instead of a name.
 """
 
 from __future__ import annotations
@@ -23,12 +22,15 @@ from xdsl_spirv.targets.model import Fit, Model, read_model
 SCHEMA_VERSION = 1
 
 MAX_BYTES = 1 << 20
-"""Limit of the size of a target file; the largest here has 20 kB."""
+"""Largest size of a target file; the largest here has 20 kB."""
 
 
 @dataclass(frozen=True)
 class CooperativeMatrixProperty:
-    """One line of a device's list: result (m x n) = a (m x k) * b (k x n) + c."""
+    """
+    A combination of cooperative matrices that a device supports: result (m x n) = a (m x k) * b (k
+    x n) + c.
+    """
 
     m: int
     n: int
@@ -55,10 +57,13 @@ class CooperativeMatrixProperty:
 CONVERSIONS = "cooperative-matrix-conversions"
 PER_ELEMENT = "cooperative-matrix-per-element-operations"
 REDUCTIONS = "cooperative-matrix-reductions"
-"""The features whose instructions do to matrices what else takes their components, or memory."""
+"""
+Features for reducing and converting whole matrices. Without them, kernels take single components or
+go through memory.
+"""
 
 DEFAULT_COPY = 100_000_000_000
-"""Bytes a second, where a target's file says nothing."""
+"""Bytes per second, for target files without a figure."""
 
 CORRECTIONS = (
     *("two stages", "few K tiles", "slices", "slices of few K tiles", "idle units", "rounds"),
@@ -67,10 +72,10 @@ CORRECTIONS = (
 """Terms of an estimate that a correction may scale (`passes/schedule/cost.py`)."""
 
 SCALAR_RESULTS = 64
-"""Elements of a result in an invocation's registers, where a target's file says nothing."""
+"""Elements of a result in an invocation's registers, for target files without a figure."""
 
 SCALAR_DEPTH = 16
-"""32-bit words of K that a workgroup stages at a time, where a target's file says nothing."""
+"""32-bit words of K that a workgroup stages at a time, for target files without a figure."""
 
 
 @dataclass(frozen=True)
@@ -78,16 +83,16 @@ class ScheduleCandidate:
     """
     A workgroup tile (rows, columns) and subgroup grid that the default heuristic may choose.
 
-    `subgroups` are rows and columns, and where there is a third number, slices of K.
-    `direct` names the operands that are packed into fragments and read without Workgroup memory,
-    `b` or `ab`, `fragments` those that are packed so and staged, `panels` those that are packed
-    into panels whatever they lie like; `ahead`, `staged_ahead` (of staged operands), `stages`,
-    `buffers`, `group`, `first` and `result` are the schedule's (docs/passes/assign-schedule.md).
-    `rates` are what large contractions reach with it, in TFLOPS by types
-    (`f16 -> f32`); where they are given, it is for these types only. `alone` are what a contraction
-    reaches that has one workgroup for each compute unit, `streams` the TB/s in which weights that
-    no cache holds are read, where that is not the target's. `edges` is the way of results instead
-    of `result` where fragments reach beyond the result at its edges.
+    `subgroups` has rows and columns, and optionally slices of K. `direct` names the operands that
+    are packed into fragments and read without Workgroup memory, `b` or `ab`, `fragments` the
+    operands that are packed so and staged, `panels` the operands that are packed into panels
+    whatever their layout; `ahead`, `staged_ahead` (of staged operands), `stages`, `buffers`,
+    `group`, `first` and `result` are options of the schedule (docs/passes/assign-schedule.md).
+    `rates` are the TFLOPS that large contractions reach with it, by types (`f16 -> f32`); a
+    candidate with rates is for these types only. `alone` are the TFLOPS of a contraction with one
+    workgroup for each compute unit. `streams` are the TB/s at which uncached weights are read, if
+    they differ from the target's. `edges` replaces `result` for results whose edges are not whole
+    fragments.
     """
 
     tile: tuple[int, int]
@@ -112,7 +117,7 @@ class ScheduleCandidate:
 
 @dataclass(frozen=True)
 class Residency:
-    """The Workgroup memory of a compute unit, and how many subgroups fill the unit."""
+    """The Workgroup memory of a compute unit, and the number of subgroups that fill the unit."""
 
     memory_bytes: int
     subgroups: int
@@ -125,24 +130,23 @@ class Residency:
 @dataclass(frozen=True)
 class Registers:
     """
-    A subgroup's registers in `bytes`, and the part that the driver keeps for other values than
-    fragments of cooperative matrices: kernels that leave it less spill.
+    A subgroup's registers in `bytes`, and the part `kept` that values other than fragments of
+    cooperative matrices need: kernels that leave less than that spill.
     """
 
     bytes: int
     kept: int
     fitted: Fit
-    """When and how `kept` was found: by scripts/fit_registers.py, with a driver."""
+    """Date and driver of the measurement of `kept` by scripts/fit_registers.py."""
 
 
 @dataclass(frozen=True)
 class Fragment:
     """
-    The component of a matrix that each invocation of `lanes` holds, for components of so many bits.
-
-    The bits of the invocation's number in the subgroup (`lane`) and of the component's number lead
-    to a row and a column; one of a lane that leads nowhere says that the invocations which differ
-    in it hold the same.
+    The components of a matrix that each of `lanes` invocations holds, for one width of components.
+    Each bit of the invocation's number in the subgroup (`lane`) and of the component's number moves
+    the row or the column. Invocations that differ only in a lane bit without a move hold the same
+    components.
     """
 
     use: str
@@ -169,8 +173,8 @@ class Target:
     """
     One device. Sizes are in bytes, counts in invocations or workgroups.
 
-    `subgroup_size` is the size that kernels for it are compiled for; `compute_units` is how many
-    workgroups run side by side.
+    `subgroup_size` is the size that kernels for it are compiled for; `compute_units` is the number
+    of compute units, each of which runs workgroups by itself.
     """
 
     name: str
@@ -191,74 +195,80 @@ class Target:
     cooperative_matrix_alignment: int
     cooperative_matrix: tuple[CooperativeMatrixProperty, ...]
     copy_bytes_per_second: int
-    """Bytes read and written in a second by a copy in the device's memory."""
+    """Bytes that a copy in the device's memory reads and writes in a second."""
     measured_copy: int | None
     """Measured bytes per second of such a copy; None if `copy_bytes_per_second` is a default."""
     corrections: Mapping[str, float]
     """Factors of terms of an estimate (`CORRECTIONS`), learned from measurements."""
     store_rates: Mapping[str, float]
     """
-    TB/s in which results leave registers: `rows` where they are stored so, `fragments 32` where
-    rows of fragments have 32 bytes. A missing entry costs nothing.
+    TB/s at which results are stored from registers: `rows` for results stored by rows, `fragments
+    32` for fragments with rows of 32 bytes. A missing entry means that the time is not estimated.
     """
     streams: Mapping[str, float]
-    """TB/s by types in which tiles read weights that no cache holds, unless they say otherwise."""
+    """TB/s by types at which tiles read uncached weights, unless a candidate has its own."""
     merged_parts: Mapping[str, float]
     """
-    Above `most` parts of an attention, of `elements` at least, half as many by larger workgroups
-    are faster; empty where nothing was measured.
+    If an attention has more than `most` parts, with at least `elements` elements, then half as many
+    parts by larger workgroups are faster. Empty if not measured.
     """
     rates: Mapping[str, float]
     """TFLOPS of the best measured kernels without cooperative matrices: `fma f32`, `dot`."""
     even_fragments: bool
-    """Whether each invocation of a subgroup is known to hold as much of a fragment as any other."""
+    """
+    True if all invocations of a subgroup are known to hold equally many components of a fragment.
+    """
     processor: bool
     """
-    Whether the driver executes kernels on a processor: one subgroup after the other, with few
-    registers, and nothing to do while one waits.
+    True if the driver runs kernels on the CPU: one subgroup after the other, with few registers,
+    and without other work to hide waiting.
     """
     keep_loops: bool
-    """Whether loops are marked as not to be unrolled: where the driver's compiler pays for it."""
+    """True if loops are marked DontUnroll, because unrolling makes the driver's compiler slow."""
     idle_subgroups: bool
     """
-    Whether a subgroup may skip a loop; lavapipe crashes where loops inside of a skipped one read
+    True if a subgroup may skip a loop; lavapipe crashes if loops inside of a skipped one read
     memory.
     """
     exact_division: bool
-    """Whether quotients are correctly rounded; Vulkan allows 2.5 units in the last place."""
+    """
+    True if quotients are correctly rounded; Vulkan allows an error of 2.5 units in the last place.
+    """
     selected_halves: bool
     """False if the driver miscompiles multiplying an f16 by a select of the same value."""
     scalar_results: int
     """Most elements of a contraction's result that an invocation computes by multiply-adds."""
     scalar_depth: int
     """
-    Elements of K (or words of four) that a workgroup stages at a time without matrices. Drivers
-    keep a register with an address for each element that an invocation reads.
+    Elements of K (or words of four) that a workgroup stages at a time without matrices. Larger
+    numbers cost registers: drivers keep an address for each element that an invocation reads.
     """
     model: Model
-    """The constants by which times are estimated."""
+    """The constants of the time estimates."""
     held_registers: int | None
     """
-    Most 32-bit registers of an invocation that queries and results of an attention by lanes take,
-    or the steps of few rows that are under way; None where no driver was asked.
+    Most 32-bit registers that an invocation may use for queries and results of an attention by
+    lanes, or for steps of a product of few rows that are loaded ahead. None if not measured.
     """
     registers: Registers | None
-    """The registers of a subgroup; None where no driver was asked."""
+    """The registers of a subgroup; None if not measured."""
     features: frozenset[str]
     schedules: tuple[ScheduleCandidate, ...]
     word_order: Mapping[str, tuple[int, ...]]
     """
-    The order in which instructions take the words of an invocation's share of a fragment, by
-    operand (`A`, `B`), where it is not the components': packed so they need no moves.
+    The order in which matrix instructions take the words of an invocation's components, by operand
+    (`A`, `B`), if it is not the components' order. Packing words in this order avoids moves.
     """
     component_map: tuple[Fragment, ...]
-    """Where the components of cooperative matrices lie (CM-18); empty where it is not known."""
+    """
+    The map from components of cooperative matrices to invocations (CM-18); empty if not known.
+    """
 
     def __repr__(self) -> str:
         return f"<target {self.name}: {self.description}>"
 
     def properties_for(self, types: tuple[str, str, str]) -> list[CooperativeMatrixProperty]:
-        """The non-saturating lines whose A, B and result (= C) types are these, best first."""
+        """The non-saturating combinations with these types of A, B and result (= C), best first."""
         return [
             p
             for p in self.cooperative_matrix
@@ -267,7 +277,7 @@ class Target:
 
     def fragment(self, use: str, shape: tuple[int, int], bits: int) -> Fragment | None:
         """
-        Returns where the components of a matrix (rows, columns) of a use lie, if that is known.
+        Returns the component map of a matrix (rows, columns) of a use; None if it is not known.
         """
         for known in self.component_map:
             matrix = known.use, (known.rows, known.columns), known.lanes
@@ -277,20 +287,19 @@ class Target:
 
 
 def names() -> list[str]:
-    """The devices described in this package."""
+    """Names of the devices that this package describes."""
     return sorted(path.stem for path in Path(__file__).parent.glob("*.json"))
 
 
 _loaded: dict[str, str] = {}
-"""Target files that this process has read, by the names that they give."""
+"""Target files that this process has read, by the target's name in the file."""
 
 
 def known(name: str) -> str:
     """
-    The name or file of a target that somebody's file names; raises `TargetError` unless this
-    package describes it or this process has read its file.
-
-    Such a name leads to no other file.
+    Resolves the name of a target in a user's file. Raises `TargetError` unless this package
+    describes it or this process has read its file, so that a name in a file cannot open other
+    files.
     """
     if name in _loaded:
         return _loaded[name]
@@ -302,10 +311,9 @@ def known(name: str) -> str:
 @cache
 def load(name_or_path: str) -> Target:
     """
-    The device of that name, or described by the JSON file at that path.
-
-    Raises `TargetError` where there is none (the message lists the known names) or where the file
-    does not follow the schema (the message names the field).
+    Loads the device of that name, or the JSON file at that path. Raises `TargetError` if there is
+    none (the message lists the known names) or if the file does not follow the schema (the message
+    names the field).
     """
     path = Path(__file__).parent / f"{name_or_path}.json"
     if not path.is_file():
@@ -316,7 +324,7 @@ def load(name_or_path: str) -> Target:
             + did_you_mean(
                 name_or_path,
                 names(),
-                "a path of a target file may stand in the place of a name",
+                "give one of these, or the path of a target file",
             )
         )
     if path.stat().st_size > MAX_BYTES:
@@ -352,7 +360,9 @@ def _fragment(fields: Fields) -> Fragment:
     for key, bits in names.items():
         unknown = set(bits) - places.keys()
         if unknown:
-            raise TargetError(f"{fields.where}.{key} has {min(unknown)!r}, no bit of a position")
+            raise TargetError(
+                f"{fields.where}.{key} has {min(unknown)!r}, which is not a bit of a position"
+            )
     used = [name for bits in names.values() for name in bits if name != "-"]
     if len(set(used)) < len(used):
         twice = next(name for name in used if used.count(name) > 1)

@@ -1,5 +1,6 @@
 """
-Takes the fields of a target file one by one, and names a field that is missing or of a wrong type.
+Reads the fields of a target file, and raises errors that name a missing field or one of a wrong
+type.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ ELEMENT_TYPES = (
     *("f16", "f32", "f64", "bf16", "f8E4M3FN", "f8E5M2"),
     *("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"),
 )
-"""Element types of a cooperative-matrix property: integers say their signedness."""
+"""Element types of a cooperative-matrix property: integers with their signedness."""
 
 
 KindT = TypeVar("KindT")
@@ -29,7 +30,7 @@ class TargetError(ValueError):
 
 
 class Fields:
-    """A JSON object whose fields are taken one by one, with their type checked."""
+    """A JSON object whose fields are read one by one, with a check of their types."""
 
     def __init__(self, data: Any, where: str):
         if not isinstance(data, dict):
@@ -77,7 +78,7 @@ class Fields:
         return tuple(values)
 
     def indices(self, key: str) -> tuple[int, ...]:
-        """The numbers from 0 in some order."""
+        """Reads a permutation: the numbers from 0 in some order."""
         values: list[Any] = self._take(key, list)
         if sorted(values) != list(range(len(values))):
             raise TargetError(
@@ -115,7 +116,7 @@ class Fields:
 
 
 def read_record(kind: type[KindT], section: Fields, base: KindT | None = None) -> KindT:
-    """Reads the fields of a dataclass by their types; `base` has the missing ones."""
+    """Reads the fields of a dataclass by their types; `base` provides the missing ones."""
     hints, values = _hints(kind), dict[str, Any]()
     if unknown := section.data.keys() - hints.keys():
         raise TargetError(f"{section.where} has {min(unknown)!r}, not one of {', '.join(hints)}")
@@ -129,7 +130,7 @@ def read_record(kind: type[KindT], section: Fields, base: KindT | None = None) -
 
 @cache
 def _hints(kind: type) -> dict[str, tuple[Any, bool]]:
-    """The type of each field of a dataclass, and whether it has a default."""
+    """The type of each field of a dataclass, and True if it has a default."""
     hints = get_type_hints(kind)
     return {
         field.name: (

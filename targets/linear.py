@@ -1,4 +1,6 @@
-"""Linear maps from the bits of a number to places: where components of matrices lie."""
+"""
+Linear maps from the bits of a number to places, which describe where components of matrices lie.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,10 @@ class Linear:
         )
 
     def run(self, axis: int) -> int:
-        """Numbers from 0 on that are neighbours along an axis, from each multiple of as many on."""
+        """
+        Length of runs: within each aligned run of that many numbers, places are neighbours along an
+        axis.
+        """
         width = 1
         for place in self.bits:
             if place[axis] != width or sum(place) != width:

@@ -1,8 +1,8 @@
 """
-The constants of the compiler's estimates, as the `model` section of a target file gives them.
+Constants of the compiler's time estimates, read from the `model` section of a target file.
 
-They are fitted to measurements of one device. A section may be `like` that of another target and
-give only what differs.
+They are fitted to measurements of one device. A section may name another target as `like`, and give
+only fields that differ.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 from xdsl_spirv.targets.fields import Fields, TargetError, read_record
 
 FITTED, FITTED_ON_PROCESSOR = "nvidia-h200", "lavapipe"
-"""The targets whose models serve for files that have none."""
+"""The targets whose models are used for files without a `model` section."""
 
 
 @dataclass(frozen=True)
 class Structure:
-    """A subgroup's walk through the keys if probabilities stay in registers, and its time."""
+    """A way in which a subgroup processes keys if probabilities stay in registers, and its time."""
 
     strips: int
     key_fragments: int
@@ -32,7 +32,7 @@ class Structure:
     causal: float
     """Time of one operation with a mask by index, relative to the best structure."""
     pieces: float
-    """Factor where keys are read as they lie, in wide pieces."""
+    """Factor if keys are read unpacked, in wide pieces."""
     subgroups: int = 0
     """
     Subgroups of a workgroup that moves keys and values into Workgroup memory; 0 if each reads its
@@ -41,7 +41,9 @@ class Structure:
     buffers: int = 1
     """Tiles in Workgroup memory at once."""
     least_head: int = 0
-    """Least elements of a value for which the structure was measured to pay."""
+    """
+    Smallest head size (elements of a value) for which the structure was measured to be faster.
+    """
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class AttentionModel:
     most_head: int
     """Elements of a query or value above which accumulators leave no room."""
     many_rows: int
-    """Rows that share keys above which products by matrices pay for scores in memory."""
+    """Rows sharing keys, above which matrix products pay for passing scores through memory."""
     side_by_side: int
     """Subgroups that a compute unit executes without one delaying another."""
     registers: int
@@ -99,11 +101,11 @@ class AttentionModel:
     """Factor of a kernel's time if it spills, times the ratio of needed to available registers."""
     late_reads: float
     """
-    Factor of a kernel's time where the driver cannot hold the words that are read ahead, times the
-    square of how far they exceed `most_held`.
+    Factor of a kernel's time if the driver cannot keep the words that are read ahead in registers;
+    multiplied by the square of their ratio to `most_held`.
     """
     subgroups: tuple[int, ...]
-    """Subgroups of a workgroup, best first, where scores go through memory."""
+    """Subgroups of a workgroup, best first, if scores go through memory."""
     subgroups_in_registers: tuple[int, ...]
     """Subgroups of a workgroup, best first, if probabilities stay in registers."""
     strips: tuple[int, ...]
@@ -116,17 +118,17 @@ class AttentionModel:
     few_tiles: int
     """Tiles of queries up to which packing keys and values does not pay."""
     turned: float
-    """Factor where values are read as they lie, in wide pieces, and have to be transposed."""
+    """Factor if values are read unpacked, in wide pieces, and must be transposed."""
     turned_by_one: float
     """As `turned`, if a subgroup has only one strip of rows."""
     key_parts: tuple[int, ...]
-    """Subgroups that share rows where sizes are open."""
+    """Number of subgroups that share rows if sizes are open."""
     merging: float
-    """Factor where parts of keys are merged although there are workgroups enough without."""
+    """Factor if parts of keys are merged although there are enough workgroups without."""
     merging_values_ahead: float
     """As `merging`, if one strip's values are read ahead."""
     rate: float
-    """TFLOPS where the target's file gives no rate."""
+    """TFLOPS assumed if the target's file gives no rate."""
     share: float
     """Share of the best rate of contractions with cooperative matrices that attention reaches."""
 
@@ -136,12 +138,12 @@ class ScalarModel:
     """
     The times of products by multiply-adds.
 
-    Only targets whose file gives the rate `fma f32` use them; others estimate these products as any
-    other tile.
+    Only targets whose file gives the rate `fma f32` use them; other targets estimate these products
+    like other tiles.
     """
 
     rate: float
-    """TFLOPS of a compute unit that only multiplies and adds."""
+    """TFLOPS of a compute unit that does nothing but multiply-adds."""
     operand_weight: float
     """Cost of each row or column of an invocation's tile, in multiply-adds."""
     tile_weight: float
@@ -155,17 +157,19 @@ class ScalarModel:
 @dataclass(frozen=True)
 class ContractionModel:
     load_weight: float
-    """Cost of fetching a row or column of a tile, in multiplications, where no rate is known."""
+    """Cost of fetching a row or column of a tile, in multiplications, if no rate is known."""
     unrated: float
-    """TFLOPS of a tile that is all multiplications, where no rate is known."""
+    """TFLOPS of a tile without other costs than multiplications, if no rate is known."""
     across_k: float
-    """Share of an 8-bit rate that remains where a tile lies across K in Workgroup memory."""
+    """Share of an 8-bit rate that remains if a tile is stored across K in Workgroup memory."""
     accumulators: int
     """Accumulators of an invocation up to which `residency.subgroups` share a compute unit."""
     most_residents: int
-    """Workgroups of a compute unit up to which it is known how long some of them take."""
+    """Workgroups of a compute unit up to which the time of partial occupancy is known."""
     narrow: Mapping[str, float]
-    """Share of a rate that remains where an operand moves by so many bytes at a time, not 16."""
+    """
+    Share of a rate that remains if an operand moves by that many bytes at a time, instead of 16.
+    """
     scalar: ScalarModel
 
 
@@ -180,25 +184,25 @@ class RowsModel:
     busy: int
     """Subgroups that keep a compute unit busy while they only wait for memory."""
     banks: int
-    """Words of Workgroup memory, each in a bank of its own, that are read at a time."""
+    """Words of Workgroup memory that are read at a time, each from a bank of its own."""
     most_rows: int
-    """Rows that an invocation has: with more, registers run short."""
+    """Most rows of an invocation; with more, registers do not suffice."""
     most_sums: int
-    """Sums of an invocation."""
+    """Most sums of an invocation."""
 
 
 @dataclass(frozen=True)
 class ReductionsModel:
     least_depth: int
-    """Least products of a part; a kernel of fewer is all beginning and end."""
+    """Fewest products of a part; with fewer, a kernel's start and end dominate."""
     usual_tile: int
-    """Rows and columns of a workgroup's tile, to estimate how many workgroups there are."""
+    """Rows and columns of a workgroup's tile, assumed to estimate the number of workgroups."""
     worthwhile: float
-    """Share of the estimated time that cutting must come down to."""
+    """A product is split if its estimated time falls to at most this share."""
     worthwhile_of_blocks: float
     """As `worthwhile`, if an operand is in packed planes and both ways run on matrices."""
     cached: float
-    """Rate at which parts are stored and summed, relative to a copy: caches hold some of them."""
+    """Rate at which parts are stored and summed, relative to a copy; caches make it faster."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +216,7 @@ class Fit:
 class Model:
     fitted: Fit
     dispatch_seconds: float
-    """A dispatch of its own, however small, and the barrier after it."""
+    """Seconds of a separate dispatch, however small, and the barrier after it."""
     attention: AttentionModel
     contraction: ContractionModel
     rows: RowsModel
@@ -220,7 +224,7 @@ class Model:
 
 
 def read_model(target: Fields, processor: bool) -> Model:
-    """The model of a target file; `like` has the fields that its section does not give."""
+    """The model of a target file; `like` provides the fields that its section lacks."""
     like = FITTED_ON_PROCESSOR if processor else FITTED
     section = target.fields("model") if "model" in target.data else Fields({"like": like}, "")
     base = _model_of(section.text("like")) if "like" in section.data else None

@@ -1,10 +1,10 @@
 """
 A correction of xDSL's parser: a block may be labelled with a number, `^0`, as in MLIR.
 
-xDSL 0.74 makes every label but `bbN` a name hint, and a hint may not begin with a digit: it raises
-`ValueError` out of the parser. `install` lets such a label name its block while it is read, and
-nothing after: the parser has another `Block`, and everybody else xDSL's. The pull request:
-`Block.is_valid_name(name)` asked where labels are read, as it is where nested regions are.
+xDSL 0.74 makes every label except `bbN` a name hint, and a hint may not begin with a digit: the
+parser raises `ValueError`. `install` gives the parser another `Block`, with which such a label
+names its block only while the block is parsed. The pull request: call `Block.is_valid_name(name)`
+where labels are read, as for nested regions.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from xdsl.parser import core
 
 
 class _LabelledBlock(Block):
-    """Makes xDSL's blocks. A label is a name hint unless it is `bbN`, or no valid hint."""
+    """Makes xDSL's blocks. A label becomes a name hint unless it is `bbN` or not a valid hint."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return Block(*args, **kwargs)

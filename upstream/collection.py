@@ -1,4 +1,7 @@
-"""Garbage collector off while IR is built: operations refer to each other, so every look costs."""
+"""
+Turns the garbage collector off while IR is built, because operations refer to each other and
+collections are slow.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,8 @@ def lasting() -> Generator[None]:
     """
     Turns collection off inside, and excludes objects alive at the end from later collections.
 
-    For imports: nothing that modules define is garbage, and looking at it once takes a fifth of
-    the time that compiling a small module takes.
+    For imports: the objects that modules define are never garbage, and one collection of them takes
+    a fifth of the time to compile a small module.
     """
     with without_collection():
         try:

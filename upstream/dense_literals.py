@@ -1,13 +1,13 @@
 """
 Corrections of xDSL's parser: a hexadecimal element of a float literal is a bit pattern, raw bytes
-are laid out as MLIR does it, and one element that stands for many does so for a limited number.
+have MLIR's layout, and a splat has a limited number of elements.
 
 xDSL 0.74 reads `dense<0xFF800000> : tensor<4xf32>`, MLIR's spelling of minus infinity, as the
-number 4286578688 and says nothing. Such literals stand in real graphs (the initial value of a
+number 4286578688, without an error. Real graphs have such literals (the initial value of a
 maximum). It takes `dense<"0x0D">`, which MLIR prints for large literals, for elements as xDSL
 stores them, and prints what it stores, though MLIR packs the bits of i1 and gives an i48 six bytes.
-And it makes a list of 2^40 elements of `dense<0> : tensor<1048576x1048576xf32>`.
-`install` replaces the methods that are wrong; the pull request is these methods.
+And it makes a list of 2^40 elements of `dense<0> : tensor<1048576x1048576xf32>`. `install` replaces
+these methods; the pull request consists of the replacements.
 """
 
 import math
@@ -40,7 +40,10 @@ def _to_type_with_bit_patterns(self: Any, parser: AttrParser, type: Any) -> Any:
 
 
 def unpack(text: str, element: Any, count: int) -> bytes:
-    """The elements of a hexadecimal literal as xDSL stores them; `ValueError` if they are not."""
+    """
+    Unpacks the elements of a hexadecimal literal as xDSL stores them; raises `ValueError` if it
+    cannot.
+    """
     try:
         raw = bytes.fromhex(text.removeprefix("0x"))
     except ValueError:
@@ -90,7 +93,7 @@ def _print_packed(self: Any, printer: Printer) -> None:
 
 
 MOST_ELEMENTS = 1 << 26
-"""Elements of a literal: each takes about 10 bytes while it is read."""
+"""Most elements of a literal: each takes about 10 bytes while it is read."""
 
 _parse_dense = AttrParser.parse_dense_int_or_fp_elements_attr
 _parse_type = AttrParser._parse_dense_literal_type  # pyright: ignore[reportPrivateUsage]
@@ -99,7 +102,9 @@ _parse_type = AttrParser._parse_dense_literal_type  # pyright: ignore[reportPriv
 def _limit_parser(parser: AttrParser, type: Any) -> Any:
     count = math.prod(type.get_shape())
     if count > MOST_ELEMENTS:
-        parser.raise_error(f"a dense literal of {count} elements: at most {MOST_ELEMENTS} are read")
+        parser.raise_error(
+            f"a dense literal has {count} elements; at most {MOST_ELEMENTS} are read"
+        )
     return type
 
 

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, Region
 
 
 def is_same(one: Operation | Region, other: Operation | Region) -> bool:
-    """Whether two operations, or two regions, say the same; names and locations do not count."""
+    """True if two operations, or two regions, are equal; names and locations do not count."""
     return one.is_structurally_equivalent(other) and all(
         _types(first) == _types(second)
         for first, second in zip(one.walk(), other.walk(), strict=True)

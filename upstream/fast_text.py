@@ -1,9 +1,4 @@
-"""
-The common tokens are lexed by one regular expression.
-
-xDSL looks for the end of white space, then at one character after the other, and builds a table of
-punctuation for every token. The pull request is the method (`lexer-common-tokens`).
-"""
+"""Lexes the common tokens by one regular expression."""
 
 from __future__ import annotations
 
@@ -48,8 +43,8 @@ _lex = MLIRLexer.lex
 
 
 def lex(self: Any) -> Token[MLIRTokenKind]:
-    """Returns the next token; leaves all but the common ones to xDSL's own method."""
-    # A lexer of formats has other identifiers.
+    """Returns the next token. Calls xDSL's own method for all but the common ones."""
+    # Lexers of assembly formats have other identifiers.
     match = TOKEN.match(self.input.content, self.pos) if type(self) is MLIRLexer else None
     if match is None:
         return _lex(self)

@@ -1,7 +1,7 @@
 """
-`scf.forall` on tensors and `tensor.parallel_insert_slice` as MLIR 22 writes them, which xDSL lacks,
-and `scf.for ... -> tensor<4xf32>`, whose single type may stand without parentheses. The pull
-request: they become operations of xDSL's dialects, and `scf.for` reads such a type.
+`scf.forall` on tensors and `tensor.parallel_insert_slice` as MLIR 22 writes them, which xDSL lacks;
+and `scf.for ... -> tensor<4xf32>`, with a single type without parentheses. The pull request: they
+become operations of xDSL's dialects, and `scf.for` reads such a type.
 """
 
 from __future__ import annotations
@@ -251,7 +251,8 @@ def _let_for_take_one_type() -> None:
         def read_types(delimiter: Any, parse: Callable[[], Any], context: str = "") -> list[Any]:
             if parse != parser.parse_attribute:
                 return read_list(delimiter, parse, context)
-            # The types of the results come once, before the body, which has lists of its own.
+            # The types of the results come before the body; type lists inside of the body are not
+            # affected.
             vars(parser).pop("parse_comma_separated_list", None)
             if parser.lexer.input.content.startswith("(", parser.pos):
                 return read_list(delimiter, parse, context)

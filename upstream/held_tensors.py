@@ -45,7 +45,7 @@ class HeldTensor:
 @irdl_attr_definition
 class HeldTensorAttr(Data[HeldTensor], BuiltinAttribute):
     """
-    The elements of a tensor, by reference: an attribute is equal to no other one's.
+    The elements of a tensor, by reference: an attribute is only equal to itself.
 
     It prints as `dense_resource<key> : type`, and so is parsed as one of xDSL's own resources. If
     two tensors in a process have the same key, the text's resources hold the one printed last.
@@ -74,7 +74,7 @@ class HeldTensorAttr(Data[HeldTensor], BuiltinAttribute):
 
 
 class _Resources(OpAsmDialectInterface):
-    """xDSL's resources, and the tensors that were printed for as long as somebody has them."""
+    """xDSL's resources, and the tensors that were printed, for as long as these are alive."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class _Resources(OpAsmDialectInterface):
 
 
 def resource_bytes(value: DenseResourceAttr) -> bytes | None:
-    """The elements of one of xDSL's own resources; None where the text left them out."""
+    """The elements of one of xDSL's own resources; None if the text has no data for it."""
     blob = _RESOURCES.lookup(value.resource_handle.data)
     return bytes.fromhex(blob.removeprefix("0x"))[len(HEADER) // 2 :] if blob else None
 
@@ -101,7 +101,7 @@ def has_data(value: Attribute) -> bool:
 
 
 def let_print(ctx: Context) -> None:
-    """Let a module with held tensors be printed: xDSL asks the loaded dialects for resources."""
+    """Makes modules with held tensors printable: xDSL gets resources from the loaded dialects."""
     ctx.get_optional_dialect(Builtin.name)
 
 

@@ -1,8 +1,8 @@
 """
 Isolation from above is checked by one walk.
 
-xDSL's trait climbs from every operand to the isolated operation, once a level of nesting. The pull
-request: `IsolatedFromAbove.verify` collects the owners of operands and compares once.
+xDSL's trait walks from every operand up to the isolated operation, once for each level of nesting.
+The pull request: `IsolatedFromAbove.verify` collects the owners of operands and compares once.
 """
 
 from __future__ import annotations

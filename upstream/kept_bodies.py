@@ -3,9 +3,9 @@ Regions whose operations or blocks have to stay as they are.
 
 Stock passes change the body of every operation: dead code elimination erases the blocks that no
 branch reaches, and common subexpression elimination replaces operations by equal ones outside. A
-structured construct of SPIR-V needs its merge block and its continue target though nothing may
-branch there, and a specialization constant's operation is wrapped in a region. The pull request:
-both passes ask the traits here; `install` replaces the two methods that do not.
+structured construct of SPIR-V needs its merge block and its continue target even if no branch
+reaches them, and a specialization constant's operation must stay in its region. The pull request:
+both passes check the traits here; `install` replaces the two methods.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from xdsl_spirv.upstream.repeated_lines import parse_repeated
 _parse_format, _read_class = FormatProgram.from_str, OpDef.from_pyrdl
 
 OURS = ("xdsl.", "xdsl_spirv.")
-"""Packages whose formats are known to be right."""
+"""Packages whose formats are tested, and so known to be right."""
 
 
 class MisfitError(ParseError, VerifyException):
@@ -59,14 +59,17 @@ class LazyFormat:
 
 
 def _note_package(cls: type[Any]) -> OpDef:
-    """As `OpDef.from_pyrdl`, and the definition knows whether the class is of xDSL or of ours."""
+    """As `OpDef.from_pyrdl`; also records whether the class is xDSL's or ours."""
     definition = _read_class(cls)
     vars(definition)["lazy_format"] = cls.__module__.startswith(OURS)
     return definition
 
 
 def _make_format(text: str, op_def: OpDef) -> FormatProgram | LazyFormat:
-    """As `FormatProgram.from_str`, later where that is safe. Raises `ParseError` elsewhere."""
+    """
+    As `FormatProgram.from_str`, but parses later if the package is known to be right. Else raises
+    `ParseError`.
+    """
     lazy = vars(op_def).get("lazy_format", False)
     return LazyFormat(text, op_def) if lazy else _parse_format(text, op_def)
 

@@ -1,5 +1,5 @@
 """
-The bodies of named operations of `linalg`: what one run of an operation's loops computes.
+The bodies of named operations of `linalg`, which compute one iteration of the loops.
 
 Operands of another type are cast to the result's first, as MLIR's named operations have it.
 """
@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl_spirv.upstream.linalg_elementwise import arithmetic_of
 
 Body: TypeAlias = Callable[[Sequence[Attribute]], Region]
-"""From the element types of the operands to the body."""
+"""Builds the body from the operands' element types."""
 
 
 def multiply_add(types: Sequence[Attribute], signed: tuple[bool, bool] = (True, True)) -> Region:

@@ -210,7 +210,7 @@ class ElementwiseOp(ElementwiseOperation):
 
     @classmethod
     def get_hidden_region(cls, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region:
-        # `parse` puts the kind's own in its place.
+        # `parse` replaces the empty body by the kind's own.
         return Region(Block(arg_types=cls.body_arg_types((*inputs, *outputs))))
 
     def get_default_indexing_maps(self) -> Sequence[AffineMap]:
@@ -316,7 +316,7 @@ class MapOp(ElementwiseOperation):
 
 
 def parse_inner(parser: Parser) -> Callable[[Sequence[SSAValue], Attribute], Operation] | None:
-    """`{ arith.addf }`, a body of one operation by its name: builds it, if it is there."""
+    """Parses `{ arith.addf }`, a body of one operation by its name; None if it is not there."""
     if not parser.parse_optional_punctuation("{"):
         return None
     kind = parser._get_op_by_name(parser.parse_identifier())  # pyright: ignore[reportPrivateUsage]

@@ -1,19 +1,19 @@
 """
-`linalg` as users write it: what xDSL 0.74 lacks of it or builds wrongly.
+Completes xDSL's `linalg` by features that xDSL 0.74 lacks or builds wrongly.
 
-xDSL builds the hidden region of a mixed-precision matmul or convolution with wrong types, does
-not read `indexing_maps` in the custom syntax and drops them when printing, so that a transposed
-product of square matrices becomes another product without a word, knows no `#linalg.type_fn`,
-reads no `linalg.generic` with two results, knows no scalar among the operands of an elementwise
-operation, and lacks most named operations. The pull request: the operations below in xDSL's
-`linalg`. Until then the universe completes xDSL's own classes in place, so that a pattern or an
-interpreter function for `linalg.MatmulOp` means the same with this package as without it, and adds
-classes for the operations that xDSL lacks.
+xDSL builds the hidden region of a mixed-precision matmul or convolution with wrong types, does not
+read `indexing_maps` in the custom syntax and drops them when printing, so that a transposed product
+of square matrices silently becomes another product, knows no `#linalg.type_fn`, reads no
+`linalg.generic` with two results, knows no scalar among the operands of an elementwise operation,
+and lacks most named operations. The pull request: the operations below in xDSL's `linalg`. Until
+then the universe completes xDSL's own classes in place, so that a pattern or an interpreter
+function for `linalg.MatmulOp` also works with this package, and adds classes for the operations
+that xDSL lacks.
 
-Named operations that are sums over loops are a line of a table each. A line has the loops, and the
-loops that index the dimensions of the two inputs and of the result. `oh+kh` is a window: `oh *
-stride + kh * dilation`. A contraction multiplies its inputs, a quantized one after a zero point is
-taken from each, a pooling takes only the size of its window from the second.
+Each named operation that is a sum over loops is a line of a table: its loops, and the loops that
+index the dimensions of the two inputs and of the result. `oh+kh` is a window: `oh * stride + kh *
+dilation`. A contraction multiplies its inputs, a quantized one after a zero point is taken from
+each, a pooling takes only the size of its window from the second.
 """
 
 from __future__ import annotations
@@ -357,10 +357,7 @@ class MappedContraction(NamedOperation):
 
 
 def with_maps(parser: Parser, parse: Any) -> Any:
-    """
-    An operation with `indexing_maps = [...]` in front of the text that `parse` reads, and its
-    `cast`.
-    """
+    """Parses `indexing_maps = [...]` and `cast` before the text that `parse` reads."""
     maps: Attribute | None = None
     if parser.parse_optional_keyword("indexing_maps"):
         parser.parse_punctuation("=")
@@ -409,7 +406,7 @@ MAPPED: dict[str, tuple[str, str, str, str] | None] = {
     "batch_reduce_matmul": ("b m n k", "b m k", "b k n", "m n"),
     "contract": None,
 }
-"""Name -> loops and what walks the dimensions, where that is the default of `indexing_maps`."""
+"""Name -> loops, and the loops that index each dimension by default."""
 
 
 _PARSE: Any = NamedOperation.__dict__["parse"].__func__
@@ -444,7 +441,7 @@ def parse_named(cls: type[NamedOperation], parser: Parser) -> Any:
 def verify_fill(op: ops.FillOp) -> None:
     """Checks that the values are scalars. It allows any type, where xDSL asks for numbers."""
     if any(isinstance(value.type, ShapedType) for value in op.inputs):
-        raise VerifyException(f"a fill with {op.inputs[0].type}: give a scalar")
+        raise VerifyException(f"it fills with {op.inputs[0].type}: give a scalar")
 
 
 setattr(ops.FillOp, "verify_", verify_fill)
@@ -474,7 +471,9 @@ class ExtendedLinalg(DialectOnDemand):
         return iter([*self._operations, *map(self._operation, self.makers)])
 
     def declaring(self, name: str) -> Iterable[Declaration]:
-        """The operation of a table; all others together."""
+        """
+        Returns the operation of a table's line; for another name, all other operations together.
+        """
         if name in self.makers:
             return [self._operation(name)]
         return [*self._operations, *self._attributes]

@@ -160,7 +160,7 @@ class FillRandomOp(IRDLOperation):
 
 
 def _draw_number(block: Block, result: Attribute) -> Operation:
-    """A number between the first two arguments, from a seed and the place, as MLIR draws it."""
+    """Draws a number between the first two arguments, from a seed and the place, as MLIR does."""
 
     def add(op: Operation) -> SSAValue:
         block.add_op(op)

@@ -41,7 +41,7 @@ MATRICES: dict[tuple[int, int], tuple[Matrix, Matrix, Matrix]] = {
             *((4, 0, -5, 0, 1, 0), (0, 4, -4, -1, 1, 0), (0, -4, -4, 1, 1, 0)),
             *((0, 4, -2, -4, 2, 0), (0, -4, -2, 4, 2, 0), (0, 4, 0, -5, 0, 1)),
         ),
-        # With the factor 32 for each axis that MLIR multiplies by at the end.
+        # MLIR multiplies by a factor of 32 for each axis at the end.
         _over(
             0.25,
             *((1, 2, 2, 1, 1, 0), (0, -2, 2, -2, 2, 0)),
@@ -59,11 +59,11 @@ MATRICES: dict[tuple[int, int], tuple[Matrix, Matrix, Matrix]] = {
             *((2, 3, -4, -3, 2, 0), (0, 2, 1, -5, 2, 0), (0, -2, -5, -1, 2, 0)),
             *((0, 4, -2, -4, 2, 0), (0, -2, -4, 2, 4, 0), (0, 2, 3, -4, -3, 2)),
         ),
-        # With the factor 16 for each axis.
+        # MLIR multiplies by a factor of 16 for each axis at the end.
         _over(0.125, (1, 2, 2, 4, 2, 0), (0, -2, 2, -2, 4, 1)),
     ),
 }
-"""By (m, r): what filters, images and products are multiplied by, as MLIR scales them."""
+"""By (m, r): the matrices for filters, images and products, as MLIR scales them."""
 
 
 class Winograd(OfOneTensor):
@@ -71,7 +71,7 @@ class Winograd(OfOneTensor):
 
     KEY: ClassVar = "fmr"
     NUMBER: ClassVar[int]
-    """The number of the matrix, of three, that it multiplies by."""
+    """The index of the operation's matrix among the three."""
 
     fmr = prop_def(IntegerAttr)
 
@@ -92,7 +92,10 @@ class Winograd(OfOneTensor):
         return "F_{}_{}".format(*self.sizes)
 
     def windows(self) -> tuple[Sequence[int], Sequence[int]]:
-        """The tensor of tiles, whose first two dimensions are m + r - 1 or 1, and the other one."""
+        """
+        The tensor of tiles, whose first two dimensions are m + r - 1 or 1, and the untransformed
+        tensor.
+        """
         return shape_of(self.result), shape_of(self.input)
 
     def matrices(self) -> tuple[Matrix, Matrix]:
@@ -107,7 +110,9 @@ class Winograd(OfOneTensor):
         return down, right
 
     def is_transformed(self, axis: int) -> bool:
-        """Whether rows (0) or columns (1) are transformed: they are not where a filter has one."""
+        """
+        True if rows (0) or columns (1) are transformed. They are not if the filter has only one.
+        """
         return self.windows()[0][axis] != 1
 
     def verify_(self) -> None:

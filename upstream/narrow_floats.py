@@ -110,7 +110,7 @@ def is_part_of_half(type: ReducedPrecisionFloatType) -> bool:
 
 def extend(build: Builder, code: SSAValue, type: ReducedPrecisionFloatType) -> SSAValue:
     """
-    The number of a code, in f16 where it is part of that (`is_part_of_half`), else in f32.
+    Converts a code to f16 if the format is part of that (`is_part_of_half`), else to f32.
 
     A format that is part of f16 is read by shifts, masks and a product, which vectors have.
     """
@@ -127,7 +127,7 @@ def _half(byte: Bits, type: ReducedPrecisionFloatType) -> Bits:
     low = (byte & (sign - 1)).cast(arith.ExtUIOp, i16)
     first = low << (10 - semantics.mantissa_bits)
     if semantics.nonfinite == FloatNonfiniteBehavior.NAN_ONLY:
-        # One more than the code of NaN has the sign's bit: it becomes f16's highest exponent bit.
+        # The code after NaN's has the sign bit set, which becomes f16's highest exponent bit.
         first = first | ((low + 1) & sign) << (14 - shift)
     signed = first | (byte & _wrap(sign, 8)).cast(arith.ExtUIOp, i16) << (15 - shift)
     return signed.cast(arith.BitcastOp, f16) * 2.0 ** (15 - semantics.exponent_bias)
@@ -138,7 +138,7 @@ def _wrap(number: int, width: int) -> int:
 
 
 def _single(word: Bits, type: ReducedPrecisionFloatType) -> Bits:
-    """The f32 of a code whose NaN, if there is one, is that of -0, or that has no infinity."""
+    """Converts a code to f32, for formats whose NaN is the code of -0, or that have no infinity."""
     semantics = type.SEMANTICS
     sign, mantissa = 1 << semantics.sign_shift, semantics.mantissa_bits
     magnitude = word & (sign - 1)
@@ -161,7 +161,7 @@ def infinity_code(type: ReducedPrecisionFloatType) -> int | None:
 
 
 def nan_code(type: ReducedPrecisionFloatType) -> int:
-    """The code of a NaN; without one that of -0, as in ml_dtypes."""
+    """The code of a NaN; if the format has none, the code of -0, as in ml_dtypes."""
     semantics = type.SEMANTICS
     sign = 1 << semantics.sign_shift
     if semantics.nonfinite == FloatNonfiniteBehavior.IEEE:
@@ -183,9 +183,8 @@ def truncate(
     build: Builder, number: SSAValue, type: ReducedPrecisionFloatType, saturates: bool
 ) -> SSAValue:
     """
-    The code of the number nearest to a float, of two equally near ones the even one.
-
-    A number beyond the greatest becomes that if it `saturates`, or if there is nothing beyond.
+    Rounds a float to the nearest code, ties to even. Numbers beyond the greatest become the
+    greatest if it `saturates`, or if the format has neither infinity nor NaN.
     """
     semantics = type.SEMANTICS
     x = to_single(Bits(build, number))
@@ -217,9 +216,8 @@ def truncate(
 
 def to_single(x: Bits) -> Bits:
     """
-    A float as f32; an f64 is rounded to odd: an inexact result has its last bit set.
-
-    It is never a tie then: rounding it again gives the same number as rounding once.
+    Converts a float to f32. An f64 is rounded to odd: an inexact result has its last bit set, so it
+    is never a tie, and rounding it again equals rounding once.
     """
     type = x.value.type
     assert isinstance(type, AnyFloat)

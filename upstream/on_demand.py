@@ -1,10 +1,9 @@
 """
-A dialect makes or imports its operations and attributes when their names are first met.
-
-xDSL's `Context` loads a dialect whole: the `spirv` dialect has 440 operations in 33 modules, of
-which a kernel uses 30 in ten. The pull request: `Dialect` gets `declaring(name)`, and `Context`
-asks for it where it looks up a name; `Dialect.of_modules(name, modules, interfaces)` lists what
-modules declare.
+Dialects that make or import their operations and attributes when their names are first used. xDSL's
+`Context` loads a dialect as a whole: the `spirv` dialect has 440 operations in 33 modules, of which
+a kernel uses 30 in ten. The pull request: `Dialect` gets `declaring(name)`, and `Context` asks for
+it where it looks up a name; `Dialect.of_modules(name, modules, interfaces)` lists what modules
+declare.
 """
 
 from __future__ import annotations
@@ -63,11 +62,14 @@ Declaration: TypeAlias = type[Operation] | type[Attribute]
 
 
 class DialectOnDemand(Dialect, ABC):
-    """A dialect of which a context loads what declares the names that it meets."""
+    """A dialect of which a context loads only the declarations of names that are used."""
 
     @abstractmethod
     def declaring(self, name: str) -> Iterable[Declaration]:
-        """Returns what to load when a name of the dialect is met; perhaps nothing declares it."""
+        """
+        Returns the declarations to load when a name of the dialect is used; perhaps none of them
+        declares it.
+        """
 
 
 class DialectOfModules(DialectOnDemand):
@@ -87,8 +89,8 @@ class DialectOfModules(DialectOnDemand):
         operation_name: Callable[[str], str] | None = None,
     ):
         """
-        `interfaces` are written as `module:class`. With `operation_name`, the name of a class
-        `...Op` without ABC among its bases follows unless its header has `name="..."`.
+        `interfaces` are written as `module:class`. `operation_name` derives the name of a class
+        `...Op` without ABC among its bases, unless its header has `name="..."`.
         """
         super().__init__(name)
         self.package = package
@@ -159,7 +161,10 @@ class DialectOfModules(DialectOnDemand):
 
     @cached_property
     def _module_of_name(self) -> dict[str, str]:
-        """The module of every name that a class states as `name = "..."` or that follows."""
+        """
+        The module of every name that a class states as `name = "..."`, or that its class name
+        implies.
+        """
         return {
             name: module
             for module in self.module_names
@@ -207,7 +212,7 @@ def _load_registered_dialect(self: Any, name: str) -> None:
 
 
 def _load_declaration(ctx: Any, name: str) -> None:
-    """Load what declares a name, if its dialect is on demand."""
+    """Loads the declaration of a name, if its dialect is on demand."""
     dialect = ctx.get_optional_dialect(name.partition(".")[0])
     if not isinstance(dialect, DialectOnDemand):
         return
@@ -222,7 +227,7 @@ def _load_declaration(ctx: Any, name: str) -> None:
 
 
 def _loading(lookup: Callable[..., Any], table: str) -> Callable[..., Any]:
-    """A method of `Context` that looks up a name in a table, after its declaration is loaded."""
+    """Wraps a method of `Context` that looks up a name in a table: loads its declaration before."""
 
     def look_up(self: Any, name: str) -> Any:
         if name not in getattr(self, table) and "." in name:

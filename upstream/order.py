@@ -1,6 +1,6 @@
 """
-Verifies what xDSL 0.74 does not: that a value is made before it is used, and around its use, and
-that loops and dimensions are there.
+Verifies rules that xDSL 0.74 does not check: a value is defined before its use and in scope, and
+loops and dimensions that operations name exist.
 
 A module whose operation reads its own result, one further down, or one inside of another operation
 verifies in xDSL; passes that follow values then never end. The same holds for a `linalg.index` of a
@@ -31,7 +31,7 @@ def verify_order(op: Operation) -> None:
 
 
 def _verify(block: Block, before: set[Operation], around: set[Block], regions: set[Region]) -> None:
-    """`made` are the operations before in this block and in those `around` it, in `regions`."""
+    """Checks regions; `made` are earlier operations of this block and of the blocks `around` it."""
     around = around | {block}
     for op in block.ops:
         for operand in op.operands:
@@ -62,7 +62,9 @@ def _verify_index(op: Operation) -> None:
     if isinstance(loops, LinalgStructuredOperation):
         count = len(loops.get_iterator_types())
         if not 0 <= op.dim.value.data < count:
-            raise VerifyException(f"'linalg.index' {op.dim.value.data} of {count} loops")
+            raise VerifyException(
+                f"'linalg.index' {op.dim.value.data} is out of range: there are {count} loops"
+            )
 
 
 def _verify_dimension(op: Operation) -> None:

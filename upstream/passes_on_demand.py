@@ -1,9 +1,7 @@
 """
-A pass is imported when a module has something that it changes.
-
-A pipeline of xDSL holds passes, so a lowering of thirty imports thirty, of which a module may need
-half. The pull request: a `Universe` may say with a pass what it needs, and `PassPipeline` takes
-names and looks.
+Imports a pass only if a module has something that the pass changes. An xDSL pipeline holds pass
+classes, so a lowering of thirty passes imports all, of which a module may need half. The pull
+request: a `Universe` lists the contents that a pass needs, and `PassPipeline` takes names.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ class PassOnDemand:
     """Imports the pass."""
 
     needs: Collection[str] | None = None
-    """The pass does not change modules without any of these `contents`; None: this is not known."""
+    """The pass does not change modules without any of these `contents`; None: not known."""
 
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -58,7 +56,7 @@ def run(
     module: ModuleOp,
     observe: Callable[[str, ModuleOp], None] | None = None,
 ) -> None:
-    """Apply the passes that a module needs in their order; `observe` hears of every one."""
+    """Applies the passes that a module needs, in order; `observe` is called for every pass."""
     known: set[str] | None = None
     names = Names()
     with stage("compiling") as progress:
@@ -76,13 +74,15 @@ def run(
 
 
 class Names(dict[int, tuple[Attribute, set[str]]]):
-    """The names in attributes, by identity: most are the same objects from pass to pass."""
+    """
+    Caches the names in attributes by identity, because most are the same objects from pass to pass.
+    """
 
     def of(self, attribute: Attribute) -> set[str]:
         """The names in an attribute."""
         known = self.get(id(attribute))
         if known is None:
-            # It holds the attribute, so that no other one gets its identity.
+            # Keeps the attribute alive, so that its identity is not reused.
             known = self[id(attribute)] = (attribute, set(_names_of(attribute)))
         return known[1]
 
@@ -156,7 +156,7 @@ def _names_of(whole: Attribute) -> Iterator[str]:
 
 @cache
 def _is_leaf(kind: type[Attribute]) -> bool:
-    """Whether attributes of a kind contain no other attributes that name types of computation."""
-    # A dense array: numbers of an operation's own, whose type nothing computes in.
+    """True if attributes of a class do not contain types that a pass might compute with."""
+    # A dense array holds an operation's own numbers, with whose type no operation computes.
     inner = ArrayAttr | DictionaryAttr | ParametrizedAttribute
     return not issubclass(kind, inner) or issubclass(kind, DenseArrayBase)

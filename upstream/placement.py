@@ -1,8 +1,8 @@
 """
-An operation's place is checked without walks where it is certainly right.
+Skips checks of an operation's place if it is certainly right.
 
-xDSL checks regions, successors and the place of every operation that is verified; of a terminator
-it counts the blocks of its region, so that a function of n blocks costs n squared. The pull
+xDSL checks regions, successors and the place of every operation that is verified; for a terminator
+it counts the blocks of its region, which takes n squared steps for a function of n blocks. The pull
 request: `Operation.verify` leaves these checks to the operation that has the regions, which sees
 each block once.
 """
@@ -18,7 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 
 class PlacedOperation(IRDLOperation, ABC):
-    """An operation that walks its surroundings only where its place may be wrong."""
+    """An operation whose surroundings are walked only if its place may be wrong."""
 
     def verify(self, verify_nested_ops: bool = True) -> None:
         """As xDSL's. Raises `VerifyException`."""
@@ -31,7 +31,7 @@ class PlacedOperation(IRDLOperation, ABC):
             self.emit_error(f"Operation does not verify: {error}", error)
 
     def _is_well_placed(self) -> bool:
-        """Whether the general rules on operands, successors and terminators certainly hold."""
+        """True if the general rules on operands, successors and terminators certainly hold."""
         block = self.parent
         if block is None:
             return False

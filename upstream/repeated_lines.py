@@ -21,7 +21,7 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.utils.lexer import Span
 
 REST_OF_LINE = re.compile(r'(?:[^\n"]|"[^"\n%\\]*")*(?=\n\s*(?:%|\}|\^|[a-z_]+\.|//))')
-"""The rest of a line, if the next line cannot belong to the same operation. No string has `%`."""
+"""Matches the rest of a line if the operation ends there. Strings with `%` are excluded."""
 
 VALUE = re.compile(r"%([\w$.-]+)(?:#(\d+))?")
 
@@ -30,7 +30,7 @@ Key: TypeAlias = tuple[type[Operation], str]
 
 @dataclass(frozen=True)
 class Line:
-    """The result of a format for a line, apart from the values."""
+    """The result of parsing a line by a format, without the values."""
 
     operands: tuple[tuple[int, Attribute], ...]
     """For each operand its position among the values of the text, and its type."""
@@ -41,7 +41,9 @@ class Line:
 
     @staticmethod
     def record(op: Operation, values: list[SSAValue | None]) -> Line | None:
-        """The line that was read as `op`; None if its operands cannot be told apart in the text."""
+        """
+        Records a line that was read as `op`; None if its operands cannot be told apart in the text.
+        """
         if op.regions or op.successors or len({*values}) != len(op.operands) or None in values:
             return None
         if {*values} != {*op.operands}:
@@ -83,7 +85,7 @@ def parse_repeated(
 
 
 def _resolve(parser: Parser, name: re.Match[str], start: int, type: Attribute) -> SSAValue:
-    """The value of a name with this type; a forward reference if nothing defines it yet."""
+    """Returns the value of a name with this type; a forward reference if it is not defined yet."""
     value = _find_value(parser, name)
     if value is not None and value.type is type:
         return value
@@ -92,7 +94,7 @@ def _resolve(parser: Parser, name: re.Match[str], start: int, type: Attribute) -
 
 
 def _find_value(parser: Parser, name: re.Match[str]) -> SSAValue | None:
-    """The value that a name stands for, defined or referenced before."""
+    """Returns the value of a name that was defined or referenced before."""
     index = int(name[2] or 0)
     values: Any = parser.ssa_values.get(name[1])
     if values is None:

@@ -1,10 +1,10 @@
 """
 Sizes of `tensor` operations that MLIR accepts and xDSL 0.75 refuses.
 
-A tensor without dimensions is expanded to sizes of 1 by no groups, where xDSL asks for groups that
-cover all dimensions. The result of a padding has any size where a padding is known at run time
-only, where xDSL asks for an open one. The pull requests: `verify_reshape_like_types` checks that
-all expanded sizes are 1 where the collapsed type has no dimensions; `PadOp` compares known sizes.
+MLIR expands a tensor without dimensions to sizes of 1 with an empty list of groups; xDSL requires
+groups that cover all dimensions. MLIR allows any result size for a padding that is only known at
+run time; xDSL requires an open size. The pull requests: `verify_reshape_like_types` checks that all
+expanded sizes are 1 where the collapsed type has no dimensions; `PadOp` compares known sizes.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class IndexCastUIOp(IRDLOperation):
 
 
 class FloatClassOperation(IRDLOperation, ABC):
-    """A question about a float."""
+    """An operation that classifies a float."""
 
     operand = operand_def(AnyFloatConstr)
     fastmath = prop_def(FastMathFlagsAttr, default_value=FastMathFlagsAttr("none"))
@@ -102,21 +102,21 @@ class FloatClassOperation(IRDLOperation, ABC):
 
 @irdl_op_definition
 class IsNaNOp(FloatClassOperation):
-    """Whether it is not a number."""
+    """True if it is not a number."""
 
     name = "math.isnan"
 
 
 @irdl_op_definition
 class IsInfOp(FloatClassOperation):
-    """Whether it is infinite."""
+    """True if it is infinite."""
 
     name = "math.isinf"
 
 
 @irdl_op_definition
 class IsFiniteOp(FloatClassOperation):
-    """Whether it is a finite number."""
+    """True if it is a finite number."""
 
     name = "math.isfinite"
 
@@ -150,7 +150,7 @@ def of_elements(type: Attribute, element: Attribute) -> Attribute:
 
 
 def of_each_element(op: Operation, operands: Sequence[SSAValue]) -> Operation:
-    """An operation on tensors as it is for an element of each, without a place in a block."""
+    """Makes a detached copy of an operation on tensors, for one element of each."""
     return op.create(
         operands=operands,
         result_types=[element_of(result.type) for result in op.results],

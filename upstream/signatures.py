@@ -1,12 +1,12 @@
 """
-An operation's declaration is checked once for each signature, not once for each operation.
+Checks an operation's declaration once for each signature, not once for each operation.
 
 Whether operands, results and properties fit what a class declares follows from their types and the
-properties alone, and a module has few different ones: xDSL's check of declarations would be two
-thirds of the time that verification takes. So every class remembers the signatures that have
-passed. Operations with regions, traits, and a class's own rules are checked every time, for they
-look beyond the signature; a class whose rules do not says so by `BY_SIGNATURE`. The pull request:
-`OpDef.verify` remembers what it has accepted.
+properties alone, and a module has few different signatures. Without this, checks of declarations
+would take two thirds of verification time. So every class remembers the signatures that have
+passed. Regions, traits and a class's own rules are checked every time, because they look beyond the
+signature; `BY_SIGNATURE` marks classes whose rules do not. The pull request: `OpDef.verify`
+remembers what it has accepted.
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ from xdsl.traits import OpTrait
 from xdsl_spirv.upstream.lazy_formats import OURS
 
 MOST = 1024
-"""Signatures that a class remembers; then it begins anew, so that nothing grows without end."""
+"""Most signatures that a class remembers; at the limit it forgets all, to bound memory."""
 
 
 class Signatures:
     """
-    The signatures of one class that were seen to fit its declaration.
-
-    Attributes are immutable, so that one is the same is known by its identity, without comparing
-    or hashing it; the entry keeps it alive, so that no other one takes its identity.
+    The signatures of one class that passed its declaration. Attributes are immutable, so they are
+    compared by identity, without hashing; the entry keeps them alive, so that identities are not
+    reused.
     """
 
     def __init__(self, definition: OpDef, check: Callable[[Any], None]):
@@ -70,7 +69,7 @@ class Signatures:
 
 
 def remember(cls: type[Any]) -> None:
-    """Lets an operation's class remember the signatures that have passed its declaration."""
+    """Lets an operation's class remember the signatures that passed its declaration."""
     definition = cls.get_irdl_definition()
     if getattr(cls, "BY_SIGNATURE", False):
         signatures = Signatures(definition, cls.verify_)
@@ -84,8 +83,8 @@ _define = irdl.irdl_op_definition
 
 def define(cls: type[Any]) -> type[Any]:
     """
-    As xDSL's `irdl_op_definition`, and a class of xDSL or of ours remembers. Leaves a defined
-    class as it is.
+    As xDSL's `irdl_op_definition`; a class of xDSL or of ours then remembers signatures. Does not
+    change a class that is already defined.
     """
     if "get_irdl_definition" in vars(cls):
         return cls
@@ -96,5 +95,5 @@ def define(cls: type[Any]) -> type[Any]:
 
 
 def install() -> None:
-    """Let the operations that are declared from now on remember."""
+    """Makes all operations that are declared from now on remember signatures."""
     irdl.irdl_op_definition = cast("Any", define)

@@ -1,10 +1,10 @@
 """
 A correction of xDSL's lexer: a string literal is UTF-8 text wherever its bytes are.
 
-xDSL 0.74 prints "é" as "\\C3\\A9" and reads that as bytes, which no place for a string takes: a
-module with the name of a folder called josé could not be read back. It also takes exponential time
-for a literal that does not end. `install` replaces the one method that is wrong; bytes that are not
-UTF-8 remain bytes. The pull request is this method and its pattern.
+xDSL 0.74 prints "é" as "\\C3\\A9" and reads that as bytes, where a string is required: a module
+with the name of a folder called josé could not be read back. It also takes exponential time for a
+literal that does not end. `install` replaces the one method that is wrong; bytes that are not UTF-8
+remain bytes. The pull request is this method and its pattern.
 """
 
 import re
@@ -15,7 +15,7 @@ from xdsl.utils.lexer import Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
 LITERAL = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
-"""xDSL's own pattern, which does not try again what it has matched."""
+"""xDSL's own pattern, without backtracking."""
 
 
 def _lex_string_literal(self: Any, start_pos: int) -> Token[MLIRTokenKind]:

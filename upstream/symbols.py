@@ -1,10 +1,8 @@
 """
-Finds a symbol without a walk through the module where many are looked up.
-
-xDSL's lookup reads a module's operations until it meets the symbol: with as many calls as
-functions, that is the square of their number. A verifier or decoder, which looks up many symbols of
-a module that does not change, keeps a table meanwhile. The pull request: MLIR's `SymbolTable`
-class, which a verifier builds once.
+Looks up symbols in a table, for callers that look up many. xDSL's lookup walks through a module's
+operations until it finds the symbol, which is quadratic with many functions and calls. A verifier
+or decoder, which looks up many symbols of a module that does not change, keeps a table meanwhile.
+The pull request: MLIR's `SymbolTable` class, which a verifier builds once.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ _AT_HAND: dict[Operation, _Table] = {}
 
 @contextmanager
 def symbols_at_hand(op: Operation) -> Generator[None]:
-    """Within, `op` gets no symbol and loses none, and looking one up costs nothing."""
+    """Inside, lookups in `op` use a table, so symbols must not be added or removed."""
     outer = _AT_HAND.get(op)
     _AT_HAND[op] = _Table(op)
     try:
@@ -64,9 +62,8 @@ def find_symbol(user: Operation, symbol: SymbolRefAttr) -> Operation | None:
 
 def first_of(op: Operation, key: Hashable) -> Operation | None:
     """
-    The first operation beside `op` that asked with an equal key; `op` itself if there is none.
-
-    None where the symbols around it are not at hand.
+    Returns the first sibling of `op` that called this with an equal key, or `op` itself; None
+    outside of `symbols_at_hand`.
     """
     parent = op.parent_op()
     at_hand = None if parent is None else _AT_HAND.get(parent)
