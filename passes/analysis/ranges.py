@@ -379,7 +379,7 @@ def constant(op: arith.ConstantOp) -> Range:
 
 LESS = {"slt", "sle", "olt", "ole", "ult", "ule"}
 GREATER = {"sgt", "sge", "ogt", "oge", "ugt", "uge"}
-"""Predicates that hold if the first number is the greater. Unsigned comparisons are left out."""
+"""Predicates of less and greater comparisons; unsigned integer comparisons are left out."""
 
 
 def _predicate(op: Operation) -> str:
